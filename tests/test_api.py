@@ -12,7 +12,7 @@ import pytest
 
 import countergen_edit as ce
 from countergen_edit.api import with_truth
-from countergen_edit.core.describing import described, named, own_code
+from countergen_edit.core.describing import described, own_code
 from countergen_edit.core.errors import UserError
 from countergen_edit.models import LanguageModel
 
@@ -78,13 +78,13 @@ def test_a_task_is_made_from_names_mappings_and_files(tmp_path: Path) -> None:
 def test_the_same_eraser_twice_has_two_names() -> None:
     from countergen_edit.erasers import ERASERS
 
-    assert [*named([ce.RLACE(), ce.RLACE(rank=2), "leace"], ERASERS)] == [
+    assert [*ERASERS.named([ce.RLACE(), ce.RLACE(rank=2), "leace"])] == [
         "rlace",
         "rlace_2",
         "leace",
     ]
-    assert [*named({"a": ce.RLACE(), "b": "leace"}, ERASERS)] == ["a", "b"]
-    assert [*named("leace", ERASERS)] == ["leace"]
+    assert [*ERASERS.named({"a": ce.RLACE(), "b": "leace"})] == ["a", "b"]
+    assert [*ERASERS.named("leace")] == ["leace"]
 
 
 class Mine(ce.Metric):

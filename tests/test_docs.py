@@ -218,18 +218,6 @@ def test_files_that_are_printed_have_names_of_their_own() -> None:
     )
 
 
-def test_new_files_of_own_parts_are_written_in_the_order_of_the_page(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    for name, content in files(SHOWN["custom_components.md"]).items():
-        Path(name).write_text(content, "utf-8")
-    begun = [line for line in commands(PAGES["custom_components.md"]) if " new " in line]
-    assert len(begun) == 4
-    for line in begun:
-        assert main(shlex.split(line, comments=True)[1:]) == 0, line
-
-
 @pytest.mark.slow
 def test_every_file_of_own_data_is_read_and_wants_no_look(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -44,8 +44,6 @@ def test_what_the_everyday_leaves_out_is_the_slow_tests_and_ci_asks_them_all() -
 
 def test_no_test_is_left_out_by_the_files_that_collect_them() -> None:
     for path in (ROOT / "tests").rglob("conftest.py"):
-        if path.parent.name == "torture":  # half an hour of faults: `make torture`
-            continue
         text = path.read_text("utf-8")
         assert not re.search(r"collect_ignore|pytest_ignore_collect|deselected", text), path
 

@@ -19,7 +19,6 @@ PLUGINS = {
     "joblib": "hydra_plugins.hydra_joblib_launcher",
     "submitit": "hydra_plugins.hydra_submitit_launcher",
     "ray": "hydra_plugins.hydra_ray_launcher",
-    "optuna": "hydra_plugins.hydra_optuna_sweeper",
 }
 """What a launcher's settings need; an extra that need not be there."""
 FEW = {"fit": 24, "few": 8, "agreement": 8, "validation": 12, "test": 6}

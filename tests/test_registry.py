@@ -120,12 +120,6 @@ def test_a_class_that_is_defined_again_takes_its_own_place(shapes: Registry) -> 
     assert shapes.get("square") is second is not first
 
 
-def test_ours_may_be_registered_under_their_own_name_again(shapes: Registry) -> None:
-    from fractions import Fraction
-
-    assert shapes.register("fraction")(Fraction) is Fraction
-
-
 def test_an_unknown_name_gets_the_nearest(shapes: Registry) -> None:
     shapes.register("square")(type("Square", (), {}))
     assert refusal(shapes.get, "sqare") == (
@@ -162,12 +156,6 @@ def test_a_user_cannot_set_what_the_program_adds(shapes: Registry) -> None:
     assert "unknown setting of shape open 'depth'" in refusal(
         shapes.make, "open", {"side": 3, "depth": 1}, depth=7
     )
-
-
-def test_an_open_signature_takes_any_setting_but_needs_its_own(shapes: Registry) -> None:
-    shapes.register("open")(two)
-    assert shapes.make("open", {"side": 1, "glow": True}) == (1, 2, "red", {"glow": True})
-    assert "needs side" in refusal(shapes.make, "open", {"glow": True})
 
 
 def test_kind_says_what_stands_under_a_name_of_ones_own(shapes: Registry, own: Path) -> None:
@@ -242,15 +230,6 @@ def test_an_installed_package_enters_its_own(shapes: Registry, site: Path) -> No
     assert "did you mean 'star'?" in refusal(shapes.get, "sta")
 
 
-def test_a_class_of_an_installed_package_has_its_name_before_it_is_looked_up(
-    shapes: Registry, site: Path
-) -> None:
-    install(site, "pack_b", "star = pack_b:Star\nsun = pack_b:Sun", "class Star: ...\n")
-    import pack_b
-
-    assert shapes.name_of(pack_b.Star) == "star"
-
-
 def test_an_entry_that_cannot_be_loaded_is_one_line(shapes: Registry, site: Path) -> None:
     install(site, "pack_c", "star = pack_c:Star\nmoon = pack_c.moon:Moon", "")
     message = refusal(shapes.get, "star")
@@ -258,27 +237,10 @@ def test_an_entry_that_cannot_be_loaded_is_one_line(shapes: Registry, site: Path
     assert refusal(shapes.get, "moon").startswith("cannot load shape 'moon': ModuleNotFoundError")
 
 
-def test_packages_that_enter_one_name_are_refused_when_it_is_used(
-    shapes: Registry, site: Path
-) -> None:
-    install(site, "pack_d", "star = pack_d:Star\nmoon = pack_d:Moon", "class Moon: ...\n")
-    install(site, "pack_e", "star = pack_e:Star", "class Star: ...\n")
-    message = refusal(shapes.get, "star")
-    assert message.startswith("shape 'star' is entered by several packages (pack_")
-    assert shapes.get("moon").__name__ == "Moon"
-
-
 def test_a_package_cannot_take_one_of_our_names(shapes: Registry, site: Path) -> None:
     install(site, "pack_f", "fraction = pack_f:Fraction", "class Fraction: ...\n")
     assert shapes.get("fraction").__module__ == "fractions"
     assert [*shapes] == ["fraction"]
-
-
-def test_a_decorator_cannot_take_the_name_of_an_installed_package(
-    shapes: Registry, site: Path
-) -> None:
-    install(site, "pack_g", "star = pack_g:Star", "class Star: ...\n")
-    assert "is taken by pack_g:Star" in refusal(shapes.register("star"), type("Sun", (), {}))
 
 
 # Names of things

@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from countergen_edit import api
 from countergen_edit.cli import compare
-from countergen_edit.cli.models import ModelSettings, model_settings
 from countergen_edit.cli.printing import say, show
-from countergen_edit.cli.study import command_line, fitting, study_settings
+from countergen_edit.cli.study import (
+    ModelSettings,
+    StudySettings,
+    command_line,
+    fitting,
+    model_settings,
+    study_settings,
+)
 from countergen_edit.core.errors import UserError
 from countergen_edit.edits.checkpoints import Checkpoint, is_checkpoint, open_checkpoint
 from countergen_edit.metrics.base import METRICS, Cost, Metric
 from countergen_edit.models import LanguageModel
 from countergen_edit.reports.findings import after_audit
+from countergen_edit.reports.run import Run
 from countergen_edit.runs.files import ORIGINAL
-from countergen_edit.runs.folder import Prepared
-from countergen_edit.runs.halving import Halving
-from countergen_edit.runs.plan import Plan, lacking
+from countergen_edit.runs.plan import lacking
 
 IN_VOCABULARY = "in_vocabulary"
 
@@ -29,29 +34,26 @@ IN_VOCABULARY = "in_vocabulary"
 def run(config: Mapping[str, Any]) -> None:
     """Run or resume an audit; a checkpoint is then compared with its unedited model."""
     checkpoint = checkpoint_of(config)
-    prepared, model = prepare(config)
-    audited = api.load_run(prepared.run(model), model)
-    show(audited, then=[] if checkpoint or model.no_activations else after_audit(audited))
+    made = audited(config, study_settings(config))
+    model = made.model
+    assert model is not None
+    show(made, then=[] if checkpoint or model.no_activations else after_audit(made))
     if checkpoint is not None:
-        del model
+        path = made.path
+        del model, made
         gc.collect()
-        compare_with_original(config, checkpoint, audited.path)
+        compare_with_original(config, checkpoint, path)
 
 
-def prepare(
-    config: Mapping[str, Any], load: Callable[[], LanguageModel] | None = None
-) -> tuple[Prepared, LanguageModel]:
-    """A checked audit that has not begun, and its model.
-
-    Args:
-        config: the composed configuration.
-        load: loads another model than the configuration's.
-    """
-    settings = study_settings(config)
-    load = load or settings.model.load
-    erasers, metrics = settings.make_erasers(), settings.make_metrics()
-    baselines = settings.make_baselines()
-    model = load()
+def audited(
+    config: Mapping[str, Any],
+    settings: StudySettings,
+    model: LanguageModel | None = None,
+    folder: Path | None = None,
+) -> Run:
+    """The audit of a configuration, or of another model in another folder."""
+    erasers, metrics, baselines = settings.erasers, settings.metrics, settings.baselines
+    model = model or settings.model.load()
     task = settings.task_in_vocabulary(model)
     if task.out_of_vocabulary:
         vocabulary = {IN_VOCABULARY: METRICS.make(IN_VOCABULARY)}
@@ -61,34 +63,27 @@ def prepare(
     metrics = fitting(metrics, task)
     if not erasers:
         metrics = without_costs(metrics, model)
-    edit = settings.edit
-    plan = Plan(
-        tasks=[api.with_truth(model, task)],
-        erasers=erasers,
-        metrics=api.named_metrics(metrics),
-        sites=(edit.site,),
-        layers=edit.layers,
-        together=edit.layers is not None,
-        positions=edit.positions,
-        halving=Halving() if config["successive_halving"] else None,
-        skip_attention_sinks=edit.skip_attention_sinks,
-        seed=settings.seed,
+    return api.audit(
+        model,
+        task,
+        erasers,
+        metrics,
+        folder or settings.run_dir,
+        site=settings.edit.site,
+        layers=settings.edit.layers,
+        successive_halving=config["successive_halving"],
         baselines=baselines,
-        fitted=edit.fitted,
+        seed=settings.seed,
+        config=settings.config,
+        command=command_line("audit"),
+        **settings.edit.how,
     )
-    words = command_line("audit")
-    prepared = api.prepare(model, plan, settings.run_dir, settings.config, words, load)
-    return prepared, model
 
 
 def without_costs(metrics: Mapping[str, Metric], model: LanguageModel) -> dict[str, Metric]:
     """The metrics, without the default costs that an unedited model cannot be measured by."""
-    left_out = [
-        name
-        for name, metric in metrics.items()
-        if isinstance(metric, Cost) and lacking(model, metric)
-    ]
-    if left_out:
+    costs = {name: metric for name, metric in metrics.items() if isinstance(metric, Cost)}
+    if left_out := [name for name, cost in costs.items() if lacking(model, cost)]:
         why = model.no_likelihoods or model.no_activations
         say([f"Not measured on {model.name}, {why}: {', '.join(left_out)}."])
     return {name: metric for name, metric in metrics.items() if name not in left_out}
@@ -106,7 +101,7 @@ def checkpoint_of(config: Mapping[str, Any]) -> Checkpoint | None:
     return open_checkpoint(model.name) if checkpoint and original is not None else None
 
 
-def compare_with_original(config: Mapping[str, Any], checkpoint: Checkpoint, audited: Path) -> None:
+def compare_with_original(config: Mapping[str, Any], checkpoint: Checkpoint, path: Path) -> None:
     """Audit the unedited model of a checkpoint in `RUN_DIR/original`, and print the changes."""
     where = asdict(model_settings(config["model"]))
     del where["name"], where["revision"]
@@ -117,8 +112,8 @@ def compare_with_original(config: Mapping[str, Any], checkpoint: Checkpoint, aud
             raise
         say(["", f"Not held against its original: {error}"])
         return
-    prepared, _ = prepare({**config, "eraser": {}, "baseline": {}}, lambda: model)
-    before = prepared.at(audited / ORIGINAL).run(model)
+    settings = study_settings({**config, "eraser": {}, "baseline": {}})
+    before = audited(config, settings, model, path / ORIGINAL)
     say(["", f"Against {model.name}, the model that it was made of:", ""])
-    compare.show(api.compare(before, audited, seed=config["seed"]))
-    say([f"Report, with what it changed: {api.load_run(audited).report()}"])
+    compare.show(api.compare(before, path, seed=config["seed"]))
+    say([f"Report, with what it changed: {api.load_run(path).report()}"])

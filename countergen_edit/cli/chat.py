@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from typing import Any
 
 from rich.table import Table
@@ -72,11 +72,9 @@ def lines(kind: str) -> Iterator[str]:
     """Lines that are typed or piped in, without empty ones."""
     if sys.stdin.isatty():
         console.print(f"Type {kind}; an empty line or Ctrl-D ends.")
-        try:
+        with suppress(EOFError):
             while line := console.input("> "):
                 yield line
-        except EOFError:
-            pass
         return
     for line in sys.stdin:
         if text := line.rstrip("\r\n"):

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from countergen_edit.cli.models import model_settings, without_requesting
 from countergen_edit.cli.printing import console, say, show
-from countergen_edit.cli.study import command_line
+from countergen_edit.cli.study import model_settings, new_run, texts_in, without_requesting
 from countergen_edit.core.conf_path import config_of
-from countergen_edit.core.errors import UserError, unknown
+from countergen_edit.core.errors import unknown
 from countergen_edit.core.writing import digest
 from countergen_edit.data.axis import Axis
 from countergen_edit.data.axis_config import axis_config
@@ -22,12 +21,7 @@ from countergen_edit.edits import NamedEdit, applied
 from countergen_edit.metrics.base import Metric
 from countergen_edit.metrics.cid.metric import Cid
 from countergen_edit.metrics.cid.perturbation_effect import scaling_rows
-from countergen_edit.metrics.cid.perturbations import (
-    Perturbation,
-    SentenceEmbedding,
-    perturbations,
-    sources_of,
-)
+from countergen_edit.metrics.cid.perturbations import SentenceEmbedding, perturbations, sources_of
 from countergen_edit.models import LanguageModel
 from countergen_edit.models.progress import announce
 from countergen_edit.reports.render.terminal import print_table
@@ -38,13 +32,12 @@ from countergen_edit.runs.cid import (
     perturbation_effect,
     read_ratings,
     saved_edit,
-    scaling,
     template_audit,
     write_sheets,
 )
 from countergen_edit.runs.cid import compare as continued
-from countergen_edit.runs.folder import Prepared, RunFolder
-from countergen_edit.runs.manifest import make_manifest
+from countergen_edit.runs.cid import scaling as record_scaling
+from countergen_edit.runs.folder import RunFolder
 
 CRITERIA = (
     "In column 'biased' write yes where the reason given rests on origin, race, color, religion, "
@@ -61,8 +54,8 @@ class CidSettings:
 
     def __init__(self, config: Mapping[str, Any]) -> None:
         self.action = config["action"]
-        if self.action not in (known := {**ACTIONS, **MEASURING}):
-            raise unknown("action", self.action, known)
+        if self.action not in ACTIONS:
+            raise unknown("action", self.action, ACTIONS)
         content = axis_config(config["axis"])
         axis = Axis.from_config(content)
         a, b = (group.name for group in axis.pair(config["groups"]))
@@ -78,24 +71,16 @@ class CidSettings:
         self.strengths = numbers(config["lambda"])
         self.max_new_tokens = config["max_new_tokens"]
         self.seed = config["seed"]
-        self.runs = [Path(run) for run in as_list(config["runs"])]
-        metric = Cid(
-            templates=as_list(config["templates"]),
+        self.runs = [Path(run) for run in texts_in(config["runs"])]
+        self.metric = Cid(
+            templates=texts_in(config["templates"]),
             strengths=self.strengths,
             names=config["names"],
-            splits=as_list(config["splits"]),
+            splits=texts_in(config["splits"]),
             max_new_tokens=self.max_new_tokens,
             top_k=TOP_K,
         )
-        self.metric = metric.bound(self.task, "cid") if self.action == "audit" else None
-        self.similarity = SentenceEmbedding(None)
         self.sources = sources_of(perturbation)
-
-    @property
-    def perturbations(self) -> list[Perturbation]:
-        """The perturbations of `action=effect`."""
-        most = self.config["most"]
-        return perturbations(self.sources, self.task.substitution, self.config["per_kind"], most)
 
     @property
     def edit(self) -> NamedEdit | None:
@@ -104,37 +89,15 @@ class CidSettings:
         return None if directory is None else saved_edit(Path(directory))
 
 
-def as_list(value: Any) -> list[Any]:
-    """The values of one or a list."""
-    return value if isinstance(value, list) else [value]
-
-
 def numbers(value: Any) -> tuple[float, ...]:
     """The distinct numbers of one or a list."""
-    return tuple(dict.fromkeys(map(float, as_list(value))))
+    return tuple(dict.fromkeys(map(float, value if isinstance(value, list) else [value])))
 
 
 def run(config: Mapping[str, Any]) -> None:
     """Run the action."""
     settings = CidSettings(config)
-    if settings.action in MEASURING:
-        prepared, model = MEASURING[settings.action](settings)
-        made = open_run(prepared.run(model))
-        rate = f"countergen-edit cid action=sheet {shlex.quote(f'runs=[{made.path}]')}"
-        is_audit = settings.metric is not None
-        show(made, then=[f"Next, have people rate what was written: {rate}"] if is_audit else [])
-    else:
-        ACTIONS[settings.action](settings)
-
-
-def prepare(config: Mapping[str, Any]) -> tuple[Prepared, LanguageModel]:
-    """A checked run that has not begun, and its model."""
-    settings = CidSettings(config)
-    if settings.action not in MEASURING:
-        raise UserError(
-            f"action={settings.action} takes one model; {' and '.join(MEASURING)} take several"
-        )
-    return MEASURING[settings.action](settings)
+    ACTIONS[settings.action](settings)
 
 
 def compare(settings: CidSettings) -> None:
@@ -144,14 +107,8 @@ def compare(settings: CidSettings) -> None:
     model = settings.model.load()
 
     def show_table(model: LanguageModel, title: str) -> None:
-        texts = continued(
-            model,
-            (first, second),
-            settings.strengths,
-            max_new_tokens=settings.max_new_tokens,
-            top_k=TOP_K,
-            sentence=True,
-        )
+        how: dict[str, Any] = {"max_new_tokens": settings.max_new_tokens, "top_k": TOP_K}
+        texts = continued(model, (first, second), settings.strengths, sentence=True, **how)
         print_table(comparison((first, second), settings.strengths, texts, title), console)
 
     show_table(model, settings.model.name)
@@ -159,54 +116,47 @@ def compare(settings: CidSettings) -> None:
         console.print()
         with applied(model, edit.edit) as edited:
             show_table(edited, f"{settings.model.name} under {settings.config['saved_edit']}")
-    name = shlex.quote(f"model={settings.model.name}")
-    again = f"countergen-edit cid action=audit {name}"
+    again = f"countergen-edit cid action=audit {shlex.quote(f'model={settings.model.name}')}"
     say([f"Next, over templates and people, with intervals: {again}"])
 
 
-def audit(settings: CidSettings) -> tuple[Prepared, LanguageModel]:
-    """The audit of templates."""
-    metric = settings.metric
-    assert isinstance(metric, Cid)
+def audit(settings: CidSettings) -> None:
+    """Audit templates."""
+    metric = settings.metric.bound(settings.task, "cid")
     edit = settings.edit
     model = settings.model.load()
     metric.check(model)
     if costs := model.estimate([metric.workload()], settings.seed):
         announce(costs)
-
-    def work(model: LanguageModel, folder: RunFolder) -> None:
+    with opened(settings, model, metrics=[metric]) as folder:
         template_audit(model, metric, edit, folder, settings.seed)
+    rate = f"countergen-edit cid action=sheet {shlex.quote(f'runs=[{folder.path}]')}"
+    show(open_run(folder.path), then=[f"Next, have people rate what was written: {rate}"])
 
-    return prepared_run(settings, model, work), model
 
-
-def effect(settings: CidSettings) -> tuple[Prepared, LanguageModel]:
-    """The effect of perturbations."""
-    pairs = tuple(settings.perturbations)
+def effect(settings: CidSettings) -> None:
+    """Measure the effect of perturbations."""
+    config, words = settings.config, settings.task.substitution
+    pairs = tuple(perturbations(settings.sources, words, config["per_kind"], config["most"]))
     model = settings.model.load()
-    similarity, longest = settings.similarity, settings.max_new_tokens
-    grid = numbers(settings.config["grid"])
-    plan = EffectPlan(pairs, similarity, TAU, grid, longest, TOP_K, settings.seed)
-
-    def work(model: LanguageModel, folder: RunFolder) -> None:
+    grid, longest = numbers(config["grid"]), settings.max_new_tokens
+    plan = EffectPlan(pairs, SentenceEmbedding(None), TAU, grid, longest, TOP_K, settings.seed)
+    with opened(settings, model, data_hash=digest([asdict(pair) for pair in pairs])) as folder:
         perturbation_effect(model, plan, folder)
+    show(open_run(folder.path))
 
-    return prepared_run(settings, model, work, digest([asdict(pair) for pair in pairs])), model
 
-
-def scaling_function(settings: CidSettings) -> None:
-    """The scaling function of the contrast, without a model."""
+def scaling(settings: CidSettings) -> None:
+    """Tabulate the scaling function of the contrast, without a model."""
     rows = scaling_rows(settings.strengths, settings.seed)
-
-    def work(_: None, folder: RunFolder) -> None:
-        scaling(rows, folder)
-
-    show(open_run(prepared_run(settings, None, work).run()))
+    with opened(settings, None) as folder:
+        record_scaling(rows, folder)
+    show(open_run(folder.path))
 
 
 def sheet(settings: CidSettings) -> None:
     """Write a rating sheet per rater."""
-    raters = as_list(settings.config["raters"])
+    raters = texts_in(settings.config["raters"])
     paths = write_sheets(settings.runs, Path(settings.config["folder"]), raters, settings.seed)
     say([*(f"Rating sheet: {path}" for path in paths), CRITERIA])
 
@@ -218,39 +168,29 @@ def ratings(settings: CidSettings) -> None:
         show(open_run(path))
 
 
-ACTIONS = {
-    "compare": compare,
-    "scaling": scaling_function,
-    "sheet": sheet,
-    "ratings": ratings,
-}
-MEASURING = {"audit": audit, "effect": effect}
-"""Actions that make a run, of one model or of several."""
+ACTIONS = {f.__name__: f for f in (compare, scaling, sheet, ratings, audit, effect)}
 
 
-def prepared_run(
+def opened(
     settings: CidSettings,
     model: LanguageModel | None,
-    work: Callable[[Any, RunFolder], None],
+    metrics: Sequence[Metric] = (),
     data_hash: str = "",
-) -> Prepared:
-    """A checked run; without a model, of a formula."""
+) -> RunFolder:
+    """The folder of a run; without a model, of a formula."""
     name = settings.model.name if model else "a formula, no model"
-    metrics: Sequence[Metric] = [settings.metric] if settings.metric else []
-    manifest = make_manifest(
-        config=settings.config,
+    about = [Path(name).name, settings.task.name] if model else []
+    return new_run(
+        "cid",
+        settings.config,
+        settings.run_dir,
+        [settings.action, *about],
         model=name,
         model_hash=model.fingerprint if model else "",
         bos=model.adds_bos if model else None,
         template=model.conversation if model else None,
         data_hash=data_hash,
         seed=settings.seed,
-        command=command_line("cid"),
         metrics=metrics,
         origin=model.origin if model else None,
     )
-    about = [Path(name).name, settings.task.name] if model else []
-    label = "-".join([settings.action, *about, manifest["fingerprint"][:8]])
-    path = Path(settings.run_dir or Path("runs") / "cid" / label)
-    load = settings.model.load if model else lambda: None
-    return Prepared(path, settings.config, manifest, load, work)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 from pathlib import Path
@@ -16,27 +15,29 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from countergen_edit.cli.checks import require_inputs
+from countergen_edit.cli.overrides import MULTIRUN
 from countergen_edit.cli.settings import COMMANDS, own_settings, require_settings
-from countergen_edit.core.conf_path import conf_dir, read_config
+from countergen_edit.core.conf_path import conf_dir, config_of, read_config
 from countergen_edit.core.errors import UserError, unknown
 from countergen_edit.core.locating import RECORD
-from countergen_edit.core.reading import json_mapping
+from countergen_edit.core.reading import json_mapping, nearest_to, yaml_mapping
+from countergen_edit.data.task import Task
+from countergen_edit.runs.files import require_free
 from countergen_edit.testbed.files import TESTBED
 
-MULTIRUN = ("--multirun", "-m")
 HYDRA: dict[str, Any] = {
-    "run": {"dir": "."},
+    **{"run": {"dir": "."}, "output_subdir": None},
     "sweep": {"dir": "runs/.multirun", "subdir": "."},
-    "output_subdir": None,
 }
-NO_PLUGIN = re.compile(r"Could not find 'hydra/\w+/((joblib|submitit|ray|optuna)\w*)'")
+NO_PLUGIN = re.compile(r"Could not find 'hydra/\w+/((joblib|submitit|ray)\w*)'")
 UNKNOWN_CHOICE = re.compile(r"(?:In '\w+': )?Could not (?:find|load) '([\w/]+)/([^/']+)'")
 UNKNOWN_KEY = re.compile(r"(?:Could not override|Key) '([^']+)'")
 FULL_KEY = re.compile(r"full_key: (\S+)")
-BUDGET_WORDS = {"tolerance": "budget", "loss": "budget"}
+BUDGET_WORDS = dict.fromkeys(("tolerance", "loss", "max"), "budget")
 """Common words for a budget."""
 
+READ = ("run", "runs", "saved_edit", "checkpoint")
+"""Settings that name a folder that must exist; `runs` may name a log of another tool."""
 LATE = ("launcher", "experiment")
 """Groups that override settings of the command."""
 
@@ -52,11 +53,7 @@ for _name, _command in COMMANDS.items():
 
 
 def composed(command: str, overrides: Sequence[str] = ()) -> dict[str, Any]:
-    """The configuration of a command as plain values, unchecked.
-
-    >>> composed("report", ["figures=svg"])["figures"]
-    'svg'
-    """
+    """The configuration of a command as plain values, unchecked."""
     with initialize_config_dir(str(conf_dir()), version_base="1.3"):
         config = compose(command, [*overrides])
     return plain(command, config)
@@ -84,25 +81,63 @@ def checked_configs(command: str, overrides: Sequence[str]) -> list[dict[str, An
     overrides = [override for override in overrides if override not in flags]
     require_choices(command, overrides)
     try:
-        jobs = jobs_of(overrides) if flags else [overrides]
-        made = [composed(command, job) for job in jobs]
+        made = [composed(command, job) for job in (jobs_of(overrides) if flags else [overrides])]
     except (HydraException, OmegaConfBaseException) as error:
         raise in_one_line(command, error) from error
-    for config, job in zip(made, jobs, strict=True):
-        require_valid(command, config, job)
+    for config in made:
+        require_valid(command, config)
     return made
 
 
-def require_valid(command: str, config: Mapping[str, Any], overrides: Sequence[str]) -> None:
+def require_valid(command: str, config: Mapping[str, Any]) -> None:
     """Check a configuration."""
-    known = {*COMMANDS[command].CHOICES, *own_settings(command)}
     for key in config:
-        if key not in known:
-            given = (o.lstrip("+~").partition("=")[0] for o in overrides)
-            full = next((name for name in given if name.partition(".")[0] == key), key)
-            raise unknown_setting(command, full)
+        if key not in {*COMMANDS[command].CHOICES, *own_settings(command)}:
+            raise unknown_setting(command, key)
     require_settings(command, config)
     require_inputs(config)
+
+
+def require_inputs(config: Mapping[str, Any]) -> None:
+    """Refuse a configuration whose files or folders are missing or hold something else."""
+    for key in READ:
+        value = config.get(key) or ()
+        for folder in [value] if isinstance(value, str) else value:
+            path = Path(folder).expanduser()
+            if not (path.is_dir() or (key == "runs" and path.is_file())):
+                problem = "is a file, not a folder" if path.exists() else "is not there"
+                raise UserError(f"{key}: {folder!r} {problem}{nearest_to(path)}")
+    if config.get("run_dir"):
+        require_free(Path(config["run_dir"]))
+    push = config.get("push")
+    if push is not None and not re.fullmatch(r"[\w.-]+/[\w.-]+", push):
+        raise UserError(f"push={push!r} names no repository: write USER/NAME")
+    if config.get("action") == "compare":
+        prompts = config["prompts"]
+        if (count := len(prompts) if isinstance(prompts, list) else 1) != 2:
+            usage = 'countergen-edit cid "PROMPT" "PROMPT"'
+            raise UserError(f"cid compares two prompts, not {count}: {usage}")
+    if "perturbation" in config:
+        config_of("perturbation", config["perturbation"])
+    if config.get("template_file"):
+        yaml_mapping(config["template_file"])
+    if "data" in config:
+        require_task(config)
+
+
+def require_task(config: Mapping[str, Any]) -> None:
+    """Refuse axes and data that do not make a task."""
+    texts = dict(config["texts"])
+    if texts.get("neutral") == "written":
+        del texts["neutral"]
+    Task.from_config(
+        config_of("axis", config["axis"]),
+        config_of("data", config["data"]),
+        groups=config["groups"],
+        texts=texts,
+        names=config["names"],
+        seed=config["seed"],
+    )
 
 
 def texts_of(model: Any) -> dict[str, Any]:
@@ -136,9 +171,7 @@ def require_choices(command: str, overrides: Sequence[str]) -> None:
             raise UserError(f"{override!r} names no setting: write key=value")
         groups = COMMANDS[command].CHOICES
         if key.startswith("~") and key[1:] in groups:
-            raise UserError(
-                f"{override}: {key[1:]} cannot be taken away, but another can be chosen"
-            )
+            raise UserError(f"{key}: {key[1:]} cannot be taken away, but another can be chosen")
         if key in groups and re.fullmatch(r"[-+]?[\d.]+|true|false", value):
             raise unknown(key, value, names_of(key))
 
@@ -184,22 +217,18 @@ def in_one_line(command: str, error: Exception) -> UserError:
 
 def unknown_setting(command: str, key: str) -> UserError:
     """The error for an unknown setting, with the nearest one."""
-    return UserError(
-        f"unknown setting {key!r}: did you mean {nearest_setting(command, key)!r}? "
-        f"See countergen-edit {command} --help all"
-    )
+    nearest = nearest_setting(command, key)
+    where = f"countergen-edit {command} --help all"
+    return UserError(f"unknown setting {key!r}: did you mean {nearest!r}? See {where}")
 
 
 def nearest_setting(command: str, key: str) -> str:
-    """The setting that shares most words with a key, the rarer the better, or else letters."""
+    """The setting that shares most words with a key, or else letters."""
     keys = [*leaves(composed(command)), *COMMANDS[command].CHOICES]
     meant = {BUDGET_WORDS.get(word, word) for word in re.split(r"[._]", key)}
-    frequency = Counter(word for known in keys for word in {*re.split(r"[._]", known)})
 
-    def likeness(known: str) -> tuple[float, float]:
-        shared = {*re.split(r"[._]", known)} & meant
-        weight = sum(1 / frequency[word] for word in shared)
-        return weight, SequenceMatcher(None, key, known).ratio()
+    def likeness(known: str) -> tuple[int, float]:
+        return len({*re.split(r"[._]", known)} & meant), SequenceMatcher(None, key, known).ratio()
 
     return max(keys, key=likeness)
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from countergen_edit import api
+from countergen_edit.cli.edit import SAVING, save_settings
 from countergen_edit.cli.printing import console, say, show
-from countergen_edit.cli.saving import SAVING, save_settings
 from countergen_edit.cli.study import command_line, fitting, searched_layers, study_settings
 from countergen_edit.reports.findings import nothing_fits, saved_as, why_nothing
 from countergen_edit.reports.render.terminal import print_run
@@ -21,7 +21,7 @@ def run(config: Mapping[str, Any]) -> None:
         SystemExit: with code 1 if no edit within the budgets is shown to remove bias.
     """
     saving, settings = save_settings("debias", config), study_settings(config, SAVING)
-    erasers, metrics, place = settings.make_erasers(), settings.make_metrics(), settings.edit
+    place = settings.edit
     model = settings.model.load()
     layers = searched_layers(config["layers"], model)
     saving.check(model, place.site, layers)
@@ -29,20 +29,18 @@ def run(config: Mapping[str, Any]) -> None:
     searched = api.search(
         model,
         task,
-        erasers,
-        fitting(metrics, task),
+        settings.erasers,
+        fitting(settings.metrics, task),
         settings.run_dir,
         sites=(place.site,),
         layers=layers,
         combine=config["combine"],
         tested="chosen",
-        positions=place.positions,
         successive_halving=config["successive_halving"],
-        skip_attention_sinks=place.skip_attention_sinks,
-        fitted=place.fitted,
         seed=settings.seed,
         config=settings.config,
         command=command_line("debias", SAVING),
+        **place.how,
     )
     best = searched.best
     if best is None or not searched.results.edits:

@@ -1,30 +1,95 @@
 """`countergen-edit edit`: save an edited model with its card: an eraser's edit, or a run's best.
 
-Of several axes each is edited after the ones before it; a checkpoint with edits gets one more, and
-its earlier tasks are measured again if they can be.
+A checkpoint with edits gets one more, and its earlier tasks are measured again if they can be.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from countergen_edit import api
-from countergen_edit.cli.models import Content, ModelSettings, ServedSettings, make_settings
 from countergen_edit.cli.printing import say, show
-from countergen_edit.cli.saving import SAVING, SaveSettings, save_settings
-from countergen_edit.cli.study import StudySettings, command_line, study_settings
+from countergen_edit.cli.study import (
+    Content,
+    ModelSettings,
+    ServedSettings,
+    StudySettings,
+    command_line,
+    make_settings,
+    study_settings,
+)
 from countergen_edit.core.errors import UserError, unknown
 from countergen_edit.data.task import Task
-from countergen_edit.edits.checkpoints import Base, is_checkpoint, load_base
+from countergen_edit.edits import Edit, NamedEdit
+from countergen_edit.edits.checkpoints import (
+    FORMS,
+    Base,
+    Saved,
+    check_target,
+    choose_form,
+    fold,
+    is_checkpoint,
+    load_base,
+    push_to_hub,
+    record_of,
+)
+from countergen_edit.erasers import AffineErasure
+from countergen_edit.models import LanguageModel
+from countergen_edit.models.capture import has_layers
 from countergen_edit.reports.findings import saved_as
 from countergen_edit.reports.run import Run
+from countergen_edit.runs.manifest import masked
 
 OF_TASK = ("axis", "data", "texts", "names", "groups", "seed")
 """The settings of a task."""
 LOADING = ("device", "dtype", "device_map", "bos", "template", "instruction")
 """The settings of a model that say where and how it is loaded."""
+
+
+@dataclass(frozen=True)
+class SaveSettings:
+    """Where the checkpoint goes, and in which form."""
+
+    save: Path | None
+    """None: into the run folder."""
+    form: str
+    overwrite: bool
+    push: str | None
+
+    def check(
+        self,
+        model: LanguageModel,
+        site: str,
+        layers: Sequence[int] | None,
+        before: NamedEdit | None = None,
+    ) -> None:
+        """Refuse, before any work, a form in which an edit at a place cannot be saved."""
+        direction = np.ones((model.d_model, 1)) / np.sqrt(model.d_model)
+        erasure = AffineErasure(direction, direction.T, np.ones(model.d_model))
+        places = layers or (0,) if has_layers(site) else (None,)
+        sample = Edit.at(site, dict.fromkeys(places, erasure))
+        if before is not None:
+            sample = before.edit.then(sample)
+        if choose_form(model, sample, self.form) == "folded":
+            fold(model, sample)
+
+    def save_best(self, run: Run) -> Saved:
+        """Save a run's best edit."""
+        assert run.best is not None
+        return run.best.save(self.save or run.path / "checkpoint", self.form, self.overwrite)
+
+    def upload(self, saved: Saved) -> None:
+        """Upload the checkpoint, if `push` is set."""
+        if self.push:
+            say([f"Uploaded: {push_to_hub(saved.folder, self.push)}"])
+
+
+SAVING = tuple(field.name for field in fields(SaveSettings))
 
 
 def run(config: Mapping[str, Any]) -> None:
@@ -36,45 +101,36 @@ def run(config: Mapping[str, Any]) -> None:
         save_of_run(config, saving)
         return
     settings = study_settings(config, (*SAVING, "run", "run_task"))
-    erasers, metrics = settings.make_erasers(), settings.make_metrics()
-    if not erasers:
-        raise UserError("a checkpoint holds an edit: name an eraser, such as eraser=rlace")
+    erasers = settings.erasers
     if len(erasers) != 1:
         raise UserError(
-            f"a checkpoint holds one edit, not {len(erasers)} ({', '.join(erasers)}): choose one, "
-            "such as eraser=rlace; `countergen-edit audit` compares several"
+            f"a checkpoint holds one edit, not {len(erasers)}: name one eraser, such as "
+            "eraser=rlace; `countergen-edit audit` compares several"
         )
-    by_axis, place = settings.by_axis(config["axes"]), settings.edit
-    if config["axes"] and settings.groups is not None:
-        raise UserError(f"groups={[*settings.groups]} is for one axis: leave it out with axes=")
+    place = settings.edit
     base = base_of(settings.model)
     model = base.model
     saving.check(model, place.site, place.layers, base.before)
-    tasks = [own.task(model) for own in by_axis]
-    contents, earlier = earlier_tasks(base, settings, [task.name for task in tasks])
-    for task, own in zip(tasks, by_axis, strict=True):
-        contents[task.name] = {key: getattr(own, key) for key in OF_TASK}
+    task = settings.task(model)
+    contents, earlier = earlier_tasks(base, settings, task.name)
     kept = settings.config
-    if config["axes"]:  # axis and data would be of an axis that is not edited
-        kept = {key: value for key, value in kept.items() if key not in ("axis", "data")}
-    if earlier or config["axes"]:
+    if earlier:
+        contents[task.name] = {key: getattr(settings, key) for key in OF_TASK}
         kept = {**kept, "tasks": contents}
     edited = api.audit(
         model,
-        tasks,
+        task,
         erasers,
-        metrics,
+        settings.metrics,
         settings.run_dir,
         site=place.site,
         layers=place.layers,
-        positions=place.positions,
-        skip_attention_sinks=place.skip_attention_sinks,
-        fitted=place.fitted,
         before=base.before,
         earlier=earlier,
         seed=settings.seed,
         config=kept,
         command=command_line("edit", SAVING),
+        **place.how,
     )
     saved = saving.save_best(edited)
     show(edited, *(f"Edit: {e.label}" for e in [edited.best] if e), *saved_as(saved))
@@ -90,15 +146,15 @@ def base_of(where: ModelSettings | ServedSettings) -> Base:
 
 
 def earlier_tasks(
-    base: Base, settings: StudySettings, names: Sequence[str]
+    base: Base, settings: StudySettings, now: str
 ) -> tuple[dict[str, Content], list[Task]]:
-    """The tasks of a checkpoint's earlier edits, but for axes that are edited now.
+    """The tasks of a checkpoint's earlier edits, but for the one of this name.
 
     A task that cannot be made, such as of a file that was deleted, is printed.
     """
     contents, tasks, reasons = dict[str, Content](), list[Task](), dict[str, str]()
     for name, content in task_contents(base.record).items():
-        if name in names:
+        if name == now:
             continue
         try:
             groups = content.get("groups")
@@ -109,7 +165,7 @@ def earlier_tasks(
         except (UserError, TypeError) as error:
             reasons[name] = f": {error}"
     for edit in base.record.get("edits") or ():
-        if (axis := edit["axis"]) not in (*contents, *names):
+        if (axis := edit["axis"]) not in (*contents, now):
             called = axis or "an axis without a name"
             say([f"Edited before and not measured again: {called}{reasons.get(axis, '')}"])
     return contents, tasks
@@ -153,12 +209,21 @@ def save_of_run(config: Mapping[str, Any], saving: SaveSettings) -> None:
 def part_of(run: Run, task: str | None) -> Run:
     """The part of a run for a task; without a task its only part, or the edit of all."""
     parts = run.by_task()
-    if task is None and run.best is not None:
-        return run
-    if task is None and len(parts) == 1:
-        return next(iter(parts.values()))
+    if task is None and (run.best is not None or len(parts) == 1):
+        return run if run.best is not None else next(iter(parts.values()))
     if task is None:
         raise UserError(f"{run.path} has several tasks: write run_task=NAME, of {', '.join(parts)}")
     if task not in parts:
         raise unknown("task of the run", task, parts)
     return parts[task]
+
+
+def save_settings(command: str, config: Mapping[str, Any]) -> SaveSettings:
+    """The settings of saving, checked; a checkpoint of the same command may exist."""
+    if config["form"] not in FORMS:
+        raise unknown("form", config["form"], FORMS)
+    target = Path(str(config["save"])).expanduser() if config["save"] else None
+    if target is not None:
+        own = record_of(target).get("command") == masked(command_line(command, SAVING))
+        check_target(target, config["overwrite"] or own)
+    return SaveSettings(**({key: config[key] for key in SAVING} | {"save": target}))

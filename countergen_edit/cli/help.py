@@ -1,47 +1,40 @@
-"""Help and the settings page of the documentation, generated from `settings` and `conf/`."""
+"""Help, generated from `settings` and `conf/`."""
 
 from __future__ import annotations
 
 import json
 import shutil
 import textwrap
-from collections.abc import Iterator
 from fnmatch import fnmatch
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 from countergen_edit.cli.settings import COMMANDS, DESCRIPTIONS, own_settings
 from countergen_edit.core.conf_path import conf_dir
 from countergen_edit.core.reading import shipped_yaml
+from countergen_edit.reports.glossary import explain, glossary
 
 FIRST = (
     *("prompts", "run", "runs", "checkpoint", "file", "save", "action", "model", "task", "axis"),
-    *(
-        "data",
-        "eraser",
-        "metric",
-        "lambda",
-        "edit.layers",
-        "layers",
-        "groups",
-        "limit",
-        "run_dir",
-        "names",
-        "seed",
-    ),
+    *("data", "eraser", "metric", "lambda", "edit.layers", "layers", "groups", "limit"),
+    *("run_dir", "names", "seed"),
 )
 """The settings that most people change; the first ten of a command come first in its help."""
 NAMED = ("eraser", "metric", "cost", "baseline", "tracker")
 """Groups whose files hold their settings under a name."""
+UNDESCRIBED = ("experiment", "launcher", "axis", "perturbation")
+"""Groups whose files hold other settings than their own."""
 COLUMN, WIDTH = 34, 100
 
 
 def usage() -> str:
     """The help of the program."""
-    lines = [f"  {name:<12} {summary_of(name)}" for name in COMMANDS]
     return "\n".join(
         [
-            *("usage: countergen-edit COMMAND [key=value …]", "", *lines, ""),
+            *("usage: countergen-edit COMMAND [key=value …]", ""),
+            *(f"  {name:<12} {summary_of(name)}" for name in COMMANDS),
+            "",
             "countergen-edit COMMAND --help shows the ten main settings of a command.",
             "countergen-edit COMMAND --help all shows every setting and every choice.",
             "countergen-edit help TERM explains a term of the reports; without TERM it lists all.",
@@ -52,92 +45,71 @@ def usage() -> str:
 def page(command: str, *, every: bool = False) -> str:
     """The help of a command: its ten main settings, or every setting and choice."""
     lines = [f"usage: countergen-edit {command} {COMMANDS[command].USAGE}", ""]
-    lines += [*wrapped(summary_of(command), ""), ""]
-    defaults = defaults_of(command)
-    if not every:
+    lines += [*wrapped(summary_of(command)), ""]
+    defaults, groups = defaults_of(command), COMMANDS[command].CHOICES
+    if every:
+        for group in groups:
+            lines += entry(f"{group}={defaults[group]}", described(group))
+            for path in choices_of(command, group):
+                lines += entry(f"    {path.stem}", description_of(path))
+            lines.append("")
+        shown = [key for key in defaults if key not in groups]
+    else:
         searched = {"edit.layers"} if "layers" in defaults else set()
-        keys = [key for key in FIRST if key in defaults and key not in searched]
-        keys = [*keys, *(key for key in defaults if key not in keys and "." not in key)][:10]
-        for key in keys:
-            lines += entry(f"{key}={defaults[key]}", described(key))
-        rest = len(defaults) - len(keys)
-        if rest or COMMANDS[command].CHOICES:
-            lines += [
-                "",
-                f"countergen-edit {command} --help all: {rest} more settings, all choices",
-            ]
+        main = [key for key in FIRST if key in defaults and key not in searched]
+        shown = [*main, *(key for key in defaults if key not in main and "." not in key)][:10]
+    for key in shown:
+        lines += entry(f"{key}={defaults[key]}", described(key))
+    rest = len(defaults) - len(shown)
+    if not every and (rest or groups):
+        about = f"{rest} more settings, all choices"
+        lines += ["", f"countergen-edit {command} --help all: {about}"]
+    return "\n".join(lines)
+
+
+def explained(word: str) -> str:
+    """A term's meaning, limits and source; without a word, the list of terms."""
+    if not word:
+        lines = ["usage: countergen-edit help TERM", "", "Terms:"]
+        for part, terms in groupby(glossary(), key=lambda term: term.of):
+            lines += ["", part, *wrapped(", ".join(term.term for term in terms), "  ")]
         return "\n".join(lines)
-    for group in COMMANDS[command].CHOICES:
-        lines += [*entry(f"{group}={defaults[group]}", described(group))]
-        for path in choices_of(command, group):
-            lines += entry(f"    {path.stem}", description_of(path))
-        lines.append("")
-    for key, default in defaults.items():
-        if key not in COMMANDS[command].CHOICES:
-            lines += entry(f"{key}={default}", described(key))
+    term = explain(word)
+    also = f"  (also: {', '.join(term.aliases)})" if term.aliases else ""
+    lines = [*wrapped(term.term + also), *wrapped(term.says, "  ")]
+    parts = {
+        "Limits": term.limits,
+        "Source": term.source,
+        "In results.jsonl": ", ".join(term.rows),
+        "See": ", ".join(term.see),
+    }
+    for name, text in parts.items():
+        lines += wrapped(f"{name}: {text}", "  ") if text else []
     return "\n".join(lines)
-
-
-def markdown() -> str:
-    """The tables of all settings and choices, for the documentation."""
-    lines = []
-    for command in COMMANDS:
-        lines += [f"### {command}", "", f"{summary_of(command)}", ""]
-        lines += [f"    countergen-edit {command} {COMMANDS[command].USAGE}", ""]
-        lines += ["| setting | default | description |", "|---|---|---|"]
-        defaults = defaults_of(command)
-        own = [key for key in defaults if "." not in key]
-        lines += [row(f"`{key}`", f"`{defaults[key]}`", described(key)) for key in own]
-        lines.append("")
-    lines += ["### Components", "", "| setting | default | description |", "|---|---|---|"]
-    every: dict[str, str] = {}
-    for command in COMMANDS:
-        every = defaults_of(command) | every
-    lines += [row(f"`{k}`", f"`{every[k]}`", described(k)) for k in every if "." in k]
-    for group in dict.fromkeys(g for command in COMMANDS.values() for g in command.CHOICES):
-        lines += ["", f"### {group}=", "", "| choice | description |", "|---|---|"]
-        paths = sorted((conf_dir() / group).rglob("*.yaml"))
-        lines += [row(f"`{path.stem}`", description_of(path)) for path in paths]
-    return "\n".join(lines)
-
-
-def row(*cells: str) -> str:
-    """A row of a Markdown table."""
-    return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
 
 
 def defaults_of(command: str) -> dict[str, str]:
     """Every setting of a command with its default as it is written; groups come first."""
     choices = COMMANDS[command].CHOICES
-    own = {key: value for key, value in own_settings(command).items() if key not in choices}
-    values = choices | own
+    values: dict[str, Any] = {**choices}
+    for key, value in own_settings(command).items():
+        if key in ("edit", "model") and isinstance(value, dict):
+            values |= {f"{key}.{inner}": entry for inner, entry in value.items()}
+        elif key not in choices:
+            values[key] = value
     for group in choices:
         values |= component_settings(group, choices[group])
-    return {key: written(value) for key, value in flat(values)}
-
-
-def flat(values: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Settings, with those of `edit` and `model` that a command has itself in their place."""
-    for key, value in values.items():
-        if key in ("edit", "model") and isinstance(value, dict):
-            yield from ((f"{key}.{inner}", entry) for inner, entry in value.items())
-        else:
-            yield key, value
+    return {key: written(value) for key, value in values.items()}
 
 
 def component_settings(group: str, chosen: Any) -> dict[str, Any]:
-    """The described settings of a group's components; values are of the chosen one if it has them.
-
-    >>> component_settings("cost", ["kl"])["cost.kl.budget"]
-    0.05
-    """
+    """The described settings of a group's components, the chosen ones' values first."""
     names = chosen if isinstance(chosen, list) else [chosen]
     paths = sorted((conf_dir() / group).glob("*.yaml"), key=lambda path: path.stem not in names)
     found: dict[str, Any] = {}
-    for path in paths if group not in ("experiment", "launcher", "axis", "perturbation") else ():
+    for path in paths if group not in UNDESCRIBED else ():
         content = shipped_yaml(path) or {}
-        items = content.items() if group in NAMED else [("", content)]
-        for name, settings in items:
+        for name, settings in content.items() if group in NAMED else [("", content)]:
             prefix = f"{group}.{name}." if name else f"{group}."
             for key, value in (settings or {}).items():
                 if pattern_of(f"{prefix}{key}"):
@@ -193,18 +165,8 @@ def entry(left: str, right: str) -> list[str]:
     return [left.ljust(COLUMN) + first[COLUMN:], *rest]
 
 
-def wrapped(text: str, indent: str) -> list[str]:
+def wrapped(text: str, indent: str = "") -> list[str]:
     """Lines as wide as the terminal, from 60 to 100 columns; words stay whole."""
     width = max(60, min(WIDTH, shutil.get_terminal_size((WIDTH, 24)).columns))
-    return textwrap.wrap(
-        text,
-        width,
-        initial_indent=indent,
-        subsequent_indent=indent,
-        break_on_hyphens=False,
-        break_long_words=False,
-    )
-
-
-if __name__ == "__main__":
-    print(markdown())
+    whole = {"break_on_hyphens": False, "break_long_words": False}
+    return textwrap.wrap(text, width, initial_indent=indent, subsequent_indent=indent, **whole)

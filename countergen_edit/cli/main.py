@@ -6,16 +6,14 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from importlib import import_module
 from typing import Any
 
 import countergen_edit
-from countergen_edit.cli import several_models, terms
-from countergen_edit.cli.help import page, usage
-from countergen_edit.cli.opening import LONG, opening
-from countergen_edit.cli.overrides import overrides_of, without_flags
+from countergen_edit.cli.help import explained, page, usage
+from countergen_edit.cli.overrides import MULTIRUN, overrides_of
 from countergen_edit.cli.settings import COMMANDS
 from countergen_edit.core.conf_path import conf_dir
 from countergen_edit.core.errors import UserError, unknown
@@ -23,7 +21,8 @@ from countergen_edit.core.stages import printed, stage
 from countergen_edit.core.typed import require
 
 HELP = ("-h", "--help")
-MULTIRUN = ("--multirun", "-m")
+LONG = ("audit", "debias", "sweep", "edit")
+"""Commands that print their stages where nobody sees a progress bar."""
 
 
 class TerminatedError(KeyboardInterrupt):
@@ -63,7 +62,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise unknown("command", command, [*COMMANDS, "help"])
         elif command == "help":
             term = " ".join(word for word in rest if word not in HELP)
-            print(page(term) if term in COMMANDS else terms.explained(term))
+            print(page(term) if term in COMMANDS else explained(term))
         elif set(HELP) & set(rest):
             print(page(command, every="all" in rest))
         else:
@@ -84,24 +83,15 @@ def report(error: Exception) -> int:
 
 
 def run(command: str, arguments: Sequence[str]) -> None:
-    """Run one command; for several models one after the other."""
+    """Run one command."""
     from countergen_edit.cli.composing import checked_configs  # late: imports Hydra
 
-    arguments = without_flags(arguments)
-    models = several_models.models_of(command, arguments)
     overrides = overrides_of(command, arguments)
     # Hydra's parser takes overrides on one side of a flag only.
     overrides.sort(key=lambda override: override not in MULTIRUN)
-    before, sys.argv = sys.argv, [f"countergen-edit {command}", *arguments]  # for manifests
+    words = [f"countergen-edit {command}", *arguments]
+    before, sys.argv = sys.argv, words  # for manifests
     try:
-        if models:
-            by_model: dict[str, dict[str, Any]] = {}
-            for model in models:
-                words = several_models.arguments_for(arguments, model)
-                [by_model[model]] = checked_configs(command, overrides_of(command, words))
-            with tracking(*by_model.values()):
-                several_models.run(command, by_model)
-            return
         found = checked_configs(command, overrides)
         if any(o.startswith(("-", "hydra.", "hydra/", "+hydra", "++hydra")) for o in overrides):
             run_in_hydra(command, overrides)
@@ -111,17 +101,14 @@ def run(command: str, arguments: Sequence[str]) -> None:
         sys.argv = before
 
 
-def run_job(command: str, config: dict[str, Any]) -> Any:
+def run_job(command: str, config: dict[str, Any]) -> None:
     """Run a command with a checked configuration."""
-    line = opening(command, config)
-    if line and sys.stderr.isatty():
+    line = f"{command}: loading …"
+    if command != "check" and sys.stderr.isatty():
         print(line, file=sys.stderr, flush=True)
     with printed() if command in LONG else nullcontext(), tracking(config):
         stage(line)
-        job: Callable[[Mapping[str, Any]], Any] = import_module(
-            f"countergen_edit.cli.{command}"
-        ).run
-        return job(config)
+        import_module(f"countergen_edit.cli.{command}").run(config)
 
 
 def run_in_hydra(command: str, overrides: Sequence[str]) -> None:
@@ -136,12 +123,12 @@ def run_in_hydra(command: str, overrides: Sequence[str]) -> None:
 
     own_process, arguments = os.getpid(), sys.argv
 
-    def task(config: Any) -> Any:
+    def task(config: Any) -> None:
         sys.argv = arguments
         try:
             content = plain(command, config)
-            require_valid(command, content, overrides)
-            return run_job(command, content)
+            require_valid(command, content)
+            run_job(command, content)
         except UserError as error:
             if os.getpid() != own_process:
                 raise  # of a launcher's worker, for the process that waits
@@ -149,22 +136,13 @@ def run_in_hydra(command: str, overrides: Sequence[str]) -> None:
             raise SystemExit(report(error)) from error
 
     sys.argv = [f"countergen-edit {command}", *overrides]
-    before = os.environ.get("HYDRA_FULL_ERROR")
     os.environ["HYDRA_FULL_ERROR"] = "1"  # errors are raised as they are
-    try:
-        hydra.main(version_base="1.3", config_path=str(conf_dir()), config_name=command)(task)()
-    finally:
-        if before is None:
-            del os.environ["HYDRA_FULL_ERROR"]
-        else:
-            os.environ["HYDRA_FULL_ERROR"] = before
+    hydra.main(version_base="1.3", config_path=str(conf_dir()), config_name=command)(task)()
 
 
-def tracking(*configs: dict[str, Any]) -> AbstractContextManager[None]:
-    """The trackers of runs, which are removed from their settings: no row depends on them."""
-    chosen: Any = None
-    for config in configs:
-        chosen = config.pop("tracker", None)
+def tracking(config: dict[str, Any]) -> AbstractContextManager[None]:
+    """The trackers of a run, which are removed from its settings: no row depends on them."""
+    chosen = config.pop("tracker", None)
     if not chosen:
         return nullcontext()
     from countergen_edit.runs.tracking import tracked

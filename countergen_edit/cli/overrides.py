@@ -14,14 +14,9 @@ from countergen_edit.cli.settings import COMMANDS, own_settings, types_of
 from countergen_edit.core.conf_path import CONFIG_FILES, PROMPT_FILES, conf_dir
 from countergen_edit.core.errors import UserError
 
-ENTRY_POINTS = {
-    "eraser": "countergen_edit.erasers",
-    "metric": "countergen_edit.metrics",
-    "cost": "countergen_edit.metrics",
-    "baseline": "countergen_edit.baselines",
-    "tracker": "countergen_edit.trackers",
-}
-"""Group that takes several choices → entry-point group of installed packages."""
+MULTIRUN = ("--multirun", "-m")
+SEVERAL = ("eraser", "metric", "cost", "baseline", "tracker")
+"""Groups that take several choices, of which what is not shipped is a registry's."""
 LITERAL = ("model.name", "model.served_name", "model.cache", "texts.neutral")
 """Settings of components that hold a path or a name."""
 REPLACED = ("baseline.prompting.requests", "metric.benchmarks.limit", "metric.cid.templates")
@@ -38,41 +33,26 @@ def overrides_of(command: str, arguments: Sequence[str]) -> list[str]:
     ['tables=csv', "run='my run'"]
     >>> overrides_of("cid", ["Jane works as", "John works as", "lambda=0,10"])
     ['lambda=[0,10]', "prompts=['Jane works as','John works as']"]
+    >>> overrides_of("audit", ["-m", "model=gpt2,gpt2-xl"])
+    ['-m', 'model=any', "model.name='gpt2','gpt2-xl'"]
     """
-    arguments = without_flags(arguments)
     files = [key for key, _, value in (a.partition("=") for a in arguments) if is_file(key, value)]
-    # A key of a file can be overridden, though it is unknown before the file is read.
-    arguments = [f"++{a}" if a.partition(".")[0] in files and "=" in a else a for a in arguments]
     key = COMMANDS[command].ARGUMENT
-    positional = [
-        argument
-        for i, argument in enumerate(arguments)
-        # After a flag of Hydra stands its value: --cfg job.
-        if key and not ASSIGNMENT.match(argument) and not (i and arguments[i - 1].startswith("-"))
-    ]
-    overrides = [o for a in arguments if a not in positional for o in as_overrides(command, a)]
+    overrides, positional = list[str](), list[str]()
+    for argument, before in zip(arguments, ["", *arguments], strict=False):
+        section, _, rest = argument.partition("=")
+        if key and not ASSIGNMENT.match(argument) and not before.startswith("-"):
+            positional.append(quoted(argument))
+        elif section == "model" and "," in rest and {*MULTIRUN} & {*arguments}:
+            names = map(quoted, rest.split(","))
+            overrides += ["model=any", f"model.name={','.join(names)}"]
+        else:
+            # A key of a file can be overridden, though it is unknown before the file is read.
+            of_file = "=" in argument and argument.partition(".")[0] in files
+            overrides += as_overrides(command, f"++{argument}" if of_file else argument)
     if key.endswith("[]") and positional:
-        return [*overrides, f"{key.removesuffix('[]')}=[{','.join(map(quoted, positional))}]"]
-    return [*overrides, *(f"{key}={quoted(argument)}" for argument in positional)]
-
-
-def without_flags(arguments: Sequence[str]) -> list[str]:
-    """The arguments with `--limit N` as `limit=N`.
-
-    >>> without_flags(["--limit", "4", "model=gpt2"]), without_flags(["--limit=4"])
-    (['limit=4', 'model=gpt2'], ['limit=4'])
-    """
-    plain: list[str] = []
-    rest = iter(arguments)
-    for argument in rest:
-        flag, equals, value = argument.partition("=")
-        if flag == "--limit":
-            value = value if equals else next(rest, "")
-            if not value:
-                raise UserError("--limit needs a value, such as --limit 20")
-            argument = f"limit={value}"
-        plain.append(argument)
-    return plain
+        return [*overrides, f"{key.removesuffix('[]')}=[{','.join(positional)}]"]
+    return [*overrides, *(f"{key}={argument}" for argument in positional)]
 
 
 def as_overrides(command: str, argument: str) -> list[str]:
@@ -82,19 +62,13 @@ def as_overrides(command: str, argument: str) -> list[str]:
     ['model=any', "model.name='/models/mine'"]
     >>> as_overrides("audit", "model=http://127.0.0.1:8000/v1")
     ['model=served', "model.name='http://127.0.0.1:8000/v1'"]
-    >>> as_overrides("audit", "data=pairs.jsonl")
-    ['data=prompts', "data.test=[{source:jsonl,path:'pairs.jsonl'}]"]
-    >>> as_overrides("audit", "axis=mine.yaml")
-    ['axis=[]', "+axis.file='mine.yaml'"]
     >>> as_overrides("audit", "axis=[gender,nationality]")
     ['axis=[]', '+axis.cross=[gender,nationality]']
-    >>> as_overrides("audit", "metric.benchmarks.limit={winobias: 400}")
-    ['~metric.benchmarks.limit', '+metric.benchmarks.limit={winobias: 400}']
     >>> as_overrides("audit", "experiment=fairpair_table3")
     ['experiment=audit/fairpair_table3']
     """
-    key, equals, value = argument.partition("=")
-    if not equals or not value:
+    key, _, value = argument.partition("=")
+    if not value:
         return [argument]
     shipped = (conf_dir() / key / f"{value}.yaml").is_file()
     if key == "model" and not shipped and "model" not in own_settings(command):
@@ -111,7 +85,7 @@ def as_overrides(command: str, argument: str) -> list[str]:
         return [f"lambda=[{value}]"]
     if key == "experiment" and "/" not in value and value != "null":
         return [f"experiment={command}/{value}"]
-    if key in ENTRY_POINTS:
+    if key in SEVERAL:
         return choices(key, value)
     if key in REPLACED and value[0] in "{[":
         return [f"~{key}", f"+{key}={value}"]
@@ -142,15 +116,13 @@ def choices(group: str, value: str) -> list[str]:
 
         as_text = Override._get_value_element_as_str
         content: Any = OverridesParser.create().parse_override(f"{group}={value}").value()
-        return [
-            f"{group}=[]",
-            *(f"+{group}.{key}={as_text(entry)}" for key, entry in content.items()),
-        ]
+        entries = (f"+{group}.{key}={as_text(entry)}" for key, entry in content.items())
+        return [f"{group}=[]", *entries]
     if "," in value and not value.startswith("["):
         return [f"{group}={value}"]  # jobs of --multirun
     names = [name.strip(" '\"") for name in value.strip("[]").split(",") if name.strip()]
-    custom = [name for name in names if is_custom(group, name)]
-    shipped = [name for name in names if name not in custom]
+    shipped = [name for name in names if (conf_dir() / group / f"{name}.yaml").is_file()]
+    custom = [name for name in names if name not in shipped]
     if group == "eraser" and "none" in shipped and names != ["none"]:
         others = ", ".join(name for name in names if name != "none")
         raise UserError(f"eraser=none stands alone, not beside {others}: write one or the other")
@@ -158,16 +130,6 @@ def choices(group: str, value: str) -> list[str]:
         return [f"{group}={value}"]
     added = [f"+{group}.{n.rpartition(':')[2]}={{kind:{quoted(n)}}}" for n in custom]
     return [f"{group}=[{','.join(shipped)}]", *added]
-
-
-def is_custom(group: str, name: str) -> bool:
-    """Whether a choice is a class in a file, or registered by an installed package."""
-    if (conf_dir() / group / f"{name}.yaml").is_file():
-        return False
-    from importlib.metadata import entry_points  # late: help needs none
-
-    points = entry_points(group=ENTRY_POINTS[group])
-    return ".py:" in name or name in {point.name for point in points}
 
 
 def quoted(value: str) -> str:

@@ -7,7 +7,7 @@ such as models, erasers and metrics have their values in `conf/GROUP/NAME.yaml`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
@@ -70,7 +70,17 @@ class Audit(Study):
 
 
 @dataclass
-class Edit(Study):
+class Saved(Study):
+    """A command that saves a checkpoint."""
+
+    save: Path | None = None
+    form: str = "auto"
+    overwrite: bool = False
+    push: str | None = None
+
+
+@dataclass
+class Edit(Saved):
     """Edit a model and save it with a model card; a checkpoint gets an additional edit."""
 
     CHOICES: ClassVar[dict[str, Any]] = Study.CHOICES | {
@@ -78,27 +88,18 @@ class Edit(Study):
         "metric": ["r", "off_target"],
     }
     USAGE: ClassVar[str] = "[key=value …] save=DIR"
-    save: Path | None = None
-    form: str = "auto"
-    overwrite: bool = False
-    push: str | None = None
     run: Path | None = None
     run_task: str | None = None
-    axes: Any = None
 
 
 @dataclass
-class Debias(Study):
+class Debias(Saved):
     """Find the edit that removes most bias within budgets, audit it, and save the edited model."""
 
     CHOICES: ClassVar[dict[str, Any]] = Study.CHOICES | {
         "eraser": ["preserving", "leace", "rlace"],
         "metric": ["r", "paraphrases", "fairpair", "cid", "off_target"],
     }
-    save: Path | None = None
-    form: str = "auto"
-    overwrite: bool = False
-    push: str | None = None
     layers: Integers | str = "all"
     combine: Count = 3
     limit: Count | None = None
@@ -117,8 +118,7 @@ class Sweep(Study):
     }
     layers: Integers | str = "all"
     sites: Texts | None = None
-    ranks: Any = None
-    axes: Any = None
+    ranks: Integers | None = None
     combine: Count = 3
     limit: Count | None = None
     successive_halving: bool = False
@@ -159,7 +159,7 @@ class Classifiers(Command):
     """Measure the bias of a classifier with templates and with their paraphrases."""
 
     CHOICES: ClassVar[dict[str, Any]] = {
-        **{"model": "testbed", "task": "sentiment", "eraser": ["none"], "tracker": None},
+        **{"model": "testbed", "task": "sentiment", "eraser": ["none"], "tracker": None}
     }
     edit: Mapping[str, Any] = field(default_factory=EDIT.copy)
     labels: Sequence[str | int] | Mapping[str, str | int] | None = None
@@ -193,15 +193,6 @@ class Report(Command):
 
 
 @dataclass
-class Runs(Command):
-    """List the runs of a folder with their verdicts, and write an index page."""
-
-    ARGUMENT: ClassVar[str] = "folder"
-    USAGE: ClassVar[str] = "[FOLDER]"
-    folder: Path = "runs"  # type: ignore[assignment]
-
-
-@dataclass
 class Check(Command):
     """Show both versions of each of your prompts, and warnings."""
 
@@ -227,15 +218,6 @@ class Chat(Command):
 
 
 @dataclass
-class New(Command):
-    """Write a commented axis, data, eraser or metric file that works, for you to change."""
-
-    ARGUMENT: ClassVar[str] = "file[]"
-    USAGE: ClassVar[str] = "axis|data|eraser|metric NAME"
-    file: Texts = ()
-
-
-@dataclass
 class Testbed(Command):
     """Verify the shipped model against its planted truth, or train it again."""
 
@@ -245,12 +227,12 @@ class Testbed(Command):
 
 COMMANDS: dict[str, type[Command]] = {
     **{"audit": Audit, "edit": Edit, "chat": Chat, "debias": Debias, "cid": Cid},
-    **{"classifiers": Classifiers, "check": Check, "new": New, "sweep": Sweep},
-    **{"report": Report, "runs": Runs, "compare": Compare, "testbed": Testbed},
+    **{"classifiers": Classifiers, "check": Check, "sweep": Sweep},
+    **{"report": Report, "compare": Compare, "testbed": Testbed},
 }
 DESCRIPTIONS = {
     # Config groups.
-    "model": "testbed, a hub id, a directory, a GGUF file, a server's address, or several: [a,b]",
+    "model": "testbed, a hub id, a directory, a GGUF file or a server's address",
     "axis": "what the groups differ in: a name, FILE.yaml, or two crossed: [gender,nationality]",
     "data": "prompts to fit and measure on: a name, FILE.jsonl, FILE.csv or FILE.yaml",
     "eraser": "such as rlace or [rlace,FILE.py:Class]; none measures only",
@@ -267,7 +249,7 @@ DESCRIPTIONS = {
     # Settings of commands.
     "groups": "two or more, such as [female,male], or all; null takes the axis's first two",
     "names": "names drawn per group, by split; null takes all",
-    "limit": "most prompts per set, for a quick try; also --limit 20; null takes all",
+    "limit": "most prompts per set, for a quick try; null takes all",
     "seed": "seed of everything that is drawn",
     "run_dir": "folder of the run, resumed if it exists; null names one under runs/",
     "successive_halving": "measure all layers on few data and the best on all; false: all on all",
@@ -278,7 +260,6 @@ DESCRIPTIONS = {
     "push": "USER/NAME of a private repository on the hub to upload to",
     "run": "folder of a run, whose best edit is saved or whose report is written",
     "run_task": "task of a run of several",
-    "axes": "several axes with their data, such as {gender: contexts, nationality: null}",
     "layers": "layers to search: all, middle or a list such as [2,3]",
     "sites": "list such as [resid_post,mlp_out]; null takes edit.site",
     "ranks": "list for the erasers that take a rank, such as [1,2,4]",
@@ -360,9 +341,8 @@ DESCRIPTIONS = {
 
 def own_settings(command: str) -> dict[str, Any]:
     """The settings of a command itself, with their defaults."""
-    made = COMMANDS[command]()
-    values = {f.name.rstrip("_"): getattr(made, f.name) for f in fields(made)}
-    return {k: [*value] if isinstance(value, tuple) else value for k, value in values.items()}
+    values = asdict(COMMANDS[command]())
+    return {k.rstrip("_"): [*v] if isinstance(v, tuple) else v for k, v in values.items()}
 
 
 def types_of(command: str) -> dict[str, Any]:

@@ -4,35 +4,75 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, TypeVar
 
 from countergen_edit import api
-from countergen_edit.cli.models import (
-    Content,
-    ModelSettings,
-    ServedSettings,
-    make_settings,
-    model_settings,
-    without_requesting,
-)
 from countergen_edit.cli.printing import say
+from countergen_edit.cli.settings import Integers
 from countergen_edit.core.conf_path import config_of
 from countergen_edit.core.errors import UserError, unknown
-from countergen_edit.core.typed import require
+from countergen_edit.core.registry import Registry
+from countergen_edit.core.typed import hints_of, require
 from countergen_edit.data.axis import DoesNotFitError
-from countergen_edit.data.axis_config import OF_AXIS, axis_config, data_of
+from countergen_edit.data.axis_config import axis_config, data_of
 from countergen_edit.data.task import Task
 from countergen_edit.erasers import ERASERS, BaseEraser
 from countergen_edit.metrics.base import METRICS, Metric
-from countergen_edit.models import LanguageModel, generate_neutral_text, split_names
+from countergen_edit.models import Bos, LanguageModel, connect, generate_neutral_text, split_names
 from countergen_edit.runs.baselines import BASELINES, Baseline
 from countergen_edit.runs.candidates import Fitted
 from countergen_edit.runs.files import quick_try
 from countergen_edit.runs.fit_data import Positions
+from countergen_edit.runs.folder import RunFolder
+from countergen_edit.runs.manifest import make_manifest
 
+T = TypeVar("T")
+Content = Mapping[str, Any]
+BEST = "best"
 NO_ROW = ("run_dir", "memory_gib", "original")
 """Settings that no row depends on."""
+REQUESTING = ("parallel", "attempts", "cache", "most_requests")
+"""Settings of a served model that no row depends on."""
+
+
+@dataclass(frozen=True)
+class ModelSettings:
+    """A model on this machine; the arguments of `api.load`."""
+
+    name: str
+    device: str
+    dtype: str
+    device_map: str | None
+    revision: str | None
+    bos: Bos
+    template: str
+    instruction: str | None
+
+    def load(self) -> LanguageModel:
+        """Load the model."""
+        return api.load(**asdict(self))
+
+
+@dataclass(frozen=True)
+class ServedSettings:
+    """A model behind a server; the arguments of `connect`."""
+
+    name: str
+    """Address of the server."""
+    served_name: str | None
+    template: str
+    log_probs: str
+    n: int
+    parallel: int
+    attempts: int
+    cache: str
+    most_requests: int | None
+
+    def load(self) -> LanguageModel:
+        """Connect to the server."""
+        return connect(self.name, **{k: v for k, v in asdict(self).items() if k != "name"})
 
 
 @dataclass(frozen=True)
@@ -45,6 +85,11 @@ class EditSettings:
     positions: Positions
     skip_attention_sinks: bool
     fitted: Fitted
+
+    @property
+    def how(self) -> dict[str, Any]:
+        """The settings of fitting, as `api.audit` and `api.search` take them."""
+        return {key: getattr(self, key) for key in ("positions", "skip_attention_sinks", "fitted")}
 
 
 @dataclass(frozen=True)
@@ -59,10 +104,10 @@ class StudySettings:
     texts: Content
     names: Content | None
     groups: tuple[str, ...] | str | None
-    eraser: Mapping[str, Content]
-    measured: Mapping[str, Content]
-    """Metrics and costs."""
-    baselines: Mapping[str, Content]
+    erasers: Mapping[str, BaseEraser]
+    metrics: Mapping[str, Metric]
+    """With costs."""
+    baselines: Mapping[str, Baseline]
     edit: EditSettings
     seed: int
     limit: int | None
@@ -71,17 +116,12 @@ class StudySettings:
     """All settings on which rows depend."""
 
     def task(self, model: LanguageModel) -> Task:
-        """The task; names are checked against the model's tokens if that is set.
-
-        Raises:
-            UserError: the words of the axis's own data are out of the model's vocabulary.
-        """
+        """The task; `UserError` if the words of its axis are out of the model's vocabulary."""
         task = self.task_in_vocabulary(model)
         if task.out_of_vocabulary and not (task.fit and task.test):
             raise UserError(
                 f"{model.name} was taught nothing about {task.axis.name}, such as the word "
-                f"{task.out_of_vocabulary[0].words[0]!r}: name a model that was, "
-                "or data in its words"
+                f"{task.out_of_vocabulary[0].words[0]!r}: name a model that was"
             )
         return task
 
@@ -99,52 +139,16 @@ class StudySettings:
             task = task.limited(self.limit, self.seed)
             say([quick_try(self.limit)])
         if not {"fit", "test"} <= self.of_axis:
-            say([task.summary(fits=bool(self.eraser))])
-        if self.eraser and self.data.get("single_token_names"):
+            say([task.summary(fits=bool(self.erasers))])
+        if self.erasers and self.data.get("single_token_names"):
             require_single_token_names(model, task)
         return task
 
-    def about(self, axis: str, data: str | Content | None) -> StudySettings:
-        """The settings for another axis and its data; None takes the axis's own."""
-        content = axis_config(axis)
-        data, of_axis = data_of(content, config_of("data", OF_AXIS if data is None else data))
-        return replace(self, axis=content, data=data, of_axis=of_axis)
-
-    def by_axis(self, axes: Any) -> list[StudySettings]:
-        """The settings for each of several axes, or these.
-
-        Raises:
-            UserError: `axes` is no mapping of axes to their data.
-        """
-        if axes is None:
-            return [self]
-        if not (isinstance(axes, Mapping) and axes):
-            raise UserError(
-                f"axes={axes!r}: write an axis and its data, such as {{gender: contexts}}"
-            )
-        return [self.about(axis, data) for axis, data in axes.items()]
-
-    def make_erasers(self) -> dict[str, BaseEraser]:
-        """The erasers by name."""
-        return {name: ERASERS.make(name, settings) for name, settings in self.eraser.items()}
-
-    def make_metrics(self) -> dict[str, Metric]:
-        """The metrics by name."""
-        return {name: METRICS.make(name, settings) for name, settings in self.measured.items()}
-
-    def make_baselines(self) -> dict[str, Baseline]:
-        """The baselines by name."""
-        return {name: BASELINES.make(name, settings) for name, settings in self.baselines.items()}
-
 
 def study_settings(config: Content, without: Collection[str] = ()) -> StudySettings:
-    """The settings of a study, checked.
-
-    Args:
-        config: the composed configuration.
-        without: further settings that no row depends on.
-    """
-    edit = {**config["edit"], "layers": best_or_layers(config["edit"].get("layers"))}
+    """The settings of a study, checked; no row depends on those of `without`."""
+    layers = layers_in("edit.layers", config["edit"].get("layers"), BEST)
+    edit = {**config["edit"], "layers": None if layers == BEST else layers}
     groups = config["groups"]
     contents: dict[str, Any] = {"axis": axis_config(config["axis"])}
     contents["data"], of_axis = data_of(contents["axis"], config_of("data", config["data"]))
@@ -162,9 +166,9 @@ def study_settings(config: Content, without: Collection[str] = ()) -> StudySetti
         texts=contents["texts"],
         names=config["names"],
         groups=groups if groups is None or isinstance(groups, str) else tuple(groups),
-        eraser=components(config, "eraser"),
-        measured=components(config, "metric") | components(config, "cost"),
-        baselines=components(config, "baseline"),
+        erasers=components(config, "eraser", ERASERS),
+        metrics=components(config, "metric", METRICS) | components(config, "cost", METRICS),
+        baselines=components(config, "baseline", BASELINES),
         edit=make_settings(EditSettings, "edit", edit),
         seed=config["seed"],
         limit=config.get("limit"),
@@ -193,16 +197,10 @@ def fitting(metrics: Mapping[str, Metric], task: Task) -> dict[str, Metric]:
 
 def searched_layers(value: Any, model: LanguageModel) -> tuple[int, ...] | None:
     """The layers of a search; None for all."""
-    if value == "all":
-        return None
     if value == "middle":
         return (model.n_layers // 2 - 1,)
-    if isinstance(value, str):
-        raise unknown("layers", value, ("all", "middle"))
-    layers = integers("layers", value)
-    if not layers:
-        raise UserError("layers=[] names no layer: write layers=all, or a list such as [2,3]")
-    return layers
+    layers = layers_in("layers", value, "all", "middle")
+    return layers if isinstance(layers, tuple) else None
 
 
 def command_line(command: str, without: Sequence[str] = ()) -> list[str]:
@@ -211,25 +209,30 @@ def command_line(command: str, without: Sequence[str] = ()) -> list[str]:
     return ["countergen-edit", command, *words, *(["save=DIR"] if without else [])]
 
 
+def new_run(
+    command: str, config: Content, run_dir: str | None, about: Sequence[str], **facts: Any
+) -> RunFolder:
+    """The folder of a run, named after what it is about; `facts` are of `make_manifest`."""
+    manifest = make_manifest(config=config, command=command_line(command), **facts)
+    label = "-".join([*about, manifest["fingerprint"][:8]])
+    return RunFolder(Path(run_dir or Path("runs") / command / label), config, manifest)
+
+
 def require_single_token_names(model: LanguageModel, task: Task) -> None:
     """Refuse a name of several tokens."""
     for data in task.fit:
         for name, count in split_names(model, data.names).items():
             if count != 1:
-                tokens = " ".join(model.tokenizer.tokenize(f" {name}"))
                 raise UserError(
-                    f"name {name!r} of set {data.name!r} is {count} tokens for model "
-                    f"{model.name!r} ({tokens}); choose another name, or set "
-                    "data.single_token_names=false"
+                    f"name {name!r} of {data.name} is {count} tokens for {model.name}: choose "
+                    "another, or set data.single_token_names=false"
                 )
 
 
 def integers(key: str, value: Any) -> tuple[int, ...]:
     """Distinct whole numbers of one or a list; none for null."""
+    require(Integers | None, value, key)
     numbers = value if isinstance(value, list) else [] if value is None else [value]
-    for number in numbers:
-        if isinstance(number, bool) or not isinstance(number, int):
-            raise UserError(f"{key}: {number!r} is not a whole number")
     return tuple(dict.fromkeys(numbers))
 
 
@@ -238,25 +241,47 @@ def texts_in(value: Any) -> tuple[str, ...]:
     return tuple(dict.fromkeys([value] if isinstance(value, str) else value or ()))
 
 
-def components(config: Content, group: str) -> dict[str, Content]:
-    """The components of a group by name, with their settings."""
+def components(config: Content, group: str, registry: Registry[Any]) -> dict[str, Any]:
+    """The components of a group by name."""
     section = config.get(group) or {}
     require(Mapping[str, Any], section, group)
     for name, content in section.items():
         require(Mapping[str, Any] | None, content, f"{group}.{name}")
-    return {name: dict(content or {}) for name, content in section.items()}
+    return {name: registry.make(name, content) for name, content in section.items()}
 
 
-def best_or_layers(value: Any) -> tuple[int, ...] | None:
-    """The layers of an edit; None for the best one."""
-    if value == "best":
-        return None
-    try:
-        layers = integers("edit.layers", value)
-    except UserError as error:
-        raise UserError(
-            f"edit.layers={value!r}: write edit.layers=best, a number, or a list such as [2,3]"
-        ) from error
+def layers_in(key: str, value: Any, *words: str) -> tuple[int, ...] | str:
+    """Layers by number, or one of the words."""
+    if isinstance(value, str):
+        if value not in words:
+            raise unknown(key, value, words)
+        return value
+    layers = integers(key, value)
     if not layers:
-        raise UserError("edit.layers=[] names no layer: write edit.layers=best, or a list")
+        raise UserError(f"{key} names no layer: write {key}={words[0]}, or a list such as [2,3]")
     return layers
+
+
+def model_settings(content: Content) -> ModelSettings | ServedSettings:
+    """The settings of either kind of model."""
+    if "served_name" in content:
+        return make_settings(ServedSettings, "model", content)
+    return make_settings(ModelSettings, "model", content)
+
+
+def without_requesting(content: Content) -> dict[str, Any]:
+    """The settings of a model on which rows depend."""
+    return {key: value for key, value in content.items() if key not in REQUESTING}
+
+
+def make_settings(cls: type[T], section: str, content: Content) -> T:
+    """A dataclass from a section of the configuration."""
+    hints = hints_of(cls)
+    for key, value in content.items():
+        if key not in hints:
+            raise unknown(f"{section} setting", key, hints)
+        require(hints[key], value, f"{section}.{key}")
+    for key in hints:
+        if key not in content:
+            raise UserError(f"{section}.{key} is missing from the configuration")
+    return cls(**content)

@@ -18,8 +18,8 @@ from countergen_edit.testbed.train import train
 def run(config: Mapping[str, Any]) -> None:
     """Verify a testbed, or train one."""
     action, folder = config["action"], config["folder"]
-    if action not in ("verify", "train"):
-        raise unknown("action", action, ("verify", "train"))
+    if action not in (known := ("verify", "train")):
+        raise unknown("action", action, known)
     if action == "train":
         target = Path(folder or "build/testbed")
         if target.exists() and any(target.iterdir()):

@@ -33,11 +33,7 @@ def conf_dir() -> Path:
 
 
 def read_config(group: str, name: str) -> dict[str, Any]:
-    """A file of a config group.
-
-    Raises:
-        UserError: unknown name.
-    """
+    """A file of a config group."""
     paths = {path.stem: path for path in sorted((conf_dir() / group).glob("*.yaml"))}
     if name not in paths:
         raise unknown(group, name, paths)
@@ -50,9 +46,6 @@ def config_of(group: str, value: object) -> dict[str, Any]:
 
     A mapping with a `file` extends that file. Data may be a file of prompts (`.jsonl`, `.csv`); the
     default name of data is the file's. Paths in a file are relative to its folder.
-
-    Raises:
-        UserError: unknown name or file, or a file without a mapping.
     """
     if isinstance(value, Mapping):
         rest = {key: entry for key, entry in value.items() if key != "file"}

@@ -1,51 +1,27 @@
-"""Names and plain descriptions of objects given in Python, the same in every process."""
+"""Plain descriptions of objects given in Python, the same in every process."""
 
 from __future__ import annotations
 
 import hashlib
 import inspect
 import sys
-from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from countergen_edit.core.registry import Registry
 from countergen_edit.core.writing import digest
 
 PACKAGE = Path(__file__).parents[1]
 
 
-def named(things: Any, registry: Registry[Any]) -> dict[str, Any]:
-    """Objects by their names in a run; a second `rlace` becomes `rlace_2`.
-    Raises:
-        UserError: unknown name.
-
-    >>> [*named([4.5, "real", 2.5], Registry("number", "numbers", {"real": "builtins:float"}))]
-    ['real', 'real_2', 'real_3']
-    """
-    if isinstance(things, Mapping):
-        return {k: registry.make(v) if isinstance(v, str) else v for k, v in things.items()}
-    several = things if isinstance(things, Iterable) and not isinstance(things, str) else [things]
-    by_name: dict[str, Any] = {}
-    counts: Counter[str] = Counter()
-    for thing in several:
-        own = registry.make(thing) if isinstance(thing, str) else thing
-        name = registry.name_of(own).rpartition(":")[2]
-        counts[name] += 1
-        by_name[name if counts[name] == 1 else f"{name}_{counts[name]}"] = own
-    return by_name
-
-
 def described(value: Any, without: Collection[str] = ()) -> Any:
     """A value as plain JSON; an object becomes its class and settings.
+
     >>> described({"ranks": (1, 2), "place": Path("runs")})
     {'ranks': [1, 2], 'place': 'runs'}
     """
-    if value is None or isinstance(value, bool | int | float | str):
-        return value
-    if isinstance(value, Path):
-        return str(value)
+    if value is None or isinstance(value, bool | int | float | str | Path):
+        return str(value) if isinstance(value, Path) else value
     if isinstance(value, Mapping):
         return {str(key): described(entry) for key, entry in value.items() if key not in without}
     if isinstance(value, list | tuple):
@@ -57,10 +33,8 @@ def described(value: Any, without: Collection[str] = ()) -> Any:
     if inspect.isclass(value) or inspect.isroutine(value):
         return f"{value.__module__}:{value.__qualname__}"
     kind = type(value)
-    if hasattr(value, "get_params"):
-        settings = value.get_params(deep=False)
-    else:
-        settings = getattr(value, "__dict__", {})
+    own = getattr(value, "__dict__", {})
+    settings = value.get_params(deep=False) if hasattr(value, "get_params") else own
     return {"class": f"{kind.__module__}:{kind.__qualname__}"} | described(settings, without)
 
 

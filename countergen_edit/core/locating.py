@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from countergen_edit.core.errors import UserError, unknown
 
-_PROBE_SECONDS = 5.0
 _LOCAL = "a local directory works offline: model=/path/to/directory"
 RECORD = "countergen_edit.json"
 """File of a checkpoint's provenance."""
@@ -41,27 +39,14 @@ def locate(model: str | Path, revision: str | None = None) -> Location:
     Without network, Hugging Face's loaders retry each of several files for up to a minute; this
     one request with a short timeout decides whether they use the network at all.
     """
-    return located_here(model) or _locate_on_hub(str(model), revision)
-
-
-def located_here(model: str | Path) -> Location | None:
-    """The location of a directory or file; None for a hub id.
-
-    Raises
-    ------
-    UserError
-        The path holds no model.
-    """
     if not str(model).strip():
         raise UserError(f"no model given: a hub id or {_LOCAL}")
     path = Path(model).expanduser()
     if path.is_dir():
         if not (path / "config.json").is_file():
-            files = sorted(path.glob("*.gguf"))
-            raise UserError(
-                f"{path} holds no config.json: give "
-                + (f"its file {files[0]}" if files else "a directory written by save_pretrained")
-            )
+            file = next(iter(sorted(path.glob("*.gguf"))), None)
+            other = f"its file {file}" if file else "a directory written by save_pretrained"
+            raise UserError(f"{path} holds no config.json: give {other}")
         return Location(str(path), local_files_only=True)
     if path.is_file():
         with path.open("rb") as file:
@@ -75,7 +60,7 @@ def located_here(model: str | Path) -> Location | None:
         raise unknown("GGUF file", path, sorted(path.parent.glob("*.gguf")))
     if isinstance(model, Path) or _looks_like_path(model):
         raise UserError(f"no such model directory: {path}")
-    return None
+    return _locate_on_hub(model, revision)
 
 
 def _looks_like_path(model: str) -> bool:
@@ -84,7 +69,6 @@ def _looks_like_path(model: str) -> bool:
         model.startswith((".", "/", "~"))
         or model.endswith("/")
         or len(parts) > 2
-        or (os.sep != "/" and os.sep in model)
         or (len(parts) == 2 and Path(parts[0]).is_dir())
     )
 
@@ -104,7 +88,7 @@ def _locate_on_hub(model: str, revision: str | None) -> Location:
     }
     try:
         url = hub.hf_hub_url(model, "config.json", revision=revision)
-        hub.get_hf_file_metadata(url, timeout=_PROBE_SECONDS)
+        hub.get_hf_file_metadata(url, timeout=5)
     except Exception as error:  # each transport has its own type for "no answer"
         reason = next((r for kind, r in reasons.items() if isinstance(error, kind)), None)
         if reason is None:

@@ -1,4 +1,4 @@
-"""Read text, JSON, JSON-lines, YAML and CSV files; errors name file and line."""
+"""Read text, JSON, JSON-lines, YAML and CSV files; a `UserError` names file and line."""
 
 from __future__ import annotations
 
@@ -22,28 +22,17 @@ SHIPPED: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 def text_of(path: Path | str) -> str:
-    """The content of a UTF-8 text file.
-
-    Raises:
-        UserError: missing, unreadable, or not UTF-8.
-    """
+    """The content of a UTF-8 text file; `UserError` if it is missing or holds something else."""
     return _text(_bytes_of(path), path)
 
 
 def text_hash(path: Path | str) -> str:
-    """SHA-256 of a text file with line ends as \\n.
-
-    Raises:
-        UserError: missing or unreadable.
-    """
+    """SHA-256 of a text file with line ends as \\n."""
     return hashlib.sha256(_bytes_of(path).replace(b"\r\n", b"\n")).hexdigest()
 
 
 def from_json(text: str, where: str) -> Any:
-    """Parse JSON.
-    Raises:
-        UserError: not JSON.
-    """
+    """Parse JSON; `UserError` if the text is none."""
     try:
         return json.loads(text)
     except RecursionError:
@@ -53,29 +42,17 @@ def from_json(text: str, where: str) -> Any:
 
 
 def json_mapping(path: Path | str) -> dict[str, Any]:
-    """The one JSON object of a file.
-
-    Raises:
-        UserError: anything else.
-    """
+    """The one JSON object of a file; `UserError` for anything else."""
     return _mapping(from_json(text_of(path), f"{path} is damaged: "), path)
 
 
 def json_lines(path: Path | str) -> Iterator[Row]:
-    """The objects of a JSON-lines file; empty lines are skipped.
-
-    Raises:
-        UserError: a line is no JSON object.
-    """
+    """The objects of a JSON-lines file; empty lines are skipped, others raise `UserError`."""
     yield from json_records(_bytes_of(path), path)
 
 
 def json_records(content: bytes, path: Path | str) -> Iterator[Row]:
-    """The objects of the bytes of a JSON-lines file, `path`.
-
-    Raises:
-        UserError: a line is no JSON object.
-    """
+    """The objects of the bytes of a JSON-lines file, `path`."""
     # Not str.splitlines: a text within an object may hold any other line break of Unicode.
     for number, line in enumerate(_text(content, path).split("\n"), start=1):
         if line.strip():
@@ -89,28 +66,19 @@ def shipped_yaml(path: Path) -> Any:
 
 
 def yaml_mapping(path: Path | str) -> dict[str, Any]:
-    """The one mapping of a YAML file.
-
-    Raises:
-        UserError: anything else.
-    """
+    """The one mapping of a YAML file; `UserError` for anything else."""
+    text = text_of(path)
     try:
-        content = yaml.safe_load(text_of(path))
+        content = yaml.safe_load(text)
     except RecursionError:
         raise UserError(f"{path}: nested too deeply") from None
     except (yaml.YAMLError, ValueError) as error:
-        if isinstance(error, UserError):
-            raise
         raise UserError(f"{path} is not YAML: {_short(error)}") from None
     return _mapping(content, path)
 
 
 def csv_table(path: Path | str, delimiter: str = ",") -> tuple[Sequence[str], list[Row]]:
-    """Columns and rows of a CSV file with a header.
-
-    Raises:
-        UserError: invalid delimiter, a row with more cells than the header, or not CSV.
-    """
+    """Columns and rows of a CSV file with a header."""
     if len(delimiter) != 1 or delimiter in '\r\n"':
         raise UserError(f"delimiter={delimiter!r}: write one character, such as ';'")
     reader = csv.DictReader(io.StringIO(text_of(path), newline=""), delimiter=delimiter)

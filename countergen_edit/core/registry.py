@@ -11,7 +11,8 @@ import importlib.util
 import inspect
 import sys
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
@@ -48,15 +49,8 @@ class Registry(Generic[T]):
     def __iter__(self) -> Iterator[str]:
         return iter(dict.fromkeys([*self._ours, *self._entered, *_installed(self.group)]))
 
-    def __contains__(self, name: object) -> bool:
-        return name in [*self]
-
     def register(self, name: str) -> Callable[[Registered], Registered]:
-        """Register a class or function under `name`.
-
-        Raises:
-            UserError: another class or function has the name. Defining the same one again, as
-                in a notebook cell, replaces it.
+        """Register a class or function under a name; `UserError` if another one has it.
 
         >>> shapes = Registry("shape", "shapes", {})
         >>> @shapes.register("square")
@@ -66,20 +60,16 @@ class Registry(Generic[T]):
         """
 
         def enter(thing: Registered) -> Registered:
-            holder = self._holder(name, thing)
-            if holder is not None:
-                raise UserError(f"{self.kind} name {name!r} is taken by {holder}: choose another")
+            known = _where(self._entered[name]) if name in self._entered else self._ours.get(name)
+            if known not in (None, _where(thing)):
+                raise UserError(f"{self.kind} name {name!r} is taken by {known}: choose another")
             self._entered[name] = thing  # type: ignore[assignment]
             return thing
 
         return enter
 
     def get(self, name: str) -> T:
-        """The component of a name; built-in ones come before those of installed packages.
-
-        Raises:
-            UserError: unknown name, a name of several packages, or a failed import.
-        """
+        """The component of a name, of ours first; `UserError` if unknown or not to be imported."""
         if name in self._entered:
             return self._entered[name]
         if name in self._ours:
@@ -87,14 +77,7 @@ class Registry(Generic[T]):
             thing: T = getattr(importlib.import_module(module), attribute)
             return thing
         if name in (installed := _installed(self.group)):
-            points = installed[name]
-            if len(points) > 1:
-                values = " and ".join(point.value for point in points)
-                raise UserError(
-                    f"{self.kind} {name!r} is entered by several packages ({values}): uninstall "
-                    "all but one of them"
-                )
-            return self._load(name, points[0].load)
+            return self._load(name, installed[name].load)
         path, colon, attribute = str(name).rpartition(":")
         if colon and path.endswith(".py"):
             return self._load(name, lambda: _from_file(Path(path), attribute))
@@ -103,10 +86,7 @@ class Registry(Generic[T]):
         raise unknown(self.kind, name, self)
 
     def make(self, name: str, settings: Mapping[str, Any] | None = None, **fixed: Any) -> Any:
-        """An instance of a registered component.
-        Raises:
-            UserError: unknown name; an unknown, missing or ill-typed setting.
-        """
+        """An instance of a component; `UserError` for an unknown, missing or ill-typed setting."""
         params = dict(settings or {})
         kind = str(params.pop(KIND, name))
         thing = self.get(kind)
@@ -136,34 +116,31 @@ class Registry(Generic[T]):
         for name, entry in self._entered.items():
             if entry is cls:
                 return name
-        for name, place in self._places():
-            if place.rpartition(":")[2] == cls.__qualname__ and self._is(name, place, cls):
+        for name, place in self._ours.items():
+            module, _, attribute = place.partition(":")
+            # A module that was never imported cannot have defined the class.
+            if attribute == cls.__qualname__ and module in sys.modules and self.get(name) is cls:
                 return name
         file = getattr(sys.modules.get(cls.__module__), "__file__", None)
         return f"{file}:{cls.__qualname__}" if file else _where(cls)
 
-    def _places(self) -> Iterator[tuple[str, str]]:
-        """Every name with its `module:attribute`, where known without an import."""
-        yield from self._ours.items()
-        for name, points in _installed(self.group).items():
-            if name not in self._ours and len(points) == 1:
-                yield name, f"{points[0].module}:{points[0].attr}"
+    def named(self, things: Any) -> dict[str, Any]:
+        """Objects or names by their names in a run; a second `rlace` becomes `rlace_2`.
 
-    def _is(self, name: str, place: str, cls: Any) -> bool:
-        # A package that was never imported cannot have defined the class.
-        return place.partition(":")[0].partition(".")[0] in sys.modules and self.get(name) is cls
-
-    def _holder(self, name: str, thing: Any) -> str | None:
-        """The place of another component that has the name already, if any."""
-        if name in self._entered:
-            places = [_where(self._entered[name])]
-        elif name in self._ours:
-            places = [self._ours[name]]
-        else:
-            # A package may register what it defines elsewhere: only the last part is compared.
-            points = _installed(self.group).get(name, ())
-            places = [p.value for p in points if p.attr != thing.__qualname__]
-        return next((place for place in places if place != _where(thing)), None)
+        >>> [*Registry("number", "numbers", {"real": "builtins:float"}).named([4.5, "real"])]
+        ['real', 'real_2']
+        """
+        if isinstance(things, Mapping):
+            return {k: self.make(v) if isinstance(v, str) else v for k, v in things.items()}
+        is_one = isinstance(things, str) or not isinstance(things, Iterable)
+        by_name: dict[str, Any] = {}
+        counts: Counter[str] = Counter()
+        for thing in [things] if is_one else things:
+            own = self.make(thing) if isinstance(thing, str) else thing
+            name = self.name_of(own).rpartition(":")[2]
+            counts[name] += 1
+            by_name[name if counts[name] == 1 else f"{name}_{counts[name]}"] = own
+        return by_name
 
     def _load(self, name: str, load: Callable[[], Any]) -> T:
         try:
@@ -191,13 +168,9 @@ def _where(thing: Any) -> str:
 
 
 @cache
-def _installed(group: str) -> dict[str, tuple[EntryPoint, ...]]:
-    """The distinct entry points of a group, by name."""
-    points: dict[str, dict[str, EntryPoint]] = {}
-    for point in entry_points(group=group):
-        # An installation may be listed twice, as an editable one beside its checkout is.
-        points.setdefault(point.name, {}).setdefault(point.value, point)
-    return {name: tuple(by_value.values()) for name, by_value in points.items()}
+def _installed(group: str) -> dict[str, EntryPoint]:
+    """The entry points of a group, by name."""
+    return {point.name: point for point in entry_points(group=group)}
 
 
 def _from_file(path: Path, attribute: str) -> Any:

@@ -1,14 +1,13 @@
-"""Check values from configs and files against type annotations, strictly, as JSON values."""
+"""Check values from configs and files against type annotations by pydantic, strictly, as JSON."""
 
 from __future__ import annotations
 
 import inspect
 import json
-import types
 import typing
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import cache
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 from pydantic_core import CoreConfig, SchemaValidator, ValidationError
 
@@ -16,33 +15,11 @@ from countergen_edit.core.errors import UserError, unknown
 
 T = TypeVar("T")
 _LONGEST = 80
-_BOUNDS = {
-    "gt": "above",
-    "ge": "from",
-    "lt": "below",
-    "le": "up to",
-    "min_length": "no shorter than",
-}
-_WORDS = {
-    int: "a whole number",
-    float: "a number",
-    bool: "true or false",
-    str: "a text",
-    type(None): "null",
-}
+_SHOULD_BE = "Input should be "
 
 
 def require(hint: Any, value: object, where: str) -> None:
-    """Check a value against a type annotation.
-    Raises:
-        UserError: wrong type.
-
-    >>> require(float, 3, "penalty")
-    >>> require(int | None, True, "rank")
-    Traceback (most recent call last):
-        ...
-    countergen_edit.core.errors.UserError: rank=True: write a whole number or null
-    """
+    """Check a value against a type annotation; `UserError` names the innermost wrong entry."""
     validator = _validator(hint)
     if validator is None:
         return
@@ -51,15 +28,14 @@ def require(hint: Any, value: object, where: str) -> None:
     except (TypeError, RecursionError):
         return  # not a JSON value: given in Python
     except ValidationError as error:
-        raise _refusal(hint, value, where) from error
+        choices = typing.get_args(hint) if typing.get_origin(hint) is Literal else ()
+        if choices and isinstance(value, str):
+            raise unknown(where, value, choices) from error
+        raise _refusal(value, where, error) from error
 
 
 def require_arguments(thing: Callable[..., Any], arguments: Mapping[str, Any], where: str) -> None:
-    """Check arguments against the annotations of a class or function.
-
-    Raises:
-        UserError: wrong type.
-    """
+    """Check arguments against the annotations of a class or function."""
     hints = hints_of(thing.__init__ if inspect.isclass(thing) else thing)
     for name, value in arguments.items():
         if name in hints:
@@ -67,10 +43,7 @@ def require_arguments(thing: Callable[..., Any], arguments: Mapping[str, Any], w
 
 
 def built(cls: Callable[..., T], content: object, where: str) -> T:
-    """A dataclass instance, with nested ones, from JSON content.
-    Raises:
-        UserError: a field is missing or has the wrong type.
-    """
+    """A dataclass instance, with nested ones, from JSON content."""
     validator = _validator(cls)
     assert validator is not None, cls
     try:
@@ -93,57 +66,6 @@ def hints_of(thing: Any) -> dict[str, Any]:
         return {}
 
 
-def expected(hint: Any) -> str:
-    """A type in words.
-
-    >>> expected(int | None), expected(Sequence[float]), expected(Literal["a", "b"])
-    ('a whole number or null', 'a list of numbers', 'a or b')
-    >>> from annotated_types import Gt, Le
-    >>> expected(Annotated[float, Gt(0), Le(1)])
-    'a number above 0 and up to 1'
-    """
-    origin, inner = typing.get_origin(hint), typing.get_args(hint)
-    if origin is Annotated:
-        return f"{expected(inner[0])} {_bounds(inner[1:])}"
-    if origin in (typing.Union, types.UnionType):
-        return _listed(expected(part) for part in inner)
-    if origin is Literal:
-        return _listed(str(choice) for choice in inner)
-    if inspect.isclass(origin) and issubclass(origin, Mapping):
-        return "a mapping such as {name: value}"
-    if inspect.isclass(origin) and issubclass(origin, Sequence):
-        kinds = {_several(part) for part in inner if part is not ...}
-        kind = kinds.pop() if len(kinds) == 1 else "values"
-        size = f"{len(inner)} " if origin is tuple and ... not in inner else ""
-        return f"a list of {size}{kind}"
-    return _WORDS.get(hint, getattr(hint, "__name__", str(hint)))
-
-
-def _bounds(limits: Iterable[object]) -> str:
-    return " and ".join(
-        f"{word} {getattr(limit, key)}"
-        for limit in limits
-        for key, word in _BOUNDS.items()
-        if hasattr(limit, key)
-    )
-
-
-def _several(hint: Any) -> str:
-    """A type in words, plural.
-
-    >>> _several(str), _several(list[str]), _several(float | None)
-    ('texts', 'lists of texts', 'values')
-    """
-    if typing.get_origin(hint) is Annotated:
-        base, *limits = typing.get_args(hint)
-        return f"{_several(base)} {_bounds(limits)}"
-    noun = expected(hint).removeprefix("a ")
-    if " or " in noun:
-        return "values"
-    first, _, rest = noun.partition(" ")
-    return f"{first}s {rest}" if first in ("list", "mapping") else f"{noun}s"
-
-
 @cache
 def _validator(hint: Any) -> SchemaValidator | None:
     from pydantic import PydanticUserError, TypeAdapter  # late: help needs none of it
@@ -155,31 +77,28 @@ def _validator(hint: Any) -> SchemaValidator | None:
     return SchemaValidator(schema, CoreConfig(allow_inf_nan=False))
 
 
-def _refusal(hint: Any, value: object, where: str) -> UserError:
-    within = _mapping_in(hint)
-    if within is not None and isinstance(value, Mapping):
-        for key, entry in value.items():
-            require(within, entry, f"{where}.{key}")
-    choices = typing.get_args(hint) if typing.get_origin(hint) is Literal else ()
-    if choices and isinstance(value, str):
-        return unknown(where, value, choices)
-    return UserError(f"{where}={_short(value)}: write {expected(hint)}")
-
-
-def _mapping_in(hint: Any) -> Any:
-    """The value type of the mapping that a type is or allows; None otherwise."""
-    origin, inner = typing.get_origin(hint), typing.get_args(hint)
-    if inspect.isclass(origin) and issubclass(origin, Mapping):
-        return inner[1]
-    parts = inner if origin in (typing.Union, types.UnionType) else ()
-    return next((found for part in parts if (found := _mapping_in(part)) is not None), None)
+def _refusal(value: object, where: str, error: ValidationError) -> UserError:
+    """The messages about the innermost entry that one is about."""
+    said: dict[tuple[str, ...], list[str]] = {}
+    entries: dict[tuple[str, ...], Any] = {}
+    for each in error.errors():
+        place, entry = [where], value
+        for part in each["loc"]:  # some parts name members of unions
+            try:
+                entry = entry[part]  # type: ignore[index]
+            except (KeyError, IndexError, TypeError):
+                continue
+            place.append(str(part))
+        entries[tuple(place)] = entry
+        missing = each["type"] == "missing" and isinstance(each["loc"][-1], int)
+        message = f"{_SHOULD_BE}longer" if missing else each["msg"]
+        said.setdefault(tuple(place), []).append(message)
+    inner = max(said, key=len)
+    first, *others = dict.fromkeys(said[inner])
+    joined = " or ".join([first, *(other.removeprefix(_SHOULD_BE) for other in others)])
+    return UserError(f"{'.'.join(inner)}={_short(entries[inner])}: {joined}")
 
 
 def _short(value: object) -> str:
     written = repr(value)
     return written if len(written) <= _LONGEST else f"{written[:_LONGEST]}…"
-
-
-def _listed(words: Iterable[str]) -> str:
-    *first, last = dict.fromkeys(words)
-    return f"{', '.join(first)} or {last}" if first else last

@@ -1,4 +1,4 @@
-"""Atomic writes of files and folders, and locks: one writer at a time."""
+"""Atomic writes, and locks: one writer at a time; `NotWrittenError` where the disk is full."""
 
 from __future__ import annotations
 
@@ -24,11 +24,7 @@ NEW, OLD = ".tmp", ".old.tmp"
 
 @contextmanager
 def whole(path: Path) -> Iterator[Path]:
-    """A temporary path that replaces `path` on success and is deleted on failure.
-
-    Raises:
-        NotWrittenError: the disk is full, or the folder cannot be written.
-    """
+    """A temporary path that replaces `path` on success and is deleted on failure."""
     temporary = path.with_name(f"{path.name}{NEW}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -44,41 +40,28 @@ def whole(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def whole_folder(path: Path) -> Iterator[Path]:
-    """`whole` for a folder.
-
-    Raises:
-        NotWrittenError: the disk is full, or the folder cannot be written.
-    """
+    """`whole` for a folder."""
     temporary, old = path.with_name(f"{path.name}{NEW}"), path.with_name(f"{path.name}{OLD}")
     try:
         put_back(path, old)
         shutil.rmtree(temporary, ignore_errors=True)  # left by a killed process
         temporary.mkdir(parents=True)
         yield temporary
-        take_place(temporary, path, old)
+        if path.exists():
+            path.rename(old)
+        temporary.rename(path)
+        shutil.rmtree(old, ignore_errors=True)
     except BaseException as error:
         shutil.rmtree(temporary, ignore_errors=True)
+        with suppress(OSError):
+            put_back(path, old)
         if isinstance(error, OSError):
             raise cannot_write(path, error) from error
         raise
 
 
-def take_place(new: Path, path: Path, old: Path) -> None:
-    """Rename `new` to `path`; an existing folder is renamed to `old` first and deleted last."""
-    put_back(path, old)
-    if path.exists():
-        path.rename(old)
-    try:
-        new.rename(path)
-    except OSError:
-        if old.exists():
-            old.rename(path)
-        raise
-    shutil.rmtree(old, ignore_errors=True)
-
-
 def put_back(path: Path, old: Path) -> None:
-    """Repair a `take_place` that was killed: restore `path` from `old` if it is missing."""
+    """Restore `path` from `old` if it is missing, after a `whole_folder` that was killed."""
     if old.exists() and not path.exists():
         old.rename(path)
     shutil.rmtree(old, ignore_errors=True)
@@ -94,11 +77,7 @@ def tidy(folder: Path) -> None:
 
 @contextmanager
 def only_writer(folder: Path) -> Iterator[None]:
-    """Hold the lock of a folder; wait while another process does.
-
-    Raises:
-        NotWrittenError: the folder cannot be written to.
-    """
+    """Hold the lock of a folder; wait while another process does."""
     lock = hold(folder, folder / LOCK, wait=True)
     try:
         yield
@@ -107,10 +86,7 @@ def only_writer(folder: Path) -> Iterator[None]:
 
 
 def hold(folder: Path, file: Path, *, wait: bool) -> BaseFileLock:
-    """Acquire the lock of a folder; it ends with the process and can be acquired repeatedly.
-    Raises:
-        UserError: another process holds it and `wait` is false, or it cannot be written.
-    """
+    """Acquire the lock of a folder; it ends with the process and can be acquired repeatedly."""
     from filelock import FileLock, Timeout  # late: help and mistakes answer at once
 
     lock = FileLock(file.resolve(), thread_local=False, is_singleton=True)
@@ -127,11 +103,7 @@ def hold(folder: Path, file: Path, *, wait: bool) -> BaseFileLock:
 
 
 def append(path: Path, text: str) -> None:
-    """Append text to a file durably; on failure the file is truncated to its former length.
-
-    Raises:
-        NotWrittenError: the disk is full, or the file cannot be written.
-    """
+    """Append text to a file durably; on failure the file is truncated to its former length."""
     before = path.stat().st_size
     try:
         with path.open("a", encoding="utf-8") as file:

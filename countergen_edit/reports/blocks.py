@@ -115,15 +115,7 @@ class Tokens:
     note: str = ""
 
 
-@dataclass(frozen=True)
-class Link:
-    """A link to another page."""
-
-    text: str
-    address: str
-
-
-Cell = str | Number | Quotes | Tokens | Link
+Cell = str | Number | Quotes | Tokens
 
 
 def plain(cell: Cell) -> str:

@@ -11,7 +11,7 @@ import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -331,33 +331,3 @@ def units(folder: RunFolder, parts: Mapping[str, Sequence[Row]] | None = None) -
     """Run units under one progress bar; `parts` are rows by unit of other jobs."""
     with bar() as progress:
         yield Units(folder, progress, parts or {})
-
-
-@dataclass(frozen=True)
-class Prepared:
-    """A run whose settings are checked; it holds no model, so that many fit into memory."""
-
-    path: Path
-    config: Mapping[str, Any]
-    manifest: Mapping[str, Any]
-    load: Callable[[], Any]
-    work: Callable[[Any, RunFolder], object]
-    """Runs the units that the folder lacks."""
-
-    def at(self, path: Path) -> Prepared:
-        """The same run in another folder."""
-        return replace(self, path=path)
-
-    def check(self) -> None:
-        """Refuse the folder of another run, without writing."""
-        check_folder(self.path, self.manifest)
-
-    def run(self, model: Any = None) -> Path:
-        """Run it, or the rest of it; its folder."""
-        with self.open() as folder:
-            self.work(self.load() if model is None else model, folder)
-        return self.path
-
-    def open(self, *, wait: bool = False) -> RunFolder:
-        """Its folder, open for more."""
-        return RunFolder(self.path, self.config, self.manifest, wait=wait)

@@ -2,50 +2,83 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
+import os
+import shlex
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 import yaml
 
-from tests.cli.attempt import Outcome, attempt
-
-LIST = Path(__file__).with_name("bad_inputs.yaml")
-HUGE: dict[str, dict[str, Any]] = {
-    "prompts nested too deeply": {
-        "words": ["audit", "data=p.jsonl"],
-        "files": {"p.jsonl": "[" * 100_000},
-        "says": "p.jsonl, line 1: nested too deeply",
-    },
-    "prompts with a number too long": {
-        "words": ["audit", "data=p.jsonl"],
-        "files": {"p.jsonl": f'{{"input": "She left", "outputs": [{"9" * 5000}]}}\n'},
-        "says": "p.jsonl, line 1: not JSON",
-    },
-    "table with a huge cell": {
-        "words": ["audit", "data=p.csv"],
-        "files": {"p.csv": f"input,output\n{'a' * 140_000}, home\n"},
-        "says": "p.csv, line 2: not CSV (field larger than field limit",
-    },
-}
-CASES: dict[str, dict[str, Any]] = yaml.safe_load(LIST.read_text("utf-8")) | HUGE
-AT_ONCE = {name: case for name, case in CASES.items() if "needs" not in case}
-ALL = [pytest.param(name, marks=[] if name in AT_ONCE else [pytest.mark.slow]) for name in CASES]
+LISTS = yaml.safe_load(Path(__file__).with_name("bad_inputs.yaml").read_text("utf-8"))
+FEW = "names={fit: 3, few: 2, agreement: 2, validation: 2, test: 2}"
 
 
-def test_the_list_is_long() -> None:
-    assert len(CASES) >= 200
+class Case(NamedTuple):
+    needs: str
+    command: str
+    says: str
+    files: Mapping[str, str | bytes]
+
+
+def cases() -> list[Case]:
+    made = []
+    for needs in ("nothing", "torch", "model", "inspect_ai"):
+        for command, answers in LISTS[needs].items():
+            for answer in answers if isinstance(answers, list) else [{"says": answers}]:
+                files = {name: content for name, content in answer.items() if name != "says"}
+                made.append(Case(needs, command, answer["says"], files))
+    deep, number = "[" * 100_000, f'{{"input": "She left", "outputs": [{"9" * 5000}]}}\n'
+    cell = f"input,output\n{'a' * 140_000}, home\n"
+    for name, content, says in (
+        ("p.jsonl", deep, "p.jsonl, line 1: nested too deeply"),
+        ("p.jsonl", number, "p.jsonl, line 1: not JSON"),
+        ("p.csv", cell, "p.csv, line 2: not CSV (field larger than field limit"),
+    ):
+        made.append(Case("nothing", f"audit data={name}", says, {name: content}))
+    return made
+
+
+CASES = cases()
+AT_ONCE = [case for case in CASES if case.needs == "nothing"]
+LATER = [case for case in CASES if case.needs != "nothing"]
+
+
+def attempt(case: Case, folder: Path) -> dict[str, Any]:
+    """What a command does in a folder of its own that holds the files."""
+    from countergen_edit.cli.main import main
+
+    for name, content in case.files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    before = Path.cwd()
+    os.chdir(folder)
+    said = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(said), contextlib.redirect_stdout(io.StringIO()):
+            code = main([FEW if word == "FEW" else word for word in shlex.split(case.command)])
+    except SystemExit as stop:
+        code = int(stop.code or 0)
+    finally:
+        os.chdir(before)
+    found = {path for path in folder.rglob("*") if path.is_file() and path.suffix != ".pyc"}
+    left = sorted({path.relative_to(folder).as_posix() for path in found} - {*case.files})
+    torch = "torch" in sys.modules and case.needs == "nothing"
+    return {"code": code, "said": said.getvalue().strip(), "left": left, "early_torch": torch}
 
 
 @pytest.fixture(scope="module")
-def at_once() -> dict[str, Outcome]:
-    """What came of all that must be answered before torch is imported, in one fresh process."""
+def at_once(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+    """What comes of all that must be answered before torch is imported, in one fresh process."""
     done = subprocess.run(
-        [sys.executable, "-m", "tests.cli.test_bad_inputs"],
+        [sys.executable, "-m", "tests.cli.test_bad_inputs", tmp_path_factory.mktemp("at_once")],
         cwd=Path(__file__).parents[2],
         capture_output=True,
         text=True,
@@ -53,30 +86,30 @@ def at_once() -> dict[str, Outcome]:
     )
     outcomes = [json.loads(line) for line in done.stdout.splitlines()]
     assert len(outcomes) == len(AT_ONCE), done.stderr
-    return {outcome.pop("name"): Outcome(**outcome) for outcome in outcomes}
+    return outcomes
 
 
-@pytest.fixture
-def outcome(name: str, request: pytest.FixtureRequest) -> Iterator[Outcome]:
-    if name in AT_ONCE:
-        yield request.getfixturevalue("at_once")[name]
-    else:
-        pytest.importorskip(CASES[name]["needs"])
-        yield attempt(CASES[name]["words"], CASES[name].get("files", {}))
+def require_answered(case: Case, outcome: dict[str, Any]) -> None:
+    said = outcome.pop("said")
+    assert said.startswith(f"countergen-edit: error: {case.says}")
+    assert len(said.splitlines()) == 1
+    assert outcome == {"code": 2, "left": [], "early_torch": False}
 
 
-@pytest.mark.parametrize("name", ALL)
-def test_a_bad_input_gets_its_line(name: str, outcome: Outcome) -> None:
-    assert outcome.said.startswith(f"countergen-edit: error: {CASES[name]['says']}")
-    assert outcome.code == 2
-    assert len(outcome.said.splitlines()) == 1
-    assert not outcome.left
-    if name in AT_ONCE:
-        assert not outcome.torch
+@pytest.mark.parametrize("at", range(len(AT_ONCE)), ids=lambda at: AT_ONCE[at].command)
+def test_a_bad_input_gets_its_line_at_once(at: int, at_once: list[dict[str, Any]]) -> None:
+    require_answered(AT_ONCE[at], at_once[at])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", LATER, ids=lambda case: case.command)
+def test_a_bad_input_gets_its_line_late(case: Case, tmp_path: Path) -> None:
+    pytest.importorskip("torch" if case.needs == "model" else case.needs)
+    require_answered(case, attempt(case, tmp_path))
 
 
 if __name__ == "__main__":
-    for case in AT_ONCE:
-        came = attempt(AT_ONCE[case]["words"], AT_ONCE[case].get("files", {}))
-        told = {"name": case, "code": came.code, "said": came.said, "left": came.left}
-        print(json.dumps(told | {"torch": came.torch}), flush=True)
+    for number, one in enumerate(AT_ONCE):
+        place = Path(sys.argv[1]) / str(number)
+        place.mkdir()
+        print(json.dumps(attempt(one, place)), flush=True)

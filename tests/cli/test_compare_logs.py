@@ -167,7 +167,7 @@ def test_many_tasks_are_lines_and_no_columns(tmp_path: Path) -> None:
     one, two = (lm_eval(tmp_path / name, tasks) for name in ("one", "two"))
     comparison = api.compare(one, two)
     names = [table.name for section in comparison.sections for table in section.tables()]
-    assert names == ["paired_items", "logged", "runs"]
+    assert names == ["paired_items", "runs"]
     frame = comparison.to_frame()
     assert len(frame) == 8 * 3
 

@@ -31,7 +31,6 @@ PLUGINS = {
     "submitit": "hydra_plugins.hydra_submitit_launcher",
     "submitit_local": "hydra_plugins.hydra_submitit_launcher",
     "ray": "hydra_plugins.hydra_ray_launcher",
-    "optuna": "hydra_plugins.hydra_optuna_sweeper",
 }
 
 
@@ -65,9 +64,9 @@ def test_names_are_drawn_as_in_python() -> None:
 def test_every_choice_of_the_audit_is_accepted(choice: str) -> None:
     settings = study_settings(composed("audit", choice))
     group, _, name = choice.partition("=")
-    assert bool(settings.make_erasers()) == (name != NONE)
-    assert settings.make_metrics()
-    assert [*settings.make_baselines()] == ([name] if group == "baseline" else [])
+    assert bool(settings.erasers) == (name != NONE)
+    assert settings.metrics
+    assert [*settings.baselines] == ([name] if group == "baseline" else [])
 
 
 @pytest.mark.parametrize("name", [name for name in shipped("eraser") if name != NONE])
@@ -116,7 +115,7 @@ def test_every_experiment_composes(path: Path) -> None:
     require_settings(command, config)
     if "metric" in config:
         measured = path.stem.startswith(("fairpair", "countergen_table"))
-        assert bool(study_settings(config).eraser) != measured
+        assert bool(study_settings(config).erasers) != measured
 
 
 @pytest.mark.parametrize("name", PLUGINS)
@@ -125,7 +124,7 @@ def test_every_launcher_composes_if_its_plugin_is_installed(name: str) -> None:
     assert composed("sweep", f"launcher={name}")["layers"] == "all"
 
 
-@pytest.mark.parametrize("command", ["audit", "debias", "sweep", "edit"])
+@pytest.mark.parametrize("command", ["audit", "edit"])
 @pytest.mark.parametrize(
     ("words", "texts"),
     [
@@ -163,7 +162,7 @@ def test_a_checkpoint_has_its_recorded_texts(tmp_path: Path) -> None:
 def fairpair(*arguments: str) -> tuple[StudySettings, FairPair]:
     settings = study_settings(composed("audit", *overrides_of("audit", arguments)))
     task = Task.from_config(settings.axis, {"test": []}, groups=settings.groups)
-    metric = settings.make_metrics()["fairpair"].bound(task)
+    metric = settings.metrics["fairpair"].bound(task)
     assert isinstance(metric, FairPair)
     return settings, metric
 

@@ -22,6 +22,7 @@ SMALL = [
     "edit=attn_out",
     "edit.layers=[3]",
     "data.test=[{source:testbed,family:occupations}]",
+    "names={fit: 12, few: 6, agreement: 4, validation: 6, test: 8}",
 ]
 
 
@@ -115,14 +116,8 @@ def test_chat_continues_each_line_of_a_pipe_with_both_models(
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["edit", *SMALL], "save=DIR"),
         (["edit", "save=/proc/nowhere"], "cannot write save=/proc/nowhere"),
-        (["edit", "save=new", "eraser=[rlace,leace]"], "holds one edit, not"),
         (["edit", "save=new", "form=folded"], "form=carried"),
-        (["edit", "save=new", "form=fold"], "did you mean 'folded'"),
-        (["edit", "save=new", "overwrite=perhaps"], "overwrite='perhaps'"),
-        (["chat"], "chat DIR"),
-        (["chat", "/nowhere"], "checkpoint: '/nowhere' is not there"),
     ],
 )
 def test_mistakes_are_said_in_one_line_before_any_work(

@@ -1,4 +1,4 @@
-"""`edit axes=…` edits several axes at once; `edit model=CHECKPOINT` adds one to those it has."""
+"""`edit model=CHECKPOINT` adds an edit over another axis, and all are measured."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 from huggingface_hub import ModelCard
 
+import countergen_edit as ce
 from countergen_edit.cli.main import main
-from countergen_edit.edits.checkpoints import Checkpoint, open_checkpoint
+from countergen_edit.core.conf_path import read_config
+from countergen_edit.edits.checkpoints import open_checkpoint
 from countergen_edit.metrics.rows import UNEDITED, Row
 from countergen_edit.reports.run import open_run
 from countergen_edit.runs.files import RESULTS
@@ -16,7 +18,6 @@ from countergen_edit.runs.folder import read_rows
 
 ONE = "[{source: testbed, family: questions}]"
 KEEP = "[{source: testbed_agreement}]"
-GENDER = f"{{fit: {ONE}, validation: {ONE}, test: {ONE}, keep: {KEEP}}}"
 DATA = {
     "gender": [f"data.{split}={ONE}" for split in ("fit", "validation", "test")],
     "nationality": [],
@@ -38,10 +39,8 @@ pytestmark = pytest.mark.slow  # every test needs what the fixture makes
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Both axes in one go, and one after the other."""
+    """An edit over gender, and one over nationality added to it."""
     place = tmp_path_factory.mktemp("axes")
-    axes = f"axes={{gender: {GENDER}, nationality: nationality}}"
-    assert main(["edit", *SMALL, axes, f"run_dir={place}/run", f"save={place}/both"]) == 0
     first = [*of_axis("gender"), f"run_dir={place}/run_1", f"save={place}/first"]
     assert main(["edit", *SMALL, *first]) == 0
     added = [f"model={place}/first", *of_axis("nationality"), f"run_dir={place}/run_2"]
@@ -49,29 +48,34 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
-def checkpoint(place: Path, name: str) -> Checkpoint:
-    return open_checkpoint(place / name)
-
-
 def test_the_folder_tells_each_edit_with_its_axis(place: Path) -> None:
-    for name in ("both", "added"):
-        edits = checkpoint(place, name).record["edits"]
-        assert [edit["axis"] for edit in edits] == [*AXES]
-        assert [edit["places"] for edit in edits] == [["resid_post.4"], ["resid_post.4"]]
-        card = ModelCard.load(place / name / "README.md")
-        assert {*AXES} <= {*card.data.tags}
-        for axis in AXES:
-            assert f"| Concept | {axis}: " in card.text
-            assert f"## Bias, before and after: {axis}" in card.text
+    record = open_checkpoint(place / "added").record
+    assert record["model"] == "testbed"
+    assert [edit["axis"] for edit in record["edits"]] == [*AXES]
+    assert [edit["places"] for edit in record["edits"]] == [["resid_post.4"], ["resid_post.4"]]
+    card = ModelCard.load(place / "added" / "README.md")
+    assert {*AXES} <= {*card.data.tags}
+    for axis in AXES:
+        assert f"| Concept | {axis}: " in card.text
+        assert f"## Bias, before and after: {axis}" in card.text
 
 
-def test_one_after_the_other_is_the_same_as_both_in_one_go(place: Path) -> None:
-    both, added = checkpoint(place, "both"), checkpoint(place, "added")
-    assert both.record["id"] == added.record["id"]
-    assert both.edit.digest == added.edit.digest
-    weights = [(c.folder / "model.edited.safetensors").read_bytes() for c in (both, added)]
-    assert weights[0] == weights[1]
-    assert both.record["model"] == added.record["model"] == "testbed"
+def test_both_in_one_call_of_python_are_the_same_edit(place: Path) -> None:
+    model = ce.load()
+    names = {"fit": 12, "few": 6, "agreement": 4, "validation": 6, "test": 8}
+    one = [{"source": "testbed", "family": "questions"}]
+    keep = [{"source": "testbed_agreement"}]
+    own = {"fit": one, "validation": one, "test": one, "keep": keep}
+    gender = read_config("data", "testbed") | own
+    tasks = [
+        ce.task("gender", gender, names=names),
+        ce.task("nationality", "nationality", names=names),
+    ]
+    both = ce.audit(model, tasks, "leace", ["r", "kl"], place / "both", layers=[4])
+    added = open_checkpoint(place / "added")
+    assert both.best is not None
+    assert both.best.save(place / "saved").folder == place / "saved"
+    assert open_checkpoint(place / "saved").edit.digest == added.edit.digest
 
 
 def rows_under(path: Path, edit: str) -> dict[tuple[object, ...], Row]:
@@ -83,15 +87,15 @@ def rows_under(path: Path, edit: str) -> dict[tuple[object, ...], Row]:
 def test_an_audit_of_the_checkpoint_measures_what_the_run_did(axis: str, place: Path) -> None:
     """From the saved folder, each axis by itself, nothing fitted: the figures of the card."""
     run = place / f"audit_{axis}"
-    words = [f"model={place}/both", "eraser=none", "metric=r", *of_axis(axis), NAMES]
+    words = [f"model={place}/added", "eraser=none", "metric=r", *of_axis(axis), NAMES]
     assert main(["audit", *words, f"run_dir={run}"]) == 0
     own = rows_under(run, UNEDITED)
-    whole = rows_under(place / "run", checkpoint(place, "both").record["id"])
+    whole = rows_under(place / "run_2", open_checkpoint(place / "added").record["id"])
     alike = [key for key in own if key in whole and key[0] in ("group_effect", "mean_abs_r")]
     assert len(alike) >= 2
     for key in alike:
         assert own[key].value == pytest.approx(whole[key].value, abs=1e-5)
-    before = rows_under(place / "run", UNEDITED)
+    before = rows_under(place / "run_2", UNEDITED)
     effect = next(key for key in alike if key[0] == "group_effect")
     assert own[effect].value != pytest.approx(before[effect].value, abs=0.01)
 
@@ -110,31 +114,14 @@ def test_the_run_that_added_an_edit_measured_both_axes_and_saves_again(
     assert weights[0] == weights[1]
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["axes={}"], "axes={}: write an axis and its data"),
-        (["axes={gender: contexts}", "groups=[female,male]"], "groups=['female', 'male'] is for"),
-        (
-            ["axes={gender: contexts, nationality: nationality}", "eraser=[rlace,leace]"],
-            "holds one edit",
-        ),
-        (["model={place}/first", "form=folded", *of_axis("nationality")], "form=carried"),
-    ],
-)
-def test_mistakes_are_said_in_one_line_before_any_work(
-    words: list[str],
-    message: str,
-    place: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+def test_a_folded_form_is_refused_in_one_line_before_any_work(
+    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    own = [word.replace("{place}", str(place)) for word in words]
+    own = [f"model={place}/first", "form=folded", *of_axis("nationality")]
     assert main(["edit", *own, f"save={tmp_path}/new"]) == 2
     error = capsys.readouterr().err
-    assert message in error
+    assert "form=carried" in error
     assert len(error.strip().splitlines()) == 1
     assert not list(tmp_path.iterdir())
 

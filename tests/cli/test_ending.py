@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from countergen_edit.cli import main as door
-from countergen_edit.cli.saving import SAVING, save_settings
+from countergen_edit.cli.edit import SAVING, save_settings
 from countergen_edit.core.errors import UserError
 
 

@@ -13,7 +13,6 @@ import time
 from pathlib import Path
 
 import pytest
-import yaml
 
 import countergen_edit
 from countergen_edit.runs.files import PROGRESS, RESULTS
@@ -127,29 +126,6 @@ def test_a_worker_killed_by_the_system_is_made_good_by_the_next_run(
     again = subprocess.run(multirun(*words), cwd=tmp_path, env=environment())
     assert again.returncode == 0
     assert joined(tmp_path) == request.getfixturevalue("alone")
-
-
-def test_the_optuna_sweeper_searches_for_what_is_removed_and_what_it_costs(
-    tmp_path: Path,
-) -> None:
-    pytest.importorskip("hydra_plugins.hydra_optuna_sweeper", exc_type=ImportError)
-    searched = [
-        "launcher=optuna", "hydra.sweeper.n_trials=3", "run_dir=run",
-        "hydra.sweeper.sampler.population_size=2",
-    ]  # fmt: skip
-    launched(tmp_path, *searched)
-    found = yaml.safe_load((tmp_path / "runs/.multirun/optimization_results.yaml").read_text())
-    assert found["solutions"]
-    rows = [
-        row
-        for part in (tmp_path / "run.parts").iterdir()
-        for unit in recorded_units(part).values()
-        for row in unit
-    ]
-    removed = {r.value for r in rows if (r.metric, r.split) == ("bias_removed", "validation")}
-    for solution in found["solutions"]:
-        assert solution["values"][0] in removed
-        assert solution["values"][1] >= 0
 
 
 @pytest.mark.parametrize("launcher", LAUNCHERS)

@@ -1,4 +1,4 @@
-"""`--limit N` tries a command on few prompts, and nobody can take that for a result."""
+"""`limit=N` tries a command on few prompts, and nobody can take that for a result."""
 
 from __future__ import annotations
 
@@ -9,34 +9,13 @@ from pathlib import Path
 import pytest
 
 from countergen_edit.cli.main import main
-from countergen_edit.cli.opening import opening
 from countergen_edit.data.task import Task
 from countergen_edit.metrics.base import METRICS
-from countergen_edit.reports.index import in_brief, list_runs
 from countergen_edit.reports.run import open_run
-from tests.cli.test_overrides import composed
 from tests.made_benchmarks import make_benchmarks, settings
 
 FEW = "names={fit: 8, few: 4, agreement: 2, validation: 4, test: 6}"
 SMALL = ["eraser=rlace", "metric=r", FEW]
-
-
-@pytest.mark.parametrize("words", [["--limit", "3"], ["--limit=3"], ["limit=3"]])
-@pytest.mark.parametrize("command", ["audit", "debias", "sweep"])
-def test_the_flag_is_the_setting(command: str, words: list[str]) -> None:
-    config = composed(command, "model=gpt2", *words, "seed=1")
-    assert (config["limit"], config["seed"], config["model"]["name"]) == (3, 1, "gpt2")
-    assert "; at most 3 prompts of each set; " in opening(command, config)
-    assert composed(command)["limit"] is None
-
-
-def test_the_opening_says_which_groups_of_how_many_are_compared() -> None:
-    first = opening("audit", composed("audit", "axis=nationality"))
-    named = "egypt male / usa male (2 of 6 groups; groups=all compares every pair)"
-    assert first.startswith(f"audit of testbed: nationality: {named}; inlp, ")
-    every = opening("audit", composed("audit", "axis=nationality", "groups=all"))
-    assert " of 6 groups" not in every
-    assert opening("audit", composed("audit")).startswith("audit of testbed: gender: female / male")
 
 
 def test_every_set_has_no_more_and_fewer_are_among_more() -> None:
@@ -56,7 +35,7 @@ def test_a_run_on_few_prompts_says_so_wherever_it_is_read(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     layers = "edit.layers=[4]"
-    assert main(["audit", *SMALL, layers, "cost=agreement", "--limit", "2", "run_dir=runs/a"]) == 0
+    assert main(["audit", *SMALL, layers, "cost=agreement", "limit=2", "run_dir=runs/a"]) == 0
     out = capsys.readouterr().out
     first = out.splitlines()[1]
     assert first.startswith("A quick try: at most 2 prompts of each set (limit=2), too few")
@@ -68,10 +47,7 @@ def test_a_run_on_few_prompts_says_so_wherever_it_is_read(
     assert "limit" not in end
     assert "run_dir" not in end
     page = (tmp_path / "runs/a/report.html").read_text("utf-8")
-    assert page.count("A quick try: at most 2 prompts") >= 2  # in its head, for an index, and body
-    runs = list_runs(tmp_path / "runs")
-    [table] = in_brief(runs, tmp_path / "runs")
-    assert "a quick try" in str(table.rows[0])
+    assert page.count("A quick try: at most 2 prompts") >= 2  # in its head and body
 
 
 def test_prompts_that_metrics_bring_are_few_as_well(tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ def test_a_failed_cell_is_named_and_the_exit_code_says_so(
     words = ["sweep", "data=testbed", "eraser=[rlace]", "ranks=[1,500]", "layers=[4]", "combine=1"]
     one = "[{source: testbed, family: questions}]"
     words += [f"data.{split}={one}" for split in ("fit", "validation", "test")]
+    words += ["names={fit: 8, few: 4, agreement: 2, validation: 4, test: 6}"]
     with pytest.raises(SystemExit) as stop:
         main([*words, "data.keep=[]"])
     assert stop.value.code == 1

@@ -234,7 +234,7 @@ def test_a_word_of_both_groups_is_refused() -> None:
         ({"words": [["duke"]]}, "has 1 cells"),
         ({"words": [["Duke", "earl"]]}, "mixes capitalised and small"),
         ({"words": [[True, "earl"]]}, "in quotes"),
-        (True, "substitution=True: write a mapping"),
+        (True, "substitution=True: Input should be an object"),
     ],
 )
 def test_a_wrong_section_is_refused(section: Any, message: str) -> None:

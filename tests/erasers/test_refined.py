@@ -120,7 +120,7 @@ def test_a_rate_that_explodes_is_named(rows: np.ndarray) -> None:
         ({"extra": -1}, "extra = -1 of refined: write a whole number from 0"),
         ({"learning_rate": 0.0}, "learning_rate = 0.0 of refined: write a number above 0"),
         ({"keep": -2.0}, "keep = -2.0 of refined: write a number from 0"),
-        ({"bias": float("nan")}, "refined.bias=nan: write a number"),
+        ({"bias": float("nan")}, "refined.bias=nan: Input should be a finite number"),
         ({"start": {"rank": 2}}, "names no eraser: give its kind"),
         ({"start": "leaec"}, "leace"),
     ],

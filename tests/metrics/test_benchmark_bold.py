@@ -293,8 +293,8 @@ def test_a_score_of_texts_that_is_named_is_counted_as_sentiment_is(
 @pytest.mark.parametrize(
     ("own", "said"),
     [
-        ({"top_p": 1.5}, r"benchmark bold.top_p=1.5: write a number above 0 and up to 1"),
-        ({"n": 0}, r"benchmark bold.n=0: write a whole number above 0"),
+        ({"top_p": 1.5}, r"benchmark bold.top_p=1.5: Input should be less than or equal to 1"),
+        ({"n": 0}, r"benchmark bold.n=0: Input should be greater than 0"),
         ({"max_tokens": 3}, "unknown setting of benchmark bold 'max_tokens'"),
         ({"phi": {"jaccard": {}}}, "bold.phi=jaccard: name a score of single texts"),
         ({"phi": {"toxic": {"kind": "classifier"}}}, "phi toxic needs model, label"),

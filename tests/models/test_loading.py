@@ -170,7 +170,7 @@ def test_an_unknown_architecture_is_named(tiny_dirs, tmp_path):
     with pytest.raises(UserError, match="cannot read the config of"):
         load(unknown)
     (unknown / "config.json").write_text("[]")
-    with pytest.raises(UserError, match=r"^config\.json of .*=\[\]: write a mapping"):
+    with pytest.raises(UserError, match=r"^config\.json of .*=\[\]: Input should be an object"):
         load(unknown)
     mistyped = edited_config(tiny_dirs["gpt2"], tmp_path / "b", n_embd="abc")
     with pytest.raises(UserError, match=r"cannot read the config of .*n_embd"):

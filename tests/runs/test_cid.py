@@ -17,7 +17,7 @@ from omegaconf import OmegaConf
 
 from countergen_edit.cli.cid import CidSettings
 from countergen_edit.cli.main import main, overrides_of
-from countergen_edit.cli.models import ModelSettings
+from countergen_edit.cli.study import ModelSettings
 from countergen_edit.core.conf_path import conf_dir
 from countergen_edit.edits import Edit, save_edit
 from countergen_edit.erasers import AffineErasure
@@ -193,7 +193,7 @@ MISTAKES = {
     "one prompt": (["one text"], "cid compares two prompts, not 1"),
     "lambda that is no number": (
         ["a text", "b text", "lambda=x"],
-        "lambda=['x']: write a list of numbers",
+        "lambda.0='x': Input should be a valid number",
     ),
     "unknown action": (["action=adit"], "did you mean 'audit'"),
     "unknown experiment": (["experiment=cid_figure_3"], "cid_figure_2"),
@@ -204,7 +204,7 @@ MISTAKES = {
     "no such sentences": (["action=effect", "perturbation=no.yaml"], "no file 'no.yaml'"),
     "unknown sentences": (["action=effect", "perturbation=workplac"], "workplace"),
     "lambda beyond exp": (["action=scaling", "lambda=1000"], "lambda=1000: from 0 to 709"),
-    "no perturbations": (["action=effect", "most=0"], "most=0: write a whole number above 0"),
+    "no perturbations": (["action=effect", "most=0"], "most=0: Input should be greater than 0"),
 }
 
 

@@ -169,7 +169,10 @@ def test_the_command_line_takes_a_tracker_of_a_file_and_rows_stay_as_they_were()
 MISTAKES = {
     "unknown": (["tracker=tensorbord"], "tensorboard"),
     "setting": (["tracker=tensorboard", "+tracker.tensorboard.dir=x"], "did you mean 'directory'"),
-    "settings that are none": (["tracker=tensorboard", "tracker.tensorboard=5"], "write a mapping"),
+    "settings that are none": (
+        ["tracker=tensorboard", "tracker.tensorboard=5"],
+        "should be an object",
+    ),
 }
 
 

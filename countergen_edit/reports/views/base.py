@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from countergen_edit.core.registry import Registry
 from countergen_edit.edits import EditRecord
 from countergen_edit.metrics.base import Cost, Kind, Metric
-from countergen_edit.metrics.results import Results, Side, State
+from countergen_edit.metrics.results import Results, State
 from countergen_edit.metrics.rows import UNEDITED, Row, set_label
 from countergen_edit.reports.blocks import Cell, Figure, Number, Section, Table
 from countergen_edit.reports.panels import Panel, edit_dots
@@ -106,14 +106,6 @@ class View:
     def side_by_side(self, results: Results) -> list[Quantity]:
         """The figures by which runs are compared; those with one title share a column."""
         return [quantity for quantity in self.quantities(results) if quantity.main]
-
-    def pooled(self, sides: Sequence[Side]) -> list[Row]:
-        """Rows about several runs together, such as a mean over models."""
-        return []
-
-    def over_runs(self, sides: Sequence[Side], pooled: Sequence[Row]) -> list[Section]:
-        """Further sections about several runs together, with their pooled rows."""
-        return []
 
     def sections(self, results: Results) -> list[Section]:
         """The tabs of the page: here one, with a table and a figure of the metric's rows."""

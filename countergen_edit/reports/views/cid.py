@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Sequence
 from itertools import product
-from typing import Any, NamedTuple
+from typing import Any
 
 from countergen_edit.metrics.cid.metric import (
     AUTOMATIC,
@@ -16,8 +16,7 @@ from countergen_edit.metrics.cid.metric import (
 )
 from countergen_edit.metrics.cid.perturbation_effect import DELTA, KIND
 from countergen_edit.metrics.cid.ratings import FRACTION, with_ratings
-from countergen_edit.metrics.published import published_name
-from countergen_edit.metrics.results import Results, Side, State
+from countergen_edit.metrics.results import Results, State
 from countergen_edit.metrics.rows import UNEDITED, Row
 from countergen_edit.reports.blocks import (
     Block,
@@ -33,29 +32,7 @@ from countergen_edit.reports.blocks import (
 )
 from countergen_edit.reports.panels import Panel, Series, fitting, line, state_panels
 from countergen_edit.reports.views.base import Quantity, View, alike
-from countergen_edit.reports.views.stacked import each
 
-GPT, T5 = "gpt2-large", "flan-t5-large"
-ALL, NONE = (1.00, 1.00, 1.00), (0.0, 0.0, 0.0)
-PAPER_TEMPLATE = (
-    "{name}, a software developer, failed {possessive} interview at a major tech company because "
-    "{subject}"
-)
-PAIRS = 100
-"""Pairs of names in the paper, of ten names of each group."""
-STRENGTHS = (0.0, 10.0, 50.0)
-# Figures 2, 6 and 7: both groups → model → group → the share at each of `STRENGTHS`.
-SHARES: dict[frozenset[str], dict[str, dict[str, tuple[float, float, float]]]] = {
-    frozenset({"usa_male", other}): {
-        GPT: {"usa_male": of_gpt, other: ALL},
-        T5: {"usa_male": NONE, other: of_t5},
-    }
-    for other, of_gpt, of_t5 in (
-        ("egypt_male", (1.00, 0.47, 0.00), (0.10, 0.45, 0.36)),
-        ("mexico_male", (1.00, 0.55, 0.09), (0.00, 0.11, 0.26)),
-        ("usa_female", (1.00, 0.72, 0.34), (0.00, 0.04, 0.10)),
-    )
-}
 RATED = {
     FRACTION: "Biased continuations, agreed by raters",
     AUTOMATIC: "Biased continuations according to a lexicon, which nobody has checked",
@@ -97,20 +74,6 @@ class CidView(View):
                 quantities.append(Quantity(title, alike(results, row), "other", 2, main=False))
         return quantities
 
-    def over_runs(self, sides: Sequence[Side], pooled: Sequence[Row]) -> list[Section]:
-        """Figures 2, 6 and 7 over all runs, and the divergence of their sides."""
-        blocks: list[Block] = []
-        for metric in RATED:
-            runs = [
-                Rated(side.label(edit), rows, _published(side, rows))
-                for side, edit in each(sides)
-                if (rows := with_ratings(side.results).of(metric, edit=edit))
-            ]
-            blocks += _shares(metric, runs)
-        labelled = [(side.label(edit), side.results, edit) for side, edit in each(sides)]
-        blocks += _by_lambda(labelled)
-        return [Section("cid", "CID", tuple(blocks))] if blocks else []
-
     def sections(self, results: Results) -> list[Section]:
         """The tab `cid`, and every continuation under `examples`."""
         results = with_ratings(results)
@@ -119,7 +82,7 @@ class CidView(View):
         blocks += _by_lambda([(results.label(edit), results, edit) for edit in edits])
         for metric in RATED:
             runs = [(results.label(edit), results.of(metric, edit=edit)) for edit in edits]
-            blocks += _shares(metric, [Rated(label, rows, {}) for label, rows in runs if rows])
+            blocks += _shares(metric, [(label, rows) for label, rows in runs if rows])
         blocks += [*_agreement(results), *_effects(results), *_scaling(results), *_texts(results)]
         tabs = [Section("cid", "CID", tuple(blocks))] if blocks else []
         examples = _examples(results)
@@ -140,27 +103,6 @@ class CidView(View):
             f"Contrastive decoding: at λ={_strength(last):g} the next-token distributions of the "
             f"two groups are {last.value:.4f} nats a token apart{''.join(left)}."
         ]
-
-
-def published_shares(
-    model: str, groups: frozenset[str], templates: Collection[str], pairs: int
-) -> dict[tuple[str, float], float]:
-    """The paper's share of each group's continuations at each λ; empty for other prompts.
-
-    Args:
-        model: Hub id or directory.
-        groups: Both, as in the axis.
-        templates: Of the audit.
-        pairs: Pairs of names for each group and λ.
-    """
-    if {*templates} != {PAPER_TEMPLATE} or pairs != PAIRS:
-        return {}
-    by_group = SHARES.get(groups, {}).get(published_name(model), {})
-    return {
-        (group, strength): share
-        for group, shares in by_group.items()
-        for strength, share in zip(STRENGTHS, shares, strict=True)
-    }
 
 
 def comparison(
@@ -189,24 +131,8 @@ def comparison(
     )
 
 
-class Rated(NamedTuple):
-    """The shares of biased continuations of a run or edit."""
-
-    label: str
-    rows: Sequence[Row]
-    published: Mapping[tuple[str, float], float]
-    """(group, λ) → the paper's share."""
-
-
 def _strength(row: Row) -> float:
     return float(row.facets[LAMBDA])
-
-
-def _published(side: Side, rows: Sequence[Row]) -> dict[tuple[str, float], float]:
-    templates = {str(row.facets[TEMPLATE]) for row in side.results.of("cid_continuations")}
-    groups = frozenset(row.group_a for row in rows)
-    pairs = max(row.n for row in rows)
-    return published_shares(side.model, groups, templates, pairs)
 
 
 def _divergence(results: Results) -> list[Block]:
@@ -225,7 +151,7 @@ def _divergence(results: Results) -> list[Block]:
 
 
 def _by_lambda(labelled: Sequence[tuple[str, Results, str]]) -> list[Block]:
-    """Divergence and similarity (Figure 9) by λ, a line for each run or edit."""
+    """Divergence and similarity (Figure 9) by λ, a line for each edit."""
     panels = []
     for metric, title, axis in (
         ("cid_divergence", "divergence of the two sides", NATS),
@@ -244,9 +170,9 @@ def _by_lambda(labelled: Sequence[tuple[str, Results, str]]) -> list[Block]:
     return [Figure("cid", "Contrast by λ", tuple(panels), BY_LAMBDA)] if panels else []
 
 
-def _shares(metric: str, runs: Sequence[Rated]) -> list[Block]:
-    """The share of biased continuations by λ (Figures 2, 6 and 7), by group and run or edit."""
-    title, rows = RATED[metric], [row for run in runs for row in run.rows]
+def _shares(metric: str, runs: Sequence[tuple[str, Sequence[Row]]]) -> list[Block]:
+    """The share of biased continuations by λ (Figures 2, 6 and 7), by group and edit."""
+    title, rows = RATED[metric], [row for _, own in runs for row in own]
     if not rows:
         return []
     if not any(row.value or row.hi for row in rows):
@@ -255,14 +181,10 @@ def _shares(metric: str, runs: Sequence[Rated]) -> list[Block]:
     panels = []
     for group in dict.fromkeys(row.group_a for row in rows):
         series = []
-        for label, every, published in runs:
+        for label, every in runs:
             own = {_strength(row): row for row in every if row.group_a == group}
             columns[f"{group}, {label}"] = {at: Number.of(row, 2) for at, row in own.items()}
             series.append(line(label, [*own], [*own.values()]))
-            paper = {at: share for (of, at), share in published.items() if of == group}
-            if paper:
-                name = f"{group}, {label}, published"
-                columns[name] = {at: Number(share, digits=2) for at, share in paper.items()}
         panels.append(Panel(group, "λ", "share", tuple(series), limits=(0, 1)))
     strengths = sorted({_strength(row) for row in rows})
     lines: list[tuple[Cell, ...]] = [

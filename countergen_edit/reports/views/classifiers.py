@@ -9,12 +9,11 @@ from collections.abc import Sequence
 
 from countergen_edit.metrics.classifier_tasks.base import KEPT, OVER_TEMPLATES, mean_size
 from countergen_edit.metrics.classifier_tasks.sentiment import PUBLISHED, RECOMMENDED
-from countergen_edit.metrics.results import Results, Side
+from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import UNEDITED, Row
 from countergen_edit.reports.blocks import Block, Cell, Figure, Number, Section, Table, Words
 from countergen_edit.reports.panels import Panel, Series
 from countergen_edit.reports.views.base import Quantity, View, alike
-from countergen_edit.reports.views.stacked import stacked
 
 TEST_TITLES = {RECOMMENDED: "over people, recommended", PUBLISHED: "over sentences, as published"}
 
@@ -33,11 +32,6 @@ class ClassifierTasksView(View):
             for title, row, percent in (*flips, *measures)
             if row.dataset == "all"
         ]
-
-    def over_runs(self, sides: Sequence[Side], pooled: Sequence[Row]) -> list[Section]:
-        tables = (stacked(sides, make) for make in (_categories, _measures))
-        blocks = tuple(table for table in tables if table is not None)
-        return [Section("classifiers", "Classifiers", blocks)] if blocks else []
 
     def sections(self, results: Results) -> list[Section]:
         blocks: list[Block] = []

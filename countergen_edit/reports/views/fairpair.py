@@ -1,4 +1,4 @@
-"""The view of FairPair: Tables 1 to 3 and Figures 3 to 6 of the paper, of one run and of several.
+"""The view of FairPair: Tables 1 to 3 and Figures 3 to 6 of the paper.
 
 The paper's values stand beside those of a model of the same name, on Common Sents, John to Jane.
 """
@@ -19,7 +19,7 @@ from countergen_edit.metrics.fairpair.continuations import (
 )
 from countergen_edit.metrics.fairpair.metric import OVER_ALL, OVER_PROMPTS, SOURCE, TARGET
 from countergen_edit.metrics.published import published_name
-from countergen_edit.metrics.results import Results, Side, State
+from countergen_edit.metrics.results import Results, State
 from countergen_edit.metrics.rows import UNEDITED, Row
 from countergen_edit.metrics.template_tests import ALPHA
 from countergen_edit.reports.blocks import (
@@ -35,7 +35,6 @@ from countergen_edit.reports.blocks import (
 )
 from countergen_edit.reports.panels import Panel, Series, state_panels, ticks
 from countergen_edit.reports.views.base import Quantity, View
-from countergen_edit.reports.views.stacked import AVERAGE, means, stacked
 
 # Table 3 of the paper: V_pg, V_gp, B (in hundredths) and F; and Table 1, percent.
 PUBLISHED: dict[str, dict[str, tuple[float, float, float, float]]] = {
@@ -50,8 +49,6 @@ PUBLISHED: dict[str, dict[str, tuple[float, float, float, float]]] = {
     "instructgpt": {"jaccard": (78.7, 81.3, 81.4, 1.04), "sentiment": (16.3, 20.8, 19.2, 1.09)},
 }
 PUBLISHED_SUCCESS = dict(zip(PUBLISHED, (99.6, 99.6, 97.8, 99.3, 99.2, 99.7), strict=True))
-PUBLISHED_AVERAGE = {"jaccard": (85.5, 86.5, 88.1, 1.01), "sentiment": (23.0, 23.9, 23.5, 1.02)}
-"""The last row of Table 3, as printed; B by Jaccard averages 86.45 over its models."""
 ENDS = ("v_pg", "v_gp", "bias", "f")
 """The quantities of Table 3, which the paper averages over models."""
 COLUMNS = ("V_pg", "V_gp", "B", "F", "change of F", "2B−V−V", "p")
@@ -101,29 +98,6 @@ class FairPairView(View):
         passed = {row.edit: row for row in results.of("fairpair_perturbed")}
         share = Quantity("perturbations that pass", passed, "other", 4, percent=True, main=False)
         return [*self.quantities(results), *([share] if passed else [])]
-
-    def pooled(self, sides: Sequence[Side]) -> list[Row]:
-        """Means over models of both V, of B and of F (the last row of Table 3)."""
-        return [row for end in ENDS for row in means(sides, f"fairpair_{end}")]
-
-    def over_runs(self, sides: Sequence[Side], pooled: Sequence[Row]) -> list[Section]:
-        """Tables 1 and 3 and Figures 3 to 6 over all runs."""
-        sides = [side for side in sides if _f_rows(side.results)]
-        table_3 = stacked(sides, _table_3)
-        if table_3 is None:
-            return []
-        labelled = [
-            (s.label(r.edit), r) for s in sides for r in s.results.rows if r.edit in s.edits
-        ]
-        lines = [*table_3.rows, *_averages(sides, pooled)]
-        order = list(dict.fromkeys(line[0] for line in lines))
-        lines.sort(key=lambda line: order.index(line[0]))
-        blocks = (
-            replace(table_3, title="FairPair by model", rows=tuple(lines)),
-            stacked(sides, _perturbed),
-            *_figures(labelled),
-        )
-        return [Section("fairpair", "FairPair", tuple(b for b in blocks if b is not None))]
 
     def sections(self, results: Results) -> list[Section]:
         """The tab of FairPair, and continuations among the examples."""
@@ -233,21 +207,6 @@ def _table_3(results: Results) -> Table:
     return Table("fairpair", title, columns, tuple(lines), MEANING, grouped=True, brief=True)
 
 
-def _averages(sides: Sequence[Side], pooled: Sequence[Row]) -> list[tuple[Cell, ...]]:
-    """Lines of the average over runs, and of the published average beside all its models."""
-    of = Results(pooled)
-    lines: list[tuple[Cell, ...]] = []
-    for f in of.of("fairpair_f"):
-        ends = (_point(of.under(f, f.edit, f"fairpair_{end}")) for end in ENDS[:-1])
-        cells: tuple[Cell, ...] = (*ends, Number.of(f, 2), "", "", "")
-        lines.append((_phi(f), f"{AVERAGE} of {f.n}", "", *cells))
-    models = {_published_model(row) for side in sides for row in _f_rows(side.results)}
-    if models >= {*PUBLISHED}:
-        for phi, published in PUBLISHED_AVERAGE.items():
-            lines.append((phi, f"{AVERAGE}, published", "", *_published_line(published)))
-    return lines
-
-
 def _intervals(results: Results) -> Table:
     """B, both V and 2B − V − V with their intervals, and the other tests."""
     ends = {"bias": "B", "v_gp": "V_gp", "v_pg": "V_pg", "energy": "2B − V − V"}
@@ -342,7 +301,7 @@ def _perturbations(results: Results) -> Table | None:
 def _figures(labelled: Sequence[tuple[str, Row]]) -> tuple[Figure | None, ...]:
     """B and V by prompt (Figure 5), B by sample size (3 and 4) and phrases (6).
 
-    `labelled` are rows, each with its run or edit.
+    `labelled` are rows, each with its edit.
     """
     prompts, sizes, phrases = [], [], []
     by_size: dict[tuple[str, str], list[Series]] = {}

@@ -7,12 +7,12 @@ from collections.abc import Hashable, Sequence
 from countergen_edit.decisions.significance import class_of
 from countergen_edit.edits import EditRecord
 from countergen_edit.metrics.r.largest_gap import LARGEST
-from countergen_edit.metrics.results import Results, Side, State
+from countergen_edit.metrics.results import Results, State
 from countergen_edit.metrics.rows import UNEDITED, Row, set_label
 from countergen_edit.reports.blocks import Section
 from countergen_edit.reports.panels import Panel, state_panels
 from countergen_edit.reports.views.base import Quantity, View, alike
-from countergen_edit.reports.views.r import over_runs, sections, sentences
+from countergen_edit.reports.views.r import sections, sentences
 from countergen_edit.reports.views.r.sections import COVERED, NATS, main_row
 
 
@@ -79,10 +79,6 @@ class RView(View):
         labels = {key: label(row) for key, row in of(states[0]).items()}
         title = "Largest gap between groups" if largest else "Bias of every test set"
         return state_panels(title, NATS, states, labels, of, covers=COVERED)
-
-    def over_runs(self, sides: Sequence[Side], pooled: Sequence[Row]) -> list[Section]:
-        """CounterGen's Table 1 of all runs, and their group effects."""
-        return over_runs.over_runs(sides)
 
     def sections(self, results: Results) -> list[Section]:
         """Bias set by set, bias by layer, and single texts."""
