@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from countergen_edit.core.errors import UserError
 from countergen_edit.core.writing import whole
-from countergen_edit.metrics.results import NO_EDIT, Side
+from countergen_edit.metrics.results import NO_EDIT
 from countergen_edit.metrics.rows import UNEDITED, Row, set_label
 from countergen_edit.reports.blocks import Block, Cell, Number, Section, Table, Words
 from countergen_edit.reports.findings import few
@@ -19,15 +19,11 @@ from countergen_edit.reports.run import Run
 from countergen_edit.reports.sections import (
     OVERVIEW,
     groups_of,
-    in_order,
-    merged,
-    on_shared_axes,
     subject,
-    task_by_task,
     title,
     without_edits,
 )
-from countergen_edit.reports.views.base import Quantity, View
+from countergen_edit.reports.views.base import Quantity
 from countergen_edit.runs.compare import paired, paired_figures, paired_items, unpaired
 from countergen_edit.runs.logs import Log
 
@@ -40,7 +36,6 @@ TELLING = ("model", "seed")
 """Facts of the manifest that tell runs apart."""
 MADE = ("model", "seed", "command", "fingerprint")
 """Facts of the manifest that the table of the runs lists."""
-ALL_RUNS = "all runs"
 PAIR = ("run", "against_run", "edit", "against_edit")
 """Keys of a difference's two sides in its detail."""
 OF_ITEMS = ("before", "after", "difference", "P (Holm)", "detectable", "items")
@@ -74,7 +69,7 @@ class Comparison:
     figures: Table | None
     """Differences of benchmark figures on shared items; None without any."""
     every_row: Table
-    """All rows of all runs, those of several runs together, and the differences."""
+    """All rows of all runs, and the differences."""
     sections: tuple[Section, ...] = ()
     title: str = ""
     erasers: tuple[str, ...] = ()
@@ -146,16 +141,13 @@ def comparison(runs: Sequence[Run], seed: int = 0) -> Comparison:
     limits = [unpaired(paths, [*logs]), *(unlike(own) if len(own) > 1 else [])]
     if limits := [sentence for sentence in limits if sentence]:
         overview.append(Words(tuple(limits), brief=True))
-    views = [*{(view.metric, type(view)): view for run in runs for view in run.views}.values()]
-    tasks = _sides(by_name)
-    pooled = [row for sides in tasks.values() for view in views for row in view.pooled(sides)]
     return Comparison(
         beside,
         pairs,
         items,
         figures,
-        every_row(by_name, [*differences, *of_figures, *of_items], pooled),
-        _sections(by_name, views, tasks, overview),
+        every_row(by_name, [*differences, *of_figures, *of_items]),
+        _sections(by_name, overview),
         _title(runs),
         tuple(dict.fromkeys(eraser for run in runs for eraser in run.erasers)),
     )
@@ -179,31 +171,10 @@ def _title(runs: Sequence[Run]) -> str:
     return ", ".join(dict.fromkeys(model for model, _, _ in parts)) + "".join(parts[0][1:])
 
 
-def _sides(runs: Mapping[str, Run]) -> dict[str, list[Side]]:
-    """The runs by the tasks that two or more have; all runs, if each has one task."""
-    parts = {name: run.by_task() for name, run in runs.items()}
-    alone = all(len(part) == 1 for part in parts.values())
-    tasks: dict[str, list[Side]] = {}
-    for name, part in parts.items():
-        model = str(runs[name].manifest.get("model", ""))
-        for task, own in part.items():
-            tasks.setdefault("" if alone else task, []).append(Side(name, own.results, model))
-    return {task: sides for task, sides in tasks.items() if len(sides) > 1}
-
-
-def _sections(
-    runs: Mapping[str, Run],
-    views: Sequence[View],
-    tasks: Mapping[str, Sequence[Side]],
-    overview: Sequence[Block],
-) -> tuple[Section, ...]:
-    of_tasks = {
-        task: merged(s for view in views for s in view.over_runs(sides, view.pooled(sides)))
-        for task, sides in tasks.items()
-    }
-    parts = [Section(OVERVIEW, "Overview", tuple(overview)), *task_by_task(of_tasks)]
+def _sections(runs: Mapping[str, Run], overview: Sequence[Block]) -> tuple[Section, ...]:
+    first = Section(OVERVIEW, "Overview", tuple(overview))
     if all(run.results.is_unedited for run in runs.values()):
-        parts = [*map(without_edits, parts)]
+        first = without_edits(first)
     lines: list[tuple[Cell, ...]] = []
     for name, run in runs.items():
         facts = (run.manifest.get(key, "") for key in MADE)
@@ -211,7 +182,7 @@ def _sections(
         lines.append((name, *texts, str(len(run.results.rows)), str(run.path)))
     note = "countergen-edit report FOLDER shows one run."
     table = Table("runs", "The runs", ("run", *MADE, "rows", "folder"), tuple(lines), note)
-    return tuple(on_shared_axes(in_order([*parts, Section("run", "The runs", (table,))])))
+    return (first, Section("run", "The runs", (table,)))
 
 
 def _label(run: Run, edit: str) -> str:
@@ -415,17 +386,13 @@ def _about_items(rows: Sequence[Row], logs: Mapping[str, Log]) -> Iterator[str]:
         yield f"Not in every log: {', '.join(single)}."
 
 
-def every_row(
-    runs: Mapping[str, Run], differences: Sequence[Row], pooled: Sequence[Row] = ()
-) -> Table:
-    """All rows of all runs, the rows of several runs together, and the differences."""
+def every_row(runs: Mapping[str, Run], differences: Sequence[Row]) -> Table:
+    """All rows of all runs, and the differences."""
     rows = [(name, "", row) for name, run in runs.items() for row in run.results.rows]
-    rows += [(ALL_RUNS, "", row) for row in pooled]
     for row in differences:
         d = row.detail
         against = _label(runs[d["against_run"]], d["against_edit"])
         rows.append((d["run"], f"{d['against_run']}, {against}", row))
-    first = next(iter(runs.values()))
     lines: list[tuple[Cell, ...]] = [
         (
             name,
@@ -435,7 +402,7 @@ def every_row(
             subject(row),
             row.axis,
             groups_of(row),
-            _label(runs.get(name, first), row.edit),
+            _label(runs[name], row.edit),
             row.split,
             Number.of(row),
             str(row.n),

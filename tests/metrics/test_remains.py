@@ -13,7 +13,7 @@ from countergen_edit.edits.record import Place
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row
 from countergen_edit.reports.views.guardedness import GuardednessView
-from countergen_edit.reports.views.remains import MEANING, PLACE, Case
+from countergen_edit.reports.views.remains import MEANING, PLACE
 
 LEACE = EditRecord("e", "leace", {}, (Place("resid_post", 4, 1),))
 RLACE = EditRecord("o", "rlace", {}, (Place("mlp_out", 2, 1),))
@@ -68,7 +68,7 @@ def test_a_probe_near_chance_is_not_said_to_find_the_group() -> None:
         (
             (0.52, 0.48, 0.56),
             (0.74, 0.66, 0.8),
-            "nonlinear",
+            "non-linear",
             "finds the group significantly (74 % [",
         ),
         (
@@ -81,7 +81,7 @@ def test_a_probe_near_chance_is_not_said_to_find_the_group() -> None:
     ],
 )
 def test_the_stronger_finding_gives_the_meaning(
-    linear: Share, nonlinear: Share, case: Case, says: str
+    linear: Share, nonlinear: Share, case: str, says: str
 ) -> None:
     [sentence] = said(probed(linear, nonlinear))
     assert says in sentence

@@ -1,25 +1,49 @@
 """Views of metrics: the tables, figures and sentences of their rows.
 
-The default view shows a metric without one by the title and unit that it declares.
+The default view tabulates and plots any metric: a line for each figure, a column for each edit. A
+custom view says in `shows` how rows of each name are shown, and adds what is special.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, TypeVar
 
 from countergen_edit.core.registry import Registry
 from countergen_edit.edits import EditRecord
 from countergen_edit.metrics.base import Cost, Kind, Metric
-from countergen_edit.metrics.results import Results, Side, State
-from countergen_edit.metrics.rows import UNEDITED, Row, set_label
-from countergen_edit.reports.blocks import Cell, Figure, Number, Section, Table
-from countergen_edit.reports.panels import Panel, edit_dots
+from countergen_edit.metrics.results import Results, State
+from countergen_edit.metrics.rows import GROUPS, UNEDITED, Row, set_label
+from countergen_edit.reports.blocks import Block, Cell, Figure, Number, Section, Table
+from countergen_edit.reports.panels import Panel, Series, dots, line, state_panels
+
+Ends = tuple[float, float]
+Item = TypeVar("Item")
+Record = Mapping[str, Cell]
+"""The cells of a line, by column."""
+
+
+@dataclass(frozen=True)
+class Shown:
+    """How the rows of one name are shown."""
+
+    name: str
+    title: str
+    digits: int = 3
+    percent: bool = False
+    signed: bool = False
+    where: Literal["overview", "card", "page"] = "page"
+    """`card`: also in cards and comparisons; `overview`: in the table of all sets, too."""
+    drawn: bool = False
+    """Whether the figure of the page shows it."""
+    unit: str = ""
+    """The label of its axis; the title if empty."""
 
 
 @dataclass(frozen=True)
 class Quantity:
-    """One figure of every edit: a column of tables, an axis of figures, a line of a card."""
+    """One figure of every edit: a line of a table, an axis of figures, a line of a card."""
 
     title: str
     rows: Mapping[str, Row]
@@ -34,9 +58,9 @@ class Quantity:
     """The test set, where several have a figure of this kind."""
     axis: str = ""
     """The label of an axis; the title if empty."""
-    limits: tuple[float, float] | None = None
+    limits: Ends | None = None
     """Ends of the axis."""
-    covers: tuple[float, float] | None = None
+    covers: Ends | None = None
     """The least range of the axis."""
     truth: Row | None = None
     """The planted value, where it is known."""
@@ -50,7 +74,11 @@ class Quantity:
 
     def number(self, edit: str) -> Number:
         """The value under an edit, as tables show it."""
-        return Number.of(self.rows.get(edit), self.digits, percent=self.percent, signed=self.signed)
+        row = self.rows.get(edit)
+        starred = bool(row and row.detail.get("starred"))
+        return Number.of(
+            row, self.digits, percent=self.percent, signed=self.signed, starred=starred
+        )
 
 
 class View:
@@ -65,6 +93,22 @@ class View:
         others.
     """
 
+    shows: ClassVar[tuple[Shown, ...]] = ()
+    """How rows are shown; by default as the metric declares."""
+    place: ClassVar[tuple[str, str]] = ("", "")
+    """The name and title of its tab; by default those of the metric."""
+    heading: ClassVar[str] = ""
+    """The title of its table and figure; by default that of the tab."""
+    split: ClassVar[str] = "test"
+    """The split of the rows of the page."""
+    along: ClassVar[tuple[str, str]] = ("", "")
+    """A numeric facet along which figures draw lines, and the label of its axis."""
+    note: ClassVar[str] = "Intervals are 95 %."
+    brief: ClassVar[bool] = False
+    """Whether terminals print the table."""
+    covers: Ends | None = None
+    """The least range of the figure's axis."""
+
     def __init__(self, metric: type[Metric] | None = None, name: str = "") -> None:
         self.metric = metric
         self.name = name
@@ -77,61 +121,113 @@ class View:
     def title(self) -> str:
         return (self.metric and self.metric.title) or self.name.replace("_", " ")
 
-    @property
-    def measures(self) -> Sequence[str]:
-        return (self.metric and self.metric.measures) or (self.name,)
+    def shown(self, results: Results) -> tuple[Shown, ...]:
+        """How rows are shown."""
+        if self.shows or self.metric is None:
+            return self.shows
+        names = self.metric.measures or (self.name,)
+        titles = {name: name.replace("_", " ") for name in names} if names[1:] else {}
+        how = (self.metric.digits, self.metric.percent, False, "overview", True, self.metric.unit)
+        return tuple(Shown(name, titles.get(name, self.title), *how) for name in names)
+
+    def about(self, row: Row) -> str | None:
+        """What tells a row from others of its name; None leaves the row out."""
+        facets = {k: v for k, v in row.facets.items() if k not in (GROUPS, self.along[0])}
+        parts = (f"{k} {v:g}" if isinstance(v, float) else f"{k} {v}" for k, v in facets.items())
+        group = "" if row.group_b else row.group_a.replace("_", " ")
+        return ", ".join(filter(None, (set_label(row) if row.dataset else "", group, *parts)))
+
+    def figures(self, results: Results, split: str = "") -> list[Quantity]:
+        """Every figure of the page, with its rows by edit."""
+        found = []
+        for how in self.shown(results):
+            rows = results.of(how.name, split or self.split)
+            for own in grouped(rows, lambda row: row.key[1:-2]).values():
+                if (what := self.about(own[0])) is None:
+                    continue
+                facet, axis = self.along
+                at = f"{axis}={own[0].facets[facet]:g}" if facet in own[0].facets else ""
+                of = ", ".join(filter(None, (what, at)))
+                title = ", ".join(filter(None, (how.title, of)))
+                by_edit = {row.edit: row for row in own}
+                shape = (how.digits, how.percent, how.signed, how.where == "overview", of)
+                unit = how.unit or how.title
+                about = {"covers": self.covers, "drawn": how.drawn}
+                found.append(Quantity(title, by_edit, self.kind, *shape, unit, **about))
+        return found
 
     def quantities(self, results: Results, split: str = "test") -> list[Quantity]:
-        """The figures in the table of all sets and costs; empty where nothing was measured."""
-        if self.metric is None:
-            return []
-        return [
-            Quantity(
-                self._title(row),
-                alike(results, row),
-                self.kind,
-                digits=self.metric.digits,
-                percent=self.metric.percent,
-                of=set_label(row),
-                axis=self.metric.unit or self._title(row),
-            )
-            for measure in self.measures
-            for row in results.unedited(measure, split)
-        ]
+        """The figures of cards, comparisons and the overview; empty where nothing was measured."""
+        kept = {how.name for how in self.shown(results) if how.where != "page"}
+        every = self.figures(results, split)
+        return [q for q in every if next(iter(q.rows.values())).metric in kept]
+
+    def side_by_side(self, results: Results) -> list[Quantity]:
+        """The figures by which runs are compared; those with one title share a column."""
+        return [q for q in self.quantities(results) if q.main or q.kind == "other"]
 
     def glance(self, states: Sequence[State]) -> list[Panel]:
         """The panels of the overview: every state on all test data."""
         return []
 
-    def side_by_side(self, results: Results) -> list[Quantity]:
-        """The figures by which runs are compared; those with one title share a column."""
-        return [quantity for quantity in self.quantities(results) if quantity.main]
-
-    def pooled(self, sides: Sequence[Side]) -> list[Row]:
-        """Rows about several runs together, such as a mean over models."""
-        return []
-
-    def over_runs(self, sides: Sequence[Side], pooled: Sequence[Row]) -> list[Section]:
-        """Further sections about several runs together, with their pooled rows."""
-        return []
-
     def sections(self, results: Results) -> list[Section]:
         """The tabs of the page: here one, with a table and a figure of the metric's rows."""
-        quantities = self.quantities(results)
-        if not quantities:
-            return []
-        lines: list[tuple[Cell, ...]] = [
-            (q.title, *map(q.number, results.compared)) for q in quantities
+        place = self.place if self.place[0] else (self.name, self.title)
+        return as_section(*place, self.table(results), self.figure(results))
+
+    @property
+    def _named(self) -> tuple[str, str]:
+        """The name and title of its table and figure."""
+        return self.name or self.place[0], self.heading or self.place[1] or self.title
+
+    def beside(self, results: Results, quantity: Quantity) -> Record:
+        """Further cells of a line of the table, before those of the edits."""
+        return {}
+
+    def cell(self, results: Results, quantity: Quantity, edit: str) -> Cell:
+        """A figure under an edit in the table."""
+        return quantity.number(edit) if edit in quantity.rows else ""
+
+    def records(self, results: Results, split: str = "") -> list[Record]:
+        """The lines of the table: a figure each, under every compared edit."""
+        known = [q for q in self.figures(results, split) if q.rows.keys() & {*results.compared}]
+        units, titles = {q.label for q in known}, edit_titles(results)
+        heads: list[Record] = [{"".join(units) if len(units) == 1 else "": q.title} for q in known]
+        if 1 < len(units) < len(known):  # figures of one unit together
+            heads = [{"": q.label, "of": q.of or q.title} for q in known]
+        return [
+            {**head, **self.beside(results, q)}
+            | {title: self.cell(results, q, edit) for edit, title in titles.items()}
+            for head, q in zip(heads, known, strict=True)
         ]
-        panels = [
-            Panel(q.title, q.axis, "", tuple(edit_dots(results, q.rows[UNEDITED])), True)
-            for q in quantities
-        ]
-        columns = (quantities[0].axis, *map(results.label, results.compared))
-        note = "Intervals are 95 %."
-        table = Table(self.name, self.title, columns, tuple(lines), note)
-        figure = Figure(self.name, self.title, tuple(panels), note)
-        return [Section(self.name, self.title, (table, figure))]
+
+    def table(self, results: Results, split: str = "") -> list[Table]:
+        """A line for each figure, a column for each compared edit."""
+        records = self.records(results, split)
+        is_grouped = any("of" in record for record in records)
+        return as_table(*self._named, records, self.note, grouped=is_grouped, brief=self.brief)
+
+    def figure(self, results: Results, split: str = "") -> list[Figure]:
+        """A panel for each unit, with dots of every edit at each figure, or lines along a facet."""
+        facet, axis = self.along
+        panels = []
+        known = [q for q in self.figures(results, split) if q.drawn]
+        rows = [(q.label, q.of or q.title, row) for q in known for row in q.rows.values()]
+        parts = grouped(rows, lambda part: (part[0], self.about(part[2]) if facet else ""))
+        for (unit, about), own in parts.items():
+            series = []
+            for edit in results.compared:
+                of_edit = [(of, row) for _, of, row in own if row.edit == edit]
+                x = [float(row.facets[facet]) if facet else of for of, row in of_edit]
+                make = line if facet else dots
+                label, is_reference = results.label(edit), results.is_reference(edit)
+                series.append(make(label, x, [row for _, row in of_edit], is_reference))
+            shown = tuple(one for one in series if one.y)
+            if facet and shown:
+                panels.append(Panel(about or unit, axis, unit, shown))
+            elif shown:
+                panels.append(Panel(unit, unit, "", shown, True, covers=self.covers))
+        return as_figure(*self._named, panels, self.note)
 
     def sentences(self, results: Results) -> list[str]:
         """Findings in words."""
@@ -157,38 +253,21 @@ class View:
         """Limits of the figures; they follow all findings."""
         return []
 
-    def _title(self, row: Row) -> str:
-        title = self.title if len(self.measures) < 2 else row.metric.replace("_", " ")
-        return f"{title}, {set_label(row)}" if row.dataset else title
-
 
 class CostView(View):
-    """A cost before and after an edit."""
+    """A cost before and after an edit: the row that counts."""
 
     metric: type[Cost]
-    axis = ""
-    """The label of its axis; the title if empty."""
-    covers: tuple[float, float] | None = None
-    """The least range of its axis."""
+    unit = ""
     percent = False
     drawn = True
-    """Whether figures show it."""
 
-    def quantities(self, results: Results, split: str = "test") -> list[Quantity]:
-        """The row that counts."""
-        return [
-            Quantity(
-                self.title,
-                alike(results, row),
-                "cost",
-                self.metric.digits,
-                percent=self.percent,
-                axis=self.axis,
-                covers=self.covers,
-                drawn=self.drawn,
-            )
-            for row in results.unedited(self.metric.counts, split)
-        ]
+    def shown(self, results: Results) -> tuple[Shown, ...]:
+        how = (self.metric.digits, self.percent, False, "overview", self.drawn, self.unit)
+        return (Shown(self.metric.counts, self.title, *how),)  # type: ignore[arg-type]
+
+    def about(self, row: Row) -> str:
+        return ""
 
     def sections(self, results: Results) -> list[Section]:
         """None: costs share a tab."""
@@ -210,6 +289,107 @@ def alike(results: Results, row: Row, metric: str | None = None) -> dict[str, Ro
     return {r.edit: r for r in results.of(wanted, row.split) if r.key[1:-2] == about}
 
 
+def as_table(
+    name: str, title: str, lines: Iterable[Record], note: str = "", **flags: bool
+) -> list[Table]:
+    """A table of records, with every column that one of them has; empty without a record.
+
+    `flags` are `searchable`, `grouped` and `brief` of `Table`.
+    """
+    records = [*lines]
+    columns = tuple(dict.fromkeys(column for record in records for column in record))
+    rows = tuple(tuple(record.get(column, "") for column in columns) for record in records)
+    return [Table(name, title, columns, rows, note, **flags)] if records else []
+
+
+def edit_titles(results: Results, edits: Iterable[str] | None = None) -> dict[str, str]:
+    """The column of each edit, by default of those compared; the id tells equal labels apart."""
+    labels = {e: results.label(e) for e in (results.compared if edits is None else edits)}
+    every = [*labels.values()]
+    return {e: label if every.count(label) == 1 else f"{label} {e}" for e, label in labels.items()}
+
+
+def p_holm(row: Row, digits: int = 3) -> Number:
+    """The P value of a row, corrected for the number of tests."""
+    return Number(row.detail.get("p_adjusted"), digits=digits, bounded=True)
+
+
+def grouped(items: Iterable[Item], key: Callable[[Item], Any]) -> dict[Any, list[Item]]:
+    """Items by a key, in the order of their first."""
+    groups: dict[Any, list[Item]] = {}
+    for item in items:
+        groups.setdefault(key(item), []).append(item)
+    return groups
+
+
+def as_figure(name: str, title: str, panels: Iterable[Panel], note: str = "") -> list[Figure]:
+    """A figure; empty without a panel."""
+    drawn = tuple(panels)
+    return [Figure(name, title, drawn, note)] if drawn else []
+
+
+def glance_panels(
+    title: str,
+    unit: str,
+    states: Sequence[State],
+    rows: Callable[[Results, str], Iterable[Row]],
+    label: Callable[[Row], str],
+    reference: Callable[[Sequence[str]], Series] | None = None,
+    **axis: Ends,
+) -> list[Panel]:
+    """A panel with a dot for each state at each row of the first state; none without a row.
+
+    Parameters
+    ----------
+    title, unit : of the panel and of its values
+    states : of a model; the first is the baseline
+    rows : of results under an edit
+    label : of a row
+    reference : a further series, by the labels
+    axis : `limits` or `covers` of the panel
+    """
+
+    def of(state: State) -> dict[Hashable, Row]:
+        return {row.key[2:-2]: row for row in rows(state.results, state.edit)}
+
+    labels = {key: label(row) for key, row in of(states[0]).items()}
+    more = [] if reference is None else [reference([*labels.values()])]
+    return state_panels(title, unit, states, labels, of, more, **axis)
+
+
+def as_section(name: str, title: str, *blocks: Iterable[Block]) -> list[Section]:
+    """A tab with all blocks; empty without one."""
+    every = tuple(block for some in blocks for block in some)
+    return [Section(name, title, every)] if every else []
+
+
+def first_few(parts: Iterable[str], most: int, more: str = ", and {} more") -> str:
+    """The first parts of a sentence, and the number of the others.
+
+    >>> first_few("abcdef", 4), first_few("ab", 4)
+    ('a, b, c, d, and 2 more', 'a, b')
+    """
+    every = [*parts]
+    return ", ".join(every[:most]) + (more.format(len(every) - most) if every[most:] else "")
+
+
+def and_list(parts: Iterable[str]) -> str:
+    """Parts as a sentence lists them.
+
+    >>> and_list(["race", "age", "religion"])
+    'race, age and religion'
+    """
+    *most, last = parts
+    return f"{', '.join(most)} and {last}" if most else last
+
+
+def place_in_text(edit: EditRecord) -> str:
+    """An edit at one place, with the place, as sentences name it."""
+    [place] = edit.places
+    where = f"layer {place.layer}" if place.site == "resid_post" else str(place)
+    return f"{edit.name_in_text} at {where}"
+
+
 _ROOM = "countergen_edit.reports.views"
 VIEWS: Registry[type[View]] = Registry(
     "view",
@@ -221,10 +401,10 @@ VIEWS: Registry[type[View]] = Registry(
         "fairpair": f"{_ROOM}.fairpair:FairPairView",
         "cid": f"{_ROOM}.cid:CidView",
         "classifier_tasks": f"{_ROOM}.classifiers:ClassifierTasksView",
-        "agreement": f"{_ROOM}.agreement:AgreementView",
-        "perplexity": f"{_ROOM}.perplexity:PerplexityView",
-        "kl": f"{_ROOM}.kl:KLView",
-        "legitimate_differences": f"{_ROOM}.legitimate_differences:LegitimateDifferencesView",
+        "agreement": f"{_ROOM}.costs:AgreementView",
+        "perplexity": f"{_ROOM}.costs:PerplexityView",
+        "kl": f"{_ROOM}.costs:KLView",
+        "legitimate_differences": f"{_ROOM}.costs:LegitimateDifferencesView",
         "off_target": f"{_ROOM}.off_target:OffTargetView",
         "benchmarks": f"{_ROOM}.benchmarks:BenchmarksView",
         "hiring": f"{_ROOM}.hiring:HiringView",
