@@ -16,7 +16,7 @@ from countergen_edit.metrics.base import Cost, Kind, Metric
 from countergen_edit.metrics.results import Results, State
 from countergen_edit.metrics.rows import GROUPS, UNEDITED, Row, set_label
 from countergen_edit.reports.blocks import Block, Cell, Figure, Number, Section, Table
-from countergen_edit.reports.panels import Panel, Series, dots, line, state_panels
+from countergen_edit.reports.panels import Panel, Series, line, state_panels
 
 Ends = tuple[float, float]
 Item = TypeVar("Item")
@@ -101,9 +101,9 @@ class View:
     """The title of its table and figure; by default that of the tab."""
     split: ClassVar[str] = "test"
     """The split of the rows of the page."""
-    along: ClassVar[tuple[str, str]] = ("", "")
-    """A numeric facet along which figures draw lines, and the label of its axis."""
     note: ClassVar[str] = "Intervals are 95 %."
+    note_of_edits: ClassVar[str] = ""
+    """What a run with edits adds to the note."""
     brief: ClassVar[bool] = False
     """Whether terminals print the table."""
     covers: Ends | None = None
@@ -132,7 +132,7 @@ class View:
 
     def about(self, row: Row) -> str | None:
         """What tells a row from others of its name; None leaves the row out."""
-        facets = {k: v for k, v in row.facets.items() if k not in (GROUPS, self.along[0])}
+        facets = {k: v for k, v in row.facets.items() if k != GROUPS}
         parts = (f"{k} {v:g}" if isinstance(v, float) else f"{k} {v}" for k, v in facets.items())
         group = "" if row.group_b else row.group_a.replace("_", " ")
         return ", ".join(filter(None, (set_label(row) if row.dataset else "", group, *parts)))
@@ -143,11 +143,8 @@ class View:
         for how in self.shown(results):
             rows = results.of(how.name, split or self.split)
             for own in grouped(rows, lambda row: row.key[1:-2]).values():
-                if (what := self.about(own[0])) is None:
+                if (of := self.about(own[0])) is None:
                     continue
-                facet, axis = self.along
-                at = f"{axis}={own[0].facets[facet]:g}" if facet in own[0].facets else ""
-                of = ", ".join(filter(None, (what, at)))
                 title = ", ".join(filter(None, (how.title, of)))
                 by_edit = {row.edit: row for row in own}
                 shape = (how.digits, how.percent, how.signed, how.where == "overview", of)
@@ -180,6 +177,14 @@ class View:
         """The name and title of its table and figure."""
         return self.name or self.place[0], self.heading or self.place[1] or self.title
 
+    def noted(self, results: Results, split: str = "") -> str:
+        """The note of the table and the figure."""
+        return self.note if results.is_unedited else f"{self.note} {self.note_of_edits}".rstrip()
+
+    def edits(self, results: Results) -> list[str]:
+        """Ids of the edits that are columns of the table."""
+        return results.compared
+
     def beside(self, results: Results, quantity: Quantity) -> Record:
         """Further cells of a line of the table, before those of the edits."""
         return {}
@@ -190,44 +195,44 @@ class View:
 
     def records(self, results: Results, split: str = "") -> list[Record]:
         """The lines of the table: a figure each, under every compared edit."""
-        known = [q for q in self.figures(results, split) if q.rows.keys() & {*results.compared}]
-        units, titles = {q.label for q in known}, edit_titles(results)
-        heads: list[Record] = [{"".join(units) if len(units) == 1 else "": q.title} for q in known]
-        if 1 < len(units) < len(known):  # figures of one unit together
-            heads = [{"": q.label, "of": q.of or q.title} for q in known]
-        return [
-            {**head, **self.beside(results, q)}
-            | {title: self.cell(results, q, edit) for edit, title in titles.items()}
-            for head, q in zip(heads, known, strict=True)
-        ]
+        every, edits = self.figures(results, split), self.edits(results)
+        known = [quantity for quantity in every if quantity.rows.keys() & {*edits}]
+        titles = edit_titles(results, [e for e in edits if any(e in q.rows for q in known)])
+        units = {q.label for q in known}
+        besides = [self.beside(results, q) for q in known]
+        extra = dict.fromkeys(column for cells in besides for column in cells)
+        records: list[Record] = []
+        for q, cells in zip(known, besides, strict=True):
+            head = {"".join(units) if len(units) == 1 else "": q.title}
+            if 1 < len(units) < len(known):  # figures of one unit together
+                head = {"": q.label, "of": q.of or q.title}
+            own = {title: self.cell(results, q, edit) for edit, title in titles.items()}
+            records.append({**head, **{column: cells.get(column, "") for column in extra}, **own})
+        return records
 
     def table(self, results: Results, split: str = "") -> list[Table]:
         """A line for each figure, a column for each compared edit."""
         records = self.records(results, split)
         is_grouped = any("of" in record for record in records)
-        return as_table(*self._named, records, self.note, grouped=is_grouped, brief=self.brief)
+        note = self.noted(results, split)
+        return as_table(*self._named, records, note, grouped=is_grouped, brief=self.brief)
 
     def figure(self, results: Results, split: str = "") -> list[Figure]:
-        """A panel for each unit, with dots of every edit at each figure, or lines along a facet."""
-        facet, axis = self.along
-        panels = []
-        known = [q for q in self.figures(results, split) if q.drawn]
-        rows = [(q.label, q.of or q.title, row) for q in known for row in q.rows.values()]
-        parts = grouped(rows, lambda part: (part[0], self.about(part[2]) if facet else ""))
-        for (unit, about), own in parts.items():
-            series = []
-            for edit in results.compared:
-                of_edit = [(of, row) for _, of, row in own if row.edit == edit]
-                x = [float(row.facets[facet]) if facet else of for of, row in of_edit]
-                make = line if facet else dots
-                label, is_reference = results.label(edit), results.is_reference(edit)
-                series.append(make(label, x, [row for _, row in of_edit], is_reference))
-            shown = tuple(one for one in series if one.y)
-            if facet and shown:
-                panels.append(Panel(about or unit, axis, unit, shown))
-            elif shown:
-                panels.append(Panel(unit, unit, "", shown, True, covers=self.covers))
-        return as_figure(*self._named, panels, self.note)
+        """A panel for each drawn name, with dots of every edit."""
+        states = [
+            State(results.label(edit), results, edit, results.is_reference(edit))
+            for edit in results.compared
+        ]
+        panels: list[Panel] = []
+        for how in (how for how in self.shown(results) if how.drawn):
+
+            def rows(of: Results, edit: str, name: str = how.name) -> list[Row]:
+                every = of.of(name, split or self.split, edit)
+                return [row for row in every if self.about(row) is not None]
+
+            unit = how.unit or how.title
+            panels += glance_panels(unit, unit, states, rows, self.about, covers=self.covers)
+        return as_figure(*self._named, panels, self.noted(results, split))
 
     def sentences(self, results: Results) -> list[str]:
         """Findings in words."""
@@ -282,13 +287,6 @@ class CostView(View):
         )
 
 
-def alike(results: Results, row: Row, metric: str | None = None) -> dict[str, Row]:
-    """The row and those about the same data under every edit, by the edit's id."""
-    wanted = metric or row.metric
-    about = row.key[1:-2]
-    return {r.edit: r for r in results.of(wanted, row.split) if r.key[1:-2] == about}
-
-
 def as_table(
     name: str, title: str, lines: Iterable[Record], note: str = "", **flags: bool
 ) -> list[Table]:
@@ -302,9 +300,9 @@ def as_table(
     return [Table(name, title, columns, rows, note, **flags)] if records else []
 
 
-def edit_titles(results: Results, edits: Iterable[str] | None = None) -> dict[str, str]:
-    """The column of each edit, by default of those compared; the id tells equal labels apart."""
-    labels = {e: results.label(e) for e in (results.compared if edits is None else edits)}
+def edit_titles(results: Results, edits: Iterable[str]) -> dict[str, str]:
+    """The column of each edit; the id tells equal labels apart."""
+    labels = {edit: results.label(edit) for edit in edits}
     every = [*labels.values()]
     return {e: label if every.count(label) == 1 else f"{label} {e}" for e, label in labels.items()}
 
@@ -333,9 +331,9 @@ def glance_panels(
     unit: str,
     states: Sequence[State],
     rows: Callable[[Results, str], Iterable[Row]],
-    label: Callable[[Row], str],
+    label: Callable[[Row], str | None],
     reference: Callable[[Sequence[str]], Series] | None = None,
-    **axis: Ends,
+    **axis: Ends | None,
 ) -> list[Panel]:
     """A panel with a dot for each state at each row of the first state; none without a row.
 
@@ -352,9 +350,23 @@ def glance_panels(
     def of(state: State) -> dict[Hashable, Row]:
         return {row.key[2:-2]: row for row in rows(state.results, state.edit)}
 
-    labels = {key: label(row) for key, row in of(states[0]).items()}
+    labels = {key: label(row) or title for key, row in of(states[0]).items()}
     more = [] if reference is None else [reference([*labels.values()])]
     return state_panels(title, unit, states, labels, of, more, **axis)
+
+
+def lines_along(
+    results: Results, rows: Iterable[Row], facet: str, title: str, x_label: str, y_label: str
+) -> Panel:
+    """A panel with a line for each compared edit along a numeric facet of the rows."""
+    by_edit = grouped(rows, lambda row: row.edit)
+    lines = [
+        line(results.label(edit), [float(r.facets[facet]) for r in own], own, is_reference)
+        for edit in results.compared
+        if (own := by_edit.get(edit))
+        for is_reference in [results.is_reference(edit)]
+    ]
+    return Panel(title, x_label, y_label, tuple(lines))
 
 
 def as_section(name: str, title: str, *blocks: Iterable[Block]) -> list[Section]:

@@ -36,8 +36,11 @@ class BenchmarksView(View):
     note = (
         "Fair is 50 % of a share of stereotypes preferred and 0 of a difference; of other figures "
         "more is better, but for shares of a kind of text. P: of no difference between two groups, "
-        f"Holm over a domain. * is a significant change (P ≤ {SIGNIFICANT}, Holm over all figures; "
-        "before and after are drawn alike)."
+        "Holm over a domain."
+    )
+    note_of_edits = (
+        f"* is a significant change (P ≤ {SIGNIFICANT}, Holm over all figures; before and after "
+        "are drawn alike)."
     )
     brief = True
 
@@ -168,7 +171,7 @@ def _sources(results: Results) -> list[Table]:
         detail, count = row.detail, int(row.value or 0)
         facts = {
             "items": f"{count} of {detail['all_items']}, in {detail['clusters']}",
-            "scored": "; ".join(filter(None, (detail["scoring"], _placement(row)))),
+            "scored": detail["scoring"],
             "figures": "; ".join(f"{title}: {says}" for title, says in detail["figures"].items()),
             "known flaws": detail["flaws"],
             "licence": detail["licence"],
@@ -177,22 +180,6 @@ def _sources(results: Results) -> list[Table]:
         title = detail["title"]
         records += [{"benchmark": title, "fact": f, "value": v} for f, v in facts.items()]
     return as_table("benchmark_sources", "Versions and flaws", records, grouped=True)
-
-
-def _placement(source: Row) -> str:
-    """The place of texts in a prompt, and whether their first token is scored."""
-    detail = source.detail
-    if detail.get("asked"):
-        if detail["in_template"]:
-            return "a user's question in the chat template, with the answer alone as the reply"
-        return "the encoder reads the question, and the decoder writes the answer alone"
-    if detail.get("in_template"):
-        return "texts are the beginning of the model's reply in its chat template"
-    if "first_token" not in detail:
-        return ""
-    if detail["first_token"]:
-        return "texts begin with a beginning-of-text token"
-    return "the first token of a text alone is not scored, as no token stands before it"
 
 
 def _is_changed(changed: Row | None) -> bool:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 
 from countergen_edit.metrics.cid.metric import AUTOMATIC, LAMBDA, TEMPLATE
 from countergen_edit.metrics.cid.perturbation_effect import DELTA, KIND
 from countergen_edit.metrics.cid.ratings import FRACTION, with_ratings
 from countergen_edit.metrics.results import Results, State
 from countergen_edit.metrics.rows import Row
-from countergen_edit.reports.blocks import Figure, Quote, Quotes, Section, Table, Tokens
+from countergen_edit.reports.blocks import Cell, Figure, Quote, Quotes, Section, Table, Tokens
 from countergen_edit.reports.panels import Panel, Series, fitting, line
 from countergen_edit.reports.views.base import (
+    Quantity,
     Shown,
     View,
     as_figure,
@@ -20,6 +20,7 @@ from countergen_edit.reports.views.base import (
     as_table,
     glance_panels,
     grouped,
+    lines_along,
 )
 
 NATS = "Jensen–Shannon, nats a token"
@@ -45,12 +46,30 @@ class CidView(View):
         Shown("cid_lambda_star", "median λ*", 1),
     )
     place = "cid", "CID"
-    along = LAMBDA, "λ"
     note = "λ is the weight of the other prompt; 0 is greedy decoding. Intervals are 95 %."
     brief = True
 
-    def about(self, row: Row) -> str | None:
-        return super().about(replace(row, dataset=""))
+    def about(self, row: Row) -> str:
+        facets = {k: f"λ={v:g}" if k == LAMBDA else str(v) for k, v in row.facets.items()}
+        return ", ".join(filter(None, ("" if row.group_b else row.group_a, *facets.values())))
+
+    def figure(self, results: Results, split: str = "") -> list[Figure]:
+        """Lines by λ, of each group apart where rows are of one."""
+        panels = [
+            lines_along(results, own, LAMBDA, group or how.title, "λ", how.unit or how.title)
+            for how in self.shows
+            if how.drawn
+            for group, own in grouped(
+                results.of(how.name), lambda row: "" if row.group_b else row.group_a
+            ).items()
+        ]
+        return as_figure("cid", "Contrast by λ", panels, self.note)
+
+    def cell(self, results: Results, quantity: Quantity, edit: str) -> Cell:
+        row = quantity.rows.get(edit)
+        if row is not None and row.value is None and "largest" in row.detail:
+            return f"> {row.detail['largest']:g}"  # never apart
+        return super().cell(results, quantity, edit)
 
     def glance(self, states: Sequence[State]) -> list[Panel]:
         """The divergence of the two sides, by λ, in every state."""

@@ -11,17 +11,14 @@ from countergen_edit.metrics.classifier_tasks.base import KEPT, OVER_TEMPLATES, 
 from countergen_edit.metrics.classifier_tasks.sentiment import PUBLISHED, RECOMMENDED
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import UNEDITED, Row
-from countergen_edit.reports.blocks import Cell, Figure, Number, Section, Table, Words
-from countergen_edit.reports.panels import Panel, Series
+from countergen_edit.reports.blocks import Cell, Number, Section, Table, Words
 from countergen_edit.reports.views.base import (
     Quantity,
     Record,
     Shown,
     View,
-    as_figure,
     as_section,
     as_table,
-    grouped,
 )
 
 TEST_TITLES = {RECOMMENDED: "over people, recommended", PUBLISHED: "over sentences, as published"}
@@ -38,7 +35,7 @@ class ClassifierTasksView(View):
 
     place = "classifiers", "Classifiers"
     split = ""
-    note = "Edits are fitted on the original templates, and not on paraphrases."
+    note_of_edits = "Edits are fitted on the original templates, and not on paraphrases."
 
     def shown(self, results: Results) -> tuple[Shown, ...]:
         """Flips by either test, then the measure of every template and what an edit keeps."""
@@ -48,6 +45,9 @@ class ClassifierTasksView(View):
             *(Shown(metric, metric.replace("_", " ")) for metric in measures),
             Shown(KEPT, "answers kept", percent=True),
         )
+
+    def edits(self, results: Results) -> list[str]:
+        return [UNEDITED, *_edits(results)]
 
     def about(self, row: Row) -> str:
         if "test" in row.facets:
@@ -75,7 +75,6 @@ class ClassifierTasksView(View):
             _categories(results),
             [Words(tuple(confounds), brief=True)] if confounds else [],
             _measures(results),
-            _figures(results),
             self.table(results),
         )
 
@@ -198,20 +197,3 @@ def _measures(results: Results) -> list[Table]:
     )
     title = "The measure of a template, and of its paraphrases"
     return as_table("classifier_measures", title, records, note, brief=True)
-
-
-def _figures(results: Results) -> list[Figure]:
-    """The values of each measure, template by template."""
-    rows = [row for row in _templates(results) if row.edit == UNEDITED and row.value is not None]
-    figures = []
-    for metric, own in grouped(rows, lambda row: row.metric).items():
-        title, series = metric.replace("_", " "), []
-        for template, of_template in grouped(own, lambda row: row.dataset).items():
-            values = tuple(row.value or 0.0 for row in of_template)
-            tips = tuple(f"{template}: {value:.3f}" for value in values)
-            x = (template,) * len(values)
-            series.append(Series(template, x, values, kind="spread", tips=tips))
-        panel = Panel(title, title, "", tuple(series), downwards=True)
-        note = "Every dot is a template or a paraphrase; boxes are quartiles."
-        figures += as_figure(f"classifier_{metric}", f"{title}, by template", [panel], note)
-    return figures

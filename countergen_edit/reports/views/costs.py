@@ -9,17 +9,16 @@ from countergen_edit.edits import EditRecord
 from countergen_edit.metrics.costs.legitimate_differences import LEFT, OF_SET
 from countergen_edit.metrics.results import Results, State
 from countergen_edit.metrics.rows import Row, set_label
-from countergen_edit.reports.blocks import Number, Section
+from countergen_edit.reports.blocks import Number
 from countergen_edit.reports.panels import Panel
 from countergen_edit.reports.views.base import (
     CostView,
     Ends,
     Quantity,
     Shown,
-    as_section,
     glance_panels,
 )
-from countergen_edit.reports.views.by_layer import SHARE, layer_figures
+from countergen_edit.reports.views.by_layer import SHARE
 
 
 class KLView(CostView):
@@ -47,11 +46,6 @@ class PerplexityView(CostView):
             return (Shown(name, title, where="overview"),)
         return (*super().shown(results), Shown(name, title, where="card"))
 
-    def outcome(self, results: Results, edit: EditRecord) -> str:
-        """The ratio under an edit."""
-        ratios = results.of(self.metric.counts, edit=edit.id)
-        return f"neutral perplexity × {Number.of(ratios[0]).text}" if ratios else ""
-
 
 class LegitimateDifferencesView(CostView):
     """The change of legitimate differences, over all sets and of each."""
@@ -71,20 +65,6 @@ class LegitimateDifferencesView(CostView):
 
     def about(self, row: Row) -> str:
         return set_label(row) if row.metric == OF_SET else ""
-
-    def outcome(self, results: Results, edit: EditRecord) -> str:
-        """The mean and the largest change, and the share of the group effect that is left."""
-        moved, left = (
-            next(iter(results.of(metric, edit=edit.id)), None)
-            for metric in (self.metric.counts, LEFT)
-        )
-        if moved is None or moved.value is None:
-            return ""
-        points, most = 100 * moved.value, 100 * moved.detail["largest"]
-        text = f"facts moved by {points:.1f} points ({most:.1f} at most)"
-        if left is None or left.value is None:
-            return text
-        return f"{text} with {Number.of(left, percent=True).text} of their group effect left"
 
 
 class AgreementView(CostView):
@@ -115,19 +95,6 @@ class AgreementView(CostView):
             return f"{row.group_a} / {row.group_b}" if several else self.about(row)
 
         return glance_panels("Agreement", self.title, states, rows, label, limits=SHARE)
-
-    def sections(self, results: Results) -> list[Section]:
-        """Agreement under an edit at each layer."""
-        figures = layer_figures(
-            results,
-            self.metric.counts,
-            name="layers_agreement",
-            heading="Agreement under an edit at each layer",
-            y_label=self.title,
-            title=lambda row: f"agreement, {self.about(row)}",
-            about=lambda row: bool(row.group_b),
-        )
-        return as_section("layers", "Layers and erasers", figures)
 
     def outcome(self, results: Results, edit: EditRecord) -> str:
         """Agreement of each group before and after."""

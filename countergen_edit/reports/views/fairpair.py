@@ -36,7 +36,6 @@ SIZES = {"by_samples": "continuations", "by_folds": "folds"}
 MOST_TEXTS = 1200
 PER_PROMPT = 3
 """Continuations of one prompt and edit in the examples."""
-CHAT = "Prompts are user messages in the chat template, and continuations the model's replies."
 
 
 class FairPairView(View):
@@ -66,8 +65,8 @@ class FairPairView(View):
 
     def cell(self, results: Results, quantity: Quantity, edit: str) -> Cell:
         row = quantity.rows.get(edit)
-        number = quantity.number(edit)
-        return replace(number, starred=True) if row and _differs(row) else number
+        cell = super().cell(results, quantity, edit)
+        return replace(cell, starred=True) if row and _differs(row) else cell  # type: ignore[type-var]
 
     def glance(self, states: Sequence[State]) -> list[Panel]:
         """F by each Φ, beside the F without bias."""
@@ -83,11 +82,9 @@ class FairPairView(View):
 
     def sections(self, results: Results) -> list[Section]:
         """The tab of FairPair, and continuations among the examples."""
-        rows = results.of("fairpair_perturbed")
-        notes = [CHAT] if any(row.detail.get("asked") for row in rows) else []
+        rows, notes = results.of("fairpair_perturbed"), _undefined(results)
         if empty := sum(row.detail.get("empty_continuations", 0) for row in rows):
             notes.append(f"{empty} continuations were empty.")
-        notes += _undefined(results)
         return [
             *as_section(
                 *self.place,

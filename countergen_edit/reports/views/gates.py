@@ -35,9 +35,12 @@ class GatesView(View):
     note = (
         "Mean over tokens of validation data, which no gate was fitted on: every one of text, the "
         "last of prompts whose next word must agree or whose bias is to go. Attention sinks that "
-        "an edit leaves alone count as closed."
+        "are left alone count as closed."
     )
     brief = True
+
+    def edits(self, results: Results) -> list[str]:
+        return [edit.id for edit, _ in _gated(results)]
 
     def about(self, row: Row) -> str:
         return KINDS[str(row.facets["texts"])][0]

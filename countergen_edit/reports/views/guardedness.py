@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from countergen_edit.edits import EditRecord
-from countergen_edit.metrics.guardedness import PROBES
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row
 from countergen_edit.reports.blocks import Figure
-from countergen_edit.reports.panels import Panel, line
 from countergen_edit.reports.views import remains
-from countergen_edit.reports.views.base import Record, Shown, View, as_figure
-from countergen_edit.reports.views.by_layer import SHARE, by_layer, single
+from countergen_edit.reports.views.base import Record, Shown, View
+from countergen_edit.reports.views.by_layer import SHARE, layer_figures
 
 
 class GuardednessView(View):
@@ -67,8 +65,12 @@ class GuardednessView(View):
 
     def figure(self, results: Results, split: str = "") -> list[Figure]:
         """What probes find at each layer."""
-        title, note = "Does a probe find the group?", f"On held-out names. {self.note}"
-        return as_figure("probes", title, _by_layer(results), note)
+        heading, axis = "probe under an edit at each layer", "held-out accuracy"
+        return [
+            figure
+            for kind, metric in remains.ACCURACY.items()
+            for figure in layer_figures(results, metric, metric, f"{kind} {heading}", axis, SHARE)
+        ]
 
 
 def _proof(row: Row) -> str:
@@ -76,26 +78,3 @@ def _proof(row: Row) -> str:
     if is_guaranteed is None:
         return ""
     return "yes" if is_guaranteed else f"no: {row.detail.get('reason') or ''}"
-
-
-def _by_layer(results: Results) -> list[Panel]:
-    """Accuracy of either probe at each layer of the first site."""
-    panels = []
-    for kind, title in PROBES.items():
-        pairs = single(results, results.of(f"{kind}_probe_accuracy", "validation"))
-        pairs = [(row, e) for row, e in pairs if e.sites == pairs[0][1].sites]
-        if len({e.layers for _, e in pairs}) < 2:
-            continue
-        # Before an erasure all erasers have the same activations: each layer's is told once.
-        before = {
-            e.layers[0]: held_out
-            for row, e in reversed(pairs)
-            if (held_out := results.under(row, row.edit, f"{kind}_probe_accuracy_before"))
-        }
-        layers = sorted(before)
-        series = [
-            line("before", layers, [before[layer] for layer in layers], baseline=True),
-            *by_layer(results, [row for row, _ in pairs]),
-        ]
-        panels.append(Panel(title, "layer", "held-out accuracy", tuple(series), limits=SHARE))
-    return panels

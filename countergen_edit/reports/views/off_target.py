@@ -25,8 +25,8 @@ class OffTargetView(View):
         Shown(EFFECT, "group effect on another axis", where="card", unit="group effect, nats"),
     )
     place = "other_axes", "Other axes"
-    note = (
-        "Axes that no edit was fitted on. * is where an edit made the effect larger: by "
+    note_of_edits = (
+        "No edit was fitted on these axes. * is where an edit made the effect larger: by "
         f"{100 * LEAST:.0f} % and {LEAST_NATS} nats or more, and P ≤ {SIGNIFICANT} (Holm over "
         "axes; before and after are drawn alike)."
     )
@@ -34,7 +34,8 @@ class OffTargetView(View):
 
     def about(self, row: Row) -> str:
         groups = f"{row.group_a} and {row.group_b}".replace("_", " ")
-        return f"{row.axis}, {set_label(row)}, {groups}, {_resting_on(row)}"
+        names = ", ".join(dict.fromkeys((row.axis, set_label(row))))
+        return f"{names} ({groups}, {_resting_on(row)})"
 
     def cell(self, results: Results, quantity: Quantity, edit: str) -> Cell:
         """The effect under an edit, with a star where it is worse."""

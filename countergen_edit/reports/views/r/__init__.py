@@ -12,7 +12,7 @@ from countergen_edit.metrics.r.largest_gap import LARGEST
 from countergen_edit.metrics.r.paired import HALF
 from countergen_edit.metrics.results import Results, State
 from countergen_edit.metrics.rows import UNEDITED, Row, dataset_label, set_label
-from countergen_edit.reports.blocks import Cell, Figure, Fold, Number, Section, Table
+from countergen_edit.reports.blocks import Cell, Fold, Number, Section
 from countergen_edit.reports.panels import Panel
 from countergen_edit.reports.views.base import (
     Quantity,
@@ -32,6 +32,16 @@ NATS = "group effect, nats"
 """The label of an axis of group effects."""
 FEW = 3
 """Templates up to which 95 % intervals cover too little: see `statistics`."""
+TESTED = (
+    "P: probability of an effect as large if names were assigned to groups at random. Needed: "
+    "names per group with which this effect is significant 4 times in 5. R is above 0 where "
+    "outputs are likelier after the first group; opposite biases cancel. * is two standard errors "
+    "from 0."
+)
+CHANGED = (
+    f"Removed: the interval of the share lies above {HALF:.0%}. Partly removed: it lies above 0 "
+    "and above the share that random directions remove."
+)
 
 
 class RView(View):
@@ -54,8 +64,8 @@ class RView(View):
                 drawn=not gaps,
                 unit=NATS,
             ),
-            Shown(REMOVED, "bias removed", percent=True, where="page" if gaps else "card"),
             Shown("mean_abs_r", "mean |R|", where="page" if gaps else "card"),
+            Shown(REMOVED, "bias removed", percent=True, where="page" if gaps else "card"),
             Shown("null_abs_r", "mean |R| between names of one group"),
             Shown("r", "mean R", signed=True),
         )
@@ -100,15 +110,8 @@ class RView(View):
 
     def sections(self, results: Results) -> list[Section]:
         """Bias set by set, bias by layer, and single texts."""
-        layers = layer_figures(
-            results,
-            EFFECT,
-            name="layers",
-            heading="Bias under an edit at each layer",
-            y_label=NATS,
-            title=set_label,
-            limits=None,
-        )
+        heading = "Bias under an edit at each layer"
+        layers = layer_figures(results, EFFECT, "layers", heading, NATS)
         fitted = [
             replace(block, name=f"{block.name}_fit", title=f"{block.title} (fitted)")
             for block in (*self.figure(results, "fit"), *self.table(results, "fit"))
@@ -150,35 +153,20 @@ class RView(View):
         status = change_of(results, before, edit) or class_of(before.detail)
         return f"{status}, {Number.of(row, percent=True).in_text}"
 
-    def table(self, results: Results, split: str = "") -> list[Table]:
-        rows = results.unedited(EFFECT, split or "test")
-        if not rows:
-            return []
+    def noted(self, results: Results, split: str = "") -> str:
+        split = split or self.split
         few = [
             f"{set_label(row)} ({row.detail['templates']})"
-            for row in results.unedited("mean_abs_r", split or "test")
+            for row in results.unedited("mean_abs_r", split)
             if row.detail.get("templates", FEW + 1) <= FEW
         ]
-        note = (
-            f"{sentences.definition(rows)} P: probability of an effect as large if names were "
-            "assigned to groups at random. Needed: names per group with which P can be 0.05 and "
-            "this effect is significant 4 times in 5. Removed: the interval of the share lies "
-            f"above {HALF:.0%}. Partly removed: it lies above 0 and above the share that random "
-            "directions remove. Of mean |R| only the excess over names of one group is bias. R is "
-            f"above 0 where outputs are likelier after {rows[0].group_a}; opposite biases cancel. "
-            "* is two standard errors from 0."
-        )
+        note = f"{sentences.definition(results.unedited(EFFECT, split))} {TESTED}"
         if few:
             note += (
                 f" Intervals over {FEW} templates or fewer cover the truth in about 9 cases of 10 "
                 f"instead of 95 of 100: {', '.join(few)}."
             )
-        return [replace(table, note=note) for table in super().table(results, split)]
-
-    def figure(self, results: Results, split: str = "") -> list[Figure]:
-        rows = results.unedited(EFFECT, split or "test")
-        note = f"Dots have 95 % intervals. {sentences.definition(rows)}" if rows else ""
-        return [replace(figure, note=note) for figure in super().figure(results, split)]
+        return note if results.is_unedited else f"{note} {CHANGED}"
 
     def sentences(self, results: Results) -> list[str]:
         """The sets with and without bias."""
@@ -186,7 +174,8 @@ class RView(View):
 
     def headline(self, results: Results) -> list[str]:
         """The sets with and without bias, in one line."""
-        return sentences.headline(results)
+        said = " ".join(self.sentences(results))
+        return [said] if said else []
 
     def outcome(self, results: Results, edit: EditRecord) -> str:
         """The sets on which an edit removed or increased bias."""
