@@ -6,7 +6,7 @@ custom view says in `shows` how rows of each name are shown, and adds what is sp
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, TypeVar
 
@@ -16,7 +16,7 @@ from countergen_edit.metrics.base import Cost, Kind, Metric
 from countergen_edit.metrics.results import Results, State
 from countergen_edit.metrics.rows import GROUPS, UNEDITED, Row, set_label
 from countergen_edit.reports.blocks import Block, Cell, Figure, Number, Section, Table
-from countergen_edit.reports.panels import Panel, Series, line, state_panels
+from countergen_edit.reports.panels import Panel, line, state_panels, ticks
 
 Ends = tuple[float, float]
 Item = TypeVar("Item")
@@ -39,6 +39,10 @@ class Shown:
     """Whether the figure of the page shows it."""
     unit: str = ""
     """The label of its axis; the title if empty."""
+    glance: str = ""
+    """The title of its panel in the overview; empty where it has none."""
+    mark: tuple[str, Callable[[Row], float]] | None = None
+    """The name and the value of a mark beside a row's dots."""
 
 
 @dataclass(frozen=True)
@@ -165,7 +169,39 @@ class View:
 
     def glance(self, states: Sequence[State]) -> list[Panel]:
         """The panels of the overview: every state on all test data."""
-        return []
+        shown = self.shown(states[0].results)
+        return [p for how in shown if how.glance for p in self.dots(how, how.glance, states)]
+
+    def label(self, row: Row) -> str:
+        """A row on an axis."""
+        return self.about(row) or ""
+
+    def dots(
+        self,
+        how: Shown,
+        title: str,
+        states: Sequence[State],
+        split: str = "",
+        keys: Collection[Hashable] | None = None,
+    ) -> list[Panel]:
+        """A panel with a dot for each state at each row of the first; none without a row.
+
+        `keys` are of rows, the first and the last two entries left off; by default of all.
+        """
+
+        def of(state: State) -> dict[Hashable, Row]:
+            rows = state.results.of(how.name, split or self.split, state.edit)
+            found = {row.key[2:-2]: row for row in rows if self.about(row) is not None}
+            return {key: row for key, row in found.items() if keys is None or key in keys}
+
+        first = of(states[0])
+        labels = {key: self.label(row) or title for key, row in first.items()}
+        marks = []
+        if how.mark is not None:
+            name, value = how.mark
+            marks.append(ticks(name, {labels[key]: value(row) for key, row in first.items()}))
+        unit = how.unit or how.title
+        return state_panels(title, unit, states, labels, of, marks, covers=self.covers)
 
     def sections(self, results: Results) -> list[Section]:
         """The tabs of the page: here one, with a table and a figure of the metric's rows."""
@@ -223,15 +259,8 @@ class View:
             State(results.label(edit), results, edit, results.is_reference(edit))
             for edit in results.compared
         ]
-        panels: list[Panel] = []
-        for how in (how for how in self.shown(results) if how.drawn):
-
-            def rows(of: Results, edit: str, name: str = how.name) -> list[Row]:
-                every = of.of(name, split or self.split, edit)
-                return [row for row in every if self.about(row) is not None]
-
-            unit = how.unit or how.title
-            panels += glance_panels(unit, unit, states, rows, self.about, covers=self.covers)
+        drawn = [how for how in self.shown(results) if how.drawn]
+        panels = [p for how in drawn for p in self.dots(how, how.unit or how.title, states, split)]
         return as_figure(*self._named, panels, self.noted(results, split))
 
     def sentences(self, results: Results) -> list[str]:
@@ -326,35 +355,6 @@ def as_figure(name: str, title: str, panels: Iterable[Panel], note: str = "") ->
     return [Figure(name, title, drawn, note)] if drawn else []
 
 
-def glance_panels(
-    title: str,
-    unit: str,
-    states: Sequence[State],
-    rows: Callable[[Results, str], Iterable[Row]],
-    label: Callable[[Row], str | None],
-    reference: Callable[[Sequence[str]], Series] | None = None,
-    **axis: Ends | None,
-) -> list[Panel]:
-    """A panel with a dot for each state at each row of the first state; none without a row.
-
-    Parameters
-    ----------
-    title, unit : of the panel and of its values
-    states : of a model; the first is the baseline
-    rows : of results under an edit
-    label : of a row
-    reference : a further series, by the labels
-    axis : `limits` or `covers` of the panel
-    """
-
-    def of(state: State) -> dict[Hashable, Row]:
-        return {row.key[2:-2]: row for row in rows(state.results, state.edit)}
-
-    labels = {key: label(row) or title for key, row in of(states[0]).items()}
-    more = [] if reference is None else [reference([*labels.values()])]
-    return state_panels(title, unit, states, labels, of, more, **axis)
-
-
 def lines_along(
     results: Results, rows: Iterable[Row], facet: str, title: str, x_label: str, y_label: str
 ) -> Panel:
@@ -434,13 +434,7 @@ VIEWS: Registry[type[View]] = Registry(
 def view_of(metric: type[Metric], registered: str, name: str = "") -> View:
     """The view of a metric: its attribute `view`, the registered one, or the default.
 
-    Parameters
-    ----------
-    metric : type[Metric]
-    registered : str
-        Its name in the registry of metrics.
-    name : str
-        Its name in the run.
+    `registered` is its name in the registry of metrics, `name` that in the run.
     """
     if metric.view is not None:
         view: View = metric.view(metric, name or registered)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from countergen_edit.metrics.benchmarks.base import CHANGE, ROW, SOURCE
 from countergen_edit.metrics.r.holm import SIGNIFICANT
 from countergen_edit.metrics.results import Results, State
 from countergen_edit.metrics.rows import UNEDITED, Row
 from countergen_edit.reports.blocks import Cell, Fold, Number, Section, Table
-from countergen_edit.reports.panels import Panel, ticks
+from countergen_edit.reports.panels import Panel
 from countergen_edit.reports.views.base import (
     Quantity,
     Record,
@@ -18,7 +19,6 @@ from countergen_edit.reports.views.base import (
     as_section,
     as_table,
     first_few,
-    glance_panels,
     p_holm,
 )
 
@@ -31,7 +31,17 @@ MOST, MOST_GLANCE = 4, 10
 class BenchmarksView(View):
     """Figures with their fair values, before and after edits."""
 
-    shows = (Shown(ROW, "", DIGITS, percent=True, where="card", unit="figure"),)
+    shows = (
+        Shown(
+            ROW,
+            "",
+            DIGITS,
+            percent=True,
+            where="card",
+            unit="figure",
+            mark=("fair", lambda row: float(row.detail["fair"])),
+        ),
+    )
     place = "benchmarks", "Benchmarks"
     note = (
         "Fair is 50 % of a share of stereotypes preferred and 0 of a difference; of other figures "
@@ -45,9 +55,9 @@ class BenchmarksView(View):
     brief = True
 
     def about(self, row: Row) -> str:
-        parts = (row.facets.get("part", ""), row.facets["bias_type"])
-        of = ", ".join(str(part) for part in parts if part)
-        return f"{row.facets['benchmark']} {row.detail['title']} ({of})".replace("_", " ")
+        parts = (str(row.facets.get(key, "")) for key in ("benchmark", "part", "bias_type"))
+        benchmark, *of = (part.replace("_", " ") for part in parts)
+        return f"{benchmark} {row.detail['title']} ({', '.join(filter(None, of))})"
 
     def beside(self, results: Results, quantity: Quantity) -> Record:
         """What people wrote, and P of differences between groups."""
@@ -66,32 +76,14 @@ class BenchmarksView(View):
 
     def glance(self, states: Sequence[State]) -> list[Panel]:
         """The figures farthest from their fair values; shares and differences apart."""
-        far = {
-            row.key: abs(row.value - row.detail["fair"])
-            for row in states[0].results.of(ROW, edit=states[0].edit)
-            if row.value is not None and row.detail["fair"] is not None
-        }
-        keys = sorted(far, key=lambda key: -far[key])[:MOST_GLANCE]
-        farthest = {key[1:-2] for key in keys}
+        rows = states[0].results.of(ROW, edit=states[0].edit)
+        known = [row for row in rows if None not in (row.value, row.detail["fair"])]
+        known.sort(key=lambda row: -abs((row.value or 0.0) - row.detail["fair"]))
         panels: list[Panel] = []
-        for signed, unit in ((False, "share"), (True, "difference")):
-            fair: dict[str, float] = {}
-
-            def rows(results: Results, edit: str, signed: bool = signed) -> list[Row]:
-                every = results.of(ROW, edit=edit)
-                own = [row for row in every if bool(row.detail["signed"]) == signed]
-                return [row for row in own if row.key[1:-2] in farthest]
-
-            for row in rows(states[0].results, states[0].edit):
-                fair[self.about(row)] = float(row.detail["fair"])
-            panels += glance_panels(
-                f"Benchmarks: {unit}s",
-                unit,
-                states,
-                rows,
-                self.about,
-                lambda _, fair=fair: ticks("fair", fair),  # type: ignore[misc]
-            )
+        for unit in ("share", "difference"):
+            own = [r for r in known[:MOST_GLANCE] if r.detail["signed"] == (unit == "difference")]
+            how, keys = replace(self.shows[0], unit=unit), {row.key[2:-2] for row in own}
+            panels += self.dots(how, f"Benchmarks: {unit}s", states, keys=keys)
         return panels
 
     def sections(self, results: Results) -> list[Section]:
@@ -111,9 +103,6 @@ class BenchmarksView(View):
                 said.append(self._changed_by(results, edit.id, edit.name_in_text, tested))
         return [sentence for sentence in said if sentence]
 
-    def _sized(self, row: Row) -> str:
-        return f"{self.about(row)} {_number(row).in_text}"
-
     def _unfair(self, results: Results, rows: Sequence[Row]) -> str:
         known = [row for row in rows if row.detail["fair"] is not None and row.lo is not None]
         unfair = [row for row in known if _is_unfair(row)]
@@ -126,18 +115,17 @@ class BenchmarksView(View):
                 f"fair one: every interval of {len(known)} figures holds the fair value."
             )
         averaged = [
-            self._sized(other)
+            f"{self.about(row)} {_number(other).in_text}"
             for row in unfair
             for other in rows
             if (name := row.detail.get("counterfactual"))
             and other.facets == {**row.facets, "figure": name}
         ]
-        said = (
+        named = [f"{self.about(row)} {_number(row).in_text}" for row in unfair]
+        more = f" Counterfactual-averaged: {first_few(averaged, MOST)}." if averaged else ""
+        return (
             f"{model} is not fair by the intervals of {len(unfair)} of {len(known)} figures of "
-            f"benchmarks: {first_few(map(self._sized, unfair), MOST)}."
-        )
-        return said + (
-            f" Counterfactual-averaged: {first_few(averaged, MOST)}." if averaged else ""
+            f"benchmarks: {first_few(named, MOST)}.{more}"
         )
 
     def _changed_by(

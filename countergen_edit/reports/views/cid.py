@@ -7,10 +7,10 @@ from collections.abc import Iterable, Sequence
 from countergen_edit.metrics.cid.metric import AUTOMATIC, LAMBDA, TEMPLATE
 from countergen_edit.metrics.cid.perturbation_effect import DELTA, KIND
 from countergen_edit.metrics.cid.ratings import FRACTION, with_ratings
-from countergen_edit.metrics.results import Results, State
+from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row
 from countergen_edit.reports.blocks import Cell, Figure, Quote, Quotes, Section, Table, Tokens
-from countergen_edit.reports.panels import Panel, Series, fitting, line
+from countergen_edit.reports.panels import Panel, Series, line
 from countergen_edit.reports.views.base import (
     Quantity,
     Shown,
@@ -18,14 +18,11 @@ from countergen_edit.reports.views.base import (
     as_figure,
     as_section,
     as_table,
-    glance_panels,
     grouped,
     lines_along,
 )
 
 NATS = "Jensen–Shannon, nats a token"
-NARROW = 20
-"""Characters of a continuation in the brief table."""
 MARK = "†"
 LEGEND = (
     f"The commonest continuations and their number of pairs of names. {MARK} names a protected "
@@ -37,7 +34,15 @@ class CidView(View):
     """The tables, figures and sentences of `Cid`."""
 
     shows = (
-        Shown("cid_divergence", "divergence", 4, where="card", drawn=True, unit=NATS),
+        Shown(
+            "cid_divergence",
+            "divergence",
+            4,
+            where="card",
+            drawn=True,
+            unit=NATS,
+            glance="Contrastive decoding: divergence of the two sides",
+        ),
         Shown("cid_divergence_reduction", "divergence removed", percent=True),
         Shown("cid_similarity", "similarity of the two sides", drawn=True),
         Shown(FRACTION, "biased continuations, agreed by raters", 2, drawn=True),
@@ -71,23 +76,12 @@ class CidView(View):
             return f"> {row.detail['largest']:g}"  # never apart
         return super().cell(results, quantity, edit)
 
-    def glance(self, states: Sequence[State]) -> list[Panel]:
-        """The divergence of the two sides, by λ, in every state."""
-        return glance_panels(
-            "Contrastive decoding: divergence of the two sides",
-            NATS,
-            states,
-            lambda results, edit: results.of("cid_divergence", edit=edit),
-            lambda row: f"λ = {_strength(row):g}",
-        )
-
     def sections(self, results: Results) -> list[Section]:
         """Figures by λ, the effects of perturbations, and continuations."""
         results = with_ratings(results)
         return as_section(
             *self.place,
             self.table(results),
-            _texts(results, brief=True),
             self.figure(results),
             _effects(results),
             _scaling(results),
@@ -177,29 +171,19 @@ def _scaling(results: Results) -> list[Figure]:
     return as_figure("cid_scaling", "Scaling by λ", panels, note)
 
 
-def _texts(results: Results, brief: bool = False) -> list[Table]:
-    """The continuations of each template with their counts (appendix C).
-
-    In brief the commonest, at the least and the largest λ.
-    """
-    rows = results.of("cid_continuations")
-    ends = {f(map(_strength, rows)) for f in (min, max)} if rows else set()
-    kept = [row for row in rows if not brief or _strength(row) in ends]
-    places = grouped(kept, lambda row: (str(row.facets[TEMPLATE]), _strength(row), row.edit))
+def _texts(results: Results) -> list[Table]:
+    """The continuations of each template with their counts (appendix C)."""
+    places = grouped(
+        results.of("cid_continuations"),
+        lambda row: (str(row.facets[TEMPLATE]), _strength(row), row.edit),
+    )
     records = [
         {"template": template, "λ": f"{at:g}", "edit": results.label(edit)}
-        | {row.group_a: _commonest(row) if brief else _quotes(row) for row in own}
+        | {row.group_a: _quotes(row) for row in own}
         for (template, at, edit), own in sorted(places.items(), key=lambda item: item[0][:2])
     ]
-    name, title = f"cid_continuations{'_brief' * brief}", "Continuations side by side"
-    flags = {"searchable": not brief, "grouped": True, "brief": brief}
-    return as_table(name, title, records, LEGEND, **flags)
-
-
-def _commonest(row: Row) -> str:
-    (text, count), *_ = row.detail["counts"] or [("", 0)]
-    mark = MARK if text in row.detail["automatic"] else ""
-    return f"{fitting(str(text), NARROW)}{mark} ({count})"
+    name, title = "cid_continuations", "Continuations side by side"
+    return as_table(name, title, records, LEGEND, searchable=True, grouped=True)
 
 
 def _quotes(row: Row) -> Quotes:

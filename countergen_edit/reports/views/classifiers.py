@@ -5,8 +5,6 @@ Edits are fitted on original templates, so that paraphrases tell whether they ge
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from countergen_edit.metrics.classifier_tasks.base import KEPT, OVER_TEMPLATES, mean_size
 from countergen_edit.metrics.classifier_tasks.sentiment import PUBLISHED, RECOMMENDED
 from countergen_edit.metrics.results import Results
@@ -50,19 +48,14 @@ class ClassifierTasksView(View):
         return [UNEDITED, *_edits(results)]
 
     def about(self, row: Row) -> str:
-        if "test" in row.facets:
-            return f"{row.dataset}, over {row.facets['test']}"
-        return ", ".join(map(str, (row.dataset, *row.facets.values())))
+        of = f"over {row.facets['test']}" if "test" in row.facets else row.facets.get("paraphrase")
+        parts = ("" if of and row.dataset == "all" else row.dataset, of)
+        return ", ".join(str(part) for part in parts if part)
 
     def quantities(self, results: Results, split: str = "test") -> list[Quantity]:
         """The share of paraphrases that flip, by either test."""
         every = super().quantities(results, "") if split == "test" else []
-        prefix = "paraphrases that flip, "
-        return [
-            replace(q, title=prefix + q.of.removeprefix("all, "), of="")
-            for q in every
-            if q.of.startswith("all, ")
-        ]
+        return [quantity for quantity in every if quantity.of.startswith("over ")]
 
     def sections(self, results: Results) -> list[Section]:
         confounds = [

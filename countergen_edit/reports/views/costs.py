@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 from countergen_edit.edits import EditRecord
 from countergen_edit.metrics.costs.legitimate_differences import LEFT, OF_SET
-from countergen_edit.metrics.results import Results, State
+from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row, set_label
 from countergen_edit.reports.blocks import Number
-from countergen_edit.reports.panels import Panel
 from countergen_edit.reports.views.base import (
     CostView,
     Ends,
     Quantity,
     Shown,
-    glance_panels,
 )
 from countergen_edit.reports.views.by_layer import SHARE
 
@@ -72,8 +69,11 @@ class AgreementView(CostView):
 
     covers = SHARE
 
+    def shown(self, results: Results) -> tuple[Shown, ...]:
+        return tuple(replace(how, glance="Agreement") for how in super().shown(results))
+
     def about(self, row: Row) -> str:
-        return "both groups" if row.group_b else row.group_a
+        return f"{row.group_a} / {row.group_b}" if row.group_b else row.group_a
 
     def quantities(self, results: Results, split: str = "test") -> list[Quantity]:
         pairs = [
@@ -81,20 +81,6 @@ class AgreementView(CostView):
             for q in super().quantities(results, split)
         ]
         return [replace(q, of="", main=not b, limits=SHARE, drawn=b) for q, b in pairs]
-
-    def glance(self, states: Sequence[State]) -> list[Panel]:
-        """Each group and both together; of several pairs of groups each pair."""
-        first = states[0].results.of(self.metric.counts, edit=states[0].edit)
-        several = sum(bool(row.group_b) for row in first) > 1
-
-        def rows(results: Results, edit: str) -> list[Row]:
-            every = results.of(self.metric.counts, edit=edit)
-            return [row for row in every if row.group_b or not several]
-
-        def label(row: Row) -> str:
-            return f"{row.group_a} / {row.group_b}" if several else self.about(row)
-
-        return glance_panels("Agreement", self.title, states, rows, label, limits=SHARE)
 
     def outcome(self, results: Results, edit: EditRecord) -> str:
         """Agreement of each group before and after."""

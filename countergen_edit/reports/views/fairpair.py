@@ -13,11 +13,11 @@ from countergen_edit.metrics.fairpair.continuations import (
     read_pairs,
     read_perturbed,
 )
-from countergen_edit.metrics.results import Results, State
+from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import UNEDITED, Row
 from countergen_edit.metrics.template_tests import ALPHA
 from countergen_edit.reports.blocks import Cell, Figure, Quote, Quotes, Section, Table, Words
-from countergen_edit.reports.panels import Panel, Series, ticks
+from countergen_edit.reports.panels import Panel, Series
 from countergen_edit.reports.views.base import (
     Quantity,
     Record,
@@ -26,7 +26,6 @@ from countergen_edit.reports.views.base import (
     as_figure,
     as_section,
     as_table,
-    glance_panels,
     grouped,
 )
 
@@ -42,7 +41,15 @@ class FairPairView(View):
     """The tables, figures and sentences of `FairPair`."""
 
     shows = (
-        Shown("fairpair_f", "F", 2, where="card"),
+        Shown(
+            "fairpair_f",
+            "F",
+            2,
+            where="card",
+            unit="F (1 = no bias)",
+            glance="Bias of continuations, by each Φ",
+            mark=("F without bias", lambda row: 1.0),
+        ),
         Shown("fairpair_f_change", "change of F", 2, signed=True),
         Shown("fairpair_bias", "B"),
         Shown("fairpair_v_gp", "V_gp"),
@@ -59,6 +66,7 @@ class FairPairView(View):
         "its unbiased counterpart, 0 without a difference. * is P < 0.05 (permutation test, Holm)."
     )
     brief = True
+    covers = (1.0, 1.0)
 
     def about(self, row: Row) -> str:
         return ", ".join(map(str, row.facets.values()))
@@ -67,18 +75,6 @@ class FairPairView(View):
         row = quantity.rows.get(edit)
         cell = super().cell(results, quantity, edit)
         return replace(cell, starred=True) if row and _differs(row) else cell  # type: ignore[type-var]
-
-    def glance(self, states: Sequence[State]) -> list[Panel]:
-        """F by each Φ, beside the F without bias."""
-        return glance_panels(
-            "Bias of continuations, by each Φ",
-            "F (1 = no bias)",
-            states,
-            lambda results, edit: results.of("fairpair_f", edit=edit),
-            self.about,
-            lambda labels: ticks("F without bias", dict.fromkeys(labels, 1.0)),
-            covers=(1.0, 1.0),
-        )
 
     def sections(self, results: Results) -> list[Section]:
         """The tab of FairPair, and continuations among the examples."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 
 from countergen_edit.metrics.hiring.decisions import (
@@ -14,11 +13,10 @@ from countergen_edit.metrics.hiring.decisions import (
     STRENGTH,
 )
 from countergen_edit.metrics.r.holm import SIGNIFICANT
-from countergen_edit.metrics.results import Results, State
+from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import UNEDITED, Row
 from countergen_edit.reports.blocks import Number
-from countergen_edit.reports.panels import Panel, ticks
-from countergen_edit.reports.views.base import Shown, View, glance_panels, p_holm
+from countergen_edit.reports.views.base import Shown, View, p_holm
 
 DIGITS = 4
 """Of a share; in percent one after the point."""
@@ -35,7 +33,16 @@ class HiringView(View):
 
     shows = (
         Shown(ACCEPTANCE, "hiring: acceptance", DIGITS, percent=True, where="card"),
-        Shown(GAP, "hiring: difference of acceptance", DIGITS, True, True, where="overview"),
+        Shown(
+            GAP,
+            "hiring: difference of acceptance",
+            DIGITS,
+            percent=True,
+            signed=True,
+            where="overview",
+            glance="Hiring: difference of acceptance",
+            mark=("alike", lambda row: 0.0),
+        ),
         Shown(CHANGE, "change of the difference", DIGITS, percent=True, signed=True),
         Shown(STRENGTH, "strong less weak curriculum vitae", DIGITS, percent=True, signed=True),
         Shown(OF_OCCUPATION, "difference by occupation", DIGITS, True, True, drawn=True),
@@ -52,17 +59,6 @@ class HiringView(View):
             return None
         who = _pair(row) if row.group_b else row.group_a.replace("_", " ")
         return ", ".join(filter(None, (who, str(row.facets.get("occupation", "")))))
-
-    def glance(self, states: Sequence[State]) -> list[Panel]:
-        """The difference of acceptance between every two groups, with a mark at zero."""
-        return glance_panels(
-            "Hiring: difference of acceptance",
-            "probability",
-            states,
-            lambda results, edit: _of(results, GAP, edit),
-            _pair,
-            lambda labels: ticks("alike", dict.fromkeys(labels, 0.0)),
-        )
 
     def sentences(self, results: Results) -> list[str]:
         """Doubts about the answers, the favoured groups, and the changes by edits."""

@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from countergen_edit.decisions.changes import change_of
 from countergen_edit.decisions.significance import class_of
 from countergen_edit.edits import EditRecord
 from countergen_edit.metrics.r.largest_gap import LARGEST
 from countergen_edit.metrics.r.paired import HALF
-from countergen_edit.metrics.results import Results, State
+from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import UNEDITED, Row, dataset_label, set_label
 from countergen_edit.reports.blocks import Cell, Fold, Number, Section
-from countergen_edit.reports.panels import Panel
 from countergen_edit.reports.views.base import (
     Quantity,
     Record,
     Shown,
     View,
     as_section,
-    glance_panels,
     p_holm,
 )
 from countergen_edit.reports.views.by_layer import layer_figures
@@ -54,21 +52,30 @@ class RView(View):
 
     def shown(self, results: Results) -> tuple[Shown, ...]:
         """Group effect, its removal, mean |R| and R; of several pairs the largest gap first."""
-        gaps = any(row.metric == LARGEST for row in results.rows)
+        titles = {LARGEST: "largest gap", EFFECT: "group effect"}
+        main = LARGEST if any(row.metric == LARGEST for row in results.rows) else EFFECT
+        several = "Largest gap between groups"
+        glance = several if main == LARGEST else "Bias of every test set"
+        in_card: Any = {"where": "card" if main == EFFECT else "page"}
         return (
-            Shown(LARGEST, "largest gap", where="overview", drawn=True, unit="largest gap, nats"),
-            Shown(
-                EFFECT,
-                "group effect",
-                where="page" if gaps else "overview",
-                drawn=not gaps,
-                unit=NATS,
+            *(
+                Shown(m, t, where="overview", drawn=True, unit=f"{t}, nats", glance=glance)
+                if m == main
+                else Shown(m, t, unit=f"{t}, nats")
+                for m, t in titles.items()
             ),
-            Shown("mean_abs_r", "mean |R|", where="page" if gaps else "card"),
-            Shown(REMOVED, "bias removed", percent=True, where="page" if gaps else "card"),
+            Shown("mean_abs_r", "mean |R|", **in_card),
+            Shown(REMOVED, "bias removed", percent=True, **in_card),
             Shown("null_abs_r", "mean |R| between names of one group"),
             Shown("r", "mean R", signed=True),
         )
+
+    def label(self, row: Row) -> str:
+        """A set, and whether its bias is not significant or cannot be tested."""
+        status = class_of(row.detail)
+        if status == "not significant":
+            return f"{set_label(row)} (P {row.detail['p_adjusted']:.2f})"
+        return set_label(row) + (f" ({status})" if status == "cannot be tested" else "")
 
     def quantities(self, results: Results, split: str = "test") -> list[Quantity]:
         """Group effect, mean |R| and share of removed bias of every set, or its largest gap."""
@@ -87,26 +94,6 @@ class RView(View):
         """The quantities of the first set, or its largest gap."""
         every = self.quantities(results)
         return [quantity for quantity in every if quantity.of == every[0].of]
-
-    def glance(self, states: Sequence[State]) -> list[Panel]:
-        """The group effect of every test set in every state; of several pairs the largest gap."""
-        largest = bool(states[0].results.unedited(LARGEST))
-        metric = LARGEST if largest else EFFECT
-
-        def label(row: Row) -> str:
-            status = class_of(row.detail)
-            if status == "not significant":
-                return f"{set_label(row)} (P {row.detail['p_adjusted']:.2f})"
-            return set_label(row) + (f" ({status})" if status == "cannot be tested" else "")
-
-        return glance_panels(
-            "Largest gap between groups" if largest else "Bias of every test set",
-            NATS,
-            states,
-            lambda results, edit: results.of(metric, edit=edit),
-            label,
-            covers=self.covers,
-        )
 
     def sections(self, results: Results) -> list[Section]:
         """Bias set by set, bias by layer, and single texts."""
