@@ -82,7 +82,7 @@ def test_table_3_has_every_row() -> None:
     after = rows(RECORD.id, 1.01)
     of = results(rows(UNEDITED, 1.11), after, [change_of(after[0], -0.1, -0.2, -0.05)])
     label = "leace-1@resid_post.3"
-    [table] = tab(of).tables()
+    table, _ = tab(of).tables()
     assert table.columns == ("", "unedited", label)
     assert {line[0]: tuple(map(plain, line[1:])) for line in table.rows} == {
         "F, jaccard": ("1.11*", "1.01*"),
@@ -120,8 +120,9 @@ def test_an_undefined_f_is_reported() -> None:
 
 
 def test_figures_have_the_rows() -> None:
-    figures = {figure.name: figure for figure in tab(results(rows(UNEDITED, 1.1))).figures()}
-    assert set(figures) == {"fairpair_sizes", "fairpair_distributions", "fairpair_phrases"}
+    of = results(rows(UNEDITED, 1.1))
+    figures = {figure.name: figure for figure in tab(of).figures()}
+    assert set(figures) == {"fairpair_sizes", "fairpair_distributions"}
     [samples] = figures["fairpair_sizes"].panels
     assert [(s.name, s.x, s.y) for s in samples.series] == [("unedited", (10,), (0.8,))]
     [prompts] = figures["fairpair_distributions"].panels
@@ -130,11 +131,9 @@ def test_figures_have_the_rows() -> None:
         "V_gp": (0.7, 0.7),
         "V_pg": (0.75, 0.75),
     }
-    [shares] = figures["fairpair_phrases"].panels
-    assert {s.name: (s.x, s.y) for s in shares.series} == {
-        "male, perturbed": (("her hobby",), (0.1,)),
-        "female": (("her hobby",), (0.4,)),
-    }
+    [phrases] = [t for t in tab(of).tables() if t.name == "fairpair_phrases"]
+    assert phrases.columns == ("edit", "phrase", "after male, perturbed", "after female")
+    assert [*map(plain, phrases.rows[0])] == ["unedited", "her hobby", "10 %", "40 %"]
 
 
 @pytest.fixture(scope="module")

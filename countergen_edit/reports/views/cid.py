@@ -113,11 +113,7 @@ def comparison(
 ) -> Table:
     """Figure 1: the continuation of each prompt at every λ, its tokens coloured by Δ.
 
-    Args:
-        prompts: x and x'.
-        strengths: Values of λ.
-        texts: The tokens, Δ and divergence of each λ and prompt.
-        title: Of the table.
+    `texts` has the tokens, their Δ, and the divergence, of each λ and each of both prompts.
     """
     cells = [Tokens(tuple(t), tuple(delta), f"{apart:.4f}") for t, delta, apart in texts]
     return Table(

@@ -16,7 +16,16 @@ from countergen_edit.metrics.fairpair.continuations import (
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import UNEDITED, Row
 from countergen_edit.metrics.template_tests import ALPHA
-from countergen_edit.reports.blocks import Cell, Figure, Quote, Quotes, Section, Table, Words
+from countergen_edit.reports.blocks import (
+    Cell,
+    Figure,
+    Number,
+    Quote,
+    Quotes,
+    Section,
+    Table,
+    Words,
+)
 from countergen_edit.reports.panels import Panel, Series
 from countergen_edit.reports.views.base import (
     Quantity,
@@ -153,27 +162,21 @@ def _sizes(results: Results) -> list[Figure]:
     return as_figure("fairpair_sizes", "B by sample size", panels, note)
 
 
-def _phrases(results: Results) -> list[Figure]:
+def _phrases(results: Results) -> list[Table]:
     """Figure 6: the share of the texts of both sides with each phrase."""
-    panels = []
-    for row in results.of("fairpair_ngrams"):
-        sides = {
-            "share_pg": f"{row.detail['source']}, perturbed",
-            "share_gp": row.detail["target"],
+    records: list[Record] = [
+        {
+            "edit": results.label(row.edit),
+            "phrase": term["text"],
+            f"after {row.detail['source']}, perturbed": Number(term["share_pg"], percent=True),
+            f"after {row.detail['target']}": Number(term["share_gp"], percent=True),
         }
-        for (share, side), sign in zip(sides.items(), (-1, 1), strict=True):
-            more = [term for term in row.detail["terms"] if term["log_odds"] * sign > 0]
-            more.sort(key=lambda term: term[share], reverse=True)
-            texts = tuple(term["text"] for term in more)
-            bars = tuple(
-                Series(name, texts, tuple(term[key] for term in more), kind="bars")
-                for key, name in sides.items()
-            )
-            title = f"{results.label(row.edit)}: more after {side}"
-            if more:
-                panels.append(Panel(title, "share of continuations", "", bars, downwards=True))
-    note = "Phrases of one to four words whose share of texts differs significantly."
-    return as_figure("fairpair_phrases", "Phrases of each side", panels, note)
+        for row in results.of("fairpair_ngrams")
+        for term in sorted(row.detail["terms"], key=lambda term: term["log_odds"])
+    ]
+    note = "Phrases of one to four words whose share of continuations differs significantly."
+    title = "Phrases of each side"
+    return as_table("fairpair_phrases", title, records, note, searchable=True, grouped=True)
 
 
 def _state(results: Results, row: Row) -> list[str]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-
 from countergen_edit.edits import EditRecord
 from countergen_edit.metrics.off_target import CHANGE
 from countergen_edit.metrics.r.holm import SIGNIFICANT
@@ -34,95 +32,72 @@ class OffTargetView(View):
 
     def about(self, row: Row) -> str:
         groups = f"{row.group_a} and {row.group_b}".replace("_", " ")
-        names = ", ".join(dict.fromkeys((row.axis, set_label(row))))
-        return f"{names} ({groups}, {_resting_on(row)})"
+        return f"{_axis(row)} ({groups}, {_resting_on(row)})"
 
     def cell(self, results: Results, quantity: Quantity, edit: str) -> Cell:
         """The effect under an edit, with a star where it is worse."""
-        row = quantity.rows.get(edit)
-        change = None if row is None else results.under(row, edit, CHANGE)
-        starred = _is_worse(quantity.rows[UNEDITED], change)
-        return Number.of(row, starred=starred)
+        starred = quantity.rows[UNEDITED] in _worse(results, edit)
+        return Number.of(quantity.rows.get(edit), starred=starred)
 
     def remaining(self, results: Results, edit: EditRecord) -> list[str]:
         """The axes that got worse under an edit."""
-        return [f"group effect on {grown}" for grown in _worse(results, edit)]
+        return [f"group effect on {_grown(results, r, edit.id)}" for r in _worse(results, edit.id)]
 
     def sentences(self, results: Results) -> list[str]:
         """Where another axis got worse, edit by edit; then the edits under which none did."""
-        rows = results.unedited(EFFECT)
-        sentences, harmless, judged = [], [], dict[str, str]()
+        sentences, harmless, judged = [], dict[str, None](), dict[str, None]()
         for edit in results.shown:
-            tested = [row for row, change in _changes(results, edit) if _is_tested(change)]
-            judged |= {row.dataset: f"{_axis(row, rows)} ({_resting_on(row)})" for row in tested}
-            if worse := _worse(results, edit):
+            tested = [row for row, _ in _tested(results, edit.id)]
+            judged |= dict.fromkeys(f"{_axis(row)} ({_resting_on(row)})" for row in tested)
+            if worse := _worse(results, edit.id):
                 several = "Other axes got worse" if len(worse) > 1 else "Another axis got worse"
-                sentences.append(
-                    f"{several} under {edit.name_in_text}: {', '.join(worse)}"
-                    f"{_control(results, edit, rows)}."
-                )
+                grown = ", ".join(_grown(results, row, edit.id) for row in worse)
+                control = None if edit.baseline else results.baseline_of(edit)
+                if control is not None:
+                    axes = [*map(_axis, _worse(results, control.id))]
+                    grown += f"; under random directions {and_list(axes or ['none'])} did"
+                sentences.append(f"{several} under {edit.name_in_text}: {grown}.")
             elif tested:
-                harmless.append(edit.name_in_text)
+                harmless[edit.name_in_text] = None
         if harmless:
             sentences.append(
-                f"No other axis got worse under {and_list(dict.fromkeys(harmless))}: the group "
-                f"effect did not grow beyond its interval on {and_list(judged.values())}."
+                f"No other axis got worse under {and_list(harmless)}: the group effect did not "
+                f"grow beyond its interval on {and_list(judged)}."
             )
         return sentences
 
 
-def _changes(results: Results, edit: EditRecord) -> Iterator[tuple[Row, Row]]:
-    """The effect on every axis before an edit, and its change."""
-    for row in results.unedited(EFFECT):
-        if (change := results.under(row, edit.id, CHANGE)) is not None:
-            yield row, change
+def _tested(results: Results, edit: str) -> list[tuple[Row, Row]]:
+    """The effect on every axis before an edit, and its change, where that was tested."""
+    pairs = [(row, results.under(row, edit, CHANGE)) for row in results.unedited(EFFECT)]
+    return [(row, c) for row, c in pairs if c is not None and "p_adjusted" in c.detail]
 
 
-def _is_tested(change: Row) -> bool:
-    return "p_adjusted" in change.detail
-
-
-def _is_worse(before: Row, change: Row | None) -> bool:
-    if change is None or not _is_tested(change):
-        return False
-    least = max(LEAST_NATS, LEAST * (before.value or 0.0))
-    return change.detail["p_adjusted"] <= SIGNIFICANT and (change.value or 0.0) >= least
-
-
-def _worse(results: Results, edit: EditRecord) -> list[str]:
-    """The axes that got worse under an edit, with the effect before and after."""
-    rows, worse = results.unedited(EFFECT), []
-    for before, change in _changes(results, edit):
-        if _is_worse(before, change):
-            digits = 2 if round(change.lo or 0.0, 2) else 3  # an end above 0 is not shown as 0
-            lo, hi = (Number(v, digits=digits, signed=True).text for v in (change.lo, change.hi))
-            was, now = (Number.of(r, 2).text for r in (before, results.under(before, edit.id)))
-            worse.append(f"{_axis(before, rows)} {was} → {now} nats [{lo}, {hi}]")
-    return worse
-
-
-def _control(results: Results, edit: EditRecord, rows: Sequence[Row]) -> str:
-    """On which axes random directions of equal rank made it worse."""
-    control = None if edit.baseline else results.baseline_of(edit)
-    if control is None:
-        return ""
-    worse = [
-        _axis(row, rows) for row, change in _changes(results, control) if _is_worse(row, change)
+def _worse(results: Results, edit: str) -> list[Row]:
+    """The effect before an edit on the axes that got worse."""
+    return [
+        row
+        for row, change in _tested(results, edit)
+        if change.detail["p_adjusted"] <= SIGNIFICANT
+        and (change.value or 0.0) >= max(LEAST_NATS, LEAST * (row.value or 0.0))
     ]
-    return f"; under random directions {and_list(worse or ['none'])} did"
 
 
-def _axis(row: Row, rows: Sequence[Row]) -> str:
-    """The axis of a set, with the set's name where the axis has several."""
-    several = sum(other.axis == row.axis for other in rows) > 1
-    return f"{row.axis}, {set_label(row)}" if several else row.axis
+def _grown(results: Results, before: Row, edit: str) -> str:
+    """An axis with the effect before and after an edit."""
+    change, after = results.under(before, edit, CHANGE), results.under(before, edit)
+    ends = (change.lo, change.hi) if change else (None, None)
+    digits = 2 if round(ends[0] or 0.0, 2) else 3  # an end above 0 is not shown as 0
+    lo, hi = (Number(end, digits=digits, signed=True).text for end in ends)
+    was, now = (Number.of(row, 2).text for row in (before, after))
+    return f"{_axis(before)} {was} → {now} nats [{lo}, {hi}]"
 
 
-def _people(row: Row) -> int:
-    """How many people a group a row rests on; 0 where words show the groups."""
-    return int(row.detail["people"]) if "p_adjusted" in row.detail else 0
+def _axis(row: Row) -> str:
+    """The axis of a set, and the set's name where it is another."""
+    return ", ".join(dict.fromkeys((row.axis, set_label(row))))
 
 
 def _resting_on(row: Row) -> str:
-    people = _people(row)
+    people = row.detail["people"] if "p_adjusted" in row.detail else 0
     return f"{people} people a group" if people else "group words only"

@@ -9,7 +9,7 @@ from typing import get_args
 from countergen_edit.decisions.changes import FEWEST_TEMPLATES, classified, too_few_templates
 from countergen_edit.decisions.significance import by_class, is_significant, is_tested
 from countergen_edit.edits import EditRecord
-from countergen_edit.edits.record import PROMPTING, TEMPLATE
+from countergen_edit.edits.record import PROMPTING
 from countergen_edit.metrics.base import Change
 from countergen_edit.metrics.r.holm import SIGNIFICANT
 from countergen_edit.metrics.r.largest_gap import LARGEST
@@ -132,44 +132,15 @@ def _of_control(results: Results, control: EditRecord) -> str:
 
 
 def baselines(results: Results, before: Row) -> list[tuple[str, tuple[EditRecord, ...]]]:
-    """The group effect of a set under prompting, and under steering and random maps.
-
-    Each sentence comes with the edits whose costs belong to it. Of several prompts the ones with
-    the smallest and the largest effect are given.
-    """
+    """The group effect of a set under each baseline, with the edits whose costs belong to it."""
     known = [(e, row) for e in results.baselines if (row := results.under(before, e.id))]
-    prompts = [(e, row) for e, row in known if e.baseline_kind == PROMPTING]
-    template = next((row for e, row in known if e.baseline_kind == TEMPLATE), None)
-    others = [
-        f"{e.label} {_value(row)}"
-        for e, row in known
-        if e.baseline_kind not in (PROMPTING, TEMPLATE)
-    ]
-    unedited = f"the unedited model has {_value(before)}"
-    lines: list[tuple[str, tuple[EditRecord, ...]]] = []
-    if prompts:
-        ordered = sorted(prompts, key=lambda pair: pair[1].value or 0.0)
-        ends = ordered if len(ordered) == 1 else [ordered[0], ordered[-1]]
-        span = " to ".join(f"{_value(r)} ({e.variant}{_share(results, r)})" for e, r in ends)
-        people = " and ".join(prompts[0][0].params.get("people", ()))
-        count = f", {len(prompts)} requests" if len(prompts) > 1 else ""
-        alone = f" and {_value(template)} in the chat template alone" if template else ""
-        text = (
-            f"Prompting to treat {people} alike{count}: the group effect on {set_label(before)} is "
-            f"{span} nats; {unedited}{alone}."
-        )
-        lines.append((text, tuple(e for e, _ in ends)))
-    if others:
-        text = f"Baselines on {set_label(before)}: {', '.join(others)} nats; {unedited}."
-        lines.append((text, ()))
-    return lines
-
-
-def _share(results: Results, row: Row) -> str:
-    removed = results.under(row, row.edit, "group_effect_removed")
-    if removed is None or removed.value is None:
-        return ""
-    return f", {Number.of(removed, percent=True).in_text} removed"
+    if not known:
+        return []
+    each = ", ".join(f"{edit.label} {_value(row)}" for edit, row in known)
+    text = (
+        f"Baselines on {set_label(before)}: {each} nats; the unedited model has {_value(before)}."
+    )
+    return [(text, tuple(edit for edit, _ in known if edit.baseline_kind == PROMPTING))]
 
 
 def caveats(results: Results) -> list[str]:
