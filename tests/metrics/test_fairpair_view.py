@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from countergen_edit.edits import Edit, EditRecord, NamedEdit
+from countergen_edit.edits import Edit, EditRecord, NamedEdit, Place
 from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.fairpair import FairPair
 from countergen_edit.metrics.results import Results
@@ -19,17 +19,10 @@ from tests.metrics.fairpair_settings import fairpair
 
 VIEW = FairPairView(FairPair, "fairpair")
 TERM = {"text": "her hobby", "share_pg": 0.1, "share_gp": 0.4, "log_odds": 1.8, "p": 0.001}
-LEACE = {
-    "id": "leace-1f",
-    "eraser": "leace",
-    "params": {},
-    "parts": [],
-    "places": [{"site": "resid_post", "layer": 3, "rank": 1}],
-}
-RECORD = EditRecord.from_dict(LEACE)
+RECORD = EditRecord("leace-1f", "leace", {}, (Place("resid_post", 3, 1),))
 
 
-def rows(edit: str, f: float | None, model: str = "testbed", phi: str = "jaccard") -> list[Row]:
+def rows(edit: str, f: float | None) -> list[Row]:
     about: dict[str, Any] = {
         "dataset": "common_sents",
         "group_a": "female",
@@ -38,10 +31,10 @@ def rows(edit: str, f: float | None, model: str = "testbed", phi: str = "jaccard
         "edit": edit,
         "n": 2,
     }
-    of_phi = about | {"facets": {"phi": phi}}
+    of_phi = about | {"facets": {"phi": "jaccard"}}
     reason = {} if f else {"reason": "V = 0: all texts of one side are alike"}
     prompts = [["nurse", 0.8, 0.7, 0.75, 1.2, 0.01], ["clerk", 0.8, 0.7, 0.75, None, None]]
-    sides = {"source": "male", "target": "female", "model": model}
+    sides = {"source": "male", "target": "female"}
     tests = {"p_adjusted": 0.008 if f else None, "undefined": {}, "prompts": prompts}
     lo, hi = (1.01, 1.21) if f else (None, None)
     return [
@@ -53,10 +46,6 @@ def rows(edit: str, f: float | None, model: str = "testbed", phi: str = "jaccard
         Row("fairpair_perturbed", 0.98, detail={"empty_continuations": 5}, **about),
         Row("fairpair_ngrams", 1.0, detail={"terms": [TERM]} | sides, **about),
     ]
-
-
-def change_of(row: Row, value: float, lo: float, hi: float) -> Row:
-    return replace(row, metric="fairpair_f_change", value=value, lo=lo, hi=hi, detail={})
 
 
 def results(*measured: list[Row]) -> Results:
@@ -80,7 +69,8 @@ def test_without_rows_nothing_is_shown() -> None:
 
 def test_table_3_has_every_row() -> None:
     after = rows(RECORD.id, 1.01)
-    of = results(rows(UNEDITED, 1.11), after, [change_of(after[0], -0.1, -0.2, -0.05)])
+    change = replace(after[0], metric="fairpair_f_change", value=-0.1, detail={})
+    of = results(rows(UNEDITED, 1.11), after, [change])
     label = "leace-1@resid_post.3"
     table, _ = tab(of).tables()
     assert table.columns == ("", "unedited", label)

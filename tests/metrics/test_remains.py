@@ -65,18 +65,8 @@ def test_a_probe_near_chance_is_not_said_to_find_the_group() -> None:
 @pytest.mark.parametrize(
     ("linear", "nonlinear", "case", "says"),
     [
-        (
-            (0.52, 0.48, 0.56),
-            (0.74, 0.66, 0.8),
-            "non-linear",
-            "finds the group significantly (74 % [",
-        ),
-        (
-            (0.51, 0.42, 0.6),
-            (0.49, 0.4, 0.58),
-            "neither",
-            "does not find the group significantly (49 ",
-        ),
+        ((0.52, 0.48, 0.56), (0.74, 0.66, 0.8), "non-linear", "group significantly (74 % ["),
+        ((0.51, 0.42, 0.6), (0.49, 0.4, 0.58), "neither", "not find the group significantly (49 "),
         ((0.52, 0.502, 0.538), (0.9, 0.8, 0.95), "linear", "(52.0 % [50.2, 53.8], chance 50 %"),
     ],
 )

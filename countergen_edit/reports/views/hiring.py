@@ -16,7 +16,7 @@ from countergen_edit.metrics.r.holm import SIGNIFICANT
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import UNEDITED, Row
 from countergen_edit.reports.blocks import Number
-from countergen_edit.reports.views.base import Shown, View, p_holm
+from countergen_edit.reports.views.base import Quantity, Record, Shown, View, p_holm
 
 DIGITS = 4
 """Of a share; in percent one after the point."""
@@ -59,6 +59,14 @@ class HiringView(View):
             return None
         who = _pair(row) if row.group_b else row.group_a.replace("_", " ")
         return ", ".join(filter(None, (who, str(row.facets.get("occupation", "")))))
+
+    def beside(self, results: Results, quantity: Quantity) -> Record:
+        """Of a difference P in log-odds and what is found four times out of five."""
+        row = quantity.rows.get(UNEDITED)
+        if row is None or row.metric != GAP:
+            return {}
+        odds, smallest = _odds(results, row), _percent(row.detail["smallest"])
+        return {"P (Holm)": p_holm(odds) if odds else "", "detectable": smallest}
 
     def sentences(self, results: Results) -> list[str]:
         """Doubts about the answers, the favoured groups, and the changes by edits."""
