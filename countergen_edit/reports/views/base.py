@@ -131,8 +131,18 @@ class View:
             return self.shows
         names = self.metric.measures or (self.name,)
         titles = {name: name.replace("_", " ") for name in names} if names[1:] else {}
-        how = (self.metric.digits, self.metric.percent, False, "overview", True, self.metric.unit)
-        return tuple(Shown(name, titles.get(name, self.title), *how) for name in names)
+        return tuple(
+            Shown(
+                name,
+                titles.get(name, self.title),
+                self.metric.digits,
+                self.metric.percent,
+                where="overview",
+                drawn=True,
+                unit=self.metric.unit,
+            )
+            for name in names
+        )
 
     def about(self, row: Row) -> str | None:
         """What tells a row from others of its name; None leaves the row out."""
@@ -149,12 +159,21 @@ class View:
             for own in grouped(rows, lambda row: row.key[1:-2]).values():
                 if (of := self.about(own[0])) is None:
                     continue
-                title = ", ".join(filter(None, (how.title, of)))
-                by_edit = {row.edit: row for row in own}
-                shape = (how.digits, how.percent, how.signed, how.where == "overview", of)
-                unit = how.unit or how.title
-                about = {"covers": self.covers, "drawn": how.drawn}
-                found.append(Quantity(title, by_edit, self.kind, *shape, unit, **about))
+                found.append(
+                    Quantity(
+                        ", ".join(filter(None, (how.title, of))),
+                        {row.edit: row for row in own},
+                        self.kind,
+                        how.digits,
+                        how.percent,
+                        how.signed,
+                        main=how.where == "overview",
+                        of=of,
+                        axis=how.unit or how.title,
+                        covers=self.covers,
+                        drawn=how.drawn,
+                    )
+                )
         return found
 
     def quantities(self, results: Results, split: str = "test") -> list[Quantity]:
@@ -297,8 +316,8 @@ class CostView(View):
     drawn = True
 
     def shown(self, results: Results) -> tuple[Shown, ...]:
-        how = (self.metric.digits, self.percent, False, "overview", self.drawn, self.unit)
-        return (Shown(self.metric.counts, self.title, *how),)  # type: ignore[arg-type]
+        about = (self.metric.counts, self.title, self.metric.digits, self.percent)
+        return (Shown(*about, where="overview", drawn=self.drawn, unit=self.unit),)
 
     def about(self, row: Row) -> str:
         return ""

@@ -41,10 +41,7 @@ def eraser_labels(records: Sequence[EditRecord]) -> dict[Recipe, str]:
     >>> list(eraser_labels([own(1, 0, {"tol": 0.1}), own(1, 0, {})]).values())
     ['own-1 (tol=0.1)', 'own-1']
     """
-    by_recipe: dict[Recipe, list[EditRecord]] = {}
-    for record in records:
-        by_recipe.setdefault(recipe(record), []).append(record)
-    labels = {}
+    by_recipe, labels = grouped(records, recipe), dict[Recipe, str]()
     for key, same in by_recipe.items():
         low, *_, high = sorted([record.rank for record in same] * 2)
         labels[key] = f"{same[0].eraser}-{low}" + (f"…{high}" if high > low else "")
