@@ -73,7 +73,7 @@ def test_table_3_has_every_row() -> None:
     of = results(rows(UNEDITED, 1.11), after, [change])
     label = "leace-1@resid_post.3"
     table, _ = tab(of).tables()
-    assert table.columns == ("", "unedited", label)
+    assert table.columns == ("figure", "unedited", label)
     assert {line[0]: tuple(map(plain, line[1:])) for line in table.rows} == {
         "F, jaccard": ("1.11*", "1.01*"),
         "change of F, jaccard": ("", "−0.10"),

@@ -349,7 +349,7 @@ def test_sections_show_the_rows(measured: tuple[Results, NamedEdit, NamedEdit]) 
     assert table.brief
     assert [type(block) for block in by_name["bias"].blocks][-1] is Fold
     after = ("unedited", edit.label, control.label)
-    assert table.columns[:2] + table.columns[-3:] == ("", "of", *after)
+    assert table.columns[:2] + table.columns[-3:] == ("figure", "of", *after)
     truth = table.columns.index("planted truth")
     for unit, metric, planted in (
         ("group effect, nats", "group_effect", 0.5),

@@ -180,7 +180,7 @@ class View:
         """The figures of cards, comparisons and the overview; empty where nothing was measured."""
         kept = {how.name for how in self.shown(results) if how.where != "page"}
         every = self.figures(results, split)
-        return [q for q in every if next(iter(q.rows.values())).metric in kept]
+        return [q for q in every if UNEDITED in q.rows and q.rows[UNEDITED].metric in kept]
 
     def side_by_side(self, results: Results) -> list[Quantity]:
         """The figures by which runs are compared; those with one title share a column."""
@@ -258,9 +258,9 @@ class View:
         extra = dict.fromkeys(column for cells in besides for column in cells)
         records: list[Record] = []
         for q, cells in zip(known, besides, strict=True):
-            head = {"".join(units) if len(units) == 1 else "": q.title}
-            if 1 < len(units) < len(known):  # figures of one unit together
-                head = {"": q.label, "of": q.of or q.title}
+            head = {"".join(units) if len(units) == 1 else "figure": q.title}
+            if 1 < len(units) < len(known):  # those of one unit together
+                head = {"figure": q.label, "of": q.of or q.title}
             own = {title: self.cell(results, q, edit) for edit, title in titles.items()}
             records.append({**head, **{column: cells.get(column, "") for column in extra}, **own})
         return records

@@ -61,7 +61,7 @@ class GuardednessView(View):
         proofs = {results.label(row.edit): _proof(row) for row in self._certificates(results)}
         title = "no linear probe can do better than chance on the fitted data"
         known = {column: proofs[column] for column in (*records, {})[0] if column in proofs}
-        return [*records, {"": title, **known}] if known else records
+        return [*records, {"figure": title, **known}] if known else records
 
     def figure(self, results: Results, split: str = "") -> list[Figure]:
         """What probes find at each layer."""
