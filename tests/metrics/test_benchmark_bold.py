@@ -330,5 +330,5 @@ def test_a_share_of_texts_that_an_edit_changes_is_neither_better_nor_worse(
     own = after.detail | {"p": 0.001, "p_adjusted": 0.01, "smallest": 0.1}
     changed = replace(after, metric="benchmark_change", value=0.2, detail=own)
     said = BenchmarksView().sentences(Results([*rows, after, changed], RECORDS))
-    assert "leace (rank 1) changed Made bold negative, American actors" in said[-1]
+    assert "leace (rank 1) changed bold negative, American actors" in said[-1]
     assert "better" not in said[-1]

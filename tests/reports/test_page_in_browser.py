@@ -113,7 +113,7 @@ def test_generated_text_stays_text(page: Any) -> None:
     assert page.execute_script("return document.scripts.length") == 1
     assert page.execute_script("return document.images.length") == 0
     shown = page.execute_script("return document.body.textContent")
-    for section in ("fairpair", "cid", "paraphrases", "examples", "search", "classifiers", "run"):
+    for section in ("fairpair", "cid", "examples", "search", "classifiers", "run"):
         text = page.execute_script(
             "return document.getElementById(arguments[0]).textContent", section
         )

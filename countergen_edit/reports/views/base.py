@@ -180,7 +180,7 @@ class View:
         """The figures of cards, comparisons and the overview; empty where nothing was measured."""
         kept = {how.name for how in self.shown(results) if how.where != "page"}
         every = self.figures(results, split)
-        return [q for q in every if UNEDITED in q.rows and q.rows[UNEDITED].metric in kept]
+        return [q for q in every if next(iter(q.rows.values())).metric in kept]
 
     def side_by_side(self, results: Results) -> list[Quantity]:
         """The figures by which runs are compared; those with one title share a column."""
@@ -321,6 +321,10 @@ class CostView(View):
 
     def about(self, row: Row) -> str:
         return ""
+
+    def quantities(self, results: Results, split: str = "test") -> list[Quantity]:
+        """The figures that the unedited model has, too."""
+        return [q for q in super().quantities(results, split) if UNEDITED in q.rows]
 
     def sections(self, results: Results) -> list[Section]:
         """None: costs share a tab."""
