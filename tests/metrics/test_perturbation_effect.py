@@ -124,7 +124,7 @@ def test_rows_are_sorted_by_median_and_can_be_written() -> None:
         "middle": "4.0",
         "weak": "> 10",
     }
-    assert [figure.name for figure in section.figures()] == ["cid", "cid_effects"]
+    assert [figure.name for figure in section.figures()] == ["cid"]
 
 
 strengths = st.lists(st.one_of(st.floats(0, 10), st.just(math.inf)), min_size=1, max_size=8)
@@ -156,28 +156,6 @@ def test_what_is_drawn_is_sentences_where_there_are_several() -> None:
     assert (alone.lo, alone.hi) == (5, 5)
     assert (among.lo, among.hi) == (1, 9)
     assert (alone.detail["sources"], among.detail["sources"]) == (1, 3)
-
-
-@pytest.mark.parametrize(
-    "found", [(1.0, 3.0), (2.0, math.inf), (1.0, 2.0, 4.0, 9.0), (0.0, 5.0, math.inf, math.inf)]
-)
-def test_the_median_of_the_table_is_the_one_drawn(found: tuple[float, ...]) -> None:
-    from matplotlib.figure import Figure
-
-    from countergen_edit.reports.render.figures import Styles, draw_panel
-
-    section = shown([effect("kind", s) for s in found])
-    [table] = section.tables()
-    [figure] = [figure for figure in section.figures() if figure.name == "cid_effects"]
-    [panel] = figure.panels
-    ax = Figure().subplots()
-    draw_panel(ax, panel, Styles([[panel]]).figure([panel]))
-    # Of box, whiskers, caps, median and dots, the median is the upright line of the box's height.
-    upright = [x for x in ax.lines if len(x.get_xdata()) == 2 and np.ptp(x.get_ydata()) > 0.15]
-    [told] = [plain(line[-1]) for line in table.rows if line[0] == "median λ*"]
-    median = 10.0 if told == "> 10" else float(told)
-    assert [[*map(float, x.get_xdata())] for x in upright] == [[median, median]]
-    assert told == "> 10" if math.isinf(np.median(found)) else median == np.median(found)
 
 
 def gender() -> Substitution:

@@ -1,16 +1,16 @@
-"""The view of contrastive input decoding: Figures 1, 2, 4 to 7 and 9 and appendix C."""
+"""The view of contrastive input decoding: Figures 1, 2, 5 to 7 and 9 and appendix C."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from countergen_edit.metrics.cid.metric import AUTOMATIC, LAMBDA, TEMPLATE
-from countergen_edit.metrics.cid.perturbation_effect import DELTA, KIND
+from countergen_edit.metrics.cid.perturbation_effect import DELTA
 from countergen_edit.metrics.cid.ratings import FRACTION, with_ratings
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row
 from countergen_edit.reports.blocks import Cell, Figure, Quote, Quotes, Section, Table, Tokens
-from countergen_edit.reports.panels import Panel, Series, line
+from countergen_edit.reports.panels import Panel, line
 from countergen_edit.reports.views.base import (
     Quantity,
     Shown,
@@ -51,7 +51,10 @@ class CidView(View):
         Shown("cid_lambda_star", "median λ*", 1),
     )
     place = "cid", "CID"
-    note = "λ is the weight of the other prompt; 0 is greedy decoding. Intervals are 95 %."
+    note = (
+        "λ is the weight of the other prompt; 0 is greedy decoding. λ* is the least that drives "
+        "the two sides apart. Intervals are 95 %."
+    )
     brief = True
 
     def about(self, row: Row) -> str:
@@ -83,7 +86,6 @@ class CidView(View):
             *self.place,
             self.table(results),
             self.figure(results),
-            _effects(results),
             _scaling(results),
             _texts(results),
         )
@@ -129,31 +131,6 @@ def comparison(
 
 def _strength(row: Row) -> float:
     return float(row.facets[LAMBDA])
-
-
-def _effects(results: Results) -> list[Figure]:
-    """λ* by kind of perturbation (Figure 4)."""
-    rows = results.of("cid_lambda_star")
-    if not rows:
-        return []
-    largest = float(rows[0].detail["largest"])
-
-    def capped(values: Iterable[float | None]) -> tuple[float, ...]:
-        return tuple(largest if value is None else float(value) for value in values)
-
-    series = []
-    for row in rows:
-        kind, values = str(row.facets[KIND]), capped(row.detail["values"])
-        low, high = row.detail["quartiles"]
-        tips, box = tuple(f"{kind}: {v:g}" for v in values), capped((low, row.value, high))
-        x = (kind,) * len(values)
-        series.append(Series(kind, x, values, kind="spread", tips=tips, box=box))
-    panel = Panel("λ* by kind of perturbation", "λ*", "", tuple(series), downwards=True)
-    note = (
-        "Every dot is a pair of prompts; boxes: quartiles. Below λ* the similarity of the two "
-        f"sides is at least {rows[0].detail['tau']:g}; never apart is drawn at {largest:g}."
-    )
-    return as_figure("cid_effects", "Perturbation effect", [panel], note)
 
 
 def _scaling(results: Results) -> list[Figure]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 from countergen_edit.decisions.changes import change_of
 from countergen_edit.decisions.significance import class_of
@@ -45,30 +44,38 @@ CHANGED = (
 class RView(View):
     """Group effects and R of every set."""
 
+    shows = (
+        Shown(
+            EFFECT,
+            "group effect",
+            where="overview",
+            drawn=True,
+            unit=NATS,
+            glance="Bias of every test set",
+        ),
+        Shown("mean_abs_r", "mean |R|", where="card"),
+        Shown(REMOVED, "bias removed", percent=True, where="card"),
+        Shown("null_abs_r", "mean |R| between names of one group"),
+        Shown("r", "mean R", signed=True),
+    )
     place = "bias", "Bias"
     heading = "Bias, set by set"
     brief = True
     covers = (0.0, 0.1)
 
     def shown(self, results: Results) -> tuple[Shown, ...]:
-        """Group effect, its removal, mean |R| and R; of several pairs the largest gap first."""
-        titles = {LARGEST: "largest gap", EFFECT: "group effect"}
-        main = LARGEST if any(row.metric == LARGEST for row in results.rows) else EFFECT
-        several = "Largest gap between groups"
-        glance = several if main == LARGEST else "Bias of every test set"
-        in_card: Any = {"where": "card" if main == EFFECT else "page"}
-        return (
-            *(
-                Shown(m, t, where="overview", drawn=True, unit=f"{t}, nats", glance=glance)
-                if m == main
-                else Shown(m, t, unit=f"{t}, nats")
-                for m, t in titles.items()
-            ),
-            Shown("mean_abs_r", "mean |R|", **in_card),
-            Shown(REMOVED, "bias removed", percent=True, **in_card),
-            Shown("null_abs_r", "mean |R| between names of one group"),
-            Shown("r", "mean R", signed=True),
+        """Where there are several pairs of groups, the largest gap takes the place of all."""
+        if not any(row.metric == LARGEST for row in results.rows):
+            return self.shows
+        rest = (replace(how, where="page", drawn=False, glance="") for how in self.shows)
+        largest = replace(
+            self.shows[0],
+            name=LARGEST,
+            title="largest gap",
+            unit="largest gap, nats",
+            glance="Largest gap between groups",
         )
+        return (largest, *rest)
 
     def label(self, row: Row) -> str:
         """A set, and whether its bias is not significant or cannot be tested."""
