@@ -170,27 +170,3 @@ class State:
     edit: str = UNEDITED
     baseline: bool = False
     """Whether others are held against it."""
-
-
-@dataclass(frozen=True)
-class Side:
-    """One of several runs that are held against each other."""
-
-    name: str
-    """Tells the run from the others."""
-    results: Results
-    model: str = ""
-    """What its model was loaded by, which published figures are looked up by."""
-
-    @property
-    def edits(self) -> list[str]:
-        """Ids of what is compared with other runs: the unedited model, then the edits shown."""
-        return [UNEDITED, *(record.id for record in self.results.shown)]
-
-    def label(self, edit: str = UNEDITED) -> str:
-        """The run, with the edit where one is meant."""
-        return self.name if edit == UNEDITED else f"{self.name}, {self.results.label(edit)}"
-
-    def edit_label(self, edit: str) -> str:
-        """The edit, called the same in runs with edits and without."""
-        return NO_EDIT if edit == UNEDITED else self.results.label(edit)

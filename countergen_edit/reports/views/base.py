@@ -88,13 +88,8 @@ class Quantity:
 class View:
     """The tables, figures and sentences of one metric; by default one table and one figure.
 
-    Parameters
-    ----------
-    metric : type[Metric] or None
-        The metric that measured the rows; None for rows that a run records by itself.
-    name : str
-        The name of the metric in the run: its rows have this name unless `metric.measures` lists
-        others.
+    `metric` is None for rows that a run records by itself. `name` is the metric's in the run; its
+    rows have this name unless `metric.measures` lists others.
     """
 
     shows: ClassVar[tuple[Shown, ...]] = ()
@@ -342,10 +337,7 @@ class CostView(View):
 def as_table(
     name: str, title: str, lines: Iterable[Record], note: str = "", **flags: bool
 ) -> list[Table]:
-    """A table of records, with every column that one of them has; empty without a record.
-
-    `flags` are `searchable`, `grouped` and `brief` of `Table`.
-    """
+    """A table of records, with every column that one has; `flags` are those of `Table`."""
     records = [*lines]
     columns = tuple(dict.fromkeys(column for record in records for column in record))
     rows = tuple(tuple(record.get(column, "") for column in columns) for record in records)

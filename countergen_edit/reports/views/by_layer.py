@@ -104,12 +104,7 @@ def layer_figures(
 ) -> list[Figure]:
     """A figure for each site with edits at several layers, with a panel for each set.
 
-    Parameters
-    ----------
-    results : of one task
-    metric : name of the rows
-    name, heading : of the figures, to which their site is added
-    axis, limits : the label and least ends of the vertical axis
+    `axis` and `limits` are the label and the least ends of the vertical axis.
     """
     split = widest_split(results, metric)
     pairs = single(results, results.of(metric, split))

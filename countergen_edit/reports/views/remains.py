@@ -114,15 +114,11 @@ def _of_several_parts(several: Sequence[EditRecord]) -> list[str]:
     names: dict[bool, list[str]] = {False: [], True: []}
     for edit in several:
         names[any(part.after for part in edit.parts)].append(edit.name_in_text)
-    said = []
-    if alone := ", ".join(names[False]):
-        said.append(
-            f"No probe read what {alone} leaves as a whole; the certificates are of its parts, "
-            "each fitted as if alone."
-        )
-    if sequential := ", ".join(names[True]):
-        said.append(
-            f"The certificates of {sequential} are of its parts, each fitted on what those before "
-            "it leave, and read there."
-        )
-    return said
+    alone, sequential = (", ".join(names[which]) for which in (False, True))
+    said = {
+        alone: f"No probe read what {alone} leaves as a whole; the certificates are of its parts, "
+        "each fitted as if alone.",
+        sequential: f"The certificates of {sequential} are of its parts, each fitted on what those "
+        "before it leave, and read there.",
+    }
+    return [sentence for edits, sentence in said.items() if edits]

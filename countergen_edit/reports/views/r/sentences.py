@@ -42,7 +42,7 @@ def bias(results: Results) -> list[str]:
         return []
     tested = [row for row in rows if is_tested(row)]
     found = by_class(rows)
-    biased = sorted(found["biased"], key=_by_size)
+    biased = sorted(found["biased"], key=lambda row: -(row.value or 0.0))
     pair = f"{rows[0].group_a} and {rows[0].group_b}".replace("_", " ")
     groups = "two groups" if GROUPS in rows[0].facets else pair
     sentences = []
@@ -192,10 +192,6 @@ def _nats(row: Row) -> str:
 
 def _value(row: Row) -> str:
     return Number.of(row, 2).in_text
-
-
-def _by_size(row: Row) -> float:
-    return -(row.value or 0.0)
 
 
 def _listed(rows: Sequence[Row], label: Callable[[Row], str]) -> str:
