@@ -63,8 +63,8 @@ class BenchmarksView(View):
         """What people wrote, and P of differences between groups."""
         row = quantity.rows[UNEDITED]
         of = row.detail.get("people", {})
-        ends = (of.get(end) for end in ("value", "lo", "hi"))
-        people = Number(*ends, DIGITS, percent=True, signed=bool(row.detail["signed"]))
+        value, lo, hi = (of.get(end) for end in ("value", "lo", "hi"))
+        people = Number(value, lo, hi, DIGITS, percent=True, signed=bool(row.detail["signed"]))
         sources = [own for r in results.unedited(SOURCE) if (own := r.detail.get("people"))]
         test = {"P (Holm)": p_holm(row)} if "p_adjusted" in row.detail else {}
         return {**({", ".join(sources): people} if sources else {}), **test}

@@ -11,7 +11,7 @@ from countergen_edit.metrics.r.largest_gap import LARGEST
 from countergen_edit.metrics.r.paired import HALF
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import UNEDITED, Row, dataset_label, set_label
-from countergen_edit.reports.blocks import Cell, Fold, Number, Section
+from countergen_edit.reports.blocks import Cell, Figure, Fold, Number, Section, Table
 from countergen_edit.reports.views.base import (
     Quantity,
     Record,
@@ -106,11 +106,9 @@ class RView(View):
         """Bias set by set, bias by layer, and single texts."""
         heading = "Bias under an edit at each layer"
         layers = layer_figures(results, EFFECT, "layers", heading, NATS)
-        fitted = [
-            replace(block, name=f"{block.name}_fit", title=f"{block.title} (fitted)")
-            for block in (*self.figure(results, "fit"), *self.table(results, "fit"))
-        ]
-        fold = [Fold("Sets that erasers were fitted on", tuple(fitted))] if fitted else []
+        fitted: list[Figure | Table] = [*self.figure(results, "fit"), *self.table(results, "fit")]
+        named = tuple(replace(b, name=f"{b.name}_fit", title=f"{b.title} (fitted)") for b in fitted)
+        fold = [Fold("Sets that erasers were fitted on", named)] if named else []
         return [
             *as_section(*self.place, self.figure(results), self.table(results), fold),
             *as_section("layers", "Layers and erasers", layers),
