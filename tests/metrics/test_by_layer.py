@@ -5,21 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import pytest
-
 from countergen_edit.data.counterfactual import CounterfactualSet, Sample, Variation
 from countergen_edit.data.task import Task
 from countergen_edit.edits import EditRecord, Place
 from countergen_edit.erasers import Certificate
-from countergen_edit.metrics.base import Metric
-from countergen_edit.metrics.costs.agreement import Agreement
 from countergen_edit.metrics.guardedness import certificate_rows
 from countergen_edit.metrics.r import R
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row
-from countergen_edit.reports.views.base import view_of
 from countergen_edit.reports.views.by_layer import widest_split
 from countergen_edit.reports.views.guardedness import GuardednessView
+from countergen_edit.reports.views.r import RView
 from countergen_edit.testbed import load_axis
 
 
@@ -46,39 +42,17 @@ def results_of(split: str, records: list[EditRecord] = RECORDS) -> Results:
     rows = []
     for i, e in enumerate([None, *records]):
         columns = e.columns if e else {}
-        for metric, dataset, pair in (
-            ("group_effect", "work_test", ("female", "male")),
-            ("agreement", "agreement", ("female", "male")),
-            ("agreement", "agreement", ("female", "")),
-        ):
-            groups = {"group_a": pair[0], "group_b": pair[1]}
-            value = i / 10
-            rows.append(Row(metric, value, dataset=dataset, split=split, **groups, **columns))
+        groups = {"dataset": "work_test", "group_a": "female", "group_b": "male"}
+        rows.append(Row("group_effect", i / 10, split=split, **groups, **columns))
     return Results(rows, {e.id: e for e in records})
 
 
-@pytest.mark.parametrize(
-    ("metric", "name", "names", "panel"),
-    [
-        (R, "r", ["layers_resid_post", "layers_mlp_out"], "work"),
-        (
-            Agreement,
-            "agreement",
-            ["layers_agreement_resid_post", "layers_agreement_mlp_out"],
-            "agreement, both groups",
-        ),
-    ],
-)
-def test_one_line_for_each_eraser_as_asked(
-    metric: type[Metric], name: str, names: list[str], panel: str
-) -> None:
-    [section] = [
-        s for s in view_of(metric, name).sections(results_of("test")) if s.name == "layers"
-    ]
+def test_one_line_for_each_eraser_as_asked() -> None:
+    [section] = [s for s in RView(R, "r").sections(results_of("test")) if s.name == "layers"]
     figures = section.figures()
-    assert [figure.name for figure in figures] == names
+    assert [figure.name for figure in figures] == ["layers_resid_post", "layers_mlp_out"]
     [only] = figures[0].panels
-    assert only.title == panel
+    assert only.title == "work"
     before, *lines = only.series
     assert (before.kind, before.y) == ("level", (0.0,))
     assert {s.name: (s.x, s.y, s.baseline) for s in lines} == {
@@ -91,7 +65,7 @@ def test_one_line_for_each_eraser_as_asked(
 
 def test_a_single_layer_is_no_figure() -> None:
     results = results_of("test", [RECORDS[0], RECORDS[3], RECORDS[4]])
-    assert [s for s in view_of(R, "r").sections(results) if s.name == "layers"] == []
+    assert [s for s in RView(R, "r").sections(results) if s.name == "layers"] == []
 
 
 def test_the_split_is_that_on_which_every_layer_was_measured() -> None:
@@ -101,7 +75,7 @@ def test_the_split_is_that_on_which_every_layer_was_measured() -> None:
     assert widest_split(results_of("test"), "group_effect") == "test"
     everything = Results([*validated.rows, *results_of("test").rows], validated.records)
     assert widest_split(everything, "group_effect") == "test"
-    assert "(validation data)" in view_of(R, "r").sections(both)[-1].figures()[0].title
+    assert "(validation data)" in RView(R, "r").sections(both)[-1].figures()[0].title
 
 
 CERTIFICATE = Certificate(
@@ -141,16 +115,20 @@ def test_certificates_are_shown() -> None:
     results = Results([*rows, *tested], {e.id: e for e in RECORDS})
     [section] = GuardednessView().sections(results)
     assert section.name == "layers"
-    [figure] = section.figures()
-    assert [panel.title for panel in figure.panels] == ["linear probe", "non-linear probe"]
-    before, *lines = figure.panels[0].series
-    assert (before.name, before.x, before.y) == ("before", (0, 1), (0.9, 0.9))
-    assert [s.name for s in lines] == ["own-3…6", "own-2"]
-    brief, whole = section.tables()
-    assert brief.brief
-    assert [[getattr(c, "value", c) for c in line] for line in brief.rows] == [
-        [RECORDS[0].label, 0.9, 0.5, 0.95, 0.6, 0.5]
+    figures = section.figures()
+    assert [figure.title for figure in figures] == [
+        f"{kind} probe under an edit at each layer, resid_post (validation data)"
+        for kind in ("linear", "non-linear")
     ]
-    assert len(whole.rows) == 4
-    assert whole.rows[0][-1] == "yes"
+    assert [s.name for s in figures[0].panels[0].series] == ["own-3…6", "own-2"]
+    [table] = section.tables()
+    assert [[getattr(c, "value", c) for c in line] for line in table.rows] == [
+        ["linear probe before", 0.9],
+        ["linear probe after", 0.5],
+        ["non-linear probe before", 0.95],
+        ["non-linear probe after", 0.6],
+        ["chance", 0.5],
+        ["variance removed", None],
+        ["no linear probe can do better than chance on the fitted data", "yes"],
+    ]
     assert GuardednessView().sections(Results([])) == []

@@ -33,7 +33,7 @@ from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row
 from countergen_edit.models import contrastive_generate
-from countergen_edit.reports.blocks import Quotes, Section, Tokens
+from countergen_edit.reports.blocks import Quotes, Tokens, plain
 from countergen_edit.reports.views.cid import CidView, comparison
 from countergen_edit.runs.cid import compare
 from countergen_edit.runs.fit_data import capture_sites
@@ -303,20 +303,15 @@ def results(measured, edit, store) -> Results:
     return Results(rows, {edit.id: edit.record}, store)
 
 
-def tabs(results: Results) -> dict[str, Section]:
-    return {section.name: section for section in VIEW.sections(results)}
-
-
-def test_both_tabs_show_the_rows(results, edit) -> None:
-    shown = tabs(results)
-    assert list(shown) == ["cid", "examples"]
-    tables = {table.name: table for table in shown["cid"].tables()}
-    rows = results.of("cid_divergence")
-    assert [line[2].value for line in tables["cid_divergence"].rows] == [r.value for r in rows]
-    assert {figure.name for figure in shown["cid"].figures()} == {
-        "cid",
-        "cid_biased_fraction_automatic",
-    }
+def test_the_tab_shows_the_rows(results, edit) -> None:
+    [section] = VIEW.sections(results)
+    tables = {table.name: table for table in section.tables()}
+    rows = results.of("cid_divergence", edit=edit.id)
+    of = tables["cid"].columns.index(edit.label)
+    lines = [line[of].value for line in tables["cid"].rows if str(line[0]).startswith("Jensen")]
+    assert lines == [row.value for row in rows]
+    [figure] = section.figures()
+    assert [panel.title for panel in figure.panels][1:] == ["egypt_male", "usa_male"]
     quoted = [
         (row[2], quote.text)
         for row in tables["cid_continuations"].rows
@@ -326,11 +321,7 @@ def test_both_tabs_show_the_rows(results, edit) -> None:
     assert {text for label, text in quoted if label == "unedited"} == texts(
         [r for r in results.rows if r.edit == "none"], "egypt_male", 50.0
     )
-    brief = tables["cid_continuations_brief_1"]
-    assert any("†" in str(cell) for row in brief.rows for cell in row)
-    [examples] = shown["examples"].blocks
-    count = len(REASONS) * 2 * 2 * 2 * 3
-    assert [row[0] for row in examples.rows] == ["unedited"] * count + [edit.label] * count
+    assert any("†" in plain(cell) for row in tables["cid_continuations"].rows for cell in row)
 
 
 def test_the_twelve_commonest_continuations_are_shown(testbed, tmp_path: Path) -> None:
@@ -341,7 +332,8 @@ def test_the_twelve_commonest_continuations_are_shown(testbed, tmp_path: Path) -
     items = [replace(c, text=t, divergence=0.1) for c, t in zip(about, said * 2, strict=True)]
     write_continuations(on.place("cid", None), items)
     rows = [replace(row, split="test") for row in metric.measure(on, None)]
-    [table] = [t for t in tabs(Results(rows))["cid"].tables() if t.name == "cid_continuations"]
+    [section] = VIEW.sections(Results(rows))
+    [table] = [t for t in section.tables() if t.name == "cid_continuations"]
     expected = [("was a", "4 of 16"), *((f"was {x}", "1 of 16") for x in "bcdefghijkl")]
     for cell in table.rows[0][3:]:
         assert isinstance(cell, Quotes)

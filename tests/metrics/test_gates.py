@@ -12,6 +12,7 @@ from countergen_edit.metrics.gates import CLOSED, OPEN, Opening, Text, Texts, ga
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.statistics import bootstrap_mean
+from countergen_edit.reports.blocks import plain
 from countergen_edit.reports.views.gates import GatesView
 
 GATED = EditRecord("g", "gated", {}, (Place("resid_post", 5, 8),))
@@ -114,9 +115,9 @@ def results(*rows: Row, edits: str = "g") -> Results:
 def test_a_sentence_says_where_a_gate_opened() -> None:
     rows = gate("nobody", 0.002, 5000), gate("agreement", 0.04, 80), gate("erase", 0.97, 90)
     assert GatesView().sentences(results(*rows)) == [
-        "The gate of gated (rank 8) at layer 5 opened at 0.2 % [0.0 to 2.2] of the 5000 tokens of "
-        "neutral text, at the last token of 4 % [2 to 6] of the 80 prompts whose next word "
-        "must agree and at the last token of 97 % [95 to 99] of the 90 prompts to be erased: "
+        "The gate of gated (rank 8) at layer 5 opened at 0.2 % [0.0, 2.2] of the 5000 tokens of "
+        "neutral text, at the last token of 4 % [2, 6] of the 80 prompts whose next word "
+        "must agree and at the last token of 97 % [95, 99] of the 90 prompts to be erased: "
         + CLOSED
     ]
 
@@ -152,5 +153,7 @@ def test_an_edit_of_several_parts_has_a_line_for_each_gate() -> None:
     assert "at mlp_out.2 opened at 20 %" in second
     [section] = GatesView().sections(about)
     [table] = section.tables()
-    assert [line[0] for line in table.rows] == [GATED.label, OTHER.label]
-    assert table.brief
+    assert table.columns == ("mean opening", GATED.label, OTHER.label)
+    assert [[plain(cell) for cell in line] for line in table.rows] == [
+        ["mean opening, neutral text", "9.0 %", "18.0 %"]
+    ]

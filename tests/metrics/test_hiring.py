@@ -337,8 +337,8 @@ def test_what_an_edit_changes_is_paired(model: LanguageModel, metric: Hiring) ->
     said = HiringView().sentences(results)
     assert any("changes the difference between female and male" in text for text in said)
     [section] = HiringView().sections(results)
-    assert [table.name for table in section.tables()] == ["hiring", "hiring_gaps"]
-    [figure] = section.figures()
+    [table], [figure] = section.tables(), section.figures()
+    assert table.columns[-2:] == ("unedited", "own")
     assert {s.name for s in figure.panels[0].series} == {"unedited", "own"}
     assert len(HiringView().quantities(results)) == 3
     json.dumps([row.to_dict() for row in (*rows, *edited)], allow_nan=False)
@@ -355,7 +355,7 @@ def test_of_more_groups_every_two_are_compared(model: LanguageModel) -> None:
     assert pairs == [("Ann", "Bob"), ("Ann", "Cal"), ("Bob", "Cal")]
     assert len(rows_of(rows, "hiring_acceptance")) == 3
     [section] = HiringView().sections(Results(rows))
-    assert len(section.figures()[0].panels) == 3
+    assert len({line[1] for t in section.tables() for line in t.rows if "less" in line[1]}) >= 3
     # Pronouns that the axis lacks are the name.
     assert "Annx's" in " ".join(metric.texts["Ann"][1] + metric.texts["Ann"][-1])
 

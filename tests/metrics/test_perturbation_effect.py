@@ -28,7 +28,7 @@ from countergen_edit.metrics.cid.perturbations import (
 )
 from countergen_edit.metrics.results import Results
 from countergen_edit.models import contrastive_generate
-from countergen_edit.reports.blocks import Section
+from countergen_edit.reports.blocks import Section, plain
 from countergen_edit.reports.views.cid import CidView
 
 X = "The company did not hire Khaled because he"
@@ -117,13 +117,14 @@ def test_rows_are_sorted_by_median_and_can_be_written() -> None:
     assert [row.facets["lambda"] for row in rows if row.metric == "cid_similarity"] == [0.0, 10.0]
     json.dumps([row.to_dict() for row in rows], allow_nan=False)
     section = shown(MADE)
-    tables = {table.name: table for table in section.tables()}
-    assert [row[0] for row in tables["cid_effects"].rows] == ["strong", "middle", "weak"]
-    assert tables["cid_effects"].rows[2][1:4] == ("> 10", "> 10 to > 10", "2")
-    assert tables["cid_effects"].brief
-    assert tables["cid_perturbations"].rows[0] == ("strong", "strong 0.0", "a", "0")
-    assert tables["cid_perturbations"].rows[-1][-1] == "> 10"
-    assert [figure.name for figure in section.figures()] == ["cid", "cid_effects"]
+    [table] = section.tables()
+    stars = {line[1]: plain(line[-1]) for line in table.rows if line[0] == "median λ*"}
+    assert stars == {
+        "strong": "1.0",
+        "middle": "4.0",
+        "weak": "> 10",
+    }
+    assert [figure.name for figure in section.figures()] == ["cid"]
 
 
 strengths = st.lists(st.one_of(st.floats(0, 10), st.just(math.inf)), min_size=1, max_size=8)
@@ -155,29 +156,6 @@ def test_what_is_drawn_is_sentences_where_there_are_several() -> None:
     assert (alone.lo, alone.hi) == (5, 5)
     assert (among.lo, among.hi) == (1, 9)
     assert (alone.detail["sources"], among.detail["sources"]) == (1, 3)
-
-
-@pytest.mark.parametrize(
-    "found", [(1.0, 3.0), (2.0, math.inf), (1.0, 2.0, 4.0, 9.0), (0.0, 5.0, math.inf, math.inf)]
-)
-def test_the_median_of_the_table_is_the_one_drawn(found: tuple[float, ...]) -> None:
-    from matplotlib.figure import Figure
-
-    from countergen_edit.reports.render.figures import Styles, draw_panel
-
-    section = shown([effect("kind", s) for s in found])
-    [table] = [table for table in section.tables() if table.name == "cid_effects"]
-    [figure] = [figure for figure in section.figures() if figure.name == "cid_effects"]
-    [panel] = figure.panels
-    ax = Figure().subplots()
-    draw_panel(ax, panel, Styles([[panel]]).figure([panel]))
-    # Of box, whiskers, caps, median and dots, the median is the upright line of the box's height.
-    upright = [x for x in ax.lines if len(x.get_xdata()) == 2 and np.ptp(x.get_ydata()) > 0.15]
-    cell = table.rows[0][1]
-    told = cell if isinstance(cell, str) else cell.text
-    median = 10.0 if told == "> 10" else float(told.split(" ")[0])
-    assert [[*map(float, x.get_xdata())] for x in upright] == [[median, median]]
-    assert told == "> 10" if math.isinf(np.median(found)) else median == np.median(found)
 
 
 def gender() -> Substitution:

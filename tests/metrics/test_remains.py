@@ -13,7 +13,7 @@ from countergen_edit.edits.record import Place
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row
 from countergen_edit.reports.views.guardedness import GuardednessView
-from countergen_edit.reports.views.remains import MEANING, PLACE, Case
+from countergen_edit.reports.views.remains import MEANING, PLACE
 
 LEACE = EditRecord("e", "leace", {}, (Place("resid_post", 4, 1),))
 RLACE = EditRecord("o", "rlace", {}, (Place("mlp_out", 2, 1),))
@@ -65,23 +65,13 @@ def test_a_probe_near_chance_is_not_said_to_find_the_group() -> None:
 @pytest.mark.parametrize(
     ("linear", "nonlinear", "case", "says"),
     [
-        (
-            (0.52, 0.48, 0.56),
-            (0.74, 0.66, 0.8),
-            "nonlinear",
-            "finds the group significantly (74 % [",
-        ),
-        (
-            (0.51, 0.42, 0.6),
-            (0.49, 0.4, 0.58),
-            "neither",
-            "does not find the group significantly (49 ",
-        ),
+        ((0.52, 0.48, 0.56), (0.74, 0.66, 0.8), "non-linear", "group significantly (74 % ["),
+        ((0.51, 0.42, 0.6), (0.49, 0.4, 0.58), "neither", "not find the group significantly (49 "),
         ((0.52, 0.502, 0.538), (0.9, 0.8, 0.95), "linear", "(52.0 % [50.2, 53.8], chance 50 %"),
     ],
 )
 def test_the_stronger_finding_gives_the_meaning(
-    linear: Share, nonlinear: Share, case: Case, says: str
+    linear: Share, nonlinear: Share, case: str, says: str
 ) -> None:
     [sentence] = said(probed(linear, nonlinear))
     assert says in sentence

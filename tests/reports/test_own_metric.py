@@ -10,7 +10,7 @@ from rich.console import Console
 
 from countergen_edit.edits.checkpoints import Parity
 from countergen_edit.metrics.rows import Row
-from countergen_edit.reports.blocks import Number
+from countergen_edit.reports.blocks import Number, plain
 from countergen_edit.reports.render import export
 from countergen_edit.reports.render.card import model_card
 from countergen_edit.reports.render.terminal import print_run
@@ -21,8 +21,7 @@ from tests.reports.runs import EDITS, LEACE, MANIFEST, RANDOM, make_run
 OWN = '''
 from countergen_edit import Metric, Row
 from countergen_edit.metrics.base import Cost
-from countergen_edit.reports.blocks import Section, Words
-from countergen_edit.reports.views.base import View
+from countergen_edit.reports.views.base import Shown, View
 
 
 class Politeness(Metric):
@@ -48,8 +47,8 @@ class Length(Cost):
 
 
 class RudeView(View):
-    def sections(self, results):
-        return [Section("rude", "Rudeness", (Words((f"{len(results.rows)} rows.",), brief=True),))]
+    shows = (Shown("rudeness", "rude words", percent=True, where="card"),)
+    place = "rude", "Rudeness"
 
     def sentences(self, results):
         return ["Rude: to some."]
@@ -71,6 +70,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     for (gap, lo, hi), edit in zip(CELLS.values(), ({}, RANDOM, LEACE), strict=True):
         rows.append(Row("politeness", gap, lo=lo, hi=hi, dataset="mine", split="test", n=3, **edit))
         rows.append(Row("length", 12.5 + gap, dataset="texts", split="test", n=4, **edit))
+        rows.append(Row("rudeness", gap, facets={"to": "all"}, split="test", **edit))
     manifest = MANIFEST | {"metrics": metrics, "budgets": {"length": 2.0}}
     return open_run(make_run(folder / "run", rows, manifest=manifest, outputs=2))
 
@@ -97,6 +97,10 @@ def test_a_metric_without_a_view_is_tabulated_and_plotted_by_the_default(run: Ru
 def test_a_view_of_its_own_is_an_attribute_of_the_metric(run: Run) -> None:
     [tab] = [section for section in sections(run) if section.name == "rude"]
     assert tab.title == "Rudeness"
+    [table] = tab.tables()
+    assert table.columns[0] == "rude words"
+    assert [*map(plain, table.rows[0])] == ["rude words, to all", "78 %", "11 %", "78 %"]
+    assert "rude words, to all" in [quantity.title for quantity in run.quantities()]
     assert "Rude: to some." in run.findings
     assert "Rude: to some." in run.verdict.lines
 

@@ -113,7 +113,7 @@ def test_generated_text_stays_text(page: Any) -> None:
     assert page.execute_script("return document.scripts.length") == 1
     assert page.execute_script("return document.images.length") == 0
     shown = page.execute_script("return document.body.textContent")
-    for section in ("fairpair", "cid", "paraphrases", "examples", "search", "classifiers", "run"):
+    for section in ("fairpair", "cid", "examples", "search", "classifiers", "run"):
         text = page.execute_script(
             "return document.getElementById(arguments[0]).textContent", section
         )
@@ -152,15 +152,14 @@ def test_tabs_show_one_section_by_mouse_and_by_keyboard(page: Any) -> None:
 
 
 def test_a_column_is_sorted_by_its_figures_and_back(page: Any) -> None:
-    open_tab(page, "bias")
-    table = find_table(page, "Mean |R|, set by set")
-    assert column(page, table, 0) == ["jobs", "traits", "hobbies"]
-    head = page.find_element("css selector", f"#{table} thead th:nth-child(5) button")
+    open_tab(page, "costs")
+    table = find_table(page, "Costs")
+    head = page.find_element("css selector", f"#{table} thead th:nth-child(3) button")
     head.click()
-    up = [float(text) for text in column(page, table, 4)]
+    up = [float(text) for text in column(page, table, 2)]
     assert up == sorted(up)
     head.click()
-    assert column(page, table, 0) == ["hobbies", "traits", "jobs"]
+    assert [float(text) for text in column(page, table, 2)] == up[::-1]
     assert head.find_element("xpath", "..").get_attribute("aria-sort") == "descending"
 
 
@@ -176,22 +175,6 @@ def test_search_keeps_what_matches_and_says_how_many(page: Any) -> None:
     box.clear()
     box.send_keys("nothing like it")
     assert column(page, table, 3) == []
-
-
-def test_groups_are_searched_by_their_name(page: Any) -> None:
-    open_tab(page, "classifiers")
-    table = find_table(page, "Template by template")
-    heads = (
-        "return [...document.querySelectorAll(`#${arguments[0]} .group`)].map((r) => r.textContent)"
-    )
-    assert page.execute_script(heads, table) == ["feels"]
-    everything = column(page, table, 3)
-    box = page.find_element("css selector", f"input[data-for={table}]")
-    box.send_keys("feels")
-    assert len(column(page, table, 0)) == len(everything)
-    box.clear()
-    box.send_keys("no such set")
-    assert not page.find_element("css selector", f"#{table} .group").is_displayed()
 
 
 def test_a_long_table_shows_the_rest_when_asked(page: Any) -> None:
@@ -274,8 +257,8 @@ def test_no_column_is_cut_off(page: Any, width: int) -> None:
 def test_on_a_phone_a_row_is_a_card_whose_figures_say_what_they_are(page: Any) -> None:
     size = {"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": True}
     page.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
-    open_tab(page, "bias")
-    table = find_table(page, "Mean |R|, set by set")
+    open_tab(page, "costs")
+    table = find_table(page, "Costs")
     labels = page.execute_script(
         "return [...document.querySelectorAll(`#${arguments[0]} tbody tr:first-child td`)]"
         ".map((cell) => getComputedStyle(cell, '::before').content)",
@@ -311,8 +294,8 @@ def test_terms_are_explained_where_they_stand(page: Any) -> None:
 def test_what_a_table_is_about_stays_in_sight_when_it_is_scrolled(page: Any) -> None:
     size = {"width": 800, "height": 844, "deviceScaleFactor": 1, "mobile": False}
     page.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
-    open_tab(page, "bias")
-    table = find_table(page, "Mean |R|, set by set")
+    open_tab(page, "costs")
+    table = find_table(page, "Costs")
     left = page.execute_script(
         "const table = document.getElementById(arguments[0]);"
         "table.style.width = '1500px';"

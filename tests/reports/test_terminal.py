@@ -81,7 +81,7 @@ def test_an_undefined_value_is_a_dash() -> None:
 
 def test_the_verdict_comes_last_and_what_is_not_brief_not_at_all() -> None:
     lines = printed(ROWS).strip().splitlines()
-    assert "Biased: 1 of 1 set" in " ".join(lines[-12:])
+    assert "Biased: on 1 of 1 set" in " ".join(lines[-12:])
     parts = [
         Section("overview", "", (Words(("the verdict",), brief=True),)),
         Section("mine", "", (Words(("aside",)), Words(("a finding",), brief=True))),

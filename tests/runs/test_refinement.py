@@ -240,8 +240,8 @@ def test_layers_are_screened_by_the_closed_form_and_one_is_refined(
     assert {r.layers for r in curve} == {layers}
     assert [r.detail["refitted"] for r in rows if r.metric == "linear_probe_accuracy"] == [False]
     [section] = RefinementView().sections(Results(rows, read_records(tmp_path / "run")))
-    [table] = section.tables()
-    assert next(line[1] for line in table.rows) == "closed form"
+    [figure] = section.figures()
+    assert figure.panels[0].series[0].x[0] == 0.0
 
     class KilledError(Exception):
         pass

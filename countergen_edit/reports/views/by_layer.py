@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from countergen_edit.core.writing import digest
 from countergen_edit.data.axis import Split
 from countergen_edit.edits import EditRecord
 from countergen_edit.metrics.results import Results
-from countergen_edit.metrics.rows import SCREENING, UNEDITED, Row, dataset_label
+from countergen_edit.metrics.rows import SCREENING, UNEDITED, Row, dataset_label, set_label
 from countergen_edit.reports.blocks import Figure
 from countergen_edit.reports.panels import Panel, Series, level, line
+from countergen_edit.reports.views.base import Ends, grouped
 
 MOST_SETS = 9
 """Sets with a panel each."""
@@ -40,10 +41,7 @@ def eraser_labels(records: Sequence[EditRecord]) -> dict[Recipe, str]:
     >>> list(eraser_labels([own(1, 0, {"tol": 0.1}), own(1, 0, {})]).values())
     ['own-1 (tol=0.1)', 'own-1']
     """
-    by_recipe: dict[Recipe, list[EditRecord]] = {}
-    for record in records:
-        by_recipe.setdefault(recipe(record), []).append(record)
-    labels = {}
+    by_recipe, labels = grouped(records, recipe), dict[Recipe, str]()
     for key, same in by_recipe.items():
         low, *_, high = sorted([record.rank for record in same] * 2)
         labels[key] = f"{same[0].eraser}-{low}" + (f"…{high}" if high > low else "")
@@ -102,50 +100,27 @@ def by_layer(results: Results, rows: Sequence[Row]) -> list[Series]:
 
 
 def layer_figures(
-    results: Results,
-    metric: str,
-    *,
-    name: str,
-    heading: str,
-    y_label: str,
-    title: Callable[[Row], str],
-    about: Callable[[Row], bool] = lambda row: True,
-    limits: tuple[float, float] | None = SHARE,
+    results: Results, metric: str, name: str, heading: str, axis: str, limits: Ends | None = None
 ) -> list[Figure]:
     """A figure for each site with edits at several layers, with a panel for each set.
 
-    Parameters
-    ----------
-    results : of one task
-    metric : name of the rows
-    name, heading : of the figures, to which their site is added
-    y_label : the axis
-    title : of the panel of a row's set
-    about : whether a row is drawn
-    limits : least ends of the axis
+    `axis` and `limits` are the label and the least ends of the vertical axis.
     """
     split = widest_split(results, metric)
-    pairs = single(results, [row for row in results.of(metric, split) if about(row)])
+    pairs = single(results, results.of(metric, split))
     figures = []
-    for site in dict.fromkeys(e.sites[0] for _, e in pairs):
-        rows = [row for row, e in pairs if e.sites[0] == site]
-        layers = {e.layers[0] for _, e in pairs if e.sites[0] == site}
+    for site, of_site in grouped(pairs, lambda pair: pair[1].sites[0]).items():
+        layers = {e.layers[0] for _, e in of_site}
         if len(layers) < 2:
             continue
         covers, panels = (min(layers) - MARGIN, max(layers) + MARGIN), []
-        for dataset in list(dict.fromkeys(dataset_label(r.dataset) for r in rows))[:MOST_SETS]:
-            mine = [row for row in rows if dataset_label(row.dataset) == dataset]
+        by_set = grouped([row for row, _ in of_site], lambda row: dataset_label(row.dataset))
+        for mine in list(by_set.values())[:MOST_SETS]:
             before = results.under(mine[0], UNEDITED)
             series = (*([level(before)] if before else []), *by_layer(results, mine))
-            panels.append(Panel(title(mine[0]), "layer", y_label, series, False, limits, covers))
-        dashed = any(s.kind == "level" for panel in panels for s in panel.series)
-        note = "Lines are erasers, with their ranks and 95 % intervals"
-        figures.append(
-            Figure(
-                f"{name}_{site}",
-                f"{heading}, {site} ({split} data)",
-                tuple(panels),
-                f"{note}; the dashed line is the unedited model." if dashed else f"{note}.",
-            )
-        )
+            title = set_label(mine[0])
+            panels.append(Panel(title, "layer", axis, series, False, limits, covers))
+        note = "Lines are erasers, with their ranks and 95 % intervals; dashed: the unedited model."
+        title = f"{heading}, {site} ({split} data)"
+        figures.append(Figure(f"{name}_{site}", title, tuple(panels), note))
     return figures

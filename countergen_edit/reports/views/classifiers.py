@@ -5,49 +5,71 @@ Edits are fitted on original templates, so that paraphrases tell whether they ge
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from countergen_edit.metrics.classifier_tasks.base import KEPT, OVER_TEMPLATES, mean_size
 from countergen_edit.metrics.classifier_tasks.sentiment import PUBLISHED, RECOMMENDED
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import UNEDITED, Row
-from countergen_edit.reports.blocks import Block, Cell, Figure, Number, Section, Table, Words
-from countergen_edit.reports.panels import Panel, Series
-from countergen_edit.reports.views.base import Quantity, View, alike
+from countergen_edit.reports.blocks import Cell, Number, Section, Table, Words
+from countergen_edit.reports.views.base import (
+    Quantity,
+    Record,
+    Shown,
+    View,
+    as_section,
+    as_table,
+)
 
 TEST_TITLES = {RECOMMENDED: "over people, recommended", PUBLISHED: "over sentences, as published"}
+WHY_PEOPLE = (
+    "A flip is a paraphrase of another category than its original; after Holm, with tests "
+    "corrected for their number. Recommended is the test over people: sentences about the same two "
+    "people are no independent draws, so that over sentences one name that a model scores oddly "
+    "looks like a difference between groups."
+)
 
 
 class ClassifierTasksView(View):
     """The paper's tables of the unedited model, then every template before and after edits."""
 
-    def side_by_side(self, results: Results) -> list[Quantity]:
-        flips = [
-            (f"paraphrases that flip, over {row.facets['test']}", row, True)
-            for row in results.unedited("category_flips", "")
-        ]
-        measures = [(f"{_measure(row)}, paraphrased", row, False) for row in _over(results)]
-        return [
-            Quantity(title, alike(results, row), "other", percent=percent, main=False)
-            for title, row, percent in (*flips, *measures)
-            if row.dataset == "all"
-        ]
+    place = "classifiers", "Classifiers"
+    split = ""
+    note_of_edits = "Edits are fitted on the original templates, and not on paraphrases."
+
+    def shown(self, results: Results) -> tuple[Shown, ...]:
+        """Flips by either test, then the measure of every template and what an edit keeps."""
+        measures = dict.fromkeys(row.metric for row in _templates(results))
+        return (
+            Shown("category_flips", "paraphrases that flip", percent=True, where="card"),
+            *(Shown(metric, metric.replace("_", " ")) for metric in measures),
+            Shown(KEPT, "answers kept", percent=True),
+        )
+
+    def edits(self, results: Results) -> list[str]:
+        return [UNEDITED, *_edits(results)]
+
+    def about(self, row: Row) -> str:
+        of = f"over {row.facets['test']}" if "test" in row.facets else row.facets.get("paraphrase")
+        parts = ("" if of and row.dataset == "all" else row.dataset, of)
+        return ", ".join(str(part) for part in parts if part)
+
+    def quantities(self, results: Results, split: str = "test") -> list[Quantity]:
+        """The share of paraphrases that flip, by either test."""
+        every = super().quantities(results, "") if split == "test" else []
+        return [quantity for quantity in every if quantity.of.startswith("over ")]
 
     def sections(self, results: Results) -> list[Section]:
-        blocks: list[Block] = []
-        if edits := _edits(results):
-            blocks.append(_by_template(results, edits))
-        if (categories := _categories(results)) is not None:
-            blocks += [categories, _why_people(results)]
-        for row in results.of("names_in_lexicon", split=""):
-            names = ", ".join(f"{name} {v:+.1f}" for name, v in row.detail["valence"].items())
-            sentence = f"A confound: in VADER's lexicon by themselves, {names or 'none'}."
-            blocks.append(Words((sentence,), brief=True))
-        if (measures := _measures(results)) is not None:
-            blocks.append(measures)
-        if any(row.edit == UNEDITED for row in _templates(results)):
-            blocks += [*_figures(results), _every_template(results, edits)]
-        return [Section("classifiers", "Classifiers", tuple(blocks))] if blocks else []
+        confounds = [
+            f"A confound: in VADER's lexicon by themselves, {names or 'none'}."
+            for row in results.of("names_in_lexicon", split="")
+            for names in [", ".join(f"{n} {v:+.1f}" for n, v in row.detail["valence"].items())]
+        ]
+        return as_section(
+            *self.place,
+            _categories(results),
+            [Words(tuple(confounds), brief=True)] if confounds else [],
+            _measures(results),
+            self.table(results),
+        )
 
     def sentences(self, results: Results) -> list[str]:
         """The effect of each edit on paraphrases, and the flips over people and sentences."""
@@ -78,12 +100,6 @@ class ClassifierTasksView(View):
         return said
 
 
-def _over(results: Results) -> list[Row]:
-    """Measures over templates, of the unedited model."""
-    rows = (row for row in results.rows if row.edit == UNEDITED)
-    return [row for row in rows if row.metric.endswith(OVER_TEMPLATES)]
-
-
 def _templates(results: Results) -> list[Row]:
     """Measures of single templates and paraphrases."""
     rows = (row for row in results.rows if not row.split and "paraphrase" in row.facets)
@@ -94,11 +110,10 @@ def _edits(results: Results) -> list[str]:
     return [e for e in dict.fromkeys(row.edit for row in _templates(results)) if e != UNEDITED]
 
 
-def _mean_size(results: Results, edit: str, metric: str, dataset: str | None = None) -> Number:
+def _mean_size(results: Results, edit: str, metric: str) -> Number:
     """The mean size of a measure over paraphrases."""
     rows = (row for row in _templates(results) if (row.metric, row.edit) == (metric, edit))
-    own = [row for row in rows if dataset in (None, row.dataset) and not row.detail["original"]]
-    return Number(mean_size(own))
+    return Number(mean_size([row for row in rows if not row.detail["original"]]))
 
 
 def _measure(row: Row) -> str:
@@ -124,173 +139,54 @@ def _category(row: Row, category: int) -> str:
     return {1: f"{short[0]}>{short[1]}", -1: f"{short[1]}>{short[0]}", 0: "insig."}[category]
 
 
-def _categories(results: Results) -> Table | None:
+def _categories(results: Results) -> list[Table]:
     """Table 2: the original's category, and the number of paraphrases in each."""
-    rows = results.unedited("category_flips", "")
-    if not rows:
-        return None
-    published = _is_published(rows)
-    lines: list[tuple[Cell, ...]] = []
-    for row in rows:
+    records: list[Record] = []
+    for row in results.unedited("category_flips", ""):
         original, paper = row.detail["original"], row.detail["published"]
-        counts = "/".join(map(str, paper["counts"])) if paper else ""
-        lines.append(
-            (
-                TEST_TITLES[str(row.facets["test"])],
-                row.dataset,
-                "" if original is None else _category(row, original),
-                *map(str, row.detail["counts"]),
-                Number(row.value, percent=True),
-                str(row.detail["flips_holm"]),
-                *([f"{paper['original']} {counts}" if paper else ""] if published else []),
-            )
+        names = (_category(row, category) for category in (-1, 1, 0))
+        records.append(
+            {
+                "paired t-test": TEST_TITLES[str(row.facets["test"])],
+                "template": row.dataset,
+                "original": "" if original is None else _category(row, original),
+                **dict(zip(names, map(str, row.detail["counts"]), strict=True)),
+                "flips": Number(row.value, percent=True),
+                "after Holm": str(row.detail["flips_holm"]),
+            }
         )
-    names = [_category(rows[0], category) for category in (-1, 1, 0)]
-    last = ("published",) if published else ()
-    return Table(
-        "classifier_categories",
-        "Categories of templates and paraphrases",
-        ("paired t-test", "template", "original", *names, "flips", "after Holm", *last),
-        tuple(lines),
-        "A flip is a paraphrase of another category than its original; after Holm, with tests "
-        "corrected for their number.",
-        grouped=True,
-        brief=True,
-    )
+        if paper:
+            counts = "/".join(map(str, paper["counts"]))
+            records[-1] |= {"published": f"{paper['original']} {counts}"}  # type: ignore[operator]
+    name, title = "classifier_categories", "Categories of templates and paraphrases"
+    return as_table(name, title, records, WHY_PEOPLE, grouped=True, brief=True)
 
 
-def _why_people(results: Results) -> Words:
-    """The reason for the test over people, and how often the two disagree."""
-    tests = results.unedited("sentiment_t_test", "")
-    by_test: dict[str, dict[tuple[str, object], int]] = {RECOMMENDED: {}, PUBLISHED: {}}
-    for row in tests:
-        about = row.dataset, row.facets["paraphrase"]
-        by_test[str(row.facets["test"])][about] = row.detail["category"]
-    over, others = by_test.values()
-    differ = [category != others[about] for about, category in over.items()]
-    text = (
-        "Recommended is the test over people: sentences about the same two people are no "
-        "independent draws, so that over sentences one name that a model scores oddly looks like "
-        "a difference between groups."
-    )
-    return Words(
-        (f"{text} The two disagree on {sum(differ)} of {len(differ)} templates.",), brief=True
-    )
-
-
-def _measures(results: Results) -> Table | None:
+def _measures(results: Results) -> list[Table]:
     """Tables 3 and 4: the original's measure, its paraphrases' mean, change and SD."""
-    rows = _over(results)
-    if not rows:
-        return None
-    published, parts = _is_published(rows), any("whole" in row.detail for row in rows)
-    lines: list[tuple[Cell, ...]] = []
-    for row in rows:
+    records: list[Record] = []
+    for row in results.rows:
+        if row.edit != UNEDITED or not row.metric.endswith(OVER_TEMPLATES):
+            continue
         used, whole, paper = (row.detail.get(key) for key in ("used", "whole", "published"))
-        figures = paper.values() if isinstance(paper, dict) else paper or []
-        last = ["" if whole is None else f"{used:,} of {whole:,}"] if parts else []
-        last += [" / ".join(map(str, figures))] if published else []
-        change = Number(row.detail["change"], percent=True, signed=True)
-        own = (Number(row.detail["original"]), Number.of(row), change, Number(row.detail["sd"]))
-        lines.append((_measure(row), *own, str(row.n or ""), *last))
-    columns = ["measure", "original", "paraphrased", "change", "SD", "paraphrases"]
-    columns += ["of whole lists"] * parts + ["published"] * published
+        record: dict[str, Cell] = {
+            "measure": _measure(row),
+            "original": Number(row.detail["original"]),
+            "paraphrased": Number.of(row),
+            "change": Number(row.detail["change"], percent=True, signed=True),
+            "SD": Number(row.detail["sd"]),
+            "paraphrases": str(row.n or ""),
+        }
+        if whole is not None:
+            record["of whole lists"] = f"{used:,} of {whole:,}"
+        if paper:
+            figures = paper.values() if isinstance(paper, dict) else paper
+            record["published"] = " / ".join(map(str, figures))
+        records.append(record)
     note = (
-        " Of whole lists: the traits or texts that were used, beside the number in the published "
-        "lists of words."
+        "Paraphrased is the mean over the paraphrases, SD their standard deviation. Of whole "
+        "lists: the traits or texts that were used, beside the number in the published lists of "
+        "words."
     )
-    return Table(
-        "classifier_measures",
-        "The measure of a template, and of its paraphrases",
-        tuple(columns),
-        tuple(lines),
-        f"Paraphrased is the mean over the paraphrases, SD their standard deviation.{note * parts}",
-        brief=True,
-    )
-
-
-def _is_published(rows: Sequence[Row]) -> bool:
-    """Whether the paper has figures of the same model."""
-    return any(row.detail.get("published") for row in rows)
-
-
-def _by_template(results: Results, edits: Sequence[str]) -> Table:
-    kept = {(row.dataset, row.edit): row for row in results.of(KEPT, split="")}
-    lines: list[tuple[Cell, ...]] = []
-    for row in _templates(results):
-        if row.edit != UNEDITED or not row.detail["original"]:
-            continue
-        for edit in (UNEDITED, *edits):
-            size = _mean_size(results, edit, row.metric, row.dataset)
-            share = kept.get((row.dataset, edit), kept.get(("all", edit)))
-            stays = Number.of(share, percent=True) if edit != UNEDITED else ""
-            name = f"{row.metric.replace('_', ' ')}, {row.dataset}"
-            number = Number.of(results.under(row, edit))
-            lines.append((name, results.label(edit), number, size, stays))
-    return Table(
-        "classifier_edits",
-        "Before and after",
-        ("measure", "edit", "original", "paraphrases, mean size", "answers kept"),
-        tuple(lines),
-        "Edits are fitted on the original templates, and not on paraphrases. Mean size is the "
-        "distance from equal treatment of groups. Answers kept: unchanged answers, of the "
-        "paraphrases' texts.",
-        grouped=True,
-        brief=True,
-    )
-
-
-def _every_template(results: Results, edits: Sequence[str]) -> Table:
-    """Every template and paraphrase with its tests, and its measure under each edit."""
-    tests: dict[str, dict[tuple[str, str], Row]] = {}
-    for row in results.unedited("sentiment_t_test", ""):
-        tests.setdefault(str(row.facets["test"]), {})[_place(row)] = row
-    lines: list[tuple[Cell, ...]] = []
-    for row in _templates(results):
-        if row.edit != UNEDITED:
-            continue
-        first = "original" if row.detail["original"] else ""
-        said: list[Cell] = []
-        for by_place in tests.values():
-            test = by_place[_place(row)]
-            p = Number(test.value, digits=4, bounded=True)
-            said += [_category(test, test.detail["category"]), p]
-        after = [Number.of(results.under(row, edit)) for edit in edits]
-        name = row.metric.replace("_", " ")
-        lines.append((*_place(row), first, name, Number.of(row), *said, *after))
-    titles = [title for test in tests for title in (f"over {test}", "p")]
-    labels = map(results.label, edits)
-    return Table(
-        "classifier_templates",
-        "Template by template",
-        ("template", "paraphrase", "", "measure", "value", *titles, *labels),
-        tuple(lines),
-        "Paired t-tests at 5 %, uncorrected." if tests else "",
-        searchable=True,
-        grouped=True,
-    )
-
-
-def _place(row: Row) -> tuple[str, str]:
-    return row.dataset, str(row.facets["paraphrase"])
-
-
-def _figures(results: Results) -> list[Figure]:
-    """The values of each measure, template by template."""
-    by_metric: dict[str, dict[str, list[Row]]] = {}
-    for row in _templates(results):
-        if row.edit == UNEDITED and row.value is not None:
-            by_metric.setdefault(row.metric, {}).setdefault(row.dataset, []).append(row)
-    figures = []
-    for metric, by_template in by_metric.items():
-        title = metric.replace("_", " ")
-        series = []
-        for template, rows in by_template.items():
-            values = tuple(row.value or 0.0 for row in rows)
-            tips = tuple(f"{template}: {value:.3f}" for value in values)
-            x = (template,) * len(rows)
-            series.append(Series(template, x, values, kind="spread", tips=tips))
-        panel = Panel(title, title, "", tuple(series), downwards=True)
-        note = "Every dot is a template or a paraphrase; boxes are quartiles."
-        figures.append(Figure(f"classifier_{metric}", f"{title}, by template", (panel,), note))
-    return figures
+    title = "The measure of a template, and of its paraphrases"
+    return as_table("classifier_measures", title, records, note, brief=True)

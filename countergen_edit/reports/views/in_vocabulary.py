@@ -1,41 +1,24 @@
-"""Table and sentences of sets out of the model's vocabulary."""
+"""The view of sets out of the model's vocabulary."""
 
 from __future__ import annotations
 
 from countergen_edit.metrics.in_vocabulary import EXAMPLES
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import set_label
-from countergen_edit.reports.blocks import Number, Section, Table
-from countergen_edit.reports.views.base import View
+from countergen_edit.reports.views.base import Shown, View
 
 
 class InVocabularyView(View):
     """Sets that are left out, with the words that the model lacks."""
 
-    def sections(self, results: Results) -> list[Section]:
-        """A line for each set that was left out."""
-        rows = results.unedited("in_vocabulary")
-        if not rows:
-            return []
-        lines = tuple(
-            (
-                set_label(row),
-                str(row.n),
-                Number.of(row, percent=True),
-                ", ".join(row.detail["words"]),
-            )
-            for row in rows
-        )
-        table = Table(
-            "in_vocabulary",
-            "Not measured, for want of words",
-            ("set", "prompts", "in words it knows", "words it never met"),
-            lines,
-            "Share of prompts with outputs whose every word stands in the corpus of the model, of "
-            "the group with fewest. Less than half: the set is left out.",
-            brief=True,
-        )
-        return [Section("bias", "Bias", (table,))]
+    shows = (Shown("in_vocabulary", "prompts in words it knows", percent=True),)
+    place = "bias", "Bias"
+    heading = "Not measured, for want of words"
+    note = (
+        "Share of prompts with outputs whose every word stands in the corpus of the model, of the "
+        "group with fewest. Less than half: the set is left out."
+    )
+    brief = True
 
     def sentences(self, results: Results) -> list[str]:
         """That nothing was measured, or what was left out, and why."""

@@ -7,155 +7,118 @@ the interval of its held-out accuracy, over names, lies above the share of the l
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal, get_args
+from collections.abc import Mapping, Sequence
 
 from countergen_edit.edits import EditRecord
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row
 from countergen_edit.reports.blocks import Number
+from countergen_edit.reports.views.base import place_in_text
 
-Case = Literal["linear", "nonlinear", "neither", "never"]
-MEANING: dict[Case, str] = {
+ACCURACY = {"linear": "linear_probe_accuracy", "non-linear": "nonlinear_probe_accuracy"}
+BEFORE, CHANCE = "_before", "probe_majority_rate"
+MEANING = {
     "linear": (
         "The activations there still contain the group, and training on them can bring the "
         "difference back."
     ),
-    "nonlinear": (
+    "non-linear": (
         "The group is hidden from linear probes alone, and a network trained on the activations "
         "there can bring the difference back."
     ),
     "neither": "No probe shows that the activations there still contain the group.",
     "never": "That they do not find it after the edit shows nothing.",
 }
-FIGURES = {
-    "linear": "linear_probe_accuracy",
-    "linear_before": "linear_probe_accuracy_before",
-    "nonlinear": "nonlinear_probe_accuracy",
-    "nonlinear_before": "nonlinear_probe_accuracy_before",
-    "chance": "probe_majority_rate",
-}
-"""What a sentence needs, and the row metrics that have it."""
+"""By case."""
 PLACE = " Probes read the edited place only: later layers may rebuild the group."
 SEEN = (
     " The names are held out from probes alone, not from the fit of {edits}, which takes too long."
 )
 """Said of edits whose fit saw the names that probes are measured on."""
-
-
-@dataclass(frozen=True)
-class Probed:
-    """The certificate of one edit."""
-
-    edit: EditRecord
-    linear: Row
-    linear_before: Row
-    nonlinear: Row
-    nonlinear_before: Row
-    chance: Row
-
-    @classmethod
-    def of(cls, results: Results, edit: EditRecord) -> Probed | None:
-        """None where the edit has no certificate, or one that could not measure the probes."""
-        for row in results.of("linear_probe_accuracy", "validation", edit.id):
-            found = {name: results.under(row, edit.id, metric) for name, metric in FIGURES.items()}
-            known = {name: own for name, own in found.items() if own and own.value is not None}
-            if len(known) == len(FIGURES):
-                return cls(edit, **known)
-        return None
-
-    @property
-    def case(self) -> Case:
-        """What the probes find, before and after."""
-        if not (self._finds(self.linear_before) or self._finds(self.nonlinear_before)):
-            return "never"
-        if self._finds(self.linear):
-            return "linear"
-        return "nonlinear" if self._finds(self.nonlinear) else "neither"
-
-    def _finds(self, row: Row) -> bool:
-        return row.lo is not None and row.lo > (self.chance.value or 0.0)
-
-    @property
-    def said(self) -> str:
-        """What each probe finds, with its interval and chance."""
-        [place] = self.edit.places
-        where = f"layer {place.layer}" if place.site == "resid_post" else str(place)
-        edit = f"{self.edit.name_in_text} at {where}"
-        if self.case == "never":
-            linear, nonlinear = self.linear_before, self.nonlinear_before
-            before = ["", ""]
-            when = "before"
-        else:
-            linear, nonlinear = self.linear, self.nonlinear
-            before = [
-                f", before the edit {Number(row.value, percent=True).text}"
-                for row in (self.linear_before, self.nonlinear_before)
-            ]
-            when = "after"
-        word = "and" if self._finds(linear) == self._finds(nonlinear) else "but"
-        return (
-            f"{when} {edit} a linear probe {self._found(linear, before[0])}, {word} a non-linear "
-            f"probe {self._found(nonlinear, before[1])}"
-        )
-
-    def _found(self, row: Row, before: str) -> str:
-        does = "finds" if self._finds(row) else "does not find"
-        accuracy, chance = Number.of(row, percent=True), Number.of(self.chance, percent=True)
-        if row.lo is not None and Number(row.lo, percent=True).text == chance.text:
-            accuracy = Number.of(row, 4, percent=True)  # on which side of chance it ends
-        ends = f" [{accuracy.interval.replace(' to ', ', ')}]" if accuracy.interval else ""
-        return (
-            f"{does} the group significantly ({accuracy.text}{ends}, chance {chance.text}{before})"
-        )
+Figures = Mapping[str, Row]
+"""The rows of a certificate, by metric."""
 
 
 def remaining(results: Results, edit: EditRecord) -> list[str]:
     """That a probe still finds the group after an edit, by the stronger statement of the two."""
-    probed = Probed.of(results, edit)
-    if probed is None or probed.case not in ("linear", "nonlinear"):
+    figures = _figures(results, edit)
+    case = _case(figures) if figures else "neither"
+    if case not in ACCURACY:
         return []
-    kind, row = (
-        ("linear", probed.linear) if probed.case == "linear" else ("non-linear", probed.nonlinear)
-    )
-    accuracy = Number.of(row, percent=True)
-    chance = Number.of(probed.chance, percent=True).text
-    ends = accuracy.interval.replace(" to ", ", ")
-    return [f"a {kind} probe finds the group ({accuracy.text} [{ends}], chance {chance})"]
+    accuracy, chance = (Number.of(figures[m], percent=True) for m in (ACCURACY[case], CHANCE))
+    return [f"a {case} probe finds the group ({accuracy.in_text}, chance {chance.text})"]
 
 
 def sentences(results: Results) -> list[str]:
     """One for each case among the edits shown; edits of several parts were not probed as one."""
     edits = [edit for edit in results.shown if not edit.baseline]
-    probed = [own for edit in edits if (own := Probed.of(results, edit)) is not None]
+    probed = [(edit, figures) for edit in edits if (figures := _figures(results, edit))]
     said = []
-    for case in get_args(Case):
-        if some := [own.said for own in probed if own.case == case]:
-            said.append(f"On held-out names, {'; '.join(some)}. {MEANING[case]}")
-    seen = [own.edit.name_in_text for own in probed if not own.linear.detail.get("refitted", True)]
+    for case, meaning in MEANING.items():
+        if some := [_said(edit, own) for edit, own in probed if _case(own) == case]:
+            said.append(f"On held-out names, {'; '.join(some)}. {meaning}")
+    seen = [
+        edit.name_in_text
+        for edit, figures in probed
+        if not figures[ACCURACY["linear"]].detail.get("refitted", True)
+    ]
     if said:
         said[-1] += PLACE + (SEEN.format(edits=", ".join(seen)) if seen else "")
-    return said + _of_several_parts(edits)
+    return said + _of_several_parts([edit for edit in edits if edit.parts])
 
 
-def _of_several_parts(edits: Sequence[EditRecord]) -> list[str]:
-    several = [edit for edit in edits if edit.parts]
-    chained = [any(part.after for part in edit.parts) for edit in several]
-    alone, sequential = (
-        ", ".join(e.name_in_text for e, own in zip(several, chained, strict=True) if own == kind)
-        for kind in (False, True)
-    )
-    said = []
-    if alone:
-        said.append(
-            f"No probe read what {alone} leaves as a whole; the certificates are of its parts, "
-            "each fitted as if alone."
-        )
-    if sequential:
-        said.append(
-            f"The certificates of {sequential} are of its parts, each fitted on what those before "
-            "it "
-            "leave, and read there."
-        )
-    return said
+def _figures(results: Results, edit: EditRecord) -> Figures:
+    """Empty where the edit has no certificate, or one that could not measure the probes."""
+    metrics = [CHANCE, *(m + when for m in ACCURACY.values() for when in ("", BEFORE))]
+    for row in results.of(ACCURACY["linear"], "validation", edit.id):
+        found = {metric: results.under(row, edit.id, metric) for metric in metrics}
+        known = {m: own for m, own in found.items() if own is not None and own.value is not None}
+        if len(known) == len(metrics):
+            return known
+    return {}
+
+
+def _finding(figures: Figures, when: str = "") -> list[str]:
+    """The kinds of probe that find the group."""
+    chance = figures[CHANCE].value or 0.0
+    ends = {kind: figures[metric + when].lo for kind, metric in ACCURACY.items()}
+    return [kind for kind, lo in ends.items() if lo is not None and lo > chance]
+
+
+def _case(figures: Figures) -> str:
+    if not _finding(figures, BEFORE):
+        return "never"
+    return next(iter(_finding(figures)), "neither")
+
+
+def _said(edit: EditRecord, figures: Figures) -> str:
+    """What each probe finds, with its interval and chance."""
+    when = BEFORE if _case(figures) == "never" else ""
+    finding, chance = _finding(figures, when), Number.of(figures[CHANCE], percent=True).text
+    parts = []
+    for kind, metric in ACCURACY.items():
+        row = figures[metric + when]
+        accuracy = Number.of(row, percent=True)
+        if row.lo is not None and Number(row.lo, percent=True).text == chance:
+            accuracy = Number.of(row, 4, percent=True)  # on which side of chance it ends
+        text = f"{accuracy.in_text}, chance {chance}"
+        if not when:
+            text += f", before the edit {Number.of(figures[metric + BEFORE], percent=True).text}"
+        does = "finds" if kind in finding else "does not find"
+        parts.append(f"a {kind} probe {does} the group significantly ({text})")
+    between = ", but " if len(finding) == 1 else ", and "
+    return f"{'before' if when else 'after'} {place_in_text(edit)} {between.join(parts)}"
+
+
+def _of_several_parts(several: Sequence[EditRecord]) -> list[str]:
+    names: dict[bool, list[str]] = {False: [], True: []}
+    for edit in several:
+        names[any(part.after for part in edit.parts)].append(edit.name_in_text)
+    alone, sequential = (", ".join(names[which]) for which in (False, True))
+    said = {
+        alone: f"No probe read what {alone} leaves as a whole; the certificates are of its parts, "
+        "each fitted as if alone.",
+        sequential: f"The certificates of {sequential} are of its parts, each fitted on what those "
+        "before it leave, and read there.",
+    }
+    return [sentence for edits, sentence in said.items() if edits]

@@ -9,13 +9,14 @@ from typing import get_args
 from countergen_edit.decisions.changes import FEWEST_TEMPLATES, classified, too_few_templates
 from countergen_edit.decisions.significance import by_class, is_significant, is_tested
 from countergen_edit.edits import EditRecord
-from countergen_edit.edits.record import PROMPTING, TEMPLATE
+from countergen_edit.edits.record import PROMPTING
 from countergen_edit.metrics.base import Change
 from countergen_edit.metrics.r.holm import SIGNIFICANT
 from countergen_edit.metrics.r.largest_gap import LARGEST
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import GROUPS, UNEDITED, Row, set_label
 from countergen_edit.reports.blocks import Number
+from countergen_edit.reports.views.base import first_few
 
 MOST_SETS = 3
 """Sets that a sentence lists; tables list all."""
@@ -41,14 +42,14 @@ def bias(results: Results) -> list[str]:
         return []
     tested = [row for row in rows if is_tested(row)]
     found = by_class(rows)
-    biased = sorted(found["biased"], key=_by_size)
+    biased = sorted(found["biased"], key=lambda row: -(row.value or 0.0))
     pair = f"{rows[0].group_a} and {rows[0].group_b}".replace("_", " ")
     groups = "two groups" if GROUPS in rows[0].facets else pair
     sentences = []
     if biased:
         sentences.append(
             f"Biased: on {len(biased)} of {_count(tested)} {groups} differ more than names within "
-            f"a group (P ≤ {SIGNIFICANT}, Holm): {_listed(biased, _size(results))}."
+            f"a group (P ≤ {SIGNIFICANT}, Holm): {_listed(biased, _nats)}."
         )
         if unlike := [row for row in biased if row.lo is not None and round(row.lo, 2) <= 0]:
             sentences.append(
@@ -67,9 +68,11 @@ def bias(results: Results) -> list[str]:
     if untestable := found["cannot be tested"]:
         where = f" on {_listed(untestable, set_label)}" if len(untestable) < len(tested) else ""
         least = Number(max(row.detail["least_p_adjusted"] for row in untestable), digits=2)
+        needed = max(row.detail["names_to_test"] for row in untestable)
+        people = min(row.detail["people"] for row in untestable)
         sentences.append(
-            f"Cannot be tested{where}: {needs(untestable)}. On {_count(tested)} the smallest "
-            f"possible P is {least.text}."
+            f"Cannot be tested{where}: needs {needed} names per group, has {people}. On "
+            f"{_count(tested)} the smallest possible P is {least.text}."
         )
     if untested := found["not tested"]:
         whose = "Its interval is" if len(untested) == 1 else "Their intervals are"
@@ -83,34 +86,6 @@ def bias(results: Results) -> list[str]:
             "interval holds for all pairs at once."
         )
     return sentences
-
-
-def headline(results: Results) -> list[str]:
-    """The sets of each class in one line, the largest effects first."""
-    rows = results.unedited("group_effect")
-    if not rows:
-        return []
-    found = {status: sorted(own, key=_by_size) for status, own in by_class(rows).items()}
-    parts = []
-    if biased := found["biased"]:
-        tested = [row for row in rows if is_tested(row)]
-        counted = f"{len(biased)} of {_count(tested)} (P ≤ {SIGNIFICANT}, Holm)"
-        parts.append(f"Biased: {counted}: {_listed(biased, _nats)}")
-    if rest := found["not significant"]:
-        name = "Not significant" if biased else "No significant bias"
-        parts.append(f"{name}: {_listed(rest, set_label)}")
-    if untestable := found["cannot be tested"]:
-        parts.append(f"Cannot be tested: {_listed(untestable, set_label)} ({needs(untestable)})")
-    if untested := found["not tested"]:
-        listed = _listed(untested, _with_names)
-        parts.append(f"Not tested, as a test needs names on every prompt: {listed}")
-    return [f"{'. '.join(parts)}."]
-
-
-def needs(rows: Sequence[Row]) -> str:
-    """The names per group that a test needs, and those that there are."""
-    needed = max(row.detail["names_to_test"] for row in rows)
-    return f"needs {needed} names per group, has {min(row.detail['people'] for row in rows)}"
 
 
 def outcome(results: Results, edit: EditRecord) -> str:
@@ -157,44 +132,15 @@ def _of_control(results: Results, control: EditRecord) -> str:
 
 
 def baselines(results: Results, before: Row) -> list[tuple[str, tuple[EditRecord, ...]]]:
-    """The group effect of a set under prompting, and under steering and random maps.
-
-    Each sentence comes with the edits whose costs belong to it. Of several prompts the ones with
-    the smallest and the largest effect are given.
-    """
+    """The group effect of a set under each baseline, with the edits whose costs belong to it."""
     known = [(e, row) for e in results.baselines if (row := results.under(before, e.id))]
-    prompts = [(e, row) for e, row in known if e.baseline_kind == PROMPTING]
-    template = next((row for e, row in known if e.baseline_kind == TEMPLATE), None)
-    others = [
-        f"{e.label} {_value(row)}"
-        for e, row in known
-        if e.baseline_kind not in (PROMPTING, TEMPLATE)
-    ]
-    unedited = f"the unedited model has {_value(before)}"
-    lines: list[tuple[str, tuple[EditRecord, ...]]] = []
-    if prompts:
-        ordered = sorted(prompts, key=lambda pair: pair[1].value or 0.0)
-        ends = ordered if len(ordered) == 1 else [ordered[0], ordered[-1]]
-        span = " to ".join(f"{_value(r)} ({e.variant}{_share(results, r)})" for e, r in ends)
-        people = " and ".join(prompts[0][0].params.get("people", ()))
-        count = f", {len(prompts)} requests" if len(prompts) > 1 else ""
-        alone = f" and {_value(template)} in the chat template alone" if template else ""
-        text = (
-            f"Prompting to treat {people} alike{count}: the group effect on {set_label(before)} is "
-            f"{span} nats; {unedited}{alone}."
-        )
-        lines.append((text, tuple(e for e, _ in ends)))
-    if others:
-        text = f"Baselines on {set_label(before)}: {', '.join(others)} nats; {unedited}."
-        lines.append((text, ()))
-    return lines
-
-
-def _share(results: Results, row: Row) -> str:
-    removed = results.under(row, row.edit, "group_effect_removed")
-    if removed is None or removed.value is None:
-        return ""
-    return f", {Number.of(removed, percent=True).in_text} removed"
+    if not known:
+        return []
+    each = ", ".join(f"{edit.label} {_value(row)}" for edit, row in known)
+    text = (
+        f"Baselines on {set_label(before)}: {each} nats; the unedited model has {_value(before)}."
+    )
+    return [(text, tuple(edit for edit, _ in known if edit.baseline_kind == PROMPTING))]
 
 
 def caveats(results: Results) -> list[str]:
@@ -240,17 +186,6 @@ def _gap(row: Row) -> str:
     return f"{_nats(row)} ({first} and {second}{f', P {p.text}' if p.value is not None else ''})"
 
 
-def _size(results: Results) -> Callable[[Row], str]:
-    """A set's effect, with the group's part of the differences between two names."""
-
-    def size(row: Row) -> str:
-        share = results.under(row, row.edit, "group_share")
-        part = f", {Number.of(share, percent=True).text} of the difference between two names"
-        return f"{_nats(row)}{part if share else ''}"
-
-    return size
-
-
 def _nats(row: Row) -> str:
     return f"{set_label(row)} {_value(row)} nats"
 
@@ -259,13 +194,8 @@ def _value(row: Row) -> str:
     return Number.of(row, 2).in_text
 
 
-def _by_size(row: Row) -> float:
-    return -(row.value or 0.0)
-
-
 def _listed(rows: Sequence[Row], label: Callable[[Row], str]) -> str:
-    more = [f"{len(rows) - MOST_SETS} more"] if len(rows) > MOST_SETS else []
-    return ", ".join([*map(label, rows[:MOST_SETS]), *more])
+    return first_few(map(label, rows), MOST_SETS, ", {} more")
 
 
 def _count(rows: Sequence[Row]) -> str:
