@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -22,6 +21,7 @@ from countergen_edit.reports.blocks import (
     Words,
 )
 from countergen_edit.reports.findings import edit_of, of_chosen, recommended
+from countergen_edit.reports.glossary import terms
 from countergen_edit.reports.panels import Panel, Series, edit_dots
 from countergen_edit.reports.search import search
 from countergen_edit.reports.views.base import Quantity
@@ -48,6 +48,7 @@ ORDER = (
     "classifiers",
     OTHERS,
     "examples",
+    "terms",
     "run",
 )
 """The tabs in their order."""
@@ -61,9 +62,6 @@ NOT_SHOWN = ("schema", "texts")
 """Keys of a manifest for programs alone."""
 EDIT = "edit"
 """The column of edits."""
-ROOM = 0.05
-"""Share of an axis beyond its values."""
-Ends = tuple[float, float]
 
 
 def sections(run: Run) -> list[Section]:
@@ -72,7 +70,7 @@ def sections(run: Run) -> list[Section]:
     parts = task_by_task(of_tasks)
     if run.original is not None:
         parts = _against_original(run, run.original, parts)
-    return on_shared_axes(in_order([*parts, origin(run)]))
+    return in_order([*parts, terms(), origin(run)])
 
 
 def of_task(run: Run) -> list[Section]:
@@ -433,56 +431,3 @@ def _rows(run: Run) -> Table:
     note = "" if len(rows) <= MOST_ROWS else note
     columns = ("metric", "data", "groups", EDIT, "split", "value", "n")
     return Table("rows", "Every row of the run", columns, tuple(lines), note, searchable=True)
-
-
-def on_shared_axes(parts: Sequence[Section]) -> list[Section]:
-    """The sections with the same ends for all axes of one label: 0 and just above all values."""
-    wanted: dict[str, list[Ends]] = {}
-    values: dict[str, list[float]] = {}
-    for panel in (p for part in parts for figure in part.figures() for p in figure.panels):
-        for _, label, ends, own in _axes(panel):
-            wanted.setdefault(label, []).extend(ends)
-            values.setdefault(label, []).extend(filter(math.isfinite, own))
-    found = {label: _ends(values[label], ends) for label, ends in wanted.items()}
-
-    def shared(block: Any) -> Any:
-        if isinstance(block, Fold):
-            return replace(block, blocks=tuple(map(shared, block.blocks)))
-        if not isinstance(block, Figure):
-            return block
-        return replace(
-            block,
-            panels=tuple(
-                replace(panel, **{field: found[label] for field, label, *_ in _axes(panel)})  # type: ignore[arg-type]
-                for panel in block.panels
-            ),
-        )
-
-    return [replace(part, blocks=tuple(map(shared, part.blocks))) for part in parts]
-
-
-def _axes(panel: Panel) -> Iterator[tuple[str, str, list[Ends], list[float]]]:
-    """Of each axis its field in `Panel`, its label, the wanted ends, and its values."""
-    sideways = panel.downwards or panel.is_spread
-    wanted = [panel.limits, panel.covers] if sideways else [panel.limits]
-    values = [v for s in panel.series for v in (*s.y, *s.lo, *s.hi)]
-    label = panel.x_label if sideways else panel.y_label
-    yield "limits", label, [ends for ends in wanted if ends is not None], values
-    if panel.covers is not None and not sideways:
-        yield "covers", panel.x_label, [panel.covers], panel.across
-
-
-def _ends(values: Sequence[float], wanted: Sequence[Ends]) -> Ends:
-    """The ends of an axis.
-
-    >>> _ends([0.2, 0.8], []), _ends([0.2, 1.0], [(0.0, 1.0)]), _ends([1.02], [(1.0, 1.01)])
-    ((0.0, 0.84), (0.0, 1.0), (1.0, 1.021))
-    >>> _ends([-0.5, 0.5], [])
-    (-0.55, 0.55)
-    """
-    start = min((low for low, _ in wanted), default=0.0)
-    end = max((high for _, high in wanted), default=start)
-    low, high = min([start, *values]), max([end, *values])
-    room = ROOM * (high - low) or 1.0
-    is_kept = bool(wanted) and high == end
-    return low if low == start else low - room, high if is_kept else round(high + room, 12)

@@ -161,16 +161,12 @@ def test_what_is_drawn_is_sentences_where_there_are_several() -> None:
     "found", [(1.0, 3.0), (2.0, math.inf), (1.0, 2.0, 4.0, 9.0), (0.0, 5.0, math.inf, math.inf)]
 )
 def test_the_median_of_the_table_is_the_one_drawn(found: tuple[float, ...]) -> None:
-    from matplotlib.figure import Figure
-
-    from countergen_edit.reports.render.figures import Styles, draw_panel
+    from countergen_edit.reports.render.figures import draw
 
     section = shown([effect("kind", s) for s in found])
     [table] = [table for table in section.tables() if table.name == "cid_effects"]
     [figure] = [figure for figure in section.figures() if figure.name == "cid_effects"]
-    [panel] = figure.panels
-    ax = Figure().subplots()
-    draw_panel(ax, panel, Styles([[panel]]).figure([panel]))
+    [ax] = draw(figure).axes
     # Of box, whiskers, caps, median and dots, the median is the upright line of the box's height.
     upright = [x for x in ax.lines if len(x.get_xdata()) == 2 and np.ptp(x.get_ydata()) > 0.15]
     cell = table.rows[0][1]

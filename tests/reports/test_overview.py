@@ -69,15 +69,6 @@ def test_it_draws_the_measure_that_the_verdict_judges_by_with_its_significance()
     assert bias.series[0].y == pytest.approx((0.6, 0.61, 0.62))
 
 
-def test_panels_of_one_measure_share_an_axis_from_zero() -> None:
-    run = in_memory(audit_rows())
-    [tab] = [section for section in sections(run) if section.name == "bias"]
-    [figure] = [block for block in tab.blocks if isinstance(block, Figure)]
-    ends = [panel.limits for panel in figure.panels]
-    assert len(ends) == 3
-    assert ends == [(0.0, pytest.approx(0.7035))] * 3
-
-
 def test_a_run_without_an_edit_has_one_dot_for_each_set() -> None:
     bias, *_ = glance(in_memory(unedited(audit_rows()))).panels
     assert [s.name for s in bias.dots] == ["unedited"]

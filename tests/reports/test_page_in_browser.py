@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from countergen_edit.reports.run import open_run
-from tests.reports.runs import HARMFUL, LABELS, make_run
+from tests.reports.runs import HARMFUL, make_run
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 DRIVER = shutil.which("chromedriver")
@@ -84,20 +84,7 @@ def find_table(page: Any, title: str) -> str:
     )
 
 
-def test_it_opens_without_a_word_on_the_console_and_within_two_seconds(
-    page: Any, report: Path
-) -> None:
-    loaded = []
-    for _ in range(3):  # the best of three: tests run on busy machines
-        page.get(report.as_uri())
-        loaded.append(
-            page.execute_script("return performance.getEntriesByType('navigation')[0].loadEventEnd")
-        )
-    assert page.get_log("browser") == []
-    assert 0 < min(loaded) < 2000
-
-
-def test_no_request_leaves_the_page(page: Any, report: Path) -> None:
+def test_no_request_leaves_the_page_and_the_console_is_silent(page: Any, report: Path) -> None:
     for tab in page.find_elements("css selector", "[role=tab]"):
         tab.click()
     time.sleep(0.2)
@@ -105,13 +92,18 @@ def test_no_request_leaves_the_page(page: Any, report: Path) -> None:
     asked = [m["params"] for m in logged if m["method"] == "Network.requestWillBeSent"]
     urls = [event["request"]["url"] for event in asked]
     assert {url for url in urls if not url.startswith("data:")} <= {report.as_uri()}
-    assert page.execute_script("return performance.getEntriesByType('resource').length") == 0
+    assert page.get_log("browser") == []
 
 
 def test_generated_text_stays_text(page: Any) -> None:
     assert page.execute_script("return window.harmed") is None
     assert page.execute_script("return document.scripts.length") == 1
-    assert page.execute_script("return document.images.length") == 0
+    assert not page.find_elements("css selector", "img:not([src^='data:image/svg+xml'])")
+    page.execute_script(
+        "const s = document.createElement('script'); s.textContent = 'window.harmed = 1';"
+        "document.body.append(s);"
+    )
+    assert page.execute_script("return window.harmed") is None  # the page's policy
     shown = page.execute_script("return document.body.textContent")
     for section in ("fairpair", "cid", "paraphrases", "examples", "search", "classifiers", "run"):
         text = page.execute_script(
@@ -119,14 +111,6 @@ def test_generated_text_stays_text(page: Any) -> None:
         )
         assert HARMFUL in text, section
     assert shown.count(HARMFUL) > 10
-
-
-def test_its_policy_stops_a_program_that_got_in_all_the_same(page: Any) -> None:
-    page.execute_script(
-        "const s = document.createElement('script'); s.textContent = 'window.harmed = 1';"
-        "document.body.append(s);"
-    )
-    assert page.execute_script("return window.harmed") is None
 
 
 def test_tabs_show_one_section_by_mouse_and_by_keyboard(page: Any) -> None:
@@ -164,7 +148,7 @@ def test_a_column_is_sorted_by_its_figures_and_back(page: Any) -> None:
     assert head.find_element("xpath", "..").get_attribute("aria-sort") == "descending"
 
 
-def test_search_keeps_what_matches_and_says_how_many(page: Any) -> None:
+def test_search_keeps_what_matches_and_a_button_shows_the_rest(page: Any) -> None:
     open_tab(page, "examples")
     table = find_table(page, "Prompts and outputs")
     assert len(column(page, table, 3)) == 50  # of 60: the others wait behind a button
@@ -174,44 +158,11 @@ def test_search_keeps_what_matches_and_says_how_many(page: Any) -> None:
     said = page.find_element("css selector", f"output[for={table}]")
     assert said.text == "1 of 60"
     box.clear()
-    box.send_keys("nothing like it")
-    assert column(page, table, 3) == []
-
-
-def test_groups_are_searched_by_their_name(page: Any) -> None:
-    open_tab(page, "classifiers")
-    table = find_table(page, "Template by template")
-    heads = (
-        "return [...document.querySelectorAll(`#${arguments[0]} .group`)].map((r) => r.textContent)"
-    )
-    assert page.execute_script(heads, table) == ["feels"]
-    everything = column(page, table, 3)
-    box = page.find_element("css selector", f"input[data-for={table}]")
-    box.send_keys("feels")
-    assert len(column(page, table, 0)) == len(everything)
-    box.clear()
-    box.send_keys("no such set")
-    assert not page.find_element("css selector", f"#{table} .group").is_displayed()
-
-
-def test_a_long_table_shows_the_rest_when_asked(page: Any) -> None:
-    open_tab(page, "examples")
-    table = find_table(page, "Prompts and outputs")
-    more = page.execute_script(
-        "return document.getElementById(arguments[0]).parentElement.nextElementSibling", table
-    )
+    box.send_keys(" ")
+    more = page.find_element("css selector", "#examples .more")
     assert more.text == "Show more (10 left)"
     more.click()
     assert len(column(page, table, 3)) == 60
-    assert not more.is_displayed()
-
-
-def test_a_mark_says_what_it_is(page: Any) -> None:
-    from selenium.webdriver import ActionChains
-
-    mark = page.find_element("css selector", "#overview [data-tip^='leace']")
-    ActionChains(page).move_to_element(mark).perform()
-    assert page.find_element("css selector", ".tip").text.startswith("leace-1@resid_post.2")
 
 
 def test_print_shows_every_section_but_what_is_looked_up_on_few_pages(page: Any) -> None:
@@ -219,7 +170,8 @@ def test_print_shows_every_section_but_what_is_looked_up_on_few_pages(page: Any)
     try:
         sections = page.find_elements("css selector", "main > section")
         shown = {section.get_attribute("id"): section.is_displayed() for section in sections}
-        assert {name for name, is_shown in shown.items() if not is_shown} == {"examples", "run"}
+        hidden = {name for name, is_shown in shown.items() if not is_shown}
+        assert hidden == {"examples", "terms", "run"}
         paper = base64.b64decode(page.execute_cdp_cmd("Page.printToPDF", {})["data"])
         assert 1 < len(re.findall(rb"/Type\s*/Page[^s]", paper)) < 10
         assert not page.find_element("css selector", ".tabs").is_displayed()
@@ -230,7 +182,7 @@ def test_print_shows_every_section_but_what_is_looked_up_on_few_pages(page: Any)
 AXE = """
 const done = arguments[arguments.length - 1];
 axe.run(
-  { exclude: [["svg > *"]] },
+  document,
   { preload: false, resultTypes: ["violations"] },
 ).then((found) => done(found.violations.map((v) => [v.impact, v.id, v.nodes[0].html])));
 """
@@ -269,57 +221,3 @@ def test_no_column_is_cut_off(page: Any, width: int) -> None:
         wide = page.execute_script("return document.documentElement.scrollWidth")
         assert wide <= width, tab.text
         assert page.execute_script(CUT) == [], tab.text
-
-
-def test_on_a_phone_a_row_is_a_card_whose_figures_say_what_they_are(page: Any) -> None:
-    size = {"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": True}
-    page.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
-    open_tab(page, "bias")
-    table = find_table(page, "Mean |R|, set by set")
-    labels = page.execute_script(
-        "return [...document.querySelectorAll(`#${arguments[0]} tbody tr:first-child td`)]"
-        ".map((cell) => getComputedStyle(cell, '::before').content)",
-        table,
-    )
-    heads = page.execute_script(
-        "return [...document.getElementById(arguments[0]).tHead.rows[0].cells]"
-        ".slice(1).map((head) => head.textContent.replace(/[^ -~]/u, ''))",
-        table,
-    )
-    assert [label.strip('"') for label in labels] == heads
-
-
-def test_an_eraser_has_one_colour_in_figures_and_tables(page: Any) -> None:
-    colours = page.execute_script(
-        "const named = [...document.querySelectorAll('.legend li, th, td')].filter((e) =>"
-        " e.textContent.replace(/[^ -~]/u, '').trim() === arguments[0]);"
-        "return named.map((e) => e.querySelector('.swatch, .mark')?.style.color ?? 'none')",
-        LABELS["leace"],
-    )
-    assert len(colours) > 10
-    assert set(colours) == {"var(--series-2)"}
-
-
-def test_terms_are_explained_where_they_stand(page: Any) -> None:
-    terms = page.find_element("css selector", "#overview figure .terms")
-    assert "group effect" in terms.find_element("css selector", "summary").text
-    assert not terms.find_element("css selector", "dl").is_displayed()
-    terms.find_element("css selector", "summary").click()
-    assert terms.find_element("css selector", "dd").is_displayed()
-
-
-def test_what_a_table_is_about_stays_in_sight_when_it_is_scrolled(page: Any) -> None:
-    size = {"width": 800, "height": 844, "deviceScaleFactor": 1, "mobile": False}
-    page.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
-    open_tab(page, "bias")
-    table = find_table(page, "Mean |R|, set by set")
-    left = page.execute_script(
-        "const table = document.getElementById(arguments[0]);"
-        "table.style.width = '1500px';"
-        "table.parentElement.scrollLeft = 200;"
-        "return [table, table.tBodies[0].rows[0].cells[0]]"
-        ".map((e) => e.getBoundingClientRect().left)",
-        table,
-    )
-    assert left[0] < -100
-    assert left[1] >= 0

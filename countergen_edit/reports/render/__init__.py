@@ -10,7 +10,7 @@ from countergen_edit.core.errors import UserError, unknown
 from countergen_edit.core.writing import whole
 from countergen_edit.reports.blocks import Section, Table
 from countergen_edit.reports.render.csv import as_csv
-from countergen_edit.reports.render.figures import DATELESS, Styles, write
+from countergen_edit.reports.render.figures import DATELESS, write
 from countergen_edit.reports.render.latex import as_latex
 
 FIGURES = tuple(ending.removeprefix(".") for ending in DATELESS)
@@ -50,14 +50,12 @@ def export(
             if form not in known:
                 raise unknown(key, form, known)
     written: list[Path] = []
-    styles = Styles([figure.panels for s in sections for figure in s.figures()], erasers)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for section in sections:
             for figure in section.figures() if figures else ():
                 endings = [f".{form}" for form in figures]
-                place = folder / file_name(figure.name)
-                written += write(figure.panels, figure.title, place, endings, styles)
+                written += write(figure, folder / file_name(figure.name), endings, erasers)
             for table in section.tables():
                 for form in tables:
                     ending, text = TABLES[form]
