@@ -21,7 +21,6 @@ from countergen_edit.reports.sections import (
     groups_of,
     in_order,
     merged,
-    on_shared_axes,
     subject,
     task_by_task,
     title,
@@ -211,7 +210,7 @@ def _sections(
         lines.append((name, *texts, str(len(run.results.rows)), str(run.path)))
     note = "countergen-edit report FOLDER shows one run."
     table = Table("runs", "The runs", ("run", *MADE, "rows", "folder"), tuple(lines), note)
-    return tuple(on_shared_axes(in_order([*parts, Section("run", "The runs", (table,))])))
+    return tuple(in_order([*parts, Section("run", "The runs", (table,))]))
 
 
 def _label(run: Run, edit: str) -> str:
