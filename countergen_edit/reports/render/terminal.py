@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from rich import box
 from rich.cells import cell_len
@@ -33,8 +33,6 @@ WIDEST = 34
 OVERVIEW = "overview"
 WHOLE = (OVERVIEW, "search")
 """Tabs about every candidate of a search."""
-BETWEEN = 2
-"""Characters between two columns."""
 BEGINS_AS_NUMBER = re.compile(r"(→ )?[-+−]?\d|–$|failed$|$")
 
 
@@ -103,65 +101,45 @@ def print_words(sentences: Sequence[str], console: Console) -> None:
 def print_table(table: Table, console: Console) -> None:
     """Print a table, intervals below their figures, in as many parts as its width needs."""
     console.print(Text(table.title, style="bold"))
-    cells = [[_text(cell) for cell in row] for row in table.rows]
-    heads = [_heading(column) for column in table.columns]
     first = 1 if table.grouped else 0
-    folded = [
-        [*row[:first], Text(row[first].plain.replace("@", "\n@", 1)), *row[first + 1 :]]
-        for row in cells
-    ]
-    # Where it fits, a heading and a row's name take one line each.
-    for rows, lines in ((cells, 1), (cells, 3), (folded, 3), (cells, 3)):
-        widths = [_width(table, rows, heads, i, lines) for i in range(len(table.columns))]
-        if _total(widths[first:]) <= console.width:
+    left = [*range(first + 1, len(table.columns))]
+    unbound = console.options.update(max_width=10_000)
+    while True:
+        for count in range(len(left), -1, -1):
+            part = _printed(table, [first, *left[:count]])
+            if count < 2 or console.measure(part, options=unbound).minimum <= console.width:
+                break
+        console.print(part)
+        left = left[count:]
+        if not left:
             break
-    for i, columns in enumerate(_parts(widths, first, console.width)):
-        if i:
-            console.print()
-        console.print(_printed(table, rows, heads, columns, first))
+        console.print()
     if table.note:
         console.print(Text(table.note, style="dim"))
 
 
-def _total(widths: Sequence[int]) -> int:
-    return sum(widths) + BETWEEN * (len(widths) - 1)
-
-
-def _parts(widths: list[int], first: int, most: int) -> Iterator[dict[int, int]]:
-    """The columns of each part with their widths; all parts contain the first column."""
-    if _total(widths[first:]) > most:
-        widths[first] = min(widths[first], max(most // 2 - BETWEEN, 1))
-    room = left = most - widths[first]
-    part = {first: widths[first]}
-    for column in range(first + 1, len(widths)):
-        width = min(widths[column], room - BETWEEN)
-        if width + BETWEEN > left and len(part) > 1:
-            yield part
-            part, left = {first: widths[first]}, room
-        part[column] = width
-        left -= width + BETWEEN
-    yield part
-
-
-def _printed(
-    table: Table,
-    cells: Sequence[Sequence[Text]],
-    heads: Sequence[str],
-    columns: dict[int, int],
-    first: int,
-) -> Printed:
+def _printed(table: Table, columns: Sequence[int]) -> Printed:
     printed = Printed(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 0, 0, 1))
-    for column, width in columns.items():
-        justify: Literal["left", "right"] = "right" if _is_numeric(table, column) else "left"
-        printed.add_column(Text(heads[column]), justify=justify, width=width, overflow="fold")
+    for column in columns:
+        is_numeric = _is_numeric(table, column)
+        texts = [_text(row[column]).plain.split("\n") for row in table.rows] if is_numeric else []
+        # Words of long names break before the place of an edit.
+        heading = table.columns[column].split()
+        printed.add_column(
+            Text(" ".join(w.replace("@", "\n@") if len(w) > 14 else w for w in heading)),
+            justify="right" if is_numeric else "left",
+            overflow="fold",
+            min_width=max((cell_len(line) for lines in texts for line in lines), default=None),
+            max_width=None if is_numeric else WIDEST,
+        )
     group: Cell | None = None
-    for row, texts in zip(table.rows, cells, strict=True):
-        if first and row[0] != group:
+    for row in table.rows:
+        if table.grouped and row[0] != group:
             if group is not None:
                 printed.add_section()
             group = row[0]
-            printed.add_row(_text(group).copy(), style="bold")
-        printed.add_row(*(texts[column] for column in columns))
+            printed.add_row(_text(group), style="bold")
+        printed.add_row(*(_text(row[column]) for column in columns))
     return printed
 
 
@@ -171,26 +149,6 @@ def _is_numeric(table: Table, column: int) -> bool:
     return any(isinstance(cell, Number) for cell in cells) or (
         column > 0 and all(isinstance(c, str) and BEGINS_AS_NUMBER.match(c) for c in cells)
     )
-
-
-def _width(
-    table: Table, cells: Sequence[Sequence[Text]], heads: Sequence[str], column: int, lines: int
-) -> int:
-    """The width of a column whose heading takes about so many lines."""
-    texts = [row[column].plain for row in cells]
-    if table.grouped and column == 1:
-        texts += [plain(row[0]) for row in table.rows]
-    head = max((cell_len(word) for word in heads[column].split()), default=0)
-    words = max(map(cell_len, heads[column].split("\n"))) // lines
-    natural = max((cell_len(line) for text in texts for line in text.split("\n")), default=0)
-    if not any(isinstance(row[column], Number) for row in table.rows):
-        natural = min(natural, WIDEST)
-    return max(natural, min(head, WIDEST), min(words, WIDEST), 1)
-
-
-def _heading(column: str) -> str:
-    """A column's title, with long names broken before their place."""
-    return " ".join(w.replace("@", "\n@") if len(w) > 14 else w for w in column.split())
 
 
 def _text(cell: Cell) -> Text:
