@@ -52,26 +52,21 @@ def verdict(run: Run) -> Verdict:
 def findings(run: Run) -> tuple[str, ...]:
     """Every sentence, task by task; of a search, about the chosen edit and its control."""
     sentences = [s for part in run.by_task().values() for s in _findings_of_task(part)]
-    first, rest = _quick(run), _warnings(run)
-    unshown = [
+    sentences += cautions(run)
+    sentences += [
         f"Not shown: {name}, whose class cannot be loaded: {why}"
         for name, why in run.unshown.items()
     ]
-    return tuple(dict.fromkeys([*first, *sentences, *rest, *unshown]))
+    if run.config.get("limit"):
+        sentences.insert(0, cautions(run)[0])
+    return tuple(dict.fromkeys(sentences))
 
 
 def cautions(run: Run) -> list[str]:
     """That the run was a quick try, and the warnings of its manifest."""
-    return [*_quick(run), *_warnings(run)]
-
-
-def _quick(run: Run) -> list[str]:
     limit = run.config.get("limit")
-    return [quick_try(limit)] if limit else []
-
-
-def _warnings(run: Run) -> list[str]:
-    return [str(warning) for warning in run.manifest.get("warnings", ())]
+    quick = [quick_try(limit)] if limit else []
+    return [*quick, *map(str, run.manifest.get("warnings", ()))]
 
 
 def _verdict_of_task(run: Run) -> list[str]:
@@ -175,10 +170,9 @@ def advice(results: Results) -> list[str]:
 
 
 def _reasons(row: Row) -> str:
-    detail = row.detail
-    grown = [name for name, change in detail["sets"].items() if change == "increased"]
+    grown = [name for name, change in row.detail["sets"].items() if change == "increased"]
     reasons = [f"bias increased on {few(grown)}"] if grown else []
-    reasons += breaches(detail, detail["budgets"])
+    reasons += breaches(row.detail, row.detail["budgets"])
     return f" ({'; '.join(reasons)})" if reasons else ""
 
 
@@ -194,17 +188,20 @@ def not_fitted(results: Results) -> list[str]:
     return [*lines, f"No edit was fitted: {reason}."] if reason else lines
 
 
-def failures(results: Results, errors: Collection[Row]) -> list[str]:
+def failures(errors: Collection[Row]) -> list[str]:
     """The candidates that failed, those together whose errors differ in digits alone."""
-    by_error: dict[str, tuple[str, dict[str, None]]] = {}
+    by_error: dict[str, list[Row]] = {}
     for row in errors:
-        label = results.label(row.edit)
-        if row.edit not in results.records and row.eraser:
-            place = ".".join(filter(None, (row.site, "+".join(map(str, row.layers)))))
-            label = f"{row.eraser}{f'-{row.rank}' if row.rank else ''}@{place}"
-        error = str(row.detail.get("error", ""))
-        by_error.setdefault(DIGITS.sub("#", error), (error, {}))[1][label] = None
-    return [f"Failed: {', '.join(labels)}: {error}" for error, labels in by_error.values()]
+        by_error.setdefault(DIGITS.sub("#", row.detail["error"]), []).append(row)
+
+    def label(row: Row) -> str:
+        rank = f"-{row.rank}" if row.rank else ""
+        return f"{row.eraser}{rank}@{row.site}.{'+'.join(map(str, row.layers))}"
+
+    return [
+        f"Failed: {', '.join(dict.fromkeys(map(label, rows)))}: {rows[0].detail['error']}"
+        for rows in by_error.values()
+    ]
 
 
 def choice(run: Run) -> list[str]:
@@ -214,8 +211,11 @@ def choice(run: Run) -> list[str]:
     for row in results.of("cost", "validation"):
         if row.detail["chosen"]:
             task = f", {results.task}" if results.task else ""
-            first = f"Best{task}: " if worthwhile(row) else f"{_none_fits(row, budgets, task)} "
-            sentences.append(f"{first}{_does(results, row)}")
+            broken = "; ".join(breaches(row.detail, budgets))
+            none = f"No candidate removes bias within the budgets{task}"
+            none += f" ({broken}). Cheapest:" if broken else ". Cheapest:"
+            first = f"Best{task}:" if worthwhile(row) else none
+            sentences.append(f"{first} {_does(results, row)}")
     if sentences:
         return [
             *sentences,
@@ -230,12 +230,6 @@ def choice(run: Run) -> list[str]:
         for row in failed
     ]
     return [f"No candidate removes bias within the budgets: {'; '.join(each)}."] if each else []
-
-
-def _none_fits(row: Row, budgets: Mapping[str, float], task: str) -> str:
-    broken = "; ".join(breaches(row.detail, budgets))
-    reason = f" ({broken})" if broken else ""
-    return f"No candidate removes bias within the budgets{task}{reason}. Cheapest:"
 
 
 def _does(results: Results, row: Row) -> str:
@@ -341,12 +335,12 @@ def after_audit(run: Run) -> list[str]:
 
 
 def _saving(run: Run, which: Callable[[Run], EditRecord | None]) -> list[str]:
-    parts = run.by_task()
-    task = {name: f" run_task={name}" if len(parts) > 1 else "" for name in parts}
+    edits = {task: edit for task, part in run.by_task().items() if (edit := which(part))}
+    several = len(run.by_task()) > 1
     return [
-        f"Save it, {edit.label}: countergen-edit edit run={run.path}{task[name]} save=DIR"
-        for name, part in parts.items()
-        if (edit := which(part)) is not None
+        f"Save it, {edit.label}: countergen-edit edit run={run.path}"
+        f"{f' run_task={task}' if several else ''} save=DIR"
+        for task, edit in edits.items()
     ]
 
 

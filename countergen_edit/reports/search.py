@@ -37,7 +37,7 @@ def search(run: Run) -> Section | None:
         blocks.append(Figure("front", "Bias removed against cost", panels, note))
     blocks += layer_tables(results)
     if errors:
-        blocks.append(Words(tuple(failures(results, errors)), brief=True))
+        blocks.append(Words(tuple(failures(errors)), brief=True))
     if rows:
         blocks.append(_candidates(results, rows, ends))
     return Section("search", "Search", tuple(blocks))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,7 +22,7 @@ from countergen_edit.reports.blocks import (
 )
 from countergen_edit.reports.findings import edit_of, of_chosen, recommended
 from countergen_edit.reports.glossary import terms
-from countergen_edit.reports.panels import Panel, Series, edit_dots
+from countergen_edit.reports.panels import Panel, dots, edit_dots
 from countergen_edit.reports.search import search
 from countergen_edit.reports.views.base import Quantity
 from countergen_edit.runs.files import ORIGINAL
@@ -92,8 +92,9 @@ def in_order(parts: Iterable[Section]) -> list[Section]:
     """Tabs in their order, those of custom metrics by name."""
 
     def place(section: Section) -> tuple[int, str]:
-        known = section.name in ORDER
-        return ORDER.index(section.name if known else OTHERS), "" if known else section.name
+        if section.name in ORDER:
+            return ORDER.index(section.name), ""
+        return ORDER.index(OTHERS), section.name
 
     return sorted(parts, key=place)
 
@@ -137,28 +138,25 @@ def _against_original(run: Run, original: Run, parts: Sequence[Section]) -> list
     from countergen_edit.reports.compare import comparison  # late: it shows sections, too
 
     found = comparison([original, run], int(run.manifest.get("seed", 0)))
-    tables = (found.paired, found.figures, found.side_by_side)
-    first = next(iter(found.sections), Section("", "")).blocks
-    words = [block for block in first if isinstance(block, Words)]
-    return [
-        *(
-            replace(part, blocks=(*words, *part.blocks)) if part.name == OVERVIEW else part
-            for part in parts
-        ),
-        Section(CHANGED, "Against its original", tuple(table for table in tables if table)),
+    words = [
+        block for part in found.sections[:1] for block in part.blocks if isinstance(block, Words)
     ]
+    with_words = [
+        replace(part, blocks=(*words, *part.blocks)) if part.name == OVERVIEW else part
+        for part in parts
+    ]
+    tables = filter(None, (found.paired, found.figures, found.side_by_side))
+    return [*with_words, Section(CHANGED, "Against its original", tuple(tables))]
 
 
 def overview(run: Run) -> Section | None:
     """The verdict, all test sets and costs before and after, and all findings."""
-    split, quantities = measured(run)
-    columns = [quantity for quantity in quantities if quantity.main]
+    about, quantities = of_chosen(run.results), run.quantities()
     lines, sentences = run.verdict.lines, run.findings
     blocks: list[Block] = [Words(lines, brief=True)] if lines else []
     blocks += at_a_glance(run)
-    if columns:
-        about = of_chosen(run.results)
-        blocks.append(before_and_after(about, columns, listed(about), split))
+    if (table := before_and_after(run, about, listed(about))) is not None:
+        blocks.append(table)
     blocks += [] if run.results.is_unedited else _bias_against_costs(run.results, quantities)
     if sentences and sentences != lines:
         blocks.append(Fold("All findings", (Words(sentences),)))
@@ -200,13 +198,6 @@ def listed(results: Results) -> list[str]:
     return sorted(ids, key=lambda edit: edit != UNEDITED and results.is_reference(edit))
 
 
-def measured(run: Run) -> tuple[str, list[Quantity]]:
-    """The quantities of test data; of a search without test data, those of validation data."""
-    if quantities := run.quantities():
-        return "test", quantities
-    return "validation", run.quantities("validation") if run.results.is_unedited else []
-
-
 def summary(run: Run) -> Table | None:
     """The table of all sets and costs by few edits: the verdict's first, its control last."""
     about, edit = of_chosen(run.results), edit_of(run.results)
@@ -214,27 +205,31 @@ def summary(run: Run) -> Table | None:
     real = [e for e in listed(about) if e != UNEDITED and not about.records[e].baseline]
     real.sort(key=lambda e: edit is None or e != edit.id)
     kept = [UNEDITED, *real[:MOST_AT_A_GLANCE], *([control.id] if control else [])]
-    split, quantities = measured(run)
-    columns = [quantity for quantity in quantities if quantity.main]
-    return before_and_after(about, columns, list(dict.fromkeys(kept)), split) if columns else None
+    return before_and_after(run, about, list(dict.fromkeys(kept)))
 
 
-def before_and_after(
-    results: Results, quantities: Collection[Quantity], edits: Sequence[str], split: str
-) -> Table:
-    """A row for each quantity, a column for each edit; the planted truth where it is known."""
-    known = any(quantity.truth for quantity in quantities)
+def before_and_after(run: Run, results: Results, edits: Sequence[str]) -> Table | None:
+    """A row for each set and cost, a column for each edit, and the planted truth if it is known.
+
+    Of test data; of a search without test data, of validation data.
+    """
+    split, quantities = "test", run.quantities()
+    if not quantities and run.results.is_unedited:
+        split, quantities = "validation", run.quantities("validation")
+    quantities = [quantity for quantity in quantities if quantity.main]
+    if not quantities:
+        return None
+    is_known = any(quantity.truth for quantity in quantities)
     rows: list[tuple[Cell, ...]] = []
     for q in quantities:
-        truth = (
-            [Number.of(q.truth, q.digits, percent=q.percent) if q.truth else ""] if known else []
-        )
+        truth = Number.of(q.truth, q.digits, percent=q.percent) if q.truth else ""
         cells = [q.number(edit) if edit in q.rows else "" for edit in edits]
-        rows.append((q.axis if q.of else KIND_TITLES[q.kind], q.of or q.title, *truth, *cells))
+        head = (q.axis, q.of) if q.of else (KIND_TITLES[q.kind], q.title)
+        rows.append((*head, *([truth] if is_known else []), *cells))
     labels = [results.label(edit) for edit in edits]
     places = {results.label(edit).partition("@")[2] for edit in edits if edit != UNEDITED}
     place = places.pop() if len(places) == 1 else ""  # stands in the title
-    columns = ("", "set", *([TRUTH] if known else []))
+    columns = ("", "set", *([TRUTH] if is_known else []))
     columns += tuple(label.removesuffix(f"@{place}") for label in labels)
     title = f"All sets and costs on {split} data{f', edits at {place}' if place else ''}"
     note = "Intervals are 95 %, over names and templates."
@@ -249,26 +244,17 @@ def _bias_against_costs(results: Results, quantities: Collection[Quantity]) -> l
         return []
     panels = []
     for cost in (quantity for quantity in drawn if quantity.kind == "cost"):
-        every = (_point(results, bias, cost, edit) for edit in listed(results))
-        if series := tuple(point for point in every if point is not None):
-            limits, covers = bias.limits, cost.covers
-            panels.append(
-                Panel(cost.title, cost.label, bias.label, series, limits=limits, covers=covers)
-            )
+        series = tuple(
+            dots(results.label(edit), [paid.value], [left], results.is_reference(edit))
+            for edit in listed(results)
+            if (left := bias.rows.get(edit)) and (paid := cost.rows.get(edit))
+            if left.value is not None and paid.value is not None
+        )
+        look: dict[str, Any] = {"limits": bias.limits, "covers": cost.covers}
+        panels += [Panel(cost.title, cost.label, bias.label, series, **look)] if series else []
     note = "Low and left is best: no bias at the costs of the unedited model."
     title = "Bias against cost, on test data"
     return [Figure("pareto", title, tuple(panels), note)] if panels else []
-
-
-def _point(results: Results, bias: Quantity, cost: Quantity, edit: str) -> Series | None:
-    left, paid = bias.rows.get(edit), cost.rows.get(edit)
-    if left is None or paid is None or left.value is None or paid.value is None:
-        return None
-    label, y = results.label(edit), left.value
-    ends = (y if left.lo is None else left.lo,), (y if left.hi is None else left.hi,)
-    tip = f"{label}: {bias.label} {bias.number(edit).text}, {cost.label} {cost.number(edit).text}"
-    control = results.is_reference(edit)
-    return Series(label, (paid.value,), (y,), *ends, "dots", control, (tip,))
 
 
 def costs(run: Run) -> Section | None:
@@ -277,26 +263,19 @@ def costs(run: Run) -> Section | None:
     quantities = [quantity for quantity in run.quantities() if quantity.kind == "cost"]
     if not quantities or results.is_unedited:
         return None
-    panels = tuple(
-        Panel(
-            q.title,
-            q.label,
-            "",
-            tuple(edit_dots(results, next(iter(q.rows.values())))),
-            True,
-            q.limits,
-            q.covers,
-        )
-        for q in quantities
-        if q.drawn
-    )
+    panels = []
+    for q in (q for q in quantities if q.drawn):
+        series = tuple(edit_dots(results, next(iter(q.rows.values()))))
+        panels.append(Panel(q.title, q.label, "", series, True, q.limits, q.covers))
     lines: list[tuple[Cell, ...]] = []
     for q in quantities:
         cells = [q.number(edit) if edit in q.rows else "" for edit in results.compared]
         lines.append((q.title, str(q.rows[UNEDITED].n) if UNEDITED in q.rows else "", *cells))
     columns = ("cost", "n", *map(results.label, results.compared))
     note = "Dots have 95 % intervals. Hollow dots are the unedited model and the controls."
-    blocks: list[Block] = [Figure("costs", "Costs of each edit", panels, note)] if panels else []
+    blocks: list[Block] = []
+    if panels:
+        blocks.append(Figure("costs", "Costs of each edit", tuple(panels), note))
     blocks.append(Table("costs", "Costs", columns, tuple(lines), brief=True))
     return Section("costs", "Costs", tuple(blocks))
 
@@ -377,33 +356,25 @@ def in_template(manifest: Mapping[str, Any]) -> str:
 
 def origin(run: Run) -> Section:
     """The tab of the manifest, the settings and all rows."""
-
-    def text(fact: object) -> str:
-        return "; ".join(map(str, fact)) if isinstance(fact, list) else str(fact)
-
-    lines: list[tuple[Cell, ...]] = [("run folder", run.name)]
-    for key, value in run.manifest.items():
-        if key in NOT_SHOWN:
-            continue
-        if isinstance(value, Mapping):
-            lines += [(f"{key}: {name}", text(fact)) for name, fact in value.items()]
-        elif key == "command":
-            lines.append((key, shlex.join(map(str, value))))
-        else:
-            lines.append((key.replace("_", " "), "" if value is None else text(value)))
-    tables = [Table("run", "Manifest", ("fact", "value"), tuple(lines))]
-    if config := tuple(_flat(run.config)):
+    facts = {"run folder": run.name}
+    facts |= {key: fact for key, fact in run.manifest.items() if key not in NOT_SHOWN}
+    if "command" in facts:
+        facts["command"] = shlex.join(map(str, facts["command"]))
+    tables = [Table("run", "Manifest", ("fact", "value"), _flat(facts, ": "))]
+    if config := _flat(run.config, "."):
         tables.append(Table("settings", "Settings", ("setting", "value"), config, searchable=True))
     return Section("run", "The run", (*tables, _rows(run)))
 
 
-def _flat(content: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
-    for key, value in content.items():
-        if isinstance(value, Mapping) and value:
-            yield from _flat(value, f"{prefix}{key}.")
-        else:
-            text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
-            yield f"{prefix}{key}", text
+def _flat(content: Mapping[str, Any], sep: str) -> tuple[tuple[str, str], ...]:
+    """Nested facts by the names that lead to them."""
+    from pandas import json_normalize
+
+    [facts] = json_normalize(dict(content), sep=sep).to_dict("records") or [{}]
+    return tuple(
+        (str(key), ", ".join(map(str, fact)) if isinstance(fact, list) else str(fact))
+        for key, fact in facts.items()
+    )
 
 
 def subject(row: Row) -> str:
