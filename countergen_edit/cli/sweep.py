@@ -71,7 +71,7 @@ def run(config: Mapping[str, Any]) -> tuple[float, float] | None:
     if is_job:
         return best_of(swept, settings)
     with only_writer(swept.path):
-        files = search_figures(sections(swept), swept.path / "figures", swept.erasers)
+        files = search_figures(sections(swept), swept.path / "figures")
     show(swept, f"Figures: {', '.join(path.name for path in files)}", *after_search(swept))
     failed = [row for row in swept.results.rows if row.metric == FAILED]
     if failed:

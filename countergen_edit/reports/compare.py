@@ -76,7 +76,6 @@ class Comparison:
     """All rows of all runs, those of several runs together, and the differences."""
     sections: tuple[Section, ...] = ()
     title: str = ""
-    erasers: tuple[str, ...] = ()
 
     def to_frame(self) -> DataFrame:
         """Every row as a line of a DataFrame."""
@@ -105,7 +104,6 @@ class Comparison:
             title=self.title,
             kind="Comparison of language models",
             about=(f"{len(self.every_row.rows)} result rows, in {ROWS}",),
-            erasers=self.erasers,
         )
 
     def _repr_html_(self) -> str:
@@ -156,7 +154,6 @@ def comparison(runs: Sequence[Run], seed: int = 0) -> Comparison:
         every_row(by_name, [*differences, *of_figures, *of_items], pooled),
         _sections(by_name, views, tasks, overview),
         _title(runs),
-        tuple(dict.fromkeys(eraser for run in runs for eraser in run.erasers)),
     )
 
 

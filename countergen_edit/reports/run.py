@@ -119,14 +119,6 @@ class Run:
         return sorted(every, key=lambda quantity: KINDS.index(quantity.kind))
 
     @cached_property
-    def erasers(self) -> tuple[str, ...]:
-        """Every eraser of the run without controls, those shown first."""
-        shown = [edit for edit in self.results.shown if not edit.baseline]
-        rest = [edit for edit in self.results.records.values() if not edit.baseline]
-        simple = [part for edit in (*shown, *rest) for part in (edit.parts or (edit,))]
-        return tuple(dict.fromkeys(edit.eraser for edit in simple))
-
-    @cached_property
     def original(self) -> Run | None:
         """The run of the model that an audited checkpoint was made of."""
         path = self.path / ORIGINAL
@@ -204,7 +196,6 @@ class Run:
                 title=title(self),
                 kind=kind(self),
                 about=about(self),
-                erasers=self.erasers,
             )
 
     def _repr_html_(self) -> str:

@@ -112,7 +112,7 @@ def test_it_is_printed_exported_and_stands_in_the_card(run: Run, tmp_path: Path)
     parity = Parity(0.0, 1e-5, 1.0, 1.0, 1, 1)
     card = model_card(run, EDITS[LEACE["edit"]].record, "folded", parity)
     figures = " | ".join(
-        f"{v:.3f} ({lo:.3f} to {hi:.3f})"
+        f"{v:.3f} [{lo:.3f}, {hi:.3f}]"
         for v, lo, hi in (CELLS[name] for name in ("unedited", "leace", "random"))
     )
     assert f"| politeness gap, mine | {figures} | 3 |" in card

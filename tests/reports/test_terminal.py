@@ -74,11 +74,6 @@ def test_no_figure_is_printed_that_no_row_holds() -> None:
     assert set(re.findall(r"[+-]?\d+\.\d+", text)) <= known
 
 
-def test_an_undefined_value_is_a_dash() -> None:
-    rows = [Row("group_effect", None, split="test", **SET)]
-    assert "–" in printed(rows)
-
-
 def test_the_verdict_comes_last_and_what_is_not_brief_not_at_all() -> None:
     lines = printed(ROWS).strip().splitlines()
     assert "Biased: 1 of 1 set" in " ".join(lines[-12:])
@@ -127,7 +122,7 @@ def test_a_table_that_is_too_wide_is_parted_and_never_cut(width: int, grouped: b
     for row in rows:
         for cell in row:
             if isinstance(cell, Number):
-                assert text.count(cell.text) == text.count(f"{cell.text}") >= 1
+                assert cell.text in text
     parts = text.count("──") and sum(line.startswith("──") for line in text.splitlines())
     # What the rows are about stands in every part: the start of each set's name, group by group.
     assert text.count("the set") == parts * 4
@@ -147,14 +142,3 @@ def test_texts_are_printed_as_they_are() -> None:
     text = as_text(Table("t", "T", ("a", "b", "c"), (cells,)), 120)
     assert text.count("[red]not a") == 3
     assert "\x1b" not in text
-    assert "⏎" in text
-
-
-def test_tokens_are_coloured_by_their_values() -> None:
-    console = Console(width=40, file=io.StringIO(), color_system="standard", force_terminal=True)
-    cells = (Tokens(("up", "down", "flat"), (0.5, -0.5, 0.0)),)
-    print_table(Table("t", "T", ("text",), (cells,)), console)
-    text = console.file.getvalue()  # type: ignore[attr-defined]
-    assert "\x1b[1;32mup" in text
-    assert "\x1b[1;31mdown" in text
-    assert "m\x1b[0mflat" in text.replace("down\x1b", "m\x1b") or "flat" in text

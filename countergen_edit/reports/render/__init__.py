@@ -19,16 +19,10 @@ TABLES: Mapping[str, tuple[str, Callable[[Table], str]]] = {
     "latex": (".tex", as_latex),
 }
 """Forms of tables: the ending of the file and its writer."""
-OF_SEARCH = ("search", "layers")
-"""Tabs whose figures a search leaves in its folder."""
 
 
 def export(
-    sections: Sequence[Section],
-    folder: Path,
-    figures: Sequence[str],
-    tables: Sequence[str],
-    erasers: Sequence[str] = (),
+    sections: Sequence[Section], folder: Path, figures: Sequence[str], tables: Sequence[str]
 ) -> list[Path]:
     """Write every figure and table of the sections; the paths, in order.
 
@@ -38,7 +32,6 @@ def export(
     folder : made if it is not there
     figures : of `svg`, `pdf`, `png`
     tables : of `csv`, `latex`
-    erasers : of the report; each has one style in every figure
 
     Raises
     ------
@@ -55,7 +48,7 @@ def export(
         for section in sections:
             for figure in section.figures() if figures else ():
                 endings = [f".{form}" for form in figures]
-                written += write(figure, folder / file_name(figure.name), endings, erasers)
+                written += write(figure, folder / file_name(figure.name), endings)
             for table in section.tables():
                 for form in tables:
                     ending, text = TABLES[form]
@@ -67,18 +60,10 @@ def export(
     return written
 
 
-def search_figures(
-    sections: Sequence[Section], folder: Path, erasers: Sequence[str] = ()
-) -> list[Path]:
-    """Write the figures of a search as SVG and PNG; the paths, in order.
-
-    Raises
-    ------
-    UserError
-        The folder cannot be written.
-    """
-    searched = [section for section in sections if section.name in OF_SEARCH]
-    return export(searched, folder, ["svg", "png"], [], erasers)
+def search_figures(sections: Sequence[Section], folder: Path) -> list[Path]:
+    """Write the figures of a search as SVG and PNG; the paths, in order."""
+    searched = [section for section in sections if section.name in ("search", "layers")]
+    return export(searched, folder, ["svg", "png"], [])
 
 
 def file_name(name: str) -> str:

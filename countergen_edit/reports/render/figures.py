@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from io import BytesIO
-from itertools import cycle, product
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +27,6 @@ COLOURS = (BLUE, VERMILLION, GREEN, PINK, ORANGE, SKY, INDIGO, OLIVE, BROWN)
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "<", ">", "p", "h")
 COMBINED = "combination"  # as in `edits.record`, which imports torch
 CHOSEN, FRONT = "chosen", "front"
-AFTER_ERASER = r"(?=-\d|@|,| \(|$)"
-"""Follows an eraser's name in the name of an edit."""
 LANES = 0.7
 """Share of a category's room for series with a line each."""
 WIDTH, COLUMNS = 3.6, 3
@@ -80,43 +78,33 @@ FIXED = {
     **dict.fromkeys((NO_EDIT, "original", "before"), Style(DARK, "o", hollow=True)),
 }
 """By the eraser's name, or that of the unedited model."""
-CUSTOM = [Style(colour, marker) for marker, colour in product(MARKERS, (INDIGO, OLIVE))]
-"""For custom erasers."""
 RESERVED = {*FIXED.values()}
+ERASER = re.compile(f"(?:{'|'.join(sorted(FIXED, key=len, reverse=True))})(?=-\\d|@|,| \\(|$)")
+"""An eraser's name in the name of an edit."""
 
 
-def style_of(name: str, custom: Sequence[str] = ()) -> Style | None:
+def style_of(name: str) -> Style | None:
     """The style of an edit's or eraser's name; None for other names.
 
     >>> style_of("R, inlp-8@resid_post.4") == style_of("→ inlp-2") == FIXED["inlp"]
     True
     >>> style_of("leace-1@mlp_out.2 + rlace-1@mlp_out.3") == FIXED["combination"]
     True
-    >>> style_of("inlp is slow"), style_of("laces", ["lace"])
-    (None, None)
+    >>> style_of("inlp is slow") is None
+    True
     """
-    own = sorted({*custom} - {*FIXED})
-    known = FIXED | {each: CUSTOM[i % len(CUSTOM)] for i, each in enumerate(own)}
-    longest_first = "|".join(map(re.escape, sorted(known, key=len, reverse=True)))
-    eraser = re.compile(f"(?:{longest_first}){AFTER_ERASER}")
     for part in (name, name.rpartition(", ")[2]):
-        first, *others = map(eraser.match, part.removeprefix("→ ").split(" + "))
+        first, *others = map(ERASER.match, part.removeprefix("→ ").split(" + "))
         if first:
             mixed = any(other and other[0] != first[0] for other in others)
-            return known[COMBINED if mixed else first[0]]
+            return FIXED[COMBINED if mixed else first[0]]
     return None
 
 
-def styles(panels: Iterable[Panel], custom: Sequence[str] = ()) -> dict[str, Style]:
-    """A style for each name of a figure; edits of one eraser share its colour.
-
-    Parameters
-    ----------
-    panels : of the figure
-    custom : custom erasers of the report
-    """
+def styles(panels: Iterable[Panel]) -> dict[str, Style]:
+    """A style for each name of a figure; edits of one eraser share its colour."""
     series = {s.name: s for panel in panels for s in panel.series}
-    own = {name: style for name in series if (style := style_of(name, custom)) is not None}
+    own = {name: style for name in series if (style := style_of(name)) is not None}
     used = {style.colour for style in own.values()}
     hues = cycle([colour for colour in COLOURS if colour not in used] or COLOURS)
     found: dict[str, Style] = {}
@@ -128,14 +116,14 @@ def styles(panels: Iterable[Panel], custom: Sequence[str] = ()) -> dict[str, Sty
     return found
 
 
-def draw(figure: Figure, custom: Sequence[str] = (), title: str = "") -> Any:
+def draw(figure: Figure, title: str = "") -> Any:
     """A figure as one of matplotlib, which panels fill row by row above one legend.
 
     Panels of one measure share its axis, from 0 or what is neutral to just above all values.
     """
     from matplotlib.figure import Figure as Drawing
 
-    panels, looks = figure.panels, styles(figure.panels, custom)
+    panels, looks = figure.panels, styles(figure.panels)
     columns = min(COLUMNS, len(panels))
     rows = [panels[i : i + columns] for i in range(0, len(panels), columns)]
     heights = [max(panel.height for panel in row) for row in rows]
@@ -270,9 +258,7 @@ def ends(panels: Sequence[Panel]) -> tuple[float, float]:
     return low if low == start else low - room, high if is_kept else round(high + room, 12)
 
 
-def write(
-    figure: Figure, path: Path, endings: Sequence[str], custom: Sequence[str] = ()
-) -> list[Path]:
+def write(figure: Figure, path: Path, endings: Sequence[str]) -> list[Path]:
     """Write a figure as `path` with each of the endings; the paths.
 
     Raises
@@ -284,7 +270,7 @@ def write(
 
     written = [path.with_name(path.name + ending) for ending in endings]
     with rc_context(SETTINGS):
-        drawing = draw(figure, custom, figure.title)
+        drawing = draw(figure, figure.title)
         for place, ending in zip(written, endings, strict=True):
             look: dict[str, Any] = {
                 "format": ending.removeprefix("."),
@@ -295,12 +281,12 @@ def write(
     return written
 
 
-def as_svg(figure: Figure, custom: Sequence[str] = ()) -> bytes:
+def as_svg(figure: Figure) -> bytes:
     """A figure without its title as an SVG file."""
     from matplotlib import rc_context
 
     file = BytesIO()
     with rc_context(SETTINGS):
-        drawing = draw(figure, custom)
+        drawing = draw(figure)
         drawing.savefig(file, format="svg", transparent=True, metadata=DATELESS[".svg"])
     return file.getvalue()

@@ -4,23 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rich import box
 from rich.cells import cell_len
 from rich.console import Console
-from rich.style import Style
 from rich.table import Table as Printed
 from rich.text import Text
 
 from countergen_edit.reports.blocks import (
-    FULL_SHADE,
     Cell,
     Number,
     Section,
     Table,
-    Tokens,
     Words,
     plain,
 )
@@ -31,8 +27,6 @@ if TYPE_CHECKING:
 WIDEST = 34
 """Characters of a column of text; longer texts wrap."""
 OVERVIEW = "overview"
-WHOLE = (OVERVIEW, "search")
-"""Tabs about every candidate of a search."""
 BEGINS_AS_NUMBER = re.compile(r"(→ )?[-+−]?\d|–$|failed$|$")
 
 
@@ -60,19 +54,10 @@ def print_run(run: Run, console: Console) -> None:
 
 
 def print_all(run: Run, console: Console) -> None:
-    """Print every brief block of a report; of a search, metrics' tabs are about its choice."""
-    from countergen_edit.reports.findings import of_chosen
+    """Print every brief block of a report."""
     from countergen_edit.reports.sections import sections  # late: these import torch
 
-    parts = sections(run)
-    about = of_chosen(run.results)
-    if about is not run.results:
-        chosen = sections(replace(run, results=about))
-        parts = [
-            *(section for section in parts if section.name in WHOLE),
-            *(section for section in chosen if section.name not in WHOLE),
-        ]
-    print_sections(parts, console)
+    print_sections(sections(run), console)
 
 
 def print_sections(parts: Sequence[Section], console: Console) -> None:
@@ -152,8 +137,6 @@ def _is_numeric(table: Table, column: int) -> bool:
 
 
 def _text(cell: Cell) -> Text:
-    if isinstance(cell, Tokens):
-        return coloured(cell)
     text = Text(_printable(plain(cell)))
     if isinstance(cell, Number) and cell.interval:
         text.append(f"\n{_short(cell.interval)}", style="dim")
@@ -172,26 +155,3 @@ def _short(interval: str) -> str:
     '.100–10.040'
     """
     return re.sub(r"(?<!\d)0\.", ".", interval).replace(" to ", "–")
-
-
-def coloured(tokens: Tokens) -> Text:
-    """Tokens, green above 0 and red below."""
-    text = Text()
-    for piece, value in zip(tokens.pieces, tokens.values, strict=True):
-        text.append(_printable(piece.replace("\n", "⏎")), colour(value))
-    return text.append(f"  {tokens.note}", "dim") if tokens.note else text
-
-
-def colour(value: float) -> Style:
-    """The colour of a value in [-1, 1]; none near 0.
-
-    >>> colour(0.0) == Style.null()
-    True
-    >>> str(colour(1.0)), str(colour(-1.0))
-    ('bold green', 'bold red')
-    """
-    share = min(1.0, abs(value) / FULL_SHADE)
-    if share < 0.04:
-        return Style.null()
-    name = "green" if value > 0 else "red"
-    return Style.parse(f"bold {name}" if share > 0.3 else name)

@@ -42,7 +42,6 @@ def write_page(
     title: str,
     kind: str,
     about: Sequence[str],
-    erasers: Sequence[str] = (),
 ) -> Path:
     """Write the page of some sections; its path.
 
@@ -53,14 +52,13 @@ def write_page(
     title : its heading
     kind : the line above the heading
     about : facts below the heading
-    erasers : of the report; each has one style throughout
 
     Raises
     ------
     UserError
         It cannot be written.
     """
-    text = render(parts, title=title, kind=kind, about=about, erasers=erasers)
+    text = render(parts, title=title, kind=kind, about=about)
     with whole(path) as temporary:
         temporary.write_text(text, "utf-8", errors="replace")
     return path
@@ -73,14 +71,7 @@ def fragment(section: Section | None) -> str:
     return _environment().get_template("fragment.html.jinja").render(section=section)
 
 
-def render(
-    parts: Sequence[Section],
-    *,
-    title: str,
-    kind: str,
-    about: Sequence[str],
-    erasers: Sequence[str] = (),
-) -> str:
+def render(parts: Sequence[Section], *, title: str, kind: str, about: Sequence[str]) -> str:
     """The page of some sections; its head repeats its first sentence, which the index reads."""
     here = files(__package__)
     css, js = (here / "report.css").read_text("utf-8"), (here / "report.js").read_text("utf-8")
@@ -99,7 +90,6 @@ def render(
             js=Markup(js),
             policy=f"default-src 'none'; script-src 'sha256-{script}'; style-src 'unsafe-inline'; "
             "img-src data:; base-uri 'none'; form-action 'none'",
-            erasers=erasers,
         )
     )
 
@@ -164,9 +154,9 @@ def numeric_columns(table: Table) -> list[bool]:
     ]
 
 
-def drawing(figure: Figure, erasers: Sequence[str]) -> str:
+def drawing(figure: Figure) -> str:
     """A figure as the address of an image, in which no script runs."""
-    return f"data:image/svg+xml;base64,{base64.b64encode(as_svg(figure, erasers)).decode()}"
+    return f"data:image/svg+xml;base64,{base64.b64encode(as_svg(figure)).decode()}"
 
 
 def in_numbers(figure: Figure) -> Table:
