@@ -129,13 +129,6 @@ def _findings_of_task(run: Run) -> list[str]:
 
 def of_chosen(results: Results) -> Results:
     """The results that sentences are about: of a search, or of many edits, those of one edit."""
-    parts = results.by_task()
-    if len(parts) > 1:
-        about = {task: of_chosen(part) for task, part in parts.items()}
-        if all(about[task] is part for task, part in parts.items()):
-            return results
-        rows = [row for part in about.values() for row in part.rows]
-        return Results(rows, results.records, results.folder, results.task)
     edits = [edit for edit in results.edits if not edit.baseline]
     chosen = results.chosen if results.chosen in edits or not edits else None
     if chosen is None and len(edits) <= MOST_EDITS:

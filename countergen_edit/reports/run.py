@@ -114,7 +114,7 @@ class Run:
         return sorted(every, key=lambda quantity: KINDS.index(quantity.kind))
 
     def compared(self) -> list[Quantity]:
-        """The figures by which runs are compared: bias, then costs, then others."""
+        """The figures by which runs are compared, in the same order."""
         every = [q for view in self.views for q in view.side_by_side(self.results)]
         return sorted(every, key=lambda quantity: KINDS.index(quantity.kind))
 

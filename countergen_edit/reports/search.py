@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from countergen_edit.decisions.selection import WRECK
 from countergen_edit.metrics.results import Results
-from countergen_edit.metrics.rows import SCREENING, Row
+from countergen_edit.metrics.rows import Row
 from countergen_edit.reports.blocks import Block, Cell, Figure, Number, Section, Table, Words
 from countergen_edit.reports.findings import choice, failures
 from countergen_edit.reports.panels import Panel, Series
-from countergen_edit.reports.views.by_layer import eraser_labels, of_layers, recipe, single
 from countergen_edit.runs.files import FAILED
 
 if TYPE_CHECKING:
     from countergen_edit.reports.run import Run
+
+BEST = "Pareto front: no candidate removes more bias at less cost"
 
 
 def search(run: Run) -> Section | None:
@@ -35,11 +37,14 @@ def search(run: Run) -> Section | None:
         panels = tuple(_panel(results, rows, split, end) for split, end in ends.items())
         note = "The choice and the front use validation data alone."
         blocks.append(Figure("front", "Bias removed against cost", panels, note))
-    blocks += layer_tables(results)
     if errors:
         blocks.append(Words(tuple(failures(errors)), brief=True))
     if rows:
-        blocks.append(_candidates(results, rows, ends))
+        front = [row for row in rows if row.detail["front"] or row.detail["chosen"]]
+        blocks += [
+            replace(_candidates(results, front, ends), name="best", title=BEST, brief=True),
+            replace(_candidates(results, rows, ends), searchable=True),
+        ]
     return Section("search", "Search", tuple(blocks))
 
 
@@ -86,41 +91,4 @@ def _candidates(results: Results, rows: Sequence[Row], ends: dict[str, str]) -> 
     titles = [f"{what}, {split}" for what in ("removed", "cost") for split in ends]
     columns = ("edit", "state", *titles, *(f"{key}, worse by" for key in costs))
     note = f"Degradations are of {split} data, in the unit of each metric."
-    return Table("tried", "Every candidate", columns, tuple(lines), note, searchable=True)
-
-
-def layer_tables(results: Results) -> list[Table]:
-    """For each site the removal by an edit at each layer, with its cost in brackets."""
-    rows, split = of_layers(results, "bias_removed")
-    alone = sorted(single(results, rows), key=lambda pair: pair[1].baseline)
-    labels = eraser_labels([record for _, record in alone])
-    costs = {row.edit: row for row in results.of("cost", "validation")}
-    tables = []
-    for site in dict.fromkeys(row.site for row, _ in alone):
-        cells: dict[int, dict[str, str]] = {}
-        for row, record in alone:
-            if row.site == site:
-                cell = _cell(row, costs.get(row.edit), split)
-                cells.setdefault(row.layers[0], {})[labels[recipe(record)]] = cell
-        heads = list(dict.fromkeys(head for of_layer in cells.values() for head in of_layer))
-        lines = tuple(
-            (str(layer), *(cells[layer].get(head, "–") for head in heads))
-            for layer in sorted(cells)
-        )
-        title = f"Bias removed by layer, {site}, {split} data (cost in brackets)"
-        screened = any(row.split == SCREENING for row, _ in alone)
-        few = "; ~ screened on few validation names" if screened else ""
-        note = f"→ chosen; – not measured{few}."
-        tables.append(Table(f"layers_{site}", title, ("layer", *heads), lines, note, brief=True))
-    return tables
-
-
-def _cell(row: Row, cost: Row | None, split: str) -> str:
-    share = Number(row.value, percent=True).text
-    if row.split == SCREENING:
-        return f"~{share}"
-    if cost is None:
-        return share
-    paid, _ = _measured(cost, "_test" if split == "test" else "")
-    mark = "→ " if cost.detail["chosen"] else ""
-    return f"{mark}{share}" + ("" if paid is None else f" [{paid:.{1 if paid < 10 else 0}f}]")
+    return Table("tried", "Every candidate", columns, tuple(lines), note)

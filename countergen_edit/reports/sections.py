@@ -19,6 +19,7 @@ from countergen_edit.reports.blocks import (
     Section,
     Table,
     Words,
+    plain,
 )
 from countergen_edit.reports.findings import edit_of, of_chosen, recommended
 from countergen_edit.reports.glossary import terms
@@ -56,8 +57,6 @@ TRUTH = "planted"
 KIND_TITLES = {"bias": "bias", "cost": "costs", "other": "other measures"}
 MOST_AT_A_GLANCE = 4
 """Edits in the first figure and in the terminal's table."""
-MOST_ROWS = 1500
-"""Rows that the page lists."""
 NOT_SHOWN = ("schema", "texts")
 """Keys of a manifest for programs alone."""
 EDIT = "edit"
@@ -273,11 +272,9 @@ def costs(run: Run) -> Section | None:
         lines.append((q.title, str(q.rows[UNEDITED].n) if UNEDITED in q.rows else "", *cells))
     columns = ("cost", "n", *map(results.label, results.compared))
     note = "Dots have 95 % intervals. Hollow dots are the unedited model and the controls."
-    blocks: list[Block] = []
-    if panels:
-        blocks.append(Figure("costs", "Costs of each edit", tuple(panels), note))
+    blocks: list[Block] = [Figure("costs", "Costs of each edit", tuple(panels), note)]
     blocks.append(Table("costs", "Costs", columns, tuple(lines), brief=True))
-    return Section("costs", "Costs", tuple(blocks))
+    return Section("costs", "Costs", tuple(blocks if panels else blocks[1:]))
 
 
 def without_edits(section: Section) -> Section:
@@ -292,21 +289,17 @@ def without_edits(section: Section) -> Section:
 
 
 def _without_edits(table: Table) -> Table:
-    kept = [
-        i
-        for i, column in enumerate(table.columns)
-        if not all(_is_empty(row[i]) for row in table.rows)
-        # Where it tells measured from published values it stays, without a name.
-        and not (column == EDIT and len({row[i] for row in table.rows} - {""}) == 1)
-    ]
+    def is_kept(column: str, cells: Sequence[Cell]) -> bool:
+        # Names of edits stay where they tell measured from published values.
+        is_one_edit = column == EDIT and len({*cells} - {""}) == 1
+        return not is_one_edit and any(plain(cell) not in ("", "–") for cell in cells)
+
+    cells = [[row[i] for row in table.rows] for i in range(len(table.columns))]
+    kept = [i for i, name in enumerate(table.columns) if is_kept(name, cells[i])]
     rows = tuple(tuple(row[i] for i in kept) for row in table.rows)
     several = len({row[0] for row in rows if isinstance(row[0], str)}) < len(rows)
     columns = tuple("" if table.columns[i] == EDIT else table.columns[i] for i in kept)
     return replace(table, columns=columns, rows=rows, grouped=table.grouped and several)
-
-
-def _is_empty(cell: Cell) -> bool:
-    return cell == "" or (isinstance(cell, Number) and cell.value is None)
 
 
 def title(run: Run) -> str:
@@ -314,12 +307,11 @@ def title(run: Run) -> str:
     model = Path(str(run.manifest.get("model", run.name))).name
     about = []
     for task, part in run.by_task().items():
-        first = next((r for r in part.results.rows if r.group_a and r.group_b), None)
-        if first is not None:
-            pair = f"{first.group_a} and {first.group_b}".replace("_", " ")
+        for row in [r for r in part.results.rows if r.group_a and r.group_b][:1]:
+            pair = f"{row.group_a} and {row.group_b}".replace("_", " ")
             if of_how_many := run.manifest.get("compared", {}).get(task):
                 pair += f" ({of_how_many.partition(';')[0]})"
-            about.append(f"{first.axis}, {pair}" if first.axis else pair)
+            about.append(f"{row.axis}, {pair}" if row.axis else pair)
     return f"{model}: {'; '.join(about)}" if about else model
 
 
@@ -332,30 +324,28 @@ def kind(run: Run) -> str:
 def about(run: Run) -> list[str]:
     """The facts below the title of the page."""
     manifest = run.manifest
-    lines = [f"run {run.name}", in_words(manifest)]
-    if made_of := manifest.get("model_origin"):
-        lines.append(f"made of {made_of['file']}: {made_of['weights']}")
-    lines.append(in_template(manifest))
-    if "seed" in manifest:
-        lines.append(f"seed {manifest['seed']}")
-    if version := manifest.get("versions", {}).get("countergen-edit"):
-        lines.append(f"countergen-edit {version}")
+    made_of, version = manifest.get("model_origin"), manifest.get("versions", {})
+    lines = [
+        f"run {run.name}",
+        in_words(manifest),
+        f"made of {made_of['file']}: {made_of['weights']}" if made_of else "",
+        in_template(manifest),
+        f"seed {manifest['seed']}" if "seed" in manifest else "",
+        f"countergen-edit {version['countergen-edit']}" if "countergen-edit" in version else "",
+    ]
     return [*filter(None, lines), f"{len(run.results.rows)} result rows"]
 
 
 def in_template(manifest: Mapping[str, Any]) -> str:
     """The conversation that contains the texts; empty for plain texts."""
-    template = manifest.get("template")
-    if not template:
+    if not (template := manifest.get("template")):
         return ""
-    return (
-        "texts stand in the model's chat template, as the beginning of its reply to "
-        f"“{template['instruction']}”"
-    )
+    reply = "texts stand in the model's chat template, as the beginning of its reply to"
+    return f"{reply} “{template['instruction']}”"
 
 
 def origin(run: Run) -> Section:
-    """The tab of the manifest, the settings and all rows."""
+    """The tab of the manifest and the settings."""
     facts = {"run folder": run.name}
     facts |= {key: fact for key, fact in run.manifest.items() if key not in NOT_SHOWN}
     if "command" in facts:
@@ -363,7 +353,7 @@ def origin(run: Run) -> Section:
     tables = [Table("run", "Manifest", ("fact", "value"), _flat(facts, ": "))]
     if config := _flat(run.config, "."):
         tables.append(Table("settings", "Settings", ("setting", "value"), config, searchable=True))
-    return Section("run", "The run", (*tables, _rows(run)))
+    return Section("run", "The run", tuple(tables))
 
 
 def _flat(content: Mapping[str, Any], sep: str) -> tuple[tuple[str, str], ...]:
@@ -390,15 +380,3 @@ def subject(row: Row) -> str:
 def groups_of(row: Row) -> str:
     """The groups of a row."""
     return " / ".join(group for group in (row.group_a, row.group_b) if group)
-
-
-def _rows(run: Run) -> Table:
-    rows, label = run.results.rows, run.results.label
-    lines: list[tuple[Cell, ...]] = [
-        (r.metric, subject(r), groups_of(r), label(r.edit), r.split, Number.of(r, 4), str(r.n))
-        for r in rows[:MOST_ROWS]
-    ]
-    note = f"The first {MOST_ROWS} of {len(rows)}; results.jsonl has all."
-    note = "" if len(rows) <= MOST_ROWS else note
-    columns = ("metric", "data", "groups", EDIT, "split", "value", "n")
-    return Table("rows", "Every row of the run", columns, tuple(lines), note, searchable=True)

@@ -134,4 +134,4 @@ def test_a_metric_whose_file_is_gone_is_left_out_and_the_verdict_says_so(tmp_pat
         "Not shown: nowhere/gone.py:Gone, whose class cannot be loaded: "
         "no such file: nowhere/gone.py"
     )
-    assert "Every row of the run" in opened.report().read_text("utf-8")
+    assert "Manifest" in opened.report().read_text("utf-8")

@@ -26,12 +26,7 @@ SITES = {
     "mlp_out": "the output of an MLP",
     "embed": "the token embeddings",
 }
-HASHES = {
-    "run": "fingerprint",
-    "model": "model_hash",
-    "data": "data_hash",
-    "code": "source_hash",
-}
+HASHES = {"run": "fingerprint", "model": "model_hash", "data": "data_hash", "code": "source_hash"}
 """Lines of the table of hashes, and keys of the manifest."""
 MARKDOWN = str.maketrans({c: f"\\{c}" for c in "\\|*_<>[]`"})
 
@@ -61,12 +56,11 @@ def model_card(
     by_task, by_axis = run.by_task(), _by_task(record)
     parts = {task: by_task[task] for task in by_axis if task in by_task}
     parts = parts or dict([next(iter(by_task.items()))])
-    manifest, config = run.manifest, run.config
+    manifest = run.manifest
     base = str(manifest.get("model") or "model")
     concepts = [_concept(part, by_axis.get(task, [record])) for task, part in parts.items()]
     if len(by_axis) > 1:
-        others = (e for e in edits_in_record(record) if e["axis"] not in parts)
-        earlier = [*earlier, *others]
+        earlier = [*earlier, *(e for e in edits_in_record(record) if e["axis"] not in parts)]
     hashes = {name: manifest[key] for name, key in HASHES.items() if key in manifest}
     if template := manifest.get("template"):
         hashes["chat template"] = template["sha256"]
@@ -76,12 +70,12 @@ def model_card(
     body = environment.from_string(text).render(
         title=f"{Path(base).name}, edited",
         base=base if _on_hub(base) else Path(base).name,
-        origin=manifest.get("model_origin"),
+        manifest=manifest,
         conversation=in_template(manifest),
         concepts=concepts,
         earlier=earlier,
         form=form,
-        positions=(config.get("edit") or config).get("positions", "–"),
+        positions=(run.config.get("edit") or run.config).get("positions", "–"),
         sentences=[*cautions(run), *(s for p in parts.values() for s in _sentences(p, record))],
         tables=[
             (f"{heading}: {axis}" if len(parts) > 1 else heading, lines)
@@ -95,12 +89,8 @@ def model_card(
             and not any(_has_rows(part, name, record) for part in parts.values())
         ],
         parity=parity,
-        versions=manifest.get("versions", {}),
-        python=manifest.get("python", "–"),
-        seed=manifest.get("seed", "–"),
         ran=in_words(manifest),
         hashes=hashes,
-        commit=manifest.get("git_commit"),
         command=shlex.join(map(str, manifest.get("command", []))),
     )
     axes = [str(each["axis"]) for each in (*earlier, *concepts) if each["axis"]]
@@ -133,9 +123,8 @@ def _by_task(record: EditRecord) -> dict[str, list[EditRecord]]:
 
 def _concept(run: Run, edits: Sequence[EditRecord]) -> dict[str, Any]:
     """The erased axis of a run of one task, as the template shows it."""
-    rows = run.results.rows
+    rows, kept = run.results.rows, run.manifest.get("kept")
     first = next((row for row in rows if row.group_a and row.group_b), rows[0])
-    kept = run.manifest.get("kept")
     places = [place for edit in edits for place in edit.places]
     return {
         "axis": first.axis,
