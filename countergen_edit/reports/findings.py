@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from countergen_edit.decisions import JUDGEMENT, RECOMMENDED
@@ -229,8 +229,8 @@ def _does(results: Results, row: Row) -> str:
     """What a chosen candidate removes and costs, on test data where it was tested."""
     tested = next(iter(results.of("bias_removed", "test", row.edit)), None)
     removed = tested or next(iter(results.of("bias_removed", "validation", row.edit)), None)
-    share = Number(row.detail["removed"]) if removed is None else Number.of(removed)
-    share = replace(share, digits=4, percent=True)
+    share = Number(row.detail["removed"], digits=4, percent=True)
+    share = share if removed is None else Number.of(removed, 4, percent=True)
     sets = f" ({removed.dataset.replace('+', ', ')})" if removed else ""
     end = "_test" if tested and row.detail.get("degradations_test") else ""
     costs = listed(row.detail[f"degradations{end}"], row.detail.get(f"groups{end}"))
@@ -285,10 +285,10 @@ def listed(degradations: Any, groups: Mapping[str, str] | None = None) -> str:
     )
 
 
-def few(names: Sequence[str], between: str = ", ") -> str:
+def few(names: Sequence[str]) -> str:
     """The first names of many, and the number of the others."""
     more = [f"{len(names) - MOST_SETS} more"] if len(names) > MOST_SETS else []
-    return between.join([*names[:MOST_SETS], *more])
+    return ", ".join([*names[:MOST_SETS], *more])
 
 
 def costs_of(views: Iterable[View], results: Results, edit: EditRecord) -> str:
@@ -356,16 +356,10 @@ def why_nothing(run: Run) -> str:
 
 
 def nothing_fits(run: Run) -> list[str]:
-    """The budgets, the candidate that removes most, and the next command."""
+    """The budgets and the next command."""
     if no_bias(run.results):
         return ["Nothing was saved. Give the groups more names, or use other prompts (data=)."]
-    rows = [row for row in run.results.of("cost", "validation") if row.detail["front"]]
-    lines = [f"Nothing was saved. Budgets: {listed(run.budgets)}."]
-    if rows:
-        most = max(rows, key=lambda row: row.detail["removed"])
-        share = Number(most.detail["removed"], percent=True).text
-        lines.append(
-            f"On validation data {run.results.label(most.edit)} removes most: {share} of the bias, "
-            f"worse by {listed(most.detail['degradations'], most.detail.get('groups'))}."
-        )
-    return [*lines, "Next: wider budgets (cost.NAME.budget=…) or other erasers (eraser=gated)."]
+    return [
+        f"Nothing was saved. Budgets: {listed(run.budgets)}.",
+        "Next: wider budgets (cost.NAME.budget=…) or other erasers (eraser=gated).",
+    ]

@@ -64,12 +64,6 @@ def explain(word: str) -> Term:
     ------
     UserError
         Unknown name.
-
-    >>> explain("guardednes")
-    Traceback (most recent call last):
-        ...
-    countergen_edit.core.errors.UserError: no term 'guardednes': did you mean 'guardedness'? \
-countergen-edit help lists all
     """
     if (term := find(word)) is not None:
         return term

@@ -153,14 +153,7 @@ def state_panels(
 ) -> list[Panel]:
     """A panel with a dot of every state at each category; none without a row.
 
-    Parameters
-    ----------
-    title, unit : of the panel and of its values
-    states : of a model; the first is the baseline
-    labels : by the key of each category
-    of : the rows of a state, by the same keys
-    beside : further series, such as `ticks`
-    limits, covers : as those of `Panel`
+    `labels` are of the categories, by the keys of the rows of a state; `beside` are further series.
     """
     series = []
     for state in states:

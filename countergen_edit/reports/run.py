@@ -200,9 +200,9 @@ class Run:
 
     def _repr_html_(self) -> str:
         from countergen_edit.reports.render.html import fragment
-        from countergen_edit.reports.sections import overviews
+        from countergen_edit.reports.sections import overview
 
-        return fragment(overviews(self))
+        return "".join(fragment(overview(part)) for part in self.by_task().values())
 
 
 @dataclass(frozen=True)

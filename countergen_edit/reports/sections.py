@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,9 +23,8 @@ from countergen_edit.reports.blocks import (
 )
 from countergen_edit.reports.findings import edit_of, of_chosen, recommended
 from countergen_edit.reports.glossary import terms
-from countergen_edit.reports.panels import Panel, dots, edit_dots
+from countergen_edit.reports.panels import Panel, edit_dots
 from countergen_edit.reports.search import search
-from countergen_edit.reports.views.base import Quantity
 from countergen_edit.runs.files import ORIGINAL
 from countergen_edit.runs.ran import in_words
 
@@ -36,21 +35,8 @@ OVERVIEW, CHANGED = "overview", "original"
 OTHERS = "…"
 """Stands for the tabs of custom metrics, in the order of their names."""
 ORDER = (
-    OVERVIEW,
-    CHANGED,
-    "search",
-    "bias",
-    "layers",
-    "costs",
-    "other_axes",
-    "paraphrases",
-    "fairpair",
-    "cid",
-    "classifiers",
-    OTHERS,
-    "examples",
-    "terms",
-    "run",
+    *(OVERVIEW, CHANGED, "search", "bias", "layers", "costs", "other_axes", "paraphrases"),
+    *("fairpair", "cid", "classifiers", OTHERS, "examples", "terms", "run"),
 )
 """The tabs in their order."""
 TRUTH = "planted"
@@ -80,13 +66,6 @@ def of_task(run: Run) -> list[Section]:
     return [*map(without_edits, shown)] if run.results.is_unedited else shown
 
 
-def overviews(run: Run) -> Section | None:
-    """The overview of every task."""
-    found = {task: overview(part) for task, part in run.by_task().items()}
-    parts = task_by_task({task: [section] for task, section in found.items() if section})
-    return parts[0] if parts else None
-
-
 def in_order(parts: Iterable[Section]) -> list[Section]:
     """Tabs in their order, those of custom metrics by name."""
 
@@ -99,12 +78,7 @@ def in_order(parts: Iterable[Section]) -> list[Section]:
 
 
 def merged(parts: Iterable[Section]) -> list[Section]:
-    """Sections of one name as one, under the title of the first.
-
-    >>> parts = [Section("bias", "Bias", (Words(("a",)),)), Section("bias", "B", (Words(("b",)),))]
-    >>> [(section.title, len(section.blocks)) for section in merged(parts)]
-    [('Bias', 2)]
-    """
+    """Sections of one name as one, under the title of the first."""
     by_name: dict[str, Section] = {}
     for part in parts:
         known = by_name.get(part.name, replace(part, blocks=()))
@@ -150,13 +124,12 @@ def _against_original(run: Run, original: Run, parts: Sequence[Section]) -> list
 
 def overview(run: Run) -> Section | None:
     """The verdict, all test sets and costs before and after, and all findings."""
-    about, quantities = of_chosen(run.results), run.quantities()
+    about = of_chosen(run.results)
     lines, sentences = run.verdict.lines, run.findings
     blocks: list[Block] = [Words(lines, brief=True)] if lines else []
     blocks += at_a_glance(run)
     if (table := before_and_after(run, about, listed(about))) is not None:
         blocks.append(table)
-    blocks += [] if run.results.is_unedited else _bias_against_costs(run.results, quantities)
     if sentences and sentences != lines:
         blocks.append(Fold("All findings", (Words(sentences),)))
     return Section(OVERVIEW, "Overview", tuple(blocks)) if blocks else None
@@ -233,27 +206,6 @@ def before_and_after(run: Run, results: Results, edits: Sequence[str]) -> Table 
     title = f"All sets and costs on {split} data{f', edits at {place}' if place else ''}"
     note = "Intervals are 95 %, over names and templates."
     return Table("before_and_after", title, columns, tuple(rows), note, grouped=True)
-
-
-def _bias_against_costs(results: Results, quantities: Collection[Quantity]) -> list[Block]:
-    """The first bias quantity against each cost, with a point for each tested edit."""
-    drawn = [quantity for quantity in quantities if quantity.drawn]
-    bias = next((quantity for quantity in drawn if quantity.kind == "bias"), None)
-    if bias is None:
-        return []
-    panels = []
-    for cost in (quantity for quantity in drawn if quantity.kind == "cost"):
-        series = tuple(
-            dots(results.label(edit), [paid.value], [left], results.is_reference(edit))
-            for edit in listed(results)
-            if (left := bias.rows.get(edit)) and (paid := cost.rows.get(edit))
-            if left.value is not None and paid.value is not None
-        )
-        look: dict[str, Any] = {"limits": bias.limits, "covers": cost.covers}
-        panels += [Panel(cost.title, cost.label, bias.label, series, **look)] if series else []
-    note = "Low and left is best: no bias at the costs of the unedited model."
-    title = "Bias against cost, on test data"
-    return [Figure("pareto", title, tuple(panels), note)] if panels else []
 
 
 def costs(run: Run) -> Section | None:
@@ -368,11 +320,7 @@ def _flat(content: Mapping[str, Any], sep: str) -> tuple[tuple[str, str], ...]:
 
 
 def subject(row: Row) -> str:
-    """The data of a row with its facets.
-
-    >>> subject(Row("m", 0.0, dataset="jobs", facets={"lambda": 10.0}))
-    'jobs, lambda 10'
-    """
+    """The data of a row with its facets."""
     facets = (f"{k} {v:g}" if isinstance(v, float) else f"{k} {v}" for k, v in row.facets.items())
     return ", ".join(filter(None, (row.dataset, *facets)))
 

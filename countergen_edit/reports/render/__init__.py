@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from countergen_edit.core.errors import UserError, unknown
 from countergen_edit.core.writing import whole
-from countergen_edit.reports.blocks import Section, Table
+from countergen_edit.reports.blocks import Section, Table, slug
 from countergen_edit.reports.render.csv import as_csv
 from countergen_edit.reports.render.figures import DATELESS, write
 from countergen_edit.reports.render.latex import as_latex
@@ -48,11 +47,11 @@ def export(
         for section in sections:
             for figure in section.figures() if figures else ():
                 endings = [f".{form}" for form in figures]
-                written += write(figure, folder / file_name(figure.name), endings)
+                written += write(figure, folder / slug(figure.name), endings)
             for table in section.tables():
                 for form in tables:
                     ending, text = TABLES[form]
-                    written.append(folder / f"{file_name(table.name)}{ending}")
+                    written.append(folder / f"{slug(table.name)}{ending}")
                     with whole(written[-1]) as temporary:
                         temporary.write_text(text(table), "utf-8", errors="replace")
     except OSError as error:
@@ -64,12 +63,3 @@ def search_figures(sections: Sequence[Section], folder: Path) -> list[Path]:
     """Write the figures of a search as SVG and PNG; the paths, in order."""
     searched = [section for section in sections if section.name in ("search", "layers")]
     return export(searched, folder, ["svg", "png"], [])
-
-
-def file_name(name: str) -> str:
-    """The name of a block as that of a file.
-
-    >>> file_name("my table/../x")
-    'my-table-..-x'
-    """
-    return re.sub(r"[^\w.-]+", "-", name).lstrip(".") or "block"

@@ -14,7 +14,6 @@ from countergen_edit.edits.checkpoints import Form, Parity, edits_in_record
 from countergen_edit.metrics.base import METRICS
 from countergen_edit.metrics.rows import UNEDITED
 from countergen_edit.reports.findings import advice, cautions
-from countergen_edit.reports.views.base import view_of
 from countergen_edit.runs.ran import in_words
 
 if TYPE_CHECKING:
@@ -38,16 +37,7 @@ def model_card(
     parity: Parity,
     earlier: Sequence[Mapping[str, Any]] = (),
 ) -> str:
-    """The text of a checkpoint's README.md.
-
-    Parameters
-    ----------
-    run : that measured the edit
-    record : of the saved edit
-    form : of the checkpoint
-    parity : of the saved model with the edited one in memory
-    earlier : edits that the model's weights contained before
-    """
+    """The text of a checkpoint's README.md; `earlier` edits are in the model's weights."""
     from huggingface_hub import ModelCard, ModelCardData
     from jinja2 import Environment, StrictUndefined
 
@@ -61,6 +51,7 @@ def model_card(
     concepts = [_concept(part, by_axis.get(task, [record])) for task, part in parts.items()]
     if len(by_axis) > 1:
         earlier = [*earlier, *(e for e in edits_in_record(record) if e["axis"] not in parts)]
+    measured = {*manifest.get("metrics", {}).values()}
     hashes = {name: manifest[key] for name, key in HASHES.items() if key in manifest}
     if template := manifest.get("template"):
         hashes["chat template"] = template["sha256"]
@@ -85,8 +76,7 @@ def model_card(
         unmeasured=[
             f"{metric.title or name}: {(inspect.getdoc(metric) or '').splitlines()[0]}"
             for name in METRICS
-            if (metric := METRICS.get(name)).is_selectable
-            and not any(_has_rows(part, name, record) for part in parts.values())
+            if (metric := METRICS.get(name)).is_selectable and name not in measured
         ],
         parity=parity,
         ran=in_words(manifest),
@@ -191,11 +181,3 @@ def _sentences(run: Run, record: EditRecord) -> list[str]:
         *(s for view in run.views for s in view.caveats(results)),
     ]
     return [sentence for sentence in dict.fromkeys(sentences) if sentence]
-
-
-def _has_rows(run: Run, name: str, record: EditRecord) -> bool:
-    """Whether a metric has figures of the edit or of its fit."""
-    view, results = view_of(METRICS.get(name), name), run.results
-    quantities = [q for s in ("test", "fit") for q in view.quantities(results, s)]
-    figures = any(record.id in q.rows for q in quantities)
-    return figures or (not quantities and bool(view.sections(results)))

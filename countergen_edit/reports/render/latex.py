@@ -17,13 +17,11 @@ def as_latex(table: Table) -> str:
     """A table in a `table` environment, with caption and label."""
     from pandas import DataFrame
 
-    columns = [*zip(*table.rows, strict=True)] or [()] * len(table.columns)
-    alignment = ("r" if any(isinstance(c, Number) for c in cells) else "l" for cells in columns)
     cells = [[_latex_cell(cell) for cell in row] for row in table.rows]
     text: str = DataFrame(cells, columns=[*map(latex_text, table.columns)]).to_latex(
         index=False,
         escape=False,
-        column_format="".join(alignment),
+        column_format="".join("r" if numeric else "l" for numeric in table.numeric),
         caption=latex_text(table.title),
         label=f"tab:{table.name}",
     )

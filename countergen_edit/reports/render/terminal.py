@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 WIDEST = 34
 """Characters of a column of text; longer texts wrap."""
 OVERVIEW = "overview"
-BEGINS_AS_NUMBER = re.compile(r"(→ )?[-+−]?\d|–$|failed$|$")
 
 
 def print_run(run: Run, console: Console) -> None:
@@ -106,7 +105,7 @@ def print_table(table: Table, console: Console) -> None:
 def _printed(table: Table, columns: Sequence[int]) -> Printed:
     printed = Printed(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 0, 0, 1))
     for column in columns:
-        is_numeric = _is_numeric(table, column)
+        is_numeric = table.numeric[column]
         texts = [_text(row[column]).plain.split("\n") for row in table.rows] if is_numeric else []
         # Words of long names break before the place of an edit.
         heading = table.columns[column].split()
@@ -126,14 +125,6 @@ def _printed(table: Table, columns: Sequence[int]) -> Printed:
             printed.add_row(_text(group), style="bold")
         printed.add_row(*(_text(row[column]) for column in columns))
     return printed
-
-
-def _is_numeric(table: Table, column: int) -> bool:
-    """Whether a column contains numbers, also as texts, and is aligned to the right."""
-    cells = [row[column] for row in table.rows]
-    return any(isinstance(cell, Number) for cell in cells) or (
-        column > 0 and all(isinstance(c, str) and BEGINS_AS_NUMBER.match(c) for c in cells)
-    )
 
 
 def _text(cell: Cell) -> Text:

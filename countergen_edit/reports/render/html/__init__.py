@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import re
 from collections.abc import Sequence
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
@@ -26,6 +26,8 @@ from countergen_edit.reports.blocks import (
     Table,
     Tokens,
     Words,
+    plain,
+    slug,
     unfolded,
 )
 from countergen_edit.reports.render.figures import as_svg
@@ -35,30 +37,15 @@ SHORT, LONG = 30, 60
 """Characters of a text that stays on one line, and of one that gets more room."""
 
 
-def write_page(
-    parts: Sequence[Section],
-    path: Path,
-    *,
-    title: str,
-    kind: str,
-    about: Sequence[str],
-) -> Path:
-    """Write the page of some sections; its path.
-
-    Parameters
-    ----------
-    parts : a tab each
-    path : of the page
-    title : its heading
-    kind : the line above the heading
-    about : facts below the heading
+def write_page(parts: Sequence[Section], path: Path, **head: Any) -> Path:
+    """Write the page of some sections as `render` makes it; its path.
 
     Raises
     ------
     UserError
         It cannot be written.
     """
-    text = render(parts, title=title, kind=kind, about=about)
+    text = render(parts, **head)
     with whole(path) as temporary:
         temporary.write_text(text, "utf-8", errors="replace")
     return path
@@ -66,13 +53,18 @@ def write_page(
 
 def fragment(section: Section | None) -> str:
     """The words and tables of a section as bare HTML, for a notebook."""
-    if section is None:
-        return ""
-    return _environment().get_template("fragment.html.jinja").render(section=section)
+    template = _environment().get_template("fragment.html.jinja")
+    return template.render(section=section) if section else ""
 
 
 def render(parts: Sequence[Section], *, title: str, kind: str, about: Sequence[str]) -> str:
-    """The page of some sections; its head repeats its first sentence, which the index reads."""
+    """The page of some sections, a tab each; its head repeats its first sentence for the index.
+
+    Parameters
+    ----------
+    title : the heading
+    kind, about : the line above it, and the facts below it
+    """
     here = files(__package__)
     css, js = (here / "report.css").read_text("utf-8"), (here / "report.js").read_text("utf-8")
     script = base64.b64encode(hashlib.sha256(js.encode()).digest()).decode()
@@ -98,14 +90,14 @@ def render(parts: Sequence[Section], *, title: str, kind: str, about: Sequence[s
 def _environment() -> Environment:
     loader = PackageLoader(__package__ or "", "templates")
     environment = Environment(loader=loader, autoescape=True, undefined=StrictUndefined)
-    functions = (anchor, css_class, drawing, groups, in_numbers, numeric_columns, shaded)
+    functions = (css_class, drawing, groups, in_numbers, shaded, slug)
     environment.globals |= {function.__name__: function for function in functions}
     return environment
 
 
 def css_class(cell: Cell, is_numeric: bool) -> str:
     """How a cell of a column is set: as a number, on one line, or with more room."""
-    if is_numeric or isinstance(cell, Number):
+    if isinstance(cell, Number) or (is_numeric and len(plain(cell)) <= SHORT):
         return "number"
     length = len(cell) if isinstance(cell, str) else LONG + isinstance(cell, Tokens)
     return "short" if length <= SHORT else "long" if length > LONG else ""
@@ -124,34 +116,12 @@ def shaded(tokens: Tokens) -> list[tuple[str, float, str, int]]:
     ]
 
 
-def anchor(name: str) -> str:
-    """A section's name as an address within the page.
-
-    >>> anchor("my tab"), anchor("costs")
-    ('my-tab', 'costs')
-    """
-    return re.sub(r"[^\w-]+", "-", name)
-
-
 def groups(table: Table) -> list[tuple[Cell, list[tuple[Cell, ...]]]]:
     """The rows of a table by the cell that they share."""
     by_group: dict[Cell, list[tuple[Cell, ...]]] = {}
     for row in table.rows:
         by_group.setdefault(row[0] if table.grouped else "", []).append(row)
     return list(by_group.items())
-
-
-def numeric_columns(table: Table) -> list[bool]:
-    """Whether each column contains numbers, which are aligned to the right."""
-    columns = [[row[i] for row in table.rows] for i in range(len(table.columns))]
-    return [
-        any(cells)
-        and all(
-            isinstance(cell, Number) or (isinstance(cell, str) and (not cell or cell.isdecimal()))
-            for cell in cells
-        )
-        for cells in columns
-    ]
 
 
 def drawing(figure: Figure) -> str:
