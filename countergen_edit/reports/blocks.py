@@ -62,11 +62,7 @@ class Number:
 
     @property
     def interval(self) -> str:
-        """The interval as tables show it; empty without one.
-
-        >>> Number(0.25, 0.1, 0.4).interval
-        '0.100 to 0.400'
-        """
+        """The interval as tables show it; empty without one."""
         if self.lo is None or self.hi is None:
             return ""
         return f"{self._shown(self.lo)} to {self._shown(self.hi)}"

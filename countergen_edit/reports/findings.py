@@ -141,22 +141,20 @@ def of_chosen(results: Results) -> Results:
 
 def advice(results: Results) -> list[str]:
     """The recommended edits, and why others are not; empty where none was judged."""
-
-    def name(row: Row) -> str:
-        record = results.records.get(row.edit)
-        return row.edit if record is None else record.name_in_text
-
     rows = results.of(JUDGEMENT)
+    names = {row.edit: results.records[row.edit].name_in_text for row in rows}
     good = [row for row in rows if row.detail["word"] == RECOMMENDED]
     named = [row for row in good if row.detail["named"]]
-    rest = ", ".join(name(row) for row in good if row not in named)
-    bad = "; ".join(f"{name(r)} {r.detail['word']}{_reasons(r)}" for r in rows if r not in good)
+    rest = ", ".join(names[row.edit] for row in good if row not in named)
+    bad = "; ".join(
+        f"{names[r.edit]} {r.detail['word']}{_reasons(r)}" for r in rows if r not in good
+    )
     if not good:
         return [f"No edit is recommended: {bad}."] if rows else []
     if named:
         cost = "Every cost is within its budget." if named[0].detail["degradations"] else ""
         also = f" Also within the budgets: {rest}." if rest else ""
-        said = f"Recommended: {name(named[0])}. {cost or 'No cost was measured.'}{also}"
+        said = f"Recommended: {names[named[0].edit]}. {cost or 'No cost was measured.'}{also}"
     else:
         said = f"Recommended: {rest}. Validation data do not rank them."
     return [said, f"Not recommended: {bad}."] if bad else [said]

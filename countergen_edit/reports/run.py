@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -216,8 +216,7 @@ class Kept:
     def label(self) -> str:
         return self.named.label
 
-    @contextmanager
-    def on(self, model: LanguageModel | None = None) -> Iterator[LanguageModel]:
+    def on(self, model: LanguageModel | None = None) -> AbstractContextManager[LanguageModel]:
         """Attach the edit to the model within a `with` block.
 
         Raises
@@ -225,8 +224,7 @@ class Kept:
         UserError
             There is no model, or the edit has another width.
         """
-        with applied(self._model(model), self.named.edit) as edited:
-            yield edited
+        return applied(self._model(model), self.named.edit)
 
     def save(
         self,

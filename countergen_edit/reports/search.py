@@ -17,8 +17,6 @@ from countergen_edit.runs.files import FAILED
 if TYPE_CHECKING:
     from countergen_edit.reports.run import Run
 
-BEST = "Pareto front: no candidate removes more bias at less cost"
-
 
 def search(run: Run) -> Section | None:
     """The tab; None where the run is no search."""
@@ -41,10 +39,9 @@ def search(run: Run) -> Section | None:
         blocks.append(Words(tuple(failures(errors)), brief=True))
     if rows:
         front = [row for row in rows if row.detail["front"] or row.detail["chosen"]]
-        blocks += [
-            replace(_candidates(results, front, ends), name="best", title=BEST, brief=True),
-            replace(_candidates(results, rows, ends), searchable=True),
-        ]
+        best = replace(_candidates(results, front, ends), name="best", brief=True)
+        blocks.append(replace(best, title="Pareto front: none removes more bias at less cost"))
+        blocks.append(replace(_candidates(results, rows, ends), searchable=True))
     return Section("search", "Search", tuple(blocks))
 
 

@@ -68,13 +68,7 @@ def of_task(run: Run) -> list[Section]:
 
 def in_order(parts: Iterable[Section]) -> list[Section]:
     """Tabs in their order, those of custom metrics by name."""
-
-    def place(section: Section) -> tuple[int, str]:
-        if section.name in ORDER:
-            return ORDER.index(section.name), ""
-        return ORDER.index(OTHERS), section.name
-
-    return sorted(parts, key=place)
+    return sorted(parts, key=lambda s: (ORDER.index(s.name if s.name in ORDER else OTHERS), s.name))
 
 
 def merged(parts: Iterable[Section]) -> list[Section]:
@@ -111,9 +105,7 @@ def _against_original(run: Run, original: Run, parts: Sequence[Section]) -> list
     from countergen_edit.reports.compare import comparison  # late: it shows sections, too
 
     found = comparison([original, run], int(run.manifest.get("seed", 0)))
-    words = [
-        block for part in found.sections[:1] for block in part.blocks if isinstance(block, Words)
-    ]
+    words = [block for block in found.sections[0].blocks if isinstance(block, Words)]
     with_words = [
         replace(part, blocks=(*words, *part.blocks)) if part.name == OVERVIEW else part
         for part in parts

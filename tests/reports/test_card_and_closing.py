@@ -25,7 +25,6 @@ from tests.reports.runs import (
     LABELS,
     LEACE,
     MANIFEST,
-    RANDOM,
     audit_rows,
     choice_detail,
     columns,
@@ -82,13 +81,10 @@ def test_metrics_that_a_user_may_choose_are_those_with_settings() -> None:
     assert chosen == settings & shipped
 
 
-@pytest.mark.parametrize(
-    ("kept", "said"), [(["agreement", "voices"], "agreement, voices"), ([], "no set")]
-)
-def test_the_card_names_the_sets_that_were_kept(kept: list[str], said: str) -> None:
-    run = in_memory(audit_rows(), MANIFEST | {"kept": {"": kept}})
-    card = model_card(run, *CARD)
-    assert f"| To be kept | {said} |" in card
+def test_the_card_names_the_sets_that_were_kept() -> None:
+    for kept, said in ((["agreement", "voices"], "agreement, voices"), ([], "no set")):
+        run = in_memory(audit_rows(), MANIFEST | {"kept": {"": kept}})
+        assert f"| To be kept | {said} |" in model_card(run, *CARD)
 
 
 def test_the_card_says_of_how_many_groups_when_and_on_which_hardware(card: str) -> None:
@@ -128,45 +124,24 @@ def test_a_combined_edit_tells_its_parts() -> None:
     assert "trust_remote_code" not in text
 
 
-def saved(form: str) -> Saved:
-    return Saved(Path("debiased"), form, PARITY)  # type: ignore[arg-type]
-
-
 def test_the_end_says_where_the_edit_is_how_equal_it_is_and_how_to_load_it() -> None:
     for form, ends in (("carried", '", trust_remote_code=True)'), ("folded", '")')):
-        said, load = saved_as(saved(form))
+        said, load = saved_as(Saved(Path("debiased"), form, PARITY))  # type: ignore[arg-type]
         assert said.startswith(f"Saved ({form}): debiased.")
         assert "at most 1e-06; the edit changes them by 3.2" in said
         assert f'from_pretrained("debiased{ends}.' in load
 
 
-def test_where_nothing_fits_the_end_names_the_candidate_that_removes_most() -> None:
-    dear = choice_detail(affordable=False, removed=0.8, degradations={"agreement": 0.5})
-    rows = [
-        *search_rows()[:2],
-        *(row for row in audit_rows() if row.metric in ("agreement", "perplexity_ratio")),
-        Row("cost", 50.0, split="validation", detail=dear, **LEACE),
-        Row("cost", 0.0, split="validation", detail=choice_detail(front=False), **RANDOM),
-    ]
-    budgets, most, step = nothing_fits(in_memory(rows))
-    assert budgets == "Nothing was saved. Budgets: agreement 0.01, perplexity 0.5."
-    label = LABELS["leace"]
-    assert (
-        most
-        == f"On validation data {label} removes most: 80 % of the bias, worse by agreement 0.5."
-    )
-    assert step.startswith("Next: ")
-
-
-def test_a_search_ends_with_the_line_that_saves_its_choice() -> None:
-    affordable = Row(
-        "cost", 0.5, split="validation", detail=choice_detail(affordable=True), **LEACE
-    )
-    run = in_memory([*search_rows()[:2], affordable])
-    [line] = after_search(run)
-    assert line == f"Save it, {LABELS['leace']}: countergen-edit edit run={run.path} save=DIR"
-    dear = Row("cost", 50.0, split="validation", detail=choice_detail(affordable=False), **LEACE)
-    assert after_search(in_memory([*search_rows()[:2], dear])) == []
+def test_a_search_ends_with_the_line_that_saves_its_choice_or_with_the_budgets() -> None:
+    about = {"split": "validation", **LEACE}
+    details = [choice_detail(affordable=fits) for fits in (True, False)]
+    costs = [Row("cost", 0.5, detail=detail, **about) for detail in details]
+    good, dear = (in_memory([*search_rows()[:2], cost]) for cost in costs)
+    save = f"Save it, {LABELS['leace']}: countergen-edit edit run={good.path} save=DIR"
+    assert after_search(good) == [save]
+    assert after_search(dear) == []
+    within = in_memory([*good.results.rows, *audit_rows()])
+    assert nothing_fits(within)[0] == "Nothing was saved. Budgets: agreement 0.01, perplexity 0.5."
 
 
 def judged(word: str, named: bool = False, change: str = "removed") -> Row:

@@ -12,13 +12,7 @@ from countergen_edit.reports.blocks import Figure, Table, Words
 from countergen_edit.reports.run import Run, open_run
 from countergen_edit.reports.sections import overview, sections
 from countergen_edit.runs.files import ORIGINAL
-from tests.reports.runs import (
-    LABELS,
-    audit_rows,
-    in_memory,
-    make_run,
-    text_rows,
-)
+from tests.reports.runs import LABELS, audit_rows, in_memory, make_run, text_rows
 
 
 def unedited(rows: list[Row]) -> list[Row]:
@@ -69,16 +63,12 @@ def test_it_draws_the_measure_that_the_verdict_judges_by_with_its_significance()
     assert bias.series[0].y == pytest.approx((0.6, 0.61, 0.62))
 
 
-def test_a_run_without_an_edit_has_one_dot_for_each_set() -> None:
+def test_texts_or_a_model_without_edits_make_an_overview() -> None:
     bias, *_ = glance(in_memory(unedited(audit_rows()))).panels
     assert [s.name for s in bias.dots] == ["unedited"]
-
-
-def test_texts_alone_make_an_overview() -> None:
     panel, contrasts = glance(in_memory(unedited(text_rows()))).panels
     assert contrasts.title.startswith("Contrastive decoding")
-    assert panel.categories == ["sentiment"]
-    assert panel.series[0].y == (1.05,)
+    assert (panel.categories, panel.series[0].y) == (["sentiment"], (1.05,))
 
 
 def test_a_checkpoint_stands_beside_the_model_that_it_was_made_of(tmp_path: Path) -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import base64
 import json
-import re
 import shutil
 import time
 from collections.abc import Iterator
@@ -18,17 +16,8 @@ from tests.reports.runs import HARMFUL, make_run
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 DRIVER = shutil.which("chromedriver")
-FLAGS = (
-    "--headless=new",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--disable-dev-shm-usage",
-)
+FLAGS = ("headless=new", "no-sandbox", "disable-gpu", "no-first-run", "disable-dev-shm-usage")
+FLAGS += ("disable-quic", "disable-background-networking", "disable-component-update")
 pytestmark = pytest.mark.skipif(
     not (CHROMIUM and DRIVER), reason="no chromium and chromedriver on PATH: make browser"
 )
@@ -46,8 +35,8 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
     options = webdriver.ChromeOptions()
     options.binary_location = str(CHROMIUM)
-    for flag in (*FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('profile')}"):
-        options.add_argument(flag)
+    for flag in (*FLAGS, f"user-data-dir={tmp_path_factory.mktemp('profile')}"):
+        options.add_argument(f"--{flag}")
     options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
     driver = webdriver.Chrome(options=options, service=Service(str(DRIVER)))
     yield driver
@@ -72,11 +61,8 @@ def column(page: Any, table: str, place: int) -> list[str]:
     )
 
 
-def open_tab(page: Any, name: str) -> None:
-    page.find_element("id", f"tab-{name}").click()
-
-
-def find_table(page: Any, title: str) -> str:
+def open_table(page: Any, tab: str, title: str) -> str:
+    page.find_element("css selector", f"#tab-{tab}").click()
     return page.execute_script(
         "return [...document.querySelectorAll('table')]"
         ".find((table) => table.caption.textContent === arguments[0]).id",
@@ -104,27 +90,20 @@ def test_generated_text_stays_text(page: Any) -> None:
         "document.body.append(s);"
     )
     assert page.execute_script("return window.harmed") is None  # the page's policy
-    shown = page.execute_script("return document.body.textContent")
     for section in ("fairpair", "cid", "paraphrases", "examples", "search", "classifiers", "run"):
-        text = page.execute_script(
-            "return document.getElementById(arguments[0]).textContent", section
-        )
-        assert HARMFUL in text, section
-    assert shown.count(HARMFUL) > 10
+        element = page.find_element("id", section)
+        assert HARMFUL in element.get_property("textContent"), section
 
 
 def test_tabs_show_one_section_by_mouse_and_by_keyboard(page: Any) -> None:
     from selenium.webdriver.common.keys import Keys
 
     def seen() -> list[str]:
-        return [
-            s.get_attribute("id")
-            for s in page.find_elements("css selector", "main > section")
-            if s.is_displayed()
-        ]
+        sections = page.find_elements("css selector", "main > section")
+        return [s.get_attribute("id") for s in sections if s.is_displayed()]
 
     assert seen() == ["overview"]
-    open_tab(page, "bias")
+    page.find_element("id", "tab-bias").click()
     assert seen() == ["bias"]
     page.switch_to.active_element.send_keys(Keys.ARROW_RIGHT)
     assert seen() == ["layers"]
@@ -136,8 +115,7 @@ def test_tabs_show_one_section_by_mouse_and_by_keyboard(page: Any) -> None:
 
 
 def test_a_column_is_sorted_by_its_figures_and_back(page: Any) -> None:
-    open_tab(page, "bias")
-    table = find_table(page, "Mean |R|, set by set")
+    table = open_table(page, "bias", "Mean |R|, set by set")
     assert column(page, table, 0) == ["jobs", "traits", "hobbies"]
     head = page.find_element("css selector", f"#{table} thead th:nth-child(5) button")
     head.click()
@@ -149,8 +127,7 @@ def test_a_column_is_sorted_by_its_figures_and_back(page: Any) -> None:
 
 
 def test_search_keeps_what_matches_and_a_button_shows_the_rest(page: Any) -> None:
-    open_tab(page, "examples")
-    table = find_table(page, "Prompts and outputs")
+    table = open_table(page, "examples", "Prompts and outputs")
     assert len(column(page, table, 3)) == 50  # of 60: the others wait behind a button
     box = page.find_element("css selector", f"input[data-for={table}]")
     box.send_keys("OUTPUT 58")
@@ -165,18 +142,12 @@ def test_search_keeps_what_matches_and_a_button_shows_the_rest(page: Any) -> Non
     assert len(column(page, table, 3)) == 60
 
 
-def test_print_shows_every_section_but_what_is_looked_up_on_few_pages(page: Any) -> None:
+def test_print_shows_every_section_but_what_is_looked_up(page: Any) -> None:
     page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
-    try:
-        sections = page.find_elements("css selector", "main > section")
-        shown = {section.get_attribute("id"): section.is_displayed() for section in sections}
-        hidden = {name for name, is_shown in shown.items() if not is_shown}
-        assert hidden == {"examples", "terms", "run"}
-        paper = base64.b64decode(page.execute_cdp_cmd("Page.printToPDF", {})["data"])
-        assert 1 < len(re.findall(rb"/Type\s*/Page[^s]", paper)) < 10
-        assert not page.find_element("css selector", ".tabs").is_displayed()
-    finally:
-        page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
+    sections = page.find_elements("css selector", "main > section")
+    hidden = {s.get_attribute("id") for s in sections if not s.is_displayed()}
+    page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
+    assert hidden == {"examples", "terms", "run"}
 
 
 AXE = """

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from countergen_edit.core.errors import UserError, unknown
 from countergen_edit.core.writing import whole
-from countergen_edit.reports.blocks import Section, Table, slug
+from countergen_edit.reports.blocks import Section, slug
 from countergen_edit.reports.render.csv import as_csv
 from countergen_edit.reports.render.figures import DATELESS, write
 from countergen_edit.reports.render.latex import as_latex
 
 FIGURES = tuple(ending.removeprefix(".") for ending in DATELESS)
-TABLES: Mapping[str, tuple[str, Callable[[Table], str]]] = {
-    "csv": (".csv", as_csv),
-    "latex": (".tex", as_latex),
-}
+TABLES = {"csv": (".csv", as_csv), "latex": (".tex", as_latex)}
 """Forms of tables: the ending of the file and its writer."""
 
 

@@ -31,8 +31,6 @@ LANES = 0.7
 """Share of a category's room for series with a line each."""
 WIDTH, COLUMNS = 3.6, 3
 """Inches of one panel, and most panels of a row."""
-ACROSS = 40
-"""Letters of horizontal categories; more are slanted."""
 ROOM = 0.05
 """Share of an axis beyond its values."""
 DATELESS = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}, ".png": {}}
@@ -110,8 +108,8 @@ def styles(panels: Iterable[Panel]) -> dict[str, Style]:
     found: dict[str, Style] = {}
     for name, s in series.items():
         first = own.get(name) or Style(GREY if s.baseline else next(hues), "o", s.baseline)
-        others = (replace(first, marker=marker) for marker in MARKERS)
-        looks = [*([first] if name in own else []), *(o for o in others if o not in RESERVED)]
+        every = [first, *(replace(first, marker=marker) for marker in MARKERS)]
+        looks = [look for look in every if look is own.get(name) or look not in RESERVED]
         found[name] = next((look for look in looks if look not in found.values()), looks[0])
     return found
 
@@ -224,9 +222,6 @@ def _axes(ax: Any, panel: Panel, limits: tuple[float, float]) -> None:
         ax.set_yticks([])
         ax.set_ylim(1, 0)
     else:
-        names = [str(x) for s in panel.series for x in s.x if isinstance(x, str)]
-        if sum(map(len, names)) + 3 * len(names) > ACROSS:
-            ax.tick_params(axis="x", labelrotation=20)
         if panel.across and all(isinstance(x, int) for x in panel.across):
             ax.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
     if panel.wide:

@@ -140,9 +140,5 @@ def _printable(text: str) -> str:
 
 
 def _short(interval: str) -> str:
-    """An interval in few characters.
-
-    >>> _short("0.100 to 10.040")
-    '.100–10.040'
-    """
+    """An interval in few characters, such as `.100–10.040`."""
     return re.sub(r"(?<!\d)0\.", ".", interval).replace(" to ", "–")
