@@ -283,10 +283,10 @@ def listed(degradations: Any, groups: Mapping[str, str] | None = None) -> str:
     )
 
 
-def few(names: Sequence[str]) -> str:
+def few(names: Sequence[str], between: str = ", ") -> str:
     """The first names of many, and the number of the others."""
     more = [f"{len(names) - MOST_SETS} more"] if len(names) > MOST_SETS else []
-    return ", ".join([*names[:MOST_SETS], *more])
+    return between.join([*names[:MOST_SETS], *more])
 
 
 def costs_of(views: Iterable[View], results: Results, edit: EditRecord) -> str:

@@ -56,14 +56,14 @@ def _line(
         effect, mean = truth.planted_effect(data.pairs[0]), measured.log_p.mean(axis=2)
         planted = [effect[s.template, output] for s in data.samples for output in s.outputs]
         nats.append([planted, mean[:, 0] - mean[:, 1]])
-        names = [[v.name or "" for v in data.samples[0].of(group)] for group in data.groups]
-        a = np.array([[truth.leanings.strengths(n, family)[0] for n in side] for side in names])
+        people = [[v.name or "" for v in data.samples[0].of(group)] for group in data.groups]
+        a = np.array([[truth.leanings.strengths(n, family)[0] for n in side] for side in people])
         outputs = len(data.samples[0].outputs)
         by_output = measured.log_p.reshape(len(data.samples), outputs, 2, -1).mean(axis=0)
         u = truth.leanings.directions(family, outputs)[0]
         own = np.einsum("o,ogn->gn", u, by_output) / outputs
         leanings.append([(x - x.mean(axis=1, keepdims=True)).ravel() for x in (a, own)])
-    (r_0, r_1), (nats_0, nats_1), leanings = (np.hstack(parts) for parts in (r, nats, leanings))
+    (r_0, r_1), (nats_0, nats_1), names = map(np.hstack, (r, nats, leanings))
     return {
         "n": len(r_0),
         "mean |R| planted": np.abs(r_0).mean(),
@@ -71,9 +71,9 @@ def _line(
         "difference of R": np.abs(r_0 - r_1).mean(),
         "correlation of R": _correlation(r_0, r_1),
         "effect planted": np.sqrt(np.mean(nats_0**2)),
-        "effect": np.sqrt(max(np.mean(squared), 0.0)),
+        "effect": np.sqrt(np.mean(squared).clip(0)),
         "correlation of items": _correlation(nats_0, nats_1),
-        "correlation of names": _correlation(*leanings),
+        "correlation of names": _correlation(*names),
     }
 
 

@@ -61,6 +61,11 @@ def column(page: Any, table: str, place: int) -> list[str]:
     )
 
 
+def resize(page: Any, width: int) -> None:
+    size = {"width": width, "height": 844, "deviceScaleFactor": 1, "mobile": width < 600}
+    page.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+
+
 def open_table(page: Any, tab: str, title: str) -> str:
     page.find_element("css selector", f"#tab-{tab}").click()
     return page.execute_script(
@@ -152,10 +157,8 @@ def test_print_shows_every_section_but_what_is_looked_up(page: Any) -> None:
 
 AXE = """
 const done = arguments[arguments.length - 1];
-axe.run(
-  document,
-  { preload: false, resultTypes: ["violations"] },
-).then((found) => done(found.violations.map((v) => [v.impact, v.id, v.nodes[0].html])));
+axe.run(document, { preload: false, resultTypes: ["violations"] })
+  .then((found) => done(found.violations.map((v) => [v.impact, v.id, v.nodes[0].html])));
 """
 
 
@@ -167,8 +170,7 @@ def test_axe_finds_no_fault(page: Any, width: int, scheme: str) -> None:
     page.set_script_timeout(120)
     feature = {"name": "prefers-color-scheme", "value": scheme}
     page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [feature]})
-    size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 600}
-    page.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    resize(page, width)
     page.execute_script((Path(axe_core_python.__file__).parent / "axe.min.js").read_text("utf-8"))
     # Every section at once: axe leaves out what is hidden.
     page.execute_script("for (const s of document.querySelectorAll('section')) s.hidden = false")
@@ -185,8 +187,7 @@ return [...document.querySelectorAll(".scroll")]
 
 @pytest.mark.parametrize("width", [1280, 390])
 def test_no_column_is_cut_off(page: Any, width: int) -> None:
-    size = {"width": width, "height": 844, "deviceScaleFactor": 1, "mobile": width < 600}
-    page.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    resize(page, width)
     for tab in page.find_elements("css selector", "[role=tab]"):
         tab.click()
         wide = page.execute_script("return document.documentElement.scrollWidth")

@@ -25,19 +25,10 @@ def row(metric: str, value: float | None, edit: tuple[str, int] | None = None, *
     return Row(metric, value, **(own | about))
 
 
-def rows_of(
-    eraser: str, layer: int, removed: float, cost: float, *, front: bool, chosen: bool
-) -> list[Row]:
-    detail = choice_detail(
-        removed=removed,
-        removed_test=removed - 0.1,
-        cost_test=cost + 1,
-        degradations_test={"grammar": 0.0012, "loss": -0.002},
-        degradations={"grammar": 0.0012, "loss": -0.002},
-        front=front,
-        chosen=chosen,
-        affordable=cost <= 1,
-    )
+def rows_of(eraser: str, layer: int, removed: float, cost: float, **state: bool) -> list[Row]:
+    worse = {"grammar": 0.0012, "loss": -0.002}
+    detail = choice_detail(removed=removed, removed_test=removed - 0.1, cost_test=cost + 1)
+    detail |= {"degradations": worse, "degradations_test": worse, "affordable": cost <= 1, **state}
     edit = eraser, layer
     return [
         row("group_effect", 0.6 * (1 - removed), edit),
@@ -102,16 +93,6 @@ def test_errors_that_differ_in_their_numbers_alone_are_said_once() -> None:
     assert "Failed: own@resid_post.0, own@resid_post.1: within 0.031 rad of 4" in text
     assert "Failed: own@resid_post.2: of another kind" in text
     assert "2.1e-05" not in text
-
-
-def test_where_test_figures_are_of_no_edit_validation_figures_are_shown() -> None:
-    untested = [r for r in ROWS if r.split == "validation" or r.edit == "none" or r.edit == ""]
-    hidden = {"removed_test": None, "cost_test": None, "degradations_test": None}
-    rows = [replace(r, detail=r.detail | hidden) if r.metric == "cost" else r for r in untested]
-    assert len(figure(rows, "front").panels) == 1
-    assert [plain(cell) for cell in table(rows, "tried").rows[1]] == [
-        *("leace-1@resid_post.1", "chosen", "80 %", "0.50", "+0.0012", "−0.0020")
-    ]
 
 
 def of_task(task: str) -> list[Row]:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from countergen_edit.cli.main import main
-from countergen_edit.decisions import HARMFUL, JUDGEMENT, NOTHING, RECOMMENDED, TOO_DEAR
+from countergen_edit.decisions import HARMFUL, JUDGEMENT, RECOMMENDED, TOO_DEAR
 from countergen_edit.reports.findings import MOST_LINES
 from countergen_edit.reports.run import open_run
 
@@ -38,14 +38,12 @@ SEARCH = {"layers": "[3]", "data.validation": "[{source: testbed, family: traits
 STEREOTYPES = "[{source: testbed, family: occupations},{source: testbed, family: stereotypes}]"
 DRINKS = "[{source: testbed, family: drinks}]"
 FEW = "{fit: 20, few: 6, agreement: 4, validation: 4, test: 2}"
-REASONS = "[{source: testbed, family: reasons, first_names: 4}]"
 CASES = {
     "one recommended, one breaks grammar, one does harm": (
         {"eraser": "[rlace,preserving,own.py:Doubled]"},
         {"rlace": TOO_DEAR, "preserving": RECOMMENDED, "Doubled": HARMFUL},
         ["Recommended: preserving", "Not recommended: rlace"],
     ),
-    "random directions": ({"eraser": "random"}, {"random": NOTHING}, ["No edit is recommended"]),
     "half of grammar may go": (
         {"eraser": "rlace", "cost.agreement.budget": "0.7"},
         {"rlace": RECOMMENDED},
@@ -60,11 +58,6 @@ CASES = {
         {"eraser": "preserving", "data.test": STEREOTYPES},
         {"preserving": RECOMMENDED},
         ["removed on 1 (occupations", "partly removed on 1 (stereotypes"],
-    ),
-    "another axis": (
-        {"eraser": "inlp", "axis": "nationality", "data.fit": REASONS, "data.test": REASONS},
-        {"inlp": RECOMMENDED},
-        ["partly removed on 1 (reasons"],
     ),
     "few people": ({"eraser": "preserving", "names": FEW}, {}, ["Cannot be tested: needs "]),
     "nothing fits": ({"eraser": "rlace", **SEARCH}, {}, ["No candidate removes bias within"]),

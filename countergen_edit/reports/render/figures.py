@@ -126,7 +126,7 @@ def draw(figure: Figure, title: str = "") -> Any:
     rows = [panels[i : i + columns] for i in range(0, len(panels), columns)]
     heights = [max(panel.height for panel in row) for row in rows]
     size = WIDTH * columns, sum(heights) + 0.5
-    drawing = Drawing(figsize=size, layout="constrained")
+    drawing: Any = Drawing(figsize=size, layout="constrained")
     axes = drawing.subplots(len(rows), columns, squeeze=False, height_ratios=heights)
     shown: dict[str, Any] = {}
     for ax, panel in zip(axes.flat, panels, strict=False):
@@ -165,8 +165,8 @@ def _draw(ax: Any, panel: Panel, k: int, s: Series, style: Style) -> Any:
         x = [at + (lanes.index(s) - (len(lanes) - 1) / 2) * step for at in x]
         start = next((o for o in panel.series if o.baseline and o.kind == "dots"), None)
         before = {} if start is None else dict(zip(start.x, start.y, strict=True))
-        ends = [(before.get(name, y), y) for name, y in zip(s.x, s.y, strict=True)]
-        ax.hlines(x, *zip(*ends, strict=True), color=colour, linewidth=2.5, alpha=0.3)
+        joined = [(before.get(name, y), y) for name, y in zip(s.x, s.y, strict=True)]
+        ax.hlines(x, *zip(*joined, strict=True), color=colour, linewidth=2.5, alpha=0.3)
     look: dict[str, Any] = {"color": colour, "marker": style.marker, "markersize": 4.5}
     look["clip_on"] = False  # marks at the ends stay whole
     look["markerfacecolor"] = "none" if style.hollow else colour
@@ -179,8 +179,8 @@ def _draw(ax: Any, panel: Panel, k: int, s: Series, style: Style) -> Any:
     across = (s.y, x) if panel.downwards else (x, s.y)
     [artist] = ax.plot(*across, **look)
     if s.lo and s.kind == "dots":
-        ends = np.maximum([np.subtract(s.y, s.lo), np.subtract(s.hi, s.y)], 0)
-        error = {"xerr" if panel.downwards else "yerr": ends}
+        reach = np.maximum([np.subtract(s.y, s.lo), np.subtract(s.hi, s.y)], 0)
+        error = {"xerr" if panel.downwards else "yerr": reach}
         ax.errorbar(*across, **error, fmt="none", ecolor=colour, elinewidth=1.2)
     elif s.lo:
         ax.fill_between(s.x, s.lo, s.hi, color=colour, alpha=0.15, linewidth=0)

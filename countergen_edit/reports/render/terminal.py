@@ -12,14 +12,7 @@ from rich.console import Console
 from rich.table import Table as Printed
 from rich.text import Text
 
-from countergen_edit.reports.blocks import (
-    Cell,
-    Number,
-    Section,
-    Table,
-    Words,
-    plain,
-)
+from countergen_edit.reports.blocks import Cell, Number, Section, Table, Words, plain
 
 if TYPE_CHECKING:
     from countergen_edit.reports.run import Run
@@ -30,10 +23,7 @@ OVERVIEW = "overview"
 
 
 def print_run(run: Run, console: Console) -> None:
-    """Print the layers of a search, the table of all sets and costs, and the verdict.
-
-    Without such a table everything is printed.
-    """
+    """Print a search's front, the table of all sets and costs (or everything), and the verdict."""
     from countergen_edit.reports.search import search  # late: these import torch
     from countergen_edit.reports.sections import summary
 
