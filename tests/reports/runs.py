@@ -132,13 +132,7 @@ def text_rows() -> list[Row]:
         rows.append(Row("fairpair_f", 1.05, detail=detail, **sets))
         for end in ("bias", "v_gp", "v_pg", "energy"):
             rows.append(Row(f"fairpair_{end}", 0.31, **sets))
-        term = {
-            "text": f"$ {HARMFUL}",
-            "share_pg": 0.1,
-            "share_gp": 0.4,
-            "log_odds": 1.5,
-            "p": 0.01,
-        }
+        term = {"text": f"$ {HARMFUL}", "share_pg": 0.1, "share_gp": 0.4, "log_odds": 1.5, "p": 0}
         detail = {"terms": [term], "source": "male", "target": "female"}
         rows.append(Row("fairpair_ngrams", 1.0, detail=detail, **common))
         units = {"neutral": 0.0, "words": 0.2, "characters": 0.1}
@@ -190,17 +184,10 @@ def classifier_rows() -> list[Row]:
 
 def choice_detail(**changes: Any) -> dict[str, Any]:
     """What a row `cost` tells of an edit."""
-    degradations = {"agreement": 0.001, "perplexity": 0.002}
-    return {
-        "removed": 0.5,
-        "removed_test": 0.4,
-        "cost_test": 0.7,
-        "degradations": degradations,
-        "degradations_test": degradations,
-        "front": True,
-        "chosen": True,
-        "affordable": True,
-    } | changes
+    worse = {"agreement": 0.001, "perplexity": 0.002}
+    figures = {"removed": 0.5, "removed_test": 0.4, "cost_test": 0.7}
+    figures |= {"degradations": worse, "degradations_test": worse}
+    return {**figures, "front": True, "chosen": True, "affordable": True, **changes}
 
 
 def search_rows() -> list[Row]:

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from countergen_edit.core.errors import UserError
 from countergen_edit.metrics.rows import Row
 from countergen_edit.reports.blocks import Number, Section, Table, Tokens, Words
 from countergen_edit.reports.render import export
@@ -54,12 +53,6 @@ def test_all_figures_and_tables_become_files_that_the_same_rows_repeat(
         assert path.read_bytes().startswith(
             {".pdf": b"%PDF", ".svg": b"<?xml"}.get(path.suffix, b"")
         )
-
-
-def test_an_unknown_form_is_refused_before_anything_is_written(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="svg"):
-        export([], tmp_path / "paper", ["svgg"], [])
-    assert not (tmp_path / "paper").exists()
 
 
 def test_every_section_and_table_has_a_name_of_its_own(run: Path) -> None:

@@ -31,13 +31,6 @@ def run(tmp_path: Path) -> Path:
     return make_run(tmp_path / "audit", outputs=2)
 
 
-def test_rows_that_a_killed_process_left_behind_are_not_read(run: Path) -> None:
-    before = open_run(run).results.rows
-    with (run / "results.jsonl").open("a") as file:
-        file.write('{"metric": "r", "val')
-    assert open_run(run).results.rows == before
-
-
 def of_old_schema(run: Path) -> None:
     old = {key: value for key, value in MANIFEST.items() if key != "schema"}
     old |= {"versions": {"countergen-edit": "0.1.0"}}
