@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from countergen_edit.decisions.selection import WRECK
@@ -38,10 +37,10 @@ def search(run: Run) -> Section | None:
     if errors:
         blocks.append(Words(tuple(failures(errors)), brief=True))
     if rows:
-        front = [row for row in rows if row.detail["front"] or row.detail["chosen"]]
-        best = replace(_candidates(results, front, ends), name="best", brief=True)
-        blocks.append(replace(best, title="Pareto front: none removes more bias at less cost"))
-        blocks.append(replace(_candidates(results, rows, ends), searchable=True))
+        every, shown = _candidates(results, rows, ends), 2 + 2 * len(ends)
+        best = tuple(row[:shown] for row in every.rows if row[1])
+        title = "Pareto front: none removes more bias at less cost"
+        blocks += [Table("best", title, every.columns[:shown], best, brief=True), every]
     return Section("search", "Search", tuple(blocks))
 
 
@@ -88,4 +87,4 @@ def _candidates(results: Results, rows: Sequence[Row], ends: dict[str, str]) -> 
     titles = [f"{what}, {split}" for what in ("removed", "cost") for split in ends]
     columns = ("edit", "state", *titles, *(f"{key}, worse by" for key in costs))
     note = f"Degradations are of {split} data, in the unit of each metric."
-    return Table("tried", "Every candidate", columns, tuple(lines), note)
+    return Table("tried", "Every candidate", columns, tuple(lines), note, searchable=True)
