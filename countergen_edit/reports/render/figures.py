@@ -152,7 +152,7 @@ def _draw(ax: Any, panel: Panel, k: int, s: Series, style: Style) -> Any:
     places = {name: i for i, name in enumerate(panel.categories)} if panel.downwards else {}
     x: list[Any] = [places[str(value)] for value in s.x] if panel.downwards else [*s.x]
     if s.kind == "bars":
-        bars = [other for other in panel.series if other.kind == "bars"]
+        bars = [o for o in panel.series if o.kind == "bars" and {*o.x} & {*s.x}]
         width = 0.8 / len(bars)
         shift = (bars.index(s) - (len(bars) - 1) / 2) * width
         return ax.barh([at + shift for at in x], s.y, width, color=colour)
