@@ -147,14 +147,6 @@ def test_search_keeps_what_matches_and_a_button_shows_the_rest(page: Any) -> Non
     assert len(column(page, table, 3)) == 60
 
 
-def test_print_shows_every_section_but_what_is_looked_up(page: Any) -> None:
-    page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
-    sections = page.find_elements("css selector", "main > section")
-    hidden = {s.get_attribute("id") for s in sections if not s.is_displayed()}
-    page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
-    assert hidden == {"examples", "terms", "run"}
-
-
 AXE = """
 const done = arguments[arguments.length - 1];
 axe.run(document, { preload: false, resultTypes: ["violations"] })

@@ -74,12 +74,9 @@ def test_a_damaged_run_gets_one_line_and_its_old_report_stays(
     assert (run / "report.html").read_text() == "the good one"
 
 
-def test_a_missing_folder_is_named(tmp_path: Path) -> None:
+def test_a_folder_that_is_missing_or_cannot_be_written_is_named(run: Path) -> None:
     with pytest.raises(UserError, match="there is no such folder"):
-        open_run(tmp_path / "nowhere")
-
-
-def test_a_folder_that_cannot_be_written_is_named(run: Path) -> None:
+        open_run(run / "nowhere")
     (run / "report.html.tmp").mkdir()
     with pytest.raises(UserError, match="cannot write"):
         open_run(run).report()
