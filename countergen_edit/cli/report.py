@@ -26,7 +26,7 @@ def run(config: Mapping[str, Any]) -> None:
     figures, tables = texts_in(config["figures"]), texts_in(config["tables"])
     if figures or tables:
         folder = Path(config["folder"] or opened.path / "paper")
-        files = export(sections(opened), folder, figures, tables, opened.erasers)
+        files = export(sections(opened), folder, figures, tables)
         say([f"{len(files)} files in {folder}"])
     else:
         again = f"countergen-edit report {shlex.quote(str(opened.path))} figures=pdf tables=latex"

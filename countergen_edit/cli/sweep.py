@@ -55,7 +55,7 @@ def run(config: Mapping[str, Any]) -> None:
     if is_job:
         return
     with only_writer(swept.path):
-        files = search_figures(sections(swept), swept.path / "figures", swept.erasers)
+        files = search_figures(sections(swept), swept.path / "figures")
     show(swept, f"Figures: {', '.join(path.name for path in files)}", *after_search(swept))
     failed = [row for row in swept.results.rows if row.metric == FAILED]
     if failed:

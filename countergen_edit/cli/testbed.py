@@ -6,11 +6,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from countergen_edit.cli.printing import console, say
+from countergen_edit.cli.printing import say
 from countergen_edit.core.errors import UserError, unknown
 from countergen_edit.models import load
-from countergen_edit.reports.render.terminal import print_table
-from countergen_edit.reports.verify_testbed import effect_table, recovery_table, verify_testbed
+from countergen_edit.reports.verify_testbed import agreement, verify_testbed
 from countergen_edit.testbed import directory, load_axis, load_truth, truth_in
 from countergen_edit.testbed.train import train
 
@@ -28,7 +27,9 @@ def run(config: Mapping[str, Any]) -> None:
         say([f"Testbed written to {target}; verify with folder={target}"])
         return
     source = Path(folder) if folder else directory()
-    rows = verify_testbed(load(source), truth_in(source) or load_truth())
-    for table in (recovery_table(rows), effect_table(rows)):
-        print_table(table, console)
+    model, truth = load(source), truth_in(source) or load_truth()
+    table = verify_testbed(model, truth)
+    say([table.to_string(float_format="%.3f", na_rep="–")])
+    each = (f"{group or 'both groups'} {p:.3f}" for group, p in agreement(model, truth).items())
+    say([f"Agreement: {', '.join(each)}."])
     say(["Next, erase what was planted: countergen-edit audit"])

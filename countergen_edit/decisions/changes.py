@@ -60,13 +60,12 @@ def by_set(results: Results, edit: str) -> dict[str, Change]:
 
 def classified(results: Results, edit: str) -> list[tuple[Row, Change]]:
     """The rows `group_effect_removed` of an edit that have a class, with it."""
-    found = []
-    for before in results.unedited("group_effect"):
-        change = change_of(results, before, edit)
-        gone = results.under(before, edit, "group_effect_removed")
-        if change is not None and gone is not None:
-            found.append((gone, change))
-    return found
+    return [
+        (gone, change)
+        for before in results.unedited("group_effect")
+        if (change := change_of(results, before, edit)) is not None
+        if (gone := results.under(before, edit, "group_effect_removed")) is not None
+    ]
 
 
 def _by_chance(results: Results, before: Row, edit: str) -> float:

@@ -56,13 +56,13 @@ def _judgement(results: Results, edit: EditRecord, costs: Sequence[Cost]) -> Row
     tested = [row for row in results.rows if row.split == "test"]
     before, after = ([r for r in tested if r.edit == id_] for id_ in (UNEDITED, edit.id))
     degradations, at_best = worse_by(costs, before, after)
-    share = max((degradation.share for degradation in degradations.values()), default=0.0)
-    over = [name for name, degradation in degradations.items() if degradation.share > 1]
+    share = max((d.share for d in degradations.values()), default=0.0)
+    over = [name for name, d in degradations.items() if d.share > 1]
     detail = {
         "word": word_for([*sets.values()], share),
         "sets": sets,
-        "degradations": {name: degradation.value for name, degradation in degradations.items()},
-        "budgets": {name: degradation.budget for name, degradation in degradations.items()},
+        "degradations": {name: d.value for name, d in degradations.items()},
+        "budgets": {name: d.budget for name, d in degradations.items()},
         "groups": {name: d.group for name, d in degradations.items() if d.group},
         "over": over,
         "maybe": [name for name in over if at_best.get(name, degradations[name]).share <= 1],

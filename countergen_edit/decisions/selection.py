@@ -43,21 +43,18 @@ class Point:
     @property
     def cost(self) -> float:
         """The largest share of a budget."""
-        return _worst(self.degradations)
+        return max((d.share for d in self.degradations.values()), default=0.0)
 
     @property
     def least_cost(self) -> float:
         """The cost that its intervals allow at best."""
-        return _worst({**self.degradations, **self.least_degradations})
-
-    @property
-    def is_affordable(self) -> bool:
-        return self.cost <= 1
+        best = {**self.degradations, **self.least_degradations}
+        return max((d.share for d in best.values()), default=0.0)
 
     @property
     def is_worthwhile(self) -> bool:
         """Whether it is affordable, and shown to remove some of the bias."""
-        return self.is_affordable and self.is_shown
+        return self.cost <= 1 and self.is_shown
 
     @property
     def over(self) -> list[str]:
@@ -72,14 +69,10 @@ class Point:
             "removed": self.removed,
             "degradations": {name: degradation.value for name, degradation in found},
             "groups": {name: degradation.group for name, degradation in found if degradation.group},
-            "affordable": self.is_affordable,
+            "affordable": self.cost <= 1,
             "shown": self.is_shown,
             "over": self.over,
         }
-
-
-def _worst(degradations: Mapping[str, Degradation]) -> float:
-    return max((degradation.share for degradation in degradations.values()), default=0.0)
 
 
 def points(
@@ -97,17 +90,17 @@ def points(
     for row in rows:
         if row.split == split and (baselines or not row.baseline):
             by_edit.setdefault(row.edit, []).append(row)
-    needed = {cost.name for cost in costs if cost.counted(by_edit.get(UNEDITED, []))}
-    apart = has_significant_bias(rows)
+    before = by_edit.get(UNEDITED, [])
+    needed = {cost.name for cost in costs if cost.counted(before)}
+    is_biased = has_significant_bias(rows)
     candidates = []
     for edit, of_edit in by_edit.items():
         removed = next((r for r in of_edit if r.metric == "bias_removed"), None)
-        degradations, least = worse_by(costs, by_edit.get(UNEDITED, []), of_edit)
+        degradations, least = worse_by(costs, before, of_edit)
         if removed is not None and removed.value is not None and needed <= degradations.keys():
-            shown = (removed.value if removed.lo is None else removed.lo) > 0
-            shown = shown and apart
+            is_shown = is_biased and (removed.value if removed.lo is None else removed.lo) > 0
             draws = tuple(removed.detail.get(DRAWS, ()))
-            candidates.append(Point(edit, removed.value, degradations, least, shown, draws))
+            candidates.append(Point(edit, removed.value, degradations, least, is_shown, draws))
     return candidates
 
 
@@ -121,13 +114,10 @@ def worse_by(
         before: rows of the unedited model, of one split.
         after: rows under the edit, of the same split.
     """
-    degradations, at_best = dict[str, Degradation](), dict[str, Degradation]()
-    for cost in costs:
-        if degradation := cost.worst(before, after):
-            degradations[cost.name] = degradation
-        if best := cost.worst(before, cost.at_best(after)):
-            at_best[cost.name] = best
-    return degradations, at_best
+    found = {cost.name: cost.worst(before, after) for cost in costs}
+    at_best = {cost.name: cost.worst(before, cost.at_best(after)) for cost in costs}
+    degradations, least = ({k: d for k, d in part.items() if d} for part in (found, at_best))
+    return degradations, least
 
 
 def front(candidates: Sequence[Point]) -> list[Point]:

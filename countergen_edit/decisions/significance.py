@@ -63,19 +63,10 @@ def significant_bias(rows: Sequence[Row]) -> list[Row]:
     found = [{key: row.detail[key] for key in TESTED if key in row.detail} for row in effects]
     is_biased = any(class_of(test) in ("biased", "not tested") for test in found)
     least = min(filter(None, found), key=lambda test: test["p_adjusted"], default={})
-    names = dict.fromkeys(row.dataset for row in effects)
-    row = replace(
-        effects[0],
-        metric=BIAS_SIGNIFICANT,
-        value=float(is_biased),
-        dataset="+".join(names),
-        facets={},
-        lo=None,
-        hi=None,
-        n=0,
-        detail=least,
-    )
-    return [row]
+    names = "+".join(dict.fromkeys(row.dataset for row in effects))
+    blank: dict[str, Any] = {"facets": {}, "lo": None, "hi": None, "n": 0}
+    row = replace(effects[0], metric=BIAS_SIGNIFICANT, value=float(is_biased), dataset=names)
+    return [replace(row, detail=least, **blank)]
 
 
 def has_significant_bias(rows: Sequence[Row]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
@@ -30,19 +31,9 @@ class Number:
     """Whether a value below the last digit is shown as `< 0.001`; for P values."""
 
     @classmethod
-    def of(
-        cls,
-        row: Row | None,
-        digits: int = 3,
-        *,
-        percent: bool = False,
-        signed: bool = False,
-        starred: bool = False,
-    ) -> Number:
-        """The value of a row; missing where the row is."""
-        if row is None:
-            return cls(None)
-        return cls(row.value, row.lo, row.hi, digits, percent, signed, starred)
+    def of(cls, row: Row | None, digits: int = 3, **look: bool) -> Number:
+        """The value of a row, shown as the other fields say; missing where the row is."""
+        return cls(None) if row is None else cls(row.value, row.lo, row.hi, digits, **look)
 
     def _shown(self, value: float) -> str:
         scaled = 100 * value if self.percent else value
@@ -71,11 +62,7 @@ class Number:
 
     @property
     def interval(self) -> str:
-        """The interval as tables show it; empty without one.
-
-        >>> Number(0.25, 0.1, 0.4).interval
-        '0.100 to 0.400'
-        """
+        """The interval as tables show it; empty without one."""
         if self.lo is None or self.hi is None:
             return ""
         return f"{self._shown(self.lo)} to {self._shown(self.hi)}"
@@ -118,6 +105,15 @@ class Tokens:
 Cell = str | Number | Quotes | Tokens
 
 
+def slug(name: str) -> str:
+    """A name as that of a file, and as an address within a page.
+
+    >>> slug("my table/../x")
+    'my-table-x'
+    """
+    return re.sub(r"[^\w-]+", "-", name)
+
+
 def plain(cell: Cell) -> str:
     """A cell as text, a number without its interval.
 
@@ -146,6 +142,16 @@ class Table:
     """Whether the first column is a heading over the rows that share it."""
     brief: bool = False
     """Whether terminals print it too."""
+
+    @property
+    def numeric(self) -> list[bool]:
+        """Whether each column contains numbers, which are aligned to the right."""
+        columns = [[row[i] for row in self.rows] for i in range(len(self.columns))]
+        return [
+            any(isinstance(cell, Number) for cell in cells)
+            or (any(cells) and all(cell == "" or plain(cell).isdecimal() for cell in cells))
+            for cells in columns
+        ]
 
 
 @dataclass(frozen=True)
@@ -178,11 +184,7 @@ Block = Words | Table | Figure | Fold
 
 
 def unfolded(blocks: Iterable[Block]) -> Iterator[Words | Table | Figure]:
-    """Blocks in order, with those within folds.
-
-    >>> [*unfolded([Words(("a",)), Fold("more", (Words(("b",)),))])]
-    [Words(sentences=('a',), brief=False), Words(sentences=('b',), brief=False)]
-    """
+    """Blocks in order, with those within folds."""
     for block in blocks:
         if isinstance(block, Fold):
             yield from block.blocks

@@ -72,7 +72,6 @@ class Comparison:
     """All rows of all runs, and the differences."""
     sections: tuple[Section, ...] = ()
     title: str = ""
-    erasers: tuple[str, ...] = ()
 
     def to_frame(self) -> DataFrame:
         """Every row as a line of a DataFrame."""
@@ -101,7 +100,6 @@ class Comparison:
             title=self.title,
             kind="Comparison of language models",
             about=(f"{len(self.every_row.rows)} result rows, in {ROWS}",),
-            erasers=self.erasers,
         )
 
     def _repr_html_(self) -> str:
@@ -149,7 +147,6 @@ def comparison(runs: Sequence[Run], seed: int = 0) -> Comparison:
         every_row(by_name, [*differences, *of_figures, *of_items]),
         _sections(by_name, overview),
         _title(runs),
-        tuple(dict.fromkeys(eraser for run in runs for eraser in run.erasers)),
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from countergen_edit.decisions import JUDGEMENT, RECOMMENDED
@@ -52,26 +52,21 @@ def verdict(run: Run) -> Verdict:
 def findings(run: Run) -> tuple[str, ...]:
     """Every sentence, task by task; of a search, about the chosen edit and its control."""
     sentences = [s for part in run.by_task().values() for s in _findings_of_task(part)]
-    first, rest = _quick(run), _warnings(run)
-    unshown = [
+    sentences += cautions(run)
+    sentences += [
         f"Not shown: {name}, whose class cannot be loaded: {why}"
         for name, why in run.unshown.items()
     ]
-    return tuple(dict.fromkeys([*first, *sentences, *rest, *unshown]))
+    if run.config.get("limit"):
+        sentences.insert(0, cautions(run)[0])
+    return tuple(dict.fromkeys(sentences))
 
 
 def cautions(run: Run) -> list[str]:
     """That the run was a quick try, and the warnings of its manifest."""
-    return [*_quick(run), *_warnings(run)]
-
-
-def _quick(run: Run) -> list[str]:
     limit = run.config.get("limit")
-    return [quick_try(limit)] if limit else []
-
-
-def _warnings(run: Run) -> list[str]:
-    return [str(warning) for warning in run.manifest.get("warnings", ())]
+    quick = [quick_try(limit)] if limit else []
+    return [*quick, *map(str, run.manifest.get("warnings", ()))]
 
 
 def _verdict_of_task(run: Run) -> list[str]:
@@ -134,13 +129,6 @@ def _findings_of_task(run: Run) -> list[str]:
 
 def of_chosen(results: Results) -> Results:
     """The results that sentences are about: of a search, or of many edits, those of one edit."""
-    parts = results.by_task()
-    if len(parts) > 1:
-        about = {task: of_chosen(part) for task, part in parts.items()}
-        if all(about[task] is part for task, part in parts.items()):
-            return results
-        rows = [row for part in about.values() for row in part.rows]
-        return Results(rows, results.records, results.folder, results.task)
     edits = [edit for edit in results.edits if not edit.baseline]
     chosen = results.chosen if results.chosen in edits or not edits else None
     if chosen is None and len(edits) <= MOST_EDITS:
@@ -153,32 +141,29 @@ def of_chosen(results: Results) -> Results:
 
 def advice(results: Results) -> list[str]:
     """The recommended edits, and why others are not; empty where none was judged."""
-
-    def name(row: Row) -> str:
-        record = results.records.get(row.edit)
-        return row.edit if record is None else record.name_in_text
-
     rows = results.of(JUDGEMENT)
+    names = {row.edit: results.records[row.edit].name_in_text for row in rows}
     good = [row for row in rows if row.detail["word"] == RECOMMENDED]
     named = [row for row in good if row.detail["named"]]
-    rest = ", ".join(name(row) for row in good if row not in named)
-    bad = "; ".join(f"{name(r)} {r.detail['word']}{_reasons(r)}" for r in rows if r not in good)
+    rest = ", ".join(names[row.edit] for row in good if row not in named)
+    bad = "; ".join(
+        f"{names[r.edit]} {r.detail['word']}{_reasons(r)}" for r in rows if r not in good
+    )
     if not good:
         return [f"No edit is recommended: {bad}."] if rows else []
     if named:
         cost = "Every cost is within its budget." if named[0].detail["degradations"] else ""
         also = f" Also within the budgets: {rest}." if rest else ""
-        said = f"Recommended: {name(named[0])}. {cost or 'No cost was measured.'}{also}"
+        said = f"Recommended: {names[named[0].edit]}. {cost or 'No cost was measured.'}{also}"
     else:
         said = f"Recommended: {rest}. Validation data do not rank them."
     return [said, f"Not recommended: {bad}."] if bad else [said]
 
 
 def _reasons(row: Row) -> str:
-    detail = row.detail
-    grown = [name for name, change in detail["sets"].items() if change == "increased"]
+    grown = [name for name, change in row.detail["sets"].items() if change == "increased"]
     reasons = [f"bias increased on {few(grown)}"] if grown else []
-    reasons += breaches(detail, detail["budgets"])
+    reasons += breaches(row.detail, row.detail["budgets"])
     return f" ({'; '.join(reasons)})" if reasons else ""
 
 
@@ -194,17 +179,20 @@ def not_fitted(results: Results) -> list[str]:
     return [*lines, f"No edit was fitted: {reason}."] if reason else lines
 
 
-def failures(results: Results, errors: Collection[Row]) -> list[str]:
+def failures(errors: Collection[Row]) -> list[str]:
     """The candidates that failed, those together whose errors differ in digits alone."""
-    by_error: dict[str, tuple[str, dict[str, None]]] = {}
+    by_error: dict[str, list[Row]] = {}
     for row in errors:
-        label = results.label(row.edit)
-        if row.edit not in results.records and row.eraser:
-            place = ".".join(filter(None, (row.site, "+".join(map(str, row.layers)))))
-            label = f"{row.eraser}{f'-{row.rank}' if row.rank else ''}@{place}"
-        error = str(row.detail.get("error", ""))
-        by_error.setdefault(DIGITS.sub("#", error), (error, {}))[1][label] = None
-    return [f"Failed: {', '.join(labels)}: {error}" for error, labels in by_error.values()]
+        by_error.setdefault(DIGITS.sub("#", row.detail["error"]), []).append(row)
+
+    def label(row: Row) -> str:
+        rank = f"-{row.rank}" if row.rank else ""
+        return f"{row.eraser}{rank}@{row.site}.{'+'.join(map(str, row.layers))}"
+
+    return [
+        f"Failed: {', '.join(dict.fromkeys(map(label, rows)))}: {rows[0].detail['error']}"
+        for rows in by_error.values()
+    ]
 
 
 def choice(run: Run) -> list[str]:
@@ -214,8 +202,11 @@ def choice(run: Run) -> list[str]:
     for row in results.of("cost", "validation"):
         if row.detail["chosen"]:
             task = f", {results.task}" if results.task else ""
-            first = f"Best{task}: " if worthwhile(row) else f"{_none_fits(row, budgets, task)} "
-            sentences.append(f"{first}{_does(results, row)}")
+            broken = "; ".join(breaches(row.detail, budgets))
+            none = f"No candidate removes bias within the budgets{task}"
+            none += f" ({broken}). Cheapest:" if broken else ". Cheapest:"
+            first = f"Best{task}:" if worthwhile(row) else none
+            sentences.append(f"{first} {_does(results, row)}")
     if sentences:
         return [
             *sentences,
@@ -232,18 +223,12 @@ def choice(run: Run) -> list[str]:
     return [f"No candidate removes bias within the budgets: {'; '.join(each)}."] if each else []
 
 
-def _none_fits(row: Row, budgets: Mapping[str, float], task: str) -> str:
-    broken = "; ".join(breaches(row.detail, budgets))
-    reason = f" ({broken})" if broken else ""
-    return f"No candidate removes bias within the budgets{task}{reason}. Cheapest:"
-
-
 def _does(results: Results, row: Row) -> str:
     """What a chosen candidate removes and costs, on test data where it was tested."""
     tested = next(iter(results.of("bias_removed", "test", row.edit)), None)
     removed = tested or next(iter(results.of("bias_removed", "validation", row.edit)), None)
-    share = Number(row.detail["removed"]) if removed is None else Number.of(removed)
-    share = replace(share, digits=4, percent=True)
+    share = Number(row.detail["removed"], digits=4, percent=True)
+    share = share if removed is None else Number.of(removed, 4, percent=True)
     sets = f" ({removed.dataset.replace('+', ', ')})" if removed else ""
     end = "_test" if tested and row.detail.get("degradations_test") else ""
     costs = listed(row.detail[f"degradations{end}"], row.detail.get(f"groups{end}"))
@@ -341,12 +326,12 @@ def after_audit(run: Run) -> list[str]:
 
 
 def _saving(run: Run, which: Callable[[Run], EditRecord | None]) -> list[str]:
-    parts = run.by_task()
-    task = {name: f" run_task={name}" if len(parts) > 1 else "" for name in parts}
+    edits = {task: edit for task, part in run.by_task().items() if (edit := which(part))}
+    several = len(run.by_task()) > 1
     return [
-        f"Save it, {edit.label}: countergen-edit edit run={run.path}{task[name]} save=DIR"
-        for name, part in parts.items()
-        if (edit := which(part)) is not None
+        f"Save it, {edit.label}: countergen-edit edit run={run.path}"
+        f"{f' run_task={task}' if several else ''} save=DIR"
+        for task, edit in edits.items()
     ]
 
 
@@ -369,16 +354,10 @@ def why_nothing(run: Run) -> str:
 
 
 def nothing_fits(run: Run) -> list[str]:
-    """The budgets, the candidate that removes most, and the next command."""
+    """The budgets and the next command."""
     if no_bias(run.results):
         return ["Nothing was saved. Give the groups more names, or use other prompts (data=)."]
-    rows = [row for row in run.results.of("cost", "validation") if row.detail["front"]]
-    lines = [f"Nothing was saved. Budgets: {listed(run.budgets)}."]
-    if rows:
-        most = max(rows, key=lambda row: row.detail["removed"])
-        share = Number(most.detail["removed"], percent=True).text
-        lines.append(
-            f"On validation data {run.results.label(most.edit)} removes most: {share} of the bias, "
-            f"worse by {listed(most.detail['degradations'], most.detail.get('groups'))}."
-        )
-    return [*lines, "Next: wider budgets (cost.NAME.budget=…) or other erasers (eraser=gated)."]
+    return [
+        f"Nothing was saved. Budgets: {listed(run.budgets)}.",
+        "Next: wider budgets (cost.NAME.budget=…) or other erasers (eraser=gated).",
+    ]

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import re
-import unicodedata
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -13,10 +10,7 @@ from typing import Any
 
 from countergen_edit.core.errors import UserError
 from countergen_edit.core.reading import shipped_yaml
-from countergen_edit.reports.blocks import Block, Section, Table, Words, unfolded
-
-EVERYDAY = ("Data", "Runs")
-"""Sections whose terms are common words: only column titles use them as terms."""
+from countergen_edit.reports.blocks import Section, Table
 
 
 @dataclass(frozen=True)
@@ -70,12 +64,6 @@ def explain(word: str) -> Term:
     ------
     UserError
         Unknown name.
-
-    >>> explain("guardednes")
-    Traceback (most recent call last):
-        ...
-    countergen_edit.core.errors.UserError: no term 'guardednes': did you mean 'guardedness'? \
-countergen-edit help lists all
     """
     if (term := find(word)) is not None:
         return term
@@ -91,55 +79,13 @@ def _by_name() -> dict[str, Term]:
 
 def _plain(word: str) -> str:
     """A name without case, dashes, underscores and repeated spaces."""
-    word = unicodedata.normalize("NFKC", word).casefold()
     dashes = dict.fromkeys(map(ord, "_-−–‐"), " ")
-    return " ".join(word.translate(dashes).split())
+    return " ".join(word.casefold().translate(dashes).split())
 
 
-def terms_by_block(section: Section) -> list[list[Term]]:
-    """For each block of a section the terms that no block before it uses."""
-    known: set[Term] = set()
-    by_block = []
-    for block in section.blocks:
-        used = [term for term in _terms_in(block) if term not in known]
-        known.update(used)
-        by_block.append(used)
-    return by_block
-
-
-def _terms_in(block: Block) -> list[Term]:
-    """The terms in the sentences, titles and labels of a block; cells may be texts of models."""
-    parts = [*unfolded([block])]
-    columns = [c for part in parts if isinstance(part, Table) for c in part.columns]
-    heads = {name for column in columns for name in (column, *column.split(", "))}
-    text = "\n".join(line for part in parts for line in _labels(part))
-    return [
-        term
-        for term in glossary()
-        if heads & {*term.names}
-        or (
-            term.of not in EVERYDAY
-            and any(
-                _as_word(name).search(text)
-                for name in (term.term, *(term.aliases if term.of == "Erasers" else ()))
-            )
-        )
-    ]
-
-
-@cache
-def _as_word(name: str) -> re.Pattern[str]:
-    flags = re.IGNORECASE if len(name) > 2 else 0  # R is a term, r is not
-    return re.compile(rf"(?<![\w|]){re.escape(name)}(?![\w|*])", flags)
-
-
-def _labels(part: Any) -> Iterator[str]:
-    if isinstance(part, Words):
-        yield from part.sentences
-        return
-    yield from (part.title, part.note)
-    if isinstance(part, Table):
-        yield from part.columns
-        return
-    for panel in part.panels:
-        yield from (panel.title, panel.x_label, panel.y_label, *(s.name for s in panel.series))
+def terms() -> Section:
+    """The glossary as a tab."""
+    lines = tuple((term.of, term.term, term.says, term.limits) for term in glossary())
+    columns = ("section", "term", "meaning", "limits")
+    table = Table("terms", "Terms", columns, lines, searchable=True, grouped=True)
+    return Section("terms", "Terms", (table,))

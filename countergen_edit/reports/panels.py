@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from countergen_edit.metrics.results import NO_EDIT, Results, State
 from countergen_edit.metrics.rows import Row
@@ -31,7 +31,7 @@ class Series:
     baseline: bool = False
     """Whether others are compared with it: its dots are hollow."""
     tips: tuple[str, ...] = ()
-    """The text that a point shows."""
+    """What each point of a `spread` is of."""
     box: tuple[float, ...] = ()
     """The quartiles of a `spread`; those of its values if empty."""
 
@@ -63,10 +63,12 @@ class Panel:
     def height(self) -> float:
         """Inches."""
         count = len(self.categories) if self.downwards else 0
-        spread = 1.5 * sum(s.kind == "spread" for s in self.series) if self.is_spread else 0
+        spread = 1.5 * sum(s.kind == "spread" for s in self.series)
+        if not (count or spread):
+            return HEIGHT
         room = 1.5 if self.joined and len(self.dots) > PER_LINE else 1
-        lines = room * count + spread + 0.6 * (len(self.heading) - 1)
-        return 0.9 + PER_CATEGORY * lines if count or spread else HEIGHT
+        lines = room * count if count else spread
+        return 0.9 + PER_CATEGORY * (lines + 0.6 * (len(self.heading) - 1))
 
     @property
     def across(self) -> list[float]:
@@ -79,22 +81,21 @@ class Panel:
         return [s for s in self.series if s.kind == "dots" and not s.baseline]
 
     @property
-    def is_spread(self) -> bool:
-        """Whether its values lie on horizontal lines."""
-        return not self.downwards and any(s.kind == "spread" for s in self.series)
+    def sideways(self) -> bool:
+        """Whether its values lie along the horizontal axis."""
+        return self.downwards or any(s.kind == "spread" for s in self.series)
+
+    @property
+    def measure(self) -> str:
+        """The label of the axis of its values."""
+        return self.x_label if self.sideways else self.y_label
 
     @property
     def heading(self) -> list[str]:
         """The lines of its title, two at most."""
         most = 34 if self.downwards else 46
-        lines = textwrap.wrap(
-            fitting(self.title, 3 * most),
-            most,
-            max_lines=2,
-            placeholder=" …",
-            break_on_hyphens=False,
-        )
-        return lines or [""]
+        look: dict[str, Any] = {"max_lines": 2, "placeholder": " …", "break_on_hyphens": False}
+        return textwrap.wrap(fitting(self.title, 3 * most), most, **look) or [""]
 
 
 def fitting(text: str, most: int = 34) -> str:
@@ -117,38 +118,27 @@ def edit_dots(results: Results, row: Row, metric: str | None = None) -> list[Ser
 
 
 def dots(
-    name: str, x: Sequence[float | str], rows: Sequence[Row], baseline: bool = False
+    name: str,
+    x: Sequence[float | str],
+    rows: Sequence[Row],
+    baseline: bool = False,
+    kind: Literal["dots", "line"] = "dots",
 ) -> Series:
-    """Rows as dots with their intervals."""
-    return _series("dots", name, x, rows, baseline)
+    """Rows as dots with their intervals, or as a line with its band."""
+    pairs = [(at, row) for at, row in zip(x, rows, strict=True) if row.value is not None]
+    at, known = tuple(at for at, _ in pairs), [row for _, row in pairs]
+    y = tuple(row.value or 0.0 for row in known)
+    if any(row.lo is None or row.hi is None for row in known):
+        return Series(name, at, y, kind=kind, baseline=baseline)
+    lo, hi = (tuple(getattr(row, end) for row in known) for end in ("lo", "hi"))
+    return Series(name, at, y, lo, hi, kind, baseline)
 
 
 def line(
     name: str, x: Sequence[float | str], rows: Sequence[Row], baseline: bool = False
 ) -> Series:
     """Rows as a line with its band."""
-    return _series("line", name, x, rows, baseline)
-
-
-def _series(
-    kind: Literal["dots", "line"],
-    name: str,
-    x: Sequence[float | str],
-    rows: Sequence[Row],
-    baseline: bool,
-) -> Series:
-    pairs = [(at, row) for at, row in zip(x, rows, strict=True) if row.value is not None]
-    known = all(row.lo is not None and row.hi is not None for _, row in pairs)
-    y = tuple(row.value or 0.0 for _, row in pairs)
-    lo = tuple(row.lo or 0.0 for _, row in pairs) if known else ()
-    hi = tuple(row.hi or 0.0 for _, row in pairs) if known else ()
-    tips = tuple(
-        (name if str(at) == name else f"{name}, {at}")
-        + f": {value:.3f}"
-        + (f" [{lo[i]:.3f}, {hi[i]:.3f}]" if known else "")
-        for i, ((at, _), value) in enumerate(zip(pairs, y, strict=True))
-    )
-    return Series(name, tuple(at for at, _ in pairs), y, lo, hi, kind, baseline, tips)
+    return dots(name, x, rows, baseline, "line")
 
 
 def state_panels(
@@ -163,14 +153,7 @@ def state_panels(
 ) -> list[Panel]:
     """A panel with a dot of every state at each category; none without a row.
 
-    Parameters
-    ----------
-    title, unit : of the panel and of its values
-    states : of a model; the first is the baseline
-    labels : by the key of each category
-    of : the rows of a state, by the same keys
-    beside : further series, such as `ticks`
-    limits, covers : as those of `Panel`
+    `labels` are of the categories, by the keys of the rows of a state; `beside` are further series.
     """
     series = []
     for state in states:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -24,7 +24,7 @@ from countergen_edit.edits.checkpoints import (
     save_checkpoint,
 )
 from countergen_edit.metrics.base import METRICS, Cost
-from countergen_edit.metrics.results import NO_EDIT, Results
+from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import COLUMNS, UNEDITED
 from countergen_edit.models import LanguageModel
 from countergen_edit.reports.findings import Verdict, findings, recommended, verdict, worthwhile
@@ -70,7 +70,7 @@ class Run:
         """The views of every metric that may have rows here; `unshown` names the others."""
         recorded = {name: VIEWS.get(name)(None, name) for name in VIEWS if name not in METRICS}
         names = {name: name for name in METRICS if ".py:" not in name}  # not of another run's file
-        names |= {str(kind): str(name) for name, kind in self._measured.items()}
+        names |= {str(kind): name for name, kind in self.manifest.get("metrics", {}).items()}
         ours = {
             kind: view_of(METRICS.get(kind), kind, name)
             for kind, name in names.items()
@@ -78,16 +78,11 @@ class Run:
         }
         return [*ours.values(), *recorded.values()]
 
-    @property
-    def _measured(self) -> Mapping[str, Any]:
-        metrics: Mapping[str, Any] = self.manifest.get("metrics", {})
-        return metrics
-
     @cached_property
     def unshown(self) -> dict[str, str]:
         """The metrics of the manifest that cannot be loaded, with the errors."""
         reasons = {}
-        for name in map(str, self._measured.values()):
+        for name in map(str, self.manifest.get("metrics", {}).values()):
             try:
                 METRICS.get(name)
             except UserError as error:
@@ -98,17 +93,16 @@ class Run:
     def budgets(self) -> dict[str, float]:
         """The budget of each cost that was measured."""
         measured = {row.metric for row in self.results.rows}
-        costs = {name: self.cost(name) for name in self.manifest.get("budgets", {})}
         return {
-            name: float(self.manifest["budgets"][name])
-            for name, cost in costs.items()
-            if cost is None or cost.counts in measured
+            name: float(budget)
+            for name, budget in self.manifest.get("budgets", {}).items()
+            if (cost := self.cost(name)) is None or cost.counts in measured
         }
 
     def cost(self, name: str) -> Cost | None:
         """The cost of a name in the run, with its budget; None where it cannot be loaded."""
         try:
-            metric = METRICS.get(str(self._measured.get(name, name)))
+            metric = METRICS.get(str(self.manifest.get("metrics", {}).get(name, name)))
         except UserError:
             return None
         budget = self.manifest.get("budgets", {}).get(name)
@@ -120,17 +114,9 @@ class Run:
         return sorted(every, key=lambda quantity: KINDS.index(quantity.kind))
 
     def compared(self) -> list[Quantity]:
-        """The figures by which runs are compared: bias, then costs, then others."""
+        """The figures by which runs are compared, in the same order."""
         every = [q for view in self.views for q in view.side_by_side(self.results)]
         return sorted(every, key=lambda quantity: KINDS.index(quantity.kind))
-
-    @cached_property
-    def erasers(self) -> tuple[str, ...]:
-        """Every eraser of the run without controls, those shown first."""
-        shown = [edit for edit in self.results.shown if not edit.baseline]
-        rest = [edit for edit in self.results.records.values() if not edit.baseline]
-        simple = [part for edit in (*shown, *rest) for part in (edit.parts or (edit,))]
-        return tuple(dict.fromkeys(edit.eraser for edit in simple))
 
     @cached_property
     def original(self) -> Run | None:
@@ -144,9 +130,9 @@ class Run:
         return {task: replace(self, results=part) for task, part in parts.items()}
 
     @cached_property
-    def edits(self) -> Mapping[str, NamedEdit]:
+    def edits(self) -> dict[str, NamedEdit]:
         """The run's edits by their id, read from the folder at first access."""
-        return _Edits(self.path / EDITS, self.results.records)
+        return {key: NamedEdit.load(self.path / EDITS / key) for key in self.results.records}
 
     @cached_property
     def best(self) -> Kept | None:
@@ -161,7 +147,9 @@ class Run:
             ids = set.intersection(*({e.id for e in part.edits} for part in parts.values()))
             every = [e for e in self.results.edits if not e.baseline and e.id in ids]
             record = every[-1] if every else None
-        return None if record is None else Kept(self.edits[record.id], self)
+        if record is None:
+            return None
+        return Kept(NamedEdit.load(self.path / EDITS / record.id), self)
 
     @property
     def verdict(self) -> Verdict:
@@ -180,13 +168,14 @@ class Run:
         """
         from pandas import DataFrame
 
-        lines, taken = [], (*COLUMNS, "label")
-        for row in self.results.rows:
-            facets = {f"facet_{k}" if k in taken else k: v for k, v in row.facets.items()}
-            columns = {k: v for k, v in row.to_dict().items() if k != "facets"}
-            label = NO_EDIT if row.edit == UNEDITED else self.results.label(row.edit)
-            lines.append(columns | facets | {"label": label})
-        return DataFrame(lines)
+        rows, taken = self.results.rows, (*COLUMNS, "label")
+        facets = [
+            {f"facet_{k}" if k in taken else k: v for k, v in row.facets.items()} for row in rows
+        ]
+        frame = DataFrame([row.to_dict() | own for row, own in zip(rows, facets, strict=True)])
+        return frame.drop(columns="facets", errors="ignore").assign(
+            label=[self.results.label(row.edit) for row in rows]
+        )
 
     def report(self, path: Path | str | None = None) -> Path:
         """Write the run's page, by default `report.html` in its folder; its path.
@@ -207,33 +196,13 @@ class Run:
                 title=title(self),
                 kind=kind(self),
                 about=about(self),
-                erasers=self.erasers,
             )
 
     def _repr_html_(self) -> str:
         from countergen_edit.reports.render.html import fragment
-        from countergen_edit.reports.sections import overviews
+        from countergen_edit.reports.sections import overview
 
-        return fragment(overviews(self))
-
-
-class _Edits(Mapping[str, NamedEdit]):
-    def __init__(self, folder: Path, records: Mapping[str, EditRecord]) -> None:
-        self._folder, self._ids = folder, tuple(records)
-        self._loaded: dict[str, NamedEdit] = {}
-
-    def __getitem__(self, key: str) -> NamedEdit:
-        if key not in self._ids:
-            raise KeyError(key)
-        if key not in self._loaded:
-            self._loaded[key] = NamedEdit.load(self._folder / key)
-        return self._loaded[key]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._ids)
-
-    def __len__(self) -> int:
-        return len(self._ids)
+        return "".join(fragment(overview(part)) for part in self.by_task().values())
 
 
 @dataclass(frozen=True)
@@ -247,8 +216,7 @@ class Kept:
     def label(self) -> str:
         return self.named.label
 
-    @contextmanager
-    def on(self, model: LanguageModel | None = None) -> Iterator[LanguageModel]:
+    def on(self, model: LanguageModel | None = None) -> AbstractContextManager[LanguageModel]:
         """Attach the edit to the model within a `with` block.
 
         Raises
@@ -256,8 +224,7 @@ class Kept:
         UserError
             There is no model, or the edit has another width.
         """
-        with applied(self._model(model), self.named.edit) as edited:
-            yield edited
+        return applied(self._model(model), self.named.edit)
 
     def save(
         self,
@@ -348,9 +315,9 @@ def _is_within(run: Run, edit: EditRecord) -> bool:
         [row for row in run.results.rows if (row.edit, row.split) == (e, "test")]
         for e in (UNEDITED, edit.id)
     )
-    costs = [cost for name in run.budgets if (cost := run.cost(name)) is not None]
-    worst = [cost.worst(before, after) for cost in costs]
-    return all(degradation is None or degradation.share <= 1 for degradation in worst)
+    costs = filter(None, map(run.cost, run.budgets))
+    worst = filter(None, (cost.worst(before, after) for cost in costs))
+    return all(degradation.share <= 1 for degradation in worst)
 
 
 def open_run(path: Path | str, model: LanguageModel | None = None) -> Run:

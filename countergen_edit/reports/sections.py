@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
 import shlex
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,11 +19,12 @@ from countergen_edit.reports.blocks import (
     Section,
     Table,
     Words,
+    plain,
 )
 from countergen_edit.reports.findings import edit_of, of_chosen, recommended
-from countergen_edit.reports.panels import Panel, Series, edit_dots
+from countergen_edit.reports.glossary import terms
+from countergen_edit.reports.panels import Panel, edit_dots
 from countergen_edit.reports.search import search
-from countergen_edit.reports.views.base import Quantity
 from countergen_edit.runs.files import ORIGINAL
 from countergen_edit.runs.ran import in_words
 
@@ -35,35 +35,18 @@ OVERVIEW, CHANGED = "overview", "original"
 OTHERS = "…"
 """Stands for the tabs of custom metrics, in the order of their names."""
 ORDER = (
-    OVERVIEW,
-    CHANGED,
-    "search",
-    "bias",
-    "layers",
-    "costs",
-    "other_axes",
-    "paraphrases",
-    "fairpair",
-    "cid",
-    "classifiers",
-    OTHERS,
-    "examples",
-    "run",
+    *(OVERVIEW, CHANGED, "search", "bias", "layers", "costs", "other_axes", "paraphrases"),
+    *("fairpair", "cid", "classifiers", OTHERS, "examples", "terms", "run"),
 )
 """The tabs in their order."""
 TRUTH = "planted"
 KIND_TITLES = {"bias": "bias", "cost": "costs", "other": "other measures"}
 MOST_AT_A_GLANCE = 4
 """Edits in the first figure and in the terminal's table."""
-MOST_ROWS = 1500
-"""Rows that the page lists."""
 NOT_SHOWN = ("schema", "texts")
 """Keys of a manifest for programs alone."""
 EDIT = "edit"
 """The column of edits."""
-ROOM = 0.05
-"""Share of an axis beyond its values."""
-Ends = tuple[float, float]
 
 
 def sections(run: Run) -> list[Section]:
@@ -72,7 +55,7 @@ def sections(run: Run) -> list[Section]:
     parts = task_by_task(of_tasks)
     if run.original is not None:
         parts = _against_original(run, run.original, parts)
-    return on_shared_axes(in_order([*parts, origin(run)]))
+    return in_order([*parts, terms(), origin(run)])
 
 
 def of_task(run: Run) -> list[Section]:
@@ -83,30 +66,13 @@ def of_task(run: Run) -> list[Section]:
     return [*map(without_edits, shown)] if run.results.is_unedited else shown
 
 
-def overviews(run: Run) -> Section | None:
-    """The overview of every task."""
-    found = {task: overview(part) for task, part in run.by_task().items()}
-    parts = task_by_task({task: [section] for task, section in found.items() if section})
-    return parts[0] if parts else None
-
-
 def in_order(parts: Iterable[Section]) -> list[Section]:
     """Tabs in their order, those of custom metrics by name."""
-
-    def place(section: Section) -> tuple[int, str]:
-        known = section.name in ORDER
-        return ORDER.index(section.name if known else OTHERS), "" if known else section.name
-
-    return sorted(parts, key=place)
+    return sorted(parts, key=lambda s: (ORDER.index(s.name if s.name in ORDER else OTHERS), s.name))
 
 
 def merged(parts: Iterable[Section]) -> list[Section]:
-    """Sections of one name as one, under the title of the first.
-
-    >>> parts = [Section("bias", "Bias", (Words(("a",)),)), Section("bias", "B", (Words(("b",)),))]
-    >>> [(section.title, len(section.blocks)) for section in merged(parts)]
-    [('Bias', 2)]
-    """
+    """Sections of one name as one, under the title of the first."""
     by_name: dict[str, Section] = {}
     for part in parts:
         known = by_name.get(part.name, replace(part, blocks=()))
@@ -139,29 +105,23 @@ def _against_original(run: Run, original: Run, parts: Sequence[Section]) -> list
     from countergen_edit.reports.compare import comparison  # late: it shows sections, too
 
     found = comparison([original, run], int(run.manifest.get("seed", 0)))
-    tables = (found.paired, found.figures, found.side_by_side)
-    first = next(iter(found.sections), Section("", "")).blocks
-    words = [block for block in first if isinstance(block, Words)]
-    return [
-        *(
-            replace(part, blocks=(*words, *part.blocks)) if part.name == OVERVIEW else part
-            for part in parts
-        ),
-        Section(CHANGED, "Against its original", tuple(table for table in tables if table)),
+    words = [block for block in found.sections[0].blocks if isinstance(block, Words)]
+    with_words = [
+        replace(part, blocks=(*words, *part.blocks)) if part.name == OVERVIEW else part
+        for part in parts
     ]
+    tables = filter(None, (found.paired, found.figures, found.side_by_side))
+    return [*with_words, Section(CHANGED, "Against its original", tuple(tables))]
 
 
 def overview(run: Run) -> Section | None:
     """The verdict, all test sets and costs before and after, and all findings."""
-    split, quantities = measured(run)
-    columns = [quantity for quantity in quantities if quantity.main]
+    about = of_chosen(run.results)
     lines, sentences = run.verdict.lines, run.findings
     blocks: list[Block] = [Words(lines, brief=True)] if lines else []
     blocks += at_a_glance(run)
-    if columns:
-        about = of_chosen(run.results)
-        blocks.append(before_and_after(about, columns, listed(about), split))
-    blocks += [] if run.results.is_unedited else _bias_against_costs(run.results, quantities)
+    if (table := before_and_after(run, about, listed(about))) is not None:
+        blocks.append(table)
     if sentences and sentences != lines:
         blocks.append(Fold("All findings", (Words(sentences),)))
     return Section(OVERVIEW, "Overview", tuple(blocks)) if blocks else None
@@ -202,13 +162,6 @@ def listed(results: Results) -> list[str]:
     return sorted(ids, key=lambda edit: edit != UNEDITED and results.is_reference(edit))
 
 
-def measured(run: Run) -> tuple[str, list[Quantity]]:
-    """The quantities of test data; of a search without test data, those of validation data."""
-    if quantities := run.quantities():
-        return "test", quantities
-    return "validation", run.quantities("validation") if run.results.is_unedited else []
-
-
 def summary(run: Run) -> Table | None:
     """The table of all sets and costs by few edits: the verdict's first, its control last."""
     about, edit = of_chosen(run.results), edit_of(run.results)
@@ -216,61 +169,35 @@ def summary(run: Run) -> Table | None:
     real = [e for e in listed(about) if e != UNEDITED and not about.records[e].baseline]
     real.sort(key=lambda e: edit is None or e != edit.id)
     kept = [UNEDITED, *real[:MOST_AT_A_GLANCE], *([control.id] if control else [])]
-    split, quantities = measured(run)
-    columns = [quantity for quantity in quantities if quantity.main]
-    return before_and_after(about, columns, list(dict.fromkeys(kept)), split) if columns else None
+    return before_and_after(run, about, list(dict.fromkeys(kept)))
 
 
-def before_and_after(
-    results: Results, quantities: Collection[Quantity], edits: Sequence[str], split: str
-) -> Table:
-    """A row for each quantity, a column for each edit; the planted truth where it is known."""
-    known = any(quantity.truth for quantity in quantities)
+def before_and_after(run: Run, results: Results, edits: Sequence[str]) -> Table | None:
+    """A row for each set and cost, a column for each edit, and the planted truth if it is known.
+
+    Of test data; of a search without test data, of validation data.
+    """
+    split, quantities = "test", run.quantities()
+    if not quantities and run.results.is_unedited:
+        split, quantities = "validation", run.quantities("validation")
+    quantities = [quantity for quantity in quantities if quantity.main]
+    if not quantities:
+        return None
+    is_known = any(quantity.truth for quantity in quantities)
     rows: list[tuple[Cell, ...]] = []
     for q in quantities:
-        truth = (
-            [Number.of(q.truth, q.digits, percent=q.percent) if q.truth else ""] if known else []
-        )
+        truth = Number.of(q.truth, q.digits, percent=q.percent) if q.truth else ""
         cells = [q.number(edit) if edit in q.rows else "" for edit in edits]
-        rows.append((q.axis if q.of else KIND_TITLES[q.kind], q.of or q.title, *truth, *cells))
+        head = (q.axis, q.of) if q.of else (KIND_TITLES[q.kind], q.title)
+        rows.append((*head, *([truth] if is_known else []), *cells))
     labels = [results.label(edit) for edit in edits]
     places = {results.label(edit).partition("@")[2] for edit in edits if edit != UNEDITED}
     place = places.pop() if len(places) == 1 else ""  # stands in the title
-    columns = ("", "set", *([TRUTH] if known else []))
+    columns = ("", "set", *([TRUTH] if is_known else []))
     columns += tuple(label.removesuffix(f"@{place}") for label in labels)
     title = f"All sets and costs on {split} data{f', edits at {place}' if place else ''}"
     note = "Intervals are 95 %, over names and templates."
     return Table("before_and_after", title, columns, tuple(rows), note, grouped=True)
-
-
-def _bias_against_costs(results: Results, quantities: Collection[Quantity]) -> list[Block]:
-    """The first bias quantity against each cost, with a point for each tested edit."""
-    drawn = [quantity for quantity in quantities if quantity.drawn]
-    bias = next((quantity for quantity in drawn if quantity.kind == "bias"), None)
-    if bias is None:
-        return []
-    panels = []
-    for cost in (quantity for quantity in drawn if quantity.kind == "cost"):
-        every = (_point(results, bias, cost, edit) for edit in listed(results))
-        if series := tuple(point for point in every if point is not None):
-            limits, covers = bias.limits, cost.covers
-            panels.append(
-                Panel(cost.title, cost.label, bias.label, series, limits=limits, covers=covers)
-            )
-    note = "Low and left is best: no bias at the costs of the unedited model."
-    title = "Bias against cost, on test data"
-    return [Figure("pareto", title, tuple(panels), note)] if panels else []
-
-
-def _point(results: Results, bias: Quantity, cost: Quantity, edit: str) -> Series | None:
-    left, paid = bias.rows.get(edit), cost.rows.get(edit)
-    if left is None or paid is None or left.value is None or paid.value is None:
-        return None
-    label, y = results.label(edit), left.value
-    ends = (y if left.lo is None else left.lo,), (y if left.hi is None else left.hi,)
-    tip = f"{label}: {bias.label} {bias.number(edit).text}, {cost.label} {cost.number(edit).text}"
-    control = results.is_reference(edit)
-    return Series(label, (paid.value,), (y,), *ends, "dots", control, (tip,))
 
 
 def costs(run: Run) -> Section | None:
@@ -279,28 +206,19 @@ def costs(run: Run) -> Section | None:
     quantities = [quantity for quantity in run.quantities() if quantity.kind == "cost"]
     if not quantities or results.is_unedited:
         return None
-    panels = tuple(
-        Panel(
-            q.title,
-            q.label,
-            "",
-            tuple(edit_dots(results, next(iter(q.rows.values())))),
-            True,
-            q.limits,
-            q.covers,
-        )
-        for q in quantities
-        if q.drawn
-    )
+    panels = []
+    for q in (q for q in quantities if q.drawn):
+        series = tuple(edit_dots(results, next(iter(q.rows.values()))))
+        panels.append(Panel(q.title, q.label, "", series, True, q.limits, q.covers))
     lines: list[tuple[Cell, ...]] = []
     for q in quantities:
         cells = [q.number(edit) if edit in q.rows else "" for edit in results.compared]
         lines.append((q.title, str(q.rows[UNEDITED].n) if UNEDITED in q.rows else "", *cells))
     columns = ("cost", "n", *map(results.label, results.compared))
     note = "Dots have 95 % intervals. Hollow dots are the unedited model and the controls."
-    blocks: list[Block] = [Figure("costs", "Costs of each edit", panels, note)] if panels else []
+    blocks: list[Block] = [Figure("costs", "Costs of each edit", tuple(panels), note)]
     blocks.append(Table("costs", "Costs", columns, tuple(lines), brief=True))
-    return Section("costs", "Costs", tuple(blocks))
+    return Section("costs", "Costs", tuple(blocks if panels else blocks[1:]))
 
 
 def without_edits(section: Section) -> Section:
@@ -315,21 +233,17 @@ def without_edits(section: Section) -> Section:
 
 
 def _without_edits(table: Table) -> Table:
-    kept = [
-        i
-        for i, column in enumerate(table.columns)
-        if not all(_is_empty(row[i]) for row in table.rows)
-        # Where it tells measured from published values it stays, without a name.
-        and not (column == EDIT and len({row[i] for row in table.rows} - {""}) == 1)
-    ]
+    def is_kept(column: str, cells: Sequence[Cell]) -> bool:
+        # Names of edits stay where they tell measured from published values.
+        is_one_edit = column == EDIT and len({*cells} - {""}) == 1
+        return not is_one_edit and any(plain(cell) not in ("", "–") for cell in cells)
+
+    cells = [[row[i] for row in table.rows] for i in range(len(table.columns))]
+    kept = [i for i, name in enumerate(table.columns) if is_kept(name, cells[i])]
     rows = tuple(tuple(row[i] for i in kept) for row in table.rows)
     several = len({row[0] for row in rows if isinstance(row[0], str)}) < len(rows)
     columns = tuple("" if table.columns[i] == EDIT else table.columns[i] for i in kept)
     return replace(table, columns=columns, rows=rows, grouped=table.grouped and several)
-
-
-def _is_empty(cell: Cell) -> bool:
-    return cell == "" or (isinstance(cell, Number) and cell.value is None)
 
 
 def title(run: Run) -> str:
@@ -337,12 +251,11 @@ def title(run: Run) -> str:
     model = Path(str(run.manifest.get("model", run.name))).name
     about = []
     for task, part in run.by_task().items():
-        first = next((r for r in part.results.rows if r.group_a and r.group_b), None)
-        if first is not None:
-            pair = f"{first.group_a} and {first.group_b}".replace("_", " ")
+        for row in [r for r in part.results.rows if r.group_a and r.group_b][:1]:
+            pair = f"{row.group_a} and {row.group_b}".replace("_", " ")
             if of_how_many := run.manifest.get("compared", {}).get(task):
                 pair += f" ({of_how_many.partition(';')[0]})"
-            about.append(f"{first.axis}, {pair}" if first.axis else pair)
+            about.append(f"{row.axis}, {pair}" if row.axis else pair)
     return f"{model}: {'; '.join(about)}" if about else model
 
 
@@ -355,65 +268,51 @@ def kind(run: Run) -> str:
 def about(run: Run) -> list[str]:
     """The facts below the title of the page."""
     manifest = run.manifest
-    lines = [f"run {run.name}", in_words(manifest)]
-    if made_of := manifest.get("model_origin"):
-        lines.append(f"made of {made_of['file']}: {made_of['weights']}")
-    lines.append(in_template(manifest))
-    if "seed" in manifest:
-        lines.append(f"seed {manifest['seed']}")
-    if version := manifest.get("versions", {}).get("countergen-edit"):
-        lines.append(f"countergen-edit {version}")
+    made_of, version = manifest.get("model_origin"), manifest.get("versions", {})
+    lines = [
+        f"run {run.name}",
+        in_words(manifest),
+        f"made of {made_of['file']}: {made_of['weights']}" if made_of else "",
+        in_template(manifest),
+        f"seed {manifest['seed']}" if "seed" in manifest else "",
+        f"countergen-edit {version['countergen-edit']}" if "countergen-edit" in version else "",
+    ]
     return [*filter(None, lines), f"{len(run.results.rows)} result rows"]
 
 
 def in_template(manifest: Mapping[str, Any]) -> str:
     """The conversation that contains the texts; empty for plain texts."""
-    template = manifest.get("template")
-    if not template:
+    if not (template := manifest.get("template")):
         return ""
-    return (
-        "texts stand in the model's chat template, as the beginning of its reply to "
-        f"“{template['instruction']}”"
-    )
+    reply = "texts stand in the model's chat template, as the beginning of its reply to"
+    return f"{reply} “{template['instruction']}”"
 
 
 def origin(run: Run) -> Section:
-    """The tab of the manifest, the settings and all rows."""
-
-    def text(fact: object) -> str:
-        return "; ".join(map(str, fact)) if isinstance(fact, list) else str(fact)
-
-    lines: list[tuple[Cell, ...]] = [("run folder", run.name)]
-    for key, value in run.manifest.items():
-        if key in NOT_SHOWN:
-            continue
-        if isinstance(value, Mapping):
-            lines += [(f"{key}: {name}", text(fact)) for name, fact in value.items()]
-        elif key == "command":
-            lines.append((key, shlex.join(map(str, value))))
-        else:
-            lines.append((key.replace("_", " "), "" if value is None else text(value)))
-    tables = [Table("run", "Manifest", ("fact", "value"), tuple(lines))]
-    if config := tuple(_flat(run.config)):
+    """The tab of the manifest and the settings."""
+    facts = {"run folder": run.name}
+    facts |= {key: fact for key, fact in run.manifest.items() if key not in NOT_SHOWN}
+    if "command" in facts:
+        facts["command"] = shlex.join(map(str, facts["command"]))
+    tables = [Table("run", "Manifest", ("fact", "value"), _flat(facts, ": "))]
+    if config := _flat(run.config, "."):
         tables.append(Table("settings", "Settings", ("setting", "value"), config, searchable=True))
-    return Section("run", "The run", (*tables, _rows(run)))
+    return Section("run", "The run", tuple(tables))
 
 
-def _flat(content: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
-    for key, value in content.items():
-        if isinstance(value, Mapping) and value:
-            yield from _flat(value, f"{prefix}{key}.")
-        else:
-            text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
-            yield f"{prefix}{key}", text
+def _flat(content: Mapping[str, Any], sep: str) -> tuple[tuple[str, str], ...]:
+    """Nested facts by the names that lead to them."""
+    from pandas import json_normalize
+
+    [facts] = json_normalize(dict(content), sep=sep).to_dict("records") or [{}]
+    return tuple(
+        (str(key), ", ".join(map(str, fact)) if isinstance(fact, list) else str(fact))
+        for key, fact in facts.items()
+    )
 
 
 def subject(row: Row) -> str:
-    """The data of a row with its facets.
-
-    >>> subject(Row("m", 0.0, dataset="jobs", facets={"lambda": 10.0}))
-    'jobs, lambda 10'
-    """
+    """The data of a row with its facets."""
     facets = (f"{k} {v:g}" if isinstance(v, float) else f"{k} {v}" for k, v in row.facets.items())
     return ", ".join(filter(None, (row.dataset, *facets)))
 
@@ -421,68 +320,3 @@ def subject(row: Row) -> str:
 def groups_of(row: Row) -> str:
     """The groups of a row."""
     return " / ".join(group for group in (row.group_a, row.group_b) if group)
-
-
-def _rows(run: Run) -> Table:
-    rows, label = run.results.rows, run.results.label
-    lines: list[tuple[Cell, ...]] = [
-        (r.metric, subject(r), groups_of(r), label(r.edit), r.split, Number.of(r, 4), str(r.n))
-        for r in rows[:MOST_ROWS]
-    ]
-    note = f"The first {MOST_ROWS} of {len(rows)}; results.jsonl has all."
-    note = "" if len(rows) <= MOST_ROWS else note
-    columns = ("metric", "data", "groups", EDIT, "split", "value", "n")
-    return Table("rows", "Every row of the run", columns, tuple(lines), note, searchable=True)
-
-
-def on_shared_axes(parts: Sequence[Section]) -> list[Section]:
-    """The sections with the same ends for all axes of one label: 0 and just above all values."""
-    wanted: dict[str, list[Ends]] = {}
-    values: dict[str, list[float]] = {}
-    for panel in (p for part in parts for figure in part.figures() for p in figure.panels):
-        for _, label, ends, own in _axes(panel):
-            wanted.setdefault(label, []).extend(ends)
-            values.setdefault(label, []).extend(filter(math.isfinite, own))
-    found = {label: _ends(values[label], ends) for label, ends in wanted.items()}
-
-    def shared(block: Any) -> Any:
-        if isinstance(block, Fold):
-            return replace(block, blocks=tuple(map(shared, block.blocks)))
-        if not isinstance(block, Figure):
-            return block
-        return replace(
-            block,
-            panels=tuple(
-                replace(panel, **{field: found[label] for field, label, *_ in _axes(panel)})  # type: ignore[arg-type]
-                for panel in block.panels
-            ),
-        )
-
-    return [replace(part, blocks=tuple(map(shared, part.blocks))) for part in parts]
-
-
-def _axes(panel: Panel) -> Iterator[tuple[str, str, list[Ends], list[float]]]:
-    """Of each axis its field in `Panel`, its label, the wanted ends, and its values."""
-    sideways = panel.downwards or panel.is_spread
-    wanted = [panel.limits, panel.covers] if sideways else [panel.limits]
-    values = [v for s in panel.series for v in (*s.y, *s.lo, *s.hi)]
-    label = panel.x_label if sideways else panel.y_label
-    yield "limits", label, [ends for ends in wanted if ends is not None], values
-    if panel.covers is not None and not sideways:
-        yield "covers", panel.x_label, [panel.covers], panel.across
-
-
-def _ends(values: Sequence[float], wanted: Sequence[Ends]) -> Ends:
-    """The ends of an axis.
-
-    >>> _ends([0.2, 0.8], []), _ends([0.2, 1.0], [(0.0, 1.0)]), _ends([1.02], [(1.0, 1.01)])
-    ((0.0, 0.84), (0.0, 1.0), (1.0, 1.021))
-    >>> _ends([-0.5, 0.5], [])
-    (-0.55, 0.55)
-    """
-    start = min((low for low, _ in wanted), default=0.0)
-    end = max((high for _, high in wanted), default=start)
-    low, high = min([start, *values]), max([end, *values])
-    room = ROOM * (high - low) or 1.0
-    is_kept = bool(wanted) and high == end
-    return low if low == start else low - room, high if is_kept else round(high + room, 12)

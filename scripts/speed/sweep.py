@@ -272,19 +272,20 @@ def bench_scaling() -> None:
         slope = np.polyfit(np.log(x), np.log(y), 1)[0]
         times = ", ".join(f"{a}: {b:.1f} s" for a, b in zip(x, y, strict=True))
         print(f"time against {what}: {times}; exponent {slope:.2f}")
+    from countergen_edit.reports.blocks import Figure
     from countergen_edit.reports.panels import Panel, Series
     from countergen_edit.reports.render.figures import write
 
-    panels = [
+    panels = (
         Panel("24 blocks", "layers swept", "seconds", (Series("sweep", counts, tuple(by_layer)),)),
         Panel(
             "6 layers", "samples", "seconds", (Series("sweep", tuple(prompts), tuple(by_prompt)),)
         ),
-    ]
+    )
+    figure = Figure("sweep-scaling", "Wall time of a sweep", panels, "")
     target = Path("build") / "benchmarks"
     target.mkdir(parents=True, exist_ok=True)
-    path = target / "sweep-scaling"
-    print("  plotted in", *write(panels, "Wall time of a sweep", path, (".svg",)))
+    print("  plotted in", *write(figure, target / figure.name, (".svg",)))
 
 
 def bench_testbed() -> None:

@@ -28,13 +28,7 @@ MANIFEST = {
     "versions": {"countergen-edit": "0.2.0", "torch": "2.13.0"},
     "seed": 0,
     "command": ["countergen-edit", "audit", "seed=0"],
-    "metrics": {
-        "r": "r",
-        "paraphrases": "paraphrases",
-        "agreement": "agreement",
-        "perplexity": "perplexity",
-        "kl": "kl",
-    },
+    "metrics": {name: name for name in ("r", "paraphrases", "agreement", "perplexity", "kl")},
     "budgets": {"agreement": 0.01, "perplexity": 0.5},
     "git_commit": None,
 }
@@ -74,13 +68,8 @@ def audit_rows() -> list[Row]:
     rows = []
     for k, name in enumerate(("jobs", "traits", "hobbies")):
         for shift, edit in ((0.0, {}), (0.3, LEACE), (0.01, RANDOM)):
-            about: dict[str, Any] = {
-                "dataset": f"{name}_test",
-                "split": "test",
-                "n": 10,
-                **GROUPS,
-                **edit,
-            }
+            about: dict[str, Any] = {"dataset": f"{name}_test", "split": "test", **GROUPS, **edit}
+            about["n"] = 10
             bias = 0.6 + k / 100 - shift
             ends = {"lo": bias - 0.05, "hi": bias + 0.05}
             test = {"p": 0.001, "p_adjusted": 0.003, "people": 12, "people_needed": 4}
@@ -96,9 +85,8 @@ def audit_rows() -> list[Row]:
     for edit in ({}, LEACE, RANDOM):
         for group_b in ("male", ""):
             about = {"dataset": "agreement", "axis": "gender", "group_a": "female", **edit}
-            rows.append(
-                Row("agreement", 0.9, lo=0.8, hi=0.95, group_b=group_b, split="test", **about)
-            )
+            about |= {"group_b": group_b, "split": "test"}
+            rows.append(Row("agreement", 0.9, lo=0.8, hi=0.95, **about))
         for metric in ("perplexity", "perplexity_ratio", "kl"):
             rows.append(Row(metric, 1.25, lo=1.2, hi=1.3, dataset="neutral", split="test", **edit))
     about = {"split": "validation", **GROUPS}
@@ -137,76 +125,58 @@ def text_rows() -> list[Row]:
     rows = []
     for edit in ({}, LEACE):
         about: dict[str, Any] = {"split": "test", **GROUPS, **edit}
-        sets = {"dataset": "common_sents", "facets": {"phi": "sentiment"}, **about}
+        common = {"dataset": "common_sents", **about}
+        sets = {"facets": {"phi": "sentiment"}, **common}
         prompts = [[f"prompt {i} {HARMFUL}", 0.3 + i / 50, 0.2, 0.25, 1.05, 0.2] for i in range(6)]
         detail: dict[str, Any] = {"prompts": prompts, "p_adjusted": 0.03, "tested_prompts": 6}
         rows.append(Row("fairpair_f", 1.05, detail=detail, **sets))
         for end in ("bias", "v_gp", "v_pg", "energy"):
             rows.append(Row(f"fairpair_{end}", 0.31, **sets))
-        term = {
-            "text": f"$ {HARMFUL}",
-            "share_pg": 0.1,
-            "share_gp": 0.4,
-            "log_odds": 1.5,
-            "p": 0.01,
-        }
+        term = {"text": f"$ {HARMFUL}", "share_pg": 0.1, "share_gp": 0.4, "log_odds": 1.5, "p": 0}
         detail = {"terms": [term], "source": "male", "target": "female"}
-        rows.append(Row("fairpair_ngrams", 1.0, detail=detail, dataset="common_sents", **about))
+        rows.append(Row("fairpair_ngrams", 1.0, detail=detail, **common))
         units = {"neutral": 0.0, "words": 0.2, "characters": 0.1}
         example = {"original": TEXT, "perturbed": TEXT, "left_out": None, "dissimilarity": units}
         detail = {"left_out": {"names": 2}, "examples": [example]}
         detail |= {"compared": "characters", "shares": units}
-        rows.append(Row("fairpair_perturbed", 0.9, detail=detail, dataset="common_sents", **about))
+        rows.append(Row("fairpair_perturbed", 0.9, detail=detail, **common))
         for group in ("female", "male"):
             detail = {"counts": [[TEXT, 3]], "automatic": {TEXT: ["sex"]}}
-            facets: dict[str, Any] = {"lambda": 10.0, "template": "{name} is"}
             of_group = about | {"group_a": group, "group_b": "", "dataset": "cid"}
-            rows.append(
-                Row("cid_continuations", 1.0, n=4, detail=detail, facets=facets, **of_group)
-            )
+            of_group["facets"] = {"lambda": 10.0, "template": "{name} is"}
+            rows.append(Row("cid_continuations", 1.0, n=4, detail=detail, **of_group))
         for strength in (0.0, 10.0):
             of_lambda = about | {"dataset": "cid", "facets": {"lambda": strength}}
             rows.append(Row("cid_divergence", 0.2, lo=0.1, hi=0.3, **of_lambda))
+        counts = {"r": 0.1, "leans": 1, "a": 1, "b": 0, "insignificant": 2}
         paraphrases = [
-            {"paraphrase": f"{TEXT} {i}", "r": 0.1, "mean_abs_r": 0.5 + i / 10, "leans": 1}
-            | {"a": 1, "b": 0, "insignificant": 2}
-            for i in range(3)
+            {"paraphrase": f"{TEXT} {i}", "mean_abs_r": 0.5 + i / 10} | counts for i in range(3)
         ]
         of_set = about | {"dataset": "jobs_test"}
-        rows.append(
-            Row("r_sd_over_paraphrases", 0.1, detail={"paraphrases": paraphrases}, **of_set)
-        )
+        detail = {"paraphrases": paraphrases}
+        rows.append(Row("r_sd_over_paraphrases", 0.1, detail=detail, **of_set))
         rows.append(Row("paraphrases_holding", 3.0, n=3, **of_set))
     return rows
 
 
 def classifier_rows() -> list[Row]:
     """What a classifier task records: a template, its paraphrases, and what they say."""
-    about = {"group_a": "female", "group_b": "male", "dataset": "feels"}
-    detail = {"original": 1, "counts": [1, 2, 0], "flips_holm": 0, "published": None}
-    over = {"original": 0.1, "change": -0.5, "sd": 0.2}
+    about: dict[str, Any] = {"group_a": "female", "group_b": "male", "dataset": "feels"}
     paraphrase = {"paraphrase": f"{{name}} feels {HARMFUL}"}
     first = {"original": True}
-    tests = [
-        row
-        for test, p, category in (("people", 0.3, 0), ("sentences", 0.01, -1))
-        for facets in ({"test": test},)
-        for row in (
-            Row(
-                "sentiment_t_test",
-                p,
-                detail=first | {"category": category},
-                facets=paraphrase | facets,
-                **about,
-            ),
-            Row("category_flips", 1 / 3, n=3, detail=detail, facets=facets, **about),
+    of_row = {"facets": paraphrase, **about}
+    rows = [Row("sentiment_difference", -0.2, lo=-0.3, hi=-0.1, detail=first, **of_row)]
+    for test, p, category in (("people", 0.3, 0), ("sentences", 0.01, -1)):
+        detail: dict[str, Any] = first | {"category": category}
+        of_test = about | {"facets": paraphrase | {"test": test}}
+        rows.append(Row("sentiment_t_test", p, detail=detail, **of_test))
+        detail = {"original": 1, "counts": [1, 2, 0], "flips_holm": 0, "published": None}
+        rows.append(
+            Row("category_flips", 1 / 3, n=3, detail=detail, facets={"test": test}, **about)
         )
-    ]
+    over = {"original": 0.1, "change": -0.5, "sd": 0.2}
     return [
-        Row(
-            "sentiment_difference", -0.2, lo=-0.3, hi=-0.1, detail=first, facets=paraphrase, **about
-        ),
-        *tests,
+        *rows,
         Row("names_in_lexicon", 1.0, detail={"valence": {HARMFUL: 2.3}}),
         Row("FPED over templates", 0.05, n=3, detail=over, dataset="feels"),
     ]
@@ -214,17 +184,10 @@ def classifier_rows() -> list[Row]:
 
 def choice_detail(**changes: Any) -> dict[str, Any]:
     """What a row `cost` tells of an edit."""
-    degradations = {"agreement": 0.001, "perplexity": 0.002}
-    return {
-        "removed": 0.5,
-        "removed_test": 0.4,
-        "cost_test": 0.7,
-        "degradations": degradations,
-        "degradations_test": degradations,
-        "front": True,
-        "chosen": True,
-        "affordable": True,
-    } | changes
+    worse = {"agreement": 0.001, "perplexity": 0.002}
+    figures = {"removed": 0.5, "removed_test": 0.4, "cost_test": 0.7}
+    figures |= {"degradations": worse, "degradations_test": worse}
+    return {**figures, "front": True, "chosen": True, "affordable": True, **changes}
 
 
 def search_rows() -> list[Row]:
@@ -251,25 +214,14 @@ def make_run(
     folder.record("unit", [replace(row, unit="unit") for row in rows])
     for edit, shift in (("none", 0.0), (LEACE["edit"], 0.5)):
         words = [f" output {i:02} {HARMFUL if i == 0 else ''}" for i in range(outputs)]
-        store(
-            path / "store" / "gender" / "r" / f"{edit}.jsonl",
-            {
-                "edit": edit,
-                "split": "test",
-                "dataset": "jobs_test",
-                "axis": "gender",
-                "groups": ["female", "male"],
-                "template": "{name} is",
-                "outputs": words,
-                "texts": [["Jane is", "Anna is"], ["John is", "Paul is"]],
-                "names": [["Jane", "Anna"], ["John", "Paul"]],
-                "r": [(i - outputs / 2) / outputs for i in range(outputs)],
-                "z": [i / 10 for i in range(outputs)],
-                "log_p": [
-                    [[-1.0 - i / 50, -1.1], [-1.5 + shift / 2, -1.2]] for i in range(outputs)
-                ],
-            },
-        )
+        scores = [[[-1.0 - i / 50, -1.1], [-1.5 + shift / 2, -1.2]] for i in range(outputs)]
+        about = {"edit": edit, "split": "test", "dataset": "jobs_test", "axis": "gender"}
+        about |= {"groups": ["female", "male"], "template": "{name} is", "outputs": words}
+        about |= {"texts": [["Jane is", "Anna is"], ["John is", "Paul is"]]}
+        about |= {"names": [["Jane", "Anna"], ["John", "Paul"]], "log_p": scores}
+        about |= {"r": [(i - outputs / 2) / outputs for i in range(outputs)]}
+        about |= {"z": [i / 10 for i in range(outputs)]}
+        store(path / "store" / "gender" / "r" / f"{edit}.jsonl", about)
     texts = path / "store" / "gender" / "fairpair" / "none"
     about = {"prompt": "John is", "perturbed_prompt": "Jane is"}
     store(texts / "k.jsonl", about, {"g_x": TEXT, "g_px": TEXT})

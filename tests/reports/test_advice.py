@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any, get_args
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -32,17 +31,13 @@ def test_an_edit_is_recommended_where_bias_fell_rose_nowhere_and_no_budget_is_br
 
 
 def judged(edit: str, word: str, **detail: Any) -> Row:
-    degradations = {"agreement": 0.004, "kl": 0.01}
-    about = {
+    whole = {
         "sets": {"jobs": "removed", "traits": "partly removed"},
-        "degradations": degradations,
-        "named": False,
+        "degradations": {"agreement": 0.004, "kl": 0.01},
+        "budgets": {"agreement": 0.01, "kl": 0.05},
+        **{"groups": {}, "over": [], "maybe": [], "named": False, "word": word},
     }
-    budgets = {"agreement": 0.01, "kl": 0.05}
-    whole = (
-        about | {"budgets": budgets, "groups": {}, "over": [], "maybe": [], "word": word} | detail
-    )
-    return Row("judgement", 0.4, edit=edit, split="test", detail=whole)
+    return Row("judgement", 0.4, edit=edit, split="test", detail=whole | detail)
 
 
 def said(*rows: Row) -> list[str]:
@@ -70,26 +65,14 @@ def test_the_named_edit_is_told_with_every_set_and_others_with_their_reasons() -
     ]
 
 
-def test_where_none_is_recommended_that_is_what_is_said() -> None:
+def test_where_none_is_recommended_or_one_of_several_is_named_that_is_said() -> None:
     nothing = judged("a", NOTHING, sets={"jobs": "no significant change"})
     assert said(nothing) == ["No edit is recommended: a (rank 1) shows nothing."]
     assert said() == []
-
-
-@pytest.mark.parametrize("named", [True, False])
-def test_of_several_the_one_that_validation_data_choose_is_named(named: bool) -> None:
-    sentences = said(judged("a", RECOMMENDED, named=named), judged("b", RECOMMENDED))
-    if named:
-        assert sentences[0].startswith("Recommended: a (rank 1). ")
-        assert sentences[0].endswith(" Also within the budgets: b (rank 1).")
-    else:
-        assert sentences == [
-            "Recommended: a (rank 1), b (rank 1). Validation data do not rank them."
-        ]
-
-
-def test_what_no_cost_was_measured_of_says_so() -> None:
-    [sentence] = said(
-        judged("a", RECOMMENDED, named=True, degradations={}, sets={"jobs": "partly removed"})
-    )
-    assert sentence == "Recommended: a (rank 1). No cost was measured."
+    both = [judged("a", RECOMMENDED, named=True, degradations={}), judged("b", RECOMMENDED)]
+    assert said(*both) == [
+        "Recommended: a (rank 1). No cost was measured. Also within the budgets: b (rank 1)."
+    ]
+    assert said(judged("a", RECOMMENDED), both[1]) == [
+        "Recommended: a (rank 1), b (rank 1). Validation data do not rank them."
+    ]

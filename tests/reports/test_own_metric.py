@@ -83,26 +83,23 @@ def test_a_metric_without_a_view_is_tabulated_and_plotted_by_the_default(run: Ru
     assert [row[1] for row in table.rows] == ["mine", "length of texts"]
     assert table.rows[0][0] == "points"
     [table], [figure] = parts["politeness"].tables(), parts["politeness"].figures()
-    numbers = [Number(*CELLS[name]) for name in ("unedited", "leace", "random")]
-    assert table.rows == (("politeness gap, mine", *numbers),)
+    cells = [CELLS[name] for name in ("unedited", "leace", "random")]
+    assert table.rows == (("politeness gap, mine", *(Number(*cell) for cell in cells)),)
     [panel] = figure.panels
     assert panel.x_label == "points"
-    assert [(s.y[0], s.lo[0], s.hi[0]) for s in panel.series] == [
-        CELLS[name] for name in ("unedited", "leace", "random")
-    ]
-    page = run.report().read_text("utf-8")
-    assert all(text in page for text in ("politeness gap", "length of texts", "0.111", "points"))
+    assert [(s.y[0], s.lo[0], s.hi[0]) for s in panel.series] == cells
 
 
-def test_a_view_of_its_own_is_an_attribute_of_the_metric(run: Run) -> None:
+def test_it_may_have_a_view_of_its_own_and_a_budget(run: Run) -> None:
     [tab] = [section for section in sections(run) if section.name == "rude"]
     assert tab.title == "Rudeness"
     [table] = tab.tables()
     assert table.columns[0] == "rude words"
     assert [*map(plain, table.rows[0])] == ["rude words, to all", "78 %", "11 %", "78 %"]
     assert "rude words, to all" in [quantity.title for quantity in run.quantities()]
-    assert "Rude: to some." in run.findings
-    assert "Rude: to some." in run.verdict.lines
+    assert "Rude: to some." in {*run.findings} & {*run.verdict.lines}
+    assert run.best is not None
+    assert run.cost("length").budget == 2.0  # type: ignore[union-attr]
 
 
 def test_it_is_printed_exported_and_stands_in_the_card(run: Run, tmp_path: Path) -> None:
@@ -115,17 +112,9 @@ def test_it_is_printed_exported_and_stands_in_the_card(run: Run, tmp_path: Path)
     assert {"politeness.csv", "politeness.tex", "politeness.svg", "before_and_after.csv"} <= names
     parity = Parity(0.0, 1e-5, 1.0, 1.0, 1, 1)
     card = model_card(run, EDITS[LEACE["edit"]].record, "folded", parity)
-    figures = " | ".join(
-        f"{v:.3f} ({lo:.3f} to {hi:.3f})"
-        for v, lo, hi in (CELLS[name] for name in ("unedited", "leace", "random"))
-    )
-    assert f"| politeness gap, mine | {figures} | 3 |" in card
+    after = "0.777 [0.700, 0.800] | 0.111 [0.100, 0.200] | 0.776 [0.700, 0.800] | 3 |"
+    assert f"| politeness gap, mine | {after}" in card
     assert "| length of texts | 13.277 | 12.611 | 13.276 | 4 |" in card
-
-
-def test_its_budget_decides_what_is_best(run: Run) -> None:
-    assert run.best is not None
-    assert run.cost("length").budget == 2.0  # type: ignore[union-attr]
 
 
 def test_a_metric_whose_file_is_gone_is_left_out_and_the_verdict_says_so(tmp_path: Path) -> None:
@@ -134,8 +123,5 @@ def test_a_metric_whose_file_is_gone_is_left_out_and_the_verdict_says_so(tmp_pat
     opened = open_run(make_run(tmp_path / "run", rows, manifest=manifest, outputs=2))
     assert opened.cost("gone") is None
     [sentence] = [s for s in opened.findings if s.startswith("Not shown: ")]
-    assert sentence == (
-        "Not shown: nowhere/gone.py:Gone, whose class cannot be loaded: "
-        "no such file: nowhere/gone.py"
-    )
-    assert "Every row of the run" in opened.report().read_text("utf-8")
+    assert sentence.endswith("cannot be loaded: no such file: nowhere/gone.py")
+    assert "Manifest" in opened.report().read_text("utf-8")

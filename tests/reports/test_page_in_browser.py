@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import base64
 import json
-import re
 import shutil
 import time
 from collections.abc import Iterator
@@ -14,21 +12,12 @@ from typing import Any
 import pytest
 
 from countergen_edit.reports.run import open_run
-from tests.reports.runs import HARMFUL, LABELS, make_run
+from tests.reports.runs import HARMFUL, make_run
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 DRIVER = shutil.which("chromedriver")
-FLAGS = (
-    "--headless=new",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--disable-dev-shm-usage",
-)
+FLAGS = ("headless=new", "no-sandbox", "disable-gpu", "no-first-run", "disable-dev-shm-usage")
+FLAGS += ("disable-quic", "disable-background-networking", "disable-component-update")
 pytestmark = pytest.mark.skipif(
     not (CHROMIUM and DRIVER), reason="no chromium and chromedriver on PATH: make browser"
 )
@@ -46,8 +35,8 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
     options = webdriver.ChromeOptions()
     options.binary_location = str(CHROMIUM)
-    for flag in (*FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('profile')}"):
-        options.add_argument(flag)
+    for flag in (*FLAGS, f"user-data-dir={tmp_path_factory.mktemp('profile')}"):
+        options.add_argument(f"--{flag}")
     options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
     driver = webdriver.Chrome(options=options, service=Service(str(DRIVER)))
     yield driver
@@ -72,11 +61,13 @@ def column(page: Any, table: str, place: int) -> list[str]:
     )
 
 
-def open_tab(page: Any, name: str) -> None:
-    page.find_element("id", f"tab-{name}").click()
+def resize(page: Any, width: int) -> None:
+    size = {"width": width, "height": 844, "deviceScaleFactor": 1, "mobile": width < 600}
+    page.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
 
 
-def find_table(page: Any, title: str) -> str:
+def open_table(page: Any, tab: str, title: str) -> str:
+    page.find_element("css selector", f"#tab-{tab}").click()
     return page.execute_script(
         "return [...document.querySelectorAll('table')]"
         ".find((table) => table.caption.textContent === arguments[0]).id",
@@ -84,20 +75,7 @@ def find_table(page: Any, title: str) -> str:
     )
 
 
-def test_it_opens_without_a_word_on_the_console_and_within_two_seconds(
-    page: Any, report: Path
-) -> None:
-    loaded = []
-    for _ in range(3):  # the best of three: tests run on busy machines
-        page.get(report.as_uri())
-        loaded.append(
-            page.execute_script("return performance.getEntriesByType('navigation')[0].loadEventEnd")
-        )
-    assert page.get_log("browser") == []
-    assert 0 < min(loaded) < 2000
-
-
-def test_no_request_leaves_the_page(page: Any, report: Path) -> None:
+def test_no_request_leaves_the_page_and_the_console_is_silent(page: Any, report: Path) -> None:
     for tab in page.find_elements("css selector", "[role=tab]"):
         tab.click()
     time.sleep(0.2)
@@ -105,42 +83,32 @@ def test_no_request_leaves_the_page(page: Any, report: Path) -> None:
     asked = [m["params"] for m in logged if m["method"] == "Network.requestWillBeSent"]
     urls = [event["request"]["url"] for event in asked]
     assert {url for url in urls if not url.startswith("data:")} <= {report.as_uri()}
-    assert page.execute_script("return performance.getEntriesByType('resource').length") == 0
+    assert page.get_log("browser") == []
 
 
 def test_generated_text_stays_text(page: Any) -> None:
     assert page.execute_script("return window.harmed") is None
     assert page.execute_script("return document.scripts.length") == 1
-    assert page.execute_script("return document.images.length") == 0
-    shown = page.execute_script("return document.body.textContent")
-    for section in ("fairpair", "cid", "examples", "search", "classifiers", "run"):
-        text = page.execute_script(
-            "return document.getElementById(arguments[0]).textContent", section
-        )
-        assert HARMFUL in text, section
-    assert shown.count(HARMFUL) > 10
-
-
-def test_its_policy_stops_a_program_that_got_in_all_the_same(page: Any) -> None:
+    assert not page.find_elements("css selector", "img:not([src^='data:image/svg+xml'])")
     page.execute_script(
         "const s = document.createElement('script'); s.textContent = 'window.harmed = 1';"
         "document.body.append(s);"
     )
-    assert page.execute_script("return window.harmed") is None
+    assert page.execute_script("return window.harmed") is None  # the page's policy
+    for section in ("fairpair", "cid", "paraphrases", "examples", "search", "classifiers", "run"):
+        element = page.find_element("id", section)
+        assert HARMFUL in element.get_property("textContent"), section
 
 
 def test_tabs_show_one_section_by_mouse_and_by_keyboard(page: Any) -> None:
     from selenium.webdriver.common.keys import Keys
 
     def seen() -> list[str]:
-        return [
-            s.get_attribute("id")
-            for s in page.find_elements("css selector", "main > section")
-            if s.is_displayed()
-        ]
+        sections = page.find_elements("css selector", "main > section")
+        return [s.get_attribute("id") for s in sections if s.is_displayed()]
 
     assert seen() == ["overview"]
-    open_tab(page, "bias")
+    page.find_element("id", "tab-bias").click()
     assert seen() == ["bias"]
     page.switch_to.active_element.send_keys(Keys.ARROW_RIGHT)
     assert seen() == ["layers"]
@@ -152,8 +120,7 @@ def test_tabs_show_one_section_by_mouse_and_by_keyboard(page: Any) -> None:
 
 
 def test_a_column_is_sorted_by_its_figures_and_back(page: Any) -> None:
-    open_tab(page, "costs")
-    table = find_table(page, "Costs")
+    table = open_table(page, "costs", "Costs")
     head = page.find_element("css selector", f"#{table} thead th:nth-child(3) button")
     head.click()
     up = [float(text) for text in column(page, table, 2)]
@@ -163,9 +130,8 @@ def test_a_column_is_sorted_by_its_figures_and_back(page: Any) -> None:
     assert head.find_element("xpath", "..").get_attribute("aria-sort") == "descending"
 
 
-def test_search_keeps_what_matches_and_says_how_many(page: Any) -> None:
-    open_tab(page, "examples")
-    table = find_table(page, "Prompts and outputs")
+def test_search_keeps_what_matches_and_a_button_shows_the_rest(page: Any) -> None:
+    table = open_table(page, "examples", "Prompts and outputs")
     assert len(column(page, table, 3)) == 50  # of 60: the others wait behind a button
     box = page.find_element("css selector", f"input[data-for={table}]")
     box.send_keys("OUTPUT 58")
@@ -173,49 +139,17 @@ def test_search_keeps_what_matches_and_says_how_many(page: Any) -> None:
     said = page.find_element("css selector", f"output[for={table}]")
     assert said.text == "1 of 60"
     box.clear()
-    box.send_keys("nothing like it")
-    assert column(page, table, 3) == []
-
-
-def test_a_long_table_shows_the_rest_when_asked(page: Any) -> None:
-    open_tab(page, "examples")
-    table = find_table(page, "Prompts and outputs")
-    more = page.execute_script(
-        "return document.getElementById(arguments[0]).parentElement.nextElementSibling", table
-    )
+    box.send_keys(" ")
+    more = page.find_element("css selector", "#examples .more")
     assert more.text == "Show more (10 left)"
     more.click()
     assert len(column(page, table, 3)) == 60
-    assert not more.is_displayed()
-
-
-def test_a_mark_says_what_it_is(page: Any) -> None:
-    from selenium.webdriver import ActionChains
-
-    mark = page.find_element("css selector", "#overview [data-tip^='leace']")
-    ActionChains(page).move_to_element(mark).perform()
-    assert page.find_element("css selector", ".tip").text.startswith("leace-1@resid_post.2")
-
-
-def test_print_shows_every_section_but_what_is_looked_up_on_few_pages(page: Any) -> None:
-    page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
-    try:
-        sections = page.find_elements("css selector", "main > section")
-        shown = {section.get_attribute("id"): section.is_displayed() for section in sections}
-        assert {name for name, is_shown in shown.items() if not is_shown} == {"examples", "run"}
-        paper = base64.b64decode(page.execute_cdp_cmd("Page.printToPDF", {})["data"])
-        assert 1 < len(re.findall(rb"/Type\s*/Page[^s]", paper)) < 10
-        assert not page.find_element("css selector", ".tabs").is_displayed()
-    finally:
-        page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
 
 
 AXE = """
 const done = arguments[arguments.length - 1];
-axe.run(
-  { exclude: [["svg > *"]] },
-  { preload: false, resultTypes: ["violations"] },
-).then((found) => done(found.violations.map((v) => [v.impact, v.id, v.nodes[0].html])));
+axe.run(document, { preload: false, resultTypes: ["violations"] })
+  .then((found) => done(found.violations.map((v) => [v.impact, v.id, v.nodes[0].html])));
 """
 
 
@@ -227,8 +161,7 @@ def test_axe_finds_no_fault(page: Any, width: int, scheme: str) -> None:
     page.set_script_timeout(120)
     feature = {"name": "prefers-color-scheme", "value": scheme}
     page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [feature]})
-    size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 600}
-    page.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    resize(page, width)
     page.execute_script((Path(axe_core_python.__file__).parent / "axe.min.js").read_text("utf-8"))
     # Every section at once: axe leaves out what is hidden.
     page.execute_script("for (const s of document.querySelectorAll('section')) s.hidden = false")
@@ -245,64 +178,9 @@ return [...document.querySelectorAll(".scroll")]
 
 @pytest.mark.parametrize("width", [1280, 390])
 def test_no_column_is_cut_off(page: Any, width: int) -> None:
-    size = {"width": width, "height": 844, "deviceScaleFactor": 1, "mobile": width < 600}
-    page.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    resize(page, width)
     for tab in page.find_elements("css selector", "[role=tab]"):
         tab.click()
         wide = page.execute_script("return document.documentElement.scrollWidth")
         assert wide <= width, tab.text
         assert page.execute_script(CUT) == [], tab.text
-
-
-def test_on_a_phone_a_row_is_a_card_whose_figures_say_what_they_are(page: Any) -> None:
-    size = {"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": True}
-    page.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
-    open_tab(page, "costs")
-    table = find_table(page, "Costs")
-    labels = page.execute_script(
-        "return [...document.querySelectorAll(`#${arguments[0]} tbody tr:first-child td`)]"
-        ".map((cell) => getComputedStyle(cell, '::before').content)",
-        table,
-    )
-    heads = page.execute_script(
-        "return [...document.getElementById(arguments[0]).tHead.rows[0].cells]"
-        ".slice(1).map((head) => head.textContent.replace(/[^ -~]/u, ''))",
-        table,
-    )
-    assert [label.strip('"') for label in labels] == heads
-
-
-def test_an_eraser_has_one_colour_in_figures_and_tables(page: Any) -> None:
-    colours = page.execute_script(
-        "const named = [...document.querySelectorAll('.legend li, th, td')].filter((e) =>"
-        " e.textContent.replace(/[^ -~]/u, '').trim() === arguments[0]);"
-        "return named.map((e) => e.querySelector('.swatch, .mark')?.style.color ?? 'none')",
-        LABELS["leace"],
-    )
-    assert len(colours) > 10
-    assert set(colours) == {"var(--series-2)"}
-
-
-def test_terms_are_explained_where_they_stand(page: Any) -> None:
-    terms = page.find_element("css selector", "#overview figure .terms")
-    assert "group effect" in terms.find_element("css selector", "summary").text
-    assert not terms.find_element("css selector", "dl").is_displayed()
-    terms.find_element("css selector", "summary").click()
-    assert terms.find_element("css selector", "dd").is_displayed()
-
-
-def test_what_a_table_is_about_stays_in_sight_when_it_is_scrolled(page: Any) -> None:
-    size = {"width": 800, "height": 844, "deviceScaleFactor": 1, "mobile": False}
-    page.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
-    open_tab(page, "costs")
-    table = find_table(page, "Costs")
-    left = page.execute_script(
-        "const table = document.getElementById(arguments[0]);"
-        "table.style.width = '1500px';"
-        "table.parentElement.scrollLeft = 200;"
-        "return [table, table.tBodies[0].rows[0].cells[0]]"
-        ".map((e) => e.getBoundingClientRect().left)",
-        table,
-    )
-    assert left[0] < -100
-    assert left[1] >= 0

@@ -47,36 +47,13 @@ def as_text(table: Table, width: int) -> str:
 
 
 @pytest.mark.parametrize("width", [80, 50])
-def test_every_figure_of_the_rows_is_printed(width: int) -> None:
-    text = printed(ROWS, width)
-    for figure in (
-        "0.654",
-        ".611–.688",
-        "0.666",
-        "0.123",
-        "81 %",
-        "0.321",
-        "1.474",
-    ):
+def test_the_figures_of_the_rows_are_printed_and_no_others(width: int) -> None:
+    text = printed(ROWS, width).replace("−", "-")
+    for figure in ("0.654", ".611–.688", "0.666", "0.123", "81 %", "0.321", "1.474"):
         assert figure in " ".join(text.split()), figure
-
-
-def test_no_figure_is_printed_that_no_row_holds() -> None:
-    known = {
-        f"{value:{form}}"
-        for row in ROWS
-        for value in (row.value, row.lo, row.hi)
-        if value is not None
-        for form in (".3f", "+.3f", ".2f")
-    }
-    known.add("0.05")  # the level of the test
-    text = printed(ROWS).replace("−", "-")
-    assert set(re.findall(r"[+-]?\d+\.\d+", text)) <= known
-
-
-def test_an_undefined_value_is_a_dash() -> None:
-    rows = [Row("group_effect", None, split="test", **SET)]
-    assert "–" in printed(rows)
+    values = [v for row in ROWS for v in (row.value, row.lo, row.hi) if v is not None]
+    known = {f"{value:{form}}" for value in values for form in (".3f", "+.3f", ".2f")}
+    assert set(re.findall(r"[+-]?\d+\.\d+", text)) <= {*known, "0.05"}  # the level of the test
 
 
 def test_the_verdict_comes_last_and_what_is_not_brief_not_at_all() -> None:
@@ -124,10 +101,7 @@ def test_a_table_that_is_too_wide_is_parted_and_never_cut(width: int, grouped: b
     table = Table("t", "A title", (*first, *columns), rows, "A note.", grouped=grouped)
     text = as_text(table, width)
     assert max(map(len, text.splitlines())) <= width
-    for row in rows:
-        for cell in row:
-            if isinstance(cell, Number):
-                assert text.count(cell.text) == text.count(f"{cell.text}") >= 1
+    assert all(cell.text in text for row in rows for cell in row if isinstance(cell, Number))
     parts = text.count("──") and sum(line.startswith("──") for line in text.splitlines())
     # What the rows are about stands in every part: the start of each set's name, group by group.
     assert text.count("the set") == parts * 4
@@ -138,23 +112,8 @@ def test_a_table_that_is_too_wide_is_parted_and_never_cut(width: int, grouped: b
 
 
 def test_texts_are_printed_as_they_are() -> None:
-    degradation = "[red]not a colour[/red] \x1b[31m"
-    cells = (
-        degradation,
-        Quotes((Quote(degradation, "twice"),)),
-        Tokens((degradation, " b\n"), (0.5, -0.5), "0.1"),
-    )
-    text = as_text(Table("t", "T", ("a", "b", "c"), (cells,)), 120)
-    assert text.count("[red]not a") == 3
-    assert "\x1b" not in text
-    assert "⏎" in text
-
-
-def test_tokens_are_coloured_by_their_values() -> None:
-    console = Console(width=40, file=io.StringIO(), color_system="standard", force_terminal=True)
-    cells = (Tokens(("up", "down", "flat"), (0.5, -0.5, 0.0)),)
-    print_table(Table("t", "T", ("text",), (cells,)), console)
-    text = console.file.getvalue()  # type: ignore[attr-defined]
-    assert "\x1b[1;32mup" in text
-    assert "\x1b[1;31mdown" in text
-    assert "m\x1b[0mflat" in text.replace("down\x1b", "m\x1b") or "flat" in text
+    text = "[red]not a colour[/red] \x1b[31m"
+    cells = (text, Quotes((Quote(text, "twice"),)), Tokens((text, " b\n"), (0.5, -0.5), "0.1"))
+    shown = as_text(Table("t", "T", ("a", "b", "c"), (cells,)), 120)
+    assert shown.count("[red]not a") == 3
+    assert "\x1b" not in shown

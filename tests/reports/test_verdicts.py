@@ -1,85 +1,90 @@
-"""Runs of all kinds end with the verdict that is true of them; of the testbed, truth is known.
-
-The list is `verdicts.yaml`. What each must give was reasoned from what was planted, from what an
-eraser does by its construction, or from how little a claim rests on. Where that leaves it open (how
-much INLP takes at layer 3, whether eight prompts are enough there), a run's intervals were looked
-at, and the case holds the verdict that they bear out.
-"""
+"""Runs end with the verdict that follows from what was planted."""
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
-from typing import Any
 
 import pytest
-import torch
-import yaml
 
 from countergen_edit.cli.main import main
-from countergen_edit.decisions import JUDGEMENT
-from countergen_edit.reports.findings import MOST_LINES, findings
+from countergen_edit.decisions import HARMFUL, JUDGEMENT, RECOMMENDED, TOO_DEAR
+from countergen_edit.reports.findings import MOST_LINES
 from countergen_edit.reports.run import open_run
-from tests.tiny_models import tiny_hf_model, tiny_tokenizer
 
-LIST = yaml.safe_load(Path(__file__).with_name("verdicts.yaml").read_text("utf-8"))
-# What once was printed, and misled: a headline of the first set alone, and templates counted by
-# however little they fell. The third, any point estimate above zero as removed, is held against
-# the sets' own words.
-MISLED = [r"^\d+ % of the bias", r"surely removed on"]
+pytestmark = pytest.mark.slow  # every test is of a whole run
+
+OWN = '''
+from countergen_edit.erasers import AffineErasure, MeanDifference
 
 
-@pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    place = tmp_path_factory.mktemp("verdicts")
-    for name, text in LIST["files"].items():
-        (place / name).write_text(text, "utf-8")
-    tokenizer = tiny_tokenizer(bos=False)
-    model = tiny_hf_model("gpt2", tokenizer)
-    with torch.random.fork_rng():
-        torch.manual_seed(0)
-        longer = type(model)(type(model.config)(**model.config.to_dict() | {"n_positions": 256}))
-    longer.save_pretrained(place / "tiny")
-    tokenizer.save_pretrained(place / "tiny")
-    return place
+class Doubled(MeanDifference):
+    """Adds what mean_difference takes."""
+
+    def fit(self, X, y, *, sample_weight=None):
+        found = super().fit(X, y, sample_weight=sample_weight).erasure_
+        self.erasure_ = AffineErasure(-found.left, found.right, found.mean)
+        return self
+'''
+SHARED = {
+    "metric": "r",
+    "cost": "[agreement,perplexity,kl]",
+    "names": "{fit: 20, few: 6, agreement: 4, validation: 4, test: 12}",
+    "edit.layers": "[3]",
+    "data.fit": "[{source: testbed, family: occupations}]",
+    "data.validation": "[]",
+    "data.test": "[{source: testbed, family: occupations}]",
+}
+SEARCH = {"layers": "[3]", "data.validation": "[{source: testbed, family: traits}]"}
+STEREOTYPES = "[{source: testbed, family: occupations},{source: testbed, family: stereotypes}]"
+DRINKS = "[{source: testbed, family: drinks}]"
+FEW = "{fit: 20, few: 6, agreement: 4, validation: 4, test: 2}"
+CASES = {
+    "one recommended, one breaks grammar, one does harm": (
+        {"eraser": "[rlace,preserving,own.py:Doubled]"},
+        {"rlace": TOO_DEAR, "preserving": RECOMMENDED, "Doubled": HARMFUL},
+        ["Recommended: preserving", "Not recommended: rlace"],
+    ),
+    "half of grammar may go": (
+        {"eraser": "rlace", "cost.agreement.budget": "0.7"},
+        {"rlace": RECOMMENDED},
+        ["Recommended: rlace"],
+    ),
+    "a set without bias": (
+        {"eraser": "leace", "data.fit": DRINKS, "data.test": DRINKS},
+        {},
+        ["No significant bias", "Too few names:"],
+    ),
+    "stereotypes without names stay": (
+        {"eraser": "preserving", "data.test": STEREOTYPES},
+        {"preserving": RECOMMENDED},
+        ["removed on 1 (occupations", "partly removed on 1 (stereotypes"],
+    ),
+    "few people": ({"eraser": "preserving", "names": FEW}, {}, ["Cannot be tested: needs "]),
+    "nothing fits": ({"eraser": "rlace", **SEARCH}, {}, ["No candidate removes bias within"]),
+}
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("case", LIST["runs"], ids=lambda case: case["about"])
+@pytest.mark.parametrize("case", CASES)
 def test_a_run_ends_with_its_verdict(
-    case: dict[str, Any],
-    place: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.chdir(place)
-    own = {word.split("=")[0] for word in case["words"]}
-    shared = [
-        word
-        for word in LIST["shared"]
-        if not own & {word.split("=")[0], word.split("=")[0].split(".")[0]}
-    ]
-    command, *words = case["words"] if "=" not in case["words"][0] else ["audit", *case["words"]]
-    try:
-        code = main([command, *shared, *words, f"run_dir={tmp_path / 'run'}"])
-    except SystemExit as stop:  # a search that saves nothing
-        code = int(stop.code or 0)
-    printed = capsys.readouterr()
-    assert code == case.get("code", 0), printed.err
-    run = open_run(tmp_path / "run")
+    monkeypatch.chdir(tmp_path)
+    Path("own.py").write_text(OWN, "utf-8")
+    own, edits, says = CASES[case]
+    settings = {**SHARED, **own, "run_dir": "run"}
+    if is_search := "layers" in own:
+        del settings["edit.layers"]
+    words = [f"{key}={value}" for key, value in settings.items()]
+    if is_search:
+        with pytest.raises(SystemExit, match="1"):
+            main(["debias", *words])
+    else:
+        assert main(["audit", *words]) == 0
+    run = open_run("run")
     judged = run.results.of(JUDGEMENT)
-    words_of = {run.results.records[row.edit].eraser: row.detail["word"] for row in judged}
-    sentences = findings(run)
-    assert words_of == case["edits"], sentences
-    for start in case["says"]:
-        assert any(start in sentence for sentence in sentences), (start, sentences)
-    for never in MISLED:
-        assert not [s for s in sentences if re.search(never, s)]
-    for row in judged:
-        told = " ".join(s for s in sentences if run.results.records[row.edit].name_in_text in s)
-        assert all(f"{change} on" in told for change in row.detail["sets"].values())
+    assert {run.results.records[row.edit].eraser: row.detail["word"] for row in judged} == edits
+    for start in says:
+        assert any(start in sentence for sentence in run.findings), run.findings
     assert len(run.verdict.lines) <= MOST_LINES
-    if code == 0:
-        for line in run.verdict.lines:
-            assert " ".join(line.split()) in " ".join(printed.out.split())
+    printed = " ".join(capsys.readouterr().out.split())
+    assert all(" ".join(line.split()) in printed for line in run.verdict.lines)

@@ -3,54 +3,38 @@
 from __future__ import annotations
 
 import pytest
+from pandas import DataFrame
 from safetensors import safe_open
 
 from countergen_edit.data.axis import Split
 from countergen_edit.metrics.r import mean_r
 from countergen_edit.metrics.r.group_effect import GroupEffect
-from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.scores import score
 from countergen_edit.models import LanguageModel
-from countergen_edit.reports.verify_testbed import EVERY_FAMILY, verify_testbed
+from countergen_edit.reports.verify_testbed import agreement, verify_testbed
 from countergen_edit.testbed import directory, load_axis, load_truth
 from countergen_edit.testbed.corpus import people
 
 
 @pytest.fixture(scope="module")
-def rows(testbed: LanguageModel) -> dict[tuple[str, str], Row]:
-    results = verify_testbed(testbed, load_truth())
-    return {
-        (r.metric, r.dataset if r.metric != "agreement" else r.group_a + r.group_b): r
-        for r in results
-    }
+def found(testbed: LanguageModel) -> DataFrame:
+    return verify_testbed(testbed, load_truth())
 
 
-def test_measured_r_equals_planted_r_over_occupations(rows: dict[tuple[str, str], Row]) -> None:
-    correlation = rows["planted_r_correlation", "occupations"].value
-    difference = rows["planted_r_mean_abs_difference", "occupations"].value
-    assert correlation is not None
-    assert correlation >= 0.98
-    assert difference is not None
-    assert difference <= 0.05
-
-
-@pytest.mark.parametrize("family", list(load_truth().families))
-def test_measured_r_is_near_planted_r_in_every_family(
-    family: str, rows: dict[tuple[str, str], Row]
-) -> None:
-    difference = rows["planted_r_mean_abs_difference", family].value
-    assert difference is not None
+def test_measured_r_equals_planted_r(found: DataFrame) -> None:
+    assert found.loc["occupations", "correlation of R"] >= 0.98
+    assert found.loc["occupations", "difference of R"] <= 0.05
     # Where the people of a name come from is planted at 94 against 3 and 3 percent: the two rare
     # answers are seen some dozens of times a template, and R compares them with each other.
     # Reasons of several words share their family's sentences among ten, the rarest at 2 percent.
-    assert difference <= {"origins": 0.2, "reasons": 0.12}.get(family, 0.08)
+    rare = {"origins": 0.2, "reasons": 0.12}
+    for family, difference in found["difference of R"].items():
+        assert difference <= rare.get(family, 0.08), family
 
 
-def test_measured_group_effects_are_those_planted(rows: dict[tuple[str, str], Row]) -> None:
-    for metric in ("group_effect_correlation", "planted_difference_correlation"):
-        correlation = rows[metric, EVERY_FAMILY].value
-        assert correlation is not None
-        assert correlation >= 0.98
+def test_measured_group_effects_are_those_planted(found: DataFrame) -> None:
+    assert found["effect planted"].corr(found["effect"]) >= 0.98
+    assert found["correlation of items"].min() >= 0.98
 
 
 @pytest.mark.parametrize("split", ["validation", "test"])
@@ -67,20 +51,15 @@ def test_where_only_people_differ_no_group_effect_is_told_apart(
     assert mean_r(effect.scores, 0)[1].value > 0.02  # for people do differ
 
 
-@pytest.mark.parametrize("family", load_truth().leanings.families)
-def test_what_names_lean_to_in_all_families_shows_after_paraphrases_never_fitted(
-    family: str, rows: dict[tuple[str, str], Row]
-) -> None:
-    correlation = rows["leaning_across_correlation", family].value
-    assert correlation is not None
-    assert correlation >= 0.95
+def test_what_names_lean_to_shows_after_templates_never_fitted(found: DataFrame) -> None:
+    leaning = found.loc[[*load_truth().leanings.families], "correlation of names"]
+    assert leaning.min() >= 0.95
 
 
-def test_pronouns_agree_with_their_person(rows: dict[tuple[str, str], Row]) -> None:
-    for group in ("femalemale", "female", "male"):
-        value = rows["agreement", group].value
-        assert value is not None
-        assert value >= 0.98
+def test_pronouns_agree_with_their_person(testbed: LanguageModel) -> None:
+    found = agreement(testbed, load_truth())
+    assert {*found} == {"", "female", "male"}
+    assert min(p or 0.0 for p in found.values()) >= 0.98
 
 
 def test_every_name_is_one_token(testbed: LanguageModel) -> None:

@@ -2,33 +2,23 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from countergen_edit.core.errors import UserError, unknown
 from countergen_edit.core.writing import whole
-from countergen_edit.reports.blocks import Section, Table
+from countergen_edit.reports.blocks import Section, slug
 from countergen_edit.reports.render.csv import as_csv
-from countergen_edit.reports.render.figures import DATELESS, Styles, write
+from countergen_edit.reports.render.figures import DATELESS, write
 from countergen_edit.reports.render.latex import as_latex
 
 FIGURES = tuple(ending.removeprefix(".") for ending in DATELESS)
-TABLES: Mapping[str, tuple[str, Callable[[Table], str]]] = {
-    "csv": (".csv", as_csv),
-    "latex": (".tex", as_latex),
-}
+TABLES = {"csv": (".csv", as_csv), "latex": (".tex", as_latex)}
 """Forms of tables: the ending of the file and its writer."""
-OF_SEARCH = ("search", "layers")
-"""Tabs whose figures a search leaves in its folder."""
 
 
 def export(
-    sections: Sequence[Section],
-    folder: Path,
-    figures: Sequence[str],
-    tables: Sequence[str],
-    erasers: Sequence[str] = (),
+    sections: Sequence[Section], folder: Path, figures: Sequence[str], tables: Sequence[str]
 ) -> list[Path]:
     """Write every figure and table of the sections; the paths, in order.
 
@@ -38,7 +28,6 @@ def export(
     folder : made if it is not there
     figures : of `svg`, `pdf`, `png`
     tables : of `csv`, `latex`
-    erasers : of the report; each has one style in every figure
 
     Raises
     ------
@@ -50,18 +39,16 @@ def export(
             if form not in known:
                 raise unknown(key, form, known)
     written: list[Path] = []
-    styles = Styles([figure.panels for s in sections for figure in s.figures()], erasers)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for section in sections:
             for figure in section.figures() if figures else ():
                 endings = [f".{form}" for form in figures]
-                place = folder / file_name(figure.name)
-                written += write(figure.panels, figure.title, place, endings, styles)
+                written += write(figure, folder / slug(figure.name), endings)
             for table in section.tables():
                 for form in tables:
                     ending, text = TABLES[form]
-                    written.append(folder / f"{file_name(table.name)}{ending}")
+                    written.append(folder / f"{slug(table.name)}{ending}")
                     with whole(written[-1]) as temporary:
                         temporary.write_text(text(table), "utf-8", errors="replace")
     except OSError as error:
@@ -69,24 +56,7 @@ def export(
     return written
 
 
-def search_figures(
-    sections: Sequence[Section], folder: Path, erasers: Sequence[str] = ()
-) -> list[Path]:
-    """Write the figures of a search as SVG and PNG; the paths, in order.
-
-    Raises
-    ------
-    UserError
-        The folder cannot be written.
-    """
-    searched = [section for section in sections if section.name in OF_SEARCH]
-    return export(searched, folder, ["svg", "png"], [], erasers)
-
-
-def file_name(name: str) -> str:
-    """The name of a block as that of a file.
-
-    >>> file_name("my table/../x")
-    'my-table-..-x'
-    """
-    return re.sub(r"[^\w.-]+", "-", name).lstrip(".") or "block"
+def search_figures(sections: Sequence[Section], folder: Path) -> list[Path]:
+    """Write the figures of a search as SVG and PNG; the paths, in order."""
+    searched = [section for section in sections if section.name in ("search", "layers")]
+    return export(searched, folder, ["svg", "png"], [])

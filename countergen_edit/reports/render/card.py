@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from countergen_edit.edits import EditRecord
 from countergen_edit.edits.checkpoints import Form, Parity, edits_in_record
-from countergen_edit.metrics.base import METRICS, Metric
+from countergen_edit.metrics.base import METRICS
 from countergen_edit.metrics.rows import UNEDITED
 from countergen_edit.reports.findings import advice, cautions
-from countergen_edit.reports.views.base import Quantity, view_of
 from countergen_edit.runs.ran import in_words
 
 if TYPE_CHECKING:
@@ -26,12 +25,7 @@ SITES = {
     "mlp_out": "the output of an MLP",
     "embed": "the token embeddings",
 }
-HASHES = {
-    "run": "fingerprint",
-    "model": "model_hash",
-    "data": "data_hash",
-    "code": "source_hash",
-}
+HASHES = {"run": "fingerprint", "model": "model_hash", "data": "data_hash", "code": "source_hash"}
 """Lines of the table of hashes, and keys of the manifest."""
 MARKDOWN = str.maketrans({c: f"\\{c}" for c in "\\|*_<>[]`"})
 
@@ -43,17 +37,8 @@ def model_card(
     parity: Parity,
     earlier: Sequence[Mapping[str, Any]] = (),
 ) -> str:
-    """The text of a checkpoint's README.md.
-
-    Parameters
-    ----------
-    run : that measured the edit
-    record : of the saved edit
-    form : of the checkpoint
-    parity : of the saved model with the edited one in memory
-    earlier : edits that the model's weights contained before
-    """
-    from huggingface_hub import ModelCard
+    """The text of a checkpoint's README.md; `earlier` edits are in the model's weights."""
+    from huggingface_hub import ModelCard, ModelCardData
     from jinja2 import Environment, StrictUndefined
 
     from countergen_edit.reports.sections import in_template  # late: it imports runs
@@ -61,12 +46,12 @@ def model_card(
     by_task, by_axis = run.by_task(), _by_task(record)
     parts = {task: by_task[task] for task in by_axis if task in by_task}
     parts = parts or dict([next(iter(by_task.items()))])
-    manifest, config = run.manifest, run.config
+    manifest = run.manifest
     base = str(manifest.get("model") or "model")
     concepts = [_concept(part, by_axis.get(task, [record])) for task, part in parts.items()]
     if len(by_axis) > 1:
-        others = (e for e in edits_in_record(record) if e["axis"] not in parts)
-        earlier = [*earlier, *others]
+        earlier = [*earlier, *(e for e in edits_in_record(record) if e["axis"] not in parts)]
+    measured = {*manifest.get("metrics", {}).values()}
     hashes = {name: manifest[key] for name, key in HASHES.items() if key in manifest}
     if template := manifest.get("template"):
         hashes["chat template"] = template["sha256"]
@@ -76,12 +61,12 @@ def model_card(
     body = environment.from_string(text).render(
         title=f"{Path(base).name}, edited",
         base=base if _on_hub(base) else Path(base).name,
-        origin=manifest.get("model_origin"),
+        manifest=manifest,
         conversation=in_template(manifest),
         concepts=concepts,
         earlier=earlier,
         form=form,
-        positions=(config.get("edit") or config).get("positions", "–"),
+        positions=(run.config.get("edit") or run.config).get("positions", "–"),
         sentences=[*cautions(run), *(s for p in parts.values() for s in _sentences(p, record))],
         tables=[
             (f"{heading}: {axis}" if len(parts) > 1 else heading, lines)
@@ -89,23 +74,22 @@ def model_card(
             for heading, lines in _tables(part, record)
         ],
         unmeasured=[
-            _described(name)
+            f"{metric.title or name}: {(inspect.getdoc(metric) or '').splitlines()[0]}"
             for name in METRICS
-            if METRICS.get(name).is_selectable
-            and not any(_has_rows(part, name, record) for part in parts.values())
+            if (metric := METRICS.get(name)).is_selectable and name not in measured
         ],
         parity=parity,
-        versions=manifest.get("versions", {}),
-        python=manifest.get("python", "–"),
-        seed=manifest.get("seed", "–"),
         ran=in_words(manifest),
         hashes=hashes,
-        commit=manifest.get("git_commit"),
         command=shlex.join(map(str, manifest.get("command", []))),
     )
     axes = [str(each["axis"]) for each in (*earlier, *concepts) if each["axis"]]
-    quantities = [q for part in parts.values() for q in part.quantities() if record.id in q.rows]
-    metadata = _metadata(quantities, record, base, list(dict.fromkeys(axes)))
+    metadata = ModelCardData(
+        library_name="transformers",
+        pipeline_tag="text-generation",
+        base_model=base if _on_hub(base) else None,
+        tags=["countergen-edit", "bias", "concept-erasure", *dict.fromkeys(axes)],
+    )
     return str(ModelCard(f"---\n{metadata.to_yaml()}\n---\n{body}"))
 
 
@@ -120,17 +104,17 @@ def markdown(text: str) -> str:
 
 def _by_task(record: EditRecord) -> dict[str, list[EditRecord]]:
     """The parts of an edit by their task, in order; the edit itself where all have one task."""
-    by_task: dict[str, list[EditRecord]] = {}
-    for part in record.parts or (record,):
-        by_task.setdefault(part.task, []).append(part)
-    return {record.task: [record]} if len(by_task) == 1 else by_task
+    parts = record.parts or (record,)
+    tasks = dict.fromkeys(part.task for part in parts)
+    if len(tasks) == 1:
+        return {record.task: [record]}
+    return {task: [part for part in parts if part.task == task] for task in tasks}
 
 
 def _concept(run: Run, edits: Sequence[EditRecord]) -> dict[str, Any]:
     """The erased axis of a run of one task, as the template shows it."""
-    rows = run.results.rows
+    rows, kept = run.results.rows, run.manifest.get("kept")
     first = next((row for row in rows if row.group_a and row.group_b), rows[0])
-    kept = run.manifest.get("kept")
     places = [place for edit in edits for place in edit.places]
     return {
         "axis": first.axis,
@@ -168,7 +152,7 @@ def _tables(run: Run, record: EditRecord) -> list[tuple[str, list[dict[str, Any]
     def lines(split: str, kind: str) -> list[dict[str, Any]]:
         return [
             {"label": q.title, "n": q.rows[record.id].n}
-            | {name: _figure(q, edit) for name, edit in edits.items()}
+            | {name: q.number(edit).in_text for name, edit in edits.items()}
             for q in run.quantities(split)
             if q.kind == kind and record.id in q.rows
         ]
@@ -179,44 +163,6 @@ def _tables(run: Run, record: EditRecord) -> list[tuple[str, list[dict[str, Any]
         ("Costs", lines("test", "cost")),
         ("Other measures", lines("test", "other")),
     ]
-
-
-def _figure(quantity: Quantity, edit: str) -> str:
-    cell = quantity.number(edit)
-    return f"{cell.text} ({cell.interval})" if cell.interval else cell.text
-
-
-def _metadata(
-    quantities: Sequence[Quantity], record: EditRecord, base: str, axes: Sequence[str]
-) -> Any:
-    from huggingface_hub import EvalResult, ModelCardData
-
-    evaluations = []
-    for quantity in quantities:
-        before, after = quantity.rows.get(UNEDITED), quantity.rows[record.id]
-        if quantity.kind == "other" or after.value is None:
-            continue
-        args = {"unedited": before and before.value, "low": after.lo, "high": after.hi}
-        evaluations.append(
-            EvalResult(
-                task_type="text-generation",
-                dataset_type=after.dataset or after.metric,
-                dataset_name=after.dataset.replace("_", " ") or after.metric,
-                dataset_split=after.split,
-                metric_type=after.metric,
-                metric_name=quantity.title,
-                metric_value=after.value,
-                metric_args=args,
-            )
-        )
-    return ModelCardData(
-        library_name="transformers",
-        pipeline_tag="text-generation",
-        base_model=base if _on_hub(base) else None,
-        tags=["countergen-edit", "bias", "concept-erasure", *axes],
-        model_name=f"{Path(base).name}, edited",
-        eval_results=evaluations or None,
-    )
 
 
 def _on_hub(base: str) -> bool:
@@ -235,17 +181,3 @@ def _sentences(run: Run, record: EditRecord) -> list[str]:
         *(s for view in run.views for s in view.caveats(results)),
     ]
     return [sentence for sentence in dict.fromkeys(sentences) if sentence]
-
-
-def _has_rows(run: Run, name: str, record: EditRecord) -> bool:
-    """Whether a metric has figures of the edit or of its fit."""
-    view, results = view_of(METRICS.get(name), name), run.results
-    quantities = [q for s in ("test", "fit") for q in view.quantities(results, s)]
-    figures = any(record.id in q.rows for q in quantities)
-    return figures or (not quantities and bool(view.sections(results)))
-
-
-def _described(name: str) -> str:
-    """The title of a metric, and the first line of its docstring."""
-    metric: type[Metric] = METRICS.get(name)
-    return f"{metric.title or name}: {(inspect.getdoc(metric) or '').splitlines()[0]}"

@@ -4,39 +4,24 @@ from __future__ import annotations
 
 from countergen_edit.reports.blocks import Cell, Number, Table, plain
 
-SPECIAL = {
-    "\\": r"\textbackslash{}",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    **{c: f"\\{c}" for c in "&%$#_{}"},
-    "−": "$-$",
-    "→": r"$\rightarrow$",
-    "<": "$<$",
-    ">": "$>$",
-    "≤": r"$\leq$",
-    "≥": r"$\geq$",
-    "|": r"\textbar{}",
-    "λ": r"$\lambda$",
-    "Φ": r"$\Phi$",
-    "†": r"\dag{}",
-    "²": r"\textsuperscript{2}",
-}
-"""Characters that LaTeX would interpret."""
+SPECIAL = str.maketrans(
+    {c: f"\\{c}" for c in "&%$#_{}"}
+    | {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
+    | {"−": "$-$", "→": r"$\rightarrow$", "≤": r"$\leq$", "≥": r"$\geq$", "<": "$<$", ">": "$>$"}
+    | {"|": r"\textbar{}", "λ": r"$\lambda$", "Φ": r"$\Phi$", "†": r"\dag{}", "²": "$^2$"}
+)
+"""Characters that LaTeX would interpret, or not set."""
 
 
 def as_latex(table: Table) -> str:
     """A table in a `table` environment, with caption and label."""
     from pandas import DataFrame
 
-    alignment = "".join(
-        "r" if any(isinstance(row[i], Number) for row in table.rows) else "l"
-        for i in range(len(table.columns))
-    )
     cells = [[_latex_cell(cell) for cell in row] for row in table.rows]
     text: str = DataFrame(cells, columns=[*map(latex_text, table.columns)]).to_latex(
         index=False,
         escape=False,
-        column_format=alignment,
+        column_format="".join("r" if numeric else "l" for numeric in table.numeric),
         caption=latex_text(table.title),
         label=f"tab:{table.name}",
     )
@@ -49,8 +34,7 @@ def latex_text(text: str) -> str:
     >>> latex_text("P(a_b) < 5 %")
     'P(a\\\\_b) $<$ 5 \\\\%'
     """
-    text = " ".join(text.split())
-    return "".join(SPECIAL.get(character, character) for character in text)
+    return " ".join(text.split()).translate(SPECIAL)
 
 
 def _latex_cell(cell: Cell) -> str:

@@ -133,18 +133,6 @@
     }
   }, true);
 
-  const tip = document.querySelector(".tip");
-  document.addEventListener("pointerover", (event) => {
-    const mark = event.target.closest("[data-tip]");
-    tip.hidden = !mark;
-    if (!mark) return;
-    tip.textContent = mark.getAttribute("data-tip");
-    const box = mark.getBoundingClientRect();
-    const left = Math.min(box.left + box.width / 2 + 10, innerWidth - tip.offsetWidth - 8);
-    tip.style.left = `${Math.max(8, left)}px`;
-    tip.style.top = `${Math.max(8, box.top - tip.offsetHeight - 6)}px`;
-  });
-
   document.documentElement.classList.add("js");
   if (tabs.length > 1) {
     document.querySelector(".tabs").hidden = false;
