@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -34,7 +34,7 @@ from countergen_edit.runs.files import (
     require_free,
 )
 from countergen_edit.runs.ran import now, ran_of, until_now
-from countergen_edit.runs.tracking.following import followers
+from countergen_edit.runs.tracking import Followers
 
 TYPES: Mapping[str, Any] = {
     "fingerprint": str,
@@ -85,6 +85,7 @@ class RunFolder:
         wait: bool = False,
     ) -> None:
         self.path, self._begin = path, now()
+        self._results, self._progress = path / RESULTS, path / PROGRESS
         try:
             check_folder(path, manifest)
             path.mkdir(parents=True, exist_ok=True)
@@ -92,12 +93,13 @@ class RunFolder:
             self._open(config, manifest)
         except OSError as error:
             raise UserError(f"cannot write the run folder {path}: {error.strerror}") from error
-        self._followers = followers(path, config, manifest, self.rows)
+        self._followers = Followers(path, config, manifest, len(self._units))
 
     def __enter__(self) -> RunFolder:
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, error: object, *_: object) -> None:
+        self._followers.end(finished=error is None)
         self.close()
 
     def close(self) -> None:
@@ -105,35 +107,23 @@ class RunFolder:
         self._lock.release()
 
     def _open(self, config: Mapping[str, Any], manifest: Mapping[str, Any]) -> None:
-        path, known = self.path, self.path / MANIFEST
+        """Keep the recorded units, cut off what was being written when the process died."""
+        path = self.path
         check_folder(path, manifest)  # again: another process may have had it until now
-        if not known.is_file():
+        if not (path / MANIFEST).is_file():
             text = yaml.safe_dump(dict(config), sort_keys=False, allow_unicode=True)
             with whole(path / CONFIG) as temporary:
                 temporary.write_text(text, "utf-8")
             _write_manifest(path, manifest)
         self._manifest = read_manifest(path)
         self._earlier = ran_of(self._manifest)
-        self._results = path / RESULTS
-        self._progress = path / PROGRESS
-        self._units: dict[str, int] = {}
-        self._recover()
-
-    def _recover(self) -> None:
-        """Keep the recorded units, cut off what was being written when the process died."""
-        tidy(self.path / EDITS)
-        (self.path / f"{MANIFEST}{NEW}").unlink(missing_ok=True)
+        tidy(path / EDITS)
+        (path / f"{MANIFEST}{NEW}").unlink(missing_ok=True)
         for file in (self._results, self._progress):
             file.touch()
-        whole, self._units = _progress(self._progress)
-        end = max(self._units.values(), default=0)
-        if self._results.stat().st_size < end:
-            raise UserError(
-                f"{self._results} is shorter than its progress record: it was cut off or edited; "
-                f"delete {self.path} to start anew"
-            )
-        os.truncate(self._progress, len(whole))
-        os.truncate(self._results, end)
+        self._units, rows, lines = _recorded(path)
+        os.truncate(self._progress, lines)
+        os.truncate(self._results, len(rows))
 
     def done(self, unit: str) -> bool:
         """Whether the unit's rows are already part of the run."""
@@ -147,23 +137,15 @@ class RunFolder:
         """
         ran = until_now(self._earlier, self._begin)
         _write_manifest(self.path, self._manifest | ran.entry)
-        lines = "".join(
-            json.dumps(replace(row, unit=unit).to_dict(), ensure_ascii=False, allow_nan=False)
-            + "\n"
-            for row in rows
+        lines = (replace(row, unit=unit).to_dict() for row in rows)
+        append(
+            self._results,
+            "".join(json.dumps(x, ensure_ascii=False, allow_nan=False) + "\n" for x in lines),
         )
-        before = self._results.stat().st_size
-        append(self._results, lines)
         end = self._results.stat().st_size
-        try:
-            append(self._progress, json.dumps({"unit": unit, "end": end}) + "\n")
-        except UserError:
-            with suppress(OSError):
-                os.truncate(self._results, before)
-            raise
+        append(self._progress, json.dumps({"unit": unit, "end": end}) + "\n")
         self._units[unit] = end
-        for follower in self._followers:
-            follower.tell(unit, rows)
+        self._followers.log(rows)
 
     def rows(self) -> list[Row]:
         """All rows of the run so far, in the order in which they were recorded."""
@@ -241,21 +223,15 @@ def finished_rows(path: Path) -> list[Row]:
     Raises:
         UserError: the folder holds no run, no rows, or fewer than its record says.
     """
-    results, progress = path / RESULTS, path / PROGRESS
+    results = path / RESULTS
     if not results.is_file():
         raise UserError(f"{path} is no run folder: it holds no {RESULTS}")
-    if not progress.is_file():
+    if not (path / PROGRESS).is_file():
         return read_rows(results)
-    end = max(_progress(progress)[1].values(), default=0)
-    content = results.read_bytes()
-    if len(content) < end:
-        raise UserError(
-            f"{results} is shorter than its progress record: it was cut off or edited; run the "
-            "command that made it again in another run_dir"
-        )
-    if not end:
+    units = recorded_units(path)
+    if not units:
         raise UserError(f"{results} holds no finished unit yet: let the run go on first")
-    return _rows(results, content[:end])
+    return [row for rows in units.values() for row in rows]
 
 
 def read_rows(results: Path) -> list[Row]:
@@ -273,27 +249,32 @@ def _rows(results: Path, content: bytes) -> list[Row]:
 
 def recorded_units(folder: Path) -> dict[str, list[Row]]:
     """Recorded rows by unit of a run that another process may have open."""
-    results, progress = folder / RESULTS, folder / PROGRESS
-    if not (results.is_file() and progress.is_file()):
+    if not (folder / PROGRESS).is_file():
         return {}
-    _, ends = _progress(progress)
-    content = results.read_bytes()[: max(ends.values(), default=0)]
+    ends, content, _ = _recorded(folder)
     units: dict[str, list[Row]] = {unit: [] for unit in ends}
-    for row in _rows(results, content):
-        units[row.unit].append(row)
+    for row in _rows(folder / RESULTS, content):
+        units.setdefault(row.unit, []).append(row)
     return units
 
 
-def _progress(path: Path) -> tuple[bytes, dict[str, int]]:
-    """The whole lines of a progress record, and where in the results each unit ends."""
-    records = path.read_bytes()
-    whole = records[: records.rfind(b"\n") + 1]
+def _recorded(folder: Path) -> tuple[dict[str, int], bytes, int]:
+    """Where each recorded unit ends, the units' rows, and the length of their record."""
+    results, progress = folder / RESULTS, folder / PROGRESS
+    records = progress.read_bytes()
+    lines = records[: records.rfind(b"\n") + 1]  # a kill may have cut the last one
     ends: dict[str, int] = {}
-    for where, record in json_records(whole, path):
+    for where, record in json_records(lines, progress):
         for key, hint in (("unit", str), ("end", int)):
             require(hint, record.get(key), f"{where}{key}")
         ends[record["unit"]] = record["end"]
-    return whole, ends
+    end, content = max(ends.values(), default=0), results.read_bytes()
+    if len(content) < end:
+        raise UserError(
+            f"{results} is shorter than its progress record: it was cut off or edited; run the "
+            "command that made it again in another run_dir"
+        )
+    return ends, content[:end], len(lines)
 
 
 class Units:
