@@ -78,7 +78,7 @@ def test_a_cluster_column_widens_what_rests_on_few_clusters(logs: list[str]) -> 
         wide.append(difference.hi - difference.lo)  # type: ignore[operator]
     assert wide[1] > wide[0]
     assert clustered is not None
-    assert "Clusters: 3." in clustered.note
+    assert "Clusters: jobs 3" in clustered.note
 
 
 def test_what_does_not_pair_is_counted_and_said(tmp_path: Path) -> None:
@@ -92,7 +92,7 @@ def test_what_does_not_pair_is_counted_and_said(tmp_path: Path) -> None:
     assert table is not None
     assert cells(table, "jobs")["items"] == "9 of 12"
     for said in (
-        "Items of one log only: jobs 3.",
+        "Items of one side only: jobs 3.",
         "Items that occur more than once and count once, by their mean: jobs 1.",
         "Items without a score: jobs 1.",
         "(other examples or template): jobs 1.",

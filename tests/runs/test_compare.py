@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from dataclasses import replace
 from pathlib import Path
 
@@ -75,14 +76,14 @@ def test_scores_come_back_from_their_texts_digit_for_digit(tmp_path: Path) -> No
 
 def test_a_run_differs_from_itself_by_nothing(tmp_path: Path) -> None:
     run = run_of(tmp_path / "one", none=make_scores())
-    for row in paired([("a", run), ("b", run)], seed=0):
+    for row in paired({"a": run, "b": run}, seed=0):
         assert (row.value, row.lo, row.hi) == (0.0, 0.0, 0.0)
 
 
 def test_a_difference_is_that_of_the_two_means_over_shared_prompts(tmp_path: Path) -> None:
     """By hand: mean |R| over the two templates that both runs have."""
     one, two = make_scores(1, TEMPLATES[:3]), make_scores(2, TEMPLATES[1:])
-    runs = [("a", run_of(tmp_path / "a", none=one)), ("b", run_of(tmp_path / "b", none=two))]
+    runs = {"a": run_of(tmp_path / "a", none=one), "b": run_of(tmp_path / "b", none=two)}
     effect, row = paired(runs, seed=0)
     assert [effect.metric, row.metric] == ["group_effect_difference", "mean_abs_r_difference"]
     expected = np.abs(r_values(two)[:4]).mean() - np.abs(r_values(one)[2:]).mean()
@@ -97,7 +98,7 @@ def test_pairing_narrows_the_interval_of_what_moves_together(tmp_path: Path) -> 
     shift = np.zeros_like(one.log_p)
     shift[:, 0] = 0.05
     two = replace(one, log_p=one.log_p + shift)
-    runs = [("a", run_of(tmp_path / "a", none=one)), ("b", run_of(tmp_path / "b", none=two))]
+    runs = {"a": run_of(tmp_path / "a", none=one), "b": run_of(tmp_path / "b", none=two)}
     _, row = paired(runs, seed=0)
     _, absolute = mean_r(one, seed=0)
     assert row.lo is not None
@@ -107,14 +108,12 @@ def test_pairing_narrows_the_interval_of_what_moves_together(tmp_path: Path) -> 
 
 def test_edits_are_paired_by_recipe_then_by_eraser_then_alone(tmp_path: Path) -> None:
     def edits(*pairs: tuple[str, str]) -> set[tuple[str, str]]:
-        runs = []
-        for place, names in enumerate(zip(*pairs, strict=True)):
-            scores = {name: make_scores() for name in names if name}
-            runs.append((str(place), run_of(tmp_path / str(len(cases)) / str(place), **scores)))
-        cases.append(runs)
+        runs = {}
+        place = Path(tempfile.mkdtemp(dir=tmp_path))
+        for run, names in zip("ab", zip(*pairs, strict=True), strict=True):
+            runs[run] = run_of(place / run, **{name: make_scores() for name in names if name})
         return {(row.detail["against_edit"], row.detail["edit"]) for row in paired(runs, seed=0)}
 
-    cases: list[object] = []
     two, three = (f"leace-1@resid_post.{layer}" for layer in (2, 3))
     assert edits(("none", "none"), ("leace_2", "leace_2"), ("rlace_2", "")) == {
         ("none", "none"),

@@ -54,7 +54,7 @@ def test_what_lm_eval_writes_is_read_as_it_says(tmp_path: Path) -> None:
     assert table is not None
     for line in table.rows:
         cells: dict[str, Any] = dict(zip(table.columns, line, strict=True))
-        figures = [figures[f"{cells['metric']},none"] for figures in said]
+        figures = [figures[f"{cells['figure']},none"] for figures in said]
         assert [cells["before"].value, cells["after"].value] == pytest.approx(figures)
         assert cells["items"] == "12 of 12"
 
