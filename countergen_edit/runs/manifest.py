@@ -14,7 +14,6 @@ from typing import Any
 import countergen_edit
 from countergen_edit.core.describing import described, own_code
 from countergen_edit.core.writing import digest
-from countergen_edit.data.task import Task
 from countergen_edit.metrics.base import METRICS, Cost, Metric
 from countergen_edit.metrics.rows import SCHEMA
 from countergen_edit.models import LanguageModel
@@ -39,21 +38,13 @@ def git_commit() -> str | None:
     An installed package may lie inside somebody else's repository, whose commit says nothing.
     """
     root = Path(countergen_edit.__file__).parent.parent
+    command = ["git", "-C", str(root), "rev-parse", "--show-prefix", "HEAD"]
     try:
-        top, commit = (
-            subprocess.run(
-                ["git", "rev-parse", what],
-                cwd=root,
-                capture_output=True,
-                text=True,
-                check=True,
-                timeout=10,
-            ).stdout.strip()
-            for what in ("--show-toplevel", "HEAD")
-        )
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
     except (OSError, subprocess.SubprocessError):
         return None
-    return commit if Path(top).resolve() == root.resolve() else None
+    prefix, commit = done.stdout.splitlines()
+    return None if prefix else commit
 
 
 def masked(command: Sequence[str]) -> list[str]:
@@ -121,14 +112,7 @@ def make_manifest(
 def manifest_of(
     plan: Plan, model: LanguageModel, config: Mapping[str, Any] | None, command: Sequence[str]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The settings and the manifest of a plan's run.
-
-    Args:
-        plan: the plan.
-        model: the model.
-        config: the settings of a command line; those of the plan unless given.
-        command: the command line.
-    """
+    """The settings (those of the plan unless given) and the manifest of a plan's run."""
     tasks = [*plan.earlier, *plan.tasks]
     code = own_code([*plan.erasers.values(), *plan.metrics, *plan.baselines.values()])
     settings = dict(config or described(plan, ("tasks", "earlier", "before", "scratch")))
@@ -149,13 +133,8 @@ def manifest_of(
     )
     measuring = [described(metric, without=("budget",)) for metric in plan.metrics]
     depends = ("model_hash", "bos", "template", "source_hash", "versions", "seed")
-    alike = [
-        *(manifest[key] for key in depends),
-        plan.positions,
-        plan.skip_attention_sinks,
-        measuring,
-        code,
-    ]
+    alike = [*(manifest[key] for key in depends), plan.positions, plan.skip_attention_sinks]
+    alike += [measuring, code]
     # Jobs of a sweep share the units of a task if these digests are equal.
     manifest["tasks"] = {
         t.name: digest([*alike, described(t.axis), t.groups, data[t.name]]) for t in tasks
@@ -164,15 +143,11 @@ def manifest_of(
         manifest["before"] = [plan.before.label]
     if warnings := [*dict.fromkeys(w for t in tasks for w in t.warnings)]:
         manifest["warnings"] = warnings
-    manifest["texts"] = _texts(tasks[0])
+    sets = (*tasks[0].test, *(one.data for one in tasks[0].out_of_vocabulary))
+    prompts = [v.text for s in sets[0].samples[:2] for v in s.variations[::7][:2]]
+    # Test prompts of two groups, and neutral text, to prove a saved model equal on.
+    manifest["texts"] = [*prompts, *tasks[0].neutral.get("test", ())[:4]]
     manifest["names"] = {t.name: t.names for t in tasks}
     manifest["compared"] = {t.name: t.axis.of_how_many(len(t.groups)) for t in tasks}
     manifest["kept"] = {t.name: [data.name for data in t.keep] for t in tasks}
     return settings, manifest
-
-
-def _texts(task: Task) -> list[str]:
-    """Test prompts of two groups, and neutral text, to prove a saved model equal on."""
-    sets = (*task.test, *(one.data for one in task.out_of_vocabulary))
-    prompts = [v.text for s in sets[0].samples[:2] for v in s.variations[::7][:2]]
-    return [*prompts, *task.neutral.get("test", ())[:4]]
