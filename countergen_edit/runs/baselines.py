@@ -25,6 +25,7 @@ from countergen_edit.models import LanguageModel, encode, preface_ids
 from countergen_edit.models.tokens import before_reply, has_chat_template
 from countergen_edit.runs.candidates import Candidate
 from countergen_edit.runs.fits import FitCache
+from countergen_edit.runs.plan import texts_of
 
 ALONE = "template alone"
 RANDOM_MAP, STEERING = "random_map", "steering"
@@ -96,17 +97,11 @@ class Prompting(Baseline):
 
     def check(self, model: LanguageModel, task: Task) -> None:
         """Refuse a request that leaves no room in the context for the task's texts."""
-        texts = [
-            v.text + output
-            for data in task.every_set
-            for sample in data.samples
-            for v in sample.variations
-            for output in sample.outputs
-        ]
-        running = [text for of_split in task.neutral.values() for text in of_split]
+        texts = [text for data in task.every_set for text in texts_of(data)]
+        texts += [text for of_split in task.neutral.values() for text in of_split]
         for words in self.told(model, task).values():
             asked = model.with_preface(preface_ids(model, self.preface(model, words)), words)
-            encode(asked, [*texts, *running])
+            encode(asked, texts)
 
     def groups(
         self, fits: FitCache, name: str, tested: Sequence[NamedEdit]

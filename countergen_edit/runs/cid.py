@@ -14,7 +14,7 @@ from countergen_edit.core.writing import whole
 from countergen_edit.edits import NamedEdit, load_edit
 from countergen_edit.edits.record import RECORD
 from countergen_edit.metrics.cid.metric import DATASET, Cid, Continuation, read_continuations
-from countergen_edit.metrics.cid.perturbation_effect import Effect, effect_rows, effects
+from countergen_edit.metrics.cid.perturbation_effect import effect_rows, effects
 from countergen_edit.metrics.cid.perturbations import Perturbation, Similarity
 from countergen_edit.metrics.cid.ratings import (
     Store,
@@ -51,13 +51,6 @@ def template_audit(
 ) -> list[Row]:
     """Audit templates on the unedited model and, if there is one, under an edit.
 
-    Args:
-        model: the model, unedited.
-        metric: what to decode, about its task.
-        edit: an edit, which the run keeps, or None.
-        folder: where rows go; units it already holds are not run again.
-        seed: the run's seed.
-
     Raises:
         UserError: a prompt does not fit the context, or a setting is out of range.
     """
@@ -89,12 +82,11 @@ def compare(
     Raises:
         UserError: the prompts are equal, or a setting is out of range.
     """
-    own = [prompt for _ in strengths for prompt in prompts]
-    other = [prompt for _ in strengths for prompt in prompts[::-1]]
+    own = [*prompts] * len(strengths)
     texts = contrastive_generate(
         model,
         own,
-        other,
+        [*prompts[::-1]] * len(strengths),
         [strength for strength in strengths for _ in prompts],
         max_new_tokens=max_new_tokens,
         top_k=top_k,
@@ -131,7 +123,14 @@ def perturbation_effect(model: LanguageModel, plan: EffectPlan, folder: RunFolde
             max_new_tokens=plan.max_new_tokens,
             top_k=plan.top_k,
         )
-        _write_effects(folder.path / EFFECTS, values)
+        with (
+            whole(folder.path / EFFECTS) as temporary,
+            temporary.open("w", encoding="utf-8") as file,
+        ):
+            for effect in values:
+                strength = effect.strength if effect.strength != float("inf") else None
+                line = asdict(effect) | {"strength": strength}
+                file.write(json.dumps(line, ensure_ascii=False) + "\n")
         rows = effect_rows(values, plan.grid, plan.tau, plan.seed)
         folder.record("effect", [replace(row, split="test") for row in rows])
     return folder.rows()
@@ -142,15 +141,6 @@ def scaling(rows: Sequence[Row], folder: RunFolder) -> list[Row]:
     if not folder.done("scaling"):
         folder.record("scaling", rows)
     return folder.rows()
-
-
-def _write_effects(path: Path, values: Sequence[Effect]) -> None:
-    lines = []
-    for effect in values:
-        finite = effect.strength if effect.strength != float("inf") else None
-        lines.append(json.dumps(asdict(effect) | {"strength": finite}, ensure_ascii=False) + "\n")
-    with whole(path) as temporary:
-        temporary.write_text("".join(lines), "utf-8")
 
 
 def decoded(run: Path) -> Store:

@@ -56,20 +56,6 @@ def encoder_of(model: Any) -> Encoder:
     return encoder
 
 
-def check_eraser(name: str, eraser: BaseEraser) -> None:
-    """Refuse what cannot be fitted here, before anything is measured.
-
-    Raises:
-        UserError: its settings contradict each other, or it is refined on likelihoods.
-    """
-    eraser.check()
-    if eraser.n_steps:
-        raise UserError(
-            f"eraser={name} is refined on a language model's likelihoods, which a classifier does "
-            "not give: use one of closed form, such as eraser=leace"
-        )
-
-
 def fit_edit(
     task: ClassifierTask,
     bank: TemplateBank,
@@ -79,14 +65,6 @@ def fit_edit(
     where: Where,
 ) -> NamedEdit:
     """Fit an eraser at each layer, each on what those before it leave, and name the edit.
-
-    Args:
-        task: whose texts show the groups.
-        bank: its templates; the originals are used.
-        model: what `task.load` or `task.wrap` returned.
-        name: the eraser's name in the run.
-        eraser: the eraser.
-        where: site, layers and tokens.
 
     Raises:
         UserError: the eraser or the place does not fit, or nothing tells the groups apart there.

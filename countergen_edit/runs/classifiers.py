@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
-import numpy as np
-from jaxtyping import Int
-
+from countergen_edit.core.errors import UserError
 from countergen_edit.core.seeds import generator
 from countergen_edit.data.template_bank import TemplateBank
-from countergen_edit.edits import NamedEdit, applied
+from countergen_edit.edits import applied
 from countergen_edit.edits.record import edit_id
 from countergen_edit.erasers import BaseEraser
 from countergen_edit.metrics.classifier_tasks import ClassifierTask
@@ -22,7 +20,6 @@ from countergen_edit.models.capture import hook_name
 from countergen_edit.runs.classifier_edits import (
     Where,
     basis,
-    check_eraser,
     encoder_of,
     fit_edit,
 )
@@ -60,15 +57,20 @@ def classifier_audit(
     unit = f"classifiers/{bank.task}"
     if not folder.done(unit):
         folder.record(unit, task.rows(bank.for_model(model.name), model, seed))
-    units = {name: f"{unit}/{name}" for name in erasers}
-    left = [name for name in erasers if not folder.done(units[name])]
-    if left:
-        asked = _sample(task, bank, seed)
-        before = task.answers(model, asked)
-        for name in left:
-            named = _edit(task, bank, model, folder, name, erasers[name], where)
-            rows = _rows_under(named, task, bank, model, seed, asked, before)
-            folder.record(units[name], rows)
+    left = {name: own for name, own in erasers.items() if not folder.done(f"{unit}/{name}")}
+    asked = _sample(task, bank, seed) if left else []
+    before = task.answers(model, asked) if left else None
+    for name, eraser in left.items():
+        key = edit_id(name, basis(bank, model, eraser, where))
+        if not folder.has_edit(key):
+            named = fit_edit(task, bank, model, name, eraser, where)
+            folder.keep(named, made_for=model.fingerprint)
+        named = folder.edit(key)
+        edited = partial(applied, encoder_of(model), named.edit)
+        rows = task.rows_under(bank.unpublished, model, seed, edited)  # papers edit no model
+        with edited():
+            rows += kept_rows(asked, before == task.answers(model, asked), seed)
+        folder.record(f"{unit}/{name}", [replace(row, **named.record.columns) for row in rows])
     return folder.rows()
 
 
@@ -79,46 +81,14 @@ def check_edits(model: Any, erasers: Mapping[str, BaseEraser], where: Where) -> 
         UserError: the model has no hidden states, no such site or layer, or an eraser does not fit.
     """
     for name, eraser in erasers.items():
-        check_eraser(name, eraser)
+        eraser.check()
+        if eraser.n_steps:
+            raise UserError(
+                f"eraser={name} is refined on a language model's likelihoods, which a classifier "
+                "does not give: use one of closed form, such as eraser=leace"
+            )
         for layer in where.layers_of(encoder_of(model)):
             hook_name(encoder_of(model), where.site, layer)
-
-
-def _edit(
-    task: ClassifierTask,
-    bank: TemplateBank,
-    model: Any,
-    folder: RunFolder,
-    name: str,
-    eraser: BaseEraser,
-    where: Where,
-) -> NamedEdit:
-    """The edit of an eraser: from the run where it is kept, else fitted and kept."""
-    key = edit_id(name, basis(bank, model, eraser, where))
-    if not folder.has_edit(key):
-        named = fit_edit(task, bank, model, name, eraser, where)
-        folder.keep(named, made_for=model.fingerprint)
-    return folder.edit(key)
-
-
-def _rows_under(
-    named: NamedEdit,
-    task: ClassifierTask,
-    bank: TemplateBank,
-    model: Any,
-    seed: int,
-    asked: Sequence[TaskText],
-    before: Int[np.ndarray, " text"],
-) -> list[Row]:
-    """The task's rows under an edit, and how many answers it leaves as they were.
-
-    No figure of a paper is about an edited model.
-    """
-    edited = partial(applied, encoder_of(model), named.edit)
-    rows = task.rows_under(bank.unpublished, model, seed, edited)
-    with edited():
-        rows += kept_rows(asked, before == task.answers(model, asked), seed)
-    return [replace(row, **named.record.columns) for row in rows]
 
 
 def _sample(task: ClassifierTask, bank: TemplateBank, seed: int) -> list[TaskText]:

@@ -167,7 +167,7 @@ def capture_sites(
     of_row = [places[i] for i in activations.row_text]
     by_site = {}
     for site in sites:
-        require_difference(activations.values[site], of_row, site, positions)
+        _require_difference(activations.values[site], of_row, site, positions)
         site_layers: tuple[int | None, ...] = (None,)
         if has_layers(site):
             site_layers = tuple(range(model.n_layers) if chosen is None else chosen)
@@ -206,17 +206,10 @@ def within(values: Float[np.ndarray, "token d"], limit: float | None) -> Bool[np
     return small
 
 
-def require_difference(
-    values: Float[np.ndarray, "layer row d"],
-    of_row: Sequence[Place],
-    site: str,
-    positions: Positions,
+def _require_difference(
+    values: Float[np.ndarray, "layer row d"], of_row: Sequence[Place], site: str, positions: str
 ) -> None:
-    """Require a pair of rows that differ.
-
-    Raises:
-        UserError: all pairs are equal, as the embeddings of a last token are.
-    """
+    """Refuse pairs of rows that are all equal, as the embeddings of a last token are."""
     first: dict[str, int] = {}
     for i, place in enumerate(of_row):
         j = first.setdefault(place.pair, i)

@@ -31,15 +31,10 @@ from countergen_edit.runs.refinement import ModelObjective
 
 
 class FitCache:
-    """The fits of one task on one model.
+    """The fits of one task on one model, which is unedited whenever a method has returned.
 
-    Args:
-        model: unedited whenever a method has returned.
-        task: its fitting data are used.
-        folder: keeps the edits.
-        plan: sites, layers, positions, attention sinks, memory and seed.
-        before: an edit that the model has already: candidates are fitted under it, and their edits
-            include it.
+    `before` is an edit that the model has already: candidates are fitted under it, and their edits
+    include it.
     """
 
     def __init__(
@@ -52,13 +47,10 @@ class FitCache:
     ) -> None:
         self.model, self.task, self.folder, self.plan = model, task, folder, plan
         self.before = before
+        self._given = UNCHANGED if before is None else before.edit
         self._fits: dict[str, Future[BaseEraser]] = {}
         self._ahead: Sequence[Candidate] = ()
         self._latest: tuple[str, FitData] | None = None
-
-    @property
-    def _given(self) -> Edit:
-        return UNCHANGED if self.before is None else self.before.edit
 
     def layers(self, site: str) -> tuple[int | None, ...]:
         """The layers at which an eraser can be fitted; (None,) for a site without layers."""
@@ -119,17 +111,15 @@ class FitCache:
     def resuming(self, layers: Sequence[int | None], share: float = 1.0) -> LanguageModel:
         """The model, with activations below edits at these layers kept between passes.
 
-        Args:
-            layers: of the edits; None is below all blocks.
-            share: of the memory for activations.
+        They take a `share` of the memory for activations.
         """
         scratch = self.plan.scratch
         if share < 1:
             scratch = replace(scratch, budget=int(share * scratch.budget))
-        inside = self.plan.sites != ("resid_post",)  # an edit inside a block changes its output
-        places = [layer for layer in layers if layer is not None]
-        below = [layer - 1 for layer in places] if inside else []
-        return resuming(self.model, sorted({*places, *below}), scratch)
+        places = {layer for layer in layers if layer is not None}
+        if self.plan.sites != ("resid_post",):  # an edit inside a block changes its output
+            places |= {layer - 1 for layer in places}
+        return resuming(self.model, sorted(places), scratch)
 
     @cached_property
     def _basis(self) -> str:
@@ -222,13 +212,6 @@ class FitCache:
         return named
 
     def control(self, edit: NamedEdit) -> NamedEdit:
-        """Random directions of equal rank at the places of a whole edit."""
-        alone = self._alone
+        """Random directions of equal rank at the places of a whole edit, with none before it."""
+        alone = FitCache(self.model, self.task, self.folder, self.plan) if self.before else self
         return alone.joined(random_candidates(edit.record.places, self.plan.seed))
-
-    @cached_property
-    def _alone(self) -> FitCache:
-        """The cache of a model without an earlier edit."""
-        if self.before is None:
-            return self
-        return FitCache(self.model, self.task, self.folder, self.plan)

@@ -28,9 +28,7 @@ Select = Literal["eraser", "task"]
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """The settings of a run: candidates, metrics, selection, what is tested.
-
-    Without erasers the unedited model is measured on test data alone.
+    """The settings of a run; without erasers the unedited model is measured on test data alone.
 
     Attributes:
         tasks: several are run one by one; their names tell them apart.
@@ -164,7 +162,7 @@ class Plan:
                 hook_name(model, site, layer)
         encode(model, task.background)
         for data in task.every_set:
-            encode(model, _texts(data))
+            encode(model, texts_of(data))
         for metric in self.metrics:
             metric.bound(task).check(model)
         some = replace(task.fit[0], samples=task.fit[0].samples[:1])
@@ -179,15 +177,14 @@ class Plan:
             raise UserError("there are no test sets: name at least one under data.test")
         for metric in self.metrics:
             if lack := lacking(model, metric):
-                instead = f"metric=[{','.join(generating())}]"
-                ways = filter(None, (instead, metric.narrowed(model)))
+                ways = filter(None, (f"metric=[{','.join(generating())}]", metric.narrowed(model)))
                 raise UserError(
                     f"metric={_called(metric)} needs {lack}: what can be measured on it is "
                     f"{' or '.join(ways)}"
                 )
         of_texts = [m for m in self.metrics if not (m.is_generating or m.is_answered)]
         for data in task.every_set if of_texts else ():
-            lengths(model, _texts(data))
+            lengths(model, texts_of(data))
         own = [metric.bound(task) for metric in self.metrics]
         for metric in own:
             metric.check(model)
@@ -207,7 +204,8 @@ def lacking(model: LanguageModel, metric: Metric) -> str:
     return ""
 
 
-def _texts(data: CounterfactualSet) -> list[str]:
+def texts_of(data: CounterfactualSet) -> list[str]:
+    """Every prompt of a set with each of its outputs."""
     return [v.text + o for s in data.samples for v in s.variations for o in s.outputs]
 
 

@@ -15,7 +15,6 @@ from sklearn.base import clone
 
 from countergen_edit.core.errors import NotWrittenError, UserError
 from countergen_edit.core.seeds import unit_seed
-from countergen_edit.data.axis import Split
 from countergen_edit.data.task import Task
 from countergen_edit.decisions import JUDGEMENT
 from countergen_edit.decisions.judgement import judgements
@@ -31,7 +30,6 @@ from countergen_edit.metrics.refinement import refinement_rows
 from countergen_edit.metrics.results import STORE
 from countergen_edit.metrics.rows import Row
 from countergen_edit.models import LanguageModel
-from countergen_edit.models.progress import announce
 from countergen_edit.runs.candidates import Candidate
 from countergen_edit.runs.files import FAILED
 from countergen_edit.runs.fits import FitCache
@@ -56,12 +54,11 @@ def run(
     parts: Mapping[str, Sequence[Row]] | None = None,
     finish: bool = True,
 ) -> None:
-    """Run the units that the folder does not hold yet.
+    """Run the units that the folder does not hold yet; the model is unedited when this returns.
 
     Args:
         plan: checked.
-        model: unedited again when this returns.
-        folder: for rows and edits.
+        model, folder: where rows and edits come from and go.
         parts: rows by unit of other jobs of the same sweep, which are copied.
         finish: whether to combine, select and test; one job of many does not.
     """
@@ -73,7 +70,6 @@ def run(
             _run_joint(plan, model, folder, run_unit)
         else:
             runners = [Runner(plan, model, task, folder) for task in plan.tasks]
-            announce(_size(runners[0].task, sum(len(runner.candidates) for runner in runners)))
             for runner in runners:
                 runner.measure_candidates(run_unit)
             for runner in runners if finish else ():
@@ -89,7 +85,6 @@ def _run_joint(plan: Plan, model: LanguageModel, folder: RunFolder, run_unit: Un
     whole, runners = plan.before, []
     for task in plan.tasks:
         runner = Runner(plan, model, task, folder, whole)
-        announce(_size(task, len(runner.candidates)))
         runner.measure_candidates(run_unit)
         [whole] = runner.finish(run_unit)
         runners.append(runner)
@@ -106,14 +101,9 @@ def _run_joint(plan: Plan, model: LanguageModel, folder: RunFolder, run_unit: Un
 
 
 class Runner:
-    """The run of one task.
+    """The run of one task; the model is unedited whenever a method has returned.
 
-    Args:
-        plan: the plan.
-        model: unedited whenever a method has returned.
-        task: one of the plan's.
-        folder: where rows, edits and texts go.
-        before: an edit that the model has already; the unedited model is measured without it.
+    `before` is an edit that the model has already; the unedited model is measured without it.
     """
 
     def __init__(
@@ -257,11 +247,7 @@ class Runner:
         return [candidates for candidates in found if candidates]
 
     def attempt(self, candidate: Candidate, figures: Callable[[NamedEdit], list[Row]]) -> list[Row]:
-        """Rows of a candidate's edit, or the row `error` of a fit that failed.
-
-        Raises:
-            UserError: the disk is full.
-        """
+        """Rows of a candidate's edit, or the row `error` of a fit that failed."""
         chain = [*candidate.after, candidate]
         return self._failure(chain) or figures(self.fits.joined(chain))
 
@@ -383,7 +369,7 @@ class Runner:
     ) -> None:
         """Measure an edit on test data and, unless every edit is, random directions.
 
-        `candidates` are of an edit that is fitted here, which gets their certificates.
+        An edit that is fitted here, of `candidates`, gets their certificates.
         """
         work = partial(self._tested, edit, candidates)
         run_unit(self.unit(f"test/{edit.id}"), f"test data: {about}", work)
@@ -444,12 +430,11 @@ class Runner:
         test = {p.edit: p for p in points(rows, "test", self.costs, baselines=True)}
         for point in points(rows, "validation", self.costs, baselines=True):
             reported = test.get(point.edit)
+            of_test = {} if reported is None else reported.detail | {"cost": reported.cost}
+            told = ("removed", "cost", "degradations", "groups")
             detail = {
                 **point.detail,
-                "removed_test": reported and reported.removed,
-                "cost_test": reported and reported.cost,
-                "degradations_test": reported and reported.detail["degradations"],
-                "groups_test": reported and reported.detail["groups"],
+                **{f"{key}_test": of_test.get(key) for key in told},
                 "front": point.edit in on_front,
                 "chosen": point.edit == chosen.edit,
             }
@@ -523,30 +508,3 @@ def _why_none(rows: Sequence[Row]) -> str:
         if row.metric == FAILED:
             by_error.setdefault(row.detail["error"], {})[row.eraser] = None
     return "; ".join(f"{', '.join(names)}: {error}" for error, names in by_error.items())
-
-
-def _size(task: Task, candidates: int) -> str:
-    """One line on the size of a run."""
-    splits: tuple[Split, ...] = ("validation", "test")
-    passes = ", ".join(
-        f"{_passes(task, split):,} on {split} data" for split in splits if task.sets(split)
-    )
-    noun = "candidate" if candidates == 1 else "candidates"
-    return f"{candidates} {noun}; forward passes to measure one: {passes}"
-
-
-def _passes(task: Task, split: Split) -> int:
-    """Texts scored to measure a split: prompts with each output, and neutral texts.
-
-    Test data include fitting sets and other axes.
-    """
-    more = (*task.fit, *task.other_axes) if split == "test" else ()
-    agreement = task.agreement.get(split)
-    sets = [
-        *task.sets(split),
-        *more,
-        *([agreement] if agreement else []),
-        *task.legitimate_differences.get(split, ()),
-    ]
-    scored = sum(len(s.variations) * len(s.outputs) for data in sets for s in data.samples)
-    return scored + len(task.neutral.get(split, ()))
