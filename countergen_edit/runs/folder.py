@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -24,7 +23,7 @@ from countergen_edit.core.typed import require
 from countergen_edit.core.writing import LOCK, NEW, append, hold, tidy, whole
 from countergen_edit.edits import EditRecord, NamedEdit, read_record
 from countergen_edit.metrics.rows import SCHEMA, Row
-from countergen_edit.models.progress import Bar, bar
+from countergen_edit.models.progress import Bar
 from countergen_edit.runs.files import (
     CONFIG,
     EDITS,
@@ -278,12 +277,12 @@ def _recorded(folder: Path) -> tuple[dict[str, int], bytes, int]:
 
 
 class Units:
-    """Runs the units that the folder does not hold yet, under one progress bar."""
+    """Runs the units that the folder lacks, with a progress bar; `parts` are rows of other jobs."""
 
     def __init__(
-        self, folder: RunFolder, progress: Bar, parts: Mapping[str, Sequence[Row]]
+        self, folder: RunFolder, progress: Bar, parts: Mapping[str, Sequence[Row]] | None = None
     ) -> None:
-        self._folder, self._bar, self._parts = folder, progress, parts
+        self._folder, self._bar, self._parts = folder, progress, parts or {}
 
     def stage(self, name: str, units: int | None = None) -> None:
         """Begin a stage of so many units; None where the number is unknown."""
@@ -291,27 +290,12 @@ class Units:
         stage(name if units is None else f"{name}: {units} {'unit' if units == 1 else 'units'}")
 
     def __call__(self, unit: str, description: str, work: Callable[[], list[Row]]) -> None:
-        """Run a unit, unless the folder holds it.
-
-        Args:
-            unit: its name in the folder.
-            description: shown while it runs.
-            work: gives its rows.
-        """
+        """Run the work of a unit, unless the folder holds it."""
         if not self._folder.done(unit):
-            recorded = self._parts.get(unit)
-            if recorded is None:
-                self._bar.show(description)
-                recorded = work()
-            self._folder.record(unit, recorded)
+            self._bar.show(description)
+            rows = self._parts[unit] if unit in self._parts else work()
+            self._folder.record(unit, rows)
         self._bar.advance()
-
-
-@contextmanager
-def units(folder: RunFolder, parts: Mapping[str, Sequence[Row]] | None = None) -> Iterator[Units]:
-    """Run units under one progress bar; `parts` are rows by unit of other jobs."""
-    with bar() as progress:
-        yield Units(folder, progress, parts or {})
 
 
 @dataclass(frozen=True)

@@ -73,14 +73,13 @@ def make_manifest(
 
     Args:
         config: the settings.
-        model: the model's name.
-        model_hash: SHA-256 of its weights.
+        model, model_hash: name, and SHA-256 of the weights.
         bos: whether its texts begin with the beginning-of-text token; None without such a token.
         template: the chat template of its texts, as `LanguageModel.conversation`.
         data_hash: SHA-256 of all data.
         seed: the run's seed.
         command: the command line; secrets are masked.
-        metrics: the metrics, by which a report finds their views.
+        metrics: by which a report finds their views.
         origin: the file that the weights were converted from.
     """
     versions = {name: metadata.version(name) for name in PACKAGES}

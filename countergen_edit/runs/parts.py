@@ -16,12 +16,7 @@ from countergen_edit.runs.folder import recorded_units
 
 
 def parts_of(pool: Path, tasks: Mapping[str, str]) -> dict[str, list[Row]]:
-    """Rows by unit of jobs with the same model, data and code.
-
-    Args:
-        pool: the folder of the jobs' run folders.
-        tasks: the identity of each task's model, data and code.
-    """
+    """Rows by unit of the jobs in a folder with the same model, data and code, named by task."""
     units: dict[str, list[Row]] = {}
     for part, alike in _alike(pool, tasks):
         for unit, rows in recorded_units(part).items():
@@ -31,11 +26,7 @@ def parts_of(pool: Path, tasks: Mapping[str, str]) -> dict[str, list[Row]]:
 
 
 def take_files(pool: Path, tasks: Mapping[str, str], run: Path) -> None:
-    """Copy edits and single texts from jobs' run folders, where the run has none.
-
-    Raises:
-        UserError: the run folder cannot be written.
-    """
+    """Copy edits and single texts from jobs' run folders, where the run has none."""
     for part, alike in _alike(pool, tasks):
         for folder in sorted((part / EDITS).glob("*/")):
             target = run / EDITS / folder.name

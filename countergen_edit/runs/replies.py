@@ -33,15 +33,7 @@ class Writing:
 
 @dataclass(frozen=True)
 class Requests:
-    """Requests with replies in a folder.
-
-    Attributes:
-        texts: Distinct requests, as the model reads them.
-        writing: Settings of the replies.
-        folder: Keeps the replies, a file for each batch.
-        batch_size: Requests at a time.
-        seed: Of the sampling.
-    """
+    """Distinct requests, as the model reads them, with replies in a folder, a file for a batch."""
 
     texts: Sequence[str]
     writing: Writing
@@ -51,7 +43,7 @@ class Requests:
 
     def asked(self) -> Workload:
         """The requests without replies, for the price."""
-        left = chain.from_iterable(batch for batch, file in self._batches if not file.is_file())
+        left = chain.from_iterable(batch for batch, _ in self._left)
         return Workload(continued=self._repeated([*left]), **self.writing.drawing)  # type: ignore[arg-type]
 
     def replies(self, model: LanguageModel, progress: str) -> list[list[str]]:
@@ -60,8 +52,7 @@ class Requests:
         Raises:
             UserError: the model cannot take a request, or the disk is full.
         """
-        left = [(batch, file) for batch, file in self._batches if not file.is_file()]
-        for batch, file in track(left, progress):
+        for batch, file in track(self._left, progress):
             made = generate(
                 model,
                 self._repeated(batch),
@@ -78,11 +69,13 @@ class Requests:
 
     @property
     def _batches(self) -> list[tuple[Sequence[str], Path]]:
-        parts = [
-            self.texts[i : i + self.batch_size] for i in range(0, len(self.texts), self.batch_size)
-        ]
-        about = [asdict(self.writing), self.seed]
+        size, about = self.batch_size, [asdict(self.writing), self.seed]
+        parts = [self.texts[i : i + size] for i in range(0, len(self.texts), size)]
         return [(part, self.folder / f"{digest([part, about])[:16]}.jsonl") for part in parts]
+
+    @property
+    def _left(self) -> list[tuple[Sequence[str], Path]]:
+        return [(batch, file) for batch, file in self._batches if not file.is_file()]
 
     def _repeated(self, batch: Sequence[str]) -> tuple[str, ...]:
         return tuple(request for request in batch for _ in range(self.writing.times))

@@ -30,10 +30,11 @@ from countergen_edit.metrics.refinement import refinement_rows
 from countergen_edit.metrics.results import STORE
 from countergen_edit.metrics.rows import Row
 from countergen_edit.models import LanguageModel
+from countergen_edit.models.progress import bar
 from countergen_edit.runs.candidates import Candidate
 from countergen_edit.runs.files import FAILED
 from countergen_edit.runs.fits import FitCache
-from countergen_edit.runs.folder import RunFolder, Units, read_records, units
+from countergen_edit.runs.folder import RunFolder, Units, read_records
 from countergen_edit.runs.gates import openings
 from countergen_edit.runs.plan import Plan
 from countergen_edit.runs.screening import Screening
@@ -62,7 +63,8 @@ def run(
         parts: rows by unit of other jobs of the same sweep, which are copied.
         finish: whether to combine, select and test; one job of many does not.
     """
-    with units(folder, parts) as run_unit:
+    with bar() as progress:
+        run_unit = Units(folder, progress, parts)
         if not plan.erasers:
             for task in plan.tasks:
                 Runner(plan, model, task, folder).measure_unedited(run_unit)

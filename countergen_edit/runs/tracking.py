@@ -26,19 +26,19 @@ LONGEST = 240
 """Characters of a figure's name; MLflow takes 250."""
 _NO_NAME = re.compile(r"[^\w\-. :/]", re.ASCII)
 """What MLflow takes in no name."""
-_FINGERPRINT = "countergen_edit.fingerprint"
+EXPERIMENT, _FINGERPRINT = "countergen_edit", "countergen_edit.fingerprint"
 _CHOSEN: ContextVar[Mapping[str, Mapping[str, Any] | None]] = ContextVar("trackers")
 
 
 @dataclass(frozen=True)
 class TrackedRun:
-    """The run that a tracker shows; `settings` are by dotted key."""
+    """The run that a tracker shows; a resumed one keeps its fingerprint."""
 
     path: Path
     name: str
     fingerprint: str
-    """A run that is resumed keeps it."""
     settings: Mapping[str, str]
+    """By dotted key."""
 
 
 class Tracker(ABC):
@@ -82,11 +82,7 @@ TRACKERS: Registry[type[Tracker]] = Registry(
 class TensorBoard(Tracker):
     """Writes event files, which `tensorboard --logdir` shows.
 
-    Args:
-        directory: folder in which each run has one of its own; None puts it into the run folder.
-
-    Raises:
-        UserError: TensorBoard is not installed.
+    They go into the run folder, or into one of the run's name in `directory`.
     """
 
     def __init__(self, directory: str | None = None) -> None:
@@ -112,18 +108,13 @@ class TensorBoard(Tracker):
 class MLflow(Tracker):
     """Writes to a tracking store of MLflow; a resumed run is found by its fingerprint.
 
-    Args:
-        uri: of the store, such as sqlite:///mlflow.db or http://HOST:5000; None takes MLflow's own,
-            $MLFLOW_TRACKING_URI or a file in the working directory.
-        experiment: under which runs stand; made where there is none.
-
-    Raises:
-        UserError: MLflow is not installed.
+    `uri` is such as sqlite:///mlflow.db or http://HOST:5000; None takes MLflow's own,
+    $MLFLOW_TRACKING_URI or a file in the working directory.
     """
 
-    def __init__(self, uri: str | None = None, experiment: str = "countergen_edit") -> None:
+    def __init__(self, uri: str | None = None) -> None:
         _require_library("mlflow")
-        self.uri, self.experiment = uri, experiment
+        self.uri = uri
 
     def begin(self, run: TrackedRun) -> None:
         from mlflow import MlflowClient
@@ -131,8 +122,8 @@ class MLflow(Tracker):
         for noisy in ("mlflow", "alembic"):  # after the import, which sets levels of its own
             logging.getLogger(noisy).setLevel(logging.WARNING)
         client = self._client = MlflowClient(tracking_uri=self.uri)
-        known = client.get_experiment_by_name(self.experiment)
-        experiment = known.experiment_id if known else client.create_experiment(self.experiment)
+        known = client.get_experiment_by_name(EXPERIMENT)
+        experiment = known.experiment_id if known else client.create_experiment(EXPERIMENT)
         found = client.search_runs([experiment], f"tags.`{_FINGERPRINT}` = '{run.fingerprint}'")
         if found:
             self._run = found[0].info.run_id
@@ -156,37 +147,25 @@ class MLflow(Tracker):
 
 
 class WandB(Tracker):
-    """Sends to Weights & Biases, or writes what `wandb sync` sends later.
+    """Sends to Weights & Biases, or with $WANDB_MODE=offline writes what `wandb sync` sends later.
 
-    Neither what is printed, nor the machine, nor the source is sent.
-
-    Args:
-        project: under which runs stand.
-        entity: user or team; None takes one's own.
-        mode: online, offline or disabled; None takes W&B's own, $WANDB_MODE or online.
-
-    Raises:
-        UserError: W&B is not installed.
+    Neither what is printed, nor the machine, nor the source is sent. Runs stand under `project`.
     """
 
-    def __init__(
-        self, project: str = "countergen_edit", entity: str | None = None, mode: str | None = None
-    ) -> None:
+    def __init__(self, project: str = "countergen_edit") -> None:
         _require_library("wandb")
-        self.project, self.entity, self.mode = project, entity, mode
+        self.project = project
 
     def begin(self, run: TrackedRun) -> None:
         wandb: Any = import_module("wandb")  # whose types depend on whether it is installed
         private = {"disable_git": True, "x_disable_meta": True, "x_disable_stats": True}
         self._run = wandb.init(
             project=self.project,
-            entity=self.entity,
             name=run.name,
             id=run.fingerprint[:32],
             resume="allow",
             config=dict(run.settings),
             dir=str(run.path),
-            mode=self.mode,
             reinit="create_new",
             settings=wandb.Settings(console="off", silent=True, save_code=False, **private),
         )

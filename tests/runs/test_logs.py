@@ -102,9 +102,9 @@ def test_results_without_samples_or_with_fewer_are_refused(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        ({"doc_id": "one"}, r"line 1: doc_id 'one' should be"),
-        ({"metrics": "acc"}, r"line 1: metrics 'acc' should be"),
-        ({"doc_hash": 5}, r"line 1: doc_hash 5 should be"),
+        ({"doc_id": "one"}, r"line 1: doc_id='one'"),
+        ({"metrics": "acc"}, r"line 1: metrics='acc'"),
+        ({"doc_hash": 5}, r"line 1: doc_hash=5"),
     ],
 )
 def test_a_sample_of_another_form_is_refused_with_its_line(

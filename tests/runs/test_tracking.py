@@ -195,10 +195,10 @@ def test_mlflow_keeps_one_run_in_a_local_store(tmp_path):
 
     uri = f"sqlite:///{tmp_path / 'store.db'}"
     for names in (["a"], ["a", "b"]):
-        with tracked({"mlflow": {"uri": uri, "experiment": "e"}}):
+        with tracked({"mlflow": {"uri": uri}}):
             run(*names)
     client = MlflowClient(tracking_uri=uri)
-    [shown] = client.search_runs([client.get_experiment_by_name("e").experiment_id])
+    [shown] = client.search_runs([client.get_experiment_by_name("countergen_edit").experiment_id])
     assert shown.info.status == "FINISHED"
     assert shown.data.params["edit.layers"] == "[1, 2]"
     [point] = client.get_metric_history(shown.info.run_id, "mean_abs_r/b/test/none/hi")
@@ -206,9 +206,10 @@ def test_mlflow_keeps_one_run_in_a_local_store(tmp_path):
 
 
 @pytest.mark.slow
-def test_wandb_writes_offline_what_is_sent_later(tmp_path):
+def test_wandb_writes_offline_what_is_sent_later(tmp_path, monkeypatch):
     pytest.importorskip("wandb")
-    with tracked({"wandb": {"mode": "offline"}}):
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    with tracked("wandb"):
         run("a", "b")
     [file] = (tmp_path / "run").rglob("*.wandb")
     # W&B's own process writes on after the run has ended: protocol buffers, texts as they are.

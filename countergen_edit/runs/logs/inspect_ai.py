@@ -47,13 +47,12 @@ def tasks(file: Path, cluster: str | None) -> Iterator[Log]:
     scores = [_scores(sample) for sample in samples]
     for name in dict.fromkeys(name for own in scores for name in own):
         values = [own.get(name, float("nan")) for own in scores]
-        numbers = [value for value in values if value is not None]
-        if len(numbers) < len(values):
+        if None in values:
             log.unread[f"{task}, {name}"] = None
             continue
-        for n, (sample, value) in enumerate(zip(samples, numbers, strict=True), start=1):
+        for n, (sample, value) in enumerate(zip(samples, values, strict=True), start=1):
             group = cluster_in(sample.metadata, cluster, f"{file}, sample {n}: ")
-            log.items.append(Item(task, name, _key(sample), value, group))
+            log.items.append(Item(task, name, _key(sample), float(value), group))  # type: ignore[arg-type]
     yield log
 
 
@@ -93,10 +92,8 @@ def _scores(sample: Any) -> dict[str, float | None]:
     """By metric; None for what is no number."""
     found: dict[str, float | None] = {}
     for scorer, score in (sample.scores or {}).items():
-        if isinstance(score.value, Mapping):
-            found |= {f"{scorer}, {key}": _number(value) for key, value in score.value.items()}
-        else:
-            found[scorer] = _number(score.value)
+        values = score.value if isinstance(score.value, Mapping) else {"": score.value}
+        found |= {f"{scorer}, {key}" if key else scorer: _number(v) for key, v in values.items()}
     return found
 
 
