@@ -15,7 +15,6 @@ from countergen_edit.metrics.base import Metric
 from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.rows import SCREENING, Row
 from countergen_edit.runs.candidates import Candidate
-from countergen_edit.runs.folder import Units
 from countergen_edit.runs.halving import Halving, between, survivors
 
 if TYPE_CHECKING:
@@ -67,7 +66,7 @@ class Screening:
         """The candidates that all validation data are for, in the order of the pools."""
         return [g.candidates[i] for pool in self.pools for g in pool for i in g.current]
 
-    def run(self, run_unit: Units) -> None:
+    def run(self) -> None:
         """Measure rung by rung, until the finalists are left."""
         runner, seed = self.runner, self.runner.plan.seed
         for rung, names in enumerate(self.samples, start=1):
@@ -79,12 +78,11 @@ class Screening:
             context = EvaluationContext(model, runner.store, seed)
             measure = partial(self._rows, rung, metrics, context)
             about = f"screening {rung} of {len(self.samples)} ({names} names per group)"
-            run_unit.stage(about, 1 + len(candidates))
-            place = f"screening/{rung}"
-            run_unit(runner.unit(f"{place}/unedited"), "unedited model", partial(measure, None))
+            runner.run_unit.stage(about, 1 + len(candidates))
+            runner.record(f"screening/{rung}/unedited", "unedited model", measure, None)
             for candidate in candidates:
-                work = partial(runner.attempt, candidate.draft, measure)
-                run_unit(runner.unit(f"{place}/{candidate.label}"), candidate.label, work)
+                unit, draft = f"screening/{rung}/{candidate.label}", candidate.draft
+                runner.record(unit, candidate.label, runner.attempt, draft, measure)
             rows = [row for row in runner.rows() if row.facets.get(RUNG) == rung]
             for pool, first in zip(self.pools, self._first, strict=True):
                 self._narrow(pool, rows, max(1, first // STAY**rung), rung)

@@ -147,7 +147,7 @@ def test_a_certificate_tells_of_the_gate_where_there_is_one(
 ) -> None:
     folder = RunFolder(tmp_path, {}, IDENTITY)
     task = planted_task()
-    study = Runner(make_plan(task=task, layers=(4,)), testbed, task, folder)
+    study = Runner(make_plan(task=task, layers=(4,)), testbed, task, folder, None)  # type: ignore[arg-type]
     told = {}
     for name in ("gated", "leace"):
         eraser = make_eraser(name, **({"start": "leace"} if name == "gated" else {}))
@@ -171,7 +171,7 @@ def test_a_gate_fitted_in_turn_is_read_under_what_stands_before_it(
     testbed: LanguageModel, tmp_path: Path
 ) -> None:
     folder, task = RunFolder(tmp_path, {}, IDENTITY), planted_task()
-    study = Runner(make_plan(task=task, layers=(2, 4)), testbed, task, folder)
+    study = Runner(make_plan(task=task, layers=(2, 4)), testbed, task, folder, None)  # type: ignore[arg-type]
     soft = make_eraser("gated", start="leace", penalty=10.0)  # open in part almost everywhere
     erasers = {2: make_eraser("leace"), 4: soft}
     first, second = sequential(

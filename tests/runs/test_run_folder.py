@@ -4,24 +4,20 @@ from __future__ import annotations
 
 import fcntl
 import json
-import threading
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from countergen_edit.core.errors import UserError
 from countergen_edit.core.writing import LOCK
-from countergen_edit.edits import Edit, NamedEdit
-from countergen_edit.erasers import AffineErasure
 from countergen_edit.metrics.rows import COLUMNS, SCHEMA, Row
 from countergen_edit.runs import folder as folders
 from countergen_edit.runs import ran
 from countergen_edit.runs.files import EDITS, MANIFEST, PROGRESS, RESULTS
-from countergen_edit.runs.folder import RunFolder, read_records, read_rows, recorded_units
+from countergen_edit.runs.folder import RunFolder, read_rows, recorded_units
 
 CONFIG = {"seed": 0}
 IDENTITY = {"fingerprint": "a" * 64, "schema": SCHEMA}
@@ -72,9 +68,13 @@ def ran_of(path: Path) -> dict[str, Any]:
 
 
 @pytest.mark.usefixtures("clock")
-def test_the_manifest_says_when_and_how_long_over_all_sessions(tmp_path: Path) -> None:
+def test_the_manifest_says_when_and_how_long_over_all_sessions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "run"
+    monkeypatch.setattr(ran, "hardware", partial(str, "one"))
     run(path, stop_after=1).close()  # begins at 8:00:30, its unit ends at 8:01:00
+    monkeypatch.setattr(ran, "hardware", partial(str, "other"))
     run(path).close()  # begins at 8:01:30, its units end at 8:02:00 and 8:02:30
     first = ran_of(path)
     run(path).close()  # nothing is left to do
@@ -82,34 +82,18 @@ def test_the_manifest_says_when_and_how_long_over_all_sessions(tmp_path: Path) -
     assert first["begin"] == "2026-11-24T08:00:30+00:00"
     assert first["end"] == "2026-11-24T08:02:30+00:00"
     assert first["seconds"] == 90
-    [machine] = first["hardware"]
-    assert "cores" in machine
-
-
-def test_the_manifest_keeps_every_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "run"
-    for i, machine in enumerate(("one", "other", "one")):
-        monkeypatch.setattr(ran, "hardware", partial(str, machine))
-        run(path, stop_after=i + 1).close()
-    assert ran_of(path)["hardware"] == ["one", "other"]
+    assert first["hardware"] == ["one", "other"]
     assert ran.in_words(json.loads((path / MANIFEST).read_text())).endswith("on one and other")
 
 
-@pytest.mark.parametrize(
-    "entry",
-    [
-        {"begin": "2026-11-24T08:00:00+00:00"},
-        {"begin": "soon", "end": "soon", "seconds": 1.0, "hardware": ["x"]},
-        {"begin": "2026-11-24", "end": "2026-11-24", "seconds": None, "hardware": ["x"]},
-    ],
-)
-def test_a_damaged_time_is_refused_in_one_line(tmp_path: Path, entry: dict[str, Any]) -> None:
+def test_a_damaged_time_is_refused_in_one_line(tmp_path: Path) -> None:
     path = tmp_path / "run"
     run(path).close()
     manifest = json.loads((path / MANIFEST).read_text())
-    (path / MANIFEST).write_text(json.dumps(manifest | {"ran": entry}))
+    manifest["ran"]["end"] = "soon"
+    (path / MANIFEST).write_text(json.dumps(manifest))
     for read in (folders.read_manifest, run):
-        damage = r"manifest\.json is damaged: ran\.(begin|end|seconds) "
+        damage = r"manifest\.json is damaged: ran\.end "
         with pytest.raises(UserError, match=damage) as refused:
             read(path)
         assert "\n" not in str(refused.value)
@@ -162,17 +146,6 @@ def test_a_run_that_another_process_has_open_is_refused_and_untouched(tmp_path: 
     assert len(run(path).rows()) == 4
 
 
-def test_jobs_of_one_run_wait_for_each_other(tmp_path: Path) -> None:
-    run(tmp_path / "run", stop_after=1).close()
-    with (tmp_path / "run" / LOCK).open() as theirs:
-        fcntl.flock(theirs, fcntl.LOCK_EX)
-        release = threading.Timer(0.2, lambda: fcntl.flock(theirs, fcntl.LOCK_UN))
-        release.start()
-        with RunFolder(tmp_path / "run", CONFIG, IDENTITY, wait=True) as folder:
-            assert release.finished.is_set()
-            assert folder.done("one")
-
-
 def test_results_shorter_than_their_record_are_reported(tmp_path: Path) -> None:
     run(tmp_path / "run")
     results = tmp_path / "run" / RESULTS
@@ -209,16 +182,6 @@ def test_a_text_in_a_row_may_hold_any_line_break(tmp_path: Path) -> None:
     assert folder.rows()[0].detail["text"] == "a\u2028b\x85c\nd"
 
 
-def test_a_full_disk_is_one_line_and_the_run_goes_on_once_there_is_room(tmp_path: Path) -> None:
-    folder = run(tmp_path / "run", stop_after=1)
-    results, folder._results = folder._results, Path("/dev/full")
-    with pytest.raises(UserError, match="No space left on device; the same command continues"):
-        folder.record("two", UNITS["two"])
-    folder._results = results
-    assert not folder.done("two")
-    assert run(tmp_path / "run").rows() == run(tmp_path / "other").rows()
-
-
 def test_the_units_of_a_run_in_progress_leave_out_what_is_unfinished(tmp_path: Path) -> None:
     folder = run(tmp_path / "run", stop_after=2)
     with (folder.path / RESULTS).open("a") as file:
@@ -231,27 +194,6 @@ def test_the_units_of_a_run_in_progress_leave_out_what_is_unfinished(tmp_path: P
         "two": [0.2, None],
     }
     assert recorded_units(tmp_path / "nowhere") == {}
-
-
-def test_an_edit_is_whole_in_the_run_or_not_there(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    erasure = AffineErasure(np.eye(4)[:, :1], np.eye(4)[:1], np.arange(4.0))
-    named = NamedEdit.of(Edit.at("resid_post", {2: erasure}), "leace")
-    folder = RunFolder(tmp_path / "run", CONFIG, IDENTITY)
-
-    def full(*args: object, **kwargs: object) -> None:
-        raise OSError(28, "No space left on device")
-
-    with monkeypatch.context() as context:
-        context.setattr("countergen_edit.edits.files.save_edit", full)
-        with pytest.raises(UserError, match="No space left on device"):
-            folder.keep(named)
-    assert not folder.has_edit(named.id)
-    assert read_records(folder.path) == {}
-    folder.keep(named)
-    assert folder.edit(named.id).edit.digest == named.edit.digest
-    assert read_records(folder.path) == {named.id: named.record}
 
 
 def test_a_row_is_written_again_as_it_was_read() -> None:

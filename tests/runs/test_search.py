@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import resource
 import shutil
-import signal
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
@@ -176,38 +173,19 @@ def test_values_equal_those_of_a_naive_run(
     )
 
 
-class KilledBySystem(Dying):
-    """Ends its process in the middle of a write, as a machine that runs out of memory does."""
-
-    def record(self, unit: str, rows: Sequence[Row]) -> None:
-        if self.left == 0:
-            with (self.path / RESULTS).open("a") as file:
-                file.write('{"metric": "half a row')
-            os.kill(os.getpid(), signal.SIGKILL)
-        super().record(unit, rows)
-
-
 def units(path: Path, first: int | None = None) -> dict[str, list[Row]]:
     """What a run recorded, or the first units of it."""
     return dict(list(recorded_units(path).items())[:first])
 
 
-UNITS = 11
-"""Units of `make_plan`."""
-
-
-def test_the_plan_has_combinations_to_be_killed_between(path: Path) -> None:
-    kinds = [unit.split("/")[1] for unit in units(path)]
-    last = ["choice", "test", "test", "judgement"]
-    assert kinds == ["unedited", *["candidate"] * 4, *["combined"] * 2, *last]
-    assert len(kinds) == UNITS
-
-
-@pytest.mark.parametrize("recorded", range(UNITS + 1))
+@pytest.mark.parametrize("recorded", [0, 1, 3, 5, 6, 7, 8, 9, 11])
 def test_a_sweep_continues_wherever_it_ended(
     recorded: int, testbed: LanguageModel, path: Path, tmp_path: Path
 ) -> None:
     """Units that another process recorded stand for those that would be measured anew."""
+    kinds = [unit.split("/")[1] for unit in units(path)]
+    last = ["choice", "test", "test", "judgement"]
+    assert kinds == ["unedited", *["candidate"] * 4, *["combined"] * 2, *last]
     begun = RunFolder(tmp_path / "run", {}, IDENTITY)
     for unit, rows in units(path, recorded).items():
         begun.record(unit, rows)
@@ -216,52 +194,6 @@ def test_a_sweep_continues_wherever_it_ended(
     parts = {u: rows for u, rows in units(path).items() if any(kind in u for kind in measured)}
     search(testbed, make_plan(), tmp_path / "run", parts=parts)
     assert (tmp_path / "run" / RESULTS).read_bytes() == (path / RESULTS).read_bytes()
-
-
-@pytest.mark.slow
-def test_a_worker_killed_by_the_system_leaves_what_another_continues(
-    testbed: LanguageModel, path: Path, tmp_path: Path
-) -> None:
-    worker = os.fork()
-    if worker == 0:
-        try:
-            search(testbed, make_plan(), KilledBySystem.after(3, tmp_path / "run"))
-        finally:
-            os._exit(1)  # not reached where it is killed; no second pytest goes on from here
-    _, status = os.waitpid(worker, 0)
-    assert os.WIFSIGNALED(status)
-    assert os.WTERMSIG(status) == signal.SIGKILL
-    assert (tmp_path / "run" / RESULTS).read_text().endswith('{"metric": "half a row')
-    search(testbed, make_plan(), tmp_path / "run")
-    assert (tmp_path / "run" / RESULTS).read_bytes() == (path / RESULTS).read_bytes()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("most", [1_000, 40_000])
-def test_a_full_disk_is_said_and_the_sweep_continues_once_there_is_room(
-    most: int, testbed: LanguageModel, path: Path, tmp_path: Path
-) -> None:
-    """Files may hold so many bytes: the scores of texts do not fit, or only some of the rows do."""
-    folder = RunFolder(tmp_path / "run", {}, IDENTITY)
-    worker = os.fork()  # the limit holds for it alone, and so does where its progress bar goes
-    if worker == 0:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
-        code = 1
-        try:
-            search(testbed, make_plan(), folder)
-            code = 0
-        except UserError as error:
-            code = 2 if "cannot write" in str(error) else 1
-        finally:
-            os._exit(code)  # whatever happens, no second pytest goes on from here
-    assert os.waitstatus_to_exitcode(os.waitpid(worker, 0)[1]) == 2
-    assert not list(folder.path.rglob("*.tmp"))
-    left = (folder.path / RESULTS).read_bytes()
-    assert (path / RESULTS).read_bytes().startswith(left)
-    assert left == b"" if most < 2_000 else left.endswith(b"\n")
-    search(testbed, make_plan(), tmp_path / "run")
-    assert (folder.path / RESULTS).read_bytes() == (path / RESULTS).read_bytes()
 
 
 def test_an_edit_that_cannot_be_kept_is_no_fault_of_an_eraser(
@@ -275,24 +207,6 @@ def test_an_edit_that_cannot_be_kept_is_no_fault_of_an_eraser(
     with pytest.raises(UserError, match="No space left on device; the same command continues"):
         search(testbed, make_plan(), folder)
     assert list(recorded_units(folder.path)) == ["gender/unedited"]
-
-
-class FullForFitting(Scratch):
-    """Holds the hidden states of what is measured, and no activations to fit on."""
-
-    def empty(self, shape: tuple[int, ...], dtype: type | np.dtype) -> np.ndarray:
-        full = Scratch(budget=0, directory=Path("/proc/nowhere"))
-        return (super() if np.dtype(dtype) == np.uint8 else full).empty(shape, dtype)
-
-
-def test_activations_without_room_are_no_fault_of_an_eraser(
-    testbed: LanguageModel, path: Path, tmp_path: Path
-) -> None:
-    folder = RunFolder(tmp_path / "run", {}, IDENTITY)
-    with pytest.raises(UserError, match=r"no room for .* MiB of activations"):
-        search(testbed, make_plan(scratch=FullForFitting()), folder)
-    assert list(recorded_units(folder.path)) == ["gender/unedited"]
-    assert not [row for row in folder.rows() if row.metric == "error"]
 
 
 @pytest.mark.slow
