@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +10,6 @@ import pytest
 from countergen_edit import api
 from countergen_edit.cli.main import main
 from countergen_edit.core.errors import UserError
-from countergen_edit.metrics.statistics import adjusted
 from countergen_edit.reports.blocks import Number, Table
 from countergen_edit.runs.compare import paired_items
 from countergen_edit.runs.logs import Log, read_log
@@ -58,15 +55,6 @@ def log(path: Path) -> Log:
     found = read_log(path)
     assert found is not None
     return found
-
-
-def test_p_is_holms_over_all_tasks_and_logs(logs: list[str], tmp_path: Path) -> None:
-    strong = lm_eval(tmp_path / "third", {"jobs": scored([0.0] * 12), "other": scored([1.0] * 12)})
-    rows = paired_items({name: log(Path(name)) for name in (*logs, str(strong))}, seed=0)
-    assert len(rows) == 4
-    p, corrected = ([row.detail[key] for row in rows] for key in ("p", "p_adjusted"))
-    assert corrected == adjusted(p).tolist()
-    assert corrected[2] == pytest.approx(4 * 2 / 2**8)
 
 
 def test_a_cluster_column_widens_what_rests_on_few_clusters(logs: list[str]) -> None:
@@ -160,22 +148,3 @@ def test_a_log_stands_beside_a_run_of_ours_and_is_paired_with_none(
     assert both.items is not None
     with pytest.raises(UserError, match=r"cluster='job' is a column of the items of a log; .*run"):
         api.compare(run, logs[0], cluster="job")
-
-
-def test_many_tasks_are_lines_and_no_columns(tmp_path: Path) -> None:
-    tasks = {f"task_{n}": scored(BEFORE) for n in range(8)}
-    one, two = (lm_eval(tmp_path / name, tasks) for name in ("one", "two"))
-    comparison = api.compare(one, two)
-    names = [table.name for section in comparison.sections for table in section.tables()]
-    assert names == ["paired_items", "logged", "runs"]
-    frame = comparison.to_frame()
-    assert len(frame) == 8 * 3
-
-
-def test_rows_of_logs_are_json(logs: list[str]) -> None:
-    opened = {name: log(Path(name)) for name in logs}
-    opened["empty"] = replace(
-        opened[logs[1]], items=[replace(i, value=0.5) for i in opened[logs[1]].items]
-    )
-    for row in paired_items(opened, seed=0):
-        assert json.loads(json.dumps(row.to_dict(), allow_nan=False))["metric"] == "logged_change"

@@ -10,7 +10,6 @@ import pytest
 from scipy.stats import ttest_rel
 
 from countergen_edit import api
-from countergen_edit.cli.main import main
 from countergen_edit.core.errors import UserError
 from countergen_edit.metrics.benchmarks.figures import keep
 from countergen_edit.metrics.benchmarks.items import STORE, Item
@@ -118,16 +117,6 @@ def test_items_that_one_run_lacks_are_left_out_and_said(tmp_path: Path) -> None:
     assert isinstance(line[3], Number)
     assert line[3].text == f"{100 * PRO['a'][10:].mean():.1f} %"
     assert "Items of one side only: CrowS-Pairs (gender) 10." in comparison.figures.note
-
-
-def test_items_of_other_texts_are_not_the_same(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    one = kept(a_run(tmp_path, "a"), PRO["a"])
-    two = kept(a_run(tmp_path, "b"), PRO["b"], items=pairs(texts="translated"))
-    assert differences(one, two) == []
-    assert main(["compare", str(one), str(two)]) == 0
-    assert "Paired differences of figures" not in capsys.readouterr().out
 
 
 def test_texts_that_were_scored_otherwise_are_refused(tmp_path: Path) -> None:

@@ -66,6 +66,10 @@ def test_outputs_gives_a_row_wherever_an_output_token_is_predicted(model: Langua
                 expected.add((prompt + output)[:start])
     of_jane = data.name == "Jane"
     assert {c.replace("{name}", "Jane") for c in data.context[of_jane]} == expected
+    for pair in np.unique(data.pair):
+        assert sorted(data.group[data.pair == pair]) == ["female", "male"]
+    onward = make(model, "onward")
+    assert (onward.name == "Ahmed").sum() == len(model.tokenizer("Ahmed is").input_ids)
     for context, row in zip(data.context[of_jane], data.at(1)[of_jane], strict=True):
         text = context.replace("{name}", "Jane")
         alone = capture(model, [text], layers=[1]).values["resid_post"][0, 0]
@@ -116,18 +120,6 @@ def test_folds_never_part_a_pair_without_names(model: LanguageModel) -> None:
     assert len(set(data.name)) == len(paraphrases)
     fitted = data.fit(make_eraser("preserving"), 1)
     assert np.isfinite(data.certify(fitted, 1, 0).linear_accuracy_before)
-
-
-def test_onward_starts_at_the_name(model: LanguageModel) -> None:
-    data = make(model, "onward")
-    counts = {n: int((data.name == n).sum()) for n in ("Jane", "Ahmed")}
-    assert counts == {n: len(model.tokenizer(f"{n} is").input_ids) for n in counts}
-
-
-def test_pairs_hold_one_row_of_each_group(model: LanguageModel) -> None:
-    data = make(model)
-    for pair in np.unique(data.pair):
-        assert sorted(data.group[data.pair == pair]) == ["female", "male"]
 
 
 def test_rows_to_keep_reach_only_the_erasers_that_know_of_keeping(model: LanguageModel) -> None:

@@ -6,7 +6,6 @@ Truth is brute force: the rule applied to every layer at once, and a full search
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -130,7 +129,7 @@ def make_plan(halving: Halving | None) -> Plan:
     budgets = {"agreement": 0.02, "perplexity": 0.02, "kl": 0.05}
     return Plan(
         tasks=[make_task()],
-        erasers={name: make_eraser(name) for name in ("preserving", "leace", "rlace")},
+        erasers={name: make_eraser(name) for name in ("preserving", "leace")},
         metrics=[
             METRICS.make("r"),
             *(METRICS.make(n, {"budget": b}) for n, b in budgets.items()),
@@ -162,22 +161,15 @@ def chosen(rows: Sequence[Row]) -> Row:
 
 @pytest.mark.slow
 def test_halving_finds_an_edit_as_good_as_the_full_search(halved: Path, full: list[Row]) -> None:
-    rows = RunFolder(halved, {}, IDENTITY).rows()
-    ours, best = chosen(rows), chosen(full)
-    assert ours.value is not None
-    assert best.lo is not None
-    assert ours.value >= best.lo
-
-
-@pytest.mark.slow
-def test_halving_measures_fewer_edits_in_full(halved: Path, full: list[Row]) -> None:
     def measured(rows: Sequence[Row], split: str) -> set[str]:
         return {r.edit for r in rows if r.metric == "bias_removed" and r.split == split}
 
     rows = RunFolder(halved, {}, IDENTITY).rows()
-    assert len(measured(full, "validation")) == 18
-    assert len(measured(rows, SCREENING)) >= 9
-    assert len(measured(rows, "validation")) <= 9
+    ours, best = chosen(rows), chosen(full)
+    assert ours.value >= best.lo  # type: ignore[operator]
+    assert len(measured(full, "validation")) == 12
+    assert len(measured(rows, SCREENING)) >= 6
+    assert len(measured(rows, "validation")) <= 6
     assert not measured(full, SCREENING)
 
 
@@ -188,17 +180,9 @@ def test_what_stays_is_the_same_as_by_all_that_was_recorded(
     """A search that is killed after any unit goes on to the bytes of one that never was."""
 
     plan, path = make_plan(Halving(3, 2)), tmp_path / "run"
-    for step in (4, 9, 6):
+    for step in (4, 7):
         folder = Dying.after(step, path)
         with pytest.raises(KilledError):
             run(testbed, plan, folder)
     run(testbed, plan, path)
     assert (path / RESULTS).read_bytes() == (halved / RESULTS).read_bytes()
-
-
-@pytest.mark.slow
-def test_few_layers_are_all_measured_in_full(
-    testbed: LanguageModel, full: list[Row], tmp_path: Path
-) -> None:
-    rows = run(testbed, make_plan(Halving()), tmp_path / "run")
-    assert rows == [replace(row) for row in full]

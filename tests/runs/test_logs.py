@@ -55,7 +55,10 @@ def test_each_filter_is_a_metric_and_what_is_no_number_is_named(tmp_path: Path) 
         strict = foreign.sample(number, doc, exact_match=0.0, brier=[0, "[0.1 0.9]"])
         lines += [strict | {"filter": "strict"}, strict | {"filter": "none", "exact_match": True}]
     lines[0]["exact_match"] = math.nan
-    log = read(lm_eval(tmp_path, {"jobs": lines}))
+    log = read(lm_eval(tmp_path, {"jobs": lines}), "job")
+    assert [item.cluster for item in log.items][::24] == ["nurse"]
+    with pytest.raises(UserError, match="line 1: unknown cluster 'jab': did you mean 'job'"):
+        read(tmp_path, "jab")
     assert values(log, "exact_match") == [1.0] * 12
     assert math.isnan(values(log, "exact_match, strict")[0])
     assert values(log, "exact_match, strict")[1:] == [0.0] * 11
@@ -75,13 +78,6 @@ def test_several_tasks_in_one_folder_are_one_log_unless_twice_or_of_several_mode
     lm_eval(tmp_path, {"third": scored(ACCS)}, model="/models/after")
     with pytest.raises(UserError, match="holds logs of several models: /models/after, /models/b"):
         read(tmp_path)
-
-
-def test_a_column_of_an_item_is_its_cluster(tmp_path: Path) -> None:
-    log = read(lm_eval(tmp_path, {"jobs": scored(ACCS)}), "job")
-    assert [item.cluster for item in log.items] == [doc["job"] for doc in DOCS]
-    with pytest.raises(UserError, match="line 1: unknown cluster 'jab': did you mean 'job'"):
-        read(tmp_path, "jab")
 
 
 def test_results_without_samples_or_with_fewer_are_refused(tmp_path: Path) -> None:

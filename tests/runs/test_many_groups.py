@@ -70,13 +70,6 @@ def test_the_means_of_all_groups_become_one(name: str, captured: FitData) -> Non
     assert fitted.erasure_.rank <= len(TASK.groups) - 1 or name == "preserving"
 
 
-@pytest.mark.parametrize("name", ["inlp", "rlace", "mean_difference", "sal", "random"])
-def test_every_other_eraser_takes_several_groups_too(name: str, captured: FitData) -> None:
-    layer = captured.layers[1]
-    rows = np.asarray(captured.at(layer), dtype=float)
-    assert captured.fit(make_eraser(name), layer).transform(rows).shape == rows.shape
-
-
 def test_what_moves_one_group_to_another_is_refused(model: LanguageModel) -> None:
     with pytest.raises(UserError, match="4 are compared"):
         BASELINES.make("steering", {"strengths": [1.0]}).check(model, TASK)

@@ -10,19 +10,14 @@ import numpy as np
 import pytest
 
 from countergen_edit import api
-from countergen_edit.runs.logs import Log, read_log
+from countergen_edit.runs.logs import Log
 from countergen_edit.testbed import directory
 from tests.harness import evaluated, local_choices
 from tests.runs.foreign_logs import DOCS
+from tests.runs.test_logs import read
 from tests.tiny_models import tiny_model_dir
 
 ROWS = [doc | {"choices": ["she works", "he works"], "label": n % 2} for n, doc in enumerate(DOCS)]
-
-
-def read(path: Path, cluster: str | None = None) -> Log:
-    log = read_log(path, cluster)
-    assert log is not None
-    return log
 
 
 def means(log: Log) -> Mapping[str, float]:

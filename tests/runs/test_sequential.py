@@ -56,9 +56,14 @@ def captured(model: LanguageModel, layer: int, *before: Placement) -> FitData:
         )["resid_post"]  # fmt: skip
 
 
-def arrays(place: Placement) -> tuple[np.ndarray, ...]:
-    erasure = place.erasure
-    return erasure.left, erasure.right, erasure.mean  # type: ignore[union-attr]
+def assert_fitted_by_hand(model: LanguageModel, place: Placement, *before: Placement) -> None:
+    assert place.layer is not None
+    data = captured(model, place.layer, *before)
+    by_hand = make_eraser("leace").fit(data.at(place.layer), data.group).erasure_
+    for part in ("left", "right", "mean"):  # how many threads share a fit is in its last digits
+        own, theirs = getattr(place.erasure, part), getattr(by_hand, part)
+        np.testing.assert_allclose(own, theirs, rtol=1e-6, atol=1e-9)
+    assert place.limit == data.limit(place.layer)
 
 
 def test_the_second_erasure_is_leace_fitted_by_hand_under_the_first(
@@ -67,14 +72,8 @@ def test_the_second_erasure_is_leace_fitted_by_hand_under_the_first(
     fits = fits_in(tmp_path / "run", testbed)
     first, second = fits.joined(fits.together(cells())).edit.placements
     assert (first.layer, second.layer) == LAYERS
-    for place, before in ((first, ()), (second, (first,))):
-        assert place.layer is not None
-        data = captured(testbed, place.layer, *before)
-        by_hand = make_eraser("leace").fit(data.at(place.layer), data.group).erasure_
-        for own, theirs in zip(arrays(place), arrays(Placement("", 0, by_hand)), strict=True):
-            # How many threads share a fit is in its last digits.
-            np.testing.assert_allclose(own, theirs, rtol=1e-6, atol=1e-9)
-        assert place.limit == data.limit(place.layer)
+    assert_fitted_by_hand(testbed, first)
+    assert_fitted_by_hand(testbed, second, first)
 
 
 def test_in_turn_leace_leaves_no_difference_of_means_and_alone_it_does(
@@ -89,14 +88,14 @@ def test_in_turn_leace_leaves_no_difference_of_means_and_alone_it_does(
         a, b = (values[data.group == group].mean(0) for group in groups)
         return float(np.linalg.norm(a - b))
 
-    unedited, left = difference(), {}
-    modes: tuple[Fitted, ...] = ("sequential", "independent")
-    for fitted in modes:
+    def left(fitted: Fitted) -> float:
         fits = fits_in(tmp_path / fitted, testbed, fitted)
-        left[fitted] = difference(*fits.joined(fits.together(cells())).edit.placements)
+        return difference(*fits.joined(fits.together(cells())).edit.placements)
+
+    unedited = difference()
     assert unedited > 0.1
-    assert left["sequential"] < 1e-5 * unedited  # float32 rounds the mean of some hundred rows
-    assert left["independent"] > 1e-2 * unedited
+    assert left("sequential") < 1e-5 * unedited  # float32 rounds the mean of some hundred rows
+    assert left("independent") > 1e-2 * unedited
 
 
 def plan_of(layers: tuple[int, ...] = LAYERS, **changes: object) -> Plan:
@@ -196,12 +195,7 @@ def test_alone_every_layer_is_fitted_on_the_unedited_model_bit_for_bit(
     fits = fits_in(tmp_path / "other", testbed)
     assert [part.id for part in parts] == [fits.id_of(cell) for cell in cells(LAYERS[::-1])]
     for place in RunFolder(tmp_path / "run", {}, IDENTITY).edit(tested).edit.placements:
-        assert place.layer is not None
-        data = captured(testbed, place.layer)
-        by_hand = make_eraser("leace").fit(data.at(place.layer), data.group).erasure_
-        for own, theirs in zip(arrays(place), arrays(Placement("", 0, by_hand)), strict=True):
-            # How many threads share a fit is in its last digits.
-            np.testing.assert_allclose(own, theirs, rtol=1e-6, atol=1e-9)
+        assert_fitted_by_hand(testbed, place)
     measured = {r.layers for r in rows if (r.metric, r.split) == ("bias_removed", "validation")}
     assert measured == {(layer,) for layer in LAYERS}
 
@@ -229,20 +223,3 @@ def test_a_combination_that_cannot_be_fitted_costs_itself_alone(
     assert "/combined/" in failed.unit
     [chosen] = [r for r in rows if r.detail.get("chosen")]
     assert chosen.layers in {(layer,) for layer in test_search.LAYERS}
-
-
-def test_a_search_combines_in_turn_and_alone_as_before(
-    testbed: LanguageModel, tmp_path: Path
-) -> None:
-    modes: tuple[Fitted, ...] = ("sequential", "independent")
-    for fitted in modes:
-        path = tmp_path / fitted
-        plan = test_search.make_plan(erasers={"leace": LEACE}, fitted=fitted)
-        run(testbed, plan, path)
-        [whole] = [record for record in read_records(path).values() if record.parts]
-        after = [tuple(place.layer for place in part.after) for part in whole.parts]
-        assert after == [(), (1,) if fitted == "sequential" else ()]
-        placed = RunFolder(path, {}, IDENTITY).edit(whole.id).edit.placements
-        for place, part in zip(placed, whole.parts, strict=True):
-            kept = RunFolder(path, {}, IDENTITY).edit(part.id)
-            assert kept.edit.digest == Edit((place,)).digest

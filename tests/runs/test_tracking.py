@@ -5,14 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
 
 from countergen_edit.cli.main import main
-from countergen_edit.core import registry
 from countergen_edit.core.errors import UserError
 from countergen_edit.metrics.rows import SCHEMA, Row
 from countergen_edit.runs.folder import RunFolder, read_rows
@@ -120,18 +118,6 @@ def test_figures_have_names_that_every_tracker_takes_and_that_differ():
     names = [*figures_of([*rows, Row("r", None), Row("r", float("nan"), split="test")])]
     assert len(names) == len(templates)
     assert all(len(name) <= LONGEST and name.isascii() for name in names)
-
-
-def test_an_installed_package_enters_a_tracker_by_an_entry_point(monkeypatch):
-    point = EntryPoint("theirs", f"{__name__}:Listening", TRACKERS.group)
-    registry._installed.cache_clear()
-    with monkeypatch.context() as patch:
-        patch.setattr(registry, "entry_points", lambda group: [point] * (group == TRACKERS.group))
-        with tracked("theirs"):
-            run("a")
-    registry._installed.cache_clear()
-    TRACKERS._entered.pop("theirs")
-    assert len(heard("log")) == 1
 
 
 def test_the_command_line_takes_a_tracker_of_a_file_and_rows_stay_as_they_were():

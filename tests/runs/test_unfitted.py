@@ -74,19 +74,6 @@ def test_the_others_go_on_and_the_verdict_says_which_did_not(
     assert again == rows
 
 
-def test_layers_at_which_it_refuses_are_no_candidates(
-    testbed: LanguageModel, tmp_path: Path
-) -> None:
-    rows = audited(testbed, tmp_path / "run", erasers={"own": Refuses(900.0)})
-    failed = {row.layers for row in rows if row.metric == "error"}
-    tried = {row.layers for row in rows if row.metric == "bias_removed" and row.split != "test"}
-    assert failed
-    assert not failed & tried
-    [choice] = [row for row in rows if row.metric == "choice"]
-    assert choice.layers in tried
-    assert not any(s.startswith("Not fitted") for s in open_run(tmp_path / "run").findings)
-
-
 def test_an_audit_in_which_every_eraser_refuses_ends_with_the_reason(
     testbed: LanguageModel, tmp_path: Path
 ) -> None:
