@@ -16,11 +16,10 @@ from countergen_edit.core.errors import UserError
 from countergen_edit.data.axis import Split
 from countergen_edit.data.counterfactual import CounterfactualSet
 from countergen_edit.data.task import Task
-from countergen_edit.edits import Edit, NamedEdit, applied
+from countergen_edit.edits import Edit, applied
 from countergen_edit.erasers import BaseEraser, make_eraser
 from countergen_edit.erasers.orthogonal import MeanDifference
 from countergen_edit.metrics.base import METRICS, Metric
-from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.costs.neutral import neutral_cost
 from countergen_edit.metrics.r import r_values
 from countergen_edit.metrics.rows import Row
@@ -49,18 +48,6 @@ class FailsAtRankTwo(MeanDifference):
         if self.rank == 2:
             raise ZeroDivisionError("division by zero")
         return super().fit(X, y)
-
-
-class Slow(Metric):
-    """A metric that takes long, by its own account."""
-
-    name = "slow"
-    is_slow = True
-
-    def measure(
-        self, context: EvaluationContext, edit: NamedEdit | None, split: str = "test"
-    ) -> list[Row]:
-        return [Row("slow", 1.0, dataset="own")]
 
 
 def few(data: CounterfactualSet) -> CounterfactualSet:
@@ -294,15 +281,6 @@ def test_an_eraser_that_fails_costs_its_own_cells_alone(
     assert value(rows, "bias_removed", edit, split="test") > 0
 
 
-def test_metrics_that_take_long_are_measured_for_the_chosen_edit_alone(
-    testbed: LanguageModel, tmp_path: Path
-) -> None:
-    metrics = (*make_metrics(), Slow())
-    rows = search(testbed, make_plan(layers=(4,), metrics=metrics, combine=1), tmp_path / "run")
-    [chosen] = [r.edit for r in rows if r.detail.get("chosen")]
-    assert [r.edit for r in rows if r.metric == "slow"] == ["none", chosen]
-
-
 def test_a_search_that_tests_the_chosen_edit_alone_has_seen_no_test_set_before(
     testbed: LanguageModel, rows: list[Row], path: Path, tmp_path: Path
 ) -> None:
@@ -332,22 +310,6 @@ def test_where_nothing_is_affordable_no_test_figure_is_taken(
     assert {row.split for row in rows} == {"validation"}
     [chosen] = [row for row in rows if row.detail.get("chosen")]
     assert not chosen.detail["affordable"]
-
-
-def test_several_sites_keep_their_edits_apart_and_combine(
-    testbed: LanguageModel, tmp_path: Path
-) -> None:
-    plan = make_plan(sites=("resid_post", "mlp_out"), layers=(4,))
-    rows = search(testbed, plan, tmp_path / "run")
-    records = read_records(tmp_path / "run")
-    singles = {
-        records[r.edit].label
-        for r in rows
-        if r.metric == "bias_removed" and "/candidate/" in r.unit
-    }
-    assert singles == {
-        f"{name}-1@{site}.4" for name in ("rlace", "leace") for site in ("resid_post", "mlp_out")
-    }
 
 
 def test_two_tasks_are_searched_as_each_alone(
