@@ -41,7 +41,9 @@ LAYER = 1
 
 @pytest.fixture(scope="module")
 def task() -> Task:
-    return replace(thin(make_task(("stereotypes",)), 3), planted={})
+    task = thin(make_task(("stereotypes",)), 3)
+    neutral = {split: texts[:3] for split, texts in task.neutral.items()}
+    return replace(task, planted={}, neutral=neutral)
 
 
 @pytest.fixture(scope="module")

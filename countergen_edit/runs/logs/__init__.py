@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -35,8 +36,9 @@ def read_log(path: Path, cluster: str | None = None) -> Log | None:
     from countergen_edit.runs.logs import inspect_ai, lm_eval
 
     for tool in (lm_eval, inspect_ai):
-        files = [path] if path.is_file() and tool.is_log(path) else tool.logs_in(path)
-        logs = [log for file in files for log in tool.tasks(file, cluster)]
+        found = [f for pattern in tool.FILES for f in sorted(path.glob(pattern)) if f.is_file()]
+        files = [path] if path.is_file() else found
+        logs = [log for file in files if tool.is_log(file) for log in tool.tasks(file, cluster)]
         if not logs:
             continue
         if len(models := dict.fromkeys(log.model for log in logs)) > 1:
@@ -51,6 +53,14 @@ def read_log(path: Path, cluster: str | None = None) -> Log | None:
             whole.unread |= log.unread
         return whole
     return None
+
+
+def begins(path: Path, pattern: bytes) -> bool:
+    """Whether a JSON file begins so."""
+    if path.suffix != ".json":
+        return False
+    with path.open("rb") as file:
+        return re.match(pattern, file.read(200)) is not None
 
 
 def cluster_in(columns: object, cluster: str | None, where: str) -> str | None:

@@ -6,7 +6,6 @@ places in a data set, which shuffling changes. Epochs are repeated scores of an 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -14,24 +13,18 @@ from typing import Any
 from countergen_edit.core.errors import UserError
 from countergen_edit.core.writing import digest
 from countergen_edit.metrics.items import Item
-from countergen_edit.runs.logs import Log, cluster_in
+from countergen_edit.runs.logs import Log, begins, cluster_in
 
-BEGINS = re.compile(rb'\s*\{\s*"version"\s*:\s*\d+\s*,\s*"status"\s*:')
+FILES = ("*.eval", "*.json")
 WORDS = {"c": 1.0, "p": 0.5, "i": 0.0, "n": 0.0, "yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0}
 """Numbers of the marks of Inspect's scorers."""
 
 
 def is_log(path: Path) -> bool:
     """Whether a file is a log."""
-    if path.suffix != ".json":
-        return path.suffix == ".eval"
-    with path.open("rb") as file:
-        return bool(BEGINS.match(file.read(200)))
-
-
-def logs_in(path: Path) -> list[Path]:
-    """The logs in a folder."""
-    return sorted(file for file in path.glob("*") if file.is_file() and is_log(file))
+    return path.suffix == ".eval" or begins(
+        path, rb'\s*\{\s*"version"\s*:\s*\d+\s*,\s*"status"\s*:'
+    )
 
 
 def tasks(file: Path, cluster: str | None) -> Iterator[Log]:

@@ -6,7 +6,6 @@ and filter. Items are identified by the hashes of their document and target.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -15,10 +14,10 @@ from countergen_edit.core.errors import UserError
 from countergen_edit.core.reading import json_lines, json_mapping
 from countergen_edit.core.typed import require
 from countergen_edit.metrics.items import Item
-from countergen_edit.runs.logs import Log, cluster_in
+from countergen_edit.runs.logs import Log, begins, cluster_in
 
-BEGINS = re.compile(rb'\s*\{\s*"results"\s*:')
-SAMPLES = "samples_*.jsonl"
+FILES = ("*.json", "*/*.json")
+"""In a folder, or in folders of models inside it."""
 RESULTS: Mapping[str, Any] = {
     "n-samples": Mapping[str, Mapping[str, int]],
     "versions": Mapping[str, Any],
@@ -30,18 +29,7 @@ SAMPLE: Mapping[str, Any] = {"doc_id": int, "doc_hash": str, "metrics": list[str
 
 def is_log(path: Path) -> bool:
     """Whether a file has results."""
-    if path.suffix != ".json":
-        return False
-    with path.open("rb") as file:
-        return bool(BEGINS.match(file.read(200)))
-
-
-def logs_in(path: Path) -> list[Path]:
-    """The files of results in a folder, or in folders of models inside it."""
-    files = sorted(filter(is_log, [*path.glob("*.json"), *path.glob("*/*.json")]))
-    if not files and any([*path.glob(SAMPLES), *path.glob(f"*/{SAMPLES}")]):
-        raise UserError(f"{path} has samples but no results_DATE.json, which names their task")
-    return files
+    return begins(path, rb'\s*\{\s*"results"\s*:')
 
 
 def tasks(file: Path, cluster: str | None) -> Iterator[Log]:
