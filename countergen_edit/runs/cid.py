@@ -36,11 +36,7 @@ SHEET = ".csv"
 
 
 def saved_edit(directory: Path) -> NamedEdit:
-    """The edit of a folder; one that a run did not name is named after its tensors.
-
-    Raises:
-        UserError: the folder holds none.
-    """
+    """The edit of a folder; one that a run did not name is named after its tensors."""
     if (directory / RECORD).is_file():
         return NamedEdit.load(directory)
     return NamedEdit.of(load_edit(directory), "saved")
@@ -49,11 +45,7 @@ def saved_edit(directory: Path) -> NamedEdit:
 def template_audit(
     model: LanguageModel, metric: Cid, edit: NamedEdit | None, folder: RunFolder, seed: int = 0
 ) -> list[Row]:
-    """Audit templates on the unedited model and, if there is one, under an edit.
-
-    Raises:
-        UserError: a prompt does not fit the context, or a setting is out of range.
-    """
+    """Audit templates on the unedited model and, if there is one, under an edit."""
     metric.check(model)
     task = metric.task.name
     context = EvaluationContext(model, folder.path / STORE / task, seed)
@@ -77,11 +69,7 @@ def compare(
     top_k: int,
     sentence: bool,
 ) -> list[tuple[list[str], tuple[float, ...], float]]:
-    """The tokens, their Δ and the mean divergence of each λ and prompt, x and x' in turn.
-
-    Raises:
-        UserError: the prompts are equal, or a setting is out of range.
-    """
+    """The tokens, their Δ and the mean divergence of each λ and prompt, x and x' in turn."""
     own = [*prompts] * len(strengths)
     texts = contrastive_generate(
         model,
@@ -144,11 +132,7 @@ def scaling(rows: Sequence[Row], folder: RunFolder) -> list[Row]:
 
 
 def decoded(run: Path) -> Store:
-    """All continuations that a run folder holds, by task and edit.
-
-    Raises:
-        UserError: the folder holds none.
-    """
+    """All continuations of a run folder, by task and edit; `UserError` without any."""
     texts = {
         (path.parent.parent.name, edit): read_continuations(path)
         for edit, path in Results([], folder=run).stored(DATASET)
@@ -184,7 +168,7 @@ def write_sheets(
 
 
 def read_ratings(runs: Sequence[Path], sheets: Path, seed: int) -> None:
-    """Read the sheets, and keep in each run what raters said of it (`ratings.jsonl`).
+    """Keep in each run what raters said of it (`ratings.jsonl`).
 
     Raises:
         UserError: there are no sheets, or one does not hold exactly what the runs hold.

@@ -45,11 +45,7 @@ class Where:
 
 
 def encoder_of(model: Any) -> Encoder:
-    """What edits attach to.
-
-    Raises:
-        UserError: the model has no hidden states.
-    """
+    """What edits attach to; `UserError` for a model without hidden states."""
     encoder = getattr(model, "encoder", None)
     if not isinstance(encoder, Encoder):
         raise UserError(f"{model.name} has no hidden states to edit: use eraser=none")
@@ -64,11 +60,7 @@ def fit_edit(
     eraser: BaseEraser,
     where: Where,
 ) -> NamedEdit:
-    """Fit an eraser at each layer, each on what those before it leave, and name the edit.
-
-    Raises:
-        UserError: the eraser or the place does not fit, or nothing tells the groups apart there.
-    """
+    """Fit an eraser at each layer, each on what those before it leave, and name the edit."""
     encoder = encoder_of(model)
     asked = list(task.asked(bank))
     rows, read = task.encoded(model, asked)

@@ -75,11 +75,7 @@ def classifier_audit(
 
 
 def check_edits(model: Any, erasers: Mapping[str, BaseEraser], where: Where) -> None:
-    """Find what no edit could be made of, before anything is measured.
-
-    Raises:
-        UserError: the model has no hidden states, no such site or layer, or an eraser does not fit.
-    """
+    """Refuse what no edit could be made of, before anything is measured."""
     for name, eraser in erasers.items():
         eraser.check()
         if eraser.n_steps:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from countergen_edit.core.errors import UserError
 from countergen_edit.edits import EditRecord
@@ -30,31 +30,21 @@ Runs = Mapping[str, Path]
 """Run folders by name."""
 
 
-@dataclass(frozen=True)
-class Under:
-    """What a run measured under one edit."""
+class Under(NamedTuple):
+    """What a run measured under one edit; the unedited model has no record."""
 
     run: str
     edit: str
     record: EditRecord | None
     measured: Mapping[Any, Any]
 
-    @property
-    def label(self) -> str:
-        return UNEDITED if self.record is None else self.record.label
 
-    @property
-    def eraser(self) -> str | None:
-        return None if self.record is None else self.record.eraser
-
-    @property
-    def recipe(self) -> object:
-        """The same for edits made in the same way, whatever the model and the data."""
-        return None if self.record is None else (self.record.eraser, self.record.places)
-
-    @property
-    def is_edited(self) -> bool:
-        return self.record is not None
+ALIKE: Sequence[Callable[[EditRecord | None], object]] = (
+    lambda record: record and (record.eraser, record.places),
+    lambda record: record and record.eraser,
+    lambda record: record is None,
+)
+"""What edits of two runs share that go together: the recipe, the eraser, that they are edits."""
 
 
 def _pairs(runs: Runs, read_edits: Any) -> Iterator[tuple[Under, Under]]:
@@ -69,9 +59,9 @@ def _pairs(runs: Runs, read_edits: Any) -> Iterator[tuple[Under, Under]]:
         sides.append([one for one in every if not (one.record and one.record.baseline)])
     for second in sides[1:]:
         for one in sides[0]:
-            for fact in ("recipe", "eraser", "is_edited"):
+            for shared in ALIKE:
                 own, others = (
-                    [each for each in side if getattr(each, fact) == getattr(one, fact)]
+                    [each for each in side if shared(each.record) == shared(one.record)]
                     for side in (sides[0], second)
                 )
                 if len(own) == len(others) == 1:
@@ -80,8 +70,8 @@ def _pairs(runs: Runs, read_edits: Any) -> Iterator[tuple[Under, Under]]:
 
 
 def _sides(first: Under, second: Under) -> dict[str, str]:
-    runs = {"run": second.run, "against_run": first.run}
-    return {**runs, "edit": second.label, "against_edit": first.label}
+    one, two = (UNEDITED if side.record is None else side.record.label for side in (first, second))
+    return {"run": second.run, "against_run": first.run, "edit": two, "against_edit": one}
 
 
 def _scored(run: Path) -> Mapping[str, Any]:

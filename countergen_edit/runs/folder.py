@@ -71,8 +71,7 @@ class RunFolder:
         wait: whether to wait for another process that has the run open.
 
     Raises:
-        UserError: the folder belongs to another run or process, holds something else, or cannot be
-            written.
+        UserError: it is of another run or process, holds something else, or cannot be written.
     """
 
     def __init__(
@@ -129,11 +128,7 @@ class RunFolder:
         return unit in self._units
 
     def record(self, unit: str, rows: Sequence[Row]) -> None:
-        """Append a unit's rows, durably and as a whole.
-
-        Raises:
-            UserError: the disk is full; the unit is then not part of the run.
-        """
+        """Append a unit's rows, durably and as a whole."""
         ran = until_now(self._earlier, self._begin)
         _write_manifest(self.path, self._manifest | ran.entry)
         lines = (replace(row, unit=unit).to_dict() for row in rows)
@@ -151,11 +146,7 @@ class RunFolder:
         return read_rows(self._results)
 
     def keep(self, named: NamedEdit, made_for: str | None = None) -> None:
-        """Keep an edit in the run, whole or not at all.
-
-        Raises:
-            UserError: the disk is full.
-        """
+        """Keep an edit in the run, whole or not at all."""
         named.save(self.path / EDITS / named.id, made_for)
 
     def has_edit(self, edit: str) -> bool:
@@ -173,11 +164,7 @@ def _write_manifest(path: Path, manifest: Mapping[str, Any]) -> None:
 
 
 def check_folder(path: Path, manifest: Mapping[str, Any]) -> None:
-    """Refuse the folder of another run; nothing is written.
-
-    Raises:
-        UserError: the folder belongs to another run, or holds something else.
-    """
+    """Refuse the folder of another run or of something else; nothing is written."""
     known = path / MANIFEST
     if known.is_file():
         other = str(read_manifest(path).get("fingerprint"))
@@ -190,11 +177,7 @@ def check_folder(path: Path, manifest: Mapping[str, Any]) -> None:
 
 
 def read_manifest(path: Path) -> dict[str, Any]:
-    """The manifest of a run.
-
-    Raises:
-        UserError: it is missing, damaged, or of another version.
-    """
+    """The manifest of a run; `UserError` if it is missing, damaged or of another version."""
     manifest = json_mapping(path / MANIFEST)
     if manifest.get("schema") != SCHEMA:
         versions = manifest.get("versions")
@@ -217,11 +200,7 @@ def read_records(path: Path) -> dict[str, EditRecord]:
 
 
 def finished_rows(path: Path) -> list[Row]:
-    """Rows of the recorded units of a run.
-
-    Raises:
-        UserError: the folder holds no run, no rows, or fewer than its record says.
-    """
+    """Rows of the recorded units of a run; `UserError` if there are none, or some are lost."""
     results = path / RESULTS
     if not results.is_file():
         raise UserError(f"{path} is no run folder: it holds no {RESULTS}")
@@ -234,11 +213,7 @@ def finished_rows(path: Path) -> list[Row]:
 
 
 def read_rows(results: Path) -> list[Row]:
-    """Rows of a `results.jsonl`.
-
-    Raises:
-        UserError: naming a line that is not a row.
-    """
+    """Rows of a `results.jsonl`; `UserError` names a line that is not a row."""
     return _rows(results, results.read_bytes())
 
 

@@ -188,11 +188,7 @@ class Runner:
                 self.record(f"candidate/{label}", label, self.attempt, candidate, figures)
 
     def finish(self) -> list[NamedEdit]:
-        """Combine, select and test; the selected edits.
-
-        Raises:
-            UserError: one edit of each eraser is wanted, and no eraser could be fitted.
-        """
+        """Combine, select and test; the selected edits. `UserError` if no eraser could be fitted."""
         plan = self.plan
         selected = self._selected()
         if not selected:
