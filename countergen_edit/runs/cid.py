@@ -52,8 +52,7 @@ def template_audit(
     if edit is not None and not folder.has_edit(edit.id):
         folder.keep(edit)
     for subject in dict.fromkeys((None, edit)):
-        unit = id_of(subject)
-        if not folder.done(unit):
+        if not folder.done(unit := id_of(subject)):
             columns = {} if subject is None else subject.record.columns
             rows = metric.measure(context, subject)
             folder.record(unit, [replace(r, **columns, task=task, split="test") for r in rows])
@@ -88,7 +87,7 @@ def compare(
 
 @dataclass(frozen=True)
 class EffectPlan:
-    """What perturbations to measure, and when continuations count as apart."""
+    """What perturbations to measure; below a similarity of `tau` continuations count as apart."""
 
     perturbations: tuple[Perturbation, ...]
     similarity: Similarity

@@ -83,7 +83,7 @@ def duration(seconds: float) -> str:
     >>> duration(4.2), duration(130), duration(7500)
     ('4 s', '2 min', '2 h 5 min')
     """
-    if seconds < 100:
-        return f"{seconds:.0f} s"
     minutes = round(seconds / 60)
-    return f"{minutes} min" if minutes < 100 else f"{minutes // 60} h {minutes % 60} min"
+    if seconds < 100 or minutes < 100:
+        return f"{seconds:.0f} s" if seconds < 100 else f"{minutes} min"
+    return f"{minutes // 60} h {minutes % 60} min"

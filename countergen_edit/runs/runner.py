@@ -184,11 +184,11 @@ class Runner:
         self.run_unit.stage("candidates on validation data", len(finalists))
         for candidate in self.candidates:
             if (label := candidate.label) in finalists:
-                figures = partial(self._figures, candidate)
+                figures = partial(self._measured, candidate=candidate)
                 self.record(f"candidate/{label}", label, self.attempt, candidate, figures)
 
     def finish(self) -> list[NamedEdit]:
-        """Combine, select and test; the selected edits. `UserError` if no eraser could be fitted."""
+        """Combine, select and test; the selected edits, of which an audit needs one."""
         plan = self.plan
         selected = self._selected()
         if not selected:
@@ -233,12 +233,12 @@ class Runner:
 
     def attempt(self, candidate: Candidate, figures: Callable[[NamedEdit], list[Row]]) -> list[Row]:
         """Rows of a candidate's edit, or the row `error` of a fit that failed."""
-        chain = [*candidate.after, candidate]
-        return self._failure(chain) or figures(self.fits.joined(chain))
+        return self._attempted([*candidate.after, candidate], figures)
 
-    def _combination(self, candidates: Sequence[Candidate]) -> list[Row]:
-        chain = self.fits.together(candidates)
-        return self._failure(chain) or self._measured(self.fits.joined(chain))
+    def _attempted(
+        self, chain: Sequence[Candidate], figures: Callable[[NamedEdit], list[Row]]
+    ) -> list[Row]:
+        return self._failure(chain) or figures(self.fits.joined(chain))
 
     def _failure(self, chain: Sequence[Candidate]) -> list[Row]:
         """The row `error` of the first fit that fails; empty where none does.
@@ -284,13 +284,10 @@ class Runner:
         """Whether every candidate gets a certificate; of many only the selected one does."""
         return self.plan.select == "eraser" and not self.screening.samples
 
-    def _figures(self, candidate: Candidate, edit: NamedEdit) -> list[Row]:
-        rows = self.certificate(candidate) if self._certifies_all else []
-        return rows + self._measured(edit)
-
-    def _measured(self, edit: NamedEdit) -> list[Row]:
+    def _measured(self, edit: NamedEdit, candidate: Candidate | None = None) -> list[Row]:
         """The rows that the selection reads, and in a sweep those of test data."""
-        rows = [row for split in self.splits for row in self.measure(edit, split, self.quick)]
+        rows = self.certificate(candidate) if candidate and self._certifies_all else []
+        rows += [row for split in self.splits for row in self.measure(edit, split, self.quick)]
         for split in reversed(self.splits):
             rows += self._removed(edit, split)
         return rows
@@ -457,11 +454,12 @@ class Runner:
                 continue
             candidates = tuple(sorted([*base, added], key=order.index))
             name = " + ".join(c.label for c in candidates)
-            self.record(f"combined/{name}", name, self._combination, candidates)
+            chain = self.fits.together(candidates)
+            self.record(f"combined/{name}", name, self._attempted, chain, self._measured)
             unit = f"{self.task.name}/combined/{name}"
             if any(row.metric == FAILED for row in self.rows() if row.unit == unit):
                 continue
-            edit = self.fits.joined(self.fits.together(candidates))
+            edit = self.fits.joined(chain)
             self._of_edit[edit.id] = candidates
             tried.append(edit.id)
         return self._points(tried, baselines=False)
