@@ -30,8 +30,8 @@ from countergen_edit.runs.fit_data import capture_sites
 from countergen_edit.runs.folder import RunFolder, read_records
 from countergen_edit.runs.plan import Plan
 from tests.runs.runs import IDENTITY, Dying, KilledError
-from tests.runs.test_audit import make_task, thin
 from tests.runs.test_audit import run as audited
+from tests.runs.test_search import make_task
 from tests.tiny_models import tiny_model_dir
 
 TEMPLATE = "{% for m in messages %}{{ m['content'] }}\n{% endfor %}"
@@ -41,9 +41,7 @@ LAYER = 1
 
 @pytest.fixture(scope="module")
 def task() -> Task:
-    task = thin(make_task(("stereotypes",)), 3)
-    neutral = {split: texts[:3] for split, texts in task.neutral.items()}
-    return replace(task, planted={}, neutral=neutral)
+    return make_task()
 
 
 @pytest.fixture(scope="module")
