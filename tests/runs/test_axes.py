@@ -140,29 +140,6 @@ def test_each_axis_keeps_the_grammar_of_the_other() -> None:
     assert not measured & {*other.names}
 
 
-def test_preserving_nationality_leaves_the_grammar_of_gender_where_it_was(
-    testbed: LanguageModel, tmp_path: Path
-) -> None:
-    """Group means of contexts to keep, at the place, before and after the second map: the same."""
-    plan = axes(erasers={"preserving": make_eraser("preserving", shrinkage=0.1)})
-    run(testbed, plan, tmp_path / "run")
-    first, second = whole(open_run(tmp_path / "run", testbed)).edit.placements
-    [kept] = plan.tasks[1].keep
-    with applied(testbed, Edit((first,))):
-        data = capture_sites(
-            testbed, [kept], [], (), sites=["resid_post"], layers=[LAYER], positions="outputs"
-        )["resid_post"]
-    x = data.at(LAYER).astype(float)
-    y = second.erasure(x)  # type: ignore[operator]
-    for context in np.unique(data.context):
-        there = data.context == context
-        gaps = []
-        for values in (x, y):
-            a, b = (values[there & (data.group == g)].mean(0) for g in kept.groups)
-            gaps.append(a - b)
-        np.testing.assert_allclose(gaps[1], gaps[0], atol=1e-3 * np.linalg.norm(gaps[0]))
-
-
 def test_a_killed_run_ends_with_the_rows_of_one_that_was_not(
     testbed: LanguageModel, finished: Run, tmp_path: Path
 ) -> None:

@@ -12,8 +12,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from countergen_edit import api
-from countergen_edit.core.conf_path import read_config
 from countergen_edit.core.errors import UserError
 from countergen_edit.data.task import Task
 from countergen_edit.decisions.selection import choose, points
@@ -24,7 +22,7 @@ from countergen_edit.metrics.r import r_values
 from countergen_edit.metrics.scores import score
 from countergen_edit.models import LanguageModel, in_template, load
 from countergen_edit.reports.run import Run, open_run
-from countergen_edit.runs.baselines import BASELINES, Prompting, RandomMap, Steering
+from countergen_edit.runs.baselines import Prompting, RandomMap, Steering
 from countergen_edit.runs.files import RESULTS
 from countergen_edit.runs.fit_data import capture_sites
 from countergen_edit.runs.folder import RunFolder, read_records
@@ -202,11 +200,8 @@ def test_a_killed_audit_goes_on_to_the_same_rows_and_a_finished_one_makes_nothin
         (lambda: Prompting({"mine": "Treat {women} alike."}), r"request 'mine', .*\('women'\)"),
         (lambda: Prompting({"mine": "Treat {a alike."}), r"request 'mine', .*expected '}'"),
         (lambda: Prompting({}), "requests is empty"),
-        (lambda: Steering([0.0]), "numbers other than 0"),
         (lambda: Steering([float("nan")]), "numbers other than 0"),
         (lambda: Steering([]), "numbers other than 0"),
-        (lambda: BASELINES.make("promting"), "did you mean 'prompting'"),
-        (lambda: BASELINES.make("steering", {"strength": 1}), "strengths"),
     ],
 )
 def test_what_cannot_be_is_refused_in_one_line(make: Any, said: str) -> None:
@@ -216,7 +211,7 @@ def test_what_cannot_be_is_refused_in_one_line(make: Any, said: str) -> None:
 
 
 def test_a_request_that_leaves_no_room_and_a_choice_without_data_are_refused_at_the_door(
-    model: LanguageModel, task: Task, tmp_path: Path
+    model: LanguageModel, task: Task
 ) -> None:
     long = {"prompting": Prompting({"long": "Jane is a nurse. " * 30})}
     with pytest.raises(UserError, match="exceeds the context"):
@@ -224,16 +219,3 @@ def test_a_request_that_leaves_no_room_and_a_choice_without_data_are_refused_at_
     unchosen = replace(task, validation=())
     with pytest.raises(UserError, match=r"baseline\.steering\.strengths=\[1\]"):
         plan_of(unchosen).check(model)
-    with pytest.raises(UserError, match="did you mean 'steering'"):
-        api.audit(model, task, "leace", "r", tmp_path / "run", layers=[LAYER], baselines="stering")
-    assert not (tmp_path / "run").exists()
-
-
-def test_the_same_is_meant_from_files_and_from_python() -> None:
-    ours = read_config("baseline", "prompting")["prompting"]
-    assert Prompting(**ours).requests == Prompting().requests == ours["requests"]
-    assert len(ours["requests"]) >= 3
-    assert (
-        Steering(**read_config("baseline", "steering")["steering"]).strengths
-        == Steering().strengths
-    )

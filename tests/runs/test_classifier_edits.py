@@ -146,18 +146,6 @@ def test_inference_and_identity_terms_are_edited_too(tmp_path: Path) -> None:
     assert min(r.value or 0.0 for r in of(rows, "answers_kept", "leace")) < 0.8
 
 
-def test_no_published_figure_stands_beside_an_edited_model(tmp_path: Path) -> None:
-    task = "masked"
-    own = replace(bank(task, 1), published_for=("testbed",))
-    own = replace(own, families=tuple(replace(f, paraphrases=()) for f in own.families))
-    where = Where("resid_post", None, "all")
-    rows = audited(task, own, tmp_path / "run", where, "mean_difference")
-    cited = {row.eraser: False for row in rows}
-    for row in rows:
-        cited[row.eraser] |= bool(row.detail.get("published"))
-    assert cited == {"": True, "mean_difference": False}
-
-
 MISTAKES: dict[str, tuple[Any, str, Where, str]] = {
     "nothing hidden": (Vader(), "leace", Where(), "vader has no hidden states"),
     "no such layer": (None, "leace", Where("resid_post", (4,)), "unknown layer 4"),

@@ -7,8 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from countergen_edit.data.axis import Axis
 from countergen_edit.data.task import Task
@@ -134,24 +132,6 @@ def test_rows_to_keep_reach_only_the_erasers_that_know_of_keeping(model: Languag
     assert not np.allclose(
         kept.erasure_(with_keep.at(0)), free.erasure_(with_keep.at(0)), atol=1e-4
     )
-
-
-@given(
-    others=st.lists(st.floats(0.3, 1.3), min_size=20, max_size=60),
-    sinks=st.lists(st.floats(10, 300), min_size=1, max_size=8),
-    scale=st.floats(1e-3, 1e3),
-)
-def test_a_limit_parts_sinks_from_the_rest_and_stands_in_a_gap(
-    others: list[float], sinks: list[float], scale: float
-) -> None:
-    norms = np.array([*others, *sinks], np.float32) * np.float32(scale / np.median(others))
-    others_alone, limit = norms[: len(others)], _limit(norms)
-    assert limit is not None
-    assert 3 <= limit / np.median(norms) <= 5
-    if others_alone.max() < 3 * np.median(norms) and norms[-len(sinks) :].min() > limit:
-        assert ((norms > limit) == (np.arange(len(norms)) >= len(others))).all()
-    assert np.abs(np.log(norms / limit)).min() > 0.01  # nothing comes near it
-    assert _limit(0 * norms) is None
 
 
 def test_a_limit_lies_in_the_widest_gap_between_three_and_five_medians() -> None:

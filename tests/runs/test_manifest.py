@@ -46,10 +46,3 @@ def test_the_commit_is_that_of_the_packages_own_checkout_alone(
 def test_the_fingerprint_covers_what_the_rows_depend_on(part: str) -> None:
     changed = PARTS | {part: {"seed": 1} if part == "config" else 1 if part == "seed" else "z"}
     assert make_manifest(**changed)["fingerprint"] != make_manifest(**PARTS)["fingerprint"]
-
-
-def test_the_file_that_weights_were_made_of_is_named_and_changes_nothing_else() -> None:
-    origin = {"file": "m.gguf", "sha256": "c", "weights": "a 4-bit rounding (Q4_1), dequantised"}
-    manifest = make_manifest(**PARTS, origin=origin)
-    assert manifest.pop("model_origin") == origin
-    assert manifest == make_manifest(**PARTS)

@@ -26,12 +26,12 @@ from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.scores import score
 from countergen_edit.models import LanguageModel, Scratch
 from countergen_edit.runs.files import EDITS, RESULTS
-from countergen_edit.runs.fit_data import FitData, capture_sites
+from countergen_edit.runs.fit_data import capture_sites
 from countergen_edit.runs.folder import RunFolder, read_records, recorded_units
 from countergen_edit.runs.parts import parts_of, take_files
 from countergen_edit.runs.plan import Plan
 from countergen_edit.testbed import load_axis, load_truth
-from tests.runs.runs import IDENTITY, Dying, KilledError
+from tests.runs.runs import IDENTITY
 from tests.runs.test_audit import run as search
 
 LAYERS = (1, 4)
@@ -217,26 +217,6 @@ def test_jobs_join_to_the_bytes_of_one_process(
     assert theirs == files
 
 
-@pytest.mark.slow
-def test_no_edit_is_fitted_twice_not_even_after_a_kill(
-    testbed: LanguageModel, path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    fits: list[tuple[str, object, bytes]] = []
-    fit = FitData.fit
-
-    def counted(self: FitData, eraser: BaseEraser, layer: int | None) -> BaseEraser:
-        fits.append((type(eraser).__name__, layer, self.at(layer).tobytes()))
-        return fit(self, eraser, layer)
-
-    monkeypatch.setattr(FitData, "fit", counted)
-    folder = Dying.after(3, tmp_path / "run")
-    with pytest.raises(KilledError):
-        search(testbed, make_plan(), folder)
-    search(testbed, make_plan(), tmp_path / "run")
-    assert sorted(fits) == sorted(set(fits))
-    assert len(fits) == 2 * len(LAYERS) + 2, "each cell, and the upper one of two combinations"
-
-
 def test_the_choice_does_not_see_test_data(
     testbed: LanguageModel, rows: list[Row], tmp_path: Path
 ) -> None:
@@ -300,16 +280,6 @@ def test_a_search_that_tests_the_chosen_edit_alone_has_seen_no_test_set_before(
     for row in own:
         if row.key in both:
             assert row.value == both[row.key]
-
-
-def test_where_nothing_is_affordable_no_test_figure_is_taken(
-    testbed: LanguageModel, tmp_path: Path
-) -> None:
-    plan = make_plan(tested="chosen", metrics=make_metrics(budget=1e-12), layers=(1,))
-    rows = search(testbed, plan, tmp_path / "run")
-    assert {row.split for row in rows} == {"validation"}
-    [chosen] = [row for row in rows if row.detail.get("chosen")]
-    assert not chosen.detail["affordable"]
 
 
 def test_two_tasks_are_searched_as_each_alone(
