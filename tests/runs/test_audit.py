@@ -120,16 +120,12 @@ def value(rows: list[Row], metric: str, eraser: str = "", **columns: object) -> 
     return found[0].value
 
 
-def test_the_bias_before_is_the_planted_one(rows: list[Row]) -> None:
+def test_the_planted_bias_is_found_and_removed_and_random_directions_leave_it(
+    rows: list[Row],
+) -> None:
     measured = value(rows, "mean_abs_r")
     assert measured == pytest.approx(value(rows, "planted_mean_abs_r"), abs=0.05)
-
-
-def test_rlace_at_the_chosen_layer_removes_at_least_60_percent(rows: list[Row]) -> None:
     assert value(rows, "group_effect_removed", "rlace", dataset="occupations_test") >= 0.6
-
-
-def test_random_directions_of_equal_rank_change_less_than_10_percent(rows: list[Row]) -> None:
     assert abs(value(rows, "abs_r_reduction", "random", dataset="occupations_test")) < 0.1
 
 

@@ -129,31 +129,6 @@ def test_what_is_closed_is_what_the_edit_leaves_to_the_last_bit(
     assert shares != {0.0}
 
 
-def test_a_certificate_tells_of_the_gate_where_there_is_one(
-    testbed: LanguageModel, tmp_path: Path
-) -> None:
-    folder = RunFolder(tmp_path, {}, IDENTITY)
-    task = planted_task()
-    study = Runner(make_plan(task=task, layers=(4,)), testbed, task, folder, units(folder))
-    told = {}
-    for name in ("gated", "leace"):
-        eraser = make_eraser(name, **({"start": "leace"} if name == "gated" else {}))
-        cell = Candidate("resid_post", 4, name, eraser)
-        told[name] = [row for row in study.certificate(cell) if row.metric == OPEN]
-        for row in told[name]:
-            assert (row.edit, row.split) == (study.fits.id_of(cell), "validation")
-    assert [row.facets["texts"] for row in told["gated"]] == ["nobody", "agreement", "erase"]
-    assert told["leace"] == []
-    assert {row.dataset for row in told["gated"]} == {
-        "neutral_validation",
-        task.agreement["validation"].name,
-        "+".join(data.name for data in task.validation),
-    }
-    shares = {row.facets["texts"]: row.detail["not_closed"] for row in told["gated"]}
-    assert shares["erase"] > 0.5 > 0.1 > shares["nobody"]
-
-
-@pytest.mark.slow
 def test_a_gate_fitted_in_turn_is_read_under_what_stands_before_it(
     testbed: LanguageModel, tmp_path: Path
 ) -> None:
@@ -165,6 +140,9 @@ def test_a_gate_fitted_in_turn_is_read_under_what_stands_before_it(
         [Candidate("resid_post", k, f"e{k}", own) for k, own in erasers.items()]
     )
     told = [row for row in study.certificate(second) if row.metric == OPEN]
+    assert [row.facets["texts"] for row in told] == ["nobody", "agreement", "erase"]
+    assert {(row.edit, row.split) for row in told} == {(study.fits.id_of(second), "validation")}
+    assert not [row for row in study.certificate(first) if row.metric == OPEN]  # which has no gate
     [place] = study.fits.joined([second]).edit.placements
     with applied(testbed, study.fits.joined([first]).edit):
         under = gate_rows(openings(testbed, task, place), seed=0)

@@ -24,11 +24,10 @@ from countergen_edit.runs.files import RESULTS
 from countergen_edit.runs.folder import RunFolder
 from countergen_edit.runs.halving import Halving, between, survivors
 from countergen_edit.runs.plan import Plan
-from countergen_edit.testbed import load_axis, load_truth
+from countergen_edit.testbed import load_truth
+from tests.runs import test_audit
 from tests.runs.runs import IDENTITY, Dying, KilledError
 from tests.runs.test_audit import run
-
-FAMILY = "hobbies"
 
 
 @given(st.integers(1, 120), st.integers(2, 12))
@@ -90,21 +89,13 @@ def test_what_no_interval_brings_within_the_budget_falls_unless_all_do() -> None
 
 @cache
 def make_task() -> Task:
-    truth, gender = load_truth(), load_axis("gender")
-    neutral = truth.neutral_texts()
-    return Task(
-        axis=gender,
-        groups=("female", "male"),
-        fit=(truth.counterfactual_set(FAMILY, "fit", gender),),
-        validation=(truth.counterfactual_set(FAMILY, "validation", gender),),
-        test=(truth.counterfactual_set("stereotypes", "test", gender),),
-        agreement={s: truth.agreement_set(s, gender) for s in ("validation", "test")},
-        neutral={
-            "fit": tuple(neutral[60:80]),
-            "validation": tuple(neutral[40:60]),
-            "test": tuple(neutral[:4]),
-        },
+    task = test_audit.make_task(("stereotypes",))
+    fit, validation = (
+        load_truth().counterfactual_set("hobbies", split, task.axis)
+        for split in ("fit", "validation")
     )
+    neutral = task.neutral | {"test": task.neutral["test"][:4]}
+    return replace(task, fit=(fit,), validation=(validation,), neutral=neutral)
 
 
 @pytest.mark.slow
