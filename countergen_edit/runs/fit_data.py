@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -66,9 +67,8 @@ class FitData:
 
         Rows to keep are left to erasers that take `keep`; skipped sinks are left out.
         """
-        every, background = self.at(layer), self.background[self.layers.index(layer)]
-        limit = self.limit(layer)
-        rows = within(every, limit)
+        background, limit = self.background[self.layers.index(layer)], self.limit(layer)
+        rows = within(self.at(layer), limit)
         if "keep" not in fit_metadata(eraser, {"keep": self.keep}):
             rows &= ~self.keep
         offered = {
@@ -144,33 +144,21 @@ def capture_sites(
         for sample in data.samples
         for place in _places(model, data, sample, positions, kept)
     ]
-    chosen = None if layers is None else [layer for layer in layers if layer is not None]
-    activations = capture(
-        model,
+    read = partial(capture, model, sites=sites, layers=layers, scratch=scratch)
+    activations = read(
         [place.text for place in places],
-        sites=sites,
-        layers=chosen,
         starts=[place.variation.start for place in places],
         positions="onward" if positions == "onward" else "last",
-        scratch=scratch,
         progress="Capturing activations",
     )
-    background = capture(
-        model,
-        neutral,
-        sites=sites,
-        layers=chosen,
-        starts=[0] * len(neutral),
-        positions="onward",
-        scratch=scratch,
-    )
+    background = read(neutral, starts=[0] * len(neutral), positions="onward")
     of_row = [places[i] for i in activations.row_text]
     by_site = {}
     for site in sites:
         _require_difference(activations.values[site], of_row, site, positions)
         site_layers: tuple[int | None, ...] = (None,)
         if has_layers(site):
-            site_layers = tuple(range(model.n_layers) if chosen is None else chosen)
+            site_layers = tuple(range(model.n_layers) if layers is None else layers)
         norms = np.concatenate([activations.norms[site], background.norms[site]], axis=1)
         by_site[site] = FitData(
             activations.values[site],
