@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any, Literal
 
 from countergen_edit.core.errors import UserError
@@ -166,9 +165,8 @@ class Plan:
         for metric in self.metrics:
             metric.bound(task).check(model)
         some = replace(task.fit[0], samples=task.fit[0].samples[:1])
-        capture = partial(capture_sites, model, [some], [], task.weighed[:1])
-        for site in self.sites:
-            capture(sites=(site,), layers=self.layers, positions=self.positions)
+        place = {"sites": self.sites, "layers": self.layers, "positions": self.positions}
+        capture_sites(model, [some], [], task.weighed[:1], **place)  # type: ignore[arg-type]
         for baseline in self.baselines.values():
             baseline.check(model, task)
 
