@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from countergen_edit.core.errors import UserError
 from countergen_edit.data.axis import Axis
+from countergen_edit.data.counterfactual import CounterfactualSet
 from countergen_edit.data.task import Task
 from countergen_edit.data.templates import Template, expand
 from countergen_edit.erasers import make_eraser
 from countergen_edit.metrics.base import METRICS
 from countergen_edit.models import LanguageModel, capture, load
+from countergen_edit.runs.baselines import BASELINES
 from countergen_edit.runs.candidates import Candidate
 from countergen_edit.runs.fit_data import FitData, _limit, capture_sites
 from countergen_edit.runs.fits import FitCache
@@ -41,10 +45,15 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> LanguageModel:
     return load(tiny_model_dir("gpt2", tmp_path_factory.mktemp("gpt2")))
 
 
-def make(model: LanguageModel, positions: str = "outputs", keep: bool = False) -> FitData:
+def make(
+    model: LanguageModel,
+    positions: str = "outputs",
+    keep: bool = False,
+    sets: Sequence[CounterfactualSet] = (ERASE,),
+) -> FitData:
     return capture_sites(
         model,
-        [ERASE],
+        sets,
         [KEEP] if keep else [],
         ["The hospital is at the café."],
         sites=["resid_post"],
@@ -108,9 +117,7 @@ def test_folds_never_part_a_pair_without_names(model: LanguageModel) -> None:
         Template(f"In {i} {{subject}} was", (" a nurse", " an engineer")) for i in range(9)
     ]
     pronouns = expand("pronouns", paraphrases, AXIS, "fit")
-    data = capture_sites(
-        model, [pronouns], [], TEXTS, sites=["resid_post"], layers=None, positions="outputs"
-    )["resid_post"]
+    data = make(model, sets=[pronouns])
     for context in set(data.context):
         of_pair = data.context == context
         assert set(data.group[of_pair]) == {"female", "male"}
@@ -144,3 +151,30 @@ def test_a_limit_lies_in_the_widest_gap_between_three_and_five_medians() -> None
     ):
         assert _limit(np.array(crowd + above, np.float32)) == pytest.approx(limit, rel=1e-5)
     assert _limit(np.array([*crowd, 3.4], np.float32)) is None
+
+
+def said(name: str, *templates: str) -> dict[str, object]:
+    outputs = [" a nurse", " an engineer"]
+    return {"source": "templates", "name": name, "templates": [*templates], "outputs": outputs}
+
+
+@pytest.mark.parametrize("name", ["leace", "preserving"])
+def test_the_means_of_several_groups_become_one(name: str, model: LanguageModel) -> None:
+    sets = {"fit": [said("a", "{name} is", "{name} was")], "test": [said("b", "{name} works as")]}
+    names = {"fit": 12, "few": 12, "validation": 2, "test": 2}
+    task = Task.from_config("race", sets | {"keep": []}, groups="all", names=names)
+    data = make(model, sets=task.fit)
+    counts = {(data.group == group).sum() for group in task.groups}
+    assert counts == {len(set(data.pair))}  # no prompt is captured twice
+
+    def gaps(rows: np.ndarray) -> np.ndarray:
+        """How far the mean of each group is from that of all."""
+        means = np.stack([rows[data.group == group].mean(axis=0) for group in task.groups])
+        return np.asarray(np.linalg.norm(means - means.mean(axis=0), axis=1))
+
+    rows = data.at(1).astype(float)
+    after = gaps(data.fit(make_eraser(name), 1).transform(rows))
+    assert gaps(rows).min() > 1e-3
+    assert after.max() < 1e-4 * gaps(rows).max()
+    with pytest.raises(UserError, match="4 are compared"):
+        BASELINES.make("steering", {"strengths": [1.0]}).check(model, task)
