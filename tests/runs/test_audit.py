@@ -7,7 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from jaxtyping import Float, Int
 
 from countergen_edit.core.conf_path import read_config
 from countergen_edit.core.errors import UserError
@@ -15,15 +17,17 @@ from countergen_edit.data.counterfactual import CounterfactualSet
 from countergen_edit.data.subsets import few_variations
 from countergen_edit.data.task import Task
 from countergen_edit.data.templates import Template, expand
-from countergen_edit.erasers import make_eraser
+from countergen_edit.erasers import BaseEraser, MeanDifference, make_eraser
 from countergen_edit.metrics.base import METRICS
 from countergen_edit.metrics.rows import Row
 from countergen_edit.models import LanguageModel, load
+from countergen_edit.reports.run import open_run
 from countergen_edit.runs.folder import RunFolder, read_records
 from countergen_edit.runs.halving import Halving
 from countergen_edit.runs.plan import Plan
 from countergen_edit.runs.runner import run as run_plan
 from countergen_edit.testbed import load_axis, load_truth
+from tests.edits.test_sinks import sunk
 from tests.runs.runs import IDENTITY
 from tests.tiny_models import FAMILIES, tiny_model_dir
 
@@ -239,3 +243,83 @@ def test_rows_in_which_the_groups_are_the_same_are_refused(tmp_path: Path) -> No
     plan = make_plan(("stereotypes",), sites=("embed",))
     with pytest.raises(UserError, match=r"nothing to erase; use edit.positions=onward"):
         plan.check(model)
+
+
+WHY = "nothing is left to tell the groups apart by"
+
+
+class Refuses(MeanDifference):
+    """Refuses activations that are shorter than so much; one of less than 0 has a defect."""
+
+    def __init__(self, least: float = float("inf")) -> None:
+        self.least = least
+
+    def fit(self, X: Float[np.ndarray, "row d"], y: Int[np.ndarray, " row"]) -> BaseEraser:
+        if self.least < 0:
+            raise ZeroDivisionError
+        if np.linalg.norm(X, axis=1).mean() < self.least:
+            raise UserError(WHY)
+        return super().fit(X, y)
+
+
+def audited(model: LanguageModel, path: Path, **plan: object) -> list[Row]:
+    return run(model, make_plan(task=thin(make_task(), 4), **plan), path)
+
+
+RLACE = make_eraser("rlace", rank=1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("layers", [None, (2, 4)])
+def test_the_others_go_on_and_the_verdict_says_which_did_not(
+    layers: tuple[int, ...] | None, testbed: LanguageModel, tmp_path: Path
+) -> None:
+    rows = audited(
+        testbed, tmp_path / "both", layers=layers, erasers={"own": Refuses(), "rlace": RLACE}
+    )
+    alone = audited(testbed, tmp_path / "alone", layers=layers, erasers={"rlace": RLACE})
+    tested = {row.eraser for row in rows if row.split == "test" and not row.baseline}
+    assert tested == {"", "rlace"}
+    for metric in ("mean_abs_r", "perplexity"):
+        assert value(rows, metric, "rlace") == value(alone, metric, "rlace")
+    found = open_run(tmp_path / "both")
+    assert f"Not fitted: own: {WHY}." in found.findings
+    assert [row.eraser for row in found.results.of("judgement")] == ["rlace"]
+    # What is written is read again, and nothing is tried twice.
+    again = audited(
+        testbed, tmp_path / "both", layers=layers, erasers={"own": Refuses(), "rlace": RLACE}
+    )
+    assert again == rows
+
+
+@pytest.mark.slow
+def test_an_audit_in_which_every_eraser_refuses_ends_with_the_reason(
+    testbed: LanguageModel, tmp_path: Path
+) -> None:
+    erasers = {"own": Refuses(), "other": Refuses(1e9)}
+    for _ in range(2):  # once it has ended, it says the same again
+        with pytest.raises(UserError, match=f"^own, other: {WHY}$"):
+            audited(testbed, tmp_path / "run", layers=(3,), erasers=erasers)
+    with pytest.raises(ZeroDivisionError):  # a defect of an eraser is raised
+        audited(testbed, tmp_path / "defect", layers=(3,), erasers={"own": Refuses(-1.0)})
+    rows = RunFolder(tmp_path / "run", {}, IDENTITY).rows()
+    assert {row.metric for row in rows if row.edit != "none"} == {"error"}
+
+
+@pytest.mark.slow
+def test_skipping_an_attention_sink_costs_less_and_names_other_edits(tmp_path: Path) -> None:
+    kl, records = [], []
+    for skips in (True, False):
+        few, path = thin(make_task(("stereotypes",)), 8), tmp_path / str(skips)
+        erasers = {"leace": make_eraser("leace")}
+        plan = make_plan(task=few, layers=(0,), skip_attention_sinks=skips, erasers=erasers)
+        kl.append(value(run(sunk("llama"), plan, path), "kl", "leace"))
+        records.append(read_records(path))
+    assert 0 < kl[0] < kl[1]  # these fits hardly know the direction that the sink lies along
+    left, edited = records
+    assert {record.eraser for record in left.values()} == {"leace", "random"}
+    [limit] = {place.limit for record in left.values() for place in record.places}
+    assert limit is not None
+    assert {p.limit for record in edited.values() for p in record.places} == {None}
+    assert not left.keys() & edited.keys()
+    assert {r.label for r in left.values()} == {r.label for r in edited.values()}
