@@ -86,8 +86,6 @@ class Plan:
             raise UserError(
                 "there is no eraser, and so no edit: name at least one, such as eraser=rlace"
             )
-        if self.combine < 1:
-            raise UserError(f"combine={self.combine} is below 1: 1 combines nothing")
         if any(rank < 1 for rank in self.ranks):
             raise UserError(f"ranks={list(self.ranks)}: a rank is at least 1")
         names = [task.name for task in (*self.earlier, *self.tasks)]

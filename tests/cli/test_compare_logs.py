@@ -90,16 +90,6 @@ def test_what_does_not_pair_is_counted_and_said(tmp_path: Path) -> None:
         assert said in table.note, table.note
 
 
-def test_epochs_of_an_item_count_once(tmp_path: Path) -> None:
-    pytest.importorskip("inspect_ai", reason="needs countergen-edit[inspect]")
-    again = [each | {"epoch": 2} for each in answered([0] * 12)]
-    one = inspect_log(tmp_path / "one.eval", [*answered([1] * 12), *again])
-    two = inspect_log(tmp_path / "two.json", answered([1] * 12))
-    table = api.compare(one, two).items
-    row = cells(table, "jobs", "match")
-    assert (row["before"], row["after"], row["items"]) == (Number(0.5), Number(1.0), "12 of 12")
-
-
 def test_other_versions_of_a_task_and_logs_of_nothing_alike_are_refused(tmp_path: Path) -> None:
     one = lm_eval(tmp_path / "one", {"jobs": scored(BEFORE)})
     for name, settings, says in (
