@@ -16,8 +16,7 @@ from countergen_edit.erasers import ERASERS
 from countergen_edit.metrics.classifier_tasks import TASKS, ClassifierTask
 from countergen_edit.models.encoders import Tokens
 from countergen_edit.reports.run import open_run
-from countergen_edit.runs.classifier_edits import Where
-from countergen_edit.runs.classifiers import check_edits, classifier_audit
+from countergen_edit.runs.classifiers import Where, check_edits, classifier_audit
 from countergen_edit.runs.folder import Prepared, RunFolder
 from countergen_edit.runs.manifest import make_manifest
 from countergen_edit.testbed.classifiers import build, plant

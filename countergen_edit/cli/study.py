@@ -27,9 +27,9 @@ from countergen_edit.erasers import ERASERS, BaseEraser
 from countergen_edit.metrics.base import METRICS, Metric
 from countergen_edit.models import LanguageModel, generate_neutral_text, split_names
 from countergen_edit.runs.baselines import BASELINES, Baseline
-from countergen_edit.runs.candidates import Fitted
 from countergen_edit.runs.files import quick_try
 from countergen_edit.runs.fit_data import Positions
+from countergen_edit.runs.plan import Fitted
 
 NO_ROW = ("run_dir", "memory_gib", "original")
 """Settings that no row depends on."""

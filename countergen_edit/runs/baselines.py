@@ -23,8 +23,7 @@ from countergen_edit.erasers import AffineErasure, MeanDifference
 from countergen_edit.erasers.affine import randomly_rotated
 from countergen_edit.models import LanguageModel, encode, preface_ids
 from countergen_edit.models.tokens import before_reply, has_chat_template
-from countergen_edit.runs.candidates import Candidate
-from countergen_edit.runs.fits import FitCache
+from countergen_edit.runs.fits import Candidate, FitCache
 from countergen_edit.runs.plan import texts_of
 
 ALONE = "template alone"

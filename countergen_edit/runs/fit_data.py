@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Literal
 
@@ -12,8 +12,11 @@ from jaxtyping import Bool, Float, Float32
 
 from countergen_edit.core.errors import UserError
 from countergen_edit.data.counterfactual import CounterfactualSet, Sample, Variation
+from countergen_edit.data.task import Task
+from countergen_edit.edits import Placement
 from countergen_edit.erasers import BaseEraser, Certificate, Objective, certify, fit_eraser
 from countergen_edit.erasers.base import fit_metadata
+from countergen_edit.metrics.gates import Opening, texts_of
 from countergen_edit.models import LanguageModel, Scratch, capture, encode
 from countergen_edit.models.capture import has_layers
 
@@ -241,3 +244,28 @@ def _beginnings(
                 beginnings[text[len(prompt) : encoding.offsets[token][0]]] = None
         by_prompt.append(list(beginnings))
     return by_prompt
+
+
+def openings(
+    model: LanguageModel, task: Task, place: Placement, scratch: Scratch | None = None
+) -> list[Opening]:
+    """What the gate of a place does on a task's validation data, by kind of text.
+
+    The model is unedited at the place and above. A token that the edit skips as an attention sink
+    counts as closed.
+    """
+    gate, found = place.erasure.gate, list[Opening]()
+    for texts in () if gate is None else texts_of(task):
+        activations = capture(
+            model,
+            [one.text for one in texts.each],
+            sites=(place.site,),
+            layers=[] if place.layer is None else [place.layer],
+            starts=[0] * len(texts.each),
+            positions="last" if texts.at_last else "onward",
+            scratch=None if scratch is None else replace(scratch),  # its own, which it gives back
+        )
+        [rows] = activations.values[place.site]
+        opened = np.where(within(rows, place.limit), gate(rows), 0.0).astype(np.float64)
+        found.append(Opening(texts, opened, activations.row_text))
+    return found

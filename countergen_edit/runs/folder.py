@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -20,8 +21,9 @@ from countergen_edit.core.errors import UserError
 from countergen_edit.core.reading import json_mapping, json_records
 from countergen_edit.core.stages import stage
 from countergen_edit.core.typed import require
-from countergen_edit.core.writing import LOCK, NEW, append, hold, tidy, whole
+from countergen_edit.core.writing import LOCK, NEW, append, hold, tidy, whole, whole_folder
 from countergen_edit.edits import EditRecord, NamedEdit, read_record
+from countergen_edit.metrics.results import STORE
 from countergen_edit.metrics.rows import SCHEMA, Row
 from countergen_edit.models.progress import Bar
 from countergen_edit.runs.files import (
@@ -301,3 +303,39 @@ class Prepared:
     def open(self, *, wait: bool = False) -> RunFolder:
         """Its folder, open for more."""
         return RunFolder(self.path, self.config, self.manifest, wait=wait)
+
+
+def parts_of(pool: Path, tasks: Mapping[str, str]) -> dict[str, list[Row]]:
+    """Rows by unit of the jobs in a folder with the same model, data and code, named by task."""
+    units: dict[str, list[Row]] = {}
+    for part, alike in _alike(pool, tasks):
+        for unit, rows in recorded_units(part).items():
+            if unit.partition("/")[0] in alike:
+                units.setdefault(unit, rows)
+    return units
+
+
+def take_files(pool: Path, tasks: Mapping[str, str], run: Path) -> None:
+    """Copy edits and single texts from jobs' run folders, where the run has none."""
+    for part, alike in _alike(pool, tasks):
+        for folder in sorted((part / EDITS).glob("*/")):
+            target = run / EDITS / folder.name
+            if folder.suffix == ".tmp" or target.exists() or read_record(folder).task not in alike:
+                continue
+            with whole_folder(target) as temporary:
+                shutil.copytree(folder, temporary, dirs_exist_ok=True)
+        for task in sorted(alike):
+            for path in sorted((part / STORE / task).rglob("*.jsonl")):
+                target = run / path.relative_to(part)
+                if not target.exists():
+                    with whole(target) as temporary:
+                        shutil.copyfile(path, temporary)
+
+
+def _alike(pool: Path, tasks: Mapping[str, str]) -> Iterator[tuple[Path, set[str]]]:
+    """The jobs' run folders with a task of the same model, data and code, and those tasks."""
+    for path in sorted(pool.glob(f"*/{MANIFEST}")):
+        theirs = json_mapping(path).get("tasks", {})
+        alike = {task for task, identity in tasks.items() if theirs.get(task) == identity}
+        if alike:
+            yield path.parent, alike

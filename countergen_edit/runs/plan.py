@@ -15,7 +15,6 @@ from countergen_edit.erasers import BaseEraser
 from countergen_edit.metrics.base import METRICS, Metric, generating
 from countergen_edit.models import LanguageModel, Scratch, encode, hook_name, lengths
 from countergen_edit.models.progress import announce
-from countergen_edit.runs.candidates import Fitted
 from countergen_edit.runs.fit_data import Positions, capture_sites
 from countergen_edit.runs.halving import Halving
 
@@ -23,6 +22,9 @@ Tested = Literal["every", "chosen"]
 """Whether every edit is measured on test data, or the chosen ones alone."""
 Select = Literal["eraser", "task"]
 """Whether one edit is selected for each eraser, or one for the whole task."""
+Fitted = Literal["sequential", "independent"]
+"""`sequential` fits each map of an edit on activations under the maps before it; `independent`
+fits each on those of the unedited model, as published work does."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -32,11 +32,10 @@ from countergen_edit.metrics.results import STORE
 from countergen_edit.metrics.rows import Row
 from countergen_edit.models import LanguageModel
 from countergen_edit.models.progress import bar
-from countergen_edit.runs.candidates import Candidate
 from countergen_edit.runs.files import FAILED
-from countergen_edit.runs.fits import FitCache
+from countergen_edit.runs.fit_data import openings
+from countergen_edit.runs.fits import Candidate, FitCache
 from countergen_edit.runs.folder import RunFolder, Units, read_records
-from countergen_edit.runs.gates import openings
 from countergen_edit.runs.plan import Plan
 from countergen_edit.runs.screening import Screening
 

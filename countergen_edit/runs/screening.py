@@ -14,7 +14,7 @@ from countergen_edit.edits import NamedEdit
 from countergen_edit.metrics.base import Metric
 from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.rows import SCREENING, Row
-from countergen_edit.runs.candidates import Candidate
+from countergen_edit.runs.fits import Candidate
 from countergen_edit.runs.halving import Halving, between, survivors
 
 if TYPE_CHECKING:

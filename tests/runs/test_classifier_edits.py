@@ -19,8 +19,7 @@ from countergen_edit.models.classifiers import Vader
 from countergen_edit.reports.blocks import Number
 from countergen_edit.reports.run import open_run
 from countergen_edit.reports.views.classifiers import ClassifierTasksView
-from countergen_edit.runs.classifier_edits import Where
-from countergen_edit.runs.classifiers import classifier_audit
+from countergen_edit.runs.classifiers import Where, classifier_audit
 from countergen_edit.runs.folder import RunFolder
 from countergen_edit.testbed.classifiers import build, plant
 

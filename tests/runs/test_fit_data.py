@@ -18,9 +18,8 @@ from countergen_edit.erasers import make_eraser
 from countergen_edit.metrics.base import METRICS
 from countergen_edit.models import LanguageModel, capture, load
 from countergen_edit.runs.baselines import BASELINES
-from countergen_edit.runs.candidates import Candidate
 from countergen_edit.runs.fit_data import FitData, _limit, capture_sites
-from countergen_edit.runs.fits import FitCache
+from countergen_edit.runs.fits import Candidate, FitCache
 from countergen_edit.runs.folder import RunFolder
 from countergen_edit.runs.plan import Plan
 from tests.runs.runs import IDENTITY

@@ -17,9 +17,9 @@ from countergen_edit.metrics.gates import OPEN, gate_rows
 from countergen_edit.metrics.rows import Row
 from countergen_edit.models import LanguageModel, capture
 from countergen_edit.models.progress import Bar
-from countergen_edit.runs.candidates import Candidate, sequential
+from countergen_edit.runs.fit_data import openings
+from countergen_edit.runs.fits import Candidate, sequential
 from countergen_edit.runs.folder import RunFolder, Units
-from countergen_edit.runs.gates import openings
 from countergen_edit.runs.runner import Runner
 from tests.runs.runs import IDENTITY
 from tests.runs.test_audit import make_plan

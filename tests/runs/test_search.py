@@ -27,8 +27,13 @@ from countergen_edit.metrics.scores import score
 from countergen_edit.models import LanguageModel, Scratch
 from countergen_edit.runs.files import EDITS, RESULTS
 from countergen_edit.runs.fit_data import capture_sites
-from countergen_edit.runs.folder import RunFolder, read_records, recorded_units
-from countergen_edit.runs.parts import parts_of, take_files
+from countergen_edit.runs.folder import (
+    RunFolder,
+    parts_of,
+    read_records,
+    recorded_units,
+    take_files,
+)
 from countergen_edit.runs.plan import Plan
 from countergen_edit.testbed import load_axis, load_truth
 from tests.runs.runs import IDENTITY

@@ -20,12 +20,11 @@ from countergen_edit.metrics.rows import Row
 from countergen_edit.models import LanguageModel
 from countergen_edit.reports.run import open_run
 from countergen_edit.reports.views.remains import sentences
-from countergen_edit.runs.candidates import Candidate, Fitted, sequential
 from countergen_edit.runs.files import EDITS
 from countergen_edit.runs.fit_data import FitData, capture_sites
-from countergen_edit.runs.fits import FitCache
+from countergen_edit.runs.fits import Candidate, FitCache, sequential
 from countergen_edit.runs.folder import RunFolder, read_records
-from countergen_edit.runs.plan import Plan
+from countergen_edit.runs.plan import Fitted, Plan
 from tests.runs import test_search
 from tests.runs.runs import IDENTITY, Dying, KilledError
 from tests.runs.test_audit import make_plan, make_task, run
