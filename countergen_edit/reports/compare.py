@@ -181,13 +181,12 @@ def _sections(
     parts = [Section(OVERVIEW, "Overview", tuple(overview)), *task_by_task(of_tasks)]
     if all(run.results.is_unedited for run in runs.values()):
         parts = [*map(without_edits, parts)]
-    lines: list[tuple[Cell, ...]] = []
-    for name, run in runs.items():
-        facts = (run.manifest.get(key, "") for key in MADE)
-        texts = (" ".join(map(str, f)) if isinstance(f, list) else str(f) for f in facts)
-        lines.append((name, *texts, str(len(run.results.rows)), str(run.path)))
+    lines = tuple(
+        (name, *(_facts(run)[key] for key in MADE), str(len(run.results.rows)), str(run.path))
+        for name, run in runs.items()
+    )
     note = "countergen-edit report FOLDER shows one run."
-    table = Table("runs", "The runs", ("run", *MADE, "rows", "folder"), tuple(lines), note)
+    table = Table("runs", "The runs", ("run", *MADE, "rows", "folder"), lines, note)
     parts = in_order([*parts, Section("run", "The runs", (table,))])
     pooled = [row for sides in tasks.values() for view in views for row in view.pooled(sides)]
     return tuple(on_shared_axes(parts)), pooled
@@ -224,10 +223,14 @@ def side_by_side(runs: Mapping[str, Run]) -> Table:
 
 
 def _facts(run: Run) -> dict[str, str]:
-    template, prompts = run.manifest.get("template"), "plain texts"
-    if template:
-        prompts = f"chat template {template['sha256'][:8]} {template['instruction']}".strip()
-    return {key: str(run.manifest.get(key, "")) for key in MADE} | {"prompts": prompts}
+    """What the manifest says of a run, as texts."""
+    facts = {key: run.manifest.get(key, "") for key in MADE}
+    texts = {k: " ".join(map(str, v)) if isinstance(v, list) else str(v) for k, v in facts.items()}
+    template = run.manifest.get("template")
+    if not template:
+        return texts | {"prompts": "plain texts"}
+    prompts = f"chat template {template['sha256'][:8]} {template['instruction']}".strip()
+    return texts | {"prompts": prompts}
 
 
 def _alike(quantities: Sequence[Quantity], like: Quantity) -> Quantity | None:
