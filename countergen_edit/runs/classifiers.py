@@ -152,8 +152,10 @@ def classifier_audit(
     if not folder.done(unit):
         folder.record(unit, task.rows(bank.for_model(model.name), model, seed))
     left = {name: own for name, own in erasers.items() if not folder.done(f"{unit}/{name}")}
-    asked = _sample(task, bank, seed) if left else []
-    before = task.answers(model, asked) if left else None
+    if not left:
+        return folder.rows()
+    asked = _sample(task, bank, seed)
+    before = task.answers(model, asked)
     for name, eraser in left.items():
         key = edit_id(name, basis(bank, model, eraser, where))
         if not folder.has_edit(key):

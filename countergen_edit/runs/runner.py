@@ -123,8 +123,8 @@ class Runner:
         others = [m for m in self.metrics if not m.is_slow and m is not self.bias]
         self.quick = [self.bias, *others]
         """The metrics of every candidate."""
-        every: tuple[MeasuredSplit, ...] = ("test", "validation")
-        self.splits = every if plan.tested == "every" else every[1:]
+        tested: tuple[MeasuredSplit, ...] = ("test",) if plan.tested == "every" else ()
+        self.splits: tuple[MeasuredSplit, ...] = (*tested, "validation")
         """The splits that every candidate is measured on."""
         self.store = folder.path / STORE / task.name
         self.context = EvaluationContext(model, self.store, plan.seed)
