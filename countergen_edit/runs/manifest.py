@@ -1,10 +1,9 @@
-"""The manifest of a run: everything that it depends on, when and where it was made; no secret."""
+"""The manifest of a run: everything that it depends on, when and where it was made."""
 
 from __future__ import annotations
 
 import hashlib
 import platform
-import re
 import subprocess
 from collections.abc import Mapping, Sequence
 from importlib import metadata
@@ -20,7 +19,6 @@ from countergen_edit.models import LanguageModel
 from countergen_edit.runs.plan import Plan
 
 PACKAGES = ("torch", "transformers", "transformer-lens", "numpy", "scipy", "scikit-learn", "cvxpy")
-_SECRET = re.compile(r"(token|key|secret|password)(\w*)=.+", re.IGNORECASE)
 
 
 def source_digest() -> str:
@@ -47,15 +45,6 @@ def git_commit() -> str | None:
     return None if prefix else commit
 
 
-def masked(command: Sequence[str]) -> list[str]:
-    """The command line without the values of anything that sounds like a secret.
-
-    >>> masked(["audit", "hub_token=abc", "model=gpt2"])
-    ['audit', 'hub_token=***', 'model=gpt2']
-    """
-    return [_SECRET.sub(r"\1\2=***", word) for word in command]
-
-
 def make_manifest(
     *,
     config: Mapping[str, Any],
@@ -78,7 +67,7 @@ def make_manifest(
         template: the chat template of its texts, as `LanguageModel.conversation`.
         data_hash: SHA-256 of all data.
         seed: the run's seed.
-        command: the command line; secrets are masked.
+        command: the command line.
         metrics: by which a report finds their views.
         origin: the file that the weights were converted from.
     """
@@ -101,7 +90,7 @@ def make_manifest(
         **({"model_origin": dict(origin)} if origin else {}),
         **{k: v for k, v in depends.items() if k != "config"},
         "python": platform.python_version(),
-        "command": masked(command),
+        "command": [*command],
         "metrics": {metric.name: METRICS.name_of(metric) for metric in metrics},
         "budgets": {metric.name: metric.budget for metric in metrics if isinstance(metric, Cost)},
         "git_commit": git_commit(),
