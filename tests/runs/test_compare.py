@@ -12,7 +12,6 @@ import pytest
 from scipy.stats import ttest_rel
 
 from countergen_edit import api
-from countergen_edit.cli.main import main
 from countergen_edit.core.errors import UserError
 from countergen_edit.core.seeds import generator
 from countergen_edit.data.counterfactual import CounterfactualSet, Sample, Variation
@@ -132,15 +131,6 @@ def test_edits_are_paired_by_recipe_then_by_eraser_then_alone(tmp_path: Path) ->
     assert edits(("leace_2", "leace_3")) == {(two, three)}
     assert edits(("leace_2", "rlace_3")) == {(two, "rlace-1@resid_post.3")}
     assert edits(("random_2", "random_2")) == set()
-
-
-@pytest.mark.parametrize("runs", [[], ["one"], ["one", "one"]])
-def test_one_run_cannot_be_compared(
-    runs: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    make_run(tmp_path / "one", outputs=1)
-    assert main(["compare", *(str(tmp_path / name) for name in runs)]) == 2
-    assert "needs two run folders" in capsys.readouterr().err
 
 
 N = 60

@@ -132,13 +132,6 @@ def test_the_folder_of_another_run_is_refused_and_untouched(tmp_path: Path) -> N
     assert (tmp_path / "run" / RESULTS).read_bytes() == before
 
 
-def test_a_folder_of_something_else_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "thesis.tex").write_text("x")
-    with pytest.raises(UserError, match="no run folder but is not empty"):
-        RunFolder(tmp_path, CONFIG, IDENTITY)
-    assert [p.name for p in tmp_path.iterdir()] == ["thesis.tex"]
-
-
 def test_a_run_that_another_process_has_open_is_refused_and_untouched(tmp_path: Path) -> None:
     path = tmp_path / "run"
     run(path, stop_after=1).close()
@@ -149,12 +142,6 @@ def test_a_run_that_another_process_has_open_is_refused_and_untouched(tmp_path: 
             run(path)
     assert {file.name: file.read_bytes() for file in path.iterdir()} == before
     assert len(run(path).rows()) == 4
-
-
-def test_a_file_in_the_way_is_reported_in_one_line(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("x")
-    with pytest.raises(UserError, match="cannot write the run folder"):
-        RunFolder(tmp_path / "file" / "run", CONFIG, IDENTITY)
 
 
 def test_nan_never_enters_the_results(tmp_path: Path) -> None:

@@ -10,10 +10,9 @@ from typing import Any, ClassVar
 
 import pytest
 
-from countergen_edit.cli.main import main
 from countergen_edit.core.errors import UserError
 from countergen_edit.metrics.rows import SCHEMA, Row
-from countergen_edit.runs.folder import RunFolder, read_rows
+from countergen_edit.runs.folder import RunFolder
 from countergen_edit.runs.tracking import (
     LONGEST,
     TRACKERS,
@@ -118,24 +117,6 @@ def test_figures_have_names_that_every_tracker_takes_and_that_differ():
     names = [*figures_of([*rows, Row("r", None), Row("r", float("nan"), split="test")])]
     assert len(names) == len(templates)
     assert all(len(name) <= LONGEST and name.isascii() for name in names)
-
-
-def test_the_command_line_takes_a_tracker_of_a_file_and_rows_stay_as_they_were():
-    Path("mine.py").write_text(
-        "from countergen_edit import Tracker\n"
-        "class Lines(Tracker):\n"
-        "    def __init__(self, path='lines.txt'): self.path = path\n"
-        "    def begin(self, run): open(self.path, 'a').write(run.settings['action'] + '\\n')\n"
-        "    def log(self, figures, step, rows): open(self.path, 'a').write(f'{len(rows)}\\n')\n"
-        "    def end(self, finished): open(self.path, 'a').write(f'{finished}\\n')\n"
-    )
-    assert main(["cid", "action=scaling", "run_dir=plain"]) == 0
-    own = ["tracker=mine.py:Lines", "+tracker.Lines.path=own.txt"]
-    assert main(["cid", "action=scaling", "run_dir=run", *own]) == 0
-    rows = read_rows(Path("run/results.jsonl"))
-    assert Path("own.txt").read_text() == f"scaling\n{len(rows)}\nTrue\n"
-    for name in ("results.jsonl", "config.yaml"):
-        assert Path("run", name).read_bytes() == Path("plain", name).read_bytes()
 
 
 @pytest.mark.parametrize(

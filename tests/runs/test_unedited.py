@@ -12,7 +12,6 @@ from countergen_edit.erasers import make_eraser
 from countergen_edit.metrics.base import METRICS
 from countergen_edit.metrics.rows import UNEDITED, Row
 from countergen_edit.models import LanguageModel, load
-from countergen_edit.runs.baselines import BASELINES
 from countergen_edit.runs.files import RESULTS
 from countergen_edit.runs.folder import RunFolder
 from countergen_edit.runs.plan import Plan
@@ -101,17 +100,10 @@ def test_an_encoder_decoder_model_is_measured_by_what_it_writes(
         scoring = replace(plan, metrics=[*both, METRICS.make(name)])
         with pytest.raises(UserError, match=rf"metric={name} needs .* metric=\[fairpair,cid\]$"):
             scoring.check(model)
+    with pytest.raises(UserError, match="metric=kl says what edits do"):
+        replace(plan, metrics=[METRICS.make("kl").bound(plan.tasks[0])])
     erasing = replace(
         plan, tasks=[make_task()], metrics=both, erasers={"leace": make_eraser("leace")}
     )
     with pytest.raises(UserError, match=r"encoder-decoder .* eraser=none metric=\[fairpair,cid\]$"):
         erasing.check(model)
-
-
-def test_what_is_about_edits_alone_is_refused(plan: Audit, testbed: LanguageModel) -> None:
-    with pytest.raises(UserError, match="metric=kl says what edits do"):
-        replace(plan, metrics=[METRICS.make("kl").bound(plan.tasks[0])])
-    with pytest.raises(UserError, match="baseline=prompting stands beside edits"):
-        replace(plan, baselines={"prompting": BASELINES.make("prompting")}).check(testbed)
-    with pytest.raises(UserError, match="there is no metric"):
-        replace(plan, metrics=[]).check(testbed)
