@@ -6,6 +6,7 @@ Truth is brute force: the rule applied to every layer at once, and a full search
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 

@@ -44,7 +44,7 @@ def plan() -> Plan:
 
 
 @pytest.fixture(scope="module")
-def path(testbed: LanguageModel, plan: Audit, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def path(testbed: LanguageModel, plan: Plan, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("unedited") / "run"
     run(testbed, plan, path)
     return path
@@ -57,7 +57,7 @@ def rows(path: Path) -> list[Row]:
 
 @pytest.mark.slow
 def test_its_rows_are_those_of_the_unedited_model_to_the_last_bit(
-    testbed: LanguageModel, plan: Audit, rows: list[Row], tmp_path: Path
+    testbed: LanguageModel, plan: Plan, rows: list[Row], tmp_path: Path
 ) -> None:
     metrics = [METRICS.make(name, SETTINGS.get(name)) for name in NAMES]
     task = replace(make_task(("stereotypes",)), substitution=plan.tasks[0].substitution)
@@ -78,7 +78,7 @@ def test_its_rows_are_those_of_the_unedited_model_to_the_last_bit(
 @pytest.mark.slow
 @pytest.mark.parametrize("units", [1, 3])
 def test_a_killed_run_continues_to_the_bytes_of_an_undisturbed_one(
-    testbed: LanguageModel, plan: Audit, path: Path, units: int, tmp_path: Path
+    testbed: LanguageModel, plan: Plan, path: Path, units: int, tmp_path: Path
 ) -> None:
     with pytest.raises(KilledError):
         run(testbed, plan, Dying.after(units, tmp_path))
@@ -88,7 +88,7 @@ def test_a_killed_run_continues_to_the_bytes_of_an_undisturbed_one(
 
 @pytest.mark.parametrize("family", ["t5", "bart"])
 def test_an_encoder_decoder_model_is_measured_by_what_it_writes(
-    family: str, plan: Audit, tmp_path: Path
+    family: str, plan: Plan, tmp_path: Path
 ) -> None:
     model = load(tiny_model_dir(family, tmp_path / family))
     both = [METRICS.make(name, SETTINGS[name]) for name in ("fairpair", "cid")]
