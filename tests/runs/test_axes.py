@@ -11,16 +11,15 @@ import pytest
 
 from countergen_edit.core.errors import UserError
 from countergen_edit.data.task import Task
-from countergen_edit.edits import Edit, NamedEdit, applied
+from countergen_edit.edits import Edit, NamedEdit
 from countergen_edit.erasers import make_eraser
 from countergen_edit.metrics.base import METRICS
 from countergen_edit.metrics.rows import UNEDITED, Row
 from countergen_edit.models import LanguageModel
 from countergen_edit.reports.run import Run, open_run
-from countergen_edit.runs.fit_data import capture_sites
 from countergen_edit.runs.plan import Plan
 from countergen_edit.testbed import load_axis, load_truth
-from tests.runs.runs import Dying, KilledError
+from tests.runs.runs import Dying, KilledError, captured
 from tests.runs.test_audit import make_task, run, thin
 
 pytestmark = pytest.mark.slow  # every test is of whole runs
@@ -55,13 +54,9 @@ def axes(names: int = 8, **changes: Any) -> Plan:
     return Plan(**settings | changes)
 
 
-def captured(model: LanguageModel, task: Task, before: Edit) -> tuple[np.ndarray, np.ndarray]:
-    """Activations and groups of what is to be erased, in the batches that the run has them in."""
-    with applied(model, before):
-        data = capture_sites(
-            model, task.fit, task.keep, task.weighed, sites=["resid_post"], layers=[LAYER],
-            positions="outputs",
-        )["resid_post"]  # fmt: skip
+def rows_at(model: LanguageModel, task: Task, before: Edit) -> tuple[np.ndarray, np.ndarray]:
+    """Activations and groups of what is to be erased."""
+    data = captured(model, task, LAYER, before)
     return data.at(LAYER)[~data.keep], data.group[~data.keep]
 
 
@@ -84,7 +79,7 @@ def test_the_second_erasure_is_leace_fitted_by_hand_on_what_the_first_leaves(
     assert (first.site, first.layer) == (second.site, second.layer) == ("resid_post", LAYER)
     chain = zip(axes().tasks, (Edit(()), Edit((first,))), (first, second), strict=True)
     for task, before, place in chain:
-        by_hand = make_eraser("leace").fit(*captured(testbed, task, before)).erasure_
+        by_hand = make_eraser("leace").fit(*rows_at(testbed, task, before)).erasure_
         for part in ("left", "right", "mean"):
             own, theirs = getattr(place.erasure, part), getattr(by_hand, part)
             np.testing.assert_allclose(own, theirs, rtol=1e-6, atol=1e-9)
@@ -97,7 +92,7 @@ def test_under_the_edit_of_both_neither_axis_has_a_difference_of_means(
     for task in axes().tasks:
         gaps = []
         for edit in (Edit(()), whole(finished).edit):
-            values, of_group = captured(testbed, task, edit)
+            values, of_group = rows_at(testbed, task, edit)
             a, b = (values[of_group == group].astype(float).mean(0) for group in task.groups)
             gaps.append(float(np.linalg.norm(a - b)))
         assert gaps[0] > 0.1

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from countergen_edit.core.seeds import unit_seed
-from countergen_edit.edits import Edit, Placement, applied
+from countergen_edit.edits import Edit, Placement
 from countergen_edit.edits.record import RECORD, edit_id
 from countergen_edit.erasers import BaseEraser, make_eraser
 from countergen_edit.erasers.orthogonal import MeanDifference
@@ -21,12 +21,11 @@ from countergen_edit.models import LanguageModel
 from countergen_edit.reports.run import open_run
 from countergen_edit.reports.views.remains import sentences
 from countergen_edit.runs.files import EDITS
-from countergen_edit.runs.fit_data import FitData, capture_sites
 from countergen_edit.runs.fits import Candidate, FitCache, sequential
 from countergen_edit.runs.folder import RunFolder, read_records
 from countergen_edit.runs.plan import Fitted, Plan
 from tests.runs import test_search
-from tests.runs.runs import IDENTITY, Dying, KilledError
+from tests.runs.runs import IDENTITY, Dying, KilledError, captured
 from tests.runs.test_audit import make_plan, make_task, run
 
 pytestmark = pytest.mark.slow  # every test is of whole runs
@@ -45,19 +44,9 @@ def cells(layers: Sequence[int] = LAYERS) -> list[Candidate]:
     return [Candidate("resid_post", layer, "leace", LEACE) for layer in layers]
 
 
-def captured(model: LanguageModel, layer: int, *before: Placement) -> FitData:
-    """What a layer is fitted on under other edits, by plain capture."""
-    task = make_task(FAMILIES)
-    with applied(model, Edit(before)):
-        return capture_sites(
-            model, task.fit, [], task.neutral["fit"], sites=["resid_post"], layers=[layer],
-            positions="outputs",
-        )["resid_post"]  # fmt: skip
-
-
 def assert_fitted_by_hand(model: LanguageModel, place: Placement, *before: Placement) -> None:
     assert place.layer is not None
-    data = captured(model, place.layer, *before)
+    data = captured(model, make_task(FAMILIES), place.layer, Edit(before))
     by_hand = make_eraser("leace").fit(data.at(place.layer), data.group).erasure_
     for part in ("left", "right", "mean"):  # how many threads share a fit is in its last digits
         own, theirs = getattr(place.erasure, part), getattr(by_hand, part)
@@ -82,7 +71,7 @@ def test_in_turn_leace_leaves_no_difference_of_means_and_alone_it_does(
     fitted on."""
 
     def difference(*placements: Placement) -> float:
-        data = captured(testbed, LAYERS[1], *placements)
+        data = captured(testbed, make_task(FAMILIES), LAYERS[1], Edit(placements))
         values, groups = data.at(LAYERS[1]).astype(float), make_task(FAMILIES).groups
         a, b = (values[data.group == group].mean(0) for group in groups)
         return float(np.linalg.norm(a - b))
@@ -158,7 +147,7 @@ def test_certificates_are_of_the_rows_that_each_layer_was_fitted_on(
     fits = fits_in(path, testbed)  # takes the edits that the run keeps
     [first] = fits.joined([chain[0]]).edit.placements
     for cell, before in zip(chain, ((), (first,)), strict=True):
-        data = captured(testbed, LAYERS[len(before)], *before)
+        data = captured(testbed, make_task(FAMILIES), LAYERS[len(before)], Edit(before))
         state = unit_seed(0, "certificate", cell.layer) % 2**32
         own = data.certify(data.fit(LEACE, cell.layer), cell.layer, state)
         found = {r.metric: r.value for r in rows if r.edit == fits.id_of(cell)}
