@@ -13,7 +13,6 @@ from countergen_edit.models import LanguageModel
 from countergen_edit.runs.fit_data import FitData, capture_sites
 from countergen_edit.runs.folder import RunFolder
 
-
 IDENTITY = {"fingerprint": "f" * 64, "schema": SCHEMA}
 
 
