@@ -43,7 +43,6 @@ from countergen_edit.models import LanguageModel
 from countergen_edit.models.capture import has_layers
 from countergen_edit.reports.findings import saved_as
 from countergen_edit.reports.run import Run
-from countergen_edit.runs.manifest import masked
 
 OF_TASK = ("axis", "data", "texts", "names", "groups", "seed")
 """The settings of a task."""
@@ -224,6 +223,6 @@ def save_settings(command: str, config: Mapping[str, Any]) -> SaveSettings:
         raise unknown("form", config["form"], FORMS)
     target = Path(str(config["save"])).expanduser() if config["save"] else None
     if target is not None:
-        own = record_of(target).get("command") == masked(command_line(command, SAVING))
+        own = record_of(target).get("command") == command_line(command, SAVING)
         check_target(target, config["overwrite"] or own)
     return SaveSettings(**({key: config[key] for key in SAVING} | {"save": target}))

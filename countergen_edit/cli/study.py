@@ -22,11 +22,11 @@ from countergen_edit.erasers import ERASERS, BaseEraser
 from countergen_edit.metrics.base import METRICS, Metric
 from countergen_edit.models import Bos, LanguageModel, connect, generate_neutral_text, split_names
 from countergen_edit.runs.baselines import BASELINES, Baseline
-from countergen_edit.runs.candidates import Fitted
 from countergen_edit.runs.files import quick_try
 from countergen_edit.runs.fit_data import Positions
 from countergen_edit.runs.folder import RunFolder
 from countergen_edit.runs.manifest import make_manifest
+from countergen_edit.runs.plan import Fitted
 
 T = TypeVar("T")
 Content = Mapping[str, Any]

@@ -2,82 +2,71 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from countergen_edit.core.errors import UserError
-from countergen_edit.core.writing import whole
+from countergen_edit.core.writing import spreadsheet_cell, whole
 from countergen_edit.metrics.results import NO_EDIT
 from countergen_edit.metrics.rows import UNEDITED, Row, set_label
 from countergen_edit.reports.blocks import Block, Cell, Number, Section, Table, Words
 from countergen_edit.reports.findings import few
-from countergen_edit.reports.render.csv import as_csv
 from countergen_edit.reports.run import Run
 from countergen_edit.reports.sections import (
     OVERVIEW,
-    groups_of,
     subject,
     title,
     without_edits,
 )
 from countergen_edit.reports.views.base import Quantity
-from countergen_edit.runs.compare import paired, paired_figures, paired_items, unpaired
-from countergen_edit.runs.logs import Log
+from countergen_edit.runs.compare import DIFFERENCES, paired, paired_figures, paired_items
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-ROWS, TABLES = "rows.csv", "tables"
-"""Beside a comparison's page: the file of all rows and the folder of the page's tables."""
-TELLING = ("model", "seed")
-"""Facts of the manifest that tell runs apart."""
 MADE = ("model", "seed", "command", "fingerprint")
 """Facts of the manifest that the table of the runs lists."""
-PAIR = ("run", "against_run", "edit", "against_edit")
-"""Keys of a difference's two sides in its detail."""
-OF_ITEMS = ("before", "after", "difference", "P (Holm)", "detectable", "items")
 UNLIKE = (
     "These runs were made on different data (sets, names, or texts, which depend on the model "
     "unless texts= is given). Only columns on the same prompts compare them."
 )
-LEFT_OUT = {
-    "samples_of_one": "Items of one log only",
+COUNTS = {
+    "clusters": "Clusters",
+    "samples_of_one": "Items of one side only",
     "repeated": "Items that occur more than once and count once, by their mean",
     "unscored": "Items without a score",
     "other_prompts": "Items with other prompts (other examples or template)",
 }
 """Counts in the detail of a difference of items, as sentences name them."""
-CORRECTED = (
-    "P is corrected over all lines (Holm). A difference of the size `detectable` is found four "
-    "times in five."
-)
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Runs side by side."""
+    """Runs side by side.
+
+    Attributes:
+        side_by_side: the main figures of every run and edit.
+        paired: differences on shared prompts; None without any.
+        items: differences between logs, item by item; None without two logs.
+        figures: differences of benchmark figures on shared items; None without any.
+        rows: all rows of all runs, and the differences.
+        sections: the parts of the page.
+        title: of the page.
+    """
 
     side_by_side: Table
-    """The main figures of every run and edit."""
     paired: Table | None
-    """Differences on shared prompts; None without any."""
     items: Table | None
-    """Differences between logs, item by item; None without two logs."""
     figures: Table | None
-    """Differences of benchmark figures on shared items; None without any."""
-    every_row: Table
-    """All rows of all runs, and the differences."""
-    sections: tuple[Section, ...] = ()
-    title: str = ""
+    rows: DataFrame
+    sections: tuple[Section, ...]
+    title: str
 
     def to_frame(self) -> DataFrame:
         """Every row as a line of a DataFrame."""
-        from pandas import read_csv
-
-        return read_csv(io.StringIO(as_csv(self.every_row)))
+        return self.rows
 
     def report(self, folder: Path | str) -> Path:
         """Write the page, its tables (CSV and LaTeX) and all rows into a folder; the page's path.
@@ -91,19 +80,20 @@ class Comparison:
         from countergen_edit.reports.render.html import REPORT, write_page
 
         folder = Path(folder)
-        with whole(folder / ROWS) as temporary:
-            temporary.write_text(as_csv(self.every_row), "utf-8", errors="replace")
-        export(self.sections, folder / TABLES, (), ("csv", "latex"))
+        safe = self.rows.map(lambda cell: spreadsheet_cell(cell) if isinstance(cell, str) else cell)
+        with whole(folder / "rows.csv") as temporary:
+            safe.to_csv(temporary, index=False, lineterminator="\n", errors="replace")
+        export(self.sections, folder / "tables", (), ("csv", "latex"))
         return write_page(
             self.sections,
             folder / REPORT,
             title=self.title,
             kind="Comparison of language models",
-            about=(f"{len(self.every_row.rows)} result rows, in {ROWS}",),
+            about=(f"{len(self.rows)} result rows, in rows.csv",),
         )
 
     def _repr_html_(self) -> str:
-        return str(self.to_frame()._repr_html_())
+        return str(self.rows._repr_html_())
 
 
 def comparison(runs: Sequence[Run], seed: int = 0) -> Comparison:
@@ -122,23 +112,20 @@ def comparison(runs: Sequence[Run], seed: int = 0) -> Comparison:
     if len({run.path.resolve() for run in runs}) < 2:
         raise UserError("compare needs two run folders: write countergen-edit compare RUN RUN")
     by_name = dict(zip(run_names(runs), runs, strict=True))
-    own = {name: run for name, run in by_name.items() if run.log is None}
     logs = {name: run.log for name, run in by_name.items() if run.log is not None}
-    paths = [(name, run.path) for name, run in own.items()]
-    differences = paired([(name, run.path) for name, run in by_name.items()], seed)
-    of_items = paired_items(logs, seed)
-    of_figures = paired_figures(paths, seed) if len(own) > 1 else []
+    paths = {name: run.path for name, run in by_name.items() if run.log is None}
+    differences = paired(paths, seed)
+    of_items, of_figures = paired_items(logs, seed), paired_figures(paths, seed)
     beside = side_by_side(by_name)
     pairs = paired_table(differences, by_name) if differences else None
-    items = items_table(of_items, logs) if of_items else None
-    figures = figures_table(of_figures, by_name) if of_figures else None
-    tables = (beside if any(run.compared() for run in runs) else None, pairs, figures, items)
-    overview: list[Block] = [table for table in tables if table is not None]
+    heading = "Paired differences, item by item"
+    items = items_table(of_items, by_name, "paired_items", heading) if of_items else None
+    heading = "Paired differences of figures, on shared items"
+    figures = items_table(of_figures, by_name, "paired_figures", heading) if of_figures else None
+    first = beside if any(run.compared() for run in runs) else None
+    overview: list[Block] = [table for table in (first, pairs, figures, items) if table is not None]
     if sentences := in_words(differences, by_name):
         overview.insert(0, Words(tuple(sentences), brief=True))
-    limits = [unpaired(paths, [*logs]), *(unlike(own) if len(own) > 1 else [])]
-    if limits := [sentence for sentence in limits if sentence]:
-        overview.append(Words(tuple(limits), brief=True))
     return Comparison(
         beside,
         pairs,
@@ -146,7 +133,7 @@ def comparison(runs: Sequence[Run], seed: int = 0) -> Comparison:
         figures,
         every_row(by_name, [*differences, *of_figures, *of_items]),
         _sections(by_name, overview),
-        _title(runs),
+        "; ".join(dict.fromkeys(map(title, runs))),
     )
 
 
@@ -160,30 +147,17 @@ def run_names(runs: Sequence[Run]) -> list[str]:
     return names
 
 
-def _title(runs: Sequence[Run]) -> str:
-    """The models and the groups; the groups once where all runs share them."""
-    parts = [title(run).partition(": ") for run in runs]
-    if len({groups for _, _, groups in parts}) > 1:
-        return "; ".join(dict.fromkeys("".join(part) for part in parts))
-    return ", ".join(dict.fromkeys(model for model, _, _ in parts)) + "".join(parts[0][1:])
-
-
 def _sections(runs: Mapping[str, Run], overview: Sequence[Block]) -> tuple[Section, ...]:
     first = Section(OVERVIEW, "Overview", tuple(overview))
     if all(run.results.is_unedited for run in runs.values()):
         first = without_edits(first)
-    lines: list[tuple[Cell, ...]] = []
-    for name, run in runs.items():
-        facts = (run.manifest.get(key, "") for key in MADE)
-        texts = (" ".join(map(str, f)) if isinstance(f, list) else str(f) for f in facts)
-        lines.append((name, *texts, str(len(run.results.rows)), str(run.path)))
+    lines = tuple(
+        (name, *(_facts(run)[key] for key in MADE), str(len(run.results.rows)), str(run.path))
+        for name, run in runs.items()
+    )
     note = "countergen-edit report FOLDER shows one run."
-    table = Table("runs", "The runs", ("run", *MADE, "rows", "folder"), tuple(lines), note)
+    table = Table("runs", "The runs", ("run", *MADE, "rows", "folder"), lines, note)
     return (first, Section("run", "The runs", (table,)))
-
-
-def _label(run: Run, edit: str) -> str:
-    return NO_EDIT if edit == UNEDITED else run.results.label(edit)
 
 
 def side_by_side(runs: Mapping[str, Run]) -> Table:
@@ -195,7 +169,10 @@ def side_by_side(runs: Mapping[str, Run]) -> Table:
     for run in runs.values():
         for quantity in run.compared():
             columns.setdefault(quantity.title, quantity)
-    facts = [key for key in TELLING if len({str(r.manifest.get(key)) for r in runs.values()}) > 1]
+    told = {name: _facts(run) for name, run in runs.items()}
+    facts = [
+        key for key in ("model", "seed", "prompts") if len({own[key] for own in told.values()}) > 1
+    ]
     lines: list[tuple[Cell, ...]] = []
     for name, run in runs.items():
         quantities = [*run.compared(), *run.quantities()]
@@ -203,14 +180,25 @@ def side_by_side(runs: Mapping[str, Run]) -> Table:
         for edit in (UNEDITED, *(record.id for record in run.results.shown)):
             cells = [q.number(edit) if q and edit in q.rows else "" for q in own]
             if any(isinstance(cell, Number) and cell.value is not None for cell in cells):
-                of_run = (str(run.manifest.get(key, "")) for key in facts)
-                lines.append((name, _label(run, edit), *of_run, *cells))
+                label = NO_EDIT if edit == UNEDITED else run.results.label(edit)
+                lines.append((name, label, *(told[name][fact] for fact in facts), *cells))
     hashes = {run.manifest.get("data_hash") for run in runs.values()} - {None, ""}
     note = UNLIKE if len(hashes) > 1 else ""
     titles = ("run", "edit", *facts, *columns)
     return Table(
         "side_by_side", "Side by side", titles, tuple(lines), note, grouped=True, brief=True
     )
+
+
+def _facts(run: Run) -> dict[str, str]:
+    """What the manifest says of a run, as texts."""
+    facts = {key: run.manifest.get(key, "") for key in MADE}
+    texts = {k: " ".join(map(str, v)) if isinstance(v, list) else str(v) for k, v in facts.items()}
+    template = run.manifest.get("template")
+    if not template:
+        return texts | {"prompts": "plain texts"}
+    prompts = f"chat template {template['sha256'][:8]} {template['instruction']}".strip()
+    return texts | {"prompts": prompts}
 
 
 def _alike(quantities: Sequence[Quantity], like: Quantity) -> Quantity | None:
@@ -224,187 +212,96 @@ def _alike(quantities: Sequence[Quantity], like: Quantity) -> Quantity | None:
     return next(iter(named), None)
 
 
-def unlike(runs: Mapping[str, Run]) -> list[str]:
-    """How runs differ in their prompting, and the figures that one run alone has."""
-    sentences = []
-    how = {name: _conversation(run) for name, run in runs.items()}
-    if len({*how.values()}) > 1:
-        each = "; ".join(f"{name}: {text}" for name, text in how.items())
-        sentences.append(f"The runs prompt differently, which may explain differences: {each}.")
-    for name, run in runs.items():
-        others = {
-            quantity.title
-            for other in runs.values()
-            if other is not run
-            for quantity in (*other.compared(), *other.quantities())
-        }
-        titles = dict.fromkeys(quantity.title for quantity in run.compared())
-        if alone := [t for t in titles if t not in others]:
-            sentences.append(f"Measured in {name} alone: {few(alone, '; ')}.")
-    return sentences
-
-
-def _conversation(run: Run) -> str:
-    template = run.manifest.get("template")
-    if not template:
-        return "plain texts"
-    system = f" with {template['instruction']!r}" if template["instruction"] else ""
-    return f"chat template {template['sha256'][:8]}{system}"
-
-
 def in_words(rows: Sequence[Row], runs: Mapping[str, Run]) -> list[str]:
-    """The test sets on which a run is less or more biased than the first run.
-
-    Parameters
-    ----------
-    rows : of paired differences; those of the first figure count
-    runs : by name
-    """
-
-    def name(run: str, edit: str) -> str:
-        return run if edit == UNEDITED else f"{run} with {_label(runs[run], edit)}"
-
-    by_pair: dict[tuple[str, ...], list[Row]] = {}
+    """The test sets on which the first figure of a run is lower or higher than the first run's."""
+    by_pair: dict[str, dict[str, list[str]]] = {}
     for row in rows:
         if row.split == "test" and row.detail["of"] == rows[0].detail["of"]:
-            key = (*(str(row.detail[key]) for key in PAIR), row.edit)
-            by_pair.setdefault(key, []).append(row)
-    sentences = []
-    for of_pair in by_pair.values():
-        d = of_pair[0].detail
-        found: dict[str, list[Row]] = {"lower": [], "higher": [], "not significantly different": []}
-        for row in of_pair:
-            is_lower, is_higher = (row.hi or 0.0) < 0, (row.lo or 0.0) > 0
-            found[[*found][0 if is_lower else 1 if is_higher else 2]].append(row)
-        parts = [f"{k} on {few([*map(set_label, sets)])}" for k, sets in found.items() if sets]
-        after, before = name(d["run"], of_pair[0].edit), name(d["against_run"], d["against_edit"])
-        figure = d["of"].partition(",")[0]
-        sentences.append(f"{after} against {before}, {figure}: {'; '.join(parts)}.")
-    return sentences
+            way = "lower" if (row.hi or 0) < 0 else "higher" if (row.lo or 0) > 0 else ""
+            sets = by_pair.setdefault(_sides(row, runs, " against "), {})
+            sets.setdefault(way or "not significantly different", []).append(set_label(row))
+    figure = rows[0].detail["of"].partition(",")[0] if rows else ""
+    return [
+        f"{pair}, {figure}: {'; '.join(f'{way} on {few(own)}' for way, own in sets.items())}."
+        for pair, sets in by_pair.items()
+    ]
 
 
-def _edits(row: Row, runs: Mapping[str, Run]) -> str:
+def _sides(row: Row, runs: Mapping[str, Run], between: str = " − ") -> str:
+    """Both sides of a difference, each a run and its edit."""
     d = row.detail
-    edit = _label(runs[d["run"]], row.edit)
-    against = _label(runs[d["against_run"]], d["against_edit"])
-    return edit if edit == against else f"{edit} − {against}"
-
-
-def _runs(row: Row) -> str:
-    return f"{row.detail['run']} − {row.detail['against_run']}"
+    sides = ((d["run"], row.edit), (d["against_run"], d["against_edit"]))
+    return between.join(
+        run if edit == UNEDITED else f"{run} with {runs[run].results.label(edit)}"
+        for run, edit in sides
+    )
 
 
 def paired_table(rows: Sequence[Row], runs: Mapping[str, Run]) -> Table:
     """Paired differences, a line for each set and edit, a column for each figure."""
-    figures = list(dict.fromkeys(row.detail["of"] for row in rows))
-    by_set: dict[tuple[str, ...], dict[str, Row]] = {}
-    for row in rows:
-        key = (*(str(row.detail[key]) for key in PAIR), row.edit, row.dataset, row.split)
-        by_set.setdefault(key, {})[row.detail["of"]] = row
-    lines: list[tuple[Cell, ...]] = [
-        (
-            _runs(row),
-            _edits(row, runs),
-            set_label(row),
-            *(Number.of(of_set.get(figure), signed=True) for figure in figures),
-            f"{row.detail['samples']} of {row.detail['samples_of_either']}",
-        )
-        for of_set in by_set.values()
-        for row in [next(iter(of_set.values()))]
-    ]
+    lines: list[tuple[Cell, ...]] = []
+    for row, other in zip(rows[::2], rows[1::2], strict=True):  # both figures of a set
+        numbers = (Number.of(figure, signed=True) for figure in (row, other))
+        shared = f"{row.detail['samples']} of {row.detail['samples_of_either']}"
+        lines.append((_sides(row, runs), set_label(row), *numbers, shared))
     first = rows[0].detail["against_run"]
     note = (
         f"Below 0, a run is less biased than {first}. Intervals are 95 %, over templates and names."
     )
-    if len({row.detail["run"] for row in rows}) > 1:
-        note += f" All runs are compared with the first, {first}."
-    columns = ("run", "edit", "set", *figures, "shared")
+    columns = ("runs", "set", *DIFFERENCES.values(), "shared")
     heading = f"Paired differences from {first}, on shared prompts"
     return Table("paired", heading, columns, tuple(lines), note, grouped=True, brief=True)
 
 
-def items_table(rows: Sequence[Row], logs: Mapping[str, Log]) -> Table:
-    """Paired differences between logs, task by task."""
-    lines = tuple((_runs(r), r.dataset, str(r.detail["of"]), *_of_items(r)) for r in rows)
-    note = " ".join(_about_items(rows, logs))
-    columns = ("logs", "task", "metric", *OF_ITEMS)
-    heading = "Paired differences, item by item"
-    return Table("paired_items", heading, columns, lines, note, grouped=True, brief=True)
+def items_table(rows: Sequence[Row], runs: Mapping[str, Run], name: str, heading: str) -> Table:
+    """Paired differences over items: of benchmark figures, or of logs."""
+    lines: list[tuple[Cell, ...]] = []
+    for row in rows:
+        d = row.detail
+        look: dict[str, Any] = {"digits": 4, "percent": True} if d.get("percent") else {}
+        numbers = (
+            Number(d["before"], **look),
+            Number(d["after"], **look),
+            Number.of(row, signed=True, **look),
+            Number(d.get("p_adjusted"), digits=4, bounded=True),
+            Number(d["smallest"], **look),
+        )
+        items = f"{d['samples']} of {d['samples_of_either']}"
+        lines.append((_sides(row, runs), _about(row), d["of"], *numbers, items))
+    figures = ("before", "after", "difference", "P (Holm)", "detectable", "items")
+    columns, note = ("runs", "task", "figure", *figures), " ".join(_notes(rows, runs))
+    return Table(name, heading, columns, tuple(lines), note, grouped=True, brief=True)
 
 
-def figures_table(rows: Sequence[Row], runs: Mapping[str, Run]) -> Table:
-    """Paired differences of benchmark figures, on shared items."""
-    lines = tuple(
-        (_runs(r), _edits(r, runs), r.detail["about"], str(r.detail["of"]), *_of_items(r))
-        for r in rows
-    )
-    single = {row.detail["about"]: row.detail["samples_of_one"] for row in rows}
-    alone = ", ".join(f"{about} {count}" for about, count in single.items() if count)
-    note = f"Intervals are 95 %, {_methods(rows)}. {CORRECTED}"
-    note += f" Items of one run only: {alone}." if alone else ""
-    columns = ("runs", "edit", "prompts", "figure", *OF_ITEMS)
-    heading = "Paired differences of figures, on shared items"
-    return Table("paired_figures", heading, columns, lines, note, grouped=True, brief=True)
+def _about(row: Row) -> str:
+    return str(row.detail.get("about", row.dataset))
 
 
-def _of_items(row: Row) -> tuple[Cell, ...]:
-    d = row.detail
-    look: dict[str, Any] = {"digits": 4, "percent": True} if d.get("percent") else {}
-    return (
-        Number(d["before"], **look),
-        Number(d["after"], **look),
-        Number.of(row, signed=True, **look),
-        Number(d.get("p_adjusted"), digits=4, bounded=True),
-        Number(d["smallest"], **look),
-        f"{d['samples']} of {d['samples_of_either']}",
-    )
-
-
-def _methods(rows: Sequence[Row]) -> str:
-    return "; ".join(dict.fromkeys(row.detail["method"] for row in rows))
-
-
-def _about_items(rows: Sequence[Row], logs: Mapping[str, Log]) -> Iterator[str]:
-    """The method of differences between logs, and the items and tasks without one."""
-    yield f"Means over the items of both logs; intervals are 95 %: {_methods(rows)}."
-    if clusters := sorted({row.detail["clusters"] for row in rows if row.detail["clusters"]}):
-        yield f"Clusters: {' to '.join(map(str, dict.fromkeys([clusters[0], clusters[-1]])))}."
-    yield CORRECTED
-    for key, text in LEFT_OUT.items():
-        if counts := {row.dataset: row.detail[key] for row in rows if row.detail[key]}:
-            yield f"{text}: {', '.join(f'{task} {count}' for task, count in counts.items())}."
+def _notes(rows: Sequence[Row], runs: Mapping[str, Run]) -> Iterator[str]:
+    """The methods of differences over items, and what they leave out."""
+    methods = "; ".join(dict.fromkeys(row.detail["method"] for row in rows))
+    yield f"Over the items of both; intervals are 95 %, {methods}. P is corrected over all lines"
+    yield "(Holm). A difference of the size `detectable` is found four times in five."
+    for key, text in COUNTS.items():
+        counts = {_about(row): row.detail.get(key) for row in rows}
+        if said := [f"{about} {count}" for about, count in counts.items() if count]:
+            yield f"{text}: {', '.join(said)}."
+    logs = {name: run.log for name, run in runs.items() if run.log is not None}
     if unread := dict.fromkeys(name for log in logs.values() for name in log.unread):
         yield f"Not one number per item, and not compared: {'; '.join(unread)}."
-    having: dict[str, list[str]] = {}
-    for name, log in logs.items():
-        for task in log.versions:
-            having.setdefault(task, []).append(name)
+    tasks = dict.fromkeys(task for log in logs.values() for task in log.versions)
+    having = {task: [n for n, log in logs.items() if task in log.versions] for task in tasks}
     if single := [f"{t} ({', '.join(of)})" for t, of in having.items() if len(of) < len(logs)]:
         yield f"Not in every log: {', '.join(single)}."
 
 
-def every_row(runs: Mapping[str, Run], differences: Sequence[Row]) -> Table:
+def every_row(runs: Mapping[str, Run], differences: Sequence[Row]) -> DataFrame:
     """All rows of all runs, and the differences."""
-    rows = [(name, "", row) for name, run in runs.items() for row in run.results.rows]
-    for row in differences:
-        d = row.detail
-        against = _label(runs[d["against_run"]], d["against_edit"])
-        rows.append((d["run"], f"{d['against_run']}, {against}", row))
-    lines: list[tuple[Cell, ...]] = [
-        (
-            name,
-            against,
-            row.metric,
-            row.task,
-            subject(row),
-            row.axis,
-            groups_of(row),
-            _label(runs[name], row.edit),
-            row.split,
-            Number.of(row),
-            str(row.n),
-        )
-        for name, against, row in rows
+    from pandas import DataFrame, concat
+
+    frames = [run.to_frame().assign(run=name) for name, run in runs.items()]
+    between = [
+        row.to_dict() | {"run": row.detail["run"], "minus": row.detail["against_run"]}
+        for row in differences
     ]
-    columns = ("run", "minus", "metric", "task", "data", "axis", "groups", "edit", "split")
-    return Table("compare", "Runs side by side", (*columns, "value", "n"), tuple(lines))
+    return concat([*frames, DataFrame(between)], ignore_index=True)

@@ -10,14 +10,12 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from string import Formatter
 from typing import Any
 
 from countergen_edit.core.conf_path import read_config
-from countergen_edit.core.errors import UserError, unknown
+from countergen_edit.core.errors import UserError
 from countergen_edit.core.registry import Registry
 from countergen_edit.core.seeds import generator
-from countergen_edit.data.axis import Group
 from countergen_edit.data.task import Task
 from countergen_edit.edits import Edit, NamedEdit, Placement, Shift
 from countergen_edit.edits.record import PROMPTING, TEMPLATE, Place, edit_id
@@ -25,11 +23,10 @@ from countergen_edit.erasers import AffineErasure, MeanDifference
 from countergen_edit.erasers.affine import randomly_rotated
 from countergen_edit.models import LanguageModel, encode, preface_ids
 from countergen_edit.models.tokens import before_reply, has_chat_template
-from countergen_edit.runs.candidates import Candidate
-from countergen_edit.runs.fits import FitCache
+from countergen_edit.runs.fits import Candidate, FitCache
+from countergen_edit.runs.plan import texts_of
 
 ALONE = "template alone"
-SLOTS = ("a", "b")
 RANDOM_MAP, STEERING = "random_map", "steering"
 
 
@@ -57,30 +54,14 @@ class Baseline(ABC):
 
 
 def kept(
-    fits: FitCache,
-    name: str,
-    basis: Sequence[object],
-    make: Callable[[], Edit],
-    *,
-    baseline_kind: str,
-    variant: str = "",
-    params: Mapping[str, Any] | None = None,
+    fits: FitCache, name: str, basis: Sequence[object], make: Callable[[], Edit], **about: Any
 ) -> NamedEdit:
     """A baseline's edit: from the run that keeps it, else made and kept; `basis` identifies it."""
     key = edit_id(name, basis)
-    if fits.folder.has_edit(key):
-        return fits.folder.edit(key)
-    named = NamedEdit.of(
-        make(),
-        name,
-        params,
-        basis=basis,
-        task=fits.task.name,
-        baseline_kind=baseline_kind,
-        variant=variant,
-    )
-    fits.folder.keep(named, made_for=fits.model.fingerprint)
-    return named
+    if not fits.folder.has_edit(key):
+        named = NamedEdit.of(make(), name, basis=basis, task=fits.task.name, **about)
+        fits.folder.keep(named, made_for=fits.model.fingerprint)
+    return fits.folder.edit(key)
 
 
 class Prompting(Baseline):
@@ -93,46 +74,33 @@ class Prompting(Baseline):
     Args:
         requests: by name; {a} and {b} are the first and second group in the plural, of more groups
             all but the last and the last; those of the configuration unless given.
-        people: the groups in the plural; None takes the axis's form `people`, else their names.
 
     Raises:
         UserError: there is no request, or one has an unknown slot.
     """
 
-    def __init__(
-        self,
-        requests: Mapping[str, str] | None = None,
-        people: Sequence[str] | None = None,
-    ) -> None:
+    def __init__(self, requests: Mapping[str, str] | None = None) -> None:
         ours = read_config("baseline", PROMPTING)[PROMPTING]
         self.requests = dict(ours["requests"] if requests is None else requests)
-        self.people = None if people is None else tuple(people)
         if not self.requests:
             raise UserError(
                 "baseline.prompting.requests is empty: write one, such as {mine: Be fair.}"
             )
-        if self.people is not None and len(self.people) != len(SLOTS):
-            raise UserError(
-                f"baseline.prompting.people={[*self.people]}: name the people of two groups"
-            )
         for name, words in self.requests.items():
-            for slot in _slots(name, words):
-                if slot not in SLOTS:
-                    raise unknown(f"slot of request {name!r}", slot, SLOTS)
+            try:
+                words.format(a="", b="")
+            except (LookupError, ValueError) as error:
+                raise UserError(
+                    f"request {name!r}, {words!r}: the groups are {{a}} and {{b}} ({error})"
+                ) from error
 
     def check(self, model: LanguageModel, task: Task) -> None:
         """Refuse a request that leaves no room in the context for the task's texts."""
-        texts = [
-            v.text + output
-            for data in task.every_set
-            for sample in data.samples
-            for v in sample.variations
-            for output in sample.outputs
-        ]
-        running = [text for of_split in task.neutral.values() for text in of_split]
-        for words in self._messages(task).values():
+        texts = [text for data in task.every_set for text in texts_of(data)]
+        texts += [text for of_split in task.neutral.values() for text in of_split]
+        for words in self.told(model, task).values():
             asked = model.with_preface(preface_ids(model, self.preface(model, words)), words)
-            encode(asked, [*texts, *running])
+            encode(asked, texts)
 
     def groups(
         self, fits: FitCache, name: str, tested: Sequence[NamedEdit]
@@ -143,17 +111,14 @@ class Prompting(Baseline):
             for request, words in self.told(fits.model, fits.task).items()
         ]
 
-    def _messages(self, task: Task) -> dict[str, str]:
-        """Each request with the people of the task in it."""
-        a, b = self._people(task)
-        return {name: words.format(a=a, b=b) for name, words in self.requests.items()}
-
     def told(self, model: LanguageModel, task: Task) -> dict[str, str]:
-        """Messages by name; the template alone has an empty one."""
+        """Messages by name, with the people of the task; the template alone has an empty one."""
+        a, b = _people(task)
         alone = {"": ""} if has_chat_template(model) and not model.chat.is_on else {}
-        return alone | self._messages(task)
+        return alone | {name: words.format(a=a, b=b) for name, words in self.requests.items()}
 
     def preface(self, model: LanguageModel, words: str) -> str:
+        """What stands before a text."""
         if has_chat_template(model):
             chat = replace(model.chat, request=words)
             return before_reply(model, chat.message(chat.instruction))
@@ -169,31 +134,15 @@ class Prompting(Baseline):
             lambda: Edit((), self.preface(model, words), words),
             baseline_kind=PROMPTING if request else TEMPLATE,
             variant=request or ALONE,
-            params={"words": words, "people": [*self._people(fits.task)]},
+            params={"words": words, "people": [*_people(fits.task)]},
         )
 
-    def _people(self, task: Task) -> tuple[str, str]:
-        """The groups in the plural."""
-        if self.people is not None:
-            return self.people[0], self.people[1]
-        *others, last = (_plural(task.axis.groups[group]) for group in task.groups)
-        return ", ".join(others), last
 
-
-def _plural(group: Group) -> str:
-    return group.forms.get("people", group.name.replace("_", " "))
-
-
-def _slots(name: str, words: str) -> list[str]:
-    """The slots of a request.
-
-    Raises:
-        UserError: its braces do not close.
-    """
-    try:
-        return [slot for _, slot, _, _ in Formatter().parse(words) if slot is not None]
-    except ValueError as error:
-        raise UserError(f"request {name!r}, {words!r}: {error}") from error
+def _people(task: Task) -> tuple[str, str]:
+    """The groups in the plural."""
+    groups = [task.axis.groups[name] for name in task.groups]
+    *others, last = (group.forms.get("people", group.name.replace("_", " ")) for group in groups)
+    return ", ".join(others), last
 
 
 class RandomMap(Baseline):
@@ -244,12 +193,10 @@ class Steering(Baseline):
 
     def __init__(self, strengths: Sequence[float] = (-2.0, -1.0, 1.0, 2.0)) -> None:
         self.strengths = tuple(strengths)
-        for s in self.strengths:
-            number = isinstance(s, int | float) and not isinstance(s, bool)
-            if not (number and math.isfinite(s) and s):
-                raise UserError(f"baseline.steering.strengths: {s!r} is no number other than 0")
-        if not self.strengths:
-            raise UserError("baseline.steering.strengths=[] names none: write a list such as [1,2]")
+        if not self.strengths or not all(math.isfinite(s) and s for s in self.strengths):
+            raise UserError(
+                f"baseline.steering.strengths={[*strengths]}: write numbers other than 0"
+            )
 
     def check(self, model: LanguageModel, task: Task) -> None:
         """Refuse more than two groups, and a choice of strengths without data to choose on."""
@@ -262,8 +209,7 @@ class Steering(Baseline):
         if len(self.strengths) > 1 and not task.validation:
             raise UserError(
                 "baseline.steering chooses its strength on validation data, and there is none: "
-                "name "
-                "one, such as baseline.steering.strengths=[1]"
+                "name one, such as baseline.steering.strengths=[1]"
             )
 
     def groups(

@@ -14,7 +14,7 @@ from countergen_edit.core.writing import whole
 from countergen_edit.edits import NamedEdit, load_edit
 from countergen_edit.edits.record import RECORD
 from countergen_edit.metrics.cid.metric import DATASET, Cid, Continuation, read_continuations
-from countergen_edit.metrics.cid.perturbation_effect import Effect, effect_rows, effects
+from countergen_edit.metrics.cid.perturbation_effect import effect_rows, effects
 from countergen_edit.metrics.cid.perturbations import Perturbation, Similarity
 from countergen_edit.metrics.cid.ratings import (
     Store,
@@ -36,11 +36,7 @@ SHEET = ".csv"
 
 
 def saved_edit(directory: Path) -> NamedEdit:
-    """The edit of a folder; one that a run did not name is named after its tensors.
-
-    Raises:
-        UserError: the folder holds none.
-    """
+    """The edit of a folder; one that a run did not name is named after its tensors."""
     if (directory / RECORD).is_file():
         return NamedEdit.load(directory)
     return NamedEdit.of(load_edit(directory), "saved")
@@ -49,26 +45,14 @@ def saved_edit(directory: Path) -> NamedEdit:
 def template_audit(
     model: LanguageModel, metric: Cid, edit: NamedEdit | None, folder: RunFolder, seed: int = 0
 ) -> list[Row]:
-    """Audit templates on the unedited model and, if there is one, under an edit.
-
-    Args:
-        model: the model, unedited.
-        metric: what to decode, about its task.
-        edit: an edit, which the run keeps, or None.
-        folder: where rows go; units it already holds are not run again.
-        seed: the run's seed.
-
-    Raises:
-        UserError: a prompt does not fit the context, or a setting is out of range.
-    """
+    """Audit templates on the unedited model and, if there is one, under an edit."""
     metric.check(model)
     task = metric.task.name
     context = EvaluationContext(model, folder.path / STORE / task, seed)
     if edit is not None and not folder.has_edit(edit.id):
         folder.keep(edit)
     for subject in dict.fromkeys((None, edit)):
-        unit = id_of(subject)
-        if not folder.done(unit):
+        if not folder.done(unit := id_of(subject)):
             columns = {} if subject is None else subject.record.columns
             rows = metric.measure(context, subject)
             folder.record(unit, [replace(r, **columns, task=task, split="test") for r in rows])
@@ -84,17 +68,12 @@ def compare(
     top_k: int,
     sentence: bool,
 ) -> list[tuple[list[str], tuple[float, ...], float]]:
-    """The tokens, their Δ and the mean divergence of each λ and prompt, x and x' in turn.
-
-    Raises:
-        UserError: the prompts are equal, or a setting is out of range.
-    """
-    own = [prompt for _ in strengths for prompt in prompts]
-    other = [prompt for _ in strengths for prompt in prompts[::-1]]
+    """The tokens, their Δ and the mean divergence of each λ and prompt, x and x' in turn."""
+    own = [*prompts] * len(strengths)
     texts = contrastive_generate(
         model,
         own,
-        other,
+        [*prompts[::-1]] * len(strengths),
         [strength for strength in strengths for _ in prompts],
         max_new_tokens=max_new_tokens,
         top_k=top_k,
@@ -108,7 +87,7 @@ def compare(
 
 @dataclass(frozen=True)
 class EffectPlan:
-    """What perturbations to measure, and when continuations count as apart."""
+    """What perturbations to measure; below a similarity of `tau` continuations count as apart."""
 
     perturbations: tuple[Perturbation, ...]
     similarity: Similarity
@@ -131,7 +110,14 @@ def perturbation_effect(model: LanguageModel, plan: EffectPlan, folder: RunFolde
             max_new_tokens=plan.max_new_tokens,
             top_k=plan.top_k,
         )
-        _write_effects(folder.path / EFFECTS, values)
+        with (
+            whole(folder.path / EFFECTS) as temporary,
+            temporary.open("w", encoding="utf-8") as file,
+        ):
+            for effect in values:
+                strength = effect.strength if effect.strength != float("inf") else None
+                line = asdict(effect) | {"strength": strength}
+                file.write(json.dumps(line, ensure_ascii=False) + "\n")
         rows = effect_rows(values, plan.grid, plan.tau, plan.seed)
         folder.record("effect", [replace(row, split="test") for row in rows])
     return folder.rows()
@@ -144,21 +130,8 @@ def scaling(rows: Sequence[Row], folder: RunFolder) -> list[Row]:
     return folder.rows()
 
 
-def _write_effects(path: Path, values: Sequence[Effect]) -> None:
-    lines = []
-    for effect in values:
-        finite = effect.strength if effect.strength != float("inf") else None
-        lines.append(json.dumps(asdict(effect) | {"strength": finite}, ensure_ascii=False) + "\n")
-    with whole(path) as temporary:
-        temporary.write_text("".join(lines), "utf-8")
-
-
 def decoded(run: Path) -> Store:
-    """All continuations that a run folder holds, by task and edit.
-
-    Raises:
-        UserError: the folder holds none.
-    """
+    """All continuations of a run folder, by task and edit; `UserError` without any."""
     texts = {
         (path.parent.parent.name, edit): read_continuations(path)
         for edit, path in Results([], folder=run).stored(DATASET)
@@ -194,7 +167,7 @@ def write_sheets(
 
 
 def read_ratings(runs: Sequence[Path], sheets: Path, seed: int) -> None:
-    """Read the sheets, and keep in each run what raters said of it (`ratings.jsonl`).
+    """Keep in each run what raters said of it (`ratings.jsonl`).
 
     Raises:
         UserError: there are no sheets, or one does not hold exactly what the runs hold.

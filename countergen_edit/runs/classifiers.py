@@ -3,30 +3,121 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
-from jaxtyping import Int
+from jaxtyping import Float32
 
+from countergen_edit.core.errors import UserError
 from countergen_edit.core.seeds import generator
 from countergen_edit.data.template_bank import TemplateBank
-from countergen_edit.edits import NamedEdit, applied
+from countergen_edit.edits import UNCHANGED, Edit, NamedEdit, Placement, applied
 from countergen_edit.edits.record import edit_id
-from countergen_edit.erasers import BaseEraser
+from countergen_edit.erasers import ERASERS, BaseEraser, fit_eraser
+from countergen_edit.erasers.base import fit_metadata
 from countergen_edit.metrics.classifier_tasks import ClassifierTask
 from countergen_edit.metrics.classifier_tasks.base import TaskText, kept_rows
 from countergen_edit.metrics.rows import Row
-from countergen_edit.models.capture import hook_name
-from countergen_edit.runs.classifier_edits import (
-    Where,
-    basis,
-    check_eraser,
-    encoder_of,
-    fit_edit,
-)
+from countergen_edit.models.capture import has_layers, hook_name
+from countergen_edit.models.encoders import Encoder, Tokens
+from countergen_edit.runs.fits import changed_params
 from countergen_edit.runs.folder import RunFolder
+
+ALIKE = 1e-6
+"""Share of the activations' size below which means of groups differ by rounding alone."""
+
+
+@dataclass(frozen=True)
+class Where:
+    """Where a classifier is edited, and at which tokens the eraser is fitted."""
+
+    site: str = "resid_post"
+    layers: tuple[int, ...] | None = None
+    """From 0; None is the last one, which the head reads."""
+    positions: Tokens = "outputs"
+
+    def layers_of(self, encoder: Encoder) -> tuple[int | None, ...]:
+        """The layers, in the order in which the model comes to them; `embed` has none."""
+        if not has_layers(self.site):
+            return (None,)
+        return (encoder.n_layers - 1,) if self.layers is None else tuple(sorted(self.layers))
+
+
+def encoder_of(model: Any) -> Encoder:
+    """What edits attach to; `UserError` for a model without hidden states."""
+    encoder = getattr(model, "encoder", None)
+    if not isinstance(encoder, Encoder):
+        raise UserError(f"{model.name} has no hidden states to edit: use eraser=none")
+    return encoder
+
+
+def fit_edit(
+    task: ClassifierTask,
+    bank: TemplateBank,
+    model: Any,
+    name: str,
+    eraser: BaseEraser,
+    where: Where,
+) -> NamedEdit:
+    """Fit an eraser at each layer, each on what those before it leave, and name the edit.
+
+    It sees the original templates alone, so that paraphrases are templates it was not fitted on.
+    """
+    encoder = encoder_of(model)
+    asked = list(task.asked(bank))
+    rows, read = task.encoded(model, asked)
+    edit = UNCHANGED
+    for layer in where.layers_of(encoder):
+        with applied(encoder, edit):
+            activations = encoder.activations(
+                rows,
+                site=where.site,
+                layers=[] if layer is None else [layer],
+                tokens=where.positions,
+                read=read,
+                progress="Capturing activations",
+            )
+        of_row = [asked[i] for i in activations.row_text]
+        erasure = _fitted(eraser, activations.values[where.site][0], of_row, where).erasure_
+        edit += Edit((Placement(where.site, layer, erasure),))
+    return NamedEdit.of(
+        edit,
+        name,
+        changed_params(eraser),
+        basis=basis(bank, model, eraser, where),
+        baseline=eraser.is_baseline,
+    )
+
+
+def basis(bank: TemplateBank, model: Any, eraser: BaseEraser, where: Where) -> list[object]:
+    """All that such an edit depends on, from which its id is made."""
+    layers = where.layers_of(encoder_of(model))
+    about = [bank.fingerprint, model.fingerprint, where.site, layers, where.positions]
+    return [*about, ERASERS.name_of(eraser), eraser.get_params(deep=False)]
+
+
+def _fitted(
+    eraser: BaseEraser, x: Float32[np.ndarray, "row d"], of_row: Sequence[TaskText], where: Where
+) -> BaseEraser:
+    """A clone of the eraser, fitted with what is known of the rows; none is to be kept."""
+    group = np.array([one.group for one in of_row])
+    means = np.stack([x[group == name].mean(axis=0) for name in np.unique(group)])
+    if np.ptp(means, axis=0).max() <= ALIKE * np.abs(x).max():
+        raise UserError(
+            f"at site {where.site!r} the rows of positions={where.positions} are the same for "
+            "every group: there is nothing to erase; use edit.positions=all, or a later layer"
+        )
+    offered = {
+        "contexts": np.array([one.context for one in of_row]),
+        "keep": np.zeros(len(of_row), dtype=bool),
+        "pairs": np.array([f"{one.context} {one.pair}" for one in of_row]),
+        "people": np.array([one.person for one in of_row]),
+        "families": np.array([one.family for one in of_row]),
+    }
+    return fit_eraser(eraser, x, group, **fit_metadata(eraser, offered))
+
 
 TEXTS = 1000
 """Most texts on which answers before and after are held against each other."""
@@ -60,65 +151,36 @@ def classifier_audit(
     unit = f"classifiers/{bank.task}"
     if not folder.done(unit):
         folder.record(unit, task.rows(bank.for_model(model.name), model, seed))
-    units = {name: f"{unit}/{name}" for name in erasers}
-    left = [name for name in erasers if not folder.done(units[name])]
-    if left:
-        asked = _sample(task, bank, seed)
-        before = task.answers(model, asked)
-        for name in left:
-            named = _edit(task, bank, model, folder, name, erasers[name], where)
-            rows = _rows_under(named, task, bank, model, seed, asked, before)
-            folder.record(units[name], rows)
+    left = {name: own for name, own in erasers.items() if not folder.done(f"{unit}/{name}")}
+    if not left:
+        return folder.rows()
+    asked = _sample(task, bank, seed)
+    before = task.answers(model, asked)
+    for name, eraser in left.items():
+        key = edit_id(name, basis(bank, model, eraser, where))
+        if not folder.has_edit(key):
+            named = fit_edit(task, bank, model, name, eraser, where)
+            folder.keep(named, made_for=model.fingerprint)
+        named = folder.edit(key)
+        edited = partial(applied, encoder_of(model), named.edit)
+        rows = task.rows_under(bank.unpublished, model, seed, edited)  # papers edit no model
+        with edited():
+            rows += kept_rows(asked, before == task.answers(model, asked), seed)
+        folder.record(f"{unit}/{name}", [replace(row, **named.record.columns) for row in rows])
     return folder.rows()
 
 
 def check_edits(model: Any, erasers: Mapping[str, BaseEraser], where: Where) -> None:
-    """Find what no edit could be made of, before anything is measured.
-
-    Raises:
-        UserError: the model has no hidden states, no such site or layer, or an eraser does not fit.
-    """
+    """Refuse what no edit could be made of, before anything is measured."""
     for name, eraser in erasers.items():
-        check_eraser(name, eraser)
+        eraser.check()
+        if eraser.n_steps:
+            raise UserError(
+                f"eraser={name} is refined on a language model's likelihoods, which a classifier "
+                "does not give: use one of closed form, such as eraser=leace"
+            )
         for layer in where.layers_of(encoder_of(model)):
             hook_name(encoder_of(model), where.site, layer)
-
-
-def _edit(
-    task: ClassifierTask,
-    bank: TemplateBank,
-    model: Any,
-    folder: RunFolder,
-    name: str,
-    eraser: BaseEraser,
-    where: Where,
-) -> NamedEdit:
-    """The edit of an eraser: from the run where it is kept, else fitted and kept."""
-    key = edit_id(name, basis(bank, model, eraser, where))
-    if not folder.has_edit(key):
-        named = fit_edit(task, bank, model, name, eraser, where)
-        folder.keep(named, made_for=model.fingerprint)
-    return folder.edit(key)
-
-
-def _rows_under(
-    named: NamedEdit,
-    task: ClassifierTask,
-    bank: TemplateBank,
-    model: Any,
-    seed: int,
-    asked: Sequence[TaskText],
-    before: Int[np.ndarray, " text"],
-) -> list[Row]:
-    """The task's rows under an edit, and how many answers it leaves as they were.
-
-    No figure of a paper is about an edited model.
-    """
-    edited = partial(applied, encoder_of(model), named.edit)
-    rows = task.rows_under(bank.unpublished, model, seed, edited)
-    with edited():
-        rows += kept_rows(asked, before == task.answers(model, asked), seed)
-    return [replace(row, **named.record.columns) for row in rows]
 
 
 def _sample(task: ClassifierTask, bank: TemplateBank, seed: int) -> list[TaskText]:

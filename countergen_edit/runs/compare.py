@@ -1,15 +1,16 @@
-"""Comparison of two runs, paired on shared prompts or benchmark items, resampled alike."""
+"""Differences of two runs, paired on shared prompts or items and resampled alike."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple
 
 from countergen_edit.core.errors import UserError
 from countergen_edit.edits import EditRecord
-from countergen_edit.metrics.benchmarks.figures import COUNTED, Counted, difference_rows
+from countergen_edit.metrics.benchmarks.figures import COUNTED, difference_rows
 from countergen_edit.metrics.benchmarks.figures import read as read_counted
 from countergen_edit.metrics.benchmarks.items import STORE as KEPT
 from countergen_edit.metrics.items import scores_of as scores_of_items
@@ -25,145 +26,90 @@ from countergen_edit.runs.logs import Log
 
 DIFFERENCES = {"group_effect_difference": "group effect, nats", "mean_abs_r_difference": "mean |R|"}
 """Row metrics of differences, with their titles."""
-Line = Mapping[str, Any]
+Runs = Mapping[str, Path]
+"""Run folders by name."""
 
 
-@dataclass(frozen=True)
-class Under:
-    """A run under one edit."""
+class Under(NamedTuple):
+    """What a run measured under one edit; the unedited model has no record."""
 
     run: str
     edit: str
     record: EditRecord | None
-
-    @property
-    def label(self) -> str:
-        return UNEDITED if self.record is None else self.record.label
-
-    @property
-    def recipe(self) -> object:
-        """The same for edits made in the same way, whatever the model and the data."""
-        return None if self.record is None else (self.record.eraser, self.record.places)
+    measured: Mapping[Any, Any]
 
 
-@dataclass(frozen=True)
-class Scored(Under):
-    """The texts that a run scored under one edit, by set and sample."""
-
-    sets: Mapping[tuple[str, str], Mapping[tuple[object, ...], Line]]
-    """(set, split) → what identifies a sample → its line."""
-
-
-@dataclass(frozen=True)
-class Figures(Under):
-    """What a run counted of benchmarks under one edit."""
-
-    by_name: Mapping[str, Counted]
+ALIKE: Sequence[Callable[[EditRecord | None], object]] = (
+    lambda record: record and (record.eraser, record.places),
+    lambda record: record and record.eraser,
+    lambda record: record is None,
+)
+"""What edits of two runs share that go together: the recipe, the eraser, that they are edits."""
 
 
-OneOf = TypeVar("OneOf", bound=Under)
+def _pairs(runs: Runs, read_edits: Any) -> Iterator[tuple[Under, Under]]:
+    """Every later run against the first: the unedited models, and edits that go together.
 
-
-def scored_edits(run: Path, name: str) -> list[Scored]:
-    """The scored texts of a run, one entry for each edit."""
-    records = read_records(run)
-    by_edit: dict[str, dict[tuple[str, str], dict[tuple[object, ...], Line]]] = {}
-    # A search of several tasks keeps each in a folder, and the unedited model in all of them.
-    for path in sorted((run / STORE).glob(f"*/{SCORED_BY}/*.jsonl")):
-        for line in read(path):
-            texts = tuple(tuple(side) for side in line["texts"])
-            key = line["template"], tuple(line["outputs"]), texts
-            sets = by_edit.setdefault(line["edit"], {})
-            sets.setdefault((line["dataset"], line["split"]), {})[key] = line
-    return [Scored(name, edit, records.get(edit), sets) for edit, sets in by_edit.items()]
-
-
-def differences(first: Scored, second: Scored, seed: int) -> list[Row]:
-    """Rows of both figures of `second` minus those of `first`, over the samples both have."""
-    rows = []
-    for at, of_first in first.sets.items():
-        of_second = second.sets.get(at, {})
-        shared = [key for key in of_first if key in of_second]
-        if not shared:
-            continue
-        pair = [scores_of([side[key] for key in shared]) for side in (of_first, of_second)]
-        effects = [root(GroupEffect(scores, seed).squared_draws) for scores in pair]
-        effect = effects[1] - effects[0]
-        means = [resampled_abs_r(scores, seed) for scores in pair]
-        estimates = (
-            interval(float(effect[0]), effect[1:]),
-            estimate(means[1] - means[0], *pair[0].weights(seed), within=(-1, 1)),
-        )
-        rows += [
-            Row.of_set(
-                pair[0].data,
-                metric,
-                difference,
-                edit=second.edit,
-                split=at[1],
-                n=len(pair[0].output),
-                seed=seed,
-                detail={
-                    "of": DIFFERENCES[metric],
-                    **_sides(first, second),
-                    "samples": len(shared),
-                    "samples_of_either": len(of_first.keys() | of_second.keys()),
-                },
-            )
-            for metric, difference in zip(DIFFERENCES, estimates, strict=True)
-        ]
-    return rows
-
-
-def paired(runs: Sequence[tuple[str, Path]], seed: int) -> list[Row]:
-    """Every later run against the first: the unedited models, and edits of the same recipe.
-
-    An edit without such a partner is paired with the only one of its eraser, else with the only
-    edit. Random directions are left out.
+    Those are the only edits of a recipe, else of an eraser, else of the runs, controls left out.
     """
-    sides = [scored_edits(path, name) for name, path in runs]
-    return [row for one, two in _pairs(sides) for row in differences(one, two, seed)]
-
-
-def _pairs(sides: Sequence[Sequence[OneOf]]) -> Iterator[tuple[OneOf, OneOf]]:
-    """Every edit of the first run with the one of each later run that it is held against."""
-    first, *others = sides
-    for second in others:
-        for one in first:
-            partner = _partner(one, first, second)
-            if partner is not None:
-                yield one, partner
+    sides = []
+    for name, path in runs.items():
+        records = read_records(path)
+        every = [Under(name, edit, records.get(edit), m) for edit, m in read_edits(path).items()]
+        sides.append([one for one in every if not (one.record and one.record.baseline)])
+    for second in sides[1:]:
+        for one in sides[0]:
+            for shared in ALIKE:
+                own, others = (
+                    [each for each in side if shared(each.record) == shared(one.record)]
+                    for side in (sides[0], second)
+                )
+                if len(own) == len(others) == 1:
+                    yield one, others[0]
+                    break
 
 
 def _sides(first: Under, second: Under) -> dict[str, str]:
-    """How a row of a difference names both."""
-    return {
-        "run": second.run,
-        "against_run": first.run,
-        "edit": second.label,
-        "against_edit": first.label,
-    }
+    one, two = (UNEDITED if side.record is None else side.record.label for side in (first, second))
+    return {"run": second.run, "against_run": first.run, "edit": two, "against_edit": one}
 
 
-def _partner(one: OneOf, first: Sequence[OneOf], second: Sequence[OneOf]) -> OneOf | None:
-    first, second = (
-        [s for s in side if s.record is None or not s.record.baseline] for side in (first, second)
-    )
-    if one not in first:
-        return None
-    same = [other for other in second if other.recipe == one.recipe]
-    if same:
-        return same[0]
-    edits = [[s for s in side if s.record is not None] for side in (first, second)]
-    of_eraser = [[s for s in side if _eraser(s) == _eraser(one)] for side in edits]
-    for own, others in (of_eraser, edits):
-        if len(own) == len(others) == 1:
-            return others[0]
-    return None
+def _scored(run: Path) -> Mapping[str, Any]:
+    """Edit → (set, split) → what identifies a sample → its scored line."""
+    by_edit: Any = defaultdict(lambda: defaultdict(dict))
+    # A search of several tasks keeps each in a folder, and the unedited model in all of them.
+    for path in sorted((run / STORE).glob(f"*/{SCORED_BY}/*.jsonl")):
+        for line in read(path):
+            texts = tuple(map(tuple, line["texts"]))
+            key = line["template"], tuple(line["outputs"]), texts
+            by_edit[line["edit"]][line["dataset"], line["split"]][key] = line
+    return dict(by_edit)
 
 
-def _eraser(of: Under) -> str:
-    return UNEDITED if of.record is None else of.record.eraser
+def paired(runs: Runs, seed: int) -> list[Row]:
+    """Both figures of R in every later run minus the first, over the samples both have."""
+    rows = []
+    for first, second in _pairs(runs, _scored):
+        for at, before in first.measured.items():
+            after = second.measured.get(at, {})
+            shared = [key for key in before if key in after]
+            if not shared:
+                continue
+            pair = [scores_of([side[key] for key in shared]) for side in (before, after)]
+            effects = [root(GroupEffect(scores, seed).squared_draws) for scores in pair]
+            effect = effects[1] - effects[0]
+            means = [resampled_abs_r(scores, seed) for scores in pair]
+            estimates = (
+                interval(float(effect[0]), effect[1:]),
+                estimate(means[1] - means[0], *pair[0].weights(seed), within=(-1, 1)),
+            )
+            samples = {"samples": len(shared), "samples_of_either": len(before.keys() | after)}
+            for (metric, title), difference in zip(DIFFERENCES.items(), estimates, strict=True):
+                detail = {"of": title, **_sides(first, second), **samples}
+                about = {"edit": second.edit, "split": at[1], "n": len(pair[0].output)}
+                row = Row.of_set(pair[0].data, metric, difference, **about, seed=seed)
+                rows.append(replace(row, detail=detail))
+    return rows
 
 
 def rows_of_log(log: Log, seed: int) -> list[Row]:
@@ -189,69 +135,55 @@ def paired_items(logs: Mapping[str, Log], seed: int) -> list[Row]:
             )
         for task in first.versions.keys() & second.versions.keys():
             _require_same(task, {name: first.versions[task], other: second.versions[task]})
-        after = scores_of_items(second.items)
-        detail = {"run": other, "against_run": name, "edit": UNEDITED, "against_edit": UNEDITED}
-        own = change_rows(before, after, seed, detail)
+        sides = _sides(Under(name, UNEDITED, None, {}), Under(other, UNEDITED, None, {}))
+        own = change_rows(before, scores_of_items(second.items), seed, sides)
         if not own:
             raise UserError(
                 f"{other} and {name} have no item in common: the tasks are "
                 f"{', '.join(second.versions)} and {', '.join(first.versions)}"
             )
-        for row in own:
-            keys = {key for key in first.prompts.keys() & second.prompts if key[0] == row.dataset}
-            odd = sum(first.prompts[key] != second.prompts[key] for key in keys)
-            rows.append(replace(row, detail={**row.detail, "other_prompts": odd}))
+        asked = first.prompts.keys() & second.prompts
+        odd = [key[0] for key in asked if first.prompts[key] != second.prompts[key]]
+        rows += [
+            replace(row, detail={**row.detail, "other_prompts": odd.count(row.dataset)})
+            for row in own
+        ]
     return _corrected(rows)
 
 
-def figures_of(run: Path, name: str) -> list[Figures]:
-    """The benchmark figures of a run, one entry for each edit."""
-    records = read_records(run)
-    by_edit: dict[str, dict[str, Counted]] = {}
+def _counted(run: Path) -> Mapping[str, Any]:
+    """Edit → benchmark → its counts."""
+    by_edit: Any = defaultdict(dict)
     for path in sorted((run / STORE).glob(f"*/{KEPT}/*/*{COUNTED}")):
         counted = read_counted(path)
-        by_edit.setdefault(path.parent.name, {})[counted.benchmark] = counted
-    return [Figures(name, edit, records.get(edit), own) for edit, own in by_edit.items()]
+        by_edit[path.parent.name][counted.benchmark] = counted
+    return dict(by_edit)
 
 
-def paired_figures(runs: Sequence[tuple[str, Path]], seed: int) -> list[Row]:
+def paired_figures(runs: Runs, seed: int) -> list[Row]:
     """Benchmark figures of every later run against the first, on shared items.
 
     Raises:
         UserError: two runs scored the texts of a benchmark in different ways.
     """
     rows = []
-    for one, two in _pairs([figures_of(path, name) for name, path in runs]):
-        for name, before in one.by_name.items():
-            if (after := two.by_name.get(name)) is not None:
-                how = {side.run: {"normalise": side.by_name[name].normalise} for side in (one, two)}
-                _require_same(before.title, how)
-                sides = _sides(one, two)
-                rows += difference_rows(before, after, seed, sides, edit=two.edit)
+    for one, two in _pairs(runs, _counted):
+        for name in [name for name in one.measured if name in two.measured]:
+            before, after = one.measured[name], two.measured[name]
+            how = {one.run: before.normalise, two.run: after.normalise}
+            _require_same(before.title, {run: {"normalise": text} for run, text in how.items()})
+            rows += difference_rows(before, after, seed, _sides(one, two), edit=two.edit)
     return _corrected(rows)
-
-
-def unpaired(runs: Sequence[tuple[str, Path]], logs: Sequence[str]) -> str:
-    """Why benchmarks of our runs are not paired with logs of other tools, if any are there."""
-    measured = [name for name, path in runs if figures_of(path, name)]
-    if not (measured and logs):
-        return ""
-    return (
-        f"Benchmarks of {', '.join(measured)} are not paired with {', '.join(logs)}: another "
-        "tool's log knows an item by a hash of its own template, ours by its number and texts as "
-        "they were published."
-    )
 
 
 def _corrected(rows: Sequence[Row]) -> list[Row]:
     """The rows with P over all of them."""
-    tested = [row for row in rows if row.detail["p"] is not None]
-    corrected = iter(adjusted([row.detail["p"] for row in tested]).tolist())
+    tested = [i for i, row in enumerate(rows) if row.detail["p"] is not None]
+    corrected = adjusted([rows[i].detail["p"] for i in tested]).tolist()
+    every = dict(zip(tested, corrected, strict=True))
     return [
-        row
-        if row.detail["p"] is None
-        else replace(row, detail={**row.detail, "p_adjusted": next(corrected)})
-        for row in rows
+        replace(row, detail={**row.detail, "p_adjusted": every[i]}) if i in every else row
+        for i, row in enumerate(rows)
     ]
 
 

@@ -24,11 +24,7 @@ QUICK = "A quick try"
 
 
 def require_free(path: Path) -> None:
-    """Refuse a path that holds something other than a run.
-
-    Raises:
-        UserError: naming it.
-    """
+    """Refuse a path that holds something other than a run."""
     if path.exists() and not path.is_dir():
         raise UserError(f"cannot write the run folder {path}: File exists")
     if not path.is_dir() or (path / MANIFEST).is_file():

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -11,8 +12,11 @@ from jaxtyping import Bool, Float, Float32
 
 from countergen_edit.core.errors import UserError
 from countergen_edit.data.counterfactual import CounterfactualSet, Sample, Variation
+from countergen_edit.data.task import Task
+from countergen_edit.edits import Placement
 from countergen_edit.erasers import BaseEraser, Certificate, Objective, certify, fit_eraser
 from countergen_edit.erasers.base import fit_metadata
+from countergen_edit.metrics.gates import Opening, texts_of
 from countergen_edit.models import LanguageModel, Scratch, capture, encode
 from countergen_edit.models.capture import has_layers
 
@@ -66,9 +70,8 @@ class FitData:
 
         Rows to keep are left to erasers that take `keep`; skipped sinks are left out.
         """
-        every, background = self.at(layer), self.background[self.layers.index(layer)]
-        limit = self.limit(layer)
-        rows = within(every, limit)
+        background, limit = self.background[self.layers.index(layer)], self.limit(layer)
+        rows = within(self.at(layer), limit)
         if "keep" not in fit_metadata(eraser, {"keep": self.keep}):
             rows &= ~self.keep
         offered = {
@@ -144,33 +147,21 @@ def capture_sites(
         for sample in data.samples
         for place in _places(model, data, sample, positions, kept)
     ]
-    chosen = None if layers is None else [layer for layer in layers if layer is not None]
-    activations = capture(
-        model,
+    read = partial(capture, model, sites=sites, layers=layers, scratch=scratch)
+    activations = read(
         [place.text for place in places],
-        sites=sites,
-        layers=chosen,
         starts=[place.variation.start for place in places],
         positions="onward" if positions == "onward" else "last",
-        scratch=scratch,
         progress="Capturing activations",
     )
-    background = capture(
-        model,
-        neutral,
-        sites=sites,
-        layers=chosen,
-        starts=[0] * len(neutral),
-        positions="onward",
-        scratch=scratch,
-    )
+    background = read(neutral, starts=[0] * len(neutral), positions="onward")
     of_row = [places[i] for i in activations.row_text]
     by_site = {}
     for site in sites:
-        require_difference(activations.values[site], of_row, site, positions)
+        _require_difference(activations.values[site], of_row, site, positions)
         site_layers: tuple[int | None, ...] = (None,)
         if has_layers(site):
-            site_layers = tuple(range(model.n_layers) if chosen is None else chosen)
+            site_layers = tuple(range(model.n_layers) if layers is None else layers)
         norms = np.concatenate([activations.norms[site], background.norms[site]], axis=1)
         by_site[site] = FitData(
             activations.values[site],
@@ -206,17 +197,10 @@ def within(values: Float[np.ndarray, "token d"], limit: float | None) -> Bool[np
     return small
 
 
-def require_difference(
-    values: Float[np.ndarray, "layer row d"],
-    of_row: Sequence[Place],
-    site: str,
-    positions: Positions,
+def _require_difference(
+    values: Float[np.ndarray, "layer row d"], of_row: Sequence[Place], site: str, positions: str
 ) -> None:
-    """Require a pair of rows that differ.
-
-    Raises:
-        UserError: all pairs are equal, as the embeddings of a last token are.
-    """
+    """Refuse pairs of rows that are all equal, as the embeddings of a last token are."""
     first: dict[str, int] = {}
     for i, place in enumerate(of_row):
         j = first.setdefault(place.pair, i)
@@ -260,3 +244,30 @@ def _beginnings(
                 beginnings[text[len(prompt) : encoding.offsets[token][0]]] = None
         by_prompt.append(list(beginnings))
     return by_prompt
+
+
+def openings(
+    model: LanguageModel, task: Task, place: Placement, scratch: Scratch | None = None
+) -> list[Opening]:
+    """What the gate of a place does on a task's validation data, by kind of text.
+
+    The model is unedited at the place and above. A token that the edit skips as an attention sink
+    counts as closed.
+    """
+    gate, found = place.erasure.gate, list[Opening]()
+    if gate is None:
+        return []
+    for texts in texts_of(task):
+        activations = capture(
+            model,
+            [one.text for one in texts.each],
+            sites=(place.site,),
+            layers=[] if place.layer is None else [place.layer],
+            starts=[0] * len(texts.each),
+            positions="last" if texts.at_last else "onward",
+            scratch=None if scratch is None else replace(scratch),  # its own, which it gives back
+        )
+        [rows] = activations.values[place.site]
+        opened = np.where(within(rows, place.limit), gate(rows), 0.0).astype(np.float64)
+        found.append(Opening(texts, opened, activations.row_text))
+    return found

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import Future
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property, partial, reduce
+from typing import Any
 
+from countergen_edit.core.seeds import unit_seed
 from countergen_edit.core.writing import as_json, digest
 from countergen_edit.data.task import Task
 from countergen_edit.edits import (
@@ -20,26 +22,78 @@ from countergen_edit.edits import (
     combined_record,
 )
 from countergen_edit.edits.record import edit_id
-from countergen_edit.erasers import ERASERS, BaseEraser, Objective, run_parallel
+from countergen_edit.erasers import ERASERS, BaseEraser, Objective, RandomDirections, run_parallel
 from countergen_edit.models import LanguageModel, resuming
 from countergen_edit.models.capture import depth, has_layers
-from countergen_edit.runs.candidates import Candidate, random_candidates, sequential
 from countergen_edit.runs.fit_data import FitData, capture_sites
 from countergen_edit.runs.folder import RunFolder
 from countergen_edit.runs.plan import Plan
 from countergen_edit.runs.refinement import ModelObjective
 
 
-class FitCache:
-    """The fits of one task on one model.
+@dataclass(frozen=True)
+class Candidate:
+    """An eraser at one place."""
 
-    Args:
-        model: unedited whenever a method has returned.
-        task: its fitting data are used.
-        folder: keeps the edits.
-        plan: sites, layers, positions, attention sinks, memory and seed.
-        before: an edit that the model has already: candidates are fitted under it, and their edits
-            include it.
+    site: str
+    layer: int | None
+    name: str
+    """The eraser's name in the run."""
+    eraser: BaseEraser
+    after: tuple[Candidate, ...] = ()
+    """Those before it in the forward pass, under whose edits it is fitted."""
+
+    @property
+    def params(self) -> dict[str, Any]:
+        """The eraser's parameters that differ from its defaults."""
+        return changed_params(self.eraser)
+
+    @property
+    def draft(self) -> Candidate:
+        """The quicker candidate that stands for it during screening."""
+        draft = self.eraser.draft
+        if draft is self.eraser:
+            return self
+        return replace(self, name=f"{self.name}-start", eraser=draft)
+
+    @property
+    def label(self) -> str:
+        settings = ",".join(f"{k}={v}" for k, v in sorted(self.params.items()))
+        place = self.site if self.layer is None else f"{self.site}.{self.layer}"
+        return f"{place}/{self.name}({settings})"
+
+
+def changed_params(eraser: BaseEraser) -> dict[str, Any]:
+    """The parameters of an eraser that differ from its defaults."""
+    default = type(eraser)().get_params()
+    return {k: v for k, v in eraser.get_params().items() if v != default[k]}
+
+
+def random_candidates(places: Sequence[Place], seed: int) -> list[Candidate]:
+    """Random directions of each place's rank; several at one place follow each other."""
+    found: list[Candidate] = []
+    for place in places:
+        before = tuple(c for c in found if (c.site, c.layer) == (place.site, place.layer))
+        drawn = [len(before)] if before else []
+        state = unit_seed(seed, "random directions", place.rank, place.layer, *drawn) % 2**32
+        eraser = RandomDirections(rank=place.rank, random_state=state)
+        found.append(Candidate(place.site, place.layer, ERASERS.name_of(eraser), eraser, before))
+    return found
+
+
+def sequential(candidates: Sequence[Candidate]) -> list[Candidate]:
+    """The candidates in the order of the forward pass, each after all before it."""
+    chain: list[Candidate] = []
+    for candidate in sorted(candidates, key=lambda c: depth(c.site, c.layer)):
+        chain.append(replace(candidate, after=tuple(chain)))
+    return chain
+
+
+class FitCache:
+    """The fits of one task on one model, which is unedited whenever a method has returned.
+
+    `before` is an edit that the model has already: candidates are fitted under it, and their edits
+    include it.
     """
 
     def __init__(
@@ -52,13 +106,10 @@ class FitCache:
     ) -> None:
         self.model, self.task, self.folder, self.plan = model, task, folder, plan
         self.before = before
+        self._given = UNCHANGED if before is None else before.edit
         self._fits: dict[str, Future[BaseEraser]] = {}
         self._ahead: Sequence[Candidate] = ()
         self._latest: tuple[str, FitData] | None = None
-
-    @property
-    def _given(self) -> Edit:
-        return UNCHANGED if self.before is None else self.before.edit
 
     def layers(self, site: str) -> tuple[int | None, ...]:
         """The layers at which an eraser can be fitted; (None,) for a site without layers."""
@@ -119,17 +170,15 @@ class FitCache:
     def resuming(self, layers: Sequence[int | None], share: float = 1.0) -> LanguageModel:
         """The model, with activations below edits at these layers kept between passes.
 
-        Args:
-            layers: of the edits; None is below all blocks.
-            share: of the memory for activations.
+        They take a `share` of the memory for activations.
         """
         scratch = self.plan.scratch
         if share < 1:
             scratch = replace(scratch, budget=int(share * scratch.budget))
-        inside = self.plan.sites != ("resid_post",)  # an edit inside a block changes its output
-        places = [layer for layer in layers if layer is not None]
-        below = [layer - 1 for layer in places] if inside else []
-        return resuming(self.model, sorted({*places, *below}), scratch)
+        places = {layer for layer in layers if layer is not None}
+        if self.plan.sites != ("resid_post",):  # an edit inside a block changes its output
+            places |= {layer - 1 for layer in places}
+        return resuming(self.model, sorted(places), scratch)
 
     @cached_property
     def _basis(self) -> str:
@@ -222,13 +271,6 @@ class FitCache:
         return named
 
     def control(self, edit: NamedEdit) -> NamedEdit:
-        """Random directions of equal rank at the places of a whole edit."""
-        alone = self._alone
+        """Random directions of equal rank at the places of a whole edit, with none before it."""
+        alone = FitCache(self.model, self.task, self.folder, self.plan) if self.before else self
         return alone.joined(random_candidates(edit.record.places, self.plan.seed))
-
-    @cached_property
-    def _alone(self) -> FitCache:
-        """The cache of a model without an earlier edit."""
-        if self.before is None:
-            return self
-        return FitCache(self.model, self.task, self.folder, self.plan)

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,10 +21,11 @@ from countergen_edit.core.errors import UserError
 from countergen_edit.core.reading import json_mapping, json_records
 from countergen_edit.core.stages import stage
 from countergen_edit.core.typed import require
-from countergen_edit.core.writing import LOCK, NEW, append, hold, tidy, whole
+from countergen_edit.core.writing import LOCK, NEW, append, hold, tidy, whole, whole_folder
 from countergen_edit.edits import EditRecord, NamedEdit, read_record
+from countergen_edit.metrics.results import STORE
 from countergen_edit.metrics.rows import SCHEMA, Row
-from countergen_edit.models.progress import Bar, bar
+from countergen_edit.models.progress import Bar
 from countergen_edit.runs.files import (
     CONFIG,
     EDITS,
@@ -34,7 +35,7 @@ from countergen_edit.runs.files import (
     require_free,
 )
 from countergen_edit.runs.ran import now, ran_of, until_now
-from countergen_edit.runs.tracking.following import followers
+from countergen_edit.runs.tracking import Followers
 
 TYPES: Mapping[str, Any] = {
     "fingerprint": str,
@@ -72,8 +73,7 @@ class RunFolder:
         wait: whether to wait for another process that has the run open.
 
     Raises:
-        UserError: the folder belongs to another run or process, holds something else, or cannot be
-            written.
+        UserError: it is of another run or process, holds something else, or cannot be written.
     """
 
     def __init__(
@@ -85,6 +85,7 @@ class RunFolder:
         wait: bool = False,
     ) -> None:
         self.path, self._begin = path, now()
+        self._results, self._progress = path / RESULTS, path / PROGRESS
         try:
             check_folder(path, manifest)
             path.mkdir(parents=True, exist_ok=True)
@@ -92,12 +93,13 @@ class RunFolder:
             self._open(config, manifest)
         except OSError as error:
             raise UserError(f"cannot write the run folder {path}: {error.strerror}") from error
-        self._followers = followers(path, config, manifest, self.rows)
+        self._followers = Followers(path, config, manifest, len(self._units))
 
     def __enter__(self) -> RunFolder:
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, error: object, *_: object) -> None:
+        self._followers.end(finished=error is None)
         self.close()
 
     def close(self) -> None:
@@ -105,76 +107,48 @@ class RunFolder:
         self._lock.release()
 
     def _open(self, config: Mapping[str, Any], manifest: Mapping[str, Any]) -> None:
-        path, known = self.path, self.path / MANIFEST
+        """Keep the recorded units, cut off what was being written when the process died."""
+        path = self.path
         check_folder(path, manifest)  # again: another process may have had it until now
-        if not known.is_file():
+        if not (path / MANIFEST).is_file():
             text = yaml.safe_dump(dict(config), sort_keys=False, allow_unicode=True)
             with whole(path / CONFIG) as temporary:
                 temporary.write_text(text, "utf-8")
             _write_manifest(path, manifest)
         self._manifest = read_manifest(path)
         self._earlier = ran_of(self._manifest)
-        self._results = path / RESULTS
-        self._progress = path / PROGRESS
-        self._units: dict[str, int] = {}
-        self._recover()
-
-    def _recover(self) -> None:
-        """Keep the recorded units, cut off what was being written when the process died."""
-        tidy(self.path / EDITS)
-        (self.path / f"{MANIFEST}{NEW}").unlink(missing_ok=True)
+        tidy(path / EDITS)
+        (path / f"{MANIFEST}{NEW}").unlink(missing_ok=True)
         for file in (self._results, self._progress):
             file.touch()
-        whole, self._units = _progress(self._progress)
-        end = max(self._units.values(), default=0)
-        if self._results.stat().st_size < end:
-            raise UserError(
-                f"{self._results} is shorter than its progress record: it was cut off or edited; "
-                f"delete {self.path} to start anew"
-            )
-        os.truncate(self._progress, len(whole))
-        os.truncate(self._results, end)
+        self._units, rows, lines = _recorded(path)
+        os.truncate(self._progress, lines)
+        os.truncate(self._results, len(rows))
 
     def done(self, unit: str) -> bool:
         """Whether the unit's rows are already part of the run."""
         return unit in self._units
 
     def record(self, unit: str, rows: Sequence[Row]) -> None:
-        """Append a unit's rows, durably and as a whole.
-
-        Raises:
-            UserError: the disk is full; the unit is then not part of the run.
-        """
+        """Append a unit's rows, durably and as a whole."""
         ran = until_now(self._earlier, self._begin)
         _write_manifest(self.path, self._manifest | ran.entry)
-        lines = "".join(
-            json.dumps(replace(row, unit=unit).to_dict(), ensure_ascii=False, allow_nan=False)
-            + "\n"
-            for row in rows
+        lines = (replace(row, unit=unit).to_dict() for row in rows)
+        append(
+            self._results,
+            "".join(json.dumps(x, ensure_ascii=False, allow_nan=False) + "\n" for x in lines),
         )
-        before = self._results.stat().st_size
-        append(self._results, lines)
         end = self._results.stat().st_size
-        try:
-            append(self._progress, json.dumps({"unit": unit, "end": end}) + "\n")
-        except UserError:
-            with suppress(OSError):
-                os.truncate(self._results, before)
-            raise
+        append(self._progress, json.dumps({"unit": unit, "end": end}) + "\n")
         self._units[unit] = end
-        for follower in self._followers:
-            follower.tell(unit, rows)
+        self._followers.log(rows)
 
     def rows(self) -> list[Row]:
         """All rows of the run so far, in the order in which they were recorded."""
         return read_rows(self._results)
 
     def keep(self, named: NamedEdit, made_for: str | None = None) -> None:
-        """Keep an edit in the run, whole or not at all.
-
-        Raises:
-            UserError: the disk is full.
-        """
+        """Keep an edit in the run, whole or not at all."""
         named.save(self.path / EDITS / named.id, made_for)
 
     def has_edit(self, edit: str) -> bool:
@@ -192,11 +166,7 @@ def _write_manifest(path: Path, manifest: Mapping[str, Any]) -> None:
 
 
 def check_folder(path: Path, manifest: Mapping[str, Any]) -> None:
-    """Refuse the folder of another run; nothing is written.
-
-    Raises:
-        UserError: the folder belongs to another run, or holds something else.
-    """
+    """Refuse the folder of another run or of something else; nothing is written."""
     known = path / MANIFEST
     if known.is_file():
         other = str(read_manifest(path).get("fingerprint"))
@@ -209,11 +179,7 @@ def check_folder(path: Path, manifest: Mapping[str, Any]) -> None:
 
 
 def read_manifest(path: Path) -> dict[str, Any]:
-    """The manifest of a run.
-
-    Raises:
-        UserError: it is missing, damaged, or of another version.
-    """
+    """The manifest of a run; `UserError` if it is missing, damaged or of another version."""
     manifest = json_mapping(path / MANIFEST)
     if manifest.get("schema") != SCHEMA:
         versions = manifest.get("versions")
@@ -236,34 +202,20 @@ def read_records(path: Path) -> dict[str, EditRecord]:
 
 
 def finished_rows(path: Path) -> list[Row]:
-    """Rows of the recorded units of a run.
-
-    Raises:
-        UserError: the folder holds no run, no rows, or fewer than its record says.
-    """
-    results, progress = path / RESULTS, path / PROGRESS
+    """Rows of the recorded units of a run; `UserError` if there are none, or some are lost."""
+    results = path / RESULTS
     if not results.is_file():
         raise UserError(f"{path} is no run folder: it holds no {RESULTS}")
-    if not progress.is_file():
+    if not (path / PROGRESS).is_file():
         return read_rows(results)
-    end = max(_progress(progress)[1].values(), default=0)
-    content = results.read_bytes()
-    if len(content) < end:
-        raise UserError(
-            f"{results} is shorter than its progress record: it was cut off or edited; run the "
-            "command that made it again in another run_dir"
-        )
-    if not end:
+    units = recorded_units(path)
+    if not units:
         raise UserError(f"{results} holds no finished unit yet: let the run go on first")
-    return _rows(results, content[:end])
+    return [row for rows in units.values() for row in rows]
 
 
 def read_rows(results: Path) -> list[Row]:
-    """Rows of a `results.jsonl`.
-
-    Raises:
-        UserError: naming a line that is not a row.
-    """
+    """Rows of a `results.jsonl`; `UserError` names a line that is not a row."""
     return _rows(results, results.read_bytes())
 
 
@@ -273,36 +225,41 @@ def _rows(results: Path, content: bytes) -> list[Row]:
 
 def recorded_units(folder: Path) -> dict[str, list[Row]]:
     """Recorded rows by unit of a run that another process may have open."""
-    results, progress = folder / RESULTS, folder / PROGRESS
-    if not (results.is_file() and progress.is_file()):
+    if not (folder / PROGRESS).is_file():
         return {}
-    _, ends = _progress(progress)
-    content = results.read_bytes()[: max(ends.values(), default=0)]
+    ends, content, _ = _recorded(folder)
     units: dict[str, list[Row]] = {unit: [] for unit in ends}
-    for row in _rows(results, content):
-        units[row.unit].append(row)
+    for row in _rows(folder / RESULTS, content):
+        units.setdefault(row.unit, []).append(row)
     return units
 
 
-def _progress(path: Path) -> tuple[bytes, dict[str, int]]:
-    """The whole lines of a progress record, and where in the results each unit ends."""
-    records = path.read_bytes()
-    whole = records[: records.rfind(b"\n") + 1]
+def _recorded(folder: Path) -> tuple[dict[str, int], bytes, int]:
+    """Where each recorded unit ends, the units' rows, and the length of their record."""
+    results, progress = folder / RESULTS, folder / PROGRESS
+    records = progress.read_bytes()
+    lines = records[: records.rfind(b"\n") + 1]  # a kill may have cut the last one
     ends: dict[str, int] = {}
-    for where, record in json_records(whole, path):
+    for where, record in json_records(lines, progress):
         for key, hint in (("unit", str), ("end", int)):
             require(hint, record.get(key), f"{where}{key}")
         ends[record["unit"]] = record["end"]
-    return whole, ends
+    end, content = max(ends.values(), default=0), results.read_bytes()
+    if len(content) < end:
+        raise UserError(
+            f"{results} is shorter than its progress record: it was cut off or edited; run the "
+            "command that made it again in another run_dir"
+        )
+    return ends, content[:end], len(lines)
 
 
 class Units:
-    """Runs the units that the folder does not hold yet, under one progress bar."""
+    """Runs the units that the folder lacks, with a progress bar; `parts` are rows of other jobs."""
 
     def __init__(
-        self, folder: RunFolder, progress: Bar, parts: Mapping[str, Sequence[Row]]
+        self, folder: RunFolder, progress: Bar, parts: Mapping[str, Sequence[Row]] | None = None
     ) -> None:
-        self._folder, self._bar, self._parts = folder, progress, parts
+        self._folder, self._bar, self._parts = folder, progress, parts or {}
 
     def stage(self, name: str, units: int | None = None) -> None:
         """Begin a stage of so many units; None where the number is unknown."""
@@ -310,24 +267,45 @@ class Units:
         stage(name if units is None else f"{name}: {units} {'unit' if units == 1 else 'units'}")
 
     def __call__(self, unit: str, description: str, work: Callable[[], list[Row]]) -> None:
-        """Run a unit, unless the folder holds it.
-
-        Args:
-            unit: its name in the folder.
-            description: shown while it runs.
-            work: gives its rows.
-        """
+        """Run the work of a unit, unless the folder holds it."""
         if not self._folder.done(unit):
-            recorded = self._parts.get(unit)
-            if recorded is None:
-                self._bar.show(description)
-                recorded = work()
-            self._folder.record(unit, recorded)
+            self._bar.show(description)
+            rows = self._parts[unit] if unit in self._parts else work()
+            self._folder.record(unit, rows)
         self._bar.advance()
 
 
-@contextmanager
-def units(folder: RunFolder, parts: Mapping[str, Sequence[Row]] | None = None) -> Iterator[Units]:
-    """Run units under one progress bar; `parts` are rows by unit of other jobs."""
-    with bar() as progress:
-        yield Units(folder, progress, parts or {})
+def parts_of(pool: Path, tasks: Mapping[str, str]) -> dict[str, list[Row]]:
+    """Rows by unit of the jobs in a folder with the same model, data and code, named by task."""
+    units: dict[str, list[Row]] = {}
+    for part, alike in _alike(pool, tasks):
+        for unit, rows in recorded_units(part).items():
+            if unit.partition("/")[0] in alike:
+                units.setdefault(unit, rows)
+    return units
+
+
+def take_files(pool: Path, tasks: Mapping[str, str], run: Path) -> None:
+    """Copy edits and single texts from jobs' run folders, where the run has none."""
+    for part, alike in _alike(pool, tasks):
+        for folder in sorted((part / EDITS).glob("*/")):
+            target = run / EDITS / folder.name
+            if folder.suffix == ".tmp" or target.exists() or read_record(folder).task not in alike:
+                continue
+            with whole_folder(target) as temporary:
+                shutil.copytree(folder, temporary, dirs_exist_ok=True)
+        for task in sorted(alike):
+            for path in sorted((part / STORE / task).rglob("*.jsonl")):
+                target = run / path.relative_to(part)
+                if not target.exists():
+                    with whole(target) as temporary:
+                        shutil.copyfile(path, temporary)
+
+
+def _alike(pool: Path, tasks: Mapping[str, str]) -> Iterator[tuple[Path, set[str]]]:
+    """The jobs' run folders with a task of the same model, data and code, and those tasks."""
+    for path in sorted(pool.glob(f"*/{MANIFEST}")):
+        theirs = json_mapping(path).get("tasks", {})
+        alike = {task for task, identity in tasks.items() if theirs.get(task) == identity}
+        if alike:
+            yield path.parent, alike

@@ -17,7 +17,6 @@ from itertools import pairwise
 
 import numpy as np
 
-from countergen_edit.core.errors import UserError
 from countergen_edit.decisions.selection import Point, ordered
 
 ERRORS = 2.0
@@ -33,19 +32,12 @@ class Halving:
     """The settings of successive halving.
 
     Args:
-        coarse: layers of the first grid; no more layers are all measured in full.
-        names: validation names per group of the first rung.
-
-    Raises:
-        UserError: the grid has no two ends, or there are no names.
+        coarse: layers of the first grid, at least 2; no more layers are all measured in full.
+        names: validation names per group of the first rung, at least 2.
     """
 
     coarse: int = 8
     names: int = 4
-
-    def __post_init__(self) -> None:
-        if self.coarse < 2 or self.names < 2:
-            raise UserError(f"{self}: a grid has at least 2 layers, a sample at least 2 names")
 
     def grid(self, count: int) -> list[int]:
         """The first indices of so many layers.

@@ -1,10 +1,9 @@
-"""The manifest of a run: everything that it depends on, when and where it was made; no secret."""
+"""The manifest of a run: everything that it depends on, when and where it was made."""
 
 from __future__ import annotations
 
 import hashlib
 import platform
-import re
 import subprocess
 from collections.abc import Mapping, Sequence
 from importlib import metadata
@@ -14,14 +13,12 @@ from typing import Any
 import countergen_edit
 from countergen_edit.core.describing import described, own_code
 from countergen_edit.core.writing import digest
-from countergen_edit.data.task import Task
 from countergen_edit.metrics.base import METRICS, Cost, Metric
 from countergen_edit.metrics.rows import SCHEMA
 from countergen_edit.models import LanguageModel
 from countergen_edit.runs.plan import Plan
 
 PACKAGES = ("torch", "transformers", "transformer-lens", "numpy", "scipy", "scikit-learn", "cvxpy")
-_SECRET = re.compile(r"(token|key|secret|password)(\w*)=.+", re.IGNORECASE)
 
 
 def source_digest() -> str:
@@ -39,30 +36,13 @@ def git_commit() -> str | None:
     An installed package may lie inside somebody else's repository, whose commit says nothing.
     """
     root = Path(countergen_edit.__file__).parent.parent
+    command = ["git", "-C", str(root), "rev-parse", "--show-prefix", "HEAD"]
     try:
-        top, commit = (
-            subprocess.run(
-                ["git", "rev-parse", what],
-                cwd=root,
-                capture_output=True,
-                text=True,
-                check=True,
-                timeout=10,
-            ).stdout.strip()
-            for what in ("--show-toplevel", "HEAD")
-        )
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
     except (OSError, subprocess.SubprocessError):
         return None
-    return commit if Path(top).resolve() == root.resolve() else None
-
-
-def masked(command: Sequence[str]) -> list[str]:
-    """The command line without the values of anything that sounds like a secret.
-
-    >>> masked(["audit", "hub_token=abc", "model=gpt2"])
-    ['audit', 'hub_token=***', 'model=gpt2']
-    """
-    return [_SECRET.sub(r"\1\2=***", word) for word in command]
+    prefix, commit = done.stdout.splitlines()
+    return None if prefix else commit
 
 
 def make_manifest(
@@ -82,14 +62,13 @@ def make_manifest(
 
     Args:
         config: the settings.
-        model: the model's name.
-        model_hash: SHA-256 of its weights.
+        model, model_hash: name, and SHA-256 of the weights.
         bos: whether its texts begin with the beginning-of-text token; None without such a token.
         template: the chat template of its texts, as `LanguageModel.conversation`.
         data_hash: SHA-256 of all data.
         seed: the run's seed.
-        command: the command line; secrets are masked.
-        metrics: the metrics, by which a report finds their views.
+        command: the command line.
+        metrics: by which a report finds their views.
         origin: the file that the weights were converted from.
     """
     versions = {name: metadata.version(name) for name in PACKAGES}
@@ -111,7 +90,7 @@ def make_manifest(
         **({"model_origin": dict(origin)} if origin else {}),
         **{k: v for k, v in depends.items() if k != "config"},
         "python": platform.python_version(),
-        "command": masked(command),
+        "command": [*command],
         "metrics": {metric.name: METRICS.name_of(metric) for metric in metrics},
         "budgets": {metric.name: metric.budget for metric in metrics if isinstance(metric, Cost)},
         "git_commit": git_commit(),
@@ -121,14 +100,7 @@ def make_manifest(
 def manifest_of(
     plan: Plan, model: LanguageModel, config: Mapping[str, Any] | None, command: Sequence[str]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The settings and the manifest of a plan's run.
-
-    Args:
-        plan: the plan.
-        model: the model.
-        config: the settings of a command line; those of the plan unless given.
-        command: the command line.
-    """
+    """The settings (those of the plan unless given) and the manifest of a plan's run."""
     tasks = [*plan.earlier, *plan.tasks]
     code = own_code([*plan.erasers.values(), *plan.metrics, *plan.baselines.values()])
     settings = dict(config or described(plan, ("tasks", "earlier", "before", "scratch")))
@@ -149,13 +121,8 @@ def manifest_of(
     )
     measuring = [described(metric, without=("budget",)) for metric in plan.metrics]
     depends = ("model_hash", "bos", "template", "source_hash", "versions", "seed")
-    alike = [
-        *(manifest[key] for key in depends),
-        plan.positions,
-        plan.skip_attention_sinks,
-        measuring,
-        code,
-    ]
+    alike = [*(manifest[key] for key in depends), plan.positions, plan.skip_attention_sinks]
+    alike += [measuring, code]
     # Jobs of a sweep share the units of a task if these digests are equal.
     manifest["tasks"] = {
         t.name: digest([*alike, described(t.axis), t.groups, data[t.name]]) for t in tasks
@@ -164,15 +131,11 @@ def manifest_of(
         manifest["before"] = [plan.before.label]
     if warnings := [*dict.fromkeys(w for t in tasks for w in t.warnings)]:
         manifest["warnings"] = warnings
-    manifest["texts"] = _texts(tasks[0])
+    sets = (*tasks[0].test, *(one.data for one in tasks[0].out_of_vocabulary))
+    prompts = [v.text for s in sets[0].samples[:2] for v in s.variations[::7][:2]]
+    # Test prompts of two groups, and neutral text, to prove a saved model equal on.
+    manifest["texts"] = [*prompts, *tasks[0].neutral.get("test", ())[:4]]
     manifest["names"] = {t.name: t.names for t in tasks}
     manifest["compared"] = {t.name: t.axis.of_how_many(len(t.groups)) for t in tasks}
     manifest["kept"] = {t.name: [data.name for data in t.keep] for t in tasks}
     return settings, manifest
-
-
-def _texts(task: Task) -> list[str]:
-    """Test prompts of two groups, and neutral text, to prove a saved model equal on."""
-    sets = (*task.test, *(one.data for one in task.out_of_vocabulary))
-    prompts = [v.text for s in sets[0].samples[:2] for v in s.variations[::7][:2]]
-    return [*prompts, *task.neutral.get("test", ())[:4]]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any, Literal
 
 from countergen_edit.core.errors import UserError
@@ -16,7 +15,6 @@ from countergen_edit.erasers import BaseEraser
 from countergen_edit.metrics.base import METRICS, Metric, generating
 from countergen_edit.models import LanguageModel, Scratch, encode, hook_name, lengths
 from countergen_edit.models.progress import announce
-from countergen_edit.runs.candidates import Fitted
 from countergen_edit.runs.fit_data import Positions, capture_sites
 from countergen_edit.runs.halving import Halving
 
@@ -24,13 +22,14 @@ Tested = Literal["every", "chosen"]
 """Whether every edit is measured on test data, or the chosen ones alone."""
 Select = Literal["eraser", "task"]
 """Whether one edit is selected for each eraser, or one for the whole task."""
+Fitted = Literal["sequential", "independent"]
+"""`sequential` fits each map of an edit on activations under the maps before it; `independent`
+fits each on those of the unedited model, as published work does."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """The settings of a run: candidates, metrics, selection, what is tested.
-
-    Without erasers the unedited model is measured on test data alone.
+    """The settings of a run; without erasers the unedited model is measured on test data alone.
 
     Attributes:
         tasks: several are run one by one; their names tell them apart.
@@ -89,8 +88,6 @@ class Plan:
             raise UserError(
                 "there is no eraser, and so no edit: name at least one, such as eraser=rlace"
             )
-        if self.combine < 1:
-            raise UserError(f"combine={self.combine} is below 1: 1 combines nothing")
         if any(rank < 1 for rank in self.ranks):
             raise UserError(f"ranks={list(self.ranks)}: a rank is at least 1")
         names = [task.name for task in (*self.earlier, *self.tasks)]
@@ -164,13 +161,12 @@ class Plan:
                 hook_name(model, site, layer)
         encode(model, task.background)
         for data in task.every_set:
-            encode(model, _texts(data))
+            encode(model, texts_of(data))
         for metric in self.metrics:
             metric.bound(task).check(model)
         some = replace(task.fit[0], samples=task.fit[0].samples[:1])
-        capture = partial(capture_sites, model, [some], [], task.weighed[:1])
-        for site in self.sites:
-            capture(sites=(site,), layers=self.layers, positions=self.positions)
+        place = {"sites": self.sites, "layers": self.layers, "positions": self.positions}
+        capture_sites(model, [some], [], task.weighed[:1], **place)  # type: ignore[arg-type]
         for baseline in self.baselines.values():
             baseline.check(model, task)
 
@@ -179,15 +175,14 @@ class Plan:
             raise UserError("there are no test sets: name at least one under data.test")
         for metric in self.metrics:
             if lack := lacking(model, metric):
-                instead = f"metric=[{','.join(generating())}]"
-                ways = filter(None, (instead, metric.narrowed(model)))
+                ways = filter(None, (f"metric=[{','.join(generating())}]", metric.narrowed(model)))
                 raise UserError(
                     f"metric={_called(metric)} needs {lack}: what can be measured on it is "
                     f"{' or '.join(ways)}"
                 )
         of_texts = [m for m in self.metrics if not (m.is_generating or m.is_answered)]
         for data in task.every_set if of_texts else ():
-            lengths(model, _texts(data))
+            lengths(model, texts_of(data))
         own = [metric.bound(task) for metric in self.metrics]
         for metric in own:
             metric.check(model)
@@ -207,7 +202,8 @@ def lacking(model: LanguageModel, metric: Metric) -> str:
     return ""
 
 
-def _texts(data: CounterfactualSet) -> list[str]:
+def texts_of(data: CounterfactualSet) -> list[str]:
+    """Every prompt of a set with each of its outputs."""
     return [v.text + o for s in data.samples for v in s.variations for o in s.outputs]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -21,14 +22,12 @@ def now() -> datetime:
 
 @dataclass(frozen=True)
 class Ran:
-    """The entry `ran` of a manifest, over all sessions."""
+    """The entry `ran` of a manifest, over all sessions; times are in UTC."""
 
     begin: datetime
-    """Of the first session, in UTC."""
     end: datetime
     """Of the last unit."""
     seconds: float
-    """Of all sessions together."""
     hardware: tuple[str, ...]
     """Each machine, in the order of use."""
 
@@ -48,34 +47,20 @@ def until_now(earlier: Ran | None, begin: datetime) -> Ran:
     """The entry at this moment of a session that began then, added to earlier sessions."""
     end = now()
     known = earlier or Ran(begin, end, 0.0, ())
-    return Ran(
-        known.begin,
-        end,
-        round(known.seconds + (end - begin).total_seconds(), 1),
-        tuple(dict.fromkeys((*known.hardware, hardware()))),
-    )
+    seconds = round(known.seconds + (end - begin).total_seconds(), 1)
+    return Ran(known.begin, end, seconds, tuple(dict.fromkeys((*known.hardware, hardware()))))
 
 
 @cache
 def hardware() -> str:
-    """Processor, cores that this process may use, memory, and accelerators if there are any."""
+    """Processor, cores and accelerators."""
     import torch
 
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    parts = [f"{_processor()}, {cores} cores"]
-    if hasattr(os, "sysconf"):
-        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-        parts.append(f"{memory / 2**30:.0f} GiB of memory")
+    info = Path("/proc/cpuinfo")
+    named = re.search(r"model name\s*: (.+)", info.read_text("utf-8")) if info.is_file() else None
+    parts = [f"{named[1] if named else platform.machine()}, {os.cpu_count()} cores"]
     parts += [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
     return "; ".join(parts)
-
-
-def _processor() -> str:
-    """The processor's model where Linux says it, else its architecture."""
-    info = Path("/proc/cpuinfo")
-    lines = info.read_text("utf-8").splitlines() if info.is_file() else []
-    named = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-    return next(named, platform.machine())
 
 
 def in_words(manifest: Mapping[str, Any]) -> str:
@@ -98,7 +83,7 @@ def duration(seconds: float) -> str:
     >>> duration(4.2), duration(130), duration(7500)
     ('4 s', '2 min', '2 h 5 min')
     """
-    if seconds < 100:
-        return f"{seconds:.0f} s"
     minutes = round(seconds / 60)
-    return f"{minutes} min" if minutes < 100 else f"{minutes // 60} h {minutes % 60} min"
+    if seconds < 100 or minutes < 100:
+        return f"{seconds:.0f} s" if seconds < 100 else f"{minutes} min"
+    return f"{minutes // 60} h {minutes % 60} min"

@@ -17,6 +17,7 @@ import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from countergen_edit.core.seeds import generator
 from countergen_edit.data.counterfactual import CounterfactualSet
@@ -61,16 +62,9 @@ class Portion:
 class ModelObjective:
     """An `Objective` on a task's fitting texts; its validation texts are held out.
 
-    Args:
-        model: unedited; activations below the lowest edit are kept.
-        task: its fitting, validation and neutral texts are used.
-        site: where the map acts.
-        layer: of the site.
-        limit: norm above which a token is skipped.
-        seed: of the draw of held-out texts.
-        before: the edit under which the map is refined; the unedited model stays the target, so
-            that the map accounts for both.
-        wanted_of: an edit of other axes, part of `before`, whose output is the target instead.
+    Tokens whose norm at the place is above `limit` are skipped. A map is refined under the edit
+    `before` and accounts for both: the target is the output of the unedited model, or under an edit
+    of other axes, `wanted_of`, that is part of `before`.
     """
 
     def __init__(
@@ -100,14 +94,11 @@ class ModelObjective:
         self._odds = {kind: _odds(portions) for kind, portions in self._portions.items()}
         agreement = task.agreement.get("validation")
         held_texts = few_texts(task.neutral.get("validation", ()), HELD_OUT_TEXTS, seed)
+        kept = [agreement] if agreement else []
+        kept += task.legitimate_differences.get("validation", ())
         self._held_out = [
             *(p for d in task.validation for p in self._to_erase(round_robin(d, HELD_OUT_PEOPLE))),
-            *(self._to_keep(round_robin(agreement, 1)) if agreement else ()),
-            *(
-                p
-                for d in task.legitimate_differences.get("validation", ())
-                for p in self._to_keep(round_robin(d, 1))
-            ),
+            *(p for d in kept for p in self._to_keep(round_robin(d, 1))),
             *self._running(held_texts),
         ]
         self._wanted: dict[Portion, Float[Tensor, " vocab"]] = {}
@@ -196,16 +187,13 @@ class ModelObjective:
     def _to_erase(self, data: CounterfactualSet) -> list[Portion]:
         """A portion for each context: all of its people, of every two groups."""
         following, portions = _following(self.model, data), []
-        pairs = [data.between(*pair) for pair in data.pairs]
-        contexts = [
-            (own, *item) for own in pairs for item in places_by_context(self.model, own).items()
-        ]
-        for own, context, places in contexts:
-            ids, mask, last = self._padded([place.text for place in places])
-            is_first = torch.tensor([p.variation.group == own.groups[0] for p in places])
-            outputs = torch.tensor(sorted(following[context]), device=self.model.device)
-            at = torch.arange(len(places)), last
-            portions.append(Portion("erase", ids, mask, at, is_first, outputs))
+        for own in (data.between(*pair) for pair in data.pairs):
+            for context, places in places_by_context(self.model, own).items():
+                ids, mask, last = self._padded([place.text for place in places])
+                is_first = torch.tensor([p.variation.group == own.groups[0] for p in places])
+                outputs = torch.tensor(sorted(following[context]), device=self.model.device)
+                at = torch.arange(len(places)), last
+                portions.append(Portion("erase", ids, mask, at, is_first, outputs))
         return portions
 
     def _to_keep(self, data: CounterfactualSet) -> list[Portion]:
@@ -231,12 +219,10 @@ class ModelObjective:
     def _padded(
         self, texts: Sequence[str], most: int | None = None
     ) -> tuple[Int[Tensor, "row time"], Int[Tensor, "row time"], Int[Tensor, " row"]]:
-        rows = [encoding.ids[:most] for encoding in encode(self.model, texts)]
-        ids = torch.zeros(len(rows), max(map(len, rows)), dtype=torch.long)
-        mask = torch.zeros_like(ids)
-        for i, row in enumerate(rows):
-            ids[i, : len(row)] = torch.tensor(row)
-            mask[i, : len(row)] = 1
+        rows = [torch.tensor(encoding.ids[:most]) for encoding in encode(self.model, texts)]
+        ids, mask = (
+            pad_sequence(own, batch_first=True) for own in (rows, [*map(torch.ones_like, rows)])
+        )
         return ids, mask, mask.sum(1) - 1
 
 

@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 from sklearn.base import clone
 
 from countergen_edit.core.errors import NotWrittenError, UserError
 from countergen_edit.core.seeds import unit_seed
-from countergen_edit.data.axis import Split
 from countergen_edit.data.task import Task
 from countergen_edit.decisions import JUDGEMENT
 from countergen_edit.decisions.judgement import judgements
@@ -31,12 +31,11 @@ from countergen_edit.metrics.refinement import refinement_rows
 from countergen_edit.metrics.results import STORE
 from countergen_edit.metrics.rows import Row
 from countergen_edit.models import LanguageModel
-from countergen_edit.models.progress import announce
-from countergen_edit.runs.candidates import Candidate
+from countergen_edit.models.progress import bar
 from countergen_edit.runs.files import FAILED
-from countergen_edit.runs.fits import FitCache
-from countergen_edit.runs.folder import RunFolder, Units, read_records, units
-from countergen_edit.runs.gates import openings
+from countergen_edit.runs.fit_data import openings
+from countergen_edit.runs.fits import Candidate, FitCache
+from countergen_edit.runs.folder import RunFolder, Units, read_records
 from countergen_edit.runs.plan import Plan
 from countergen_edit.runs.screening import Screening
 
@@ -56,28 +55,24 @@ def run(
     parts: Mapping[str, Sequence[Row]] | None = None,
     finish: bool = True,
 ) -> None:
-    """Run the units that the folder does not hold yet.
+    """Run the units that the folder does not hold yet; the model is unedited when this returns.
 
     Args:
         plan: checked.
-        model: unedited again when this returns.
-        folder: for rows and edits.
+        model, folder: where rows and edits come from and go.
         parts: rows by unit of other jobs of the same sweep, which are copied.
         finish: whether to combine, select and test; one job of many does not.
     """
-    with units(folder, parts) as run_unit:
-        if not plan.erasers:
-            for task in plan.tasks:
-                Runner(plan, model, task, folder).measure_unedited(run_unit)
-        elif plan.joint:
+    with bar() as progress:
+        run_unit = Units(folder, progress, parts)
+        if plan.joint:
             _run_joint(plan, model, folder, run_unit)
-        else:
-            runners = [Runner(plan, model, task, folder) for task in plan.tasks]
-            announce(_size(runners[0].task, sum(len(runner.candidates) for runner in runners)))
-            for runner in runners:
-                runner.measure_candidates(run_unit)
-            for runner in runners if finish else ():
-                runner.finish(run_unit)
+            return
+        runners = [Runner(plan, model, task, folder, run_unit) for task in plan.tasks]
+        for runner in runners:
+            runner.measure_candidates() if plan.erasers else runner.measure_unedited()
+        for runner in runners if plan.erasers and finish else ():
+            runner.finish()
 
 
 def _run_joint(plan: Plan, model: LanguageModel, folder: RunFolder, run_unit: Units) -> None:
@@ -88,32 +83,26 @@ def _run_joint(plan: Plan, model: LanguageModel, folder: RunFolder, run_unit: Un
     """
     whole, runners = plan.before, []
     for task in plan.tasks:
-        runner = Runner(plan, model, task, folder, whole)
-        announce(_size(task, len(runner.candidates)))
-        runner.measure_candidates(run_unit)
-        [whole] = runner.finish(run_unit)
+        runner = Runner(plan, model, task, folder, run_unit, whole)
+        runner.measure_candidates()
+        [whole] = runner.finish()
         runners.append(runner)
     assert whole is not None
     about = f"all axes, {whole.label}"
     for task in plan.earlier:
-        runner = Runner(plan, model, task, folder)
-        runner.test_unedited(run_unit)
+        runner = Runner(plan, model, task, folder, run_unit)
+        runner.test_unedited()
         if plan.before is not None:
-            runner.test(run_unit, plan.before, plan.before.label)
-        runner.test(run_unit, whole, about)
+            runner.test(plan.before, plan.before.label)
+        runner.test(whole, about)
     for runner in runners[:-1]:
-        runner.test(run_unit, whole, about)
+        runner.test(whole, about)
 
 
 class Runner:
-    """The run of one task.
+    """The run of one task; the model is unedited whenever a method has returned.
 
-    Args:
-        plan: the plan.
-        model: unedited whenever a method has returned.
-        task: one of the plan's.
-        folder: where rows, edits and texts go.
-        before: an edit that the model has already; the unedited model is measured without it.
+    `before` is an edit that the model has already; the unedited model is measured without it.
     """
 
     def __init__(
@@ -122,12 +111,21 @@ class Runner:
         model: LanguageModel,
         task: Task,
         folder: RunFolder,
+        run_unit: Units,
         before: NamedEdit | None = None,
     ) -> None:
         self.plan, self.model, self.task, self.folder = plan, model, task, folder
+        self.run_unit = run_unit
         self.fits = FitCache(model, task, folder, plan, before)
         self.metrics = [metric.bound(task) for metric in plan.metrics]
+        self.costs = [metric for metric in self.metrics if isinstance(metric, Cost)]
         self.bias = bias_of(self.metrics) or METRICS.make(DEFAULT_BIAS).bound(task)
+        others = [m for m in self.metrics if not m.is_slow and m is not self.bias]
+        self.quick = [self.bias, *others]
+        """The metrics of every candidate."""
+        tested: tuple[MeasuredSplit, ...] = ("test",) if plan.tested == "every" else ()
+        self.splits: tuple[MeasuredSplit, ...] = (*tested, "validation")
+        """The splits that every candidate is measured on."""
         self.store = folder.path / STORE / task.name
         self.context = EvaluationContext(model, self.store, plan.seed)
         if not plan.erasers:
@@ -159,89 +157,65 @@ class Runner:
         own = {site: [g for g in self.groups if g[0].site == site] for site in self.plan.sites}
         return [c for groups in own.values() for row in zip(*groups, strict=True) for c in row]
 
-    @property
-    def costs(self) -> list[Cost]:
-        """The metrics with a budget."""
-        return [metric for metric in self.metrics if isinstance(metric, Cost)]
-
-    @property
-    def quick(self) -> list[Metric]:
-        """The metrics of every candidate: the bias of the selection, and all that are quick."""
-        others = [m for m in self.metrics if not m.is_slow and m is not self.bias]
-        return [self.bias, *others]
-
-    @property
-    def splits(self) -> tuple[MeasuredSplit, ...]:
-        """The splits that every candidate is measured on."""
-        return ("test", "validation") if self.plan.tested == "every" else ("validation",)
-
-    def unit(self, name: str) -> str:
-        """A unit's name in the folder."""
-        return f"{self.task.name}/{name}"
+    def record(self, unit: str, about: str, work: Callable[..., list[Row]], *args: Any) -> None:
+        """Record the rows of a unit of the task, unless the folder holds it."""
+        self.run_unit(f"{self.task.name}/{unit}", about, partial(work, *args))
 
     def rows(self) -> list[Row]:
         """The task's recorded rows."""
         return [row for row in self.folder.rows() if row.task == self.task.name]
 
-    def measure_unedited(self, run_unit: Units) -> None:
+    def measure_unedited(self) -> None:
         """Measure the unedited model on test data, a unit for each metric."""
-        run_unit.stage("unedited model", len(self.metrics))
+        self.run_unit.stage("unedited model", len(self.metrics))
         for metric in self.metrics:
-            work = partial(self.measure, None, "test", [metric])
-            run_unit(self.unit(f"unedited/{metric.name}"), metric.name, work)
+            name = f"unedited/{metric.name}"
+            self.record(name, metric.name, self.measure, None, "test", [metric])
 
-    def measure_candidates(self, run_unit: Units) -> None:
+    def measure_candidates(self) -> None:
         """Measure the unedited model, screen the candidates, and measure the finalists."""
-        run_unit.stage("unedited model", 1)
-        run_unit(self.unit("unedited"), "unedited model", self._unedited)
+        self.run_unit.stage("unedited model", 1)
+        self.record("unedited", "unedited model", self._unedited)
         if self.plan.stops_early and not has_significant_bias(self.rows()):
             return
-        self.screening.run(run_unit)
+        self.screening.run()
         finalists = {candidate.label for candidate in self.screening.finalists}
-        run_unit.stage("candidates on validation data", len(finalists))
+        self.run_unit.stage("candidates on validation data", len(finalists))
         for candidate in self.candidates:
-            if candidate.label in finalists:
-                work = partial(self.attempt, candidate, partial(self._figures, candidate))
-                run_unit(self.unit(f"candidate/{candidate.label}"), candidate.label, work)
+            if (label := candidate.label) in finalists:
+                figures = partial(self._measured, candidate=candidate)
+                self.record(f"candidate/{label}", label, self.attempt, candidate, figures)
 
-    def finish(self, run_unit: Units) -> list[NamedEdit]:
-        """Combine, select and test; the selected edits.
-
-        Raises:
-            UserError: one edit of each eraser is wanted, and no eraser could be fitted.
-        """
+    def finish(self) -> list[NamedEdit]:
+        """Combine, select and test; the selected edits, of which an audit needs one."""
         plan = self.plan
-        selected = self._selected(run_unit)
+        selected = self._selected()
         if not selected:
             return []
         edits = [self.fits.joined(candidates) for candidates in selected]
-        run_unit.stage("test data", 1 + len(edits) * (2 if plan.tested == "chosen" else 1))
-        self.test_unedited(run_unit)
+        self.run_unit.stage("test data", 1 + len(edits) * (2 if plan.tested == "chosen" else 1))
+        self.test_unedited()
         for edit, candidates in zip(edits, selected, strict=True):
-            self.test(run_unit, edit, edit.label, candidates)
-        groups = [
-            group
-            for name, baseline in plan.baselines.items()
-            for group in baseline.groups(self.fits, name, edits)
-        ]
-        if groups:
-            run_unit.stage("baselines", sum(len(g) + 1 if len(g) > 1 else 1 for g in groups))
-        for group in groups:
-            self._test_baseline(run_unit, group)
-        run_unit(self.unit(JUDGEMENT), JUDGEMENT, partial(self._judgements, edits))
+            self.test(edit, edit.label, candidates)
+        if plan.baselines:
+            self.run_unit.stage("baselines")
+        for name, baseline in plan.baselines.items():
+            for group in baseline.groups(self.fits, name, edits):
+                self._test_baseline(group)
+        self.record(JUDGEMENT, JUDGEMENT, self._judgements, edits)
         return edits
 
-    def _selected(self, run_unit: Units) -> list[list[Candidate]]:
+    def _selected(self) -> list[list[Candidate]]:
         """The candidates of each selected edit."""
         if self.plan.select == "task":
-            best = self._best_combination(run_unit)
+            best = self._best_combination()
             if best is None:
                 return []
-            run_unit(self.unit("choice"), "choice", self._front_rows)
+            self.record("choice", "choice", self._front_rows)
             is_tested = self.plan.tested == "every" or best.is_worthwhile
             return [self.fits.together(self._of_edit[best.edit])] if is_tested else []
         if not self.plan.together:
-            run_unit(self.unit("choice"), "choice", self._choice_rows)
+            self.record("choice", "choice", self._choice_rows)
         rows = self.rows()
         failed = {row.edit for row in rows if row.metric == FAILED}
         chosen = {row.edit for row in rows if row.metric == "choice"}
@@ -257,17 +231,13 @@ class Runner:
         return [candidates for candidates in found if candidates]
 
     def attempt(self, candidate: Candidate, figures: Callable[[NamedEdit], list[Row]]) -> list[Row]:
-        """Rows of a candidate's edit, or the row `error` of a fit that failed.
+        """Rows of a candidate's edit, or the row `error` of a fit that failed."""
+        return self._attempted([*candidate.after, candidate], figures)
 
-        Raises:
-            UserError: the disk is full.
-        """
-        chain = [*candidate.after, candidate]
+    def _attempted(
+        self, chain: Sequence[Candidate], figures: Callable[[NamedEdit], list[Row]]
+    ) -> list[Row]:
         return self._failure(chain) or figures(self.fits.joined(chain))
-
-    def _combination(self, candidates: Sequence[Candidate]) -> list[Row]:
-        chain = self.fits.together(candidates)
-        return self._failure(chain) or self._measured(self.fits.joined(chain))
 
     def _failure(self, chain: Sequence[Candidate]) -> list[Row]:
         """The row `error` of the first fit that fails; empty where none does.
@@ -313,13 +283,10 @@ class Runner:
         """Whether every candidate gets a certificate; of many only the selected one does."""
         return self.plan.select == "eraser" and not self.screening.samples
 
-    def _figures(self, candidate: Candidate, edit: NamedEdit) -> list[Row]:
-        rows = self.certificate(candidate) if self._certifies_all else []
-        return rows + self._measured(edit)
-
-    def _measured(self, edit: NamedEdit) -> list[Row]:
+    def _measured(self, edit: NamedEdit, candidate: Candidate | None = None) -> list[Row]:
         """The rows that the selection reads, and in a sweep those of test data."""
-        rows = [row for split in self.splits for row in self.measure(edit, split, self.quick)]
+        rows = self.certificate(candidate) if candidate and self._certifies_all else []
+        rows += [row for split in self.splits for row in self.measure(edit, split, self.quick)]
         for split in reversed(self.splits):
             rows += self._removed(edit, split)
         return rows
@@ -369,28 +336,21 @@ class Runner:
         """The metrics that candidates are not measured by on test data."""
         return [m for m in self.metrics if m.is_slow or self.plan.tested == "chosen"]
 
-    def test_unedited(self, run_unit: Units) -> None:
+    def test_unedited(self) -> None:
         """Measure the unedited model on test data."""
-        work = partial(self.measure, None, "test", self._untested)
-        run_unit(self.unit("test/unedited"), "test data: unedited model", work)
+        about = "test data: unedited model"
+        self.record("test/unedited", about, self.measure, None, "test", self._untested)
 
-    def test(
-        self,
-        run_unit: Units,
-        edit: NamedEdit,
-        about: str,
-        candidates: Sequence[Candidate] = (),
-    ) -> None:
+    def test(self, edit: NamedEdit, about: str, candidates: Sequence[Candidate] = ()) -> None:
         """Measure an edit on test data and, unless every edit is, random directions.
 
-        `candidates` are of an edit that is fitted here, which gets their certificates.
+        An edit that is fitted here, of `candidates`, gets their certificates.
         """
-        work = partial(self._tested, edit, candidates)
-        run_unit(self.unit(f"test/{edit.id}"), f"test data: {about}", work)
+        self.record(f"test/{edit.id}", f"test data: {about}", self._tested, edit, candidates)
         if self.plan.tested == "chosen":
             control = self.fits.control(edit)
             about = f"test data: random directions of rank {control.record.rank}"
-            run_unit(self.unit(f"test/{control.id}"), about, partial(self._tested, control))
+            self.record(f"test/{control.id}", about, self._tested, control)
 
     def _tested(self, edit: NamedEdit, candidates: Sequence[Candidate] = ()) -> list[Row]:
         is_new = bool(candidates) and self.plan.tested == "chosen"
@@ -403,18 +363,16 @@ class Runner:
             rows += self._removed(edit, "test")
         return rows
 
-    def _test_baseline(self, run_unit: Units, group: Sequence[NamedEdit]) -> None:
+    def _test_baseline(self, group: Sequence[NamedEdit]) -> None:
         """Measure a baseline on test data; of several variants the best on validation data."""
         [edit, *others] = group
         for variant in group if others or self.plan.tested == "every" else ():
             about = f"validation data: {variant.label}"
-            work = partial(self._measured, variant)
-            run_unit(self.unit(f"baseline/{variant.id}"), about, work)
+            self.record(f"baseline/{variant.id}", about, self._measured, variant)
         if others:
             best = choose(self._points({variant.id for variant in group})).edit
             [edit] = [variant for variant in group if variant.id == best]
-        about = f"test data: {edit.label}"
-        run_unit(self.unit(f"test/{edit.id}"), about, partial(self._tested, edit))
+        self.record(f"test/{edit.id}", f"test data: {edit.label}", self._tested, edit)
 
     def _judgements(self, edits: Sequence[NamedEdit]) -> list[Row]:
         records = read_records(self.folder.path)
@@ -444,12 +402,11 @@ class Runner:
         test = {p.edit: p for p in points(rows, "test", self.costs, baselines=True)}
         for point in points(rows, "validation", self.costs, baselines=True):
             reported = test.get(point.edit)
+            of_test = {} if reported is None else reported.detail | {"cost": reported.cost}
+            told = ("removed", "cost", "degradations", "groups")
             detail = {
                 **point.detail,
-                "removed_test": reported and reported.removed,
-                "cost_test": reported and reported.cost,
-                "degradations_test": reported and reported.detail["degradations"],
-                "groups_test": reported and reported.detail["groups"],
+                **{f"{key}_test": of_test.get(key) for key in told},
                 "front": point.edit in on_front,
                 "chosen": point.edit == chosen.edit,
             }
@@ -460,7 +417,7 @@ class Runner:
         wanted = ("bias_removed", "validation")
         return {row.edit: row for row in self.rows() if (row.metric, row.split) == wanted}
 
-    def _best_combination(self, run_unit: Units) -> Point | None:
+    def _best_combination(self) -> Point | None:
         """The best edit of the task; None where nothing but controls could be measured.
 
         A greedy step adds to the best edit so far others at other places, those of the front
@@ -471,19 +428,19 @@ class Runner:
         singles = self._points(self._of_edit.keys(), baselines=False)
         if not singles:
             return None
-        run_unit.stage("combinations")
+        self.run_unit.stage("combinations")
         best, on_front = choose(singles), {p.edit for p in front(singles)}
         worthy = [p for p in ordered(singles) if p.removed >= WORTH_ADDING]
         worthy.sort(key=lambda p: p.edit not in on_front)
         for _ in range(self.plan.combine - 1):
-            better = choose([best, *self._extended(run_unit, best, worthy)])
+            better = choose([best, *self._extended(best, worthy)])
             gained = better.removed >= best.removed + LEAST_GAIN
             if better.edit == best.edit or (best.is_worthwhile and not gained):
                 break
             best = better
         return best
 
-    def _extended(self, run_unit: Units, best: Point, worthy: Sequence[Point]) -> list[Point]:
+    def _extended(self, best: Point, worthy: Sequence[Point]) -> list[Point]:
         """The best edit with one more candidate, for each that is worth a try."""
         base, order = self._of_edit[best.edit], self.candidates
         places = {(c.site, c.layer) for c in base}
@@ -496,11 +453,12 @@ class Runner:
                 continue
             candidates = tuple(sorted([*base, added], key=order.index))
             name = " + ".join(c.label for c in candidates)
-            unit = self.unit(f"combined/{name}")
-            run_unit(unit, name, partial(self._combination, candidates))
+            chain = self.fits.together(candidates)
+            self.record(f"combined/{name}", name, self._attempted, chain, self._measured)
+            unit = f"{self.task.name}/combined/{name}"
             if any(row.metric == FAILED for row in self.rows() if row.unit == unit):
                 continue
-            edit = self.fits.joined(self.fits.together(candidates))
+            edit = self.fits.joined(chain)
             self._of_edit[edit.id] = candidates
             tried.append(edit.id)
         return self._points(tried, baselines=False)
@@ -523,30 +481,3 @@ def _why_none(rows: Sequence[Row]) -> str:
         if row.metric == FAILED:
             by_error.setdefault(row.detail["error"], {})[row.eraser] = None
     return "; ".join(f"{', '.join(names)}: {error}" for error, names in by_error.items())
-
-
-def _size(task: Task, candidates: int) -> str:
-    """One line on the size of a run."""
-    splits: tuple[Split, ...] = ("validation", "test")
-    passes = ", ".join(
-        f"{_passes(task, split):,} on {split} data" for split in splits if task.sets(split)
-    )
-    noun = "candidate" if candidates == 1 else "candidates"
-    return f"{candidates} {noun}; forward passes to measure one: {passes}"
-
-
-def _passes(task: Task, split: Split) -> int:
-    """Texts scored to measure a split: prompts with each output, and neutral texts.
-
-    Test data include fitting sets and other axes.
-    """
-    more = (*task.fit, *task.other_axes) if split == "test" else ()
-    agreement = task.agreement.get(split)
-    sets = [
-        *task.sets(split),
-        *more,
-        *([agreement] if agreement else []),
-        *task.legitimate_differences.get(split, ()),
-    ]
-    scored = sum(len(s.variations) * len(s.outputs) for data in sets for s in data.samples)
-    return scored + len(task.neutral.get(split, ()))

@@ -11,10 +11,10 @@ import numpy as np
 
 from countergen_edit.decisions.selection import DRAWS, points
 from countergen_edit.edits import NamedEdit
+from countergen_edit.metrics.base import Metric
 from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.rows import SCREENING, Row
-from countergen_edit.runs.candidates import Candidate
-from countergen_edit.runs.folder import Units
+from countergen_edit.runs.fits import Candidate
 from countergen_edit.runs.halving import Halving, between, survivors
 
 if TYPE_CHECKING:
@@ -28,56 +28,22 @@ RUNG = "rung"
 """The facet of screening rows."""
 
 
-class Screen:
-    """Measures edits on few validation names and texts.
-
-    Args:
-        runner: whose metrics, model and folder are used.
-        rung: its number, from 1.
-        names: names per group.
-        layers: of the edits that are measured here.
-    """
-
-    def __init__(self, runner: Runner, rung: int, names: int, layers: Sequence[int | None]) -> None:
-        self.runner, self.rung = runner, rung
-        seed = runner.plan.seed
-        task = runner.task.thinned(names, seed)
-        self.metrics = [metric.bound(task) for metric in runner.quick]
-        model = runner.fits.resuming(layers, share=0.25)
-        self.context = EvaluationContext(model, runner.store, seed)
-
-    def rows(self, edit: NamedEdit | None) -> list[Row]:
-        """Every quick figure under an edit, and the share it removes with its resamples."""
-        bias = self.metrics[0]
-        rows = [r for m in self.metrics for r in m.measure(self.context, edit, "validation")]
-        if edit is not None and (removed := bias.removed(self.context, edit, "validation")):
-            draws = bias.removed_draws(self.context, edit, "validation")
-            kept = np.zeros(0) if draws is None else draws[1 : KEPT_DRAWS + 1].round(4)
-            finite = kept.tolist() if np.isfinite(kept).all() else []
-            rows.append(replace(removed, detail={**removed.detail, DRAWS: finite}))
-        facets = {RUNG: float(self.rung)}
-        return [
-            replace(row, split=SCREENING, facets={**row.facets, **facets})
-            for row in self.runner.marked(rows, edit, "validation")
-        ]
-
-
 @dataclass
 class Group:
     """An eraser at one site: its candidates by layer, and the indices of those in progress."""
 
     candidates: Sequence[Candidate]
     current: list[int]
-    measured: set[int] = field(default_factory=set)
+    measured: set[int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.measured = {*self.current}
 
 
 class Screening:
-    """The halving of a task's candidates.
+    """The halving of a task's candidates; without `halving` every candidate is a finalist.
 
-    Args:
-        runner: the runner of the task.
-        halving: the settings; None makes every candidate a finalist.
-        pools: groups of candidates; those of one pool compete.
+    `pools` hold groups of candidates; those of one pool compete.
     """
 
     def __init__(
@@ -93,9 +59,6 @@ class Screening:
             [Group(own, halving.grid(len(own)) if halving else [*range(len(own))]) for own in pool]
             for pool in pools
         ]
-        for pool in self.pools:
-            for group in pool:
-                group.measured = {*group.current}
         self._first = [sum(len(group.current) for group in pool) for pool in self.pools]
 
     @property
@@ -103,25 +66,47 @@ class Screening:
         """The candidates that all validation data are for, in the order of the pools."""
         return [g.candidates[i] for pool in self.pools for g in pool for i in g.current]
 
-    def run(self, run_unit: Units) -> None:
+    def run(self) -> None:
         """Measure rung by rung, until the finalists are left."""
-        runner = self.runner
-        for number, names in enumerate(self.samples, start=1):
+        runner, seed = self.runner, self.runner.plan.seed
+        for rung, names in enumerate(self.samples, start=1):
             candidates = self.finalists
             runner.fits.fit_ahead([candidate.draft for candidate in candidates])
-            screen = Screen(runner, number, names, [c.layer for c in candidates])
-            place = f"screening/{number}"
-            about = f"screening {number} of {len(self.samples)} ({names} names per group)"
-            run_unit.stage(about, 1 + len(candidates))
-            work = partial(screen.rows, None)
-            run_unit(runner.unit(f"{place}/unedited"), "unedited model", work)
+            task = runner.task.thinned(names, seed)
+            metrics = [metric.bound(task) for metric in runner.quick]
+            model = runner.fits.resuming([c.layer for c in candidates], share=0.25)
+            context = EvaluationContext(model, runner.store, seed)
+            measure = partial(self._rows, rung, metrics, context)
+            about = f"screening {rung} of {len(self.samples)} ({names} names per group)"
+            runner.run_unit.stage(about, 1 + len(candidates))
+            runner.record(f"screening/{rung}/unedited", "unedited model", measure, None)
             for candidate in candidates:
-                work = partial(runner.attempt, candidate.draft, screen.rows)
-                run_unit(runner.unit(f"{place}/{candidate.label}"), candidate.label, work)
-            rows = [row for row in runner.rows() if row.facets.get(RUNG) == number]
+                unit, draft = f"screening/{rung}/{candidate.label}", candidate.draft
+                runner.record(unit, candidate.label, runner.attempt, draft, measure)
+            rows = [row for row in runner.rows() if row.facets.get(RUNG) == rung]
             for pool, first in zip(self.pools, self._first, strict=True):
-                self._narrow(pool, rows, max(1, first // STAY**number), number)
+                self._narrow(pool, rows, max(1, first // STAY**rung), rung)
         runner.fits.fit_ahead(self.finalists)
+
+    def _rows(
+        self,
+        rung: int,
+        metrics: Sequence[Metric],
+        context: EvaluationContext,
+        edit: NamedEdit | None,
+    ) -> list[Row]:
+        """Every quick figure under an edit, and the share it removes with its resamples."""
+        bias = metrics[0]
+        rows = [r for m in metrics for r in m.measure(context, edit, "validation")]
+        if edit is not None and (removed := bias.removed(context, edit, "validation")):
+            draws = bias.removed_draws(context, edit, "validation")
+            kept = np.zeros(0) if draws is None else draws[1 : KEPT_DRAWS + 1].round(4)
+            finite = kept.tolist() if np.isfinite(kept).all() else []
+            rows.append(replace(removed, detail={**removed.detail, DRAWS: finite}))
+        return [
+            replace(row, split=SCREENING, facets={**row.facets, RUNG: float(rung)})
+            for row in self.runner.marked(rows, edit, "validation")
+        ]
 
     def _narrow(self, pool: Sequence[Group], rows: Sequence[Row], most: int, rung: int) -> None:
         """Keep the best of a pool; candidates halfway to their measured neighbours enter.

@@ -10,8 +10,7 @@ import pytest
 from countergen_edit.cli.main import main
 from countergen_edit.metrics.rows import SCHEMA, Row
 from countergen_edit.runs.files import MANIFEST
-from countergen_edit.runs.folder import RunFolder, recorded_units
-from countergen_edit.runs.parts import parts_of
+from countergen_edit.runs.folder import RunFolder, parts_of, recorded_units
 
 pytestmark = pytest.mark.slow  # every test is of whole runs
 

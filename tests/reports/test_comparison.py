@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,11 +14,9 @@ from countergen_edit.reports.compare import (
     paired_table,
     run_names,
     side_by_side,
-    unlike,
 )
-from countergen_edit.reports.render.csv import as_csv
 from countergen_edit.reports.run import Run
-from tests.reports.runs import EDITS, GROUPS, LEACE, MANIFEST, audit_rows, in_memory
+from tests.reports.runs import GROUPS, LEACE, MANIFEST, audit_rows, in_memory
 
 RUNS = [
     in_memory(audit_rows()),
@@ -66,29 +63,25 @@ def test_runs_on_different_data_are_not_shown_as_alike() -> None:
     assert "made on different data" in side_by_side(named(*hashed[1:])).note
 
 
-def test_it_is_said_what_is_no_like_for_like() -> None:
-    assert unlike(named(*RUNS)) == [
-        "Measured in a alone: group effect, jobs; mean |R|, jobs; bias removed, jobs."
-    ]
-    assert unlike(named(RUNS[1], replace(RUNS[1]))) == []
+def test_how_the_runs_were_prompted_stands_beside_them_where_it_differs() -> None:
     chat = {"template": {"sha256": "c" * 64, "instruction": "Be fair."}}
-    asked = [RUNS[1], replace(RUNS[1], manifest=MANIFEST | chat)]
-    assert unlike(named(*asked)) == [
-        "The runs prompt differently, which may explain differences: a: plain texts; b: chat "
-        "template cccccccc with 'Be fair.'."
-    ]
+    table = side_by_side(named(RUNS[1], replace(RUNS[1], manifest=MANIFEST | chat)))
+    prompts = table.columns.index("prompts")
+    assert {(row[0], row[prompts]) for row in table.rows} == {
+        ("a", "plain texts"),
+        ("b", "chat template cccccccc Be fair."),
+    }
 
 
 def test_paired_differences_name_both_edits() -> None:
-    table = paired_table([DIFFERENCE], named(*RUNS))
-    [row] = table.rows
-    assert row[0] == "b − a"
-    assert row[1] == "leace-1@resid_post.2 − unedited"
-    assert row[3] == Number(-0.2, -0.3, -0.1, signed=True)
+    other = replace(DIFFERENCE, value=-0.1)
+    [row] = paired_table([DIFFERENCE, other], named(*RUNS)).rows
+    assert row[0] == "b with leace-1@resid_post.2 − a"
+    assert row[2:4] == (
+        Number(-0.2, -0.3, -0.1, signed=True),
+        Number(-0.1, -0.3, -0.1, signed=True),
+    )
     assert row[4] == "3 of 4"
-    same = replace(DIFFERENCE, detail=DETAIL | {"against_edit": LEACE["edit"]})
-    [row] = paired_table([same], named(*RUNS)).rows
-    assert row[1] == EDITS[LEACE["edit"]].label
 
 
 def test_what_differs_is_said_set_by_set_of_test_data() -> None:
@@ -101,18 +94,16 @@ def test_what_differs_is_said_set_by_set_of_test_data() -> None:
     other = replace(rows[0], detail=DETAIL | {"of": "another"}, dataset="other")
     by_name = named(*RUNS)
     assert in_words([*rows, fitted, other], by_name) == [
-        "b with leace-1@resid_post.2 against a, bias: lower on jobs; higher on sport; not "
-        "significantly different on traits, a."
+        "b with leace-1@resid_post.2 against a, bias: lower on jobs; not "
+        "significantly different on traits, a; higher on sport."
     ]
     assert in_words([], by_name) == []
 
 
-def test_the_file_holds_every_row_with_every_digit() -> None:
-    table = every_row(named(*RUNS), [DIFFERENCE])
-    lines = [*csv.DictReader(as_csv(table).splitlines())]
-    assert len(lines) == sum(len(run.results.rows) for run in RUNS) + 1
-    assert lines[-1]["minus"] == "a, unedited"
-    assert float(lines[-1]["value from"]) == -0.3
-    for line, row in zip(lines, RUNS[0].results.rows, strict=False):
-        assert line["metric"] == row.metric
-        assert float(line["value"]) == row.value
+def test_the_frame_holds_every_row_with_every_digit() -> None:
+    frame = every_row(named(*RUNS), [DIFFERENCE])
+    assert len(frame) == sum(len(run.results.rows) for run in RUNS) + 1
+    last = frame.iloc[-1]
+    assert (last["run"], last["minus"], last["lo"]) == ("b", "a", -0.3)
+    own = frame[frame["run"] == "a"]
+    assert own["value"].tolist() == [row.value for row in RUNS[0].results.rows]

@@ -4,6 +4,7 @@ them.
 
 from __future__ import annotations
 
+import copy
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,8 +12,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from countergen_edit import api
-from countergen_edit.core.conf_path import read_config
 from countergen_edit.core.errors import UserError
 from countergen_edit.data.task import Task
 from countergen_edit.decisions.selection import choose, points
@@ -23,14 +22,14 @@ from countergen_edit.metrics.r import r_values
 from countergen_edit.metrics.scores import score
 from countergen_edit.models import LanguageModel, in_template, load
 from countergen_edit.reports.run import Run, open_run
-from countergen_edit.runs.baselines import BASELINES, Prompting, RandomMap, Steering
+from countergen_edit.runs.baselines import Prompting, RandomMap, Steering
 from countergen_edit.runs.files import RESULTS
 from countergen_edit.runs.fit_data import capture_sites
 from countergen_edit.runs.folder import RunFolder, read_records
 from countergen_edit.runs.plan import Plan
 from tests.runs.runs import IDENTITY, Dying, KilledError
-from tests.runs.test_audit import make_task
 from tests.runs.test_audit import run as audited
+from tests.runs.test_search import make_task
 from tests.tiny_models import tiny_model_dir
 
 TEMPLATE = "{% for m in messages %}{{ m['content'] }}\n{% endfor %}"
@@ -38,31 +37,9 @@ REQUESTS = {"fair": "Be fair.", "alike": "{a}={b}"}
 LAYER = 1
 
 
-def few(task: Task) -> Task:
-    """So few templates and names that a tiny model is asked all of it in a second or two."""
-
-    def thin(data: Any) -> Any:
-        samples = [
-            replace(s, outputs=s.outputs[:2], variations=(*a[:3], *b[:3]))
-            for s in data.samples[:2]
-            for a, b in [[s.of(group) for group in data.groups]]
-        ]
-        return replace(data, samples=tuple(samples))
-
-    return replace(
-        task,
-        fit=tuple(map(thin, task.fit)),
-        validation=tuple(map(thin, task.validation)),
-        test=tuple(map(thin, task.test)),
-        agreement={s: thin(data) for s, data in task.agreement.items()},
-        neutral={s: texts[:3] for s, texts in task.neutral.items()},
-        planted={},
-    )
-
-
 @pytest.fixture(scope="module")
 def task() -> Task:
-    return few(make_task(("stereotypes",)))
+    return make_task()
 
 
 @pytest.fixture(scope="module")
@@ -89,16 +66,10 @@ def plan_of(task: Task, **changes: Any) -> Plan:
 def path(model: LanguageModel, task: Task, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("baseline") / "run"
     plan = plan_of(task)
-    before = model.fingerprint
     plan.check(model)
     audited(model, plan, path)
-    assert load_fingerprint(model) == before
+    assert replace(model).fingerprint == model.fingerprint  # of the weights as they are now
     return path
-
-
-def load_fingerprint(model: LanguageModel) -> str:
-    """Of the weights as they are now."""
-    return replace(model).fingerprint
 
 
 @pytest.fixture(scope="module")
@@ -134,23 +105,14 @@ def test_what_is_asked_goes_through_the_template(
 ) -> None:
     prefaces = [edit(path, record).edit.preface for record in run.results.baselines[:3]]
     assert prefaces == ["Write.\n", "Be fair. Write.\n", "women=men Write.\n"]
-    assert [r.baseline_kind for r in run.results.baselines[:3]] == [
-        "template",
-        "prompting",
-        "prompting",
-    ]
-    plain = load_without_template(model)
+    kinds = [record.baseline_kind for record in run.results.baselines[:3]]
+    assert kinds == ["template", "prompting", "prompting"]
+    tokenizer = copy.copy(model.tokenizer)
+    tokenizer.chat_template = None
+    plain = replace(model, tokenizer=tokenizer)
     told = Prompting(REQUESTS).told(plain, task)
     assert list(told) == ["fair", "alike"]
     assert Prompting(REQUESTS).preface(plain, told["alike"]) == "women=men\n"
-
-
-def load_without_template(model: LanguageModel) -> LanguageModel:
-    import copy
-
-    tokenizer = copy.deepcopy(model.tokenizer)
-    tokenizer.chat_template = None
-    return replace(model, tokenizer=tokenizer)
 
 
 def test_the_figures_of_asking_are_those_of_the_words_before_every_text(
@@ -196,9 +158,7 @@ def test_its_strength_is_the_one_of_the_rule_on_validation_data(run: Run) -> Non
     every = points(run.results.rows, "validation", costs, baselines=True)
     ids = {r.id for r in tried}
     assert choose([p for p in every if p.edit in ids]).edit == chosen.id
-    assert not points(run.results.rows, "validation", costs) or not ids & {
-        p.edit for p in points(run.results.rows, "validation", costs)
-    }
+    assert not ids & {p.edit for p in points(run.results.rows, "validation", costs)}
 
 
 def test_the_random_map_is_the_edits_own_between_other_directions(run: Run, path: Path) -> None:
@@ -234,29 +194,14 @@ def test_a_killed_audit_goes_on_to_the_same_rows_and_a_finished_one_makes_nothin
     assert (again / RESULTS).read_bytes() == (path / RESULTS).read_bytes()
 
 
-def test_the_findings_hold_the_intervals_of_every_request(run: Run) -> None:
-    main = run.results.unedited("group_effect")[0]
-    told = " ".join(run.findings)
-    for record in of_kind(run, "prompting") + of_kind(run, "template"):
-        row = run.results.under(main, record.id)
-        assert row is not None
-        assert f"{row.value:.2f} [{row.lo:.2f}, {row.hi:.2f}]" in told
-    for record in of_kind(run, "steering") + of_kind(run, "random_map"):
-        assert record.label in told
-
-
 @pytest.mark.parametrize(
     ("make", "said"),
     [
-        (lambda: Prompting({"mine": "Treat {women} alike."}), r"slot of request 'mine' 'women'"),
+        (lambda: Prompting({"mine": "Treat {women} alike."}), r"request 'mine', .*\('women'\)"),
         (lambda: Prompting({"mine": "Treat {a alike."}), r"request 'mine', .*expected '}'"),
         (lambda: Prompting({}), "requests is empty"),
-        (lambda: Prompting(people=["women"]), "name the people of two groups"),
-        (lambda: Steering([0.0]), "no number other than 0"),
-        (lambda: Steering([float("nan")]), "no number other than 0"),
-        (lambda: Steering([]), "names none"),
-        (lambda: BASELINES.make("promting"), "did you mean 'prompting'"),
-        (lambda: BASELINES.make("steering", {"strength": 1}), "strengths"),
+        (lambda: Steering([float("nan")]), "numbers other than 0"),
+        (lambda: Steering([]), "numbers other than 0"),
     ],
 )
 def test_what_cannot_be_is_refused_in_one_line(make: Any, said: str) -> None:
@@ -266,7 +211,7 @@ def test_what_cannot_be_is_refused_in_one_line(make: Any, said: str) -> None:
 
 
 def test_a_request_that_leaves_no_room_and_a_choice_without_data_are_refused_at_the_door(
-    model: LanguageModel, task: Task, tmp_path: Path
+    model: LanguageModel, task: Task
 ) -> None:
     long = {"prompting": Prompting({"long": "Jane is a nurse. " * 30})}
     with pytest.raises(UserError, match="exceeds the context"):
@@ -274,27 +219,3 @@ def test_a_request_that_leaves_no_room_and_a_choice_without_data_are_refused_at_
     unchosen = replace(task, validation=())
     with pytest.raises(UserError, match=r"baseline\.steering\.strengths=\[1\]"):
         plan_of(unchosen).check(model)
-    with pytest.raises(UserError, match="did you mean 'steering'"):
-        api.audit(model, task, "leace", "r", tmp_path / "run", layers=[LAYER], baselines="stering")
-    assert not (tmp_path / "run").exists()
-
-
-def test_a_steering_strength_that_is_named_is_not_chosen(
-    model: LanguageModel, task: Task, tmp_path: Path
-) -> None:
-    run = api.audit(
-        model, task, "leace", "r", tmp_path / "run", layers=[LAYER], baselines=Steering([1.0])
-    )
-    [record] = run.results.baselines
-    assert record.variant == "strength 1"
-    assert not [r for r in run.results.rows if r.edit == record.id and r.split == "validation"]
-
-
-def test_the_same_is_meant_from_files_and_from_python() -> None:
-    ours = read_config("baseline", "prompting")["prompting"]
-    assert Prompting(**ours).requests == Prompting().requests == ours["requests"]
-    assert len(ours["requests"]) >= 3
-    assert (
-        Steering(**read_config("baseline", "steering")["steering"]).strengths
-        == Steering().strengths
-    )

@@ -12,15 +12,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from hydra import compose, initialize_config_dir
-from omegaconf import OmegaConf
 
-from countergen_edit.cli.cid import CidSettings
-from countergen_edit.cli.main import main, overrides_of
+from countergen_edit.cli.main import main
 from countergen_edit.cli.study import ModelSettings
-from countergen_edit.core.conf_path import conf_dir
 from countergen_edit.edits import Edit, save_edit
 from countergen_edit.erasers import AffineErasure
+from countergen_edit.metrics.cid import metric
 from countergen_edit.metrics.cid.perturbations import Perturbation
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import SCHEMA
@@ -58,7 +55,9 @@ def run(tmp_path_factory: pytest.TempPathFactory, edit_dir: Path) -> Path:
     return path
 
 
-def test_an_audit_leaves_rows_texts_and_a_page(run: Path, edit_dir: Path) -> None:
+def test_an_audit_leaves_rows_texts_and_a_page_and_decodes_nothing_again(
+    run: Path, edit_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     rows = read_rows(run / RESULTS)
     wiped = saved_edit(edit_dir)
     assert {row.edit for row in rows} == {"none", wiped.id}
@@ -72,25 +71,13 @@ def test_an_audit_leaves_rows_texts_and_a_page(run: Path, edit_dir: Path) -> Non
     stored = dict(Results(rows, folder=run).stored("cid"))
     assert set(stored) == {"none", wiped.id}
     assert all(len(path.read_text("utf-8").splitlines()) == 4 for path in stored.values())
+    before = (run / RESULTS).read_bytes()
+    monkeypatch.setattr(metric, "continuations", lambda *_, **__: pytest.fail("decoded again"))
+    assert main(["cid", "action=audit", *SMALL, f"saved_edit={edit_dir}", f"run_dir={run}"]) == 0
+    assert (run / RESULTS).read_bytes() == before
     page = (run / "report.html").read_text("utf-8")
     assert "Divergence along the CID path" in page
     assert "Biased continuations according to a lexicon, which nobody has checked" in page
-
-
-@pytest.mark.slow
-def test_a_second_run_decodes_nothing_and_says_the_same(
-    run: Path, edit_dir: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from countergen_edit.metrics.cid import metric
-
-    monkeypatch.setattr(metric, "continuations", lambda *_, **__: pytest.fail("decoded again"))
-    before = (run / RESULTS).read_bytes()
-    assert main(["cid", "action=audit", *SMALL, f"saved_edit={edit_dir}", f"run_dir={run}"]) == 0
-    assert (run / RESULTS).read_bytes() == before
-    said = " ".join(capsys.readouterr().out.split())
-    label = saved_edit(edit_dir).label
-    for word in ("had a strong accent†", "no person has rated", "unedited", label, "λ=50"):
-        assert word in said
 
 
 def fill(path: Path, word: str) -> None:
@@ -189,20 +176,8 @@ def test_perturbation_effects_end_in_a_figure(
 
 
 MISTAKES = {
-    "equal prompts": (["same text", "same text"], "there is nothing to contrast"),
-    "one prompt": (["one text"], "cid compares two prompts, not 1"),
-    "lambda that is no number": (
-        ["a text", "b text", "lambda=x"],
-        "lambda.0='x': Input should be a valid number",
-    ),
-    "unknown action": (["action=adit"], "did you mean 'audit'"),
-    "unknown experiment": (["experiment=cid_figure_3"], "cid_figure_2"),
-    "no runs": (["action=sheet"], "no runs are named"),
     "no raters": (["action=sheet", "runs=[.]", "raters=[]"], "raters=[] names nobody"),
     "empty run": (["action=ratings", "runs=[.]"], ". holds no CID continuations"),
-    "no such edit": (["a", "b", "saved_edit=nowhere"], "saved_edit: 'nowhere' is not there"),
-    "no such sentences": (["action=effect", "perturbation=no.yaml"], "no file 'no.yaml'"),
-    "unknown sentences": (["action=effect", "perturbation=workplac"], "workplace"),
     "lambda beyond exp": (["action=scaling", "lambda=1000"], "lambda=1000: from 0 to 709"),
     "no perturbations": (["action=effect", "most=0"], "most=0: Input should be greater than 0"),
 }
@@ -215,38 +190,9 @@ def test_a_mistake_gets_one_line(
     monkeypatch.chdir(tmp_path)
     words, hint = MISTAKES[mistake]
     assert code(["cid", *words]) == 2
-    said = capsys.readouterr().err.strip()
-    assert said.startswith("countergen-edit: error: ")
-    assert len(said.splitlines()) == 1
+    [said] = capsys.readouterr().err.splitlines()
     assert hint in said
     assert not list(tmp_path.iterdir())
-
-
-def test_prompts_need_no_key() -> None:
-    words = ["It's a = b", "He said: [no], {x}", "lambda=0,10", "--cfg", "job"]
-    assert overrides_of("cid", words) == [
-        "lambda=[0,10]",
-        "--cfg",
-        "job",
-        r"prompts=['It\'s a = b','He said: [no], {x}']",
-    ]
-    with initialize_config_dir(str(conf_dir()), version_base="1.3"):
-        config = compose("cid", [overrides_of("cid", words)[-1]])
-    assert list(config.prompts) == words[:2]
-    assert overrides_of("audit", ["seed=1"]) == ["seed=1"]
-
-
-@pytest.mark.parametrize(
-    "name", sorted(p.stem for p in (conf_dir() / "experiment" / "cid").glob("*.yaml"))
-)
-def test_every_figure_composes_and_says_how_to_run_it(name: str) -> None:
-    text = (conf_dir() / "experiment" / "cid" / f"{name}.yaml").read_text("utf-8")
-    assert f"countergen-edit cid experiment={name}" in text
-    with initialize_config_dir(str(conf_dir()), version_base="1.3"):
-        overrides = overrides_of("cid", [f"experiment={name}"])
-        config = OmegaConf.to_container(compose("cid", overrides), resolve=True)
-    settings = CidSettings(config)  # type: ignore[arg-type]
-    assert settings.action in ("audit", "effect", "scaling")
 
 
 def test_figure_5_is_the_formula_and_needs_no_model(
@@ -257,10 +203,6 @@ def test_figure_5_is_the_formula_and_needs_no_model(
     assert main(["cid", "experiment=cid_figure_5", f"run_dir={run}"]) == 0
     rows = read_rows(run / RESULTS)
     assert {row.facets["lambda"] for row in rows} == {0.0, 1.0, 2.0, 3.0, 5.0}
-    assert {min(row.facets["delta"] for row in rows), max(r.facets["delta"] for r in rows)} == {
-        -1,
-        1,
-    }
     for row in rows:
         # Equation 1 with its α, on two tokens that are Δ and -Δ likelier: their odds go by α².
         delta, strength = float(row.facets["delta"]), float(row.facets["lambda"])

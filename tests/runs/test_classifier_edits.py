@@ -18,8 +18,7 @@ from countergen_edit.metrics.rows import SCHEMA, UNEDITED, Row
 from countergen_edit.models.classifiers import Vader
 from countergen_edit.reports.run import open_run
 from countergen_edit.reports.views.classifiers import ClassifierTasksView
-from countergen_edit.runs.classifier_edits import Where
-from countergen_edit.runs.classifiers import classifier_audit
+from countergen_edit.runs.classifiers import Where, classifier_audit
 from countergen_edit.runs.folder import RunFolder
 from countergen_edit.testbed.classifiers import build, plant
 
@@ -75,23 +74,8 @@ def test_erased_where_words_come_in_the_groups_are_scored_alike_in_every_templat
     assert sizes[2] > 0.6 * sizes[0]
     reaching = [r for r in after if (r.lo or 0.0) <= 0.0 <= (r.hi or 0.0)]
     assert len(reaching) >= 0.8 * len(after)
-
-
-def test_rows_name_their_edit_which_the_run_keeps(sentiment: tuple[Path, list[Row]]) -> None:
-    path, rows = sentiment
-    run = open_run(path)
-    labels = {row.eraser: run.results.label(row.edit) for row in rows}
-    assert labels == {"": "unedited", "leace": "leace-1@embed", "random": "random-1@embed"}
-    assert {row.baseline for row in of(rows, "answers_kept", "random")} == {True}
-    assert set(run.edits) == {row.edit for row in rows} - {UNEDITED}
-    assert len({row.key for row in rows}) == len(rows)
-
-
-def test_answers_that_stay_are_counted(sentiment: tuple[Path, list[Row]]) -> None:
     [every] = [r for r in of(sentiment[1], "answers_kept", "leace") if r.dataset == "all"]
-    assert every.value is not None
-    assert every.value > 0.9
-    assert every.lo is not None
+    assert (every.value or 0) > 0.9
     assert every.n > 100
 
 
@@ -99,7 +83,12 @@ def test_the_report_has_before_and_after_with_intervals(
     sentiment: tuple[Path, list[Row]],
 ) -> None:
     path, rows = sentiment
-    results = open_run(path).results
+    run = open_run(path)
+    results = run.results
+    labels = {row.eraser: results.label(row.edit) for row in rows}
+    assert labels == {"": "unedited", "leace": "leace-1@embed", "random": "random-1@embed"}
+    assert set(run.edits) == {row.edit for row in rows} - {UNEDITED}
+    assert len({row.key for row in rows}) == len(rows)
     [section] = ClassifierTasksView().sections(results)
     tables = {table.name: table for table in section.tables()}
     table = tables["classifiers"]
@@ -109,9 +98,7 @@ def test_the_report_has_before_and_after_with_intervals(
     assert [line[2].value for line in shown] == [row.value for row in own]  # type: ignore[union-attr]
     # The paper's tables stay those of the unedited model.
     assert len(tables["classifier_categories"].rows) == 4
-    said = ClassifierTasksView().sentences(results)[0]
-    assert said.startswith("leace-1@embed on paraphrases, to which it was not fitted")
-    assert open_run(path).report().is_file()
+    assert run.report().is_file()
 
 
 def test_a_run_goes_on_without_fitting_or_measuring_anew(
@@ -153,29 +140,6 @@ def test_inference_and_identity_terms_are_edited_too(tmp_path: Path) -> None:
     assert max(r.value or 0.0 for r in of(rows, "FPED")) == pytest.approx(5.54, abs=0.01)
     assert max(r.value or 0.0 for r in of(rows, "FPED", "leace")) < 2.0
     assert min(r.value or 0.0 for r in of(rows, "answers_kept", "leace")) < 0.8
-
-
-@pytest.mark.parametrize("task", ["sentiment", "masked"])
-def test_no_published_figure_stands_beside_an_edited_model(task: str, tmp_path: Path) -> None:
-    own = replace(bank(task, 1, emotion=9), published_for=("testbed",))
-    own = replace(own, families=tuple(replace(f, paraphrases=()) for f in own.families))
-    where = Where("resid_post", None, "all")
-    rows = audited(task, own, tmp_path / "run", where, "mean_difference")
-    cited = {row.eraser: False for row in rows}
-    for row in rows:
-        cited[row.eraser] |= bool(row.detail.get("published"))
-    assert cited == {"": True, "mean_difference": False}
-
-
-def test_a_directory_that_is_called_like_a_published_model_is_another(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    own = bank("masked")
-    assert own.for_model("roberta-base").published
-    assert not own.for_model("distilroberta-base").published
-    (tmp_path / "roberta-base").mkdir()
-    monkeypatch.chdir(tmp_path)
-    assert not own.for_model("roberta-base").published
 
 
 MISTAKES: dict[str, tuple[Any, str, Where, str]] = {

@@ -2,24 +2,34 @@
 
 from __future__ import annotations
 
+import tempfile
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.stats import ttest_rel
 
-from countergen_edit.cli.main import main
+from countergen_edit import api
+from countergen_edit.core.errors import UserError
 from countergen_edit.core.seeds import generator
 from countergen_edit.data.counterfactual import CounterfactualSet, Sample, Variation
 from countergen_edit.edits import Edit, NamedEdit
 from countergen_edit.erasers import AffineErasure
+from countergen_edit.metrics.benchmarks.figures import keep
+from countergen_edit.metrics.benchmarks.items import STORE as KEPT
+from countergen_edit.metrics.benchmarks.items import Item
 from countergen_edit.metrics.r import mean_r, r_values
 from countergen_edit.metrics.results import STORE
+from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.scored_texts import read, scores_of, write
 from countergen_edit.metrics.scores import SetScores
-from countergen_edit.runs.compare import paired
+from countergen_edit.metrics.statistics import DETECTABLE, adjusted
+from countergen_edit.reports.blocks import Number
+from countergen_edit.runs.compare import paired, paired_figures
 from countergen_edit.runs.folder import RunFolder
-from tests.reports.runs import make_run
+from tests.reports.runs import LEACE, columns, make_run
 from tests.runs.runs import IDENTITY
 
 NAMES = {"female": ("Jane", "Anna", "Laura"), "male": ("John", "Paul", "Peter")}
@@ -75,14 +85,14 @@ def test_scores_come_back_from_their_texts_digit_for_digit(tmp_path: Path) -> No
 
 def test_a_run_differs_from_itself_by_nothing(tmp_path: Path) -> None:
     run = run_of(tmp_path / "one", none=make_scores())
-    for row in paired([("a", run), ("b", run)], seed=0):
+    for row in paired({"a": run, "b": run}, seed=0):
         assert (row.value, row.lo, row.hi) == (0.0, 0.0, 0.0)
 
 
 def test_a_difference_is_that_of_the_two_means_over_shared_prompts(tmp_path: Path) -> None:
     """By hand: mean |R| over the two templates that both runs have."""
     one, two = make_scores(1, TEMPLATES[:3]), make_scores(2, TEMPLATES[1:])
-    runs = [("a", run_of(tmp_path / "a", none=one)), ("b", run_of(tmp_path / "b", none=two))]
+    runs = {"a": run_of(tmp_path / "a", none=one), "b": run_of(tmp_path / "b", none=two)}
     effect, row = paired(runs, seed=0)
     assert [effect.metric, row.metric] == ["group_effect_difference", "mean_abs_r_difference"]
     expected = np.abs(r_values(two)[:4]).mean() - np.abs(r_values(one)[2:]).mean()
@@ -97,7 +107,7 @@ def test_pairing_narrows_the_interval_of_what_moves_together(tmp_path: Path) -> 
     shift = np.zeros_like(one.log_p)
     shift[:, 0] = 0.05
     two = replace(one, log_p=one.log_p + shift)
-    runs = [("a", run_of(tmp_path / "a", none=one)), ("b", run_of(tmp_path / "b", none=two))]
+    runs = {"a": run_of(tmp_path / "a", none=one), "b": run_of(tmp_path / "b", none=two)}
     _, row = paired(runs, seed=0)
     _, absolute = mean_r(one, seed=0)
     assert row.lo is not None
@@ -107,14 +117,12 @@ def test_pairing_narrows_the_interval_of_what_moves_together(tmp_path: Path) -> 
 
 def test_edits_are_paired_by_recipe_then_by_eraser_then_alone(tmp_path: Path) -> None:
     def edits(*pairs: tuple[str, str]) -> set[tuple[str, str]]:
-        runs = []
-        for place, names in enumerate(zip(*pairs, strict=True)):
-            scores = {name: make_scores() for name in names if name}
-            runs.append((str(place), run_of(tmp_path / str(len(cases)) / str(place), **scores)))
-        cases.append(runs)
+        runs = {}
+        place = Path(tempfile.mkdtemp(dir=tmp_path))
+        for run, names in zip("ab", zip(*pairs, strict=True), strict=True):
+            runs[run] = run_of(place / run, **{name: make_scores() for name in names if name})
         return {(row.detail["against_edit"], row.detail["edit"]) for row in paired(runs, seed=0)}
 
-    cases: list[object] = []
     two, three = (f"leace-1@resid_post.{layer}" for layer in (2, 3))
     assert edits(("none", "none"), ("leace_2", "leace_2"), ("rlace_2", "")) == {
         ("none", "none"),
@@ -125,10 +133,119 @@ def test_edits_are_paired_by_recipe_then_by_eraser_then_alone(tmp_path: Path) ->
     assert edits(("random_2", "random_2")) == set()
 
 
-@pytest.mark.parametrize("runs", [[], ["one"], ["one", "one"]])
-def test_one_run_cannot_be_compared(
-    runs: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    make_run(tmp_path / "one", outputs=1)
-    assert main(["compare", *(str(tmp_path / name) for name in runs)]) == 2
-    assert "needs two run folders" in capsys.readouterr().err
+N = 60
+RNG = np.random.default_rng(0)
+PRO = {name: (RNG.random(N) < share).astype(float) for name, share in (("a", 0.7), ("b", 0.5))}
+RELATED = {name: RNG.integers(0, 3, N) / 2 for name in "ab"}
+PAIRS, SENTENCES = "crows_pairs", "stereoset"
+
+
+def pairs(size: int = 1, texts: str = "t") -> list[Item]:
+    """CrowS-Pairs of as many in a cluster."""
+    return [
+        Item(str(i), "", "gender", f"c{i // size}", (("", f"{texts}{i}"), ("", "u")))
+        for i in range(N)
+    ]
+
+
+def kept(
+    run: Path,
+    pro: Sequence[float],
+    edit: str = "none",
+    items: Sequence[Item] | None = None,
+    normalise: str = "sum",
+) -> Path:
+    """The run with CrowS-Pairs of which so many were preferred."""
+    own = pairs() if items is None else items
+    counts = {"pro": np.array(pro), "items": np.ones(len(own))}
+    place = run / "store" / "gender" / KEPT / edit / f"{PAIRS}.counted.jsonl"
+    place.parent.mkdir(parents=True, exist_ok=True)
+    keep(place, PAIRS, "CrowS-Pairs", normalise, own, counts)
+    return run
+
+
+def a_run(tmp_path: Path, name: str, edit: str = "") -> Path:
+    own = columns(edit, 2) if edit else {}
+    rows = [Row("perplexity", 9.0, dataset="neutral", split="test", **own)]
+    return make_run(tmp_path / name, rows, outputs=1)
+
+
+def differences(*runs: Path) -> list[Row]:
+    return paired_figures({run.name: run for run in runs}, seed=0)
+
+
+def test_single_items_give_what_a_paired_t_test_does(tmp_path: Path) -> None:
+    """Clusters of one item each: 1,000 draws know a standard error to about 2 %."""
+    one, two = (kept(a_run(tmp_path, name), PRO[name]) for name in "ab")
+    [row] = differences(one, two)
+    d = PRO["b"] - PRO["a"]
+    assert row.value == pytest.approx(d.mean())
+    assert (row.detail["before"], row.detail["after"]) == (PRO["a"].mean(), PRO["b"].mean())
+    assert row.n == row.detail["samples"] == row.detail["samples_of_either"] == N
+    error = d.std(ddof=1) / np.sqrt(N)
+    assert row.detail["smallest"] == pytest.approx(DETECTABLE * error, rel=0.08)
+    test = ttest_rel(PRO["b"], PRO["a"])
+    ends = test.confidence_interval()
+    assert [row.lo, row.hi] == pytest.approx([ends.low, ends.high], abs=0.02)
+    assert np.log(row.detail["p"]) == pytest.approx(np.log(test.pvalue), rel=0.2)
+    assert row.detail["p_adjusted"] == row.detail["p"]
+
+
+def test_figures_that_are_no_means_are_drawn_as_within_a_run(tmp_path: Path) -> None:
+    """ICAT by hand: of targets' means, lms · min(ss, 1 - ss) / 0.5, on the targets of both."""
+    runs = []
+    items = [
+        Item(str(i), "intrasentence", "race", f"c{i // 5}", (("", f"s{i}"),) * 3) for i in range(N)
+    ]
+    for name in "ab":
+        run = a_run(tmp_path, name)
+        place = run / "store" / "gender" / KEPT / "none" / f"{SENTENCES}.counted.jsonl"
+        place.parent.mkdir(parents=True)
+        none = dict.fromkeys(("swapped", "pro_averaged"), np.zeros(N))
+        counts = {"pro": PRO[name], "related": RELATED[name], "items": np.ones(N), **none}
+        keep(place, SENTENCES, "StereoSet", "mean", items, counts)
+        runs.append(run)
+    rows = {row.facets["figure"]: row for row in differences(*runs)}
+    assert rows.keys() == {"ss", "lms", "icat"}
+
+    def icat(name: str) -> float:
+        ss, lms = (np.mean(v.reshape(-1, 5).mean(axis=1)) for v in (PRO[name], RELATED[name]))
+        return float(lms * min(ss, 1 - ss) / 0.5)
+
+    assert rows["icat"].value == pytest.approx(icat("b") - icat("a"))
+    assert rows["icat"].detail["clusters"] == N // 5
+    found = [row.detail["p_adjusted"] for row in rows.values()]
+    assert found == pytest.approx(adjusted([row.detail["p"] for row in rows.values()]).tolist())
+
+
+def test_items_that_one_run_lacks_are_left_out_and_said(tmp_path: Path) -> None:
+    one = kept(a_run(tmp_path, "a"), PRO["a"])
+    two = kept(a_run(tmp_path, "b"), PRO["b"][10:], items=pairs()[10:])
+    [row] = differences(one, two)
+    assert row.value == pytest.approx((PRO["b"] - PRO["a"])[10:].mean())
+    comparison = api.compare(one, two)
+    assert comparison.figures is not None
+    [line] = comparison.figures.rows
+    assert line[:3] == ("b − a", "CrowS-Pairs (gender)", "score")
+    assert line[-1] == "50 of 60"
+    assert isinstance(line[3], Number)
+    assert line[3].text == f"{100 * PRO['a'][10:].mean():.1f} %"
+    assert "Items of one side only: CrowS-Pairs (gender) 10." in comparison.figures.note
+
+
+def test_texts_that_were_scored_otherwise_are_refused(tmp_path: Path) -> None:
+    one = kept(a_run(tmp_path, "a"), PRO["a"])
+    two = kept(a_run(tmp_path, "b"), PRO["b"], normalise="mean")
+    with pytest.raises(UserError, match=r"CrowS-Pairs is not the same in both: normalise sum in a"):
+        api.compare(one, two)
+
+
+def test_edits_of_one_eraser_are_paired_and_a_checkpoint_with_its_model(tmp_path: Path) -> None:
+    one = kept(kept(a_run(tmp_path, "a", "leace"), PRO["a"]), PRO["b"], LEACE["edit"])
+    same = kept(kept(a_run(tmp_path, "b", "leace"), PRO["b"]), PRO["b"], LEACE["edit"])
+    rows = differences(one, same)
+    assert [row.edit for row in rows] == [LEACE["edit"], "none"]
+    assert rows[0].value == 0.0
+    assert rows[0].detail["p"] == 1.0
+    alone = kept(a_run(tmp_path, "c"), PRO["b"])
+    assert [row.edit for row in differences(one, alone)] == ["none"]

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
+from countergen_edit.core.errors import UserError
 from countergen_edit.data.axis import Axis
+from countergen_edit.data.counterfactual import CounterfactualSet
 from countergen_edit.data.task import Task
 from countergen_edit.data.templates import Template, expand
 from countergen_edit.erasers import make_eraser
 from countergen_edit.metrics.base import METRICS
 from countergen_edit.models import LanguageModel, capture, load
-from countergen_edit.runs.candidates import Candidate
+from countergen_edit.runs.baselines import BASELINES
 from countergen_edit.runs.fit_data import FitData, _limit, capture_sites
-from countergen_edit.runs.fits import FitCache
+from countergen_edit.runs.fits import Candidate, FitCache
 from countergen_edit.runs.folder import RunFolder
 from countergen_edit.runs.plan import Plan
 from tests.runs.runs import IDENTITY
@@ -43,10 +44,15 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> LanguageModel:
     return load(tiny_model_dir("gpt2", tmp_path_factory.mktemp("gpt2")))
 
 
-def make(model: LanguageModel, positions: str = "outputs", keep: bool = False) -> FitData:
+def make(
+    model: LanguageModel,
+    positions: str = "outputs",
+    keep: bool = False,
+    sets: Sequence[CounterfactualSet] = (ERASE,),
+) -> FitData:
     return capture_sites(
         model,
-        [ERASE],
+        sets,
         [KEEP] if keep else [],
         ["The hospital is at the café."],
         sites=["resid_post"],
@@ -66,6 +72,10 @@ def test_outputs_gives_a_row_wherever_an_output_token_is_predicted(model: Langua
                 expected.add((prompt + output)[:start])
     of_jane = data.name == "Jane"
     assert {c.replace("{name}", "Jane") for c in data.context[of_jane]} == expected
+    for pair in np.unique(data.pair):
+        assert sorted(data.group[data.pair == pair]) == ["female", "male"]
+    onward = make(model, "onward")
+    assert (onward.name == "Ahmed").sum() == len(model.tokenizer("Ahmed is").input_ids)
     for context, row in zip(data.context[of_jane], data.at(1)[of_jane], strict=True):
         text = context.replace("{name}", "Jane")
         alone = capture(model, [text], layers=[1]).values["resid_post"][0, 0]
@@ -106,9 +116,7 @@ def test_folds_never_part_a_pair_without_names(model: LanguageModel) -> None:
         Template(f"In {i} {{subject}} was", (" a nurse", " an engineer")) for i in range(9)
     ]
     pronouns = expand("pronouns", paraphrases, AXIS, "fit")
-    data = capture_sites(
-        model, [pronouns], [], TEXTS, sites=["resid_post"], layers=None, positions="outputs"
-    )["resid_post"]
+    data = make(model, sets=[pronouns])
     for context in set(data.context):
         of_pair = data.context == context
         assert set(data.group[of_pair]) == {"female", "male"}
@@ -116,18 +124,6 @@ def test_folds_never_part_a_pair_without_names(model: LanguageModel) -> None:
     assert len(set(data.name)) == len(paraphrases)
     fitted = data.fit(make_eraser("preserving"), 1)
     assert np.isfinite(data.certify(fitted, 1, 0).linear_accuracy_before)
-
-
-def test_onward_starts_at_the_name(model: LanguageModel) -> None:
-    data = make(model, "onward")
-    counts = {n: int((data.name == n).sum()) for n in ("Jane", "Ahmed")}
-    assert counts == {n: len(model.tokenizer(f"{n} is").input_ids) for n in counts}
-
-
-def test_pairs_hold_one_row_of_each_group(model: LanguageModel) -> None:
-    data = make(model)
-    for pair in np.unique(data.pair):
-        assert sorted(data.group[data.pair == pair]) == ["female", "male"]
 
 
 def test_rows_to_keep_reach_only_the_erasers_that_know_of_keeping(model: LanguageModel) -> None:
@@ -144,24 +140,6 @@ def test_rows_to_keep_reach_only_the_erasers_that_know_of_keeping(model: Languag
     )
 
 
-@given(
-    others=st.lists(st.floats(0.3, 1.3), min_size=20, max_size=60),
-    sinks=st.lists(st.floats(10, 300), min_size=1, max_size=8),
-    scale=st.floats(1e-3, 1e3),
-)
-def test_a_limit_parts_sinks_from_the_rest_and_stands_in_a_gap(
-    others: list[float], sinks: list[float], scale: float
-) -> None:
-    norms = np.array([*others, *sinks], np.float32) * np.float32(scale / np.median(others))
-    others_alone, limit = norms[: len(others)], _limit(norms)
-    assert limit is not None
-    assert 3 <= limit / np.median(norms) <= 5
-    if others_alone.max() < 3 * np.median(norms) and norms[-len(sinks) :].min() > limit:
-        assert ((norms > limit) == (np.arange(len(norms)) >= len(others))).all()
-    assert np.abs(np.log(norms / limit)).min() > 0.01  # nothing comes near it
-    assert _limit(0 * norms) is None
-
-
 def test_a_limit_lies_in_the_widest_gap_between_three_and_five_medians() -> None:
     crowd = [1.0] * 50
     for above, limit in (
@@ -172,3 +150,30 @@ def test_a_limit_lies_in_the_widest_gap_between_three_and_five_medians() -> None
     ):
         assert _limit(np.array(crowd + above, np.float32)) == pytest.approx(limit, rel=1e-5)
     assert _limit(np.array([*crowd, 3.4], np.float32)) is None
+
+
+def said(name: str, *templates: str) -> dict[str, object]:
+    outputs = [" a nurse", " an engineer"]
+    return {"source": "templates", "name": name, "templates": [*templates], "outputs": outputs}
+
+
+@pytest.mark.parametrize("name", ["leace", "preserving"])
+def test_the_means_of_several_groups_become_one(name: str, model: LanguageModel) -> None:
+    sets = {"fit": [said("a", "{name} is", "{name} was")], "test": [said("b", "{name} works as")]}
+    names = {"fit": 12, "few": 12, "validation": 2, "test": 2}
+    task = Task.from_config("race", sets | {"keep": []}, groups="all", names=names)
+    data = make(model, sets=task.fit)
+    counts = {(data.group == group).sum() for group in task.groups}
+    assert counts == {len(set(data.pair))}  # no prompt is captured twice
+
+    def gaps(rows: np.ndarray) -> np.ndarray:
+        """How far the mean of each group is from that of all."""
+        means = np.stack([rows[data.group == group].mean(axis=0) for group in task.groups])
+        return np.asarray(np.linalg.norm(means - means.mean(axis=0), axis=1))
+
+    rows = data.at(1).astype(float)
+    after = gaps(data.fit(make_eraser(name), 1).transform(rows))
+    assert gaps(rows).min() > 1e-3
+    assert after.max() < 1e-4 * gaps(rows).max()
+    with pytest.raises(UserError, match="4 are compared"):
+        BASELINES.make("steering", {"strengths": [1.0]}).check(model, task)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from rich.progress import Progress
 
 from countergen_edit.data.axis import Axis
 from countergen_edit.data.task import Task
@@ -15,9 +16,10 @@ from countergen_edit.erasers import AffineErasure, Gate, make_eraser
 from countergen_edit.metrics.gates import OPEN, gate_rows
 from countergen_edit.metrics.rows import Row
 from countergen_edit.models import LanguageModel, capture
-from countergen_edit.runs.candidates import Candidate, sequential
-from countergen_edit.runs.folder import RunFolder
-from countergen_edit.runs.gates import openings
+from countergen_edit.models.progress import Bar
+from countergen_edit.runs.fit_data import openings
+from countergen_edit.runs.fits import Candidate, sequential
+from countergen_edit.runs.folder import RunFolder, Units
 from countergen_edit.runs.runner import Runner
 from tests.runs.runs import IDENTITY
 from tests.runs.test_audit import make_plan
@@ -77,22 +79,13 @@ def gated(d: int, weight: np.ndarray, bias: float) -> AffineErasure:
     return AffineErasure(np.eye(d), np.eye(d), np.zeros(d), Gate(weight, bias))
 
 
+def units(folder: RunFolder) -> Units:
+    return Units(folder, Bar(Progress()))
+
+
 def rows_of(model: LanguageModel, place: Placement) -> dict[str, Row]:
     rows = gate_rows(openings(model, small_task(), place), seed=0)
     return {str(row.facets["texts"]): row for row in rows}
-
-
-@pytest.mark.parametrize("open_", [0.0, 0.25, 1.0])
-def test_a_gate_that_is_open_alike_everywhere(testbed: LanguageModel, open_: float) -> None:
-    d = testbed.d_model
-    place = Placement("resid_post", 2, gated(d, np.zeros(d), open_))
-    rows = rows_of(testbed, place)
-    assert list(rows) == ["nobody", "agreement", "erase"]
-    for kind, row in rows.items():
-        assert (row.value, row.lo, row.hi) == (open_, open_, open_)
-        assert row.detail["not_closed"] == float(open_ > 0)
-        assert row.detail["wholly_open"] == float(open_ == 1)
-        assert row.detail["tokens"] == len(activations(testbed, place)[kind])
 
 
 def test_a_gate_that_is_open_at_known_tokens(testbed: LanguageModel) -> None:
@@ -136,48 +129,20 @@ def test_what_is_closed_is_what_the_edit_leaves_to_the_last_bit(
     assert shares != {0.0}
 
 
-def test_an_erasure_without_a_gate_has_no_rows(testbed: LanguageModel) -> None:
-    d = testbed.d_model
-    erasure = AffineErasure(np.eye(d), np.eye(d), np.zeros(d))
-    assert openings(testbed, small_task(), Placement("resid_post", 2, erasure)) == []
-
-
-def test_a_certificate_tells_of_the_gate_where_there_is_one(
-    testbed: LanguageModel, tmp_path: Path
-) -> None:
-    folder = RunFolder(tmp_path, {}, IDENTITY)
-    task = planted_task()
-    study = Runner(make_plan(task=task, layers=(4,)), testbed, task, folder)
-    told = {}
-    for name in ("gated", "leace"):
-        eraser = make_eraser(name, **({"start": "leace"} if name == "gated" else {}))
-        cell = Candidate("resid_post", 4, name, eraser)
-        told[name] = [row for row in study.certificate(cell) if row.metric == OPEN]
-        for row in told[name]:
-            assert (row.edit, row.split) == (study.fits.id_of(cell), "validation")
-    assert [row.facets["texts"] for row in told["gated"]] == ["nobody", "agreement", "erase"]
-    assert told["leace"] == []
-    assert {row.dataset for row in told["gated"]} == {
-        "neutral_validation",
-        task.agreement["validation"].name,
-        "+".join(data.name for data in task.validation),
-    }
-    shares = {row.facets["texts"]: row.detail["not_closed"] for row in told["gated"]}
-    assert shares["erase"] > 0.5 > 0.1 > shares["nobody"]
-
-
-@pytest.mark.slow
 def test_a_gate_fitted_in_turn_is_read_under_what_stands_before_it(
     testbed: LanguageModel, tmp_path: Path
 ) -> None:
     folder, task = RunFolder(tmp_path, {}, IDENTITY), planted_task()
-    study = Runner(make_plan(task=task, layers=(2, 4)), testbed, task, folder)
+    study = Runner(make_plan(task=task, layers=(2, 4)), testbed, task, folder, units(folder))
     soft = make_eraser("gated", start="leace", penalty=10.0)  # open in part almost everywhere
     erasers = {2: make_eraser("leace"), 4: soft}
     first, second = sequential(
         [Candidate("resid_post", k, f"e{k}", own) for k, own in erasers.items()]
     )
     told = [row for row in study.certificate(second) if row.metric == OPEN]
+    assert [row.facets["texts"] for row in told] == ["nobody", "agreement", "erase"]
+    assert {(row.edit, row.split) for row in told} == {(study.fits.id_of(second), "validation")}
+    assert not [row for row in study.certificate(first) if row.metric == OPEN]  # which has no gate
     [place] = study.fits.joined([second]).edit.placements
     with applied(testbed, study.fits.joined([first]).edit):
         under = gate_rows(openings(testbed, task, place), seed=0)

@@ -25,11 +25,10 @@ from countergen_edit.runs.files import RESULTS
 from countergen_edit.runs.folder import RunFolder
 from countergen_edit.runs.halving import Halving, between, survivors
 from countergen_edit.runs.plan import Plan
-from countergen_edit.testbed import load_axis, load_truth
+from countergen_edit.testbed import load_truth
+from tests.runs import test_audit
 from tests.runs.runs import IDENTITY, Dying, KilledError
 from tests.runs.test_audit import run
-
-FAMILY = "hobbies"
 
 
 @given(st.integers(1, 120), st.integers(2, 12))
@@ -79,33 +78,22 @@ def test_chance_drops_nothing_and_what_is_surely_worse_falls() -> None:
     paired = point(1, 0.5, 0.1, 0.5 + shared + generator.normal(0, 0.01, 200))
     unsure = point(2, 0.5, 0.1, 0.5 + own)
     assert [p.edit for p in survivors([best, paired, unsure], 3)] == ["0", "2"]
-
-
-def test_what_no_interval_brings_within_the_budget_falls_unless_all_do() -> None:
+    # What no interval brings within the budget falls, unless all do.
     dear = Point("0", 0.9, {"kl": Degradation(5.0, 1.0)}, {"kl": Degradation(3.0, 1.0)})
-    unsure = Point("1", 0.8, {"kl": Degradation(5.0, 1.0)}, {"kl": Degradation(0.5, 1.0)})
     fair = Point("2", 0.3, {"kl": Degradation(0.5, 1.0)}, {"kl": Degradation(0.2, 1.0)})
-    assert {p.edit for p in survivors([dear, unsure, fair], 3)} == {"1", "2"}
+    assert [p.edit for p in survivors([dear, fair], 3)] == ["2"]
     assert [p.edit for p in survivors([dear], 1)] == ["0"]
 
 
 @cache
 def make_task() -> Task:
-    truth, gender = load_truth(), load_axis("gender")
-    neutral = truth.neutral_texts()
-    return Task(
-        axis=gender,
-        groups=("female", "male"),
-        fit=(truth.counterfactual_set(FAMILY, "fit", gender),),
-        validation=(truth.counterfactual_set(FAMILY, "validation", gender),),
-        test=(truth.counterfactual_set("stereotypes", "test", gender),),
-        agreement={s: truth.agreement_set(s, gender) for s in ("validation", "test")},
-        neutral={
-            "fit": tuple(neutral[60:80]),
-            "validation": tuple(neutral[40:60]),
-            "test": tuple(neutral[:4]),
-        },
+    task = test_audit.make_task(("stereotypes",))
+    fit, validation = (
+        load_truth().counterfactual_set("hobbies", split, task.axis)
+        for split in ("fit", "validation")
     )
+    neutral = task.neutral | {"test": task.neutral["test"][:4]}
+    return replace(task, fit=(fit,), validation=(validation,), neutral=neutral)
 
 
 @pytest.mark.slow
@@ -130,7 +118,7 @@ def make_plan(halving: Halving | None) -> Plan:
     budgets = {"agreement": 0.02, "perplexity": 0.02, "kl": 0.05}
     return Plan(
         tasks=[make_task()],
-        erasers={name: make_eraser(name) for name in ("preserving", "leace", "rlace")},
+        erasers={name: make_eraser(name) for name in ("preserving", "leace")},
         metrics=[
             METRICS.make("r"),
             *(METRICS.make(n, {"budget": b}) for n, b in budgets.items()),
@@ -162,22 +150,15 @@ def chosen(rows: Sequence[Row]) -> Row:
 
 @pytest.mark.slow
 def test_halving_finds_an_edit_as_good_as_the_full_search(halved: Path, full: list[Row]) -> None:
-    rows = RunFolder(halved, {}, IDENTITY).rows()
-    ours, best = chosen(rows), chosen(full)
-    assert ours.value is not None
-    assert best.lo is not None
-    assert ours.value >= best.lo
-
-
-@pytest.mark.slow
-def test_halving_measures_fewer_edits_in_full(halved: Path, full: list[Row]) -> None:
     def measured(rows: Sequence[Row], split: str) -> set[str]:
         return {r.edit for r in rows if r.metric == "bias_removed" and r.split == split}
 
     rows = RunFolder(halved, {}, IDENTITY).rows()
-    assert len(measured(full, "validation")) == 18
-    assert len(measured(rows, SCREENING)) >= 9
-    assert len(measured(rows, "validation")) <= 9
+    ours, best = chosen(rows), chosen(full)
+    assert ours.value >= best.lo  # type: ignore[operator]
+    assert len(measured(full, "validation")) == 12
+    assert len(measured(rows, SCREENING)) >= 6
+    assert len(measured(rows, "validation")) <= 6
     assert not measured(full, SCREENING)
 
 
@@ -188,17 +169,9 @@ def test_what_stays_is_the_same_as_by_all_that_was_recorded(
     """A search that is killed after any unit goes on to the bytes of one that never was."""
 
     plan, path = make_plan(Halving(3, 2)), tmp_path / "run"
-    for step in (4, 9, 6):
+    for step in (4, 7):
         folder = Dying.after(step, path)
         with pytest.raises(KilledError):
             run(testbed, plan, folder)
     run(testbed, plan, path)
     assert (path / RESULTS).read_bytes() == (halved / RESULTS).read_bytes()
-
-
-@pytest.mark.slow
-def test_few_layers_are_all_measured_in_full(
-    testbed: LanguageModel, full: list[Row], tmp_path: Path
-) -> None:
-    rows = run(testbed, make_plan(Halving()), tmp_path / "run")
-    assert rows == [replace(row) for row in full]

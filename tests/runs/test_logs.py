@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-import json
 import math
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+from countergen_edit import api
 from countergen_edit.core.errors import UserError
 from countergen_edit.runs.logs import Log, read_log
+from countergen_edit.testbed import directory
+from tests.harness import evaluated, local_choices
 from tests.runs import foreign_logs as foreign
 from tests.runs.foreign_logs import DATE, DOCS, answered, asked, inspect_log, lm_eval, scored
+from tests.tiny_models import tiny_model_dir
 
 ACCS = [1.0, 0.0] * 6
 
@@ -55,7 +59,10 @@ def test_each_filter_is_a_metric_and_what_is_no_number_is_named(tmp_path: Path) 
         strict = foreign.sample(number, doc, exact_match=0.0, brier=[0, "[0.1 0.9]"])
         lines += [strict | {"filter": "strict"}, strict | {"filter": "none", "exact_match": True}]
     lines[0]["exact_match"] = math.nan
-    log = read(lm_eval(tmp_path, {"jobs": lines}))
+    log = read(lm_eval(tmp_path, {"jobs": lines}), "job")
+    assert [item.cluster for item in log.items][::24] == ["nurse"]
+    with pytest.raises(UserError, match="line 1: unknown cluster 'jab': did you mean 'job'"):
+        read(tmp_path, "jab")
     assert values(log, "exact_match") == [1.0] * 12
     assert math.isnan(values(log, "exact_match, strict")[0])
     assert values(log, "exact_match, strict")[1:] == [0.0] * 11
@@ -77,13 +84,6 @@ def test_several_tasks_in_one_folder_are_one_log_unless_twice_or_of_several_mode
         read(tmp_path)
 
 
-def test_a_column_of_an_item_is_its_cluster(tmp_path: Path) -> None:
-    log = read(lm_eval(tmp_path, {"jobs": scored(ACCS)}), "job")
-    assert [item.cluster for item in log.items] == [doc["job"] for doc in DOCS]
-    with pytest.raises(UserError, match="line 1: unknown cluster 'jab': did you mean 'job'"):
-        read(tmp_path, "jab")
-
-
 def test_results_without_samples_or_with_fewer_are_refused(tmp_path: Path) -> None:
     lm_eval(tmp_path, {"jobs": scored(ACCS)})
     [samples] = tmp_path.glob("*/samples_*.jsonl")
@@ -91,40 +91,14 @@ def test_results_without_samples_or_with_fewer_are_refused(tmp_path: Path) -> No
     samples.write_text("".join(whole.splitlines(keepends=True)[:7]))
     with pytest.raises(UserError, match=r"holds 7 of the 12 items of results_"):
         read(tmp_path)
-    samples.write_text(whole[:-20])
-    with pytest.raises(UserError, match=r"line 12: not JSON"):
-        read(tmp_path)
+    odd = whole.replace('"doc_id": 0', '"doc_id": "0"')
+    for text, says in ((whole[:-20], "line 12: not JSON"), (odd, "line 1: doc_id='0': write")):
+        samples.write_text(text)
+        with pytest.raises(UserError, match=says):
+            read(tmp_path)
     samples.unlink()
     with pytest.raises(UserError, match="run lm-eval with --log_samples"):
         read(tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("change", "says"),
-    [
-        ({"doc_id": "one"}, r"line 1: doc_id 'one' should be"),
-        ({"metrics": "acc"}, r"line 1: metrics 'acc' should be"),
-        ({"doc_hash": 5}, r"line 1: doc_hash 5 should be"),
-    ],
-)
-def test_a_sample_of_another_form_is_refused_with_its_line(
-    change: dict[str, Any], says: str, tmp_path: Path
-) -> None:
-    lines = scored(ACCS)
-    lm_eval(tmp_path, {"jobs": lines})
-    [samples] = tmp_path.glob("*/samples_*.jsonl")
-    lines[0] |= change
-    samples.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    with pytest.raises(UserError, match=says):
-        read(tmp_path)
-
-
-@pytest.mark.parametrize("content", ["{}", "[]", "not JSON", ""])
-def test_other_files_are_no_logs(content: str, tmp_path: Path) -> None:
-    path = tmp_path / "a.json"
-    path.write_text(content)
-    assert read_log(path) is None
-    assert read_log(tmp_path / "nothing") is None
 
 
 @pytest.mark.usefixtures("inspect")
@@ -133,25 +107,19 @@ def test_a_log_of_inspect_is_read_from_both_its_formats(name: str, tmp_path: Pat
     marks = ["C", "I", "P", "N", True, False, 1, 0.25, "yes", "no", "0.5", "C"]
     samples = answered(marks)
     samples[-1]["scores"] = {}
+    for sample in samples[:-1]:
+        sample["scores"] |= {"two": {"value": {"length": 9.0}}, "a": {"value": "b"}}
     log = read(inspect_log(tmp_path / name, samples), "job")
     numbers = [1.0, 0.0, 0.5, 0.0, 1.0, 0.0, 1.0, 0.25, 1.0, 0.0, 0.5]
     assert values(log, "match")[:-1] == numbers
     assert math.isnan(values(log, "match")[-1])
+    assert values(log, "two, length")[:-1] == [9.0] * 11
+    assert [*log.unread] == ["jobs, a"]
     assert (log.tool, log.model) == ("inspect_ai 0.3.285", "mockllm/model")
     assert log.versions == {"jobs": {"version": "1", "scorer match": "{}"}}
     assert [item.cluster for item in log.items] == [doc["job"] for doc in DOCS]
     with pytest.raises(UserError, match="sample 1: unknown cluster 'jab': did you mean 'job'"):
         read(tmp_path / name, "jab")
-
-
-@pytest.mark.usefixtures("inspect")
-def test_scores_of_several_values_are_several_metrics_and_words_are_none(tmp_path: Path) -> None:
-    scores = {"two": {"value": {"length": 9.0, "short": True}}, "a": {"value": "b"}}
-    samples = [each | {"scores": scores} for each in answered([0] * 12)]
-    log = read(inspect_log(tmp_path / "a.json", samples))
-    assert values(log, "two, length") == [9.0] * 12
-    assert values(log, "two, short") == [1.0] * 12
-    assert [*log.unread] == ["jobs, a"]
 
 
 @pytest.mark.usefixtures("inspect")
@@ -216,3 +184,92 @@ def test_a_log_of_inspect_says_which_package_reads_it(
     monkeypatch.setitem(sys.modules, "inspect_ai.log", None)
     with pytest.raises(UserError, match=r"a log of Inspect: pip install 'countergen-edit\[inspect"):
         read(inspect_log(tmp_path / "a.json", answered([1] * 12)))
+
+
+ROWS = [doc | {"choices": ["she works", "he works"], "label": n % 2} for n, doc in enumerate(DOCS)]
+
+
+def means(log: Log) -> Mapping[str, float]:
+    metrics = {item.metric for item in log.items}
+    return {m: float(np.mean([i.value for i in log.items if i.metric == m])) for m in metrics}
+
+
+@pytest.mark.slow
+def test_what_lm_eval_writes_is_read_as_it_says(tmp_path: Path) -> None:
+    pytest.importorskip("lm_eval", reason="needs pip install 'countergen-edit[harness]'")
+    from lm_eval.loggers import EvaluationTracker
+
+    task = local_choices(ROWS, tmp_path, "acc", "acc_norm", metadata={"version": 3})
+    said = []
+    for model in (directory(), tiny_model_dir("gpt2", tmp_path / "tiny")):
+        tracker = EvaluationTracker(output_path=str(tmp_path / f"out_{len(said)}"))
+        results = evaluated(model, [task], batch_size=4, evaluation_tracker=tracker)
+        samples = results.pop("samples")
+        tracker.save_results_aggregated(results=results, samples=samples)
+        tracker.save_results_samples("local_choices", samples["local_choices"])
+        said.append(results["results"]["local_choices"])
+    places = [tmp_path / "out_0", tmp_path / "out_1"]
+    for place, figures in zip(places, said, strict=True):
+        log = read(place, "job")
+        assert log.versions == {"local_choices": {"version": "3", "shots": "0"}}
+        assert [item.cluster for item in log.items][::2] == [doc["job"] for doc in DOCS]
+        assert means(log) == {"acc": figures["acc,none"], "acc_norm": figures["acc_norm,none"]}
+    table = api.compare(*places).items
+    assert table is not None
+    for line in table.rows:
+        cells: dict[str, Any] = dict(zip(table.columns, line, strict=True))
+        figures = [figures[f"{cells['figure']},none"] for figures in said]
+        assert [cells["before"].value, cells["after"].value] == pytest.approx(figures)
+        assert cells["items"] == "12 of 12"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("form", ["eval", "json"])
+def test_what_inspect_writes_is_read_as_it_says(form: str, tmp_path: Path) -> None:
+    inspect_ai = pytest.importorskip("inspect_ai", reason="needs countergen-edit[inspect]")
+    from inspect_ai.dataset import MemoryDataset, Sample
+    from inspect_ai.model import ModelOutput, ModelUsage, get_model
+    from inspect_ai.scorer import match
+    from inspect_ai.solver import generate
+
+    def outputs() -> list[ModelOutput]:
+        made = []
+        for n in range(24):
+            output = ModelOutput.from_content("mockllm/model", ("she works", "he works")[n % 3 > 0])
+            output.usage = ModelUsage()  # counted otherwise, by an encoding from the net
+            made.append(output)
+        return made
+
+    places = []
+    for shuffled in (False, True):
+        data = MemoryDataset(
+            [
+                Sample(r["question"], target=r["choices"][r["label"]], metadata={"job": r["job"]})
+                for r in ROWS
+            ]
+        )
+        if shuffled:
+            data.shuffle(seed=1)
+        place = tmp_path / f"logs_{shuffled}"
+        scorer = match(location="any")
+        task = inspect_ai.Task(
+            dataset=data, solver=generate(), scorer=scorer, name="local", epochs=2
+        )
+        [done] = inspect_ai.eval(
+            task,
+            model=get_model("mockllm/model", custom_outputs=outputs()),
+            log_dir=str(place),
+            log_format=form,
+            display="none",
+        )
+        assert done.status == "success", done.error and done.error.message
+        log = read(place, "job")
+        figures = done.results.scores[0].metrics
+        assert means(log) == {"match": pytest.approx(figures["accuracy"].value)}
+        assert len(log.items) == 24
+        places.append(place)
+    first, second = ({item.id: item.cluster for item in read(p, "job").items} for p in places)
+    assert first == second
+    table = api.compare(*places).items
+    assert table is not None
+    assert [row[-1] for row in table.rows] == ["12 of 12"]

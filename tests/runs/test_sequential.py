@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from countergen_edit.core.seeds import unit_seed
-from countergen_edit.edits import Edit, Placement, applied
+from countergen_edit.edits import Edit, Placement
 from countergen_edit.edits.record import RECORD, edit_id
 from countergen_edit.erasers import BaseEraser, make_eraser
 from countergen_edit.erasers.orthogonal import MeanDifference
@@ -20,14 +20,12 @@ from countergen_edit.metrics.rows import Row
 from countergen_edit.models import LanguageModel
 from countergen_edit.reports.run import open_run
 from countergen_edit.reports.views.remains import sentences
-from countergen_edit.runs.candidates import Candidate, Fitted, sequential
 from countergen_edit.runs.files import EDITS
-from countergen_edit.runs.fit_data import FitData, capture_sites
-from countergen_edit.runs.fits import FitCache
+from countergen_edit.runs.fits import Candidate, FitCache, sequential
 from countergen_edit.runs.folder import RunFolder, read_records
-from countergen_edit.runs.plan import Plan
+from countergen_edit.runs.plan import Fitted, Plan
 from tests.runs import test_search
-from tests.runs.runs import IDENTITY, Dying, KilledError
+from tests.runs.runs import IDENTITY, Dying, KilledError, captured
 from tests.runs.test_audit import make_plan, make_task, run
 
 pytestmark = pytest.mark.slow  # every test is of whole runs
@@ -46,19 +44,14 @@ def cells(layers: Sequence[int] = LAYERS) -> list[Candidate]:
     return [Candidate("resid_post", layer, "leace", LEACE) for layer in layers]
 
 
-def captured(model: LanguageModel, layer: int, *before: Placement) -> FitData:
-    """What a layer is fitted on under other edits, by plain capture."""
-    task = make_task(FAMILIES)
-    with applied(model, Edit(before)):
-        return capture_sites(
-            model, task.fit, [], task.neutral["fit"], sites=["resid_post"], layers=[layer],
-            positions="outputs",
-        )["resid_post"]  # fmt: skip
-
-
-def arrays(place: Placement) -> tuple[np.ndarray, ...]:
-    erasure = place.erasure
-    return erasure.left, erasure.right, erasure.mean  # type: ignore[union-attr]
+def assert_fitted_by_hand(model: LanguageModel, place: Placement, *before: Placement) -> None:
+    assert place.layer is not None
+    data = captured(model, make_task(FAMILIES), place.layer, Edit(before))
+    by_hand = make_eraser("leace").fit(data.at(place.layer), data.group).erasure_
+    for part in ("left", "right", "mean"):  # how many threads share a fit is in its last digits
+        own, theirs = getattr(place.erasure, part), getattr(by_hand, part)
+        np.testing.assert_allclose(own, theirs, rtol=1e-6, atol=1e-9)
+    assert place.limit == data.limit(place.layer)
 
 
 def test_the_second_erasure_is_leace_fitted_by_hand_under_the_first(
@@ -67,14 +60,8 @@ def test_the_second_erasure_is_leace_fitted_by_hand_under_the_first(
     fits = fits_in(tmp_path / "run", testbed)
     first, second = fits.joined(fits.together(cells())).edit.placements
     assert (first.layer, second.layer) == LAYERS
-    for place, before in ((first, ()), (second, (first,))):
-        assert place.layer is not None
-        data = captured(testbed, place.layer, *before)
-        by_hand = make_eraser("leace").fit(data.at(place.layer), data.group).erasure_
-        for own, theirs in zip(arrays(place), arrays(Placement("", 0, by_hand)), strict=True):
-            # How many threads share a fit is in its last digits.
-            np.testing.assert_allclose(own, theirs, rtol=1e-6, atol=1e-9)
-        assert place.limit == data.limit(place.layer)
+    assert_fitted_by_hand(testbed, first)
+    assert_fitted_by_hand(testbed, second, first)
 
 
 def test_in_turn_leace_leaves_no_difference_of_means_and_alone_it_does(
@@ -84,19 +71,19 @@ def test_in_turn_leace_leaves_no_difference_of_means_and_alone_it_does(
     fitted on."""
 
     def difference(*placements: Placement) -> float:
-        data = captured(testbed, LAYERS[1], *placements)
+        data = captured(testbed, make_task(FAMILIES), LAYERS[1], Edit(placements))
         values, groups = data.at(LAYERS[1]).astype(float), make_task(FAMILIES).groups
         a, b = (values[data.group == group].mean(0) for group in groups)
         return float(np.linalg.norm(a - b))
 
-    unedited, left = difference(), {}
-    modes: tuple[Fitted, ...] = ("sequential", "independent")
-    for fitted in modes:
+    def left(fitted: Fitted) -> float:
         fits = fits_in(tmp_path / fitted, testbed, fitted)
-        left[fitted] = difference(*fits.joined(fits.together(cells())).edit.placements)
+        return difference(*fits.joined(fits.together(cells())).edit.placements)
+
+    unedited = difference()
     assert unedited > 0.1
-    assert left["sequential"] < 1e-5 * unedited  # float32 rounds the mean of some hundred rows
-    assert left["independent"] > 1e-2 * unedited
+    assert left("sequential") < 1e-5 * unedited  # float32 rounds the mean of some hundred rows
+    assert left("independent") > 1e-2 * unedited
 
 
 def plan_of(layers: tuple[int, ...] = LAYERS, **changes: object) -> Plan:
@@ -160,7 +147,7 @@ def test_certificates_are_of_the_rows_that_each_layer_was_fitted_on(
     fits = fits_in(path, testbed)  # takes the edits that the run keeps
     [first] = fits.joined([chain[0]]).edit.placements
     for cell, before in zip(chain, ((), (first,)), strict=True):
-        data = captured(testbed, LAYERS[len(before)], *before)
+        data = captured(testbed, make_task(FAMILIES), LAYERS[len(before)], Edit(before))
         state = unit_seed(0, "certificate", cell.layer) % 2**32
         own = data.certify(data.fit(LEACE, cell.layer), cell.layer, state)
         found = {r.metric: r.value for r in rows if r.edit == fits.id_of(cell)}
@@ -196,12 +183,7 @@ def test_alone_every_layer_is_fitted_on_the_unedited_model_bit_for_bit(
     fits = fits_in(tmp_path / "other", testbed)
     assert [part.id for part in parts] == [fits.id_of(cell) for cell in cells(LAYERS[::-1])]
     for place in RunFolder(tmp_path / "run", {}, IDENTITY).edit(tested).edit.placements:
-        assert place.layer is not None
-        data = captured(testbed, place.layer)
-        by_hand = make_eraser("leace").fit(data.at(place.layer), data.group).erasure_
-        for own, theirs in zip(arrays(place), arrays(Placement("", 0, by_hand)), strict=True):
-            # How many threads share a fit is in its last digits.
-            np.testing.assert_allclose(own, theirs, rtol=1e-6, atol=1e-9)
+        assert_fitted_by_hand(testbed, place)
     measured = {r.layers for r in rows if (r.metric, r.split) == ("bias_removed", "validation")}
     assert measured == {(layer,) for layer in LAYERS}
 
@@ -229,20 +211,3 @@ def test_a_combination_that_cannot_be_fitted_costs_itself_alone(
     assert "/combined/" in failed.unit
     [chosen] = [r for r in rows if r.detail.get("chosen")]
     assert chosen.layers in {(layer,) for layer in test_search.LAYERS}
-
-
-def test_a_search_combines_in_turn_and_alone_as_before(
-    testbed: LanguageModel, tmp_path: Path
-) -> None:
-    modes: tuple[Fitted, ...] = ("sequential", "independent")
-    for fitted in modes:
-        path = tmp_path / fitted
-        plan = test_search.make_plan(erasers={"leace": LEACE}, fitted=fitted)
-        run(testbed, plan, path)
-        [whole] = [record for record in read_records(path).values() if record.parts]
-        after = [tuple(place.layer for place in part.after) for part in whole.parts]
-        assert after == [(), (1,) if fitted == "sequential" else ()]
-        placed = RunFolder(path, {}, IDENTITY).edit(whole.id).edit.placements
-        for place, part in zip(placed, whole.parts, strict=True):
-            kept = RunFolder(path, {}, IDENTITY).edit(part.id)
-            assert kept.edit.digest == Edit((place,)).digest

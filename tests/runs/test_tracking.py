@@ -1,29 +1,32 @@
-"""Trackers hear every row once, of a run that goes on what is new; one that fails costs nothing."""
+"""Trackers hear every unit once as it is recorded; one that fails costs nothing."""
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
 
-from countergen_edit.cli.main import main
-from countergen_edit.core import registry
 from countergen_edit.core.errors import UserError
 from countergen_edit.metrics.rows import SCHEMA, Row
-from countergen_edit.runs.folder import RunFolder, read_rows
-from countergen_edit.runs.tracking import TRACKERS, TrackedRun, Tracker, tracked
-from countergen_edit.runs.tracking.base import LONGEST, figures_of
+from countergen_edit.runs.folder import RunFolder
+from countergen_edit.runs.tracking import (
+    LONGEST,
+    TRACKERS,
+    TrackedRun,
+    Tracker,
+    figures_of,
+    tracked,
+)
 from tests.cli.test_mistakes import fails
 
 FINGERPRINT = "f" * 64
 MANIFEST = {"schema": SCHEMA, "fingerprint": FINGERPRINT, "model": "m", "command": ["audit"]}
 SETTINGS = {"seed": 0, "edit": {"layers": [1, 2]}}
+LIBRARIES = "countergen_edit.runs.tracking.find_spec"
 
 
 class Listening(Tracker):
@@ -62,48 +65,35 @@ def row(value: float, dataset: str = "jobs") -> Row:
     return Row("mean_abs_r", value, dataset=dataset, split="test", lo=value - 0.1, hi=value + 0.1)
 
 
-def units(folder: RunFolder, *names: str) -> None:
-    for i, name in enumerate(names):
-        if not folder.done(name):
-            folder.record(name, [row(i / 10, name)])
+def run(*names: str, path: str = "run", fails: bool = False) -> None:
+    with RunFolder(Path(path), SETTINGS, MANIFEST) as folder:
+        for i, name in enumerate(names):
+            if not folder.done(name):
+                folder.record(name, [row(i / 10, name)])
+        if fails:
+            raise RuntimeError
 
 
-def logged() -> list[tuple[int, str]]:
-    return [(step, next(iter(figures)).split("/")[1]) for what, (step, figures) in heard("log")]
+def heard(kind: str) -> list[Any]:
+    return [content for what, content in Listening.heard if what == kind]
 
 
-def heard(kind: str) -> list[tuple[str, Any]]:
-    return [(what, content) for what, content in Listening.heard if what == kind]
-
-
-def test_a_tracker_hears_settings_then_units_as_they_are_recorded(tmp_path):
-    with tracked({"listening": {"end": "?"}}):
-        units(RunFolder(tmp_path / "run", SETTINGS, MANIFEST), "a", "b")
-    [(_, run)] = heard("begin")
-    assert run.settings["edit.layers"] == "[1, 2]"
-    assert run.settings["model"] == "m"
-    assert run.fingerprint == FINGERPRINT
-    assert logged() == [(0, "a"), (1, "b")]
-    assert heard("log")[1][1][1] == {
+def test_a_tracker_hears_settings_then_units_and_of_a_resumed_run_what_is_new():
+    with tracked({"listening": {"end": "?"}}), suppress(RuntimeError):
+        run("a", "b", fails=True)
+    [told] = heard("begin")
+    assert (told.settings["edit.layers"], told.settings["model"]) == ("[1, 2]", "m")
+    assert told.fingerprint == FINGERPRINT
+    with tracked(["listening"]):
+        run("a", "b", "c")
+    steps = [(step, next(iter(figures)).split("/")[1]) for step, figures in heard("log")]
+    assert steps == [(0, "a"), (1, "b"), (2, "c")]
+    assert heard("log")[1][1] == {
         "mean_abs_r/b/test/none": 0.1,
         "mean_abs_r/b/test/none/lo": 0.0,
         "mean_abs_r/b/test/none/hi": pytest.approx(0.2),
     }
-    assert heard("end") == [("end", "True?")]
-
-
-def test_a_run_that_goes_on_tells_what_is_new_and_what_was_missed(tmp_path):
-    units(RunFolder(tmp_path / "run", SETTINGS, MANIFEST), "a")  # nobody followed
-    with suppress(RuntimeError), tracked("listening"):
-        units(RunFolder(tmp_path / "run", SETTINGS, MANIFEST), "a", "b")
-        raise RuntimeError
-    assert heard("end") == [("end", "False!")]
-    # A kill cut the line in which the second unit was written down: it is told again, none missed.
-    told = tmp_path / "run" / "tracked" / "listening.jsonl"
-    told.write_bytes(told.read_bytes()[:-3])
-    with tracked(["listening"]):
-        units(RunFolder(tmp_path / "run", SETTINGS, MANIFEST), "a", "b", "c")
-    assert logged() == [(0, "a"), (1, "b"), (1, "b"), (2, "c")]
+    assert heard("end") == ["False?", "True!"]
 
 
 @pytest.mark.parametrize("when", ["begin", "log", "end"])
@@ -112,20 +102,13 @@ def test_a_tracker_that_fails_is_left_out_in_one_line_and_the_run_goes_on(
 ):
     monkeypatch.setattr(Listening, "fails_at", when)
     with tracked(["listening"]):
-        units(RunFolder(tmp_path / "run", SETTINGS, MANIFEST), "a", "b")
-    said = capsys.readouterr().err
-    assert said.splitlines() == [
+        run("a", "b")
+    assert capsys.readouterr().err.splitlines() == [
         f"tracker=listening no longer follows this run, which goes on: RuntimeError: no {when}"
     ]
-    plain = RunFolder(tmp_path / "plain", SETTINGS, MANIFEST)
-    units(plain, "a", "b")
+    run("a", "b", path="plain")
     for name in ("results.jsonl", "progress.jsonl", "config.yaml"):
-        assert (tmp_path / "run" / name).read_bytes() == (plain.path / name).read_bytes()
-    # What it missed it hears when the run is opened again and it works.
-    monkeypatch.setattr(Listening, "fails_at", "")
-    with tracked(["listening"]):
-        RunFolder(tmp_path / "run", SETTINGS, MANIFEST)
-    assert {name for _, name in logged()} == {"a", "b"}
+        assert (tmp_path / "run" / name).read_bytes() == (tmp_path / "plain" / name).read_bytes()
 
 
 def test_figures_have_names_that_every_tracker_takes_and_that_differ():
@@ -136,81 +119,38 @@ def test_figures_have_names_that_every_tracker_takes_and_that_differ():
     assert all(len(name) <= LONGEST and name.isascii() for name in names)
 
 
-def test_an_installed_package_enters_a_tracker_by_an_entry_point(monkeypatch, tmp_path):
-    point = EntryPoint("theirs", f"{__name__}:Listening", TRACKERS.group)
-    registry._installed.cache_clear()
-    with monkeypatch.context() as patch:
-        patch.setattr(registry, "entry_points", lambda group: [point] * (group == TRACKERS.group))
-        with tracked("theirs"):
-            units(RunFolder(tmp_path / "run", SETTINGS, MANIFEST), "a")
-    registry._installed.cache_clear()
-    TRACKERS._entered.pop("theirs")
-    assert logged() == [(0, "a")]
-
-
-def test_the_command_line_takes_a_tracker_of_a_file_and_rows_stay_as_they_were():
-    Path("mine.py").write_text(
-        "from countergen_edit import Tracker\n"
-        "class Lines(Tracker):\n"
-        "    def __init__(self, path='lines.txt'): self.path = path\n"
-        "    def begin(self, run): open(self.path, 'a').write(run.settings['action'] + '\\n')\n"
-        "    def log(self, figures, step, rows): open(self.path, 'a').write(f'{len(rows)}\\n')\n"
-        "    def end(self, finished): open(self.path, 'a').write(f'{finished}\\n')\n"
-    )
-    assert main(["cid", "action=scaling", "run_dir=plain"]) == 0
-    own = ["tracker=mine.py:Lines", "+tracker.Lines.path=own.txt"]
-    assert main(["cid", "action=scaling", "run_dir=run", *own]) == 0
-    rows = read_rows(Path("run/results.jsonl"))
-    assert Path("own.txt").read_text() == f"scaling\n{len(rows)}\nTrue\n"
-    for name in ("results.jsonl", "config.yaml"):
-        assert Path("run", name).read_bytes() == Path("plain", name).read_bytes()
-
-
-MISTAKES = {
-    "unknown": (["tracker=tensorbord"], "tensorboard"),
-    "setting": (["tracker=tensorboard", "+tracker.tensorboard.dir=x"], "did you mean 'directory'"),
-    "settings that are none": (
-        ["tracker=tensorboard", "tracker.tensorboard=5"],
-        "should be an object",
-    ),
-}
-
-
-@pytest.mark.parametrize("mistake", MISTAKES)
-def test_a_mistake_gets_one_line(mistake, capsys, monkeypatch):
-    monkeypatch.setattr(f"{BASE}.find_spec", lambda name: object())
-    words, hint = MISTAKES[mistake]
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        (["tracker=tensorbord"], "tensorboard"),
+        (["tracker=tensorboard", "+tracker.tensorboard.dir=x"], "did you mean 'directory'"),
+        (["tracker=tensorboard", "tracker.tensorboard=5"], "should be an object"),
+    ],
+)
+def test_a_mistake_gets_one_line(words, hint, capsys, monkeypatch):
+    monkeypatch.setattr(LIBRARIES, lambda name: object())
     assert hint in fails(capsys, "cid", "action=scaling", *words)
 
 
-BASE = "countergen_edit.runs.tracking.base"
-
-
-@pytest.mark.parametrize(
-    ("name", "library"), [("tensorboard", "tensorboard"), ("mlflow", "mlflow"), ("wandb", "wandb")]
-)
-def test_without_its_library_a_tracker_names_the_extra_before_anything_runs(
-    name, library, monkeypatch
-):
-    monkeypatch.setattr(f"{BASE}.find_spec", lambda name: None)
+@pytest.mark.parametrize("name", ["tensorboard", "mlflow", "wandb"])
+def test_without_its_library_a_tracker_names_the_extra_before_anything_runs(name, monkeypatch):
+    monkeypatch.setattr(LIBRARIES, lambda name: None)
     with pytest.raises(UserError) as error, tracked(name):
         pass
     assert str(error.value) == (
-        f"tracker={name} needs {library}: pip install 'countergen-edit[{name}]'"
+        f"tracker={name} needs {name}: pip install 'countergen-edit[{name}]'"
     )
-    assert f"countergen_edit.runs.tracking.{name}" in sys.modules
 
 
-def test_tensorboard_shows_every_figure_of_a_run_and_of_what_follows(tmp_path):
+def test_tensorboard_shows_every_figure_of_a_run_and_of_what_follows():
     pytest.importorskip("tensorboard")
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
     for names in (["a"], ["a", "b"]):
         with tracked({"tensorboard": {"directory": "events"}}):
-            units(RunFolder(tmp_path / "run", SETTINGS, MANIFEST), *names)
+            run(*names)
     shown = EventAccumulator("events/run").Reload()
-    tags = shown.Tags()["scalars"]
-    assert len(tags) == 6
+    assert len(shown.Tags()["scalars"]) == 6
     [event] = shown.Scalars("mean_abs_r/b/test/none")
     assert (event.step, event.value) == (1, pytest.approx(0.1))
 
@@ -221,22 +161,22 @@ def test_mlflow_keeps_one_run_in_a_local_store(tmp_path):
 
     uri = f"sqlite:///{tmp_path / 'store.db'}"
     for names in (["a"], ["a", "b"]):
-        with tracked({"mlflow": {"uri": uri, "experiment": "e"}}):
-            units(RunFolder(tmp_path / "run", SETTINGS, MANIFEST), *names)
+        with tracked({"mlflow": {"uri": uri}}):
+            run(*names)
     client = MlflowClient(tracking_uri=uri)
-    [run] = client.search_runs([client.get_experiment_by_name("e").experiment_id])
-    assert run.info.status == "FINISHED"
-    assert run.data.params["edit.layers"] == "[1, 2]"
-    assert run.data.metrics["mean_abs_r/b/test/none"] == pytest.approx(0.1)
-    [point] = client.get_metric_history(run.info.run_id, "mean_abs_r/b/test/none/hi")
+    [shown] = client.search_runs([client.get_experiment_by_name("countergen_edit").experiment_id])
+    assert shown.info.status == "FINISHED"
+    assert shown.data.params["edit.layers"] == "[1, 2]"
+    [point] = client.get_metric_history(shown.info.run_id, "mean_abs_r/b/test/none/hi")
     assert (point.step, point.value) == (1, pytest.approx(0.2))
 
 
 @pytest.mark.slow
-def test_wandb_writes_offline_what_is_sent_later(tmp_path):
+def test_wandb_writes_offline_what_is_sent_later(tmp_path, monkeypatch):
     pytest.importorskip("wandb")
-    with tracked({"wandb": {"mode": "offline"}}):
-        units(RunFolder(tmp_path / "run", SETTINGS, MANIFEST), "a", "b")
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    with tracked("wandb"):
+        run("a", "b")
     [file] = (tmp_path / "run").rglob("*.wandb")
     # W&B's own process writes on after the run has ended: protocol buffers, texts as they are.
     texts = ("mean_abs_r/a/test/none", "mean_abs_r/b/test/none/hi", "edit.layers", "[1, 2]")
