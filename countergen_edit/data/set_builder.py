@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
-from itertools import chain, combinations
+from itertools import combinations
 from pathlib import Path
 from typing import Any, Literal, cast
 
@@ -21,14 +21,13 @@ from countergen_edit.data.axis_config import OWN
 from countergen_edit.data.counterfactual import CounterfactualSet, joined
 from countergen_edit.data.prompt_check import check_prompts
 from countergen_edit.data.sources import load_set
-from countergen_edit.data.splits import check_leakage, split_prompts, without_overlap
+from countergen_edit.data.splits import split_prompts, without_overlap
 from countergen_edit.data.subsets import NameDraw, round_robin
 from countergen_edit.data.text.substitution import Substitution
 
-Role = Literal["erase", "keep", "background"]
-"""On sets to `erase` the groups are made equal; on sets to `keep` the model stays as it is; prompts
-of `background` enter the covariance of activations, as neutral text does."""
-ROLES: tuple[Role, ...] = ("erase", "keep", "background")
+Role = Literal["erase", "keep"]
+"""On sets to `erase` the groups are made equal; on sets to `keep` the model stays as it is."""
+ROLES: tuple[Role, ...] = ("erase", "keep")
 MEASURED: tuple[Split, ...] = ("validation", "test")
 FORMATS = tuple(suffix[1:] for suffix in PROMPT_FILES)
 """Sources of the user's prompts."""
@@ -271,9 +270,6 @@ def sets_of(builder: SetBuilder, content: Mapping[str, Any], own_keep: bool) -> 
         for split in MEASURED
         if entries["legitimate_differences"]
     }
-    background = of("fit", "background")
-    measured = (*of("validation"), *of("test"), *agreement.values())
-    check_leakage(background, (*measured, *chain(*legitimate_differences.values())))
     fit = of("fit")
     own_axes = {builder.axis.name, *builder.axis.axes, *(data.axis for data in fit)}
     return {
@@ -282,7 +278,6 @@ def sets_of(builder: SetBuilder, content: Mapping[str, Any], own_keep: bool) -> 
         "test": tuple(of("test")),
         "own": tuple(one.data for one in sets if one.split == "test" and one.is_own),
         "keep": tuple(keep),
-        "background": tuple(dict.fromkeys(text for data in background for text in data.texts)),
         "agreement": agreement,
         "legitimate_differences": legitimate_differences,
         "other_axes": _of_other_axes(builder, entries["other_axes"], own_axes),

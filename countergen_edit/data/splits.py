@@ -47,25 +47,6 @@ def check_leakage(fit: Sequence[CounterfactualSet], test: Sequence[Counterfactua
                 )
 
 
-def check_texts(texts: Sequence[str], test: Sequence[CounterfactualSet]) -> None:
-    """Refuse test sets that share a prompt or a name with background texts.
-
-    Raises:
-        UserError: something is shared.
-    """
-    plain = {_plain(text) for text in texts}
-    words = {word for text in texts for word in _words(text)}
-    for tested in test:
-        prompts = (("prompt", text) for text in tested.texts if _plain(text) in plain)
-        names = (("name", name) for name in tested.names if _words(name) <= words)
-        for kind, culprit in (*prompts, *names):
-            raise UserError(
-                f"{kind} {culprit!r} is in text of role background and in test set "
-                f"{tested.name!r}: figures would be measured on what was fitted; "
-                "take it out of one of them"
-            )
-
-
 def without_overlap(
     fitted: CounterfactualSet, test: Sequence[CounterfactualSet]
 ) -> CounterfactualSet | None:

@@ -17,7 +17,7 @@ from countergen_edit.data.neutral import from_config
 from countergen_edit.data.prompt_check import OutOfVocabulary, spacing_warnings
 from countergen_edit.data.set_builder import TEMPLATES, SetBuilder, sets_of
 from countergen_edit.data.sources import fingerprint
-from countergen_edit.data.splits import check_leakage, check_texts
+from countergen_edit.data.splits import check_leakage
 from countergen_edit.data.subsets import (
     NAME_COUNTS,
     NameDraw,
@@ -54,8 +54,6 @@ class Task:
     """Test sets with prompts of the user, on which FairPair and CID are measured."""
     keep: tuple[CounterfactualSet, ...] = ()
     """Sets on which the model stays as it is, for erasers that can."""
-    background: tuple[str, ...] = ()
-    """Texts about people that erasers weigh like neutral text; nothing is measured on them."""
     agreement: Mapping[Split, CounterfactualSet] = field(default_factory=dict)
     """Prompts whose i-th output is the form that agrees with the i-th group, by split."""
     legitimate_differences: Mapping[Split, tuple[CounterfactualSet, ...]] = field(
@@ -94,7 +92,6 @@ class Task:
         check_leakage(self.fit, (*measured, *self.legitimate_sets))
         held_out = (*measured, *self.agreement.values(), *self.legitimate_sets)
         check_leakage(self.keep, held_out)
-        check_texts(self.background, held_out)
         for data in self.other_axes:
             if data.axis in self.own_axes:
                 raise UserError(
@@ -153,12 +150,12 @@ class Task:
     @property
     def fingerprint(self) -> str:
         """SHA-256 of all the data."""
-        return fingerprint(self.every_set, self.background)
+        return fingerprint(self.every_set)
 
     @property
     def weighed(self) -> tuple[str, ...]:
-        """Texts whose activations erasers weigh, and preserve where they can."""
-        return (*self.neutral.get("fit", ()), *self.background)
+        """Neutral texts whose activations erasers weigh, and preserve where they can."""
+        return self.neutral.get("fit", ())
 
     def with_truth(
         self,
@@ -213,7 +210,6 @@ class Task:
             test=few(self.test),
             own=few(self.own),
             keep=few(self.keep),
-            background=few_texts(self.background, most, seed),
             agreement={s: few_prompts(data, most, seed) for s, data in self.agreement.items()},
             legitimate_differences={
                 s: few(sets) for s, sets in self.legitimate_differences.items()

@@ -12,7 +12,7 @@ from countergen_edit.data.axis import Axis, NoFormsError, differs
 from countergen_edit.data.counterfactual import CounterfactualSet
 from countergen_edit.data.neutral import TextsBySplit, split_texts
 from countergen_edit.data.sources import Request
-from countergen_edit.testbed.truth import People, Truth, compile_truth
+from countergen_edit.testbed.truth import Truth, compile_truth
 
 TRUTH = "truth.yaml"
 """File of the planted truth in a model's directory."""
@@ -48,14 +48,9 @@ def load_axis(name: str) -> Axis:
     return Axis.from_config(read_config("axis", name))
 
 
-def family_set(request: Request, *, family: str, people: People = "planted") -> CounterfactualSet:
-    """A family's prompts crossed with the axis's names of the same split.
-
-    `people`: `planted` takes the names that the truth knows, or all if it knows none; `all` takes
-    all.
-    """
-    truth = load_truth()
-    return truth.counterfactual_set(family, request.split, request.axis, request.groups, people)
+def family_set(request: Request, *, family: str) -> CounterfactualSet:
+    """A family's prompts crossed with the names of the same split that the truth knows, if any."""
+    return load_truth().counterfactual_set(family, request.split, request.axis, request.groups)
 
 
 def testbed_agreement(request: Request) -> CounterfactualSet:

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import product
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float64
@@ -31,9 +31,6 @@ from countergen_edit.data.templates import Template, expand
 
 NODES = 24
 """Nodes of Gauss-Hermite quadrature for each of the two normal variables."""
-People = Literal["planted", "all"]
-"""Names of an axis: those of the truth, or all."""
-PEOPLE: tuple[People, ...] = ("planted", "all")
 Probabilities = Mapping[str, Float64[np.ndarray, " output"]]
 
 
@@ -216,13 +213,12 @@ class Truth:
         split: Split,
         axis: Axis,
         groups: tuple[str, str] | None = None,
-        people: People = "planted",
     ) -> CounterfactualSet:
         """The prompts of a family crossed with the axis's names of the same split.
 
-        `groups` are the axis's first two by default. `people="planted"` leaves out names that the
-        truth does not know, unless it knows none. `UserError` for an unknown family, split or
-        setting, `DoesNotFitError` for an axis on which the family was not planted.
+        `groups` are the axis's first two by default. Names that the truth does not know are left
+        out, unless it knows none. `UserError` for an unknown family or split, `DoesNotFitError` for
+        an axis on which the family was not planted.
         """
         prompts = self.of(family, split)
         if prompts[0].axis not in axis.axes:
@@ -230,11 +226,8 @@ class Truth:
                 f"testbed family {family!r} was planted on axis {prompts[0].axis!r}, "
                 f"not on {axis.name!r}"
             )
-        if people not in PEOPLE:
-            raise unknown("people", people, PEOPLE)
         templates = [Template(self._as_prompt(p.template), p.outputs, p.content) for p in prompts]
-        named = self._planted_people(axis) if people == "planted" else axis
-        return expand(f"{family}_{split}", templates, named, split, groups)
+        return expand(f"{family}_{split}", templates, self._planted_people(axis), split, groups)
 
     def _planted_people(self, axis: Axis) -> Axis:
         """The axis with the names that the truth knows; unchanged if it knows none."""

@@ -45,7 +45,6 @@ SOURCES: Registry[Source] = Registry(
         "templates": "countergen_edit.data.sources:templates",
         "jsonl": "countergen_edit.data.sources.files:jsonl",
         "csv": "countergen_edit.data.sources.files:csv_file",
-        "hub": "countergen_edit.data.sources.files:hub",
         "countergen": "countergen_edit.data.sources.files:countergen",
         "testbed": "countergen_edit.testbed.files:family_set",
         "testbed_agreement": "countergen_edit.testbed.files:testbed_agreement",
