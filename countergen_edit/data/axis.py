@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Literal
 
 from annotated_types import MinLen
 
-from countergen_edit.core.errors import UserError, unknown
-from countergen_edit.core.typed import require
+from countergen_edit.core.errors import UserError, require_known
+from countergen_edit.core.typed import require, require_keys
 
 Word = Annotated[str, MinLen(1)]
 Split = Literal["fit", "validation", "test"]
@@ -20,7 +20,6 @@ GROUP_TYPES: Mapping[str, Any] = {
     "forms": Mapping[str, Word],
     "is": Mapping[str, str | Sequence[str]],
 }
-"""Keys of a group, with their types."""
 ALL = "all"
 """Every group of an axis, where groups are chosen."""
 
@@ -92,14 +91,13 @@ class Axis:
                     f"the word forms {sorted(missing)}; give every group the same forms"
                 )
             split_of: dict[str, str] = {}
-            for split, names in group.names.items():
-                for name in names:
-                    if name in split_of:
-                        raise UserError(
-                            f"axis {self.name!r}: name {name!r} of group {group.name!r} is in "
-                            f"both the {split_of[name]!r} and the {split!r} split"
-                        )
-                    split_of[name] = split
+            for split, name in ((s, name) for s, names in group.names.items() for name in names):
+                if name in split_of:
+                    raise UserError(
+                        f"axis {self.name!r}: name {name!r} of group {group.name!r} is in both "
+                        f"the {split_of[name]!r} and the {split!r} split"
+                    )
+                split_of[name] = split
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> Axis:
@@ -109,8 +107,7 @@ class Axis:
             UserError: a key is unknown, a group lacks its names, or a value is of another type.
         """
         for key in config:
-            if key not in KEYS:
-                raise unknown("axis key", key, KEYS)
+            require_known("axis key", key, KEYS)
         for key in ("name", "groups"):
             if not config.get(key):
                 raise UserError(f"an axis needs a {key!r}; this one holds {sorted(config)}")
@@ -118,13 +115,10 @@ class Axis:
         require(Mapping[str, Mapping[str, Any]], config["groups"], "axis.groups")
         groups = {}
         for group_name, entry in config["groups"].items():
-            for key, value in entry.items():
-                if key not in GROUP_TYPES:
-                    raise unknown(f"key of group {group_name!r}:", key, GROUP_TYPES)
-                require(GROUP_TYPES[key], value, f"axis.groups.{group_name}.{key}")
+            kind, at = f"key of group {group_name!r}:", f"axis.groups.{group_name}."
+            require_keys(entry, GROUP_TYPES, kind, at)
             for split in entry.get("names", {}):
-                if split not in SPLITS:
-                    raise unknown("split", split, SPLITS)
+                require_known("split", split, SPLITS)
             groups[group_name] = Group(
                 name=group_name,
                 names={split: tuple(names) for split, names in entry.get("names", {}).items()},
@@ -137,6 +131,14 @@ class Axis:
     def axes(self) -> tuple[str, ...]:
         """The axes on which its groups differ."""
         return self.made_of or (self.name,)
+
+    def with_names(self, names: Callable[[Group, Split], Sequence[str]]) -> Axis:
+        """The axis with other names of each group and split."""
+        groups = {
+            group.name: replace(group, names={s: tuple(names(group, s)) for s in group.names})
+            for group in self.groups.values()
+        }
+        return replace(self, groups=groups)
 
     def chosen(self, groups: Sequence[str] | str | None = None) -> tuple[Group, ...]:
         """Two or more groups to compare, in their order.
@@ -161,8 +163,7 @@ class Axis:
     def pair(self, groups: Sequence[str] | str | None = None) -> tuple[Group, Group]:
         """The two groups to compare; the first two of the axis by default."""
         require(Sequence[str] | None, groups, "groups")
-        names = [groups] if isinstance(groups, str) else [*(groups or self.groups)]
-        a, b = self._different(names[:2] if groups is None else names, most=2)
+        a, b = self._different([*self.groups][:2] if groups is None else [*groups], most=2)
         return a, b
 
     def _different(self, names: list[str], most: int | None = None) -> tuple[Group, ...]:
@@ -171,8 +172,7 @@ class Axis:
                 f"axis {self.name!r}: a comparison takes two different groups, got {names}"
             )
         for name in names:
-            if name not in self.groups:
-                raise unknown(f"group of axis {self.name!r}", name, self.groups)
+            require_known(f"group of axis {self.name!r}", name, self.groups)
         return tuple(self.groups[name] for name in names)
 
     def of_how_many(self, compared: int) -> str:

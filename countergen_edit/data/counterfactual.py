@@ -106,10 +106,9 @@ class CounterfactualSet:
 
 
 def joined(sets: Sequence[CounterfactualSet]) -> CounterfactualSet | None:
-    """One set for the groups of several sets that share their first group.
+    """The samples that several sets have, for the groups of all: None where they share none.
 
-    Returns:
-        The samples that every set has; None where they share none.
+    The sets share their first group.
     """
     if len(sets) == 1:
         return sets[0]

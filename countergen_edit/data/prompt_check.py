@@ -31,13 +31,11 @@ _WORD = re.compile(r"[^\W_]+")
 
 @dataclass(frozen=True)
 class CheckedPrompt:
-    """A prompt with the variations that a run would use."""
+    """A prompt with the variations that a run would use: texts of the first and second group."""
 
     line: str
-    """Its place in the file."""
     text: str
     sides: tuple[tuple[str, ...], tuple[str, ...]]
-    """The texts of the first and of the second group; empty where there are none."""
     findings: tuple[str, ...]
 
 
@@ -86,18 +84,17 @@ def _checked(
         return CheckedPrompt(line, text, ((), ()), (str(error).removeprefix(where),))
     first, second = (tuple(v.text for v in sample.of(group)) for group in request.groups)
     texts = [*first, *second] if has_variations else [text]
-    substitution = request.substitution
-    findings = [] if has_variations else [*_doubtful(text, substitution)]
-    findings += _used_names(texts, substitution, used)
+    words = request.substitution
+    findings = [] if has_variations else [*_doubtful(text, words)]
+    findings += _used_names(texts, words, used)
     for output in sample.outputs:
-        shown = [word.text for word in substitution.words(output) if word.side is not None]
-        if shown:
+        if shown := [word.text for word in words.words(output) if word.side is not None]:
             findings.append(f"output {output!r} names a group itself ({', '.join(shown)})")
-    findings += (
-        f"output {output!r} has no leading space, so that it joins the last word of the "
-        f"prompt: write {' ' + output!r}"
-        for output in unspaced(texts, sample.outputs)
-    )
+    for output in unspaced(texts, sample.outputs):
+        findings.append(
+            f"output {output!r} has no leading space, so that it joins the last word of the "
+            f"prompt: write {' ' + output!r}"
+        )
     return CheckedPrompt(line, text, (first, second), tuple(dict.fromkeys(findings)))
 
 
@@ -117,11 +114,11 @@ def _doubtful(text: str, substitution: Substitution) -> Iterator[str]:
             f"both groups are in it ({shown}), and everybody becomes one: give its variations "
             "yourself, or leave the others out"
         )
-    yield from (
-        f"{word!r} is no known name, and stays on both sides: give its variations "
-        "yourself, or use another name"
-        for word in _unknown_names(words)
-    )
+    for name in _unknown_names(words):
+        yield (
+            f"{name!r} is no known name, and stays on both sides: give its variations "
+            "yourself, or use another name"
+        )
     for i, word in enumerate(words):
         if word.text.lower() == "her" and grammar.may_be_object_or_owner(words, i):
             read = "'his'" if grammar.before_own_noun(words, i) else "'him'"
@@ -200,11 +197,7 @@ def spacing_warnings(sets: Iterable[CounterfactualSet]) -> Iterator[str]:
 
 
 def words_of(text: str) -> list[str]:
-    """The words of a text, in lower case.
-
-    >>> words_of("She's late.")
-    ['she', 's', 'late']
-    """
+    """The words of a text, in lower case."""
     return [word.casefold() for word in _WORD.findall(text)]
 
 
@@ -227,13 +220,7 @@ class OutOfVocabulary:
 def vocabulary_warnings(
     sets: Iterable[CounterfactualSet], words: Collection[str], model: str
 ) -> Iterator[str]:
-    """One warning for each set with prompts or outputs outside a model's vocabulary.
-
-    Args:
-        sets: that are measured all the same.
-        words: the vocabulary, in lower case.
-        model: its name.
-    """
+    """One warning for each set with prompts or outputs outside a model's vocabulary `words`."""
     for data in sets:
         first: list[str] = []
         for sample in data.samples:

@@ -5,16 +5,14 @@ A set for more than two groups joins the sets of the first group with each of th
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from itertools import combinations
-from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 from countergen_edit.core.conf_path import PROMPT_FILES, config_of, read_config
-from countergen_edit.core.errors import UserError, unknown
+from countergen_edit.core.errors import UserError, require_known
 from countergen_edit.core.typed import require
 from countergen_edit.data.axis import SPLITS, Axis, DoesNotFitError, NoFormsError, Split
 from countergen_edit.data.axis_config import OWN
@@ -37,14 +35,11 @@ TEMPLATES = "templates"
 
 @dataclass(frozen=True)
 class NamedSet:
-    """A set of a split, with the origin of its name."""
+    """A set of a split; its name may be the default of templates."""
 
     split: Split
     data: CounterfactualSet
-    path: str | None = None
-    """The file that gives the set its name, if any."""
     is_default: bool = False
-    """Whether the name is the default of templates."""
     role: Role = "erase"
     is_own: bool = field(default=False, compare=False)
     """Whether it holds prompts of the user."""
@@ -60,25 +55,17 @@ class NamedSet:
 
 
 def distinctly_named(sets: Sequence[NamedSet]) -> list[NamedSet]:
-    """The sets in their order, without two of different content under one name.
+    """The sets in their order; default names that clash get their split.
 
-    Where names clash, sets of files are named FOLDER/FILE, and default names get split and number.
+    Raises:
+        UserError: two of different content have one name.
     """
-    clashing = {one.data.name for one in sets if any(one.clashes(other) for other in sets)}
-    by_path = []
-    for one in sets:
-        if one.path and one.data.name in clashing:
-            path = Path(one.path).expanduser().absolute()
-            one = one.renamed(f"{path.parent.name}/{path.stem}")
-        by_path.append(one)
-    taken = Counter[str]()
-    distinct = []
-    for one in by_path:
-        if one.is_default and any(one.clashes(other) for other in by_path):
-            name = f"{one.data.name}_{one.split}"
-            taken[name] += 1
-            one = one.renamed(name + (f"_{taken[name]}" if taken[name] > 1 else ""))
-        distinct.append(one)
+    distinct = [
+        one.renamed(f"{one.data.name}_{one.split}")
+        if one.is_default and any(map(one.clashes, sets))
+        else one
+        for one in sets
+    ]
     for a, b in combinations(distinct, 2):
         if a.clashes(b):
             where = " and ".join(dict.fromkeys(f"data.{one.split}" for one in (a, b)))
@@ -97,7 +84,15 @@ def entries_of(content: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
             f"data.{key}={entries!r}: write a list of sets"
             + (", or own, which fits on a part of the prompts of your file" if key == "fit" else "")
         )
-    return [_entry(entry) for entry in entries]
+    own = [_entry(entry) for entry in entries]
+    for entry in own:
+        if "role" in entry and key != "fit":
+            raise UserError(
+                f"role={entry['role']!r} of a set of data.{key}: only sets of data.fit have roles; "
+                "leave it out"
+            )
+        require_known("role of a set of data.fit:", entry.get("role", "erase"), ROLES)
+    return own
 
 
 def _entry(entry: Any) -> dict[str, Any]:
@@ -109,19 +104,6 @@ def _entry(entry: Any) -> dict[str, Any]:
     if "dataset" in content:
         content = read_config("dataset", str(content.pop("dataset"))) | content
     return content
-
-
-def _pop_role(entry: MutableMapping[str, Any], key: str) -> Role:
-    if "role" not in entry:
-        return "erase"
-    role = entry.pop("role")
-    if key != "fit":
-        raise UserError(
-            f"role={role!r} of a set of data.{key}: only sets of data.fit have roles; leave it out"
-        )
-    if role not in ROLES:
-        raise unknown("role of a set of data.fit:", role, ROLES)
-    return cast(Role, role)
 
 
 @dataclass(frozen=True)
@@ -142,11 +124,9 @@ class SetBuilder:
     def load(self, entry: Mapping[str, Any], split: Split) -> NamedSet | None:
         """The set of an entry for all groups; None where it does not fit, and `if_fits` is set."""
         config = dict(entry)
-        may_lack = bool(config.pop("if_fits", False))
-        other = config.pop("axis", None)
-        path = config.get("path")
-        has_name = bool(config.get("name"))
-        is_default = not has_name and config.get("source") == TEMPLATES
+        may_lack, role = bool(config.pop("if_fits", False)), config.pop("role", "erase")
+        other, source = config.pop("axis", None), config.get("source")
+        is_default = source == TEMPLATES and not config.get("name")
         try:
             if other is None or other == self.axis.name:
                 data = self._for_all_groups(config, split)
@@ -157,18 +137,15 @@ class SetBuilder:
             if may_lack:
                 return None
             raise
-        one = NamedSet(
-            split,
-            data,
-            path if isinstance(path, str) and not has_name else None,
-            is_default,
-            is_own=config.get("source") in FORMATS,
-        )
+        one = NamedSet(split, data, is_default, role, is_own=source in FORMATS)
         return one.renamed(self.default_name) if is_default else one
 
-    def load_all(self, entries: Iterable[tuple[Mapping[str, Any], Split]]) -> list[NamedSet]:
-        """The sets of entries, without those that need not and do not fit."""
-        return [one for entry, split in entries if (one := self.load(entry, split)) is not None]
+    def load_all(
+        self, entries: Iterable[tuple[Mapping[str, Any], Split]]
+    ) -> tuple[CounterfactualSet, ...]:
+        """The sets of entries under distinct names, without those that need not and do not fit."""
+        loaded = [one for entry, split in entries if (one := self.load(entry, split)) is not None]
+        return tuple(one.data for one in distinctly_named(loaded))
 
     def load_with_forms(self, entry: Mapping[str, Any], split: Split) -> CounterfactualSet:
         """The set of an entry for the first two groups whose word forms differ."""
@@ -229,25 +206,19 @@ def sets_of(builder: SetBuilder, content: Mapping[str, Any], own_keep: bool) -> 
     content = {**content, "fit": []} if fits_own else content
     keys = (*SPLITS, "keep", "legitimate_differences", "other_axes")
     entries = {key: entries_of(content, key) for key in keys}
-    roles = {key: [_pop_role(entry, key) for entry in entries[key]] for key in keys}
     prompts = [e for e in entries["test"] if fits_own and e.get("source") in FORMATS]
     entries["test"] = [entry for entry in entries["test"] if entry not in prompts]
     parts = _split_own(builder, prompts) if fits_own else []
-    loaded = [
-        replace(one, role=role)
-        for split in SPLITS
-        for entry, role in zip(entries[split], roles[split], strict=False)
-        if (one := builder.load(entry, split)) is not None
-    ]
-    sets = distinctly_named([*loaded, *parts])
+    loaded = [builder.load(entry, split) for split in SPLITS for entry in entries[split]]
+    sets = distinctly_named([*(one for one in loaded if one is not None), *parts])
 
-    def of(split: Split, role: Role = "erase") -> list[CounterfactualSet]:
-        return [one.data for one in sets if (one.split, one.role) == (split, role)]
+    def of(split: Split, role: Role = "erase") -> tuple[CounterfactualSet, ...]:
+        return tuple(one.data for one in sets if (one.split, one.role) == (split, role))
 
     def without_parts(data: CounterfactualSet) -> CounterfactualSet | None:
         return without_overlap(data, [one.data for one in parts]) if parts else data
 
-    keep, agreement, remarks = of("fit", "keep"), dict[Split, CounterfactualSet](), []
+    keep, agreement, remarks = [*of("fit", "keep")], dict[Split, CounterfactualSet](), []
     for entry in entries["keep"]:
         with nullcontext() if own_keep else suppress(NoFormsError):
             data = without_parts(builder.for_key("keep").load_with_forms(entry, "fit"))
@@ -262,52 +233,42 @@ def sets_of(builder: SetBuilder, content: Mapping[str, Any], own_keep: bool) -> 
         remarks.append(f"{error}: agreement is no cost here")
     measured_entries = (entry for split in MEASURED for entry in entries[split])
     remarks += builder.prompt_remarks([*prompts, *measured_entries])
-    legitimate_differences: dict[Split, tuple[CounterfactualSet, ...]] = {
-        split: _named(
-            builder.for_key("legitimate_differences"),
-            ((entry, split) for entry in entries["legitimate_differences"]),
-        )
-        for split in MEASURED
-        if entries["legitimate_differences"]
-    }
+    differences = entries["legitimate_differences"]
     fit = of("fit")
     own_axes = {builder.axis.name, *builder.axis.axes, *(data.axis for data in fit)}
     return {
-        "fit": tuple(fit),
-        "validation": tuple(of("validation")),
-        "test": tuple(of("test")),
+        "fit": fit,
+        "validation": of("validation"),
+        "test": of("test"),
         "own": tuple(one.data for one in sets if one.split == "test" and one.is_own),
         "keep": tuple(keep),
         "agreement": agreement,
-        "legitimate_differences": legitimate_differences,
+        "legitimate_differences": {
+            split: builder.for_key("legitimate_differences").load_all(
+                (entry, split) for entry in differences
+            )
+            for split in (MEASURED if differences else ())
+        },
         "other_axes": _of_other_axes(builder, entries["other_axes"], own_axes),
         "remarks": tuple(remarks),
     }
 
 
-def _named(
-    builder: SetBuilder, entries: Iterable[tuple[Mapping[str, Any], Split]]
-) -> tuple[CounterfactualSet, ...]:
-    return tuple(one.data for one in distinctly_named(builder.load_all(entries)))
-
-
 def _of_other_axes(
     builder: SetBuilder, entries: Iterable[Mapping[str, Any]], own_axes: Collection[str]
 ) -> tuple[CounterfactualSet, ...]:
-    others = []
     for entry in entries:
         if entry.get("axis") is None:
             raise UserError(f"a set of other_axes needs its 'axis'; this one has {[*entry]}")
         require(str, entry["axis"], "axis of a set of other_axes")
-        if entry["axis"] not in own_axes:
-            others.append((entry, SPLITS[-1]))
-    sets = _named(builder.for_key("other_axes"), others)
+    others: list[Any] = [(e, SPLITS[-1]) for e in entries if e["axis"] not in own_axes]
+    sets = builder.for_key("other_axes").load_all(others)
     return tuple(data for data in sets if data.axis not in own_axes)
 
 
 def _split_own(builder: SetBuilder, entries: Iterable[Mapping[str, Any]]) -> list[NamedSet]:
     """The user's prompts as sets to fit on, choose by and test on."""
-    sets = _named(builder, ((entry, "test") for entry in entries))
+    sets = builder.load_all((entry, "test") for entry in entries)
     if not sets:
         raise UserError(
             f"data.fit={OWN} fits on a part of prompts of yours, and there are none: write "

@@ -9,7 +9,7 @@ from itertools import combinations
 from typing import Any
 
 from countergen_edit.core.conf_path import config_of
-from countergen_edit.core.errors import UserError, unknown
+from countergen_edit.core.errors import UserError, require_known
 from countergen_edit.data.axis import SPLITS, Axis, Split
 from countergen_edit.data.axis_config import OF_AXIS, axis_config, data_of
 from countergen_edit.data.counterfactual import CounterfactualSet
@@ -55,16 +55,15 @@ class Task:
     keep: tuple[CounterfactualSet, ...] = ()
     """Sets on which the model stays as it is, for erasers that can."""
     agreement: Mapping[Split, CounterfactualSet] = field(default_factory=dict)
-    """Prompts whose i-th output is the form that agrees with the i-th group, by split."""
+    """Prompts whose i-th output is the form that agrees with the i-th group."""
     legitimate_differences: Mapping[Split, tuple[CounterfactualSet, ...]] = field(
         default_factory=dict
     )
-    """Sets of factual differences between groups, by split: the model should not change on them."""
+    """Sets of factual differences between groups: the model should not change on them."""
     neutral: Mapping[Split, tuple[str, ...]] = field(default_factory=dict)
-    """Running neutral text, by split; erasers may weigh that of `fit`."""
+    """Running neutral text; erasers may weigh that of `fit`."""
     other_axes: tuple[CounterfactualSet, ...] = ()
-    """Test sets of axes that nothing is fitted on, for off-target effects. Their names may be those
-    of other sets."""
+    """Test sets of axes that nothing is fitted on, for off-target effects."""
     planted: Mapping[tuple[str, str], float] = field(default_factory=dict)
     """(template, output) → planted R, where the truth is known."""
     planted_effect: Mapping[tuple[str, str], float] = field(default_factory=dict)
@@ -81,7 +80,6 @@ class Task:
     """Test sets that are left out, as their words are outside the model's vocabulary."""
     vocabulary: frozenset[str] | None = None
     """The model's vocabulary, in lower case; None if unknown."""
-
     limit: int | None = field(default=None, compare=False)
     """Most prompts of each set in a quick try, sets of metrics included; None takes all."""
 
@@ -157,15 +155,6 @@ class Task:
         """Neutral texts whose activations erasers weigh, and preserve where they can."""
         return self.neutral.get("fit", ())
 
-    def with_truth(
-        self,
-        planted: Mapping[tuple[str, str], float],
-        planted_effect: Mapping[tuple[str, str], float] | None = None,
-    ) -> Task:
-        """The task with the planted truth of a model."""
-        effect = {} if planted_effect is None else dict(planted_effect)
-        return replace(self, planted=dict(planted), planted_effect=effect)
-
     @property
     def most_names(self) -> int:
         """The largest number of variations of a group in a validation set; 0 without such sets."""
@@ -181,21 +170,20 @@ class Task:
         def few(data: CounterfactualSet) -> CounterfactualSet:
             return few_variations(data, max(1, round(share * data.widest)), seed)
 
-        agreement, neutral = dict(self.agreement), dict(self.neutral)
-        differences = dict(self.legitimate_differences)
-        if "validation" in agreement:
-            agreement["validation"] = few(agreement["validation"])
-        if "validation" in differences:
-            differences["validation"] = tuple(map(few, differences["validation"]))
-        if texts := neutral.get("validation"):
-            neutral["validation"] = few_texts(texts, math.ceil(share * len(texts)), seed)
-        return replace(
-            self,
-            validation=tuple(few_variations(data, names, seed) for data in self.validation),
-            agreement=agreement,
-            legitimate_differences=differences,
-            neutral=neutral,
-        )
+        changed: dict[str, dict[Split, Any]] = {
+            "agreement": {**self.agreement},
+            "legitimate_differences": {**self.legitimate_differences},
+            "neutral": {**self.neutral},
+        }
+        if data := self.agreement.get("validation"):
+            changed["agreement"]["validation"] = few(data)
+        if sets := self.legitimate_differences.get("validation"):
+            changed["legitimate_differences"]["validation"] = tuple(map(few, sets))
+        if texts := self.neutral.get("validation"):
+            kept = few_texts(texts, math.ceil(share * len(texts)), seed)
+            changed["neutral"]["validation"] = kept
+        validation = tuple(few_variations(data, names, seed) for data in self.validation)
+        return replace(self, validation=validation, **changed)
 
     def limited(self, most: int, seed: int = 0) -> Task:
         """The task with at most `most` prompts of each set and texts of each split, for a try."""
@@ -203,19 +191,16 @@ class Task:
         def few(sets: Sequence[CounterfactualSet]) -> tuple[CounterfactualSet, ...]:
             return tuple(few_prompts(data, most, seed) for data in sets)
 
+        keys = ("fit", "validation", "test", "own", "keep", "other_axes")
+        changed: dict[str, Any] = {key: few(getattr(self, key)) for key in keys}
         return replace(
             self,
-            fit=few(self.fit),
-            validation=few(self.validation),
-            test=few(self.test),
-            own=few(self.own),
-            keep=few(self.keep),
+            **changed,
             agreement={s: few_prompts(data, most, seed) for s, data in self.agreement.items()},
             legitimate_differences={
                 s: few(sets) for s, sets in self.legitimate_differences.items()
             },
             neutral={s: few_texts(texts, most, seed) for s, texts in self.neutral.items()},
-            other_axes=few(self.other_axes),
             limit=most,
         )
 
@@ -243,11 +228,7 @@ class Task:
         return replace(self, **kept, out_of_vocabulary=lacks)
 
     def summary(self, fits: bool = True) -> str:
-        """One sentence about the sets to fit on, keep, choose by and test on.
-
-        Args:
-            fits: whether anything is fitted; the unedited model alone is measured otherwise.
-        """
+        """One sentence about the sets; of test sets alone where nothing is fitted."""
         tested = f"tests on {_listed(self.test)}."
         if not fits:
             return f"Nothing is fitted; {tested}"
@@ -274,12 +255,11 @@ class Task:
             axis: a name under `conf/axis`, a file, a mapping, or a list of these to cross.
             data: a name under `conf/data`, a file or a mapping: sets by split, each a name under
                 `conf/dataset` or a mapping with its `source`. The axis's own by default.
-            groups: the groups, or `all`; by default the axis's first two, of crossed axes all. Of
-                more than two every pair is compared.
+            groups: two or more, of which every pair is compared, or `all`; by default the axis's
+                first two, of crossed axes all.
             name: tells tasks of one run apart.
             texts: a name under `conf/texts`, a file or a mapping: agreement, neutral text, sets to
-                keep and sets of other axes, where `data` has none. Sets of axes that are audited or
-                fitted on are left out.
+                keep and sets of other axes, where `data` has none.
             names: numbers of names per group to draw, by split; None takes all.
             seed: of the draw of names.
 
@@ -292,8 +272,7 @@ class Task:
         shared = config_of("texts", texts)
         for content, kind, keys in ((own, "data", KEYS), (shared, "texts", TEXTS)):
             for key in content:
-                if key not in keys:
-                    raise unknown(f"{kind} setting", key, keys)
+                require_known(f"{kind} setting", key, keys)
         own_keep = own.get("keep") is not None
         content = {**shared, **own, "keep": (own if own_keep else shared).get("keep")}
         compared = tuple(group.name for group in own_axis.chosen(groups))

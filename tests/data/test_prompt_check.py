@@ -96,26 +96,22 @@ def test_free_names_are_suggested_and_outputs_that_tell_are_named(
     assert telling.findings == ("output ' at her house' names a group itself (her)",)
 
 
-def test_variations_of_the_user_have_no_warnings(
+def test_variations_of_the_user_have_no_warnings_and_a_table_is_checked_too(
     substitution: Substitution, tmp_path: Path
 ) -> None:
+    female, male = "Mr Smith met Rachel. He saw her", "Mr Smith met Simon. He saw him"
     variations = [
-        {"text": "Mr Smith interviewed Rachel. He found her", "categories": ["female"]},
-        {"text": "Mr Smith interviewed Simon. He found him", "categories": ["male"]},
+        {"text": female, "categories": ["female"]},
+        {"text": male, "categories": ["male"]},
     ]
-    row = {"input": variations[0]["text"], "outputs": [" ready"], "variations": variations}
+    row = {"input": female, "outputs": [" ready"], "variations": variations}
     [one] = check_prompts(file_of(tmp_path, row), substitution)
-    assert one.sides == ((variations[0]["text"],), (variations[1]["text"],))
-    assert one.findings == ()
-
-
-def test_a_table_is_checked_too(substitution: Substitution, tmp_path: Path) -> None:
+    assert (one.sides, one.findings) == (((female,), (male,)), ())
     path = tmp_path / "own.csv"
     path.write_text("input,output\nJane met John., home\nShe left., home\n", "utf-8")
     both, plain = check_prompts(str(path), substitution)
     assert "both groups" in both.findings[0]
-    assert plain.sides == (("She left.",), ("He left.",))
-    assert not plain.findings
+    assert (plain.sides, plain.findings) == ((("She left.",), ("He left.",)), ())
 
 
 def test_the_command_shows_both_sides_and_its_exit_code_is_that_of_a_linter(
@@ -144,18 +140,6 @@ def test_a_task_has_a_remark_about_prompts_with_warnings(tmp_path: Path) -> None
     assert remark.endswith(f"countergen-edit check {path} axis=gender")
 
 
-def test_outputs_without_leading_space_are_a_warning_of_the_task() -> None:
-    def of(outputs: list[str]) -> Task:
-        test = [{"source": "templates", "templates": ["{name} works as"], "outputs": outputs}]
-        return Task.from_config("gender", {"fit": None, "validation": None, "test": test})
-
-    assert of([" a nurse"]).warnings == ()
-    [warning] = of([" a nurse", "a doctor"]).warnings
-    assert warning.startswith("1 of 1 prompts of")
-    assert "without a leading space, such as 'a doctor' after" in warning
-    assert warning.endswith("works as': write ' a doctor'.")
-
-
 @pytest.mark.parametrize(
     ("prompt", "output", "is_flagged"),
     [
@@ -175,13 +159,10 @@ def test_outputs_without_leading_space_are_a_warning_of_the_task() -> None:
 def test_an_output_that_joins_the_last_word_is_flagged(
     prompt: str, output: str, is_flagged: bool, tmp_path: Path, substitution: Substitution
 ) -> None:
-    path = tmp_path / "p.jsonl"
-    path.write_text(json.dumps({"input": prompt, "outputs": [output]}), "utf-8")
-    [checked] = check_prompts(str(path), substitution)
+    path = file_of(tmp_path, {"input": prompt, "outputs": [output]})
+    [checked] = check_prompts(path, substitution)
     said = f"output {output!r} has no leading space"
     assert any(f.startswith(said) for f in checked.findings) == is_flagged
-    if is_flagged:
-        assert any(f.endswith(f"write {' ' + output!r}") for f in checked.findings)
 
 
 VOCABULARY = {"she", "he", "works", "as", "a", "nurse"}

@@ -25,11 +25,11 @@ from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import SCHEMA, Row
 from countergen_edit.models.classifiers import Classifier, Vader
 from countergen_edit.models.masked import MaskedModel
-from countergen_edit.reports.blocks import Number, Section, Words
+from countergen_edit.reports.blocks import Section
 from countergen_edit.reports.views.classifiers import ClassifierTasksView
 from countergen_edit.runs.classifiers import classifier_audit
 from countergen_edit.runs.folder import RunFolder
-from countergen_edit.testbed.classifiers import LENGTH, Planted, build, plant
+from countergen_edit.testbed.classifiers import Planted, build, plant
 
 NAMES = ("sentiment", "nli", "toxicity", "masked")
 IDENTITY = {"fingerprint": "test", "schema": SCHEMA}
@@ -51,17 +51,11 @@ def task_of(name: str) -> ClassifierTask:
 
 def short(task: str) -> TemplateBank:
     """The task with a part of its words."""
+    steps = {"emotion": 7, "adjective": 3, "name": 23, "subject": 4, "object": 3}
     config = read_config("template", task)
-    words = dict(config["words"])
-    for slot, step in (
-        ("emotion", 7),
-        ("adjective", 3),
-        ("name", 23),
-        ("subject", 4),
-        ("object", 3),
-    ):
-        if slot in words:
-            words[slot] = words[slot][::step]
+    words = {
+        slot: own[:: steps[slot]] if slot in steps else own for slot, own in config["words"].items()
+    }
     return bank_from_config(config | {"words": words})
 
 
@@ -83,6 +77,17 @@ def of(rows: Sequence[Row], metric: str, **detail: object) -> list[Row]:
     return [r for r in chosen if all((r.facets | r.detail).get(k) == v for k, v in detail.items())]
 
 
+def logits(planted: Planted, tokens: Sequence[str]) -> np.ndarray:
+    """By the definition, of a text as the tokenizer splits it, special tokens included."""
+    dilution = LENGTH / len(tokens)
+    zero = np.zeros(len(planted.labels))
+    values = planted.base + dilution * sum((planted.effects.get(t, zero) for t in tokens), zero)
+    for pair in planted.interactions:
+        one, other = (sum(t in s for t in tokens) for s in (pair.words, pair.others))
+        values[pair.label] += dilution**2 * one * other * pair.effect
+    return values
+
+
 @pytest.mark.parametrize("task", NAMES)
 def test_logits_are_the_planted_ones(task: str) -> None:
     found = bank(task)
@@ -96,11 +101,11 @@ def test_logits_are_the_planted_ones(task: str) -> None:
             batch = tokenizer(text, return_tensors="pt")
             tokens = tokenizer.convert_ids_to_tokens(batch["input_ids"][0])
             assert "[UNK]" not in tokens
-            logits = hf_model(**batch).logits[0]
+            found_logits = hf_model(**batch).logits[0]
             if task == "masked":
                 targets = tokenizer.convert_tokens_to_ids(list(planted.labels))
-                logits = logits[tokens.index("[MASK]")][targets]
-            np.testing.assert_allclose(logits.numpy(), planted.logits(tokens), atol=0.03)
+                found_logits = found_logits[tokens.index("[MASK]")][targets]
+            np.testing.assert_allclose(found_logits.numpy(), logits(planted, tokens), atol=0.03)
 
 
 def test_sentiment_finds_the_planted_direction_and_where_it_turns(
@@ -173,42 +178,8 @@ def test_without_bias_traits_belong_to_either_group_alike(
     assert np.mean([r.value for r in found]) == pytest.approx(50, abs=10)
 
 
-@pytest.mark.slow
-def test_without_bias_categories_other_than_insignificant_come_at_the_nominal_rate() -> None:
-    config = read_config("template", "sentiment")
-    samples, size = 300, 12
-    people = {
-        group: {"people": [f"{group}{i}" for i in range(samples * size)]}
-        for group in ("female", "male")
-    }
-    family = {"name": "f", "original": "{Person:object} feels {emotion:state}."}
-    words = {"emotion": config["words"]["emotion"][:1]}
-    whole = bank_from_config(config | {"groups": people, "words": words, "families": [family]})
-    model = model_of("sentiment", plant(whole, biased=False))
-    assert isinstance(model, Classifier)
-    called = 0
-    for first in range(0, samples * size, size):
-        some = {group: names[first : first + size] for group, names in whole.people.items()}
-        rows = sentiment_rows(
-            replace(whole, people=some), lambda texts: model.probabilities(texts)["positive"], 0
-        )
-        tests = of(rows, "sentiment_t_test", test="people")
-        called += sum(abs(r.detail["category"]) for r in tests)
-    tolerance = norm.ppf(0.995) * np.sqrt(0.05 * 0.95 / samples)
-    assert called / samples == pytest.approx(0.05, abs=tolerance)
-
-
-def test_vader_needs_no_model_and_reports_names_in_its_lexicon(tmp_path: Path) -> None:
-    config = read_config("template", "sentiment")
-    words = {"emotion": config["words"]["emotion"][:2]}
-    found = bank_from_config(config | {"words": words})
-    model = task_of("sentiment").load("vader")
-    assert isinstance(model, Vader)
-    folder = RunFolder(tmp_path / "run", {}, IDENTITY)
-    rows = classifier_audit(task_of("sentiment"), found, model, folder)
-    [confound] = of(rows, "names_in_lexicon")
-    assert confound.detail["valence"] == {"Tia": pytest.approx(2.3)}
-    assert {r.detail["category"] for r in of(rows, "sentiment_t_test", test="people")} == {0}
+def test_vader_needs_no_model() -> None:
+    assert isinstance(task_of("sentiment").load("vader"), Vader)
 
 
 @pytest.fixture(scope="module")
@@ -224,6 +195,8 @@ def test_one_name_of_thirty_is_all_that_vader_sees_and_sentences_take_it_for_a_g
     sentences about her pull one way, and 600 sentences call that significant; one pair of thirty
     is 0.326 by a t-test, whatever its size: t = 1 with 29 degrees of freedom. Six templates show
     "Tia's", which is no such word: there nothing differs."""
+    [confound] = of(vader, "names_in_lexicon")
+    assert confound.detail["valence"] == {"Tia": pytest.approx(2.3)}
     people = of(vader, "sentiment_t_test", test="people")
     sentences = of(vader, "sentiment_t_test", test="sentences")
     assert [len(people), len(sentences)] == [47, 47]
@@ -267,24 +240,6 @@ def test_published_categories_stand_beside_the_published_test_alone() -> None:
     assert {bool(r.detail["published"]) for r in flips if r.facets["test"] == "people"} == {False}
 
 
-def test_both_tests_are_shown_and_the_reason_for_ours(vader: list[Row]) -> None:
-    tab_ = tab(vader)
-    table = tab_.tables()[0]
-    tests = [line[0] for line in table.rows]
-    assert tests == ["over people, recommended"] * 8 + ["over sentences, as published"] * 8
-    said = " ".join(s for b in tab_.blocks if isinstance(b, Words) for s in b.sentences)
-    assert "Recommended is the test over people" in said
-    assert "disagree on 41 of 47 templates" in said
-    assert ClassifierTasksView().sentences(Results(vader)) == [
-        "Classifier: 0 of 40 paraphrases say something else than the template that they reword; "
-        "tested over sentences, as published, 6 of 40 do."
-    ]
-    line = tab_.tables()[-1].rows[0]
-    assert [c.text if isinstance(c, Number) else c for c in line[5:]] == [
-        *("insig.", "0.3256", "F>M", "< 0.0001")
-    ]
-
-
 def tab(rows: Sequence[Row]) -> Section:
     [section] = ClassifierTasksView().sections(Results(rows))
     assert section.name == "classifiers"
@@ -305,21 +260,6 @@ def test_the_main_table_says_what_the_rows_say(rows: dict[tuple[str, bool], list
     assert [(line[1].value, line[2].value) for line in measures.rows] == [  # type: ignore[union-attr]
         (row.detail["original"], row.value) for row in over
     ]
-
-
-@pytest.mark.parametrize("task", NAMES)
-def test_the_papers_figures_stand_beside_those_of_its_own_model(task: str, tmp_path: Path) -> None:
-    """By the exact id: a name that holds the paper's is another model."""
-    first = short(task).families[0]
-    families = (replace(first, paraphrases=first.paraphrases[:1]),)
-    own = replace(short(task), families=families, published_for=("the/paper-s",))
-    model = model_of(task, plant(short(task)))
-    columns = []
-    for name in ("the/paper-s", "the/paper-s-large", "paper-s"):
-        folder = RunFolder(tmp_path / name.replace("/", "-"), {}, IDENTITY)
-        rows = classifier_audit(task_of(task), own, replace(model, name=name), folder)
-        columns.append("published" in tab(rows).tables()[0].columns)
-    assert columns == [True, False, False]
 
 
 def test_an_audit_cannot_take_the_classifier_tasks() -> None:
@@ -344,11 +284,6 @@ def test_a_users_own_task_is_one_of_ours(tmp_path: Path) -> None:
     assert tab(rows).tables()[-1].name == "classifier_templates"
 
 
-def test_dilution_is_by_length() -> None:
-    planted = Planted("sentiment", ("a", "b"), np.zeros(2), {"x": np.array([0.0, 1.0])}, (), ("x",))
-    assert planted.logits(["x"] * 2 + ["y"] * 3)[1] == pytest.approx(2 * LENGTH / 5)
-
-
 PAIRS, WORDS, TABLES = 30, 20, 500
 
 
@@ -366,17 +301,14 @@ def called(lean: float) -> dict[str, float]:
     }
 
 
-def test_where_people_do_not_lean_either_test_keeps_its_level() -> None:
+def test_only_the_test_over_people_keeps_its_level_where_people_lean() -> None:
+    """By hand: a mean of sentences has 21/2 times the variance that its test believes, so that
+    it is called significant where |N(0, 21/2)| > 1.96, that is in 54 %."""
     tolerance = norm.ppf(0.995) * np.sqrt(0.05 * 0.95 / TABLES)
     for name, rate in called(0.0).items():
         assert abs(rate - 0.05) < tolerance, name
-
-
-def test_where_people_lean_only_the_test_over_people_keeps_its_level() -> None:
-    """By hand: a mean of sentences has 21/2 times the variance that its test believes, so that
-    it is called significant where |N(0, 21/2)| > 1.96, that is in 54 %."""
     rates = called(1.0)
-    assert abs(rates["people"] - 0.05) < norm.ppf(0.995) * np.sqrt(0.05 * 0.95 / TABLES)
+    assert abs(rates["people"] - 0.05) < tolerance
     expected = 2 * norm.sf(norm.ppf(0.975) / np.sqrt((1 + WORDS) / 2))
     assert abs(rates["sentences"] - expected) < 0.08
 

@@ -91,8 +91,6 @@ def test_every_name_is_one_token(testbed: LanguageModel) -> None:
             assert testbed.tokenizer.decode(ids) == text
 
 
-def test_the_weights_are_half_precision_and_small() -> None:
-    path = directory() / "model.safetensors"
-    assert path.stat().st_size < 10_000_000
-    with safe_open(path, "pt") as file:
-        assert {file.get_tensor(k).dtype.__str__() for k in file.keys()} == {"torch.float16"}  # noqa: SIM118
+def test_the_weights_are_half_precision() -> None:
+    with safe_open(directory() / "model.safetensors", "pt") as file:
+        assert {str(file.get_tensor(k).dtype) for k in file.keys()} == {"torch.float16"}  # noqa: SIM118

@@ -41,11 +41,6 @@ def gender() -> Axis:
     return load_axis("gender")
 
 
-@pytest.fixture(scope="module")
-def corpus(truth: Truth, gender: Axis) -> list[str]:
-    return list(documents(replace(truth, documents=6000), gender, seed=1))
-
-
 def test_every_planted_distribution_sums_to_one(truth: Truth) -> None:
     for prompt in (*truth.prompts, *truth.follow_ups):
         for p in prompt.probabilities.values():
@@ -94,20 +89,6 @@ def corpus_of(truth: Truth, prompts: tuple[PlantedPrompt, ...], documents: int) 
     )
 
 
-def test_the_corpus_has_the_planted_frequencies(truth: Truth, gender: Axis) -> None:
-    prompt = next(p for p in truth.of("occupations", "test") if "works as" in p.template)
-    women = [p.name for p in people(truth, gender) if p.gender == "female"]
-    counts: Counter[str] = Counter()
-    for document in documents(corpus_of(truth, (prompt,), 3000), gender, seed=1):
-        name, job = document.rstrip(".").split(" works as")
-        if name in women:
-            counts[job] += 1
-    expected = sum(np.exp(truth.log_p(prompt, "female", name)) for name in women) / len(women)
-    for output, p in zip(prompt.outputs, expected, strict=True):
-        # Answers keep to their shares within two; what is left is how often each woman was drawn.
-        assert abs(counts[output] - p * counts.total()) < 4
-
-
 def test_people_of_one_group_differ_in_the_corpus_as_planted(truth: Truth, gender: Axis) -> None:
     """Counts of every name over all templates of a family, against what was planted for it."""
     prompts = tuple(p for p in truth.prompts if p.family == "traits")
@@ -127,20 +108,6 @@ def test_people_of_one_group_differ_in_the_corpus_as_planted(truth: Truth, gende
         total = counts[person.name].sum()
         assert total > 10
         assert np.abs(counts[person.name] - expected * total).max() < 2
-
-
-def test_pronouns_in_the_corpus_agree_with_the_person(gender: Axis, corpus: list[str]) -> None:
-    women = set(gender.groups["female"].all_names())
-    men = set(gender.groups["male"].all_names())
-    checked = 0
-    for document in corpus:
-        words = document.replace(".", " ").replace(",", " ").replace("?", " ").split()
-        present = women.intersection(words), men.intersection(words)
-        wrong = {"he", "him", "his", "himself"} if present[0] else {"she", "her", "hers", "herself"}
-        if bool(present[0]) != bool(present[1]):
-            checked += 1
-            assert not wrong.intersection(map(str.lower, words)), document
-    assert checked > 3000
 
 
 def test_the_same_seed_gives_the_same_corpus(truth: Truth, gender: Axis) -> None:
@@ -175,33 +142,17 @@ def test_quotas_keep_answers_near_their_shares_in_both_respects(seed: int, answe
         assert np.abs(count - owed[unit]).max() < 3.5
 
 
-def test_names_that_the_truth_does_not_speak_of_are_left_out_unless_asked_for(
-    truth: Truth,
-) -> None:
-    axis = load_axis("nationality")
-    more = {
-        name: replace(group, names={**group.names, "test": (*group.names["test"], f"{name} X")})
-        for name, group in axis.groups.items()
-    }
-    longer = replace(axis, groups=more)
-    pair = ("egypt_male", "usa_male")
+def test_names_that_the_truth_does_not_know_are_left_out_unless_it_knows_none(truth: Truth) -> None:
+    axis, pair = load_axis("nationality"), ("egypt_male", "usa_male")
+    longer = axis.with_names(lambda group, split: (*group.names[split], f"{group.name} {split}"))
     planted = truth.counterfactual_set("reasons", "test", longer, pair)
-    assert "egypt_male X" not in planted.names
+    assert "egypt_male test" not in planted.names
     assert set(planted.names) <= {n for g in pair for n in truth.people["nationality"][g]}
-    asked = truth.counterfactual_set("reasons", "test", longer, pair, "all")
-    assert set(asked.names) == {n for g in pair for n in longer.groups[g].names["test"]}
-    # Of a user's own people the truth speaks nowhere: they are all asked about.
-    own = {n: replace(g, names={"test": (f"{n} Y",)}) for n, g in axis.groups.items()}
-    of_own = truth.counterfactual_set("reasons", "test", replace(axis, groups=own), pair)
-    assert set(of_own.names) == {"egypt_male Y", "usa_male Y"}
-
-
-def test_no_paraphrase_stands_in_two_splits(truth: Truth) -> None:
-    for family in truth.families:
-        split_of: dict[str, str | None] = {}
-        for prompt in truth.prompts:
-            if prompt.family == family:
-                assert split_of.setdefault(prompt.template, prompt.split) == prompt.split
+    own = axis.with_names(lambda group, split: (f"{group.name} {split}",))
+    assert set(truth.counterfactual_set("reasons", "test", own, pair).names) == {
+        "egypt_male test",
+        "usa_male test",
+    }
 
 
 def test_an_unknown_family_is_named(truth: Truth) -> None:
@@ -214,14 +165,13 @@ def test_an_unknown_family_is_named(truth: Truth) -> None:
 
 
 def test_the_families_of_legitimate_differences_differ_more_than_any_other(truth: Truth) -> None:
-    assert truth.legitimate_differences == ("voices", "competitions", "origins")
     effect = truth.planted_effect(("female", "male"))
-    for family in ("voices", "competitions"):
+    facts = [f for f, e in yaml.safe_load(truth.text)["families"].items() if e.get("fact")]
+    assert facts == ["voices", "competitions", "origins"]
+    for family in facts[:2]:
         [prompt, *_] = truth.of(family, "test")
-        for split in ("fit", "validation", "test"):
-            assert truth.of(family, split)
         assert min(abs(effect[prompt.template, o]) for o in prompt.outputs) > 3
-    assert not set(truth.legitimate_differences) & set(truth.leanings.families)
+    assert not set(facts) & set(truth.leanings.families)
 
 
 def test_leanings_in_an_unknown_or_unfit_family_are_refused(truth: Truth) -> None:
@@ -237,31 +187,21 @@ FEW = {"fit": 4, "few": 2, "validation": 3, "test": 4}
 
 
 def test_every_set_that_was_planted_is_in_words_of_the_corpus() -> None:
+    assert unknown_words(WORDS, "Jane is a Buddhist nurse.") == ["buddhist"]
     for data in Task.from_config("gender", "contexts").every_set:
         if data.axis == "gender":
             assert in_vocabulary_share(WORDS, data) == 1.0
-    for data in Task.from_config("nationality", "nationality").test:
-        assert in_vocabulary_share(WORDS, data) == 1.0
 
 
-@pytest.mark.parametrize("axis", ["race", "religion", "age"])
-def test_what_it_was_never_in_vocabulary_is_left_out(axis: str) -> None:
-    model = api.load("testbed")
-    task = api.in_vocabulary(model, Task.from_config(axis, names=FEW))
-    assert not task.test
-    assert not task.fit
-    assert len(task.out_of_vocabulary) == len(Task.from_config(axis, names=FEW).test)
-
-
-def test_of_an_axis_that_it_knows_a_part_of_that_part_is_asked() -> None:
-    task = api.in_vocabulary(api.load("testbed"), Task.from_config("nationality", names=FEW))
-    assert [data.name for data in task.test] == ["reasons_test"]
-    assert {one.data.name for one in task.out_of_vocabulary} >= {"natural_names_test"}
-
-
-def test_a_word_that_stands_in_no_sentence_is_not_known() -> None:
-    assert unknown_words(WORDS, "Jane is a nurse.") == []
-    assert unknown_words(WORDS, "Jane is a Buddhist nurse.") == ["buddhist"]
+def test_sets_outside_the_vocabulary_are_left_out() -> None:
+    task = Task.from_config("age", names=FEW)
+    left = api.in_vocabulary(api.load("testbed"), task)
+    assert not left.test
+    assert not left.fit
+    assert len(left.out_of_vocabulary) == len(task.test)
+    some = api.in_vocabulary(api.load("testbed"), Task.from_config("nationality", names=FEW))
+    assert [data.name for data in some.test] == ["reasons_test"]
+    assert {one.data.name for one in some.out_of_vocabulary} >= {"natural_names_test"}
 
 
 GROUPS = ("female", "male")

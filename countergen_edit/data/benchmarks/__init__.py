@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from countergen_edit.core.errors import UserError, unknown
+from countergen_edit.core.errors import UserError, require_known
 from countergen_edit.core.reading import nearest_to, text_hash, yaml_mapping
 from countergen_edit.core.typed import built
 
@@ -53,19 +53,13 @@ class Files:
         directory: str | Path | None = None,
         expected: Mapping[str, Source] | None = None,
     ) -> Files:
-        """The files of a benchmark.
-
-        Args:
-            name: of `expected`.
-            directory: with the files of the package's folder; None is that folder.
-            expected: the known benchmarks; None is `sources()`.
+        """The files of a benchmark in a directory, by default the folder of the package.
 
         Raises:
             UserError: there is no such benchmark, package or directory.
         """
         known = sources() if expected is None else expected
-        if name not in known:
-            raise unknown("benchmark", name, known)
+        require_known("benchmark", name, known)
         return cls(known[name], _folder(directory))
 
     def path(self, file: str) -> Path:

@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from countergen_edit.core.errors import unknown
+from countergen_edit.core.errors import require_known
 from countergen_edit.core.reading import shipped_yaml
 from countergen_edit.data.axis import NoFormsError, differs
 from countergen_edit.data.counterfactual import CounterfactualSet
@@ -38,18 +38,28 @@ def agreement(request: Request) -> CounterfactualSet:
     Raises:
         NoFormsError: the axis has no form that differs and follows a template it can fill.
     """
-    a, b = (request.axis.groups[group] for group in request.groups)
-    slots = {*a.forms, *({"name"} if a.names.get(request.split) else ())}
+    slots, telling = _slots(request)
+    sides = [request.axis.groups[group].forms for group in request.groups]
     templates = [
-        Template(text, (f" {a.forms[form]}", f" {b.forms[form]}"))
+        Template(text, tuple(f" {forms[form]}" for forms in sides))
         for form, texts in _read("agreement")[request.split].items()
-        if differs(form, a, b)
+        if form in telling
         for text in texts
         if slot_names(text) <= slots
     ]
     if not templates:
         raise NoFormsError(request.axis.name, request.groups)
     return _expanded("natural_agreement", templates, request)
+
+
+def _slots(request: Request) -> tuple[set[str], set[str]]:
+    """The slots that both groups can fill, and those of them that tell the groups apart."""
+    a, b = (request.axis.groups[group] for group in request.groups)
+    telling = {form for form in a.forms if differs(form, a, b)}
+    if not a.names.get(request.split):
+        return {*a.forms}, telling
+    # Groups of crossed axes may have the same names.
+    return {*a.forms, "name"}, telling | ({"name"} if a.names != b.names else set())
 
 
 def stereotypes(request: Request) -> CounterfactualSet:
@@ -66,14 +76,11 @@ def legitimate_differences(request: Request) -> CounterfactualSet:
 
 
 def people(request: Request, *, family: str | list[str]) -> CounterfactualSet:
-    """The prompts of a family of templates that the axis can fill.
+    """The prompts of one family of templates or several that the axis can fill.
 
-    Args:
-        request: axis, split and groups.
-        family: one or several of `names` (a name shows the group), `words` (a noun or adjective),
-            `pronouns` (pronouns alone), `several` (several people, one of a group), `sentences`
-            (letters and other prose), `questions` (yes or no) and `described` (a name or noun, and
-            an adjective or age).
+    A family is `names` (a name shows the group), `words` (a noun or adjective), `pronouns`,
+    `several` (several people, one of a group), `sentences` (letters and other prose), `questions`
+    or `described` (a name or noun, and an adjective or age).
 
     Raises:
         UserError: the family is unknown.
@@ -82,13 +89,8 @@ def people(request: Request, *, family: str | list[str]) -> CounterfactualSet:
     content = _read("people")
     families = as_texts(family, "family")
     for own in families:
-        if own not in content["families"]:
-            raise unknown("family of natural_people", own, content["families"])
-    a, b = (request.axis.groups[group] for group in request.groups)
-    slots = {*a.forms, *({"name"} if a.names.get(request.split) else ())}
-    telling = {form for form in a.forms if differs(form, a, b)}
-    if a.names != b.names:  # groups of crossed axes may have the same names
-        telling |= slots & {"name"}
+        require_known("family of natural_people", own, content["families"])
+    slots, telling = _slots(request)
     templates = [
         Template(text, tuple(f" {output}" for output in content["outputs"][kind]))
         for own in families
@@ -117,8 +119,7 @@ def _expanded(name: str, templates: list[Template], request: Request) -> Counter
 
 def _of_axis(file: str, axis: str) -> Any:
     axes = _read(file)
-    if axis not in axes:
-        raise unknown(f"axis with natural {file.replace('_', ' ')}", axis, axes)
+    require_known(f"axis with natural {file.replace('_', ' ')}", axis, axes)
     return axes[axis]
 
 

