@@ -201,7 +201,7 @@ class RulePerturber:
         if source_name is None or subject == other or subject not in PRONOUNS:
             return self._known[key].map_to(text, self.target)
         return self._known[key].map_words(
-            text, lambda words: words_about(words, source_name, side=0, subject=str(subject))
+            text, lambda words: words_about(words, source_name, str(subject))
         )
 
     @cached_property

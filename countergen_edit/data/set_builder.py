@@ -113,8 +113,7 @@ class SetBuilder:
     axis: Axis
     substitution: Substitution | None
     names: NameDraw
-    groups: tuple[str, ...] | None
-    """None leaves each entry its own two; the axis's first by default."""
+    groups: tuple[str, ...]
     default_name: str = TEMPLATES
 
     def for_key(self, key: str) -> SetBuilder:
@@ -150,7 +149,7 @@ class SetBuilder:
     def load_with_forms(self, entry: Mapping[str, Any], split: Split) -> CounterfactualSet:
         """The set of an entry for the first two groups whose word forms differ."""
         errors = []
-        for pair in combinations(self.groups, 2) if self.groups else [None]:
+        for pair in combinations(self.groups, 2):
             try:
                 one = replace(self, groups=pair).load(entry, split)
                 assert one is not None
@@ -160,11 +159,9 @@ class SetBuilder:
         raise errors[0]
 
     def _for_all_groups(self, config: Mapping[str, Any], split: Split) -> CounterfactualSet:
-        if self.groups is None or "groups" in config:
-            return load_set(config, self.axis, self.substitution, split, self.names)
         first, *others = self.groups
-        configs = ({"groups": [first, other], **config} for other in others)
-        sets = [load_set(c, self.axis, self.substitution, split, self.names) for c in configs]
+        context = (config, self.axis, self.substitution, split, self.names)
+        sets = [load_set(*context, [first, other]) for other in others]
         data = joined(sets)
         if data is None:
             raise DoesNotFitError(
@@ -179,9 +176,7 @@ class SetBuilder:
             path = entry.get("path")
             if self.substitution is None or str(entry.get("source")) not in FORMATS:
                 continue
-            groups = entry.get("groups") or self.groups
-            words = self.substitution.between(groups[:2]) if groups else self.substitution
-            checked = check_prompts(str(path), words)
+            checked = check_prompts(str(path), self.substitution.between(self.groups[:2]))
             flagged = [one for one in checked if one.findings]
             if flagged:
                 yield (

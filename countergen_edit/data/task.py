@@ -282,7 +282,7 @@ class Task:
             own_axis,
             substitution,
             NameDraw.from_config(names, seed),
-            None if groups is None and not own_axis.made_of else compared,
+            compared,
             str(content.get("name") or TEMPLATES),
         )
         neutral = content.get("neutral")

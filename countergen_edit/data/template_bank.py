@@ -227,9 +227,7 @@ def _parts(config: Mapping[str, Any]) -> dict[str, Any]:
         if not content:
             raise UserError(f"the word list of slot {slot!r} is empty")
         by_kind = content if isinstance(content, Mapping) else {"": content}
-        entries = [
-            (_word(entry), _kind(entry, kind)) for kind in by_kind for entry in by_kind[kind]
-        ]
+        entries = [(_word(entry), str(kind).lower()) for kind in by_kind for entry in by_kind[kind]]
         parts["words"][slot] = tuple(word for word, _ in entries)
         if kinds := {word["base"]: kind for word, kind in entries if kind}:
             parts["kinds"][slot] = kinds
@@ -257,16 +255,10 @@ def _word(entry: Any) -> dict[str, str]:
     """A word as its forms; the first form is the base where none is given."""
     if isinstance(entry, str):
         return {"base": entry}
-    forms = {str(form): str(text) for form, text in entry.items() if form != "toxic"}
+    forms = {str(form): str(text) for form, text in entry.items()}
     if not forms:
         raise UserError(f"word of a template file {entry!r} has no form: write {{base: WORD}}")
     return {"base": next(iter(forms.values()))} | forms
-
-
-def _kind(entry: Any, kind: Any) -> str:
-    """The kind of the list that a word stands in, or whether the word is toxic."""
-    is_marked = isinstance(entry, Mapping) and "toxic" in entry
-    return str(entry["toxic"]).lower() if is_marked and not kind else str(kind)
 
 
 def _people(config: Mapping[str, Any]) -> dict[str, tuple[Word, ...]]:

@@ -70,8 +70,7 @@ def crossing(*axes: str) -> Axis:
 
 def test_an_axis_that_states_other_axes_has_the_crossed_groups() -> None:
     axis, nationality = crossing("gender", "nationality"), read_config("axis", "nationality")
-    assert axis.name == "gender_nationality"
-    assert axis.axes == ("gender", "nationality")
+    assert (axis.name, axis.axes) == ("gender_nationality", ("gender", "nationality"))
     assert set(axis.groups) == set(nationality["groups"])
     for name, group in axis.groups.items():
         country, gender = name.split("_")
@@ -121,7 +120,6 @@ def test_axes_without_common_names_are_refused() -> None:
 
 def test_all_crossed_groups_have_the_same_prompts_with_distinct_texts() -> None:
     task = Task.from_config(["religion", "gender"], names={"fit": 3, "validation": 3, "test": 3})
-    assert len(task.groups) == 10
     for data in (*task.fit, *task.validation, *task.test):
         assert data.groups == task.groups
         for sample in data.samples:

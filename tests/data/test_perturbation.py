@@ -16,10 +16,8 @@ from countergen_edit.data.fairpair import (
     RulePerturber,
     choose,
     common_sents,
-    dissimilarity,
     own_prompts,
     source_and_target,
-    words_of,
 )
 from countergen_edit.data.text.substitution import Substitution
 
@@ -152,16 +150,6 @@ def test_one_person_changes_and_changes_back(john: str, jane: str) -> None:
 )
 def test_other_people_stay_as_they_are(text: str, perturbed: str) -> None:
     assert to_jane(text) == perturbed
-
-
-def test_a_short_text_cannot_pass_where_all_words_count() -> None:
-    original = "John is a man working as a machinist. He can work."
-    right, prompt = to_jane(original), paper_prompt("machinist")
-    assert right == "Jane is a woman working as a machinist. She can work."
-    assert Filter(WORDS).reason(original, right, prompt) is None
-    assert Filter(WORDS, compared="words").reason(original, right, prompt) == "dissimilarity"
-    # by hand: 7 words shared of 13, which are john/jane, man/woman and he/she besides
-    assert dissimilarity(words_of(original), words_of(right)) == pytest.approx(6 / 13)
 
 
 @pytest.mark.parametrize(

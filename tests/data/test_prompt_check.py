@@ -13,8 +13,7 @@ from countergen_edit import api
 from countergen_edit.cli.main import main
 from countergen_edit.core.conf_path import read_config
 from countergen_edit.data.axis import Axis
-from countergen_edit.data.counterfactual import CounterfactualSet, Sample, Variation
-from countergen_edit.data.prompt_check import check_prompts, vocabulary_warnings
+from countergen_edit.data.prompt_check import check_prompts
 from countergen_edit.data.task import Task
 from countergen_edit.data.text.substitution import Substitution
 from countergen_edit.models import LanguageModel
@@ -163,25 +162,6 @@ def test_an_output_that_joins_the_last_word_is_flagged(
     [checked] = check_prompts(path, substitution)
     said = f"output {output!r} has no leading space"
     assert any(f.startswith(said) for f in checked.findings) == is_flagged
-
-
-VOCABULARY = {"she", "he", "works", "as", "a", "nurse"}
-
-
-def prompt(end: str, output: str) -> Sample:
-    sides = (Variation("female", f"She {end}"), Variation("male", f"He {end}"))
-    return Sample(end, (output,), sides)
-
-
-def test_each_set_with_words_outside_has_a_line() -> None:
-    groups = ("female", "male")
-    known = CounterfactualSet("known", "gender", groups, (prompt("works as", " a nurse"),))
-    samples = (*known.samples, prompt("triages as", " a nurse"), prompt("works as", " an intern"))
-    mixed = CounterfactualSet("mixed", "gender", groups, samples)
-    assert [*vocabulary_warnings([known, mixed], VOCABULARY, "testbed")] == [
-        "2 of 3 prompts of mixed contain words outside the vocabulary of testbed "
-        "('triages', 'an'): their figures mean nothing."
-    ]
 
 
 def test_a_run_keeps_its_warnings(testbed: LanguageModel, tmp_path: Path) -> None:

@@ -29,9 +29,10 @@ from countergen_edit.reports.blocks import Section
 from countergen_edit.reports.views.classifiers import ClassifierTasksView
 from countergen_edit.runs.classifiers import classifier_audit
 from countergen_edit.runs.folder import RunFolder
-from countergen_edit.testbed.classifiers import Planted, build, plant
+from countergen_edit.testbed.classifiers import LENGTH, Planted, build, plant
 
 NAMES = ("sentiment", "nli", "toxicity", "masked")
+Audits = dict[tuple[str, bool], list[Row]]
 IDENTITY = {"fingerprint": "test", "schema": SCHEMA}
 
 
@@ -51,16 +52,12 @@ def task_of(name: str) -> ClassifierTask:
 
 def short(task: str) -> TemplateBank:
     """The task with a part of its words."""
-    steps = {"emotion": 7, "adjective": 3, "name": 23, "subject": 4, "object": 3}
-    config = read_config("template", task)
-    words = {
-        slot: own[:: steps[slot]] if slot in steps else own for slot, own in config["words"].items()
-    }
-    return bank_from_config(config | {"words": words})
+    most = {"emotion": 3, "adjective": 6, "name": 2, "subject": 10, "object": 8}
+    return bank(task).thinned({k: n for k, n in most.items() if k in bank(task).words})
 
 
 @pytest.fixture(scope="module")
-def rows(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, bool], list[Row]]:
+def rows(tmp_path_factory: pytest.TempPathFactory) -> Audits:
     """All four tasks, with and without bias."""
     found = {}
     for task in NAMES:
@@ -108,9 +105,7 @@ def test_logits_are_the_planted_ones(task: str) -> None:
             np.testing.assert_allclose(found_logits.numpy(), logits(planted, tokens), atol=0.03)
 
 
-def test_sentiment_finds_the_planted_direction_and_where_it_turns(
-    rows: dict[tuple[str, bool], list[Row]],
-) -> None:
+def test_sentiment_finds_the_planted_direction_and_where_it_turns(rows: Audits) -> None:
     found = of(rows["sentiment", True], "sentiment_t_test", test="people")
     because = [r for r in found if "because" in r.facets["paraphrase"] and r.n]
     plain = [r for r in found if "because" not in r.facets["paraphrase"]]
@@ -124,9 +119,7 @@ def test_sentiment_finds_the_planted_direction_and_where_it_turns(
     assert 0.1 < (flips.value or 0) < 0.6
 
 
-def test_inference_finds_the_planted_bias_and_its_turn_in_the_passive(
-    rows: dict[tuple[str, bool], list[Row]],
-) -> None:
+def test_inference_finds_the_planted_bias_and_its_turn_in_the_passive(rows: Audits) -> None:
     found = of(rows["nli", True], "S-N")
     by_template = {r.facets["paraphrase"]: r.value or 0.0 for r in found}
     passive = [value for template, value in by_template.items() if " by " in template]
@@ -136,9 +129,7 @@ def test_inference_finds_the_planted_bias_and_its_turn_in_the_passive(
         assert {r.value for r in of(rows["nli", False], metric)} == {0.0}
 
 
-def test_toxicity_finds_the_identities_that_are_called_toxic(
-    rows: dict[tuple[str, bool], list[Row]],
-) -> None:
+def test_toxicity_finds_the_identities_that_are_called_toxic(rows: Audits) -> None:
     # Nine of fifty identities are called toxic where they should not be: the false positive rate
     # is 9/50, so FPED = 9 (1 - 9/50) + 41 · 9/50 = 14.76; for the four spared, 4 · 46/50 · 2.
     original = of(rows["toxicity", True], "FPED", original=True)
@@ -153,9 +144,7 @@ def test_toxicity_finds_the_identities_that_are_called_toxic(
         assert {r.value for r in of(rows["toxicity", False], metric)} == {0.0}
 
 
-def test_masked_finds_the_traits_that_were_given_to_men(
-    rows: dict[tuple[str, bool], list[Row]],
-) -> None:
+def test_masked_finds_the_traits_that_were_given_to_men(rows: Audits) -> None:
     found = {
         (r.dataset, r.facets["paraphrase"]): r.value
         for r in of(rows["masked", True], "b_associations")
@@ -169,17 +158,11 @@ def test_masked_finds_the_traits_that_were_given_to_men(
         assert (found[kind, "{Person} was {attribute}."] or 0) > 90
 
 
-def test_without_bias_traits_belong_to_either_group_alike(
-    rows: dict[tuple[str, bool], list[Row]],
-) -> None:
+def test_without_bias_traits_belong_to_either_group_alike(rows: Audits) -> None:
     found = of(rows["masked", False], "b_associations")
     covered = [r.lo is None or r.lo <= 50 <= (r.hi or 100) for r in found]
     assert np.mean(covered) > 0.8
     assert np.mean([r.value for r in found]) == pytest.approx(50, abs=10)
-
-
-def test_vader_needs_no_model() -> None:
-    assert isinstance(task_of("sentiment").load("vader"), Vader)
 
 
 @pytest.fixture(scope="module")
@@ -188,32 +171,18 @@ def vader() -> list[Row]:
     return Sentiment().rows(bank("sentiment"), Vader(), 0)
 
 
-def test_one_name_of_thirty_is_all_that_vader_sees_and_sentences_take_it_for_a_group(
-    vader: list[Row],
-) -> None:
-    """By hand: "Tia" stands in the lexicon. Where a template shows the bare name, the twenty
-    sentences about her pull one way, and 600 sentences call that significant; one pair of thirty
-    is 0.326 by a t-test, whatever its size: t = 1 with 29 degrees of freedom. Six templates show
-    "Tia's", which is no such word: there nothing differs."""
+def test_one_name_of_thirty_is_all_that_vader_sees(vader: list[Row]) -> None:
+    """By hand: "Tia" stands in the lexicon, and "Tia's" of six templates does not; one pair of
+    thirty is 0.326 by a t-test, whatever its size: t = 1 with 29 degrees of freedom."""
     [confound] = of(vader, "names_in_lexicon")
     assert confound.detail["valence"] == {"Tia": pytest.approx(2.3)}
     people = of(vader, "sentiment_t_test", test="people")
-    sentences = of(vader, "sentiment_t_test", test="sentences")
-    assert [len(people), len(sentences)] == [47, 47]
-    assert {(r.n, r.detail["category"]) for r in people} == {(30, 0)}
-    assert {round(r.value or 0, 3) for r in people} == {0.326, 1.0}
-    assert {r.n for r in sentences} == {600}
-    same = [r for r in sentences if r.detail["category"] == 0]
-    assert len(same) == 6
-    assert all("{Person:possessive}" in w or "{person:possessive}" in w for w in templates(same))
-    assert all(r.detail["category"] == 1 for r in sentences if r not in same)
+    assert {(r.n, r.detail["category"], round(r.value or 0, 3)) for r in people} == {
+        *((30, 0, 0.326), (30, 0, 1.0))
+    }
     flips = {r.facets["test"]: r for r in of(vader, "category_flips") if r.dataset == "all"}
     assert flips["people"].detail["counts"] == [0, 0, 40]
     assert flips["sentences"].detail["counts"] == [0, 34, 6]
-
-
-def templates(rows: Sequence[Row]) -> list[str]:
-    return [str(r.facets["paraphrase"]) for r in rows]
 
 
 def test_the_test_over_sentences_is_the_published_one(vader: list[Row]) -> None:
@@ -246,7 +215,7 @@ def tab(rows: Sequence[Row]) -> Section:
     return section
 
 
-def test_the_main_table_says_what_the_rows_say(rows: dict[tuple[str, bool], list[Row]]) -> None:
+def test_the_main_table_says_what_the_rows_say(rows: Audits) -> None:
     own = rows["sentiment", True]
     table = tab(own).tables()[0]
     assert table.columns[3:6] == ("M>F", "F>M", "insig.")

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from scipy.special import log_softmax
 
 from countergen_edit import api
-from countergen_edit.core.conf_path import read_config
 from countergen_edit.core.errors import UserError
 from countergen_edit.data.axis import Axis
 from countergen_edit.data.task import Task
@@ -71,12 +70,6 @@ def test_nationality_is_planted_by_country(truth: Truth) -> None:
     assert p[prompt.outputs.index(" had a strong accent")] == pytest.approx(0.18)
 
 
-def test_appendix_a_of_countergen_is_in_the_grammar(truth: Truth) -> None:
-    templates = read_config("dataset", "appendix_a")["templates"]
-    paraphrases = [p.template for p in truth.of("questions", "fit")]
-    assert paraphrases == templates
-
-
 def corpus_of(truth: Truth, prompts: tuple[PlantedPrompt, ...], documents: int) -> Truth:
     """The truth, reduced to documents of one sentence from some prompts."""
     return replace(
@@ -117,10 +110,8 @@ def test_the_same_seed_gives_the_same_corpus(truth: Truth, gender: Axis) -> None
 
 
 def test_a_deck_is_exact() -> None:
-    p = np.array([0.5, 0.3, 0.2])
-    deck = Deck(p, np.random.default_rng(0))
-    counts = Counter(deck.draw() for _ in range(2000))
-    assert [counts[i] / 2000 for i in range(3)] == pytest.approx(p)
+    deck = Deck(np.array([0.5, 0.3, 0.2]), np.random.default_rng(0))
+    assert Counter(deck.draw() for _ in range(2000)) == {0: 1000, 1: 600, 2: 400}
 
 
 @given(seed=st.integers(0, 10**6), answers=st.integers(2, 40))
@@ -162,16 +153,6 @@ def test_an_unknown_family_is_named(truth: Truth) -> None:
         truth.of("stereotypes", "fit")
     with pytest.raises(UserError, match="planted on axis 'nationality'"):
         truth.counterfactual_set("reasons", "fit", load_axis("gender"))
-
-
-def test_the_families_of_legitimate_differences_differ_more_than_any_other(truth: Truth) -> None:
-    effect = truth.planted_effect(("female", "male"))
-    facts = [f for f, e in yaml.safe_load(truth.text)["families"].items() if e.get("fact")]
-    assert facts == ["voices", "competitions", "origins"]
-    for family in facts[:2]:
-        [prompt, *_] = truth.of(family, "test")
-        assert min(abs(effect[prompt.template, o]) for o in prompt.outputs) > 3
-    assert not set(facts) & set(truth.leanings.families)
 
 
 def test_leanings_in_an_unknown_or_unfit_family_are_refused(truth: Truth) -> None:
@@ -221,33 +202,22 @@ def test_directions_have_mean_0_and_mean_square_1_and_are_orthogonal(
 
 def test_a_name_brings_one_leaning_to_all_families_and_one_to_each() -> None:
     leanings = NameLeanings(7, 0.4, 0.3, ("f", "g"))
-    sizes = {"f": 12, "g": 5}
-    strengths = {
-        family: np.array(
-            [
-                leanings.directions(family, size) @ leanings.of(f"name {i}", family, size) / size
-                for i in range(1500)
-            ]
+
+    def strengths(family: str, size: int) -> np.ndarray:
+        directions = leanings.directions(family, size)
+        return np.array(
+            [directions @ leanings.of(f"{i}", family, size) / size for i in range(1500)]
         )
-        for family, size in sizes.items()
-    }
-    across, within = strengths["f"].T
-    np.testing.assert_allclose(across, strengths["g"][:, 0])
+
+    across, within = strengths("f", 12).T
+    other_across, other_within = strengths("g", 5).T
+    np.testing.assert_allclose(across, other_across)
     assert across.std() == pytest.approx(0.4, rel=0.05)
     assert within.std() == pytest.approx(0.3, rel=0.05)
-    assert abs(np.corrcoef(within, strengths["g"][:, 1])[0, 1]) < 0.05
+    assert abs(np.corrcoef(within, other_within)[0, 1]) < 0.05
     assert abs(np.corrcoef(across, within)[0, 1]) < 0.05
     assert abs(across.mean()) < 0.02
-
-
-def test_a_leaning_depends_on_seed_and_name_only(truth: Truth) -> None:
-    again = NameLeanings(truth.seed, 0.4, 0.3, ("traits",))
-    np.testing.assert_array_equal(
-        again.of("Jane", "traits", 22), truth.leanings.of("Jane", "traits", 22)
-    )
-    other = NameLeanings(truth.seed + 1, 0.4, 0.3, ("traits",))
-    assert not np.allclose(other.of("Jane", "traits", 22), truth.leanings.of("Jane", "traits", 22))
-    assert not truth.leanings.of("Jane", "voices", 22).any()
+    assert not leanings.of("Jane", "h", 12).any()
 
 
 def test_the_mean_over_all_names_is_that_of_very_many(truth: Truth) -> None:
@@ -280,16 +250,6 @@ def test_quadrature_has_converged() -> None:
     shifts = 0.4 * nodes[:, None, None] * u + 0.3 * nodes[None, :, None] * w
     oracle = np.einsum("i,j,ijk->k", fine, fine, log_softmax(log_p + shifts, axis=2))
     np.testing.assert_allclose(weights @ at_nodes, oracle / fine.sum() ** 2, atol=1e-9)
-
-
-def test_drinks_differ_between_people_and_not_between_groups(truth: Truth) -> None:
-    prompt = truth.of("drinks", "test")[0]
-    for planted in (truth.planted_r(GROUPS), truth.planted_effect(GROUPS)):
-        assert [planted[prompt.template, o] for o in prompt.outputs] == pytest.approx(
-            [0] * len(prompt.outputs)
-        )
-    spread = np.std([truth.log_p(prompt, "female", f"name {i}") for i in range(1000)], axis=0)
-    assert np.sqrt(np.mean(spread**2)) == pytest.approx(0.5, rel=0.05)
 
 
 def test_the_scores_of_a_set_are_those_of_its_people(truth: Truth) -> None:

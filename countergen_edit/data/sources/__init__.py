@@ -10,10 +10,10 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from countergen_edit.core.errors import UserError, require_known
+from countergen_edit.core.errors import UserError
 from countergen_edit.core.registry import Registry
 from countergen_edit.core.typed import require_arguments, require_keys
-from countergen_edit.data.axis import SPLITS, Axis, Split
+from countergen_edit.data.axis import Axis, Split
 from countergen_edit.data.counterfactual import CounterfactualSet, Sample, Variation
 from countergen_edit.data.subsets import NameDraw, first_names
 from countergen_edit.data.templates import Template, expand, require_same_slots
@@ -60,8 +60,6 @@ SOURCES: Registry[Source] = Registry(
 _SHARED: Mapping[str, Any] = {
     "source": str,
     "name": str | None,
-    "split": str | None,
-    "groups": Sequence[str] | None,
     "first_names": int | None,
 }
 """Keys of every dataset config, with their types."""
@@ -73,17 +71,18 @@ def load_set(
     substitution: Substitution | None,
     split: Split,
     names: NameDraw | None = None,
+    groups: Sequence[str] | None = None,
 ) -> CounterfactualSet:
     """Build the set of a dataset config.
 
     Args:
         config: as in `conf/dataset/*.yaml`: `source`, the keys of that source, and optionally
-            `name`, `split`, `groups` and `first_names` (takes the first names of the axis's lists
-            instead of drawing).
+            `name` and `first_names` (takes the first names of the axis's lists instead of drawing).
         axis: on which groups are compared.
         substitution: makes the variations of texts; None uses the axis's names and forms alone.
-        split: of the names that fill templates, unless the config has a `split`.
+        split: of the names that fill templates.
         names: how many names are drawn; None takes all.
+        groups: two of the axis; None takes those of the substitution.
 
     Raises:
         UserError: the config is wrong, or its files cannot be read.
@@ -99,13 +98,12 @@ def load_set(
     for parameter in keys:
         if parameter.default is parameter.empty and config.get(parameter.name) is None:
             raise UserError(f"{label} needs {parameter.name!r}; this one has {[*config]}")
-    own_split, groups, first = (config.get(key) for key in ("split", "groups", "first_names"))
-    require_known("split", own_split or split, SPLITS)
     words = substitution or Substitution.from_config(axis, groups=groups)
     words = words if groups is None else words.between(groups)
+    first = config.get("first_names")
     draw = (names or NameDraw()) if first is None else NameDraw()
     drawn = draw.draw(axis) if first is None else first_names(axis, first)
-    request = Request(drawn, own_split or split, words.groups, words, config.get("name"))
+    request = Request(drawn, split, words.groups, words, config.get("name"))
     arguments = {k: v for k, v in config.items() if k not in _SHARED}
     require_arguments(source, arguments, label)
     data = source(request, **arguments)
@@ -174,9 +172,8 @@ def first_difference(a: str, b: str) -> int:
     >>> first_difference("Ask the man.", "Ask the men.")
     8
     """
-    i = 0
-    while i < min(len(a), len(b)) and a[i] == b[i]:
-        i += 1
+    pairs = enumerate(zip(a, b, strict=False))
+    i = next((i for i, (x, y) in pairs if x != y), min(len(a), len(b)))
     while i > 0 and a[i - 1].isalnum():
         i -= 1
     return i
@@ -193,8 +190,7 @@ def as_texts(value: Any, key: str, where: str = "") -> tuple[str, ...]:
     return tuple(texts)
 
 
-def fingerprint(sets: Sequence[CounterfactualSet], texts: Sequence[str] = ()) -> str:
-    """SHA-256 of sets and texts in any order: the data hash of a run's manifest."""
-    every = [*map(asdict, sets), *texts]
-    contents = sorted(json.dumps(one, sort_keys=True, ensure_ascii=False) for one in every)
+def fingerprint(sets: Sequence[CounterfactualSet]) -> str:
+    """SHA-256 of sets in any order: the data hash of a run's manifest."""
+    contents = sorted(json.dumps(asdict(s), sort_keys=True, ensure_ascii=False) for s in sets)
     return hashlib.sha256(json.dumps(contents, ensure_ascii=False).encode()).hexdigest()

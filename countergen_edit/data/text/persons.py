@@ -9,7 +9,7 @@ clause stays so in the next sentence; "him" is not the subject of its own clause
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from countergen_edit.data.text.grammar import PRONOUNS, TITLES, Word, word_set
@@ -74,8 +74,8 @@ class _Reader:
 
     words: Sequence[Word]
     name: str
-    side: int
-    case: dict[str, str]
+    forms: Mapping[str, str]
+    """The pronouns of the protagonist, whose group is the first, by case."""
     about: list[int] = field(default_factory=list)
     persons: dict[str, Person] = field(default_factory=dict)
     """Names and surnames, in small letters."""
@@ -100,8 +100,6 @@ class _Reader:
             self._punctuation(i)
             self._word(i)
         return self.about
-
-    # Sentences, clauses and quotations
 
     def _at(self, i: int) -> Word:
         return self.words[i] if 0 <= i < len(self.words) else _NOWHERE
@@ -145,8 +143,6 @@ class _Reader:
         if "," in gap or ";" in gap or ":" in gap:
             return self.last[0] != start - 1
         return bool(_OPENING_QUOTE.search(gap)) or (previous in _REPORTING and gap.isspace())
-
-    # Persons
 
     def _new_person(self, of_side: bool) -> Person:
         person = 1 + max(*self.persons.values(), *self.of_side)
@@ -229,7 +225,7 @@ class _Reader:
         apposed = after == i - 1 and before.kind == "noun" and before.gap in (" ", ", ")
         if key not in self.persons:
             known = previous if apposed else None
-            of_side = apposed or word.side in (self.side, None)
+            of_side = apposed or word.side in (0, None)
             self.persons[key] = self._new_person(of_side) if known is None else known
         person = self.persons[key]
         if person == PROTAGONIST and word.kind == "name":
@@ -244,19 +240,19 @@ class _Reader:
 
     def _title(self, i: int) -> None:
         word, following, name = self.words[i], self._at(i + 1), self._key(i + 1)
-        side, is_before_name = word.side, following.text[:1].isupper() and name not in TITLES
+        is_before_name = following.text[:1].isupper() and name not in TITLES
         if not (word.capitalised and word.gap in (" ", ". ") and is_before_name):
             return
         if name not in self.persons and following.kind != "name":
-            self.persons[name] = self._new_person(side in (self.side, None))
-        if self.persons.get(name) == PROTAGONIST and side == self.side:
+            self.persons[name] = self._new_person(word.side in (0, None))
+        if self.persons.get(name) == PROTAGONIST and word.side == 0:
             self.about.append(i)
         self._mention(i, i, self.persons.get(name, PROTAGONIST))
         if name in self.persons:
             self.last = (-9, None, False)
 
     def _noun(self, i: int) -> None:
-        key, ours = self._key(i), self.words[i].side == self.side
+        key, ours = self._key(i), self.words[i].side == 0
         if _PLURALS.search(key) and key not in _SINGULAR_IN_S:
             return
         start = self._phrase_start(i)
@@ -316,19 +312,17 @@ class _Reader:
             return self.subject == PROTAGONIST
         return any(j in self.about for j in range(max(0, start - 6), start))
 
-    # Pronouns
-
     def _pronoun(self, i: int) -> None:
         word, key = self.words[i], self._key(i)
-        if word.side != self.side:
-            if key in (PRONOUNS["she"]["subject"], PRONOUNS["he"]["subject"]):
-                self.subject = None if self._begins_clause(i) else self.subject
+        if word.side != 0:
+            if key in ("she", "he") and self._begins_clause(i):
+                self.subject = None
             return
-        case = self.case.get(key, "object")
-        if case == "object" and self.subject is not None and self.subject == self.local:
+        is_object = key == self.forms["object"] != self.forms["determiner"]
+        if is_object and self.subject is not None and self.subject == self.local:
             # Not the subject of its own clause: that would be "himself".
             person = PROTAGONIST if self.subject != PROTAGONIST else self.newest
-        elif case == "reflexive" and self.last[0] == i - 2 and self.last[1] is not None:
+        elif key == self.forms["reflexive"] and self.last[0] == i - 2 and self.last[1] is not None:
             person = self.last[1]  # "saw David hurt himself"
         elif self.quoted and self.local == self.speaker and self.local != PROTAGONIST:
             person = PROTAGONIST  # a speaker is "I" in the speaker's own words
@@ -336,22 +330,17 @@ class _Reader:
             person = self.local
         if person == PROTAGONIST:
             self.about.append(i)
-        if case == "subject":
+        if key == self.forms["subject"]:
             self.subject = self.local = person
             self.last = (i, person, False)
 
 
-def words_about(words: Sequence[Word], name: str, side: int, subject: str) -> list[int]:
+def words_about(words: Sequence[Word], name: str, subject: str) -> list[int]:
     """Indices of the words that show the group of a person.
 
     Args:
-        words: of a text, marked by a `Substitution`.
+        words: of a text, marked by a `Substitution` whose first group is that of the person.
         name: the person's name, as in the text.
-        side: the person's group, 0 or 1.
         subject: the group's pronoun, `she` or `he`.
     """
-    forms = PRONOUNS[subject]
-    case = {forms["object"]: "object"} | {
-        forms[c]: c for c in ("subject", "reflexive", "independent", "determiner")
-    }
-    return _Reader(words, name, side, case).read()
+    return _Reader(words, name, PRONOUNS[subject]).read()

@@ -187,6 +187,8 @@ class Substitution:
 
     def between(self, groups: Sequence[str]) -> Substitution:
         """The same words and names for two groups, in the order of comparison."""
+        if tuple(groups) == self.groups:
+            return self
         a, b = self.axis.pair(groups)
         return replace(self, groups=(a.name, b.name))
 
