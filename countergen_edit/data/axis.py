@@ -103,8 +103,7 @@ class Axis:
     def from_config(cls, config: Mapping[str, Any]) -> Axis:
         """Build an axis from the mapping that `conf/axis/*.yaml` holds.
 
-        Raises:
-            UserError: a key is unknown, a group lacks its names, or a value is of another type.
+        `UserError` if a key is unknown, a group lacks its names, or a value is of another type.
         """
         for key in config:
             require_known("axis key", key, KEYS)
@@ -141,13 +140,9 @@ class Axis:
         return replace(self, groups=groups)
 
     def chosen(self, groups: Sequence[str] | str | None = None) -> tuple[Group, ...]:
-        """Two or more groups to compare, in their order.
+        """Two or more groups to compare: by name, `all`, or the first two, of crossed axes all.
 
-        Args:
-            groups: their names, or `all`; None takes the first two, of crossed axes all.
-
-        Raises:
-            UserError: there are fewer than two, a name is repeated or unknown.
+        `UserError` if there are fewer than two, a name is repeated or unknown.
         """
         if groups == ALL or (groups is None and self.made_of):
             return tuple(self.groups.values())

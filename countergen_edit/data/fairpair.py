@@ -277,8 +277,7 @@ class Filter:
     characters hardly show additions to a long text. `neutral`, ours, compares the words of neither
     group. `substitution` knows these; None counts every word.
 
-    Raises:
-        UserError: `compared` is no unit.
+    `UserError` if `compared` is no unit.
     """
 
     substitution: Substitution | None

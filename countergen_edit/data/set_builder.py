@@ -57,8 +57,7 @@ class NamedSet:
 def distinctly_named(sets: Sequence[NamedSet]) -> list[NamedSet]:
     """The sets in their order; default names that clash get their split.
 
-    Raises:
-        UserError: two of different content have one name.
+    `UserError` if two of different content have one name.
     """
     distinct = [
         one.renamed(f"{one.data.name}_{one.split}")
@@ -189,13 +188,9 @@ class SetBuilder:
 def sets_of(builder: SetBuilder, content: Mapping[str, Any], own_keep: bool) -> dict[str, Any]:
     """The sets of a data config, by the fields of a `Task`.
 
-    Args:
-        builder: for the task's groups.
-        content: the data config, with the keys of `texts` where it has none.
-        own_keep: whether the data config has its own `keep`; that of `texts` may not fit.
-
-    Raises:
-        UserError: an entry is wrong, or two sets have one name.
+    `content` has the keys of `texts` where the data config has none; its `keep` must fit where it
+    is `own_keep`, of the data config.
+    `UserError` if an entry is wrong, or two sets have one name.
     """
     fits_own = content.get("fit") == OWN
     content = {**content, "fit": []} if fits_own else content

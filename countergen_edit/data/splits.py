@@ -33,8 +33,7 @@ def check_leakage(fit: Sequence[CounterfactualSet], test: Sequence[Counterfactua
     Templates and prompts are compared without regard to case and spacing. A name of one set counts
     as shared wherever it is a word of a prompt of the other.
 
-    Raises:
-        UserError: something is shared.
+    `UserError` if something is shared.
     """
     for fitted in fit:
         for tested in test:

@@ -209,11 +209,9 @@ class Task:
         out_of_vocabulary: Callable[[CounterfactualSet], OutOfVocabulary | None],
         keys: Collection[str],
     ) -> Task:
-        """The task without the sets whose words are outside a model's vocabulary.
+        """The task without the sets that are out of a model's vocabulary.
 
-        Args:
-            out_of_vocabulary: of a set; None where its words are in the vocabulary.
-            keys: the fields to check: splits and `legitimate_differences`.
+        `keys` are the fields to check: splits and `legitimate_differences`.
         """
 
         def known(sets: Sequence[CounterfactualSet]) -> tuple[CounterfactualSet, ...]:
@@ -263,8 +261,7 @@ class Task:
             names: numbers of names per group to draw, by split; None takes all.
             seed: of the draw of names.
 
-        Raises:
-            UserError: a key or value is wrong, or a set cannot be made.
+        `UserError` if a key or value is wrong, or a set cannot be made.
         """
         config = axis_config(axis)
         own_axis = Axis.from_config(config)

@@ -195,8 +195,7 @@ _GROUP = {"forms": Mapping[str, str], "people": Sequence[_Person | Sequence[_Per
 def load_bank(task: str, template_file: str | None = None) -> TemplateBank:
     """The shipped templates of a task, or those of a user's file.
 
-    Raises:
-        UserError: there are none, or the file is absent, no YAML, or for another task.
+    `UserError` if there are none, or the file is absent, no YAML, or for another task.
     """
     path = template_file
     config = read_config("template", task) if path is None else yaml_mapping(Path(path))
@@ -208,8 +207,7 @@ def load_bank(task: str, template_file: str | None = None) -> TemplateBank:
 def bank_from_config(config: Mapping[str, Any]) -> TemplateBank:
     """Build a bank from the mapping that `conf/template/*.yaml` holds.
 
-    Raises:
-        UserError: something is unknown, missing or does not fit together.
+    `UserError` if something is unknown, missing or does not fit together.
     """
     parts = _parts(config)
     for key in ("task", "families"):

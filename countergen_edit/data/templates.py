@@ -72,15 +72,10 @@ def render(
     >>> render("A/An {job:base} saw {name}.", {"job": {"base": "actor"}, "name": {"base": "Eve"}})
     ('An actor saw Eve.', {'job': (0, 8), 'name': (13, 16)})
 
-    Args:
-        text: the template.
-        words: slot → form → word; `base` is the form of a slot that names none.
+    Returns the text, and slot → characters of its first word, the article included. `words` maps
+    slot → form → word; `base` is the form of a slot that names none.
 
-    Returns:
-        The text, and slot → characters of its first word, the article included.
-
-    Raises:
-        UserError: `words` lacks a slot or form of the template.
+    `UserError` if `words` lacks a slot or form of the template.
     """
     out, spans = "", dict[str, tuple[int, int]]()
     for literal, field, form in _parsed(text):

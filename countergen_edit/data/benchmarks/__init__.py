@@ -55,8 +55,7 @@ class Files:
     ) -> Files:
         """The files of a benchmark in a directory, by default the folder of the package.
 
-        Raises:
-            UserError: there is no such benchmark, package or directory.
+        `UserError` if there is no such benchmark, package or directory.
         """
         known = sources() if expected is None else expected
         require_known("benchmark", name, known)
@@ -65,8 +64,7 @@ class Files:
     def path(self, file: str) -> Path:
         """The path of a file in its published version.
 
-        Raises:
-            UserError: it is absent, or of another version.
+        `UserError` if it is absent, or of another version.
         """
         path = self.folder / file
         if not path.is_file():

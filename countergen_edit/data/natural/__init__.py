@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ from countergen_edit.data.axis import NoFormsError, differs
 from countergen_edit.data.counterfactual import CounterfactualSet
 from countergen_edit.data.neutral import TextsBySplit, split_texts
 from countergen_edit.data.sources import Request, as_texts
-from countergen_edit.data.templates import Template, expand, slot_names
+from countergen_edit.data.templates import Template, slot_names
 
 _HERE = Path(__file__).parent
 
@@ -35,8 +34,7 @@ def _texts() -> list[str]:
 def agreement(request: Request) -> CounterfactualSet:
     """Prompts of a split whose i-th output is the form that agrees with the i-th group.
 
-    Raises:
-        NoFormsError: the axis has no form that differs and follows a template it can fill.
+    `NoFormsError` if the axis has no form that differs and follows a template it can fill.
     """
     slots, telling = _slots(request)
     sides = [request.axis.groups[group].forms for group in request.groups]
@@ -49,7 +47,7 @@ def agreement(request: Request) -> CounterfactualSet:
     ]
     if not templates:
         raise NoFormsError(request.axis.name, request.groups)
-    return _expanded("natural_agreement", templates, request)
+    return request.expand(f"natural_agreement_{request.split}", templates)
 
 
 def _slots(request: Request) -> tuple[set[str], set[str]]:
@@ -64,15 +62,14 @@ def _slots(request: Request) -> tuple[set[str], set[str]]:
 
 def stereotypes(request: Request) -> CounterfactualSet:
     """Traits and jobs that are stereotypical of groups of an axis; the templates have no splits."""
-    name = request.axis.name
-    kinds = _of_axis("stereotypes", name)
-    return _expanded(f"{name}_stereotypes", _templates(kinds, "templates"), request)
+    name = f"{request.axis.name}_stereotypes_{request.split}"
+    return request.expand(name, _of_axis("stereotypes", request, "templates"))
 
 
 def legitimate_differences(request: Request) -> CounterfactualSet:
     """Factual differences between groups of an axis, such as the voices that people sing with."""
-    kinds = _of_axis("legitimate_differences", request.axis.name)
-    return _expanded("natural_facts", _templates(kinds, request.split), request)
+    templates = _of_axis("legitimate_differences", request, request.split)
+    return request.expand(f"natural_facts_{request.split}", templates)
 
 
 def people(request: Request, *, family: str | list[str]) -> CounterfactualSet:
@@ -101,26 +98,17 @@ def people(request: Request, *, family: str | list[str]) -> CounterfactualSet:
     if not templates:
         prompts = f"the templates of family {' and '.join(families)!r}"
         raise NoFormsError(request.axis.name, request.groups, prompts)
-    return _expanded(f"natural_{'_'.join(families)}", templates, request)
+    return request.expand(f"natural_{'_'.join(families)}_{request.split}", templates)
 
 
-def _templates(kinds: Iterable[Mapping[str, Any]], key: str) -> list[Template]:
+def _of_axis(file: str, request: Request, key: str) -> list[Template]:
+    axes = _read(file)
+    require_known(f"axis with natural {file.replace('_', ' ')}", request.axis.name, axes)
     return [
         Template(text, tuple(f" {output}" for output in kind["outputs"]))
-        for kind in kinds
+        for kind in axes[request.axis.name]
         for text in kind[key]
     ]
-
-
-def _expanded(name: str, templates: list[Template], request: Request) -> CounterfactualSet:
-    name = request.name or f"{name}_{request.split}"
-    return expand(name, templates, request.axis, request.split, request.groups)
-
-
-def _of_axis(file: str, axis: str) -> Any:
-    axes = _read(file)
-    require_known(f"axis with natural {file.replace('_', ' ')}", axis, axes)
-    return axes[axis]
 
 
 @cache

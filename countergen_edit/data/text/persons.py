@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from countergen_edit.data.text.grammar import PRONOUNS, TITLES, Word, word_set
+from countergen_edit.data.text.grammar import PRONOUNS, TITLES, Word, is_before_name, word_set
 
 Person = int
 PROTAGONIST: Person = 0
@@ -239,11 +239,10 @@ class _Reader:
             self.persons[surname] = PROTAGONIST if kin else person  # a father's is his child's
 
     def _title(self, i: int) -> None:
-        word, following, name = self.words[i], self._at(i + 1), self._key(i + 1)
-        is_before_name = following.text[:1].isupper() and name not in TITLES
-        if not (word.capitalised and word.gap in (" ", ". ") and is_before_name):
+        word, name = self.words[i], self._key(i + 1)
+        if not is_before_name(self.words, i) or name in TITLES:
             return
-        if name not in self.persons and following.kind != "name":
+        if name not in self.persons and self._at(i + 1).kind != "name":
             self.persons[name] = self._new_person(word.side in (0, None))
         if self.persons.get(name) == PROTAGONIST and word.side == 0:
             self.about.append(i)
@@ -336,11 +335,8 @@ class _Reader:
 
 
 def words_about(words: Sequence[Word], name: str, subject: str) -> list[int]:
-    """Indices of the words that show the group of a person.
+    """Indices of the words that show the group of a person, given the person's name and pronoun.
 
-    Args:
-        words: of a text, marked by a `Substitution` whose first group is that of the person.
-        name: the person's name, as in the text.
-        subject: the group's pronoun, `she` or `he`.
+    The words are marked by a `Substitution` whose first group is that of the person.
     """
     return _Reader(words, name, PRONOUNS[subject]).read()

@@ -19,6 +19,7 @@ from typing import Any
 from countergen_edit.core.errors import UserError, require_known
 from countergen_edit.core.typed import require, require_keys
 from countergen_edit.data.axis import SPLITS, Axis, Group
+from countergen_edit.data.axis import Word as Spelling
 from countergen_edit.data.text import grammar
 from countergen_edit.data.text.grammar import Kind, Word
 
@@ -32,8 +33,8 @@ _PRONOUN_FORMS = frozenset(["subject", "object", "possessive", "reflexive"])
 _Rows = tuple[tuple[str | None, ...], ...]
 _TYPES: Mapping[str, Any] = {
     "columns": Sequence[str] | None,
-    "words": Sequence[Sequence[Any]] | None,
-    "names": Sequence[Sequence[Any]] | None,
+    "words": Sequence[Sequence[Spelling | None]] | None,
+    "names": Sequence[Sequence[Spelling | None]] | None,
     "keep": Sequence[str] | None,
 }
 
@@ -54,8 +55,7 @@ class WordTable:
     def from_config(cls, axis: Axis, config: Mapping[str, Any]) -> WordTable:
         """Check a `substitution` section.
 
-        Raises:
-            UserError: a key or group is unknown, or the cells of a row do not match the columns.
+        `UserError` if a key or group is unknown, or the cells of a row do not match the columns.
         """
         label = f"axis {axis.name!r}: substitution"
         require(Mapping[str, Any], config, label)
@@ -63,27 +63,18 @@ class WordTable:
         columns = tuple(config.get("columns") or axis.groups)
         for column in columns:
             require_known(f"substitution column of axis {axis.name!r}:", column, axis.groups)
-        rows: dict[str, _Rows] = {}
-        for key in ("words", "names"):
-            rows[key] = tuple(tuple(row) for row in config.get(key) or ())
-            for row in rows[key]:
-                cells = [cell for cell in row if cell is not None]
-                where = f"{label} row {[*row]}"
-                if not all(isinstance(cell, str) and cell for cell in cells):
-                    raise UserError(
-                        f"{where} holds something that is no word; put words such as yes, no and "
-                        "numbers in quotes"
-                    )
-                if len(row) != len(columns):
-                    raise UserError(
-                        f"{where} has {len(row)} cells for the columns {[*columns]}; write ~ where "
-                        "a group has no word"
-                    )
-                if len({cell[0].isupper() for cell in cells}) > 1:
-                    raise UserError(
-                        f"{where} mixes capitalised and small words; capitals are taken over from "
-                        "the text, so write them alike"
-                    )
+        rows = {key: tuple(map(tuple, config.get(key) or ())) for key in ("words", "names")}
+        for row in (*rows["words"], *rows["names"]):
+            if len(row) != len(columns):
+                raise UserError(
+                    f"{label} row {[*row]} has {len(row)} cells for the columns {[*columns]}; "
+                    "write ~ where a group has no word"
+                )
+            if len({cell[0].isupper() for cell in row if cell}) > 1:
+                raise UserError(
+                    f"{label} row {[*row]} mixes capitalised and small words; capitals are taken "
+                    "over from the text, so write them alike"
+                )
         return cls(columns, rows["words"], rows["names"], tuple(config.get("keep") or ()))
 
     def word_pairs(self, a: Group, b: Group) -> list[tuple[str, str]]:
@@ -156,8 +147,7 @@ class _Entry:
 class Substitution:
     """Swaps two groups of an axis in a text.
 
-    Raises:
-        UserError: a word belongs to both groups, or the groups' names do not pair one to one.
+    `UserError` if a word belongs to both groups, or the groups' names do not pair one to one.
     """
 
     axis: Axis
@@ -175,12 +165,9 @@ class Substitution:
         config: Mapping[str, Any] | None = None,
         groups: Sequence[str] | None = None,
     ) -> Substitution:
-        """Build from the `substitution` section of `conf/axis/*.yaml`.
+        """Build from the `substitution` section of `conf/axis/*.yaml` for two groups.
 
-        Args:
-            axis: gives names and word forms.
-            config: the section; None uses the axis's names and forms alone.
-            groups: two groups; the first two of the axis by default.
+        Without it the axis's names and forms alone are used; the first two groups by default.
         """
         a, b = axis.pair(groups)
         return cls(axis, (a.name, b.name), WordTable.from_config(axis, config or {}))
@@ -276,7 +263,7 @@ class Substitution:
         word = words[i]
         if grammar.in_proper_name(words, i):
             return word.text
-        if word.text.lower() == "miss" and not grammar.miss_is_a_title(words, i):
+        if word.text.lower() == "miss" and not grammar.is_before_name(words, i):
             return word.text
         entry = self._lexicon[word.text]
         if word.kind != "pronoun":
