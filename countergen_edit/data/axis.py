@@ -54,16 +54,6 @@ class Group:
         return tuple(name for split in SPLITS for name in self.names.get(split, ()))
 
 
-def differs(form: str, a: Group, b: Group) -> bool:
-    """Whether both groups have a form, and not the same.
-
-    >>> a, b = (Group(g, {}, {"person": g, "possessive": "her"}) for g in ("nun", "queen"))
-    >>> differs("person", a, b), differs("possessive", a, b), differs("title", a, b)
-    (True, False, False)
-    """
-    return form in a.forms and form in b.forms and a.forms[form] != b.forms[form]
-
-
 @dataclass(frozen=True)
 class Axis:
     """Groups that differ in one attribute, in the order in which they are compared.

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from countergen_edit.core.conf_path import read_config
-from countergen_edit.core.errors import UserError, unknown
+from countergen_edit.core.errors import UserError, require_known, unknown
 from countergen_edit.core.reading import yaml_mapping
 from countergen_edit.core.typed import hints_of, require_keys
 from countergen_edit.core.writing import digest
@@ -152,8 +152,7 @@ class TemplateBank:
         for slot, count in most.items():
             if count is None:
                 continue
-            if slot not in words:
-                raise unknown("slot", slot, words)
+            require_known("slot", slot, words)
             if not isinstance(count, int) or count < 1:
                 raise UserError(f"{count!r} words of slot {slot!r}: at least 1")
             kinds = self.kinds.get(slot, {})
@@ -209,35 +208,32 @@ def bank_from_config(config: Mapping[str, Any]) -> TemplateBank:
 
     `UserError` if something is unknown, missing or does not fit together.
     """
-    parts = _parts(config)
+    require_keys(config, _TYPES, "key of a template file:", "template file: ")
     for key in ("task", "families"):
         if key not in config:
             raise UserError(f"a template file needs {key!r}; this one holds {sorted(config)}")
-    return TemplateBank(task=config["task"], **parts)
-
-
-def _parts(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of a bank that a config gives, without `task`."""
-    require_keys(config, _TYPES, "key of a template file:", "template file: ")
-    parts = {k: config[k] for k in ("hypothesis", "published", "sizes", "table") if k in config}
-    parts |= {"words": {}, "kinds": {}}
+    words, kinds = dict[str, tuple[Word, ...]](), dict[str, dict[str, str]]()
     for slot, content in config.get("words", {}).items():
         if not content:
             raise UserError(f"the word list of slot {slot!r} is empty")
         by_kind = content if isinstance(content, Mapping) else {"": content}
         entries = [(_word(entry), str(kind).lower()) for kind in by_kind for entry in by_kind[kind]]
-        parts["words"][slot] = tuple(word for word, _ in entries)
-        if kinds := {word["base"]: kind for word, kind in entries if kind}:
-            parts["kinds"][slot] = kinds
-    if "families" in config:
-        parts["families"] = tuple(_family(entry) for entry in config["families"])
+        words[slot] = tuple(word for word, _ in entries)
+        if own := {word["base"]: kind for word, kind in entries if kind}:
+            kinds[slot] = own
+    ids = config.get("published_for") or ()
+    rest = {k: config[k] for k in ("hypothesis", "published", "sizes", "table") if k in config}
     if "groups" in config:
-        parts["people"] = people = _people(config["groups"])
-        parts["groups"] = tuple(people)
-    if "published_for" in config:
-        ids = config["published_for"]
-        parts["published_for"] = (ids,) if isinstance(ids, str) else tuple(map(str, ids or ()))
-    return parts
+        rest["people"] = _people(config["groups"])
+        rest["groups"] = tuple(rest["people"])
+    return TemplateBank(
+        task=config["task"],
+        families=tuple(map(_family, config["families"])),
+        words=words,
+        kinds=kinds,
+        published_for=(ids,) if isinstance(ids, str) else tuple(map(str, ids)),
+        **rest,
+    )
 
 
 def _family(entry: Mapping[str, Any]) -> Family:
@@ -265,8 +261,12 @@ def _people(config: Mapping[str, Any]) -> dict[str, tuple[Word, ...]]:
     for group, content in config.items():
         require_keys(content, _GROUP, "key of a group:", f"template file: groups.{group}.")
         lists = [e if isinstance(e, list) else [e] for e in content.get("people", ())]
-        forms = content.get("forms", {})
-        people[group] = tuple(_person(entry, forms) for entries in lists for entry in entries)
+        forms = {k: v for k, v in content.get("forms", {}).items() if k == "reflexive"}
+        words = []
+        for word in (_word(entry) for entries in lists for entry in entries):
+            cases = dict.fromkeys(("subject", "object"), word["base"])
+            words.append(cases | {"possessive": f"{word['base']}'s"} | forms | word)
+        people[group] = tuple(words)
     sizes = {group: len(words) for group, words in people.items()}
     if len(people) != 2:
         raise UserError(
@@ -278,11 +278,3 @@ def _people(config: Mapping[str, Any]) -> dict[str, tuple[Word, ...]]:
             "the first of one group is paired with the first of the other"
         )
     return people
-
-
-def _person(entry: Any, forms: Mapping[str, str]) -> Word:
-    """A person in every grammatical form; missing forms follow from the base form."""
-    word = _word(entry)
-    regular = {"subject": word["base"], "object": word["base"], "possessive": f"{word['base']}'s"}
-    reflexive = {form: text for form, text in forms.items() if form == "reflexive"}
-    return regular | reflexive | word

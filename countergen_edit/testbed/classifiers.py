@@ -208,12 +208,12 @@ def _forms(words: Iterable[Mapping[str, str]]) -> set[str]:
 
 def _vocabulary(bank: TemplateBank) -> tuple[str, ...]:
     """Every word that a text of the bank can contain."""
-    words = {token for people in bank.people.values() for token in _forms(people)}
-    words |= {token for forms in bank.words.values() for token in _forms(forms)}
+    lists = [*bank.people.values(), *bank.words.values()]
+    words = {"a", "an"}.union(*map(_forms, lists))
     for family in bank.families:
         for paraphrase in family.paraphrases:
             words |= set(_split(next(bank.fill(paraphrase)).text))
-    return tuple(sorted(words | {"a", "an"}))
+    return tuple(sorted(words))
 
 
 def _words(item: Mapping[str, Any], bank: TemplateBank) -> frozenset[str]:

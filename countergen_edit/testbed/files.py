@@ -8,7 +8,7 @@ from pathlib import Path
 from countergen_edit.core.conf_path import read_config
 from countergen_edit.core.errors import UserError
 from countergen_edit.core.reading import text_of, yaml_mapping
-from countergen_edit.data.axis import Axis, NoFormsError, differs
+from countergen_edit.data.axis import Axis, NoFormsError
 from countergen_edit.data.counterfactual import CounterfactualSet
 from countergen_edit.data.neutral import TextsBySplit, split_texts
 from countergen_edit.data.sources import Request
@@ -56,7 +56,7 @@ def family_set(request: Request, *, family: str) -> CounterfactualSet:
 def testbed_agreement(request: Request) -> CounterfactualSet:
     """Prompts whose outputs agree with one group each; `NoFormsError` if forms are equal."""
     a, b = (request.axis.groups[group] for group in request.groups)
-    if not all(differs(prompt.form, a, b) for prompt in load_truth().agreement):
+    if any(a.forms.get(p.form) == b.forms.get(p.form) for p in load_truth().agreement):
         raise NoFormsError(request.axis.name, request.groups)
     return load_truth().agreement_set(request.split, request.axis, request.groups)
 

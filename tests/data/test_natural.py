@@ -111,9 +111,6 @@ def test_stereotypes_exist_for_every_axis(name: str) -> None:
     [data] = Task.from_config(other, {"test": TEST}, texts={"other_axes": [axis]}).other_axes
     require_articles(data)
     assert data.widest == (8 if data.names else 1)
-    for template in data.templates:
-        assert not template.startswith("{")
-        assert not re.search(r"\b(he|she|him|her|his|hers)\b", template), template
 
 
 @pytest.mark.parametrize(

@@ -94,10 +94,9 @@ def test_only_the_first_templates_of_a_fitting_set_are_crossed_with_all_names() 
 
 
 def test_appendix_a_keeps_its_first_ten_names() -> None:
+    gender = read_config("axis", "gender")["groups"]
     for names in (NAME_COUNTS, None, {"fit": 3, "few": 1}):
-        task = Task.from_config("gender", {"fit": ["appendix_a"], "test": TEST}, names=names)
-        [data] = task.fit
-        gender = read_config("axis", "gender")["groups"]
+        [data] = Task.from_config("gender", {"fit": ["appendix_a"], "test": TEST}, names=names).fit
         for sample in data.samples:
             for group in data.groups:
                 own = [v.name for v in sample.of(group)]

@@ -8,7 +8,7 @@ from typing import Any
 
 from countergen_edit.core.errors import require_known
 from countergen_edit.core.reading import shipped_yaml
-from countergen_edit.data.axis import NoFormsError, differs
+from countergen_edit.data.axis import NoFormsError
 from countergen_edit.data.counterfactual import CounterfactualSet
 from countergen_edit.data.neutral import TextsBySplit, split_texts
 from countergen_edit.data.sources import Request, as_texts
@@ -53,7 +53,7 @@ def agreement(request: Request) -> CounterfactualSet:
 def _slots(request: Request) -> tuple[set[str], set[str]]:
     """The slots that both groups can fill, and those of them that tell the groups apart."""
     a, b = (request.axis.groups[group] for group in request.groups)
-    telling = {form for form in a.forms if differs(form, a, b)}
+    telling = {form for form in a.forms if a.forms[form] != b.forms[form]}
     if not a.names.get(request.split):
         return {*a.forms}, telling
     # Groups of crossed axes may have the same names.
