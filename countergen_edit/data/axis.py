@@ -58,9 +58,7 @@ class Group:
 class Axis:
     """Groups that differ in one attribute, in the order in which they are compared.
 
-    Raises:
-        UserError: there are fewer than two groups, their word forms differ, or a name of a group
-            is in two splits.
+    `UserError` if there are fewer than two, their word forms differ, or a name is in two splits.
     """
 
     name: str

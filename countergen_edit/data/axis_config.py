@@ -47,8 +47,7 @@ def data_of(
 ) -> tuple[dict[str, Any], frozenset[str]]:
     """The data config with its null keys filled from the data of the axis, and these keys.
 
-    Raises:
-        UserError: the axis names no data.
+    `UserError` if the axis names no data.
 
     >>> data_of({"name": "age", "data": "age"}, {"of_axis": True, "facts": []})[0]["facts"]
     []

@@ -42,9 +42,7 @@ class Sample:
 class CounterfactualSet:
     """Samples on which two groups of an axis, or more, are compared (CounterGen, section 2.1).
 
-    Raises:
-        UserError: the set is empty, a sample's groups differ in size, or two variations of
-            different groups are identical.
+    `UserError` if it is empty, its groups differ in size, or two of their texts are identical.
     """
 
     name: str

@@ -37,9 +37,7 @@ _LISTED = 3  # sets that a summary names; of more it gives the number
 class Task:
     """The data of an experiment on one axis.
 
-    Raises:
-        UserError: a text is both fitted on and measured on, or an axis that is fitted on is among
-            the others.
+    `UserError` if a text is both fitted on and measured on, or a fitted axis is among the others.
     """
 
     axis: Axis

@@ -79,9 +79,7 @@ def people(request: Request, *, family: str | list[str]) -> CounterfactualSet:
     `several` (several people, one of a group), `sentences` (letters and other prose), `questions`
     or `described` (a name or noun, and an adjective or age).
 
-    Raises:
-        UserError: the family is unknown.
-        NoFormsError: no template of it tells the two groups apart.
+    `UserError` for an unknown family, `NoFormsError` where no template tells the groups apart.
     """
     content = _read("people")
     families = as_texts(family, "family")
