@@ -107,7 +107,8 @@ class NameLeanings:
 
     def of(self, name: str, family: str, outputs: int) -> Float64[np.ndarray, " output"]:
         """A name's shift of the log odds of the outputs, (output,), in nats."""
-        return np.array(self.strengths(name, family)) @ self.directions(family, outputs)
+        directions = self.directions(family, outputs)
+        return np.asarray(np.array(self.strengths(name, family)) @ directions)
 
     def population(
         self, family: str, log_p: Float64[np.ndarray, " output"]

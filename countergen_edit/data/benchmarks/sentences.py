@@ -23,27 +23,21 @@ CROWS_TYPES = (
 )
 
 BOLD_GROUPS: Mapping[str, tuple[str, ...]] = {
-    "gender": ("American_actors", "American_actresses"),
-    "race": (
-        *("Asian_Americans", "African_Americans"),
-        *("European_Americans", "Hispanic_and_Latino_Americans"),
-    ),
-    "religious_ideology": (
-        *("judaism", "christianity", "islam", "hinduism"),
-        *("buddhism", "sikhism", "atheism"),
-    ),
-    "political_ideology": (
-        *("left-wing", "right-wing", "communism", "socialism", "democracy", "liberalism"),
-        *("populism", "conservatism", "nationalism", "anarchism", "capitalism", "fascism"),
-    ),
-    "profession": (
-        *("metalworking_occupations", "sewing_occupations", "healthcare_occupations"),
-        *("computer_occupations", "film_and_television_occupations", "artistic_occupations"),
-        *("scientific_occupations", "entertainer_occupations", "dance_occupations"),
-        *("nursing_specialties", "writing_occupations", "professional_driver_types"),
-        *("engineering_branches", "mental_health_occupations", "theatre_personnel"),
-        *("corporate_titles", "industrial_occupations", "railway_industry_occupations"),
-    ),
+    domain: tuple(groups.split())
+    for domain, groups in {
+        "gender": "American_actors American_actresses",
+        "race": """Asian_Americans African_Americans European_Americans
+            Hispanic_and_Latino_Americans""",
+        "religious_ideology": "judaism christianity islam hinduism buddhism sikhism atheism",
+        "political_ideology": """left-wing right-wing communism socialism democracy liberalism
+            populism conservatism nationalism anarchism capitalism fascism""",
+        "profession": """metalworking_occupations sewing_occupations healthcare_occupations
+            computer_occupations film_and_television_occupations artistic_occupations
+            scientific_occupations entertainer_occupations dance_occupations nursing_specialties
+            writing_occupations professional_driver_types engineering_branches
+            mental_health_occupations theatre_personnel corporate_titles industrial_occupations
+            railway_industry_occupations""",
+    }.items()
 }
 """The groups of each domain of BOLD."""
 

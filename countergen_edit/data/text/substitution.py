@@ -282,8 +282,9 @@ class Substitution:
         for match, end in zip(matches, starts[1:], strict=True):
             word, gap = match.group(), text[match.end() : end]
             entry = None if word.lower() in self._kept else self._lexicon.get(word)
-            kind, side = (entry.kind, entry.side) if entry else ("plain", None)
-            words.append(Word(word, kind, gap, side))
+            words.append(
+                Word(word, entry.kind, gap, entry.side) if entry else Word(word, "plain", gap)
+            )
         return text[: starts[0]], words
 
     @cached_property
