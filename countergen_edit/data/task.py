@@ -168,7 +168,7 @@ class Task:
         def few(data: CounterfactualSet) -> CounterfactualSet:
             return few_variations(data, max(1, round(share * data.widest)), seed)
 
-        changed: dict[str, dict[Split, Any]] = {
+        changed: dict[str, Any] = {
             "agreement": {**self.agreement},
             "legitimate_differences": {**self.legitimate_differences},
             "neutral": {**self.neutral},

@@ -257,7 +257,7 @@ def _word(entry: Any) -> dict[str, str]:
 
 def _people(config: Mapping[str, Any]) -> dict[str, tuple[Word, ...]]:
     """Group → people; nested lists are joined."""
-    people = {}
+    people: dict[str, tuple[Word, ...]] = {}
     for group, content in config.items():
         require_keys(content, _GROUP, "key of a group:", f"template file: groups.{group}.")
         lists = [e if isinstance(e, list) else [e] for e in content.get("people", ())]
