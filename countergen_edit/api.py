@@ -317,7 +317,8 @@ def with_truth(model: LanguageModel, task: Task) -> Task:
     truth = truth_in(Path(model.directory)) if model.directory else None
     if truth is None or task.planted or len(task.groups) > 2:
         return task
-    return task.with_truth(truth.planted_r(task.pair), truth.planted_effect(task.pair))
+    planted, effect = truth.planted_r(task.pair), truth.planted_effect(task.pair)
+    return replace(task, planted=planted, planted_effect=effect)
 
 
 def in_vocabulary(model: LanguageModel, task: Task, keys: Collection[str] = SPLITS) -> Task:

@@ -279,7 +279,7 @@ DESCRIPTIONS = {
     "raters": "names of the raters, of action=sheet",
     "folder": "folder of the files that are written or read",
     "labels": "the model's outputs in order, such as [negative,positive]",
-    "template_file": "your own templates in the form of conf/template, beside the shipped ones",
+    "template_file": "your own templates, in the form of those in conf/template",
     "cluster": "column of a log by which its items are resampled together",
     "figures": "formats of figures as files, of svg, pdf and png",
     "tables": "formats of tables as files, of csv and latex",

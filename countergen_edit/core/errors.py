@@ -18,6 +18,17 @@ class NotWrittenError(UserError):
     """A file could not be written."""
 
 
+def require_known(kind: str, value: object, valid: Iterable[object]) -> None:
+    """Refuse a value that is not among the valid ones.
+
+    Raises:
+        UserError: the `unknown` error.
+    """
+    valid = [*valid]
+    if value not in valid:
+        raise unknown(kind, value, valid)
+
+
 def unknown(kind: str, value: object, valid: Iterable[object]) -> UserError:
     """The error for an unknown `value`, with the nearest valid one.
 

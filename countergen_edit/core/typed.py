@@ -34,6 +34,18 @@ def require(hint: Any, value: object, where: str) -> None:
         raise _refusal(value, where, error) from error
 
 
+def require_keys(content: Mapping[str, Any], types: Mapping[str, Any], kind: str, at: str) -> None:
+    """Check the keys of a mapping and the types of their values.
+
+    Raises:
+        UserError: an unknown `kind` or a wrong type; places are `at` and the key.
+    """
+    for key, value in content.items():
+        if key not in types:
+            raise unknown(kind, key, types)
+        require(types[key], value, f"{at}{key}")
+
+
 def require_arguments(thing: Callable[..., Any], arguments: Mapping[str, Any], where: str) -> None:
     """Check arguments against the annotations of a class or function."""
     hints = hints_of(thing.__init__ if inspect.isclass(thing) else thing)

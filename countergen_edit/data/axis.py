@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Literal
 
 from annotated_types import MinLen
 
-from countergen_edit.core.errors import UserError, unknown
-from countergen_edit.core.typed import require
+from countergen_edit.core.errors import UserError, require_known
+from countergen_edit.core.typed import require, require_keys
 
 Word = Annotated[str, MinLen(1)]
 Split = Literal["fit", "validation", "test"]
@@ -20,7 +20,6 @@ GROUP_TYPES: Mapping[str, Any] = {
     "forms": Mapping[str, Word],
     "is": Mapping[str, str | Sequence[str]],
 }
-"""Keys of a group, with their types."""
 ALL = "all"
 """Every group of an axis, where groups are chosen."""
 
@@ -55,23 +54,11 @@ class Group:
         return tuple(name for split in SPLITS for name in self.names.get(split, ()))
 
 
-def differs(form: str, a: Group, b: Group) -> bool:
-    """Whether both groups have a form, and not the same.
-
-    >>> a, b = (Group(g, {}, {"person": g, "possessive": "her"}) for g in ("nun", "queen"))
-    >>> differs("person", a, b), differs("possessive", a, b), differs("title", a, b)
-    (True, False, False)
-    """
-    return form in a.forms and form in b.forms and a.forms[form] != b.forms[form]
-
-
 @dataclass(frozen=True)
 class Axis:
     """Groups that differ in one attribute, in the order in which they are compared.
 
-    Raises:
-        UserError: there are fewer than two groups, their word forms differ, or a name of a group
-            is in two splits.
+    `UserError` if there are fewer than two, their word forms differ, or a name is in two splits.
     """
 
     name: str
@@ -92,25 +79,22 @@ class Axis:
                     f"the word forms {sorted(missing)}; give every group the same forms"
                 )
             split_of: dict[str, str] = {}
-            for split, names in group.names.items():
-                for name in names:
-                    if name in split_of:
-                        raise UserError(
-                            f"axis {self.name!r}: name {name!r} of group {group.name!r} is in "
-                            f"both the {split_of[name]!r} and the {split!r} split"
-                        )
-                    split_of[name] = split
+            for split, name in ((s, name) for s, names in group.names.items() for name in names):
+                if name in split_of:
+                    raise UserError(
+                        f"axis {self.name!r}: name {name!r} of group {group.name!r} is in both "
+                        f"the {split_of[name]!r} and the {split!r} split"
+                    )
+                split_of[name] = split
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> Axis:
         """Build an axis from the mapping that `conf/axis/*.yaml` holds.
 
-        Raises:
-            UserError: a key is unknown, a group lacks its names, or a value is of another type.
+        `UserError` if a key is unknown, a group lacks its names, or a value is of another type.
         """
         for key in config:
-            if key not in KEYS:
-                raise unknown("axis key", key, KEYS)
+            require_known("axis key", key, KEYS)
         for key in ("name", "groups"):
             if not config.get(key):
                 raise UserError(f"an axis needs a {key!r}; this one holds {sorted(config)}")
@@ -118,13 +102,10 @@ class Axis:
         require(Mapping[str, Mapping[str, Any]], config["groups"], "axis.groups")
         groups = {}
         for group_name, entry in config["groups"].items():
-            for key, value in entry.items():
-                if key not in GROUP_TYPES:
-                    raise unknown(f"key of group {group_name!r}:", key, GROUP_TYPES)
-                require(GROUP_TYPES[key], value, f"axis.groups.{group_name}.{key}")
+            kind, at = f"key of group {group_name!r}:", f"axis.groups.{group_name}."
+            require_keys(entry, GROUP_TYPES, kind, at)
             for split in entry.get("names", {}):
-                if split not in SPLITS:
-                    raise unknown("split", split, SPLITS)
+                require_known("split", split, SPLITS)
             groups[group_name] = Group(
                 name=group_name,
                 names={split: tuple(names) for split, names in entry.get("names", {}).items()},
@@ -138,14 +119,18 @@ class Axis:
         """The axes on which its groups differ."""
         return self.made_of or (self.name,)
 
+    def with_names(self, names: Callable[[Group, Split], Sequence[str]]) -> Axis:
+        """The axis with other names of each group and split."""
+        groups = {
+            group.name: replace(group, names={s: tuple(names(group, s)) for s in group.names})
+            for group in self.groups.values()
+        }
+        return replace(self, groups=groups)
+
     def chosen(self, groups: Sequence[str] | str | None = None) -> tuple[Group, ...]:
-        """Two or more groups to compare, in their order.
+        """Two or more groups to compare: by name, `all`, or the first two, of crossed axes all.
 
-        Args:
-            groups: their names, or `all`; None takes the first two, of crossed axes all.
-
-        Raises:
-            UserError: there are fewer than two, a name is repeated or unknown.
+        `UserError` if there are fewer than two, a name is repeated or unknown.
         """
         if groups == ALL or (groups is None and self.made_of):
             return tuple(self.groups.values())
@@ -161,8 +146,7 @@ class Axis:
     def pair(self, groups: Sequence[str] | str | None = None) -> tuple[Group, Group]:
         """The two groups to compare; the first two of the axis by default."""
         require(Sequence[str] | None, groups, "groups")
-        names = [groups] if isinstance(groups, str) else [*(groups or self.groups)]
-        a, b = self._different(names[:2] if groups is None else names, most=2)
+        a, b = self._different([*self.groups][:2] if groups is None else [*groups], most=2)
         return a, b
 
     def _different(self, names: list[str], most: int | None = None) -> tuple[Group, ...]:
@@ -171,8 +155,7 @@ class Axis:
                 f"axis {self.name!r}: a comparison takes two different groups, got {names}"
             )
         for name in names:
-            if name not in self.groups:
-                raise unknown(f"group of axis {self.name!r}", name, self.groups)
+            require_known(f"group of axis {self.name!r}", name, self.groups)
         return tuple(self.groups[name] for name in names)
 
     def of_how_many(self, compared: int) -> str:

@@ -45,17 +45,9 @@ def axis_config(value: object) -> dict[str, Any]:
 def data_of(
     axis: Mapping[str, Any], data: Mapping[str, Any]
 ) -> tuple[dict[str, Any], frozenset[str]]:
-    """The data config with its null keys filled from the data of the axis.
+    """The data config with its null keys filled from the data of the axis, and these keys.
 
-    Args:
-        axis: an axis config.
-        data: a data config.
-
-    Returns:
-        The data config, and the keys that come from the axis.
-
-    Raises:
-        UserError: the axis names no data.
+    `UserError` if the axis names no data.
 
     >>> data_of({"name": "age", "data": "age"}, {"of_axis": True, "facts": []})[0]["facts"]
     []
@@ -87,9 +79,9 @@ def crossed(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
     """
     axes = [*first.get("made_of", [first["name"]]), *second.get("made_of", [second["name"]])]
     groups = {
-        cell.name: cell.config
+        cell.name: {"names": cell.names, "forms": cell.forms, "is": cell.where}
         for a, b in product(_cells(first), _cells(second))
-        if (cell := a.intersection(b)) is not None
+        if (cell := _intersection(a, b)) is not None
     }
     if len(groups) < 2:
         raise UserError(
@@ -108,69 +100,57 @@ class _Cell:
 
     name: str
     axes: tuple[str, ...]
-    parts: Mapping[str, str]
-    """Axis → group."""
-    alternating: Mapping[str, Sequence[str]]
-    """Axis → groups to which successive names belong, cyclically."""
+    where: Mapping[str, Any]
+    """Axis → group, or groups to which successive names belong, cyclically."""
     names: Mapping[str, Sequence[str]]
     forms: Mapping[str, str]
 
     @property
-    def config(self) -> dict[str, Any]:
-        where = {**self.parts, **self.alternating}
-        return {"names": dict(self.names), "forms": dict(self.forms), "is": where}
-
-    def intersection(self, other: _Cell) -> _Cell | None:
-        """The group of the people in both; None where there are none."""
-        if any(self.parts[axis] != other.parts[axis] for axis in {*self.parts} & {*other.parts}):
-            return None
-        one, two = self._restricted(other.parts), other._restricted(self.parts)
-        names = self._shared_names(other, one, two)
-        if names is None:
-            return None
-        whole = [c for c, d in ((self, other), (other, self)) if {*d.axes} <= {*c.parts}]
-        return _Cell(
-            whole[0].name if whole else f"{self.name}_{other.name}",
-            (*self.axes, *other.axes),
-            {**one.parts, **two.parts},
-            {**one.alternating, **two.alternating},
-            names,
-            {**other.forms, **self.forms},
-        )
-
-    def _restricted(self, parts: Mapping[str, str]) -> _Cell:
-        """The cell with those of its alternating names that belong to `parts`."""
-        names, left = self.names, dict(self.alternating)
-        for axis in {*left} & {*parts}:
-            turns = left.pop(axis)
-            names = {
-                split: [n for i, n in enumerate(own) if turns[i % len(turns)] == parts[axis]]
-                for split, own in names.items()
-            }
-        return replace(self, alternating=left, names=names)
-
-    def _shared_names(
-        self, other: _Cell, one: _Cell, two: _Cell
-    ) -> Mapping[str, Sequence[str]] | None:
-        """The names of the intersection of two cells, `one` and `two` once restricted."""
-        if not (any(one.names.values()) and any(two.names.values())):
-            return one.names if any(one.names.values()) else two.names
-        for cell, about, own in ((self, other, one), (other, self, two)):
-            if {*about.axes} <= {*cell.parts, *cell.alternating}:
-                return own.names
-        shared: dict[str, Sequence[str]] = {
-            split: [name for name in one.names.get(split, ()) if name in two.names.get(split, ())]
-            for split in SPLITS
-        }
-        return shared if all(shared.values()) else None
+    def fixed(self) -> dict[str, str]:
+        return {axis: group for axis, group in self.where.items() if isinstance(group, str)}
 
 
 def _cells(config: Mapping[str, Any]) -> Iterator[_Cell]:
     own = tuple(config.get("made_of", [config["name"]]))
     for name, group in config["groups"].items():
         where = group.get("is", {})
-        parts = {axis: value for axis, value in where.items() if isinstance(value, str)}
         if len(own) == 1:
-            parts = {own[0]: name, **parts}
-        turns = {axis: value for axis, value in where.items() if not isinstance(value, str)}
-        yield _Cell(name, own, parts, turns, group.get("names", {}), group.get("forms", {}))
+            where = {own[0]: name, **where}
+        yield _Cell(name, own, where, group.get("names", {}), group.get("forms", {}))
+
+
+def _intersection(a: _Cell, b: _Cell) -> _Cell | None:
+    """The group of the people in both; None where there are none."""
+    if any(a.fixed[axis] != b.fixed[axis] for axis in {*a.fixed} & {*b.fixed}):
+        return None
+    one, two = _within(a, b.fixed), _within(b, a.fixed)
+    if not (any(one.names.values()) and any(two.names.values())):
+        names = one.names if any(one.names.values()) else two.names
+    elif {*b.axes} <= {*a.where}:
+        names = one.names
+    elif {*a.axes} <= {*b.where}:
+        names = two.names
+    else:
+        names = {
+            split: [name for name in one.names.get(split, ()) if name in two.names.get(split, ())]
+            for split in SPLITS
+        }
+        if not all(names.values()):
+            return None
+    whole = [c.name for c, d in ((a, b), (b, a)) if {*d.axes} <= {*c.fixed}]
+    name = whole[0] if whole else f"{a.name}_{b.name}"
+    return _Cell(
+        name, (*a.axes, *b.axes), {**one.where, **two.where}, names, {**b.forms, **a.forms}
+    )
+
+
+def _within(cell: _Cell, fixed: Mapping[str, str]) -> _Cell:
+    """The cell with those of its alternating names that belong to some groups of other axes."""
+    names, where = cell.names, dict(cell.where)
+    for axis in [x for x in cell.where if x in fixed and x not in cell.fixed]:
+        turns = where.pop(axis)
+        names = {
+            split: [n for i, n in enumerate(own) if turns[i % len(turns)] == fixed[axis]]
+            for split, own in names.items()
+        }
+    return replace(cell, where=where, names=names)

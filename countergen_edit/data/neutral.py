@@ -57,8 +57,7 @@ def file(path: str) -> TextsBySplit:
 def from_config(content: object) -> TextsBySplit:
     """The texts of a config: a source with its settings, a source's name, or a file's path.
 
-    Raises:
-        UserError: there is no such source or file.
+    `UserError` if there is no such source or file.
     """
     require(Mapping[str, Any] | str, content, "neutral")
     if isinstance(content, str):

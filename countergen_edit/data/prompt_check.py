@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from countergen_edit.core.conf_path import PROMPT_FILES
 from countergen_edit.core.errors import UserError
 from countergen_edit.core.reading import csv_table, json_lines
 from countergen_edit.data.axis import Split
-from countergen_edit.data.counterfactual import CounterfactualSet
+from countergen_edit.data.counterfactual import CounterfactualSet, Sample
 from countergen_edit.data.sources import Request
 from countergen_edit.data.sources.files import json_samples, table_samples
 from countergen_edit.data.text import grammar
@@ -31,25 +32,18 @@ _WORD = re.compile(r"[^\W_]+")
 
 @dataclass(frozen=True)
 class CheckedPrompt:
-    """A prompt with the variations that a run would use."""
+    """A prompt with the variations that a run would use: texts of the first and second group."""
 
     line: str
-    """Its place in the file."""
     text: str
     sides: tuple[tuple[str, ...], tuple[str, ...]]
-    """The texts of the first and of the second group; empty where there are none."""
     findings: tuple[str, ...]
 
 
 def check_prompts(path: str, substitution: Substitution) -> list[CheckedPrompt]:
-    """Check every prompt of a file, in its order.
+    """Check every prompt of a file that `data=FILE` takes, in its order.
 
-    Args:
-        path: JSON lines or CSV, as `data=FILE` takes them.
-        substitution: between the two groups that are compared.
-
-    Raises:
-        UserError: the file is absent, of another kind, empty, or holds a line that is not JSON.
+    `UserError` if the file is absent, of another kind, empty, or holds a line that is not JSON.
     """
     request = Request(substitution.axis, "test", substitution.groups, substitution, None)
     kind = Path(path).suffix
@@ -57,12 +51,15 @@ def check_prompts(path: str, substitution: Substitution) -> list[CheckedPrompt]:
         raise UserError(f"{path}: a file that ends in {' or '.join(PROMPT_FILES)} is needed")
     if kind == ".csv":
         columns, table = csv_table(path)
-        list(table_samples([], columns, f"{path}, line 1: ", request))  # the header
+        samples = partial(
+            table_samples, columns=columns, where=f"{path}, line 1: ", request=request
+        )
+        [*samples([])]
     else:
-        columns, table = (), list(json_lines(path))
-    texts = [text for _, row in table for text in row.values() if isinstance(text, str)]
-    used = frozenset(name for text in texts for name in substitution.names_in(text))
-    checked = [_checked(where, row, request, used, columns) for where, row in table]
+        columns, table = (), [*json_lines(path)]
+        samples = partial(json_samples, request=request)
+    is_paired = not {*columns}.isdisjoint(request.groups)
+    checked = [_checked(where, row, samples, request, is_paired) for where, row in table]
     if not checked:
         raise UserError(f"{path} is empty: it has no prompts to check")
     return checked
@@ -71,33 +68,30 @@ def check_prompts(path: str, substitution: Substitution) -> list[CheckedPrompt]:
 def _checked(
     where: str,
     row: Mapping[str, Any],
+    samples: Callable[[Any], Iterator[Sample]],
     request: Request,
-    used: Collection[str],
-    columns: Sequence[str],
+    is_paired: bool,
 ) -> CheckedPrompt:
     text = str(row.get("input") or next((row[g] for g in request.groups if g in row), ""))
-    has_variations = bool(row.get("variations")) or any(g in columns for g in request.groups)
-    one = [(where, dict(row))]
-    samples = table_samples(one, columns, where, request) if columns else json_samples(one, request)
+    has_variations = is_paired or bool(row.get("variations"))
     line = where.rpartition(", ")[2].rstrip(": ")
     try:
-        [sample] = samples
+        [sample] = samples([(where, row)])
     except UserError as error:
         return CheckedPrompt(line, text, ((), ()), (str(error).removeprefix(where),))
     first, second = (tuple(v.text for v in sample.of(group)) for group in request.groups)
     texts = [*first, *second] if has_variations else [text]
-    substitution = request.substitution
-    findings = [] if has_variations else [*_doubtful(text, substitution)]
-    findings += _used_names(texts, substitution, used)
+    words = request.substitution
+    findings = [] if has_variations else [*_doubtful(text, words)]
+    findings += _used_names(texts, words)
     for output in sample.outputs:
-        shown = [word.text for word in substitution.words(output) if word.side is not None]
-        if shown:
+        if shown := [word.text for word in words.words(output) if word.side is not None]:
             findings.append(f"output {output!r} names a group itself ({', '.join(shown)})")
-    findings += (
-        f"output {output!r} has no leading space, so that it joins the last word of the "
-        f"prompt: write {' ' + output!r}"
-        for output in unspaced(texts, sample.outputs)
-    )
+    for output in unspaced(texts, sample.outputs):
+        findings.append(
+            f"output {output!r} has no leading space, so that it joins the last word of the "
+            f"prompt: write {' ' + output!r}"
+        )
     return CheckedPrompt(line, text, (first, second), tuple(dict.fromkeys(findings)))
 
 
@@ -117,11 +111,11 @@ def _doubtful(text: str, substitution: Substitution) -> Iterator[str]:
             f"both groups are in it ({shown}), and everybody becomes one: give its variations "
             "yourself, or leave the others out"
         )
-    yield from (
-        f"{word!r} is no known name, and stays on both sides: give its variations "
-        "yourself, or use another name"
-        for word in _unknown_names(words)
-    )
+    for name in _unknown_names(words):
+        yield (
+            f"{name!r} is no known name, and stays on both sides: give its variations "
+            "yourself, or use another name"
+        )
     for i, word in enumerate(words):
         if word.text.lower() == "her" and grammar.may_be_object_or_owner(words, i):
             read = "'his'" if grammar.before_own_noun(words, i) else "'him'"
@@ -151,18 +145,13 @@ def _may_be_name(word: Word) -> bool:
     return word.kind == "plain" and word.capitalised and not grammar.is_closed(word)
 
 
-def _used_names(
-    texts: Iterable[str], substitution: Substitution, used: Collection[str]
-) -> Iterator[str]:
+def _used_names(texts: Iterable[str], substitution: Substitution) -> Iterator[str]:
     """Names on which erasers are fitted or with which layers are chosen."""
     groups = [substitution.axis.groups[group] for group in substitution.groups]
     for name in sorted({name for text in texts for name in substitution.names_in(text)}):
-        for group in groups:
-            for split, use in _USES.items():
-                if name in group.names.get(split, ()):
-                    free = [n for n in group.names.get("test", ()) if n not in used][:MOST]
-                    instead = f": use others, such as {', '.join(free)}" if free else ""
-                    yield f"edits are {use} {name!r}{instead}"
+        for split, use in _USES.items():
+            if any(name in group.names.get(split, ()) for group in groups):
+                yield f"edits are {use} {name!r}: use another name"
 
 
 def unspaced(texts: Iterable[str], outputs: Iterable[str]) -> Iterator[str]:
@@ -200,11 +189,7 @@ def spacing_warnings(sets: Iterable[CounterfactualSet]) -> Iterator[str]:
 
 
 def words_of(text: str) -> list[str]:
-    """The words of a text, in lower case.
-
-    >>> words_of("She's late.")
-    ['she', 's', 'late']
-    """
+    """The words of a text, in lower case."""
     return [word.casefold() for word in _WORD.findall(text)]
 
 
@@ -227,13 +212,7 @@ class OutOfVocabulary:
 def vocabulary_warnings(
     sets: Iterable[CounterfactualSet], words: Collection[str], model: str
 ) -> Iterator[str]:
-    """One warning for each set with prompts or outputs outside a model's vocabulary.
-
-    Args:
-        sets: that are measured all the same.
-        words: the vocabulary, in lower case.
-        model: its name.
-    """
+    """One warning for each set with prompts or outputs outside a model's vocabulary `words`."""
     for data in sets:
         first: list[str] = []
         for sample in data.samples:

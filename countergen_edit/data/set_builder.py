@@ -5,30 +5,27 @@ A set for more than two groups joins the sets of the first group with each of th
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
-from itertools import chain, combinations
-from pathlib import Path
-from typing import Any, Literal, cast
+from itertools import combinations
+from typing import Any, Literal
 
 from countergen_edit.core.conf_path import PROMPT_FILES, config_of, read_config
-from countergen_edit.core.errors import UserError, unknown
+from countergen_edit.core.errors import UserError, require_known
 from countergen_edit.core.typed import require
 from countergen_edit.data.axis import SPLITS, Axis, DoesNotFitError, NoFormsError, Split
 from countergen_edit.data.axis_config import OWN
 from countergen_edit.data.counterfactual import CounterfactualSet, joined
 from countergen_edit.data.prompt_check import check_prompts
 from countergen_edit.data.sources import load_set
-from countergen_edit.data.splits import check_leakage, split_prompts, without_overlap
+from countergen_edit.data.splits import split_prompts, without_overlap
 from countergen_edit.data.subsets import NameDraw, round_robin
 from countergen_edit.data.text.substitution import Substitution
 
-Role = Literal["erase", "keep", "background"]
-"""On sets to `erase` the groups are made equal; on sets to `keep` the model stays as it is; prompts
-of `background` enter the covariance of activations, as neutral text does."""
-ROLES: tuple[Role, ...] = ("erase", "keep", "background")
+Role = Literal["erase", "keep"]
+"""On sets to `erase` the groups are made equal; on sets to `keep` the model stays as it is."""
+ROLES: tuple[Role, ...] = ("erase", "keep")
 MEASURED: tuple[Split, ...] = ("validation", "test")
 FORMATS = tuple(suffix[1:] for suffix in PROMPT_FILES)
 """Sources of the user's prompts."""
@@ -38,14 +35,11 @@ TEMPLATES = "templates"
 
 @dataclass(frozen=True)
 class NamedSet:
-    """A set of a split, with the origin of its name."""
+    """A set of a split; its name may be the default of templates."""
 
     split: Split
     data: CounterfactualSet
-    path: str | None = None
-    """The file that gives the set its name, if any."""
     is_default: bool = False
-    """Whether the name is the default of templates."""
     role: Role = "erase"
     is_own: bool = field(default=False, compare=False)
     """Whether it holds prompts of the user."""
@@ -61,25 +55,16 @@ class NamedSet:
 
 
 def distinctly_named(sets: Sequence[NamedSet]) -> list[NamedSet]:
-    """The sets in their order, without two of different content under one name.
+    """The sets in their order; default names that clash get their split.
 
-    Where names clash, sets of files are named FOLDER/FILE, and default names get split and number.
+    `UserError` if two of different content have one name.
     """
-    clashing = {one.data.name for one in sets if any(one.clashes(other) for other in sets)}
-    by_path = []
-    for one in sets:
-        if one.path and one.data.name in clashing:
-            path = Path(one.path).expanduser().absolute()
-            one = one.renamed(f"{path.parent.name}/{path.stem}")
-        by_path.append(one)
-    taken = Counter[str]()
-    distinct = []
-    for one in by_path:
-        if one.is_default and any(one.clashes(other) for other in by_path):
-            name = f"{one.data.name}_{one.split}"
-            taken[name] += 1
-            one = one.renamed(name + (f"_{taken[name]}" if taken[name] > 1 else ""))
-        distinct.append(one)
+    distinct = [
+        one.renamed(f"{one.data.name}_{one.split}")
+        if one.is_default and any(map(one.clashes, sets))
+        else one
+        for one in sets
+    ]
     for a, b in combinations(distinct, 2):
         if a.clashes(b):
             where = " and ".join(dict.fromkeys(f"data.{one.split}" for one in (a, b)))
@@ -98,7 +83,15 @@ def entries_of(content: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
             f"data.{key}={entries!r}: write a list of sets"
             + (", or own, which fits on a part of the prompts of your file" if key == "fit" else "")
         )
-    return [_entry(entry) for entry in entries]
+    own = [_entry(entry) for entry in entries]
+    for entry in own:
+        if "role" in entry and key != "fit":
+            raise UserError(
+                f"role={entry['role']!r} of a set of data.{key}: only sets of data.fit have roles; "
+                "leave it out"
+            )
+        require_known("role of a set of data.fit:", entry.get("role", "erase"), ROLES)
+    return own
 
 
 def _entry(entry: Any) -> dict[str, Any]:
@@ -112,19 +105,6 @@ def _entry(entry: Any) -> dict[str, Any]:
     return content
 
 
-def _pop_role(entry: MutableMapping[str, Any], key: str) -> Role:
-    if "role" not in entry:
-        return "erase"
-    role = entry.pop("role")
-    if key != "fit":
-        raise UserError(
-            f"role={role!r} of a set of data.{key}: only sets of data.fit have roles; leave it out"
-        )
-    if role not in ROLES:
-        raise unknown("role of a set of data.fit:", role, ROLES)
-    return cast(Role, role)
-
-
 @dataclass(frozen=True)
 class SetBuilder:
     """Builds sets for an axis and groups."""
@@ -132,8 +112,7 @@ class SetBuilder:
     axis: Axis
     substitution: Substitution | None
     names: NameDraw
-    groups: tuple[str, ...] | None
-    """None leaves each entry its own two; the axis's first by default."""
+    groups: tuple[str, ...]
     default_name: str = TEMPLATES
 
     def for_key(self, key: str) -> SetBuilder:
@@ -143,11 +122,9 @@ class SetBuilder:
     def load(self, entry: Mapping[str, Any], split: Split) -> NamedSet | None:
         """The set of an entry for all groups; None where it does not fit, and `if_fits` is set."""
         config = dict(entry)
-        may_lack = bool(config.pop("if_fits", False))
-        other = config.pop("axis", None)
-        path = config.get("path")
-        has_name = bool(config.get("name"))
-        is_default = not has_name and config.get("source") == TEMPLATES
+        may_lack, role = bool(config.pop("if_fits", False)), config.pop("role", "erase")
+        other, source = config.pop("axis", None), config.get("source")
+        is_default = source == TEMPLATES and not config.get("name")
         try:
             if other is None or other == self.axis.name:
                 data = self._for_all_groups(config, split)
@@ -158,23 +135,20 @@ class SetBuilder:
             if may_lack:
                 return None
             raise
-        one = NamedSet(
-            split,
-            data,
-            path if isinstance(path, str) and not has_name else None,
-            is_default,
-            is_own=config.get("source") in FORMATS,
-        )
+        one = NamedSet(split, data, is_default, role, is_own=source in FORMATS)
         return one.renamed(self.default_name) if is_default else one
 
-    def load_all(self, entries: Iterable[tuple[Mapping[str, Any], Split]]) -> list[NamedSet]:
-        """The sets of entries, without those that need not and do not fit."""
-        return [one for entry, split in entries if (one := self.load(entry, split)) is not None]
+    def load_all(
+        self, entries: Iterable[tuple[Mapping[str, Any], Split]]
+    ) -> tuple[CounterfactualSet, ...]:
+        """The sets of entries under distinct names, without those that need not and do not fit."""
+        loaded = [one for entry, split in entries if (one := self.load(entry, split)) is not None]
+        return tuple(one.data for one in distinctly_named(loaded))
 
     def load_with_forms(self, entry: Mapping[str, Any], split: Split) -> CounterfactualSet:
         """The set of an entry for the first two groups whose word forms differ."""
         errors = []
-        for pair in combinations(self.groups, 2) if self.groups else [None]:
+        for pair in combinations(self.groups, 2):
             try:
                 one = replace(self, groups=pair).load(entry, split)
                 assert one is not None
@@ -184,11 +158,9 @@ class SetBuilder:
         raise errors[0]
 
     def _for_all_groups(self, config: Mapping[str, Any], split: Split) -> CounterfactualSet:
-        if self.groups is None or "groups" in config:
-            return load_set(config, self.axis, self.substitution, split, self.names)
         first, *others = self.groups
-        configs = ({"groups": [first, other], **config} for other in others)
-        sets = [load_set(c, self.axis, self.substitution, split, self.names) for c in configs]
+        context = (config, self.axis, self.substitution, split, self.names)
+        sets = [load_set(*context, [first, other]) for other in others]
         data = joined(sets)
         if data is None:
             raise DoesNotFitError(
@@ -203,9 +175,7 @@ class SetBuilder:
             path = entry.get("path")
             if self.substitution is None or str(entry.get("source")) not in FORMATS:
                 continue
-            groups = entry.get("groups") or self.groups
-            words = self.substitution.between(groups[:2]) if groups else self.substitution
-            checked = check_prompts(str(path), words)
+            checked = check_prompts(str(path), self.substitution.between(self.groups[:2]))
             flagged = [one for one in checked if one.findings]
             if flagged:
                 yield (
@@ -218,37 +188,27 @@ class SetBuilder:
 def sets_of(builder: SetBuilder, content: Mapping[str, Any], own_keep: bool) -> dict[str, Any]:
     """The sets of a data config, by the fields of a `Task`.
 
-    Args:
-        builder: for the task's groups.
-        content: the data config, with the keys of `texts` where it has none.
-        own_keep: whether the data config has its own `keep`; that of `texts` may not fit.
-
-    Raises:
-        UserError: an entry is wrong, or two sets have one name.
+    `content` has the keys of `texts` where the data config has none; its `keep` must fit where it
+    is `own_keep`, of the data config.
+    `UserError` if an entry is wrong, or two sets have one name.
     """
     fits_own = content.get("fit") == OWN
     content = {**content, "fit": []} if fits_own else content
     keys = (*SPLITS, "keep", "legitimate_differences", "other_axes")
     entries = {key: entries_of(content, key) for key in keys}
-    roles = {key: [_pop_role(entry, key) for entry in entries[key]] for key in keys}
     prompts = [e for e in entries["test"] if fits_own and e.get("source") in FORMATS]
     entries["test"] = [entry for entry in entries["test"] if entry not in prompts]
     parts = _split_own(builder, prompts) if fits_own else []
-    loaded = [
-        replace(one, role=role)
-        for split in SPLITS
-        for entry, role in zip(entries[split], roles[split], strict=False)
-        if (one := builder.load(entry, split)) is not None
-    ]
-    sets = distinctly_named([*loaded, *parts])
+    loaded = [builder.load(entry, split) for split in SPLITS for entry in entries[split]]
+    sets = distinctly_named([*(one for one in loaded if one is not None), *parts])
 
-    def of(split: Split, role: Role = "erase") -> list[CounterfactualSet]:
-        return [one.data for one in sets if (one.split, one.role) == (split, role)]
+    def of(split: Split, role: Role = "erase") -> tuple[CounterfactualSet, ...]:
+        return tuple(one.data for one in sets if (one.split, one.role) == (split, role))
 
     def without_parts(data: CounterfactualSet) -> CounterfactualSet | None:
         return without_overlap(data, [one.data for one in parts]) if parts else data
 
-    keep, agreement, remarks = of("fit", "keep"), dict[Split, CounterfactualSet](), []
+    keep, agreement, remarks = [*of("fit", "keep")], dict[Split, CounterfactualSet](), []
     for entry in entries["keep"]:
         with nullcontext() if own_keep else suppress(NoFormsError):
             data = without_parts(builder.for_key("keep").load_with_forms(entry, "fit"))
@@ -263,56 +223,42 @@ def sets_of(builder: SetBuilder, content: Mapping[str, Any], own_keep: bool) -> 
         remarks.append(f"{error}: agreement is no cost here")
     measured_entries = (entry for split in MEASURED for entry in entries[split])
     remarks += builder.prompt_remarks([*prompts, *measured_entries])
-    legitimate_differences: dict[Split, tuple[CounterfactualSet, ...]] = {
-        split: _named(
-            builder.for_key("legitimate_differences"),
-            ((entry, split) for entry in entries["legitimate_differences"]),
-        )
-        for split in MEASURED
-        if entries["legitimate_differences"]
-    }
-    background = of("fit", "background")
-    measured = (*of("validation"), *of("test"), *agreement.values())
-    check_leakage(background, (*measured, *chain(*legitimate_differences.values())))
+    differences = entries["legitimate_differences"]
     fit = of("fit")
     own_axes = {builder.axis.name, *builder.axis.axes, *(data.axis for data in fit)}
     return {
-        "fit": tuple(fit),
-        "validation": tuple(of("validation")),
-        "test": tuple(of("test")),
+        "fit": fit,
+        "validation": of("validation"),
+        "test": of("test"),
         "own": tuple(one.data for one in sets if one.split == "test" and one.is_own),
         "keep": tuple(keep),
-        "background": tuple(dict.fromkeys(text for data in background for text in data.texts)),
         "agreement": agreement,
-        "legitimate_differences": legitimate_differences,
+        "legitimate_differences": {
+            split: builder.for_key("legitimate_differences").load_all(
+                (entry, split) for entry in differences
+            )
+            for split in (MEASURED if differences else ())
+        },
         "other_axes": _of_other_axes(builder, entries["other_axes"], own_axes),
         "remarks": tuple(remarks),
     }
 
 
-def _named(
-    builder: SetBuilder, entries: Iterable[tuple[Mapping[str, Any], Split]]
-) -> tuple[CounterfactualSet, ...]:
-    return tuple(one.data for one in distinctly_named(builder.load_all(entries)))
-
-
 def _of_other_axes(
     builder: SetBuilder, entries: Iterable[Mapping[str, Any]], own_axes: Collection[str]
 ) -> tuple[CounterfactualSet, ...]:
-    others = []
     for entry in entries:
         if entry.get("axis") is None:
             raise UserError(f"a set of other_axes needs its 'axis'; this one has {[*entry]}")
         require(str, entry["axis"], "axis of a set of other_axes")
-        if entry["axis"] not in own_axes:
-            others.append((entry, SPLITS[-1]))
-    sets = _named(builder.for_key("other_axes"), others)
+    others: list[Any] = [(e, SPLITS[-1]) for e in entries if e["axis"] not in own_axes]
+    sets = builder.for_key("other_axes").load_all(others)
     return tuple(data for data in sets if data.axis not in own_axes)
 
 
 def _split_own(builder: SetBuilder, entries: Iterable[Mapping[str, Any]]) -> list[NamedSet]:
     """The user's prompts as sets to fit on, choose by and test on."""
-    sets = _named(builder, ((entry, "test") for entry in entries))
+    sets = builder.load_all((entry, "test") for entry in entries)
     if not sets:
         raise UserError(
             f"data.fit={OWN} fits on a part of prompts of yours, and there are none: write "

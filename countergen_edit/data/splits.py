@@ -9,6 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -24,8 +25,6 @@ LEAST = 2 * len(TURNS)
 """Minimum number of clusters: six to fit, two to choose, four to test."""
 NEAR = 0.8
 """Jaccard index of the words of two templates from which they are nearly the same."""
-ROWS = 512
-"""Templates that are compared with all others at once, which bounds the memory."""
 
 
 def check_leakage(fit: Sequence[CounterfactualSet], test: Sequence[CounterfactualSet]) -> None:
@@ -34,8 +33,7 @@ def check_leakage(fit: Sequence[CounterfactualSet], test: Sequence[Counterfactua
     Templates and prompts are compared without regard to case and spacing. A name of one set counts
     as shared wherever it is a word of a prompt of the other.
 
-    Raises:
-        UserError: something is shared.
+    `UserError` if something is shared.
     """
     for fitted in fit:
         for tested in test:
@@ -45,25 +43,6 @@ def check_leakage(fit: Sequence[CounterfactualSet], test: Sequence[Counterfactua
                     f"{tested.name!r}: figures would be measured on what was fitted; "
                     "take it out of one of them"
                 )
-
-
-def check_texts(texts: Sequence[str], test: Sequence[CounterfactualSet]) -> None:
-    """Refuse test sets that share a prompt or a name with background texts.
-
-    Raises:
-        UserError: something is shared.
-    """
-    plain = {_plain(text) for text in texts}
-    words = {word for text in texts for word in _words(text)}
-    for tested in test:
-        prompts = (("prompt", text) for text in tested.texts if _plain(text) in plain)
-        names = (("name", name) for name in tested.names if _words(name) <= words)
-        for kind, culprit in (*prompts, *names):
-            raise UserError(
-                f"{kind} {culprit!r} is in text of role background and in test set "
-                f"{tested.name!r}: figures would be measured on what was fitted; "
-                "take it out of one of them"
-            )
 
 
 def without_overlap(
@@ -127,37 +106,41 @@ def split_prompts(
     drawn = generator(seed, "own parts").permutation(len(sizes))
     order = sorted(sizes, key=lambda c: (-sizes[c], drawn[c]))
     split_of = {c: TURNS[i % len(TURNS)] for i, c in enumerate(order)}
-    parts: dict[Split, tuple[CounterfactualSet, ...]] = {}
-    for split in SPLITS:
-        own: dict[int, list[Sample]] = {}
-        for (i, sample), c in zip(places, clusters, strict=True):
-            if split_of[c] == split:
-                own.setdefault(i, []).append(sample)
-        parts[split] = tuple(
+    own: dict[Split, dict[int, list[Sample]]] = {split: {} for split in SPLITS}
+    for (i, sample), c in zip(places, clusters, strict=True):
+        own[split_of[c]].setdefault(i, []).append(sample)
+    return {
+        split: tuple(
             replace(sets[i], name=f"{sets[i].name}_{split}", samples=tuple(samples))
-            for i, samples in own.items()
+            for i, samples in own[split].items()
         )
-    return parts
+        for split in SPLITS
+    }
 
 
 def _clusters(samples: Sequence[Sample]) -> list[int]:
     """The cluster of each sample: connected components of samples that share something."""
-    from scipy.sparse import coo_array
-    from scipy.sparse.csgraph import connected_components  # late: help does without
+    from scipy.sparse import coo_array  # late: help does without
+    from scipy.sparse.csgraph import connected_components
 
-    keys: dict[tuple[str, str], int] = {}
-    names = {word for sample in samples for word in _names(sample)}
-    links = [
-        (i, len(samples) + keys.setdefault(key, len(keys)))
-        for i, sample in enumerate(samples)
-        for key in _keys(sample, names)
-    ]
-    links += _near(samples)
-    rows, columns = np.array(links).T
-    size = len(samples) + len(keys)
-    graph = coo_array((np.ones(len(links), bool), (rows, columns)), shape=(size, size))
-    labels = connected_components(graph, directed=False)[1][: len(samples)]
-    return [int(label) for label in np.unique(labels, return_inverse=True)[1]]
+    names = {word for s in samples for v in s.variations for word in _words(v.name or "")}
+    shared = _incidence([[*_keys(sample, names)] for sample in samples])
+    words = _incidence([[*_words(s.template.casefold())] or [""] for s in samples])
+    both, counts = (words @ words.T).tocoo(), words.sum(axis=1)
+    a, b = both.coords
+    near = both.data >= NEAR * (counts[a] + counts[b] - both.data)
+    graph = shared @ shared.T + coo_array((near.astype(float), both.coords), shape=both.shape)
+    return [int(label) for label in connected_components(graph, directed=False)[1]]
+
+
+def _incidence(units: Sequence[Sequence[Any]]) -> Any:
+    """The sparse 0/1 matrix of rows and the distinct units in them."""
+    from scipy.sparse import csr_array
+
+    index = {unit: i for i, unit in enumerate(dict.fromkeys(u for own in units for u in own))}
+    columns = [index[unit] for own in units for unit in dict.fromkeys(own)]
+    ends = np.cumsum([0, *(len(set(own)) for own in units)])
+    return csr_array((np.ones(len(columns)), columns, ends), shape=(len(units), len(index)))
 
 
 def _keys(sample: Sample, names: set[str]) -> Iterator[tuple[str, str]]:
@@ -168,27 +151,6 @@ def _keys(sample: Sample, names: set[str]) -> Iterator[tuple[str, str]]:
     for variation in sample.variations:
         yield "prompt", _plain(variation.text)
         yield from (("name", word) for word in _words(variation.text) & names)
-
-
-def _near(samples: Sequence[Sample]) -> Iterator[tuple[int, int]]:
-    """Pairs of samples with nearly the same template."""
-    from scipy.sparse import csr_array
-
-    words = [_words(sample.template.casefold()) for sample in samples]
-    index = {word: i for i, word in enumerate(sorted(set().union(*words)))}
-    columns = [index[word] for own in words for word in sorted(own)]
-    counts = np.array([len(own) for own in words])
-    ends = np.concatenate([[0], np.cumsum(counts)])
-    holds = csr_array((np.ones(len(columns)), columns, ends), shape=(len(words), len(index)))
-    for first in range(0, len(words), ROWS):
-        both = (holds[first : first + ROWS] @ holds.T).tocoo()
-        a, b = both.coords[0] + first, both.coords[1]
-        near = both.data >= NEAR * (counts[a] + counts[b] - both.data)
-        yield from ((int(i), int(j)) for i, j in zip(a[near], b[near], strict=True) if i < j)
-
-
-def _names(sample: Sample) -> set[str]:
-    return {word for v in sample.variations for word in _words(v.name or "")}
 
 
 def _words(text: str) -> set[str]:

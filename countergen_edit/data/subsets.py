@@ -5,15 +5,15 @@ Under one seed, a smaller subset is part of a larger one.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from countergen_edit.core.errors import UserError, unknown
+from countergen_edit.core.errors import UserError, require_known
 from countergen_edit.core.seeds import generator
-from countergen_edit.data.axis import SPLITS, Axis, Group, Split
+from countergen_edit.data.axis import SPLITS, Axis, Split
 from countergen_edit.data.counterfactual import CounterfactualSet, Sample
 
 NAME_COUNTS: Mapping[str, int] = {
@@ -25,27 +25,27 @@ NAME_COUNTS: Mapping[str, int] = {
 }
 """Default numbers of names per group: enough to tell a group from its people."""
 FULLY_CROSSED = 2
-"""Number of templates of a fitting set that are crossed with all drawn names. Crossing every
-template with every name would cost too much."""
+"""Number of templates of a fitting set that are crossed with all drawn names."""
 
 
 @dataclass(frozen=True)
 class NameDraw:
-    """Numbers of names per group to draw; None takes all."""
+    """Numbers of names per group to draw; None takes all.
+
+    `few` of the names of `fit` fill the templates of a fitting set after the first; `agreement` of
+    those of `validation` and `test` fill each template of agreement, round robin.
+    """
 
     fit: int | None = None
     few: int | None = None
-    """Of those of `fit`, for the templates of a fitting set after the first."""
     agreement: int | None = None
-    """Of those of `validation` and of `test`, for each template of agreement, round robin."""
     validation: int | None = None
     test: int | None = None
     seed: int = 0
 
     def __post_init__(self) -> None:
         for key in NAME_COUNTS:
-            count = getattr(self, key)
-            if count is not None and not _is_count(count):
+            if (count := getattr(self, key)) is not None and not _is_count(count):
                 raise UserError(
                     f"names.{key}={count!r}: write how many names of a group, or null for all"
                 )
@@ -58,8 +58,7 @@ class NameDraw:
         if not isinstance(names, Mapping):
             raise UserError(f"names={names!r}: write names={{test: 24}}, or null for all")
         for key in names:
-            if key not in NAME_COUNTS:
-                raise unknown("names setting", key, NAME_COUNTS)
+            require_known("names setting", key, NAME_COUNTS)
         return cls(**{**NAME_COUNTS, **names}, seed=seed)
 
     def draw(self, axis: Axis) -> Axis:
@@ -67,21 +66,30 @@ class NameDraw:
 
         In lists of equal length the same places are drawn, so that names stay paired.
         """
-        return _with_names(axis, {s: self._places(axis, s, getattr(self, s)) for s in SPLITS})
+        places = {split: self._places(axis, split, getattr(self, split)) for split in SPLITS}
+        return axis.with_names(lambda g, s: [g.names[s][i] for i in places[s].get(g.name, ())])
 
     def thin(self, data: CounterfactualSet, axis: Axis) -> CounterfactualSet:
         """A fitting set whose templates after the first few keep only `few` names.
 
         Templates that are not crossed with the drawn names, such as those of a file, stay whole.
         """
-        counts = [count for count in (self.fit, self.few) if count is not None]
-        places = self._places(axis, "fit", min(counts, default=None))
-        many, few = self.draw(axis).groups, _with_names(axis, {"fit": places}).groups
-        samples = tuple(
-            sample if i < FULLY_CROSSED else _with_few(sample, data.groups, many, few)
-            for i, sample in enumerate(data.samples)
-        )
-        return replace(data, samples=samples)
+        count = min((n for n in (self.fit, self.few) if n is not None), default=None)
+        drawn, places = self.draw(axis).groups, self._places(axis, "fit", count)
+        many = {group: drawn[group].names.get("fit") for group in data.groups}
+        few = {
+            axis.groups[group].names["fit"][i]
+            for group in data.groups
+            for i in places.get(group, ())
+        }
+
+        def thinned(sample: Sample) -> Sample:
+            if {g: tuple(v.name for v in sample.of(g)) for g in data.groups} != many:
+                return sample
+            return replace(sample, variations=tuple(v for v in sample.variations if v.name in few))
+
+        whole, rest = data.samples[:FULLY_CROSSED], data.samples[FULLY_CROSSED:]
+        return replace(data, samples=(*whole, *map(thinned, rest)))
 
     def _places(self, axis: Axis, split: Split, count: int | None) -> dict[str, list[int]]:
         """Group → places of the drawn names in its list."""
@@ -108,36 +116,7 @@ def first_names(axis: Axis, count: int) -> Axis:
     """The axis with the first names of every list."""
     if not _is_count(count):
         raise UserError(f"first_names={count!r}: write how many names of a group")
-    splits: dict[Split, dict[str, list[int]]] = {
-        split: {g.name: [*range(len(g.names.get(split, ())))][:count] for g in axis.groups.values()}
-        for split in SPLITS
-    }
-    return _with_names(axis, splits)
-
-
-def _with_names(axis: Axis, places: Mapping[Split, Mapping[str, list[int]]]) -> Axis:
-    """The axis with the names at some places of its lists."""
-    groups = {
-        group.name: replace(
-            group,
-            names={
-                split: tuple(names[i] for i in places.get(split, {}).get(group.name, ()))
-                for split, names in group.names.items()
-            },
-        )
-        for group in axis.groups.values()
-    }
-    return replace(axis, groups=groups)
-
-
-def _with_few(
-    sample: Sample, compared: tuple[str, ...], many: Mapping[str, Group], few: Mapping[str, Group]
-) -> Sample:
-    for group in compared:
-        if tuple(v.name for v in sample.of(group)) != many[group].names.get("fit"):
-            return sample
-    kept = {name for group in compared for name in few[group].names.get("fit", ())}
-    return replace(sample, variations=tuple(v for v in sample.variations if v.name in kept))
+    return axis.with_names(lambda group, split: group.names[split][:count])
 
 
 def first_drawn(count: int, most: int, seed: int, *unit: object) -> list[int]:
@@ -157,13 +136,7 @@ def few_variations(data: CounterfactualSet, most: int, seed: int) -> Counterfact
     """
     if data.widest <= most:
         return data
-
-    def few(sample: Sample) -> Sample:
-        sides = [sample.of(group) for group in data.groups]
-        kept = first_drawn(len(sides[0]), most, seed, "names")
-        return replace(sample, variations=tuple(side[i] for side in sides for i in kept))
-
-    return replace(data, samples=tuple(few(sample) for sample in data.samples))
+    return _subset(data, lambda _, size: first_drawn(size, most, seed, "names"))
 
 
 def round_robin(data: CounterfactualSet, most: int) -> CounterfactualSet:
@@ -171,16 +144,21 @@ def round_robin(data: CounterfactualSet, most: int) -> CounterfactualSet:
 
     Paired variations stay or go together.
     """
+    return _subset(
+        data,
+        lambda number, size: sorted((number * most + k) % size for k in range(min(most, size))),
+    )
 
-    def few(number: int, sample: Sample) -> Sample:
+
+def _subset(data: CounterfactualSet, kept: Callable[[int, int], list[int]]) -> CounterfactualSet:
+    """The variations at the places `kept(number of the sample, its variations per group)`."""
+    samples = []
+    for number, sample in enumerate(data.samples):
         sides = [sample.of(group) for group in data.groups]
-        size = len(sides[0])
-        if size <= most:
-            return sample
-        kept = sorted((number * most + k) % size for k in range(most))
-        return replace(sample, variations=tuple(side[i] for side in sides for i in kept))
-
-    return replace(data, samples=tuple(few(i, sample) for i, sample in enumerate(data.samples)))
+        places = kept(number, len(sides[0]))
+        variations = tuple(side[i] for side in sides for i in places)
+        samples.append(replace(sample, variations=variations))
+    return replace(data, samples=tuple(samples))
 
 
 def few_prompts(data: CounterfactualSet, most: int, seed: int) -> CounterfactualSet:

@@ -9,7 +9,7 @@ from itertools import combinations
 from typing import Any
 
 from countergen_edit.core.conf_path import config_of
-from countergen_edit.core.errors import UserError, unknown
+from countergen_edit.core.errors import UserError, require_known
 from countergen_edit.data.axis import SPLITS, Axis, Split
 from countergen_edit.data.axis_config import OF_AXIS, axis_config, data_of
 from countergen_edit.data.counterfactual import CounterfactualSet
@@ -17,7 +17,7 @@ from countergen_edit.data.neutral import from_config
 from countergen_edit.data.prompt_check import OutOfVocabulary, spacing_warnings
 from countergen_edit.data.set_builder import TEMPLATES, SetBuilder, sets_of
 from countergen_edit.data.sources import fingerprint
-from countergen_edit.data.splits import check_leakage, check_texts
+from countergen_edit.data.splits import check_leakage
 from countergen_edit.data.subsets import (
     NAME_COUNTS,
     NameDraw,
@@ -37,9 +37,7 @@ _LISTED = 3  # sets that a summary names; of more it gives the number
 class Task:
     """The data of an experiment on one axis.
 
-    Raises:
-        UserError: a text is both fitted on and measured on, or an axis that is fitted on is among
-            the others.
+    `UserError` if a text is both fitted on and measured on, or a fitted axis is among the others.
     """
 
     axis: Axis
@@ -54,19 +52,16 @@ class Task:
     """Test sets with prompts of the user, on which FairPair and CID are measured."""
     keep: tuple[CounterfactualSet, ...] = ()
     """Sets on which the model stays as it is, for erasers that can."""
-    background: tuple[str, ...] = ()
-    """Texts about people that erasers weigh like neutral text; nothing is measured on them."""
     agreement: Mapping[Split, CounterfactualSet] = field(default_factory=dict)
-    """Prompts whose i-th output is the form that agrees with the i-th group, by split."""
+    """Prompts whose i-th output is the form that agrees with the i-th group."""
     legitimate_differences: Mapping[Split, tuple[CounterfactualSet, ...]] = field(
         default_factory=dict
     )
-    """Sets of factual differences between groups, by split: the model should not change on them."""
+    """Sets of factual differences between groups: the model should not change on them."""
     neutral: Mapping[Split, tuple[str, ...]] = field(default_factory=dict)
-    """Running neutral text, by split; erasers may weigh that of `fit`."""
+    """Running neutral text; erasers may weigh that of `fit`."""
     other_axes: tuple[CounterfactualSet, ...] = ()
-    """Test sets of axes that nothing is fitted on, for off-target effects. Their names may be those
-    of other sets."""
+    """Test sets of axes that nothing is fitted on, for off-target effects."""
     planted: Mapping[tuple[str, str], float] = field(default_factory=dict)
     """(template, output) → planted R, where the truth is known."""
     planted_effect: Mapping[tuple[str, str], float] = field(default_factory=dict)
@@ -83,7 +78,6 @@ class Task:
     """Test sets that are left out, as their words are outside the model's vocabulary."""
     vocabulary: frozenset[str] | None = None
     """The model's vocabulary, in lower case; None if unknown."""
-
     limit: int | None = field(default=None, compare=False)
     """Most prompts of each set in a quick try, sets of metrics included; None takes all."""
 
@@ -94,7 +88,6 @@ class Task:
         check_leakage(self.fit, (*measured, *self.legitimate_sets))
         held_out = (*measured, *self.agreement.values(), *self.legitimate_sets)
         check_leakage(self.keep, held_out)
-        check_texts(self.background, held_out)
         for data in self.other_axes:
             if data.axis in self.own_axes:
                 raise UserError(
@@ -153,21 +146,12 @@ class Task:
     @property
     def fingerprint(self) -> str:
         """SHA-256 of all the data."""
-        return fingerprint(self.every_set, self.background)
+        return fingerprint(self.every_set)
 
     @property
     def weighed(self) -> tuple[str, ...]:
-        """Texts whose activations erasers weigh, and preserve where they can."""
-        return (*self.neutral.get("fit", ()), *self.background)
-
-    def with_truth(
-        self,
-        planted: Mapping[tuple[str, str], float],
-        planted_effect: Mapping[tuple[str, str], float] | None = None,
-    ) -> Task:
-        """The task with the planted truth of a model."""
-        effect = {} if planted_effect is None else dict(planted_effect)
-        return replace(self, planted=dict(planted), planted_effect=effect)
+        """Neutral texts whose activations erasers weigh, and preserve where they can."""
+        return self.neutral.get("fit", ())
 
     @property
     def most_names(self) -> int:
@@ -184,21 +168,20 @@ class Task:
         def few(data: CounterfactualSet) -> CounterfactualSet:
             return few_variations(data, max(1, round(share * data.widest)), seed)
 
-        agreement, neutral = dict(self.agreement), dict(self.neutral)
-        differences = dict(self.legitimate_differences)
-        if "validation" in agreement:
-            agreement["validation"] = few(agreement["validation"])
-        if "validation" in differences:
-            differences["validation"] = tuple(map(few, differences["validation"]))
-        if texts := neutral.get("validation"):
-            neutral["validation"] = few_texts(texts, math.ceil(share * len(texts)), seed)
-        return replace(
-            self,
-            validation=tuple(few_variations(data, names, seed) for data in self.validation),
-            agreement=agreement,
-            legitimate_differences=differences,
-            neutral=neutral,
-        )
+        changed: dict[str, Any] = {
+            "agreement": {**self.agreement},
+            "legitimate_differences": {**self.legitimate_differences},
+            "neutral": {**self.neutral},
+        }
+        if data := self.agreement.get("validation"):
+            changed["agreement"]["validation"] = few(data)
+        if sets := self.legitimate_differences.get("validation"):
+            changed["legitimate_differences"]["validation"] = tuple(map(few, sets))
+        if texts := self.neutral.get("validation"):
+            kept = few_texts(texts, math.ceil(share * len(texts)), seed)
+            changed["neutral"]["validation"] = kept
+        validation = tuple(few_variations(data, names, seed) for data in self.validation)
+        return replace(self, validation=validation, **changed)
 
     def limited(self, most: int, seed: int = 0) -> Task:
         """The task with at most `most` prompts of each set and texts of each split, for a try."""
@@ -206,20 +189,16 @@ class Task:
         def few(sets: Sequence[CounterfactualSet]) -> tuple[CounterfactualSet, ...]:
             return tuple(few_prompts(data, most, seed) for data in sets)
 
+        keys = ("fit", "validation", "test", "own", "keep", "other_axes")
+        changed: dict[str, Any] = {key: few(getattr(self, key)) for key in keys}
         return replace(
             self,
-            fit=few(self.fit),
-            validation=few(self.validation),
-            test=few(self.test),
-            own=few(self.own),
-            keep=few(self.keep),
-            background=few_texts(self.background, most, seed),
+            **changed,
             agreement={s: few_prompts(data, most, seed) for s, data in self.agreement.items()},
             legitimate_differences={
                 s: few(sets) for s, sets in self.legitimate_differences.items()
             },
             neutral={s: few_texts(texts, most, seed) for s, texts in self.neutral.items()},
-            other_axes=few(self.other_axes),
             limit=most,
         )
 
@@ -228,11 +207,9 @@ class Task:
         out_of_vocabulary: Callable[[CounterfactualSet], OutOfVocabulary | None],
         keys: Collection[str],
     ) -> Task:
-        """The task without the sets whose words are outside a model's vocabulary.
+        """The task without the sets that are out of a model's vocabulary.
 
-        Args:
-            out_of_vocabulary: of a set; None where its words are in the vocabulary.
-            keys: the fields to check: splits and `legitimate_differences`.
+        `keys` are the fields to check: splits and `legitimate_differences`.
         """
 
         def known(sets: Sequence[CounterfactualSet]) -> tuple[CounterfactualSet, ...]:
@@ -247,11 +224,7 @@ class Task:
         return replace(self, **kept, out_of_vocabulary=lacks)
 
     def summary(self, fits: bool = True) -> str:
-        """One sentence about the sets to fit on, keep, choose by and test on.
-
-        Args:
-            fits: whether anything is fitted; the unedited model alone is measured otherwise.
-        """
+        """One sentence about the sets; of test sets alone where nothing is fitted."""
         tested = f"tests on {_listed(self.test)}."
         if not fits:
             return f"Nothing is fitted; {tested}"
@@ -278,17 +251,15 @@ class Task:
             axis: a name under `conf/axis`, a file, a mapping, or a list of these to cross.
             data: a name under `conf/data`, a file or a mapping: sets by split, each a name under
                 `conf/dataset` or a mapping with its `source`. The axis's own by default.
-            groups: the groups, or `all`; by default the axis's first two, of crossed axes all. Of
-                more than two every pair is compared.
+            groups: two or more, of which every pair is compared, or `all`; by default the axis's
+                first two, of crossed axes all.
             name: tells tasks of one run apart.
             texts: a name under `conf/texts`, a file or a mapping: agreement, neutral text, sets to
-                keep and sets of other axes, where `data` has none. Sets of axes that are audited or
-                fitted on are left out.
+                keep and sets of other axes, where `data` has none.
             names: numbers of names per group to draw, by split; None takes all.
             seed: of the draw of names.
 
-        Raises:
-            UserError: a key or value is wrong, or a set cannot be made.
+        `UserError` if a key or value is wrong, or a set cannot be made.
         """
         config = axis_config(axis)
         own_axis = Axis.from_config(config)
@@ -296,8 +267,7 @@ class Task:
         shared = config_of("texts", texts)
         for content, kind, keys in ((own, "data", KEYS), (shared, "texts", TEXTS)):
             for key in content:
-                if key not in keys:
-                    raise unknown(f"{kind} setting", key, keys)
+                require_known(f"{kind} setting", key, keys)
         own_keep = own.get("keep") is not None
         content = {**shared, **own, "keep": (own if own_keep else shared).get("keep")}
         compared = tuple(group.name for group in own_axis.chosen(groups))
@@ -307,7 +277,7 @@ class Task:
             own_axis,
             substitution,
             NameDraw.from_config(names, seed),
-            None if groups is None and not own_axis.made_of else compared,
+            compared,
             str(content.get("name") or TEMPLATES),
         )
         neutral = content.get("neutral")

@@ -12,12 +12,11 @@ import string
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from countergen_edit.core.errors import UserError, unknown
+from countergen_edit.core.errors import UserError, require_known, unknown
 from countergen_edit.data.axis import Axis, DoesNotFitError, Group, Split
 from countergen_edit.data.counterfactual import CounterfactualSet, Sample, Variation
 from countergen_edit.data.text.grammar import vowel_sound
 
-_FORMATTER = string.Formatter()
 _ARTICLE = re.compile(r"\b([Aa])/[Aa]n $")
 
 
@@ -43,7 +42,9 @@ def slots(text: str) -> tuple[str, ...]:
 def _parsed(text: str) -> list[tuple[str, str | None, str | None]]:
     """Literal text, the slot after it, and the form of that slot."""
     try:
-        return [(literal, field, form) for literal, field, form, _ in _FORMATTER.parse(text)]
+        return [
+            (literal, field, form) for literal, field, form, _ in string.Formatter().parse(text)
+        ]
     except ValueError as error:
         raise UserError(
             f"template {text!r}: {error}; a slot is written {{name}}, a brace itself {{{{ or }}}}"
@@ -71,28 +72,21 @@ def render(
     >>> render("A/An {job:base} saw {name}.", {"job": {"base": "actor"}, "name": {"base": "Eve"}})
     ('An actor saw Eve.', {'job': (0, 8), 'name': (13, 16)})
 
-    Args:
-        text: the template.
-        words: slot → form → word; `base` is the form of a slot that names none.
+    Returns the text, and slot → characters of its first word, the article included. `words` maps
+    slot → form → word; `base` is the form of a slot that names none.
 
-    Returns:
-        The text, and slot → characters of its first word, the article included.
-
-    Raises:
-        UserError: `words` lacks a slot or form of the template.
+    `UserError` if `words` lacks a slot or form of the template.
     """
     out, spans = "", dict[str, tuple[int, int]]()
     for literal, field, form in _parsed(text):
         if field is None:
             out += literal
             continue
-        slot = field if field in words else _small(field)
+        slot, form = field if field in words else _small(field), form or "base"
         if slot not in words:
             raise unknown(f"slot in template {text!r}:", field, words)
-        forms = words[slot]
-        if (form or "base") not in forms:
-            raise unknown(f"form of slot {slot!r} in template {text!r}:", form or "base", forms)
-        word = forms[form or "base"]
+        require_known(f"form of slot {slot!r} in template {text!r}:", form, words[slot])
+        word = words[slot][form]
         word = word if slot == field else word[:1].upper() + word[1:]
         article = _ARTICLE.search(literal)
         out += literal[: article.start()] if article else literal
@@ -111,11 +105,7 @@ def fill(text: str, group: Group, name: str | None) -> tuple[str, int]:
     >>> fill("Does {name} like {possessive} job?", jane, "Jane")
     ('Does Jane like her job?', 5)
     """
-    known = {*group.forms, "name"}
-    for slot in slots(text):
-        if slot not in known and _small(slot) not in known:
-            raise unknown(f"slot in template {text!r}:", slot, sorted(known))
-    words = dict(group.forms) | ({"name": name} if name is not None else {})
+    words = {**group.forms, "name": name or ""}
     out, spans = render(text, {slot: {"base": word} for slot, word in words.items()})
     if not spans:
         raise UserError(f"template {text!r} has no slot: both groups would get the same prompt")
@@ -124,15 +114,13 @@ def fill(text: str, group: Group, name: str | None) -> tuple[str, int]:
 
 def require_same_slots(original: str, paraphrases: Sequence[str]) -> None:
     """Refuse a paraphrase with other slots than its original."""
-    slots = slot_names(original)
     for text in paraphrases:
-        others = slot_names(text)
-        if missing := slots - others:
+        if missing := slot_names(original) - slot_names(text):
             raise UserError(
                 f"paraphrase {text!r} drops the slot {{{min(missing)}}} of {original!r}: "
                 "it would not compare the same thing"
             )
-        if added := others - slots:
+        if added := slot_names(text) - slot_names(original):
             raise UserError(
                 f"paraphrase {text!r} has a slot {{{min(added)}}} that {original!r} does not have"
             )

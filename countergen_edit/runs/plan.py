@@ -159,7 +159,6 @@ class Plan:
         for site in self.sites:
             for layer in self.layers or (0,):
                 hook_name(model, site, layer)
-        encode(model, task.background)
         for data in task.every_set:
             encode(model, texts_of(data))
         for metric in self.metrics:
@@ -229,7 +228,6 @@ def _test_only(task: Task) -> Task:
         fit=(),
         validation=(),
         keep=(),
-        background=(),
         agreement={split: data for split, data in task.agreement.items() if split == "test"},
         legitimate_differences={},
         neutral={split: texts for split, texts in task.neutral.items() if split == "test"},

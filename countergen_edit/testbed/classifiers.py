@@ -10,12 +10,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib import resources
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-import yaml
 from jaxtyping import Float64
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 from transformers import (
@@ -25,7 +24,8 @@ from transformers import (
     PreTrainedTokenizerFast,
 )
 
-from countergen_edit.core.errors import unknown
+from countergen_edit.core.errors import require_known
+from countergen_edit.core.reading import shipped_yaml
 from countergen_edit.core.seeds import generator
 from countergen_edit.data.template_bank import TemplateBank
 
@@ -50,7 +50,11 @@ class Interaction:
 
 @dataclass(frozen=True)
 class Planted:
-    """A classifier's exact logits."""
+    """A classifier's exact logits.
+
+    An effect counts `LENGTH` / number of tokens for every such token, an interaction the square of
+    that for every two.
+    """
 
     task: str
     labels: tuple[str, ...]
@@ -59,28 +63,14 @@ class Planted:
     interactions: tuple[Interaction, ...]
     vocabulary: tuple[str, ...]
 
-    def logits(self, tokens: Sequence[str]) -> Float64[np.ndarray, " label"]:
-        """Of a text as the tokenizer splits it, special tokens included."""
-        dilution = LENGTH / len(tokens)
-        zero = np.zeros(len(self.labels))
-        values = self.base + dilution * sum((self.effects.get(t, zero) for t in tokens), zero)
-        for pair in self.interactions:
-            one, other = (sum(t in s for t in tokens) for s in (pair.words, pair.others))
-            values[pair.label] += dilution**2 * one * other * pair.effect
-        return values
-
 
 def plant(bank: TemplateBank, *, biased: bool = True, seed: int = 0) -> Planted:
     """What is planted for a task, over the words of its templates; random effects by `seed`.
 
     `biased` treats groups differently. `UserError` for other tasks.
     """
-    text = (
-        resources.files("countergen_edit.testbed").joinpath("classifiers.yaml").read_text("utf-8")
-    )
-    config = yaml.safe_load(text)
-    if bank.task not in config:
-        raise unknown("task", bank.task, config)
+    config = shipped_yaml(Path(__file__).with_name("classifiers.yaml"))
+    require_known("task", bank.task, config)
     entry = config[bank.task]
     labels = tuple(entry["labels"])
     base = np.array([entry["base"].get(label, 0.0) for label in labels])
@@ -94,10 +84,7 @@ def plant(bank: TemplateBank, *, biased: bool = True, seed: int = 0) -> Planted:
                 value[labels.index(item["label"])] += drawn
     interactions = tuple(
         Interaction(
-            _words(item, bank),
-            frozenset(item["with"]),
-            labels.index(item["label"]),
-            item["effect"],
+            _words(item, bank), frozenset(item["with"]), labels.index(item["label"]), item["effect"]
         )
         for item in entry["interactions"]
         if biased or not item.get("bias")
@@ -221,12 +208,12 @@ def _forms(words: Iterable[Mapping[str, str]]) -> set[str]:
 
 def _vocabulary(bank: TemplateBank) -> tuple[str, ...]:
     """Every word that a text of the bank can contain."""
-    words = {token for people in bank.people.values() for token in _forms(people)}
-    words |= {token for forms in bank.words.values() for token in _forms(forms)}
+    lists = [*bank.people.values(), *bank.words.values()]
+    words = {"a", "an"}.union(*map(_forms, lists))
     for family in bank.families:
         for paraphrase in family.paraphrases:
             words |= set(_split(next(bank.fill(paraphrase)).text))
-    return tuple(sorted(words | {"a", "an"}))
+    return tuple(sorted(words))
 
 
 def _words(item: Mapping[str, Any], bank: TemplateBank) -> frozenset[str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from jaxtyping import Float64
@@ -23,6 +23,7 @@ from countergen_edit.testbed.files import load_axis
 from countergen_edit.testbed.truth import AgreementPrompt, PlantedPrompt, Truth
 
 T = TypeVar("T")
+AnyPrompt = PlantedPrompt | AgreementPrompt
 UNNAMED = "usa"
 """Country of people without one in the truth."""
 
@@ -81,28 +82,22 @@ class Quotas:
         self._due: dict[tuple[str, ...], Float64[np.ndarray, " answer"]] = {}
 
     def draw(self, p: Float64[np.ndarray, " answer"], *respects: tuple[str, ...]) -> int:
-        due = [self._of(respect, len(p)) for respect in respects]
-        for counts in due:
-            counts += p
-        answer = int(np.argmax(sum(due)))
-        for counts in due:
-            counts[answer] -= 1
+        for respect in respects:
+            if respect not in self._due:
+                start = generator(self._seed, "corpus", *respect).uniform(-0.5, 0.5, len(p))
+                self._due[respect] = start - start.mean()
+            self._due[respect] += p
+        answer = int(np.argmax(sum(self._due[respect] for respect in respects)))
+        for respect in respects:
+            self._due[respect][answer] -= 1
         return answer
-
-    def _of(self, respect: tuple[str, ...], answers: int) -> Float64[np.ndarray, " answer"]:
-        if respect not in self._due:
-            start = generator(self._seed, "corpus", *respect).uniform(-0.5, 0.5, answers)
-            self._due[respect] = start - start.mean()
-        return self._due[respect]
 
 
 class _Speaker:
     """Draws sentences and the people they are about."""
 
     def __init__(self, truth: Truth, gender: Axis, seed: int) -> None:
-        self._truth = truth
-        self._gender = gender
-        self._seed = seed
+        self._truth, self._gender, self._seed = truth, gender, seed
         self._decks: dict[tuple[str, ...], Deck] = {}
         self._quotas = Quotas(seed)
         self._p: dict[tuple[str, ...], Float64[np.ndarray, " answer"]] = {}
@@ -111,9 +106,7 @@ class _Speaker:
         for person in everybody:
             self._people["nationality"].setdefault(person.country, []).append(person)
 
-    def deck(
-        self, p: Sequence[float] | Float64[np.ndarray, " index"], *unit: str, size: int = 2000
-    ) -> Deck:
+    def deck(self, p: Any, *unit: str, size: int = 2000) -> Deck:
         if unit not in self._decks:
             rng = generator(self._seed, "corpus", *unit)
             self._decks[unit] = Deck(np.asarray(p, dtype=np.float64), rng, size)
@@ -123,15 +116,14 @@ class _Speaker:
         """One of some items, all as frequent."""
         return items[self.deck(np.ones(len(items)), *unit, size=size).draw()]
 
-    def person(self, prompt: PlantedPrompt | AgreementPrompt) -> Person:
+    def person(self, prompt: AnyPrompt) -> Person:
         """The person of a first sentence; every country is as frequent where it matters."""
-        axis = prompt.axis if isinstance(prompt, PlantedPrompt) else "gender"
-        sides = list(self._people[axis])
-        side = self.pick(sides, "side", prompt.template, size=len(sides))
-        among = self._people[axis][side]
+        of_axis = self._people[prompt.axis if isinstance(prompt, PlantedPrompt) else "gender"]
+        side = self.pick([*of_axis], "side", prompt.template, size=len(of_axis))
+        among = of_axis[side]
         return self.pick(among, "person", prompt.template, side, size=len(among))
 
-    def sentence(self, prompt: PlantedPrompt | AgreementPrompt, person: Person) -> str:
+    def sentence(self, prompt: AnyPrompt, person: Person) -> str:
         group, template = self._gender.groups[person.gender], prompt.template
         if "{descriptor}" in template:
             word = self.pick(self._truth.descriptors, "descriptor")
@@ -160,8 +152,8 @@ class _Speaker:
 def documents(truth: Truth, gender: Axis, seed: int) -> Iterator[str]:
     """The corpus, in the order of training."""
     speaker = _Speaker(truth, gender, seed)
-    first: list[PlantedPrompt | AgreementPrompt] = [*truth.prompts, *truth.agreement]
-    later: list[PlantedPrompt | AgreementPrompt] = [*truth.follow_ups, *truth.agreement_follow_ups]
+    first: list[AnyPrompt] = [*truth.prompts, *truth.agreement]
+    later: list[AnyPrompt] = [*truth.follow_ups, *truth.agreement_follow_ups]
     openings = speaker.deck([*(p.frequency for p in first), truth.neutral_frequency], "opening")
     followings = speaker.deck([p.frequency for p in later], "following")
     lengths = speaker.deck(truth.follow_up_probabilities, "length")
@@ -194,8 +186,7 @@ def in_vocabulary_share(words: frozenset[str], data: CounterfactualSet) -> float
     shares = []
     for group in data.groups:
         texts = [v.text + output for s in data.samples for v in s.of(group) for output in s.outputs]
-        known = [not unknown_words(words, text) for text in texts]
-        shares.append(sum(known) / len(known))
+        shares.append(sum(not unknown_words(words, text) for text in texts) / len(texts))
     return min(shares)
 
 
@@ -204,11 +195,6 @@ def out_of_vocabulary(words: frozenset[str], data: CounterfactualSet) -> OutOfVo
     share = in_vocabulary_share(words, data)
     if share >= IN_VOCABULARY:
         return None
-    return OutOfVocabulary(data, share, tuple(_unknown(words, data)))
-
-
-def _unknown(words: frozenset[str], data: CounterfactualSet) -> list[str]:
-    """The out-of-vocabulary words of a set, those that tell its groups apart first."""
     found = [
         [w for s in data.samples for v in s.of(group) for w in unknown_words(words, v.text)]
         for group in data.groups
@@ -216,7 +202,8 @@ def _unknown(words: frozenset[str], data: CounterfactualSet) -> list[str]:
     shared = set.intersection(*map(set, found))
     telling = [word for own in found for word in own if word not in shared]
     outputs = [w for s in data.samples for o in s.outputs for w in unknown_words(words, o)]
-    return [*dict.fromkeys([*telling, *outputs, *(word for own in found for word in own)])]
+    every = [*telling, *outputs, *(word for own in found for word in own)]
+    return OutOfVocabulary(data, share, tuple(dict.fromkeys(every)))
 
 
 def _texts(truth: Truth) -> Iterator[str]:

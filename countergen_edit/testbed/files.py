@@ -8,11 +8,11 @@ from pathlib import Path
 from countergen_edit.core.conf_path import read_config
 from countergen_edit.core.errors import UserError
 from countergen_edit.core.reading import text_of, yaml_mapping
-from countergen_edit.data.axis import Axis, NoFormsError, differs
+from countergen_edit.data.axis import Axis, NoFormsError
 from countergen_edit.data.counterfactual import CounterfactualSet
 from countergen_edit.data.neutral import TextsBySplit, split_texts
 from countergen_edit.data.sources import Request
-from countergen_edit.testbed.truth import People, Truth, compile_truth
+from countergen_edit.testbed.truth import Truth, compile_truth
 
 TRUTH = "truth.yaml"
 """File of the planted truth in a model's directory."""
@@ -48,20 +48,15 @@ def load_axis(name: str) -> Axis:
     return Axis.from_config(read_config("axis", name))
 
 
-def family_set(request: Request, *, family: str, people: People = "planted") -> CounterfactualSet:
-    """A family's prompts crossed with the axis's names of the same split.
-
-    `people`: `planted` takes the names that the truth knows, or all if it knows none; `all` takes
-    all.
-    """
-    truth = load_truth()
-    return truth.counterfactual_set(family, request.split, request.axis, request.groups, people)
+def family_set(request: Request, *, family: str) -> CounterfactualSet:
+    """A family's prompts crossed with the names of the same split that the truth knows, if any."""
+    return load_truth().counterfactual_set(family, request.split, request.axis, request.groups)
 
 
 def testbed_agreement(request: Request) -> CounterfactualSet:
     """Prompts whose outputs agree with one group each; `NoFormsError` if forms are equal."""
     a, b = (request.axis.groups[group] for group in request.groups)
-    if not all(differs(prompt.form, a, b) for prompt in load_truth().agreement):
+    if any(a.forms.get(p.form) == b.forms.get(p.form) for p in load_truth().agreement):
         raise NoFormsError(request.axis.name, request.groups)
     return load_truth().agreement_set(request.split, request.axis, request.groups)
 

@@ -12,11 +12,10 @@ nats. Leanings do not sum to zero over a sample of names. The shipped model lear
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cache
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import product
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float64
@@ -28,13 +27,13 @@ from countergen_edit.core.seeds import generator
 from countergen_edit.data.axis import SPLITS, Axis, DoesNotFitError, Split
 from countergen_edit.data.counterfactual import CounterfactualSet
 from countergen_edit.data.templates import Template, expand
+from countergen_edit.data.text.grammar import with_article
 
 NODES = 24
 """Nodes of Gauss-Hermite quadrature for each of the two normal variables."""
-People = Literal["planted", "all"]
-"""Names of an axis: those of the truth, or all."""
-PEOPLE: tuple[People, ...] = ("planted", "all")
 Probabilities = Mapping[str, Float64[np.ndarray, " output"]]
+Planted = dict[tuple[str, str], float]
+"""(template, output) → a planted figure."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +53,7 @@ class PlantedPrompt:
     probabilities: Probabilities
     ending: str
     frequency: float
-    content: str = ""
+    content: str
 
     def probability(self, group: str) -> Float64[np.ndarray, " output"]:
         """P(output | group); a nationality group such as `egypt_male` is planted by its country."""
@@ -85,13 +84,18 @@ class NameLeanings:
     """
 
     seed: int
-    across: float = 0.0
-    within: float = 0.0
-    families: tuple[str, ...] = ()
+    across: float
+    within: float
+    families: tuple[str, ...]
 
     def directions(self, family: str, outputs: int) -> Float64[np.ndarray, "two output"]:
         """u_f and w_f."""
-        return _directions(self.seed, family, outputs)
+        u, w = generator(self.seed, "leaning directions", family).normal(size=(2, outputs))
+        u, w = u - u.mean(), w - w.mean()
+        if outputs > 2:
+            w = w - (w @ u) / (u @ u) * u
+        rows = np.stack([u, w if outputs > 2 else u])
+        return np.asarray(rows / np.sqrt(np.mean(rows**2, 1, keepdims=True)))
 
     def strengths(self, name: str, family: str) -> tuple[float, float]:
         """a and b of a name in a family, in nats; 0 where names do not lean."""
@@ -103,9 +107,8 @@ class NameLeanings:
 
     def of(self, name: str, family: str, outputs: int) -> Float64[np.ndarray, " output"]:
         """A name's shift of the log odds of the outputs, (output,), in nats."""
-        strengths = np.array(self.strengths(name, family))
-        shift: Float64[np.ndarray, " output"] = strengths @ self.directions(family, outputs)
-        return shift
+        directions = self.directions(family, outputs)
+        return np.asarray(np.array(self.strengths(name, family)) @ directions)
 
     def population(
         self, family: str, log_p: Float64[np.ndarray, " output"]
@@ -122,17 +125,6 @@ class NameLeanings:
         strengths = np.stack([self.across * a, self.within * b], axis=1)
         shifts = strengths @ self.directions(family, len(log_p))
         return np.outer(weights, weights).ravel(), log_softmax(log_p + shifts, axis=1)
-
-
-@cache
-def _directions(seed: int, family: str, outputs: int) -> Float64[np.ndarray, "two output"]:
-    u, w = generator(seed, "leaning directions", family).normal(size=(2, outputs))
-    u, w = u - u.mean(), w - w.mean()
-    if outputs > 2:
-        w = w - (w @ u) / (u @ u) * u
-    rows = np.stack([u, w if outputs > 2 else u])
-    scaled: Float64[np.ndarray, "two output"] = rows / np.sqrt(np.mean(rows**2, 1, keepdims=True))
-    return scaled
 
 
 @dataclass(frozen=True)
@@ -154,7 +146,6 @@ class Truth:
     neutral: tuple[tuple[tuple[str, ...], ...], ...]
     neutral_frequency: float
     leanings: NameLeanings
-    legitimate_differences: tuple[str, ...] = ()
     people: Mapping[str, Mapping[str, tuple[str, ...]]] = field(default_factory=dict)
     text: str = ""
 
@@ -191,38 +182,42 @@ class Truth:
             parts.append(np.array(log_p).transpose(2, 0, 1))
         return np.concatenate(parts)
 
-    def planted_r(self, groups: tuple[str, str]) -> dict[tuple[str, str], float]:
+    def planted_r(self, groups: tuple[str, str]) -> Planted:
         """(template, output) → planted R of two groups (CounterGen, equation 1)."""
-        planted = dict[tuple[str, str], float]()
-        for prompt, items in self._items(groups):
-            p_a, p_b = (
-                weights @ np.exp(log_p) for weights, log_p in self._people_of(prompt, groups)
-            )
-            values = (p_a - p_b) / np.maximum(p_a, p_b)
-            planted |= dict(zip(items, values.tolist(), strict=True))
-        return planted
 
-    def planted_effect(self, groups: tuple[str, str]) -> dict[tuple[str, str], float]:
+        def r(weights: Any, log_a: Any, log_b: Any) -> Any:
+            p_a, p_b = weights @ np.exp(log_a), weights @ np.exp(log_b)
+            return (p_a - p_b) / np.maximum(p_a, p_b)
+
+        return self._planted(groups, r)
+
+    def planted_effect(self, groups: tuple[str, str]) -> Planted:
         """(template, output) → the difference in mean log P over all names, in nats."""
-        planted = dict[tuple[str, str], float]()
-        for prompt, items in self._items(groups):
-            a, b = (weights @ log_p for weights, log_p in self._people_of(prompt, groups))
-            planted |= dict(zip(items, (a - b).tolist(), strict=True))
+        return self._planted(groups, lambda weights, a, b: weights @ a - weights @ b)
+
+    def _planted(self, groups: tuple[str, str], figure: Callable[[Any, Any, Any], Any]) -> Planted:
+        """A figure of the weights of names and both groups' log P(output | name)."""
+        planted: Planted = {}
+        for prompt in self.prompts:
+            try:
+                log_p = [np.log(prompt.probability(group)) for group in groups]
+            except UserError:
+                continue  # planted on another axis
+            (weights, a), (_, b) = (self.leanings.population(prompt.family, p) for p in log_p)
+            template, values = self._as_prompt(prompt.template), figure(weights, a, b)
+            planted |= {
+                (template, o): float(v) for o, v in zip(prompt.outputs, values, strict=True)
+            }
         return planted
 
     def counterfactual_set(
-        self,
-        family: str,
-        split: Split,
-        axis: Axis,
-        groups: tuple[str, str] | None = None,
-        people: People = "planted",
+        self, family: str, split: Split, axis: Axis, groups: tuple[str, str] | None = None
     ) -> CounterfactualSet:
         """The prompts of a family crossed with the axis's names of the same split.
 
-        `groups` are the axis's first two by default. `people="planted"` leaves out names that the
-        truth does not know, unless it knows none. `UserError` for an unknown family, split or
-        setting, `DoesNotFitError` for an axis on which the family was not planted.
+        `groups` are the axis's first two by default. Names that the truth does not know are left
+        out, unless it knows none. `UserError` for an unknown family or split, `DoesNotFitError` for
+        an axis on which the family was not planted.
         """
         prompts = self.of(family, split)
         if prompts[0].axis not in axis.axes:
@@ -230,38 +225,26 @@ class Truth:
                 f"testbed family {family!r} was planted on axis {prompts[0].axis!r}, "
                 f"not on {axis.name!r}"
             )
-        if people not in PEOPLE:
-            raise unknown("people", people, PEOPLE)
-        templates = [Template(self._as_prompt(p.template), p.outputs, p.content) for p in prompts]
-        named = self._planted_people(axis) if people == "planted" else axis
-        return expand(f"{family}_{split}", templates, named, split, groups)
-
-    def _planted_people(self, axis: Axis) -> Axis:
-        """The axis with the names that the truth knows; unchanged if it knows none."""
         planted = {g: n for name in axis.axes for g, n in self.people.get(name, {}).items()}
-        groups = {
-            name: replace(
-                group,
-                names={
-                    split: tuple(n for n in names if n in planted.get(name, ()))
-                    for split, names in group.names.items()
-                },
-            )
-            for name, group in axis.groups.items()
-        }
-        return replace(axis, groups=groups) if any(g.all_names() for g in groups.values()) else axis
+        known = axis.with_names(
+            lambda group, split: [n for n in group.names[split] if n in planted.get(group.name, ())]
+        )
+        if any(group.all_names() for group in known.groups.values()):
+            axis = known
+        templates = [Template(self._as_prompt(p.template), p.outputs, p.content) for p in prompts]
+        return expand(f"{family}_{split}", templates, axis, split, groups)
 
     def agreement_set(
         self, split: Split, axis: Axis, groups: tuple[str, str] | None = None
     ) -> CounterfactualSet:
         """Prompts whose i-th output is the form that agrees with the i-th group."""
-        a, b = axis.pair(groups)
+        pair = axis.pair(groups)
         templates = [
-            Template(p.template, (f" {a.forms[p.form]}", f" {b.forms[p.form]}"))
+            Template(p.template, tuple(f" {group.forms[p.form]}" for group in pair))
             for p in self.agreement
             if p.split == split
         ]
-        return expand(f"agreement_{split}", templates, axis, split, (a.name, b.name))
+        return expand(f"agreement_{split}", templates, axis, split, [g.name for g in pair])
 
     def neutral_texts(self) -> list[str]:
         """Every neutral sentence of the grammar, in a fixed order."""
@@ -269,26 +252,6 @@ class Truth:
 
     def _as_prompt(self, template: str) -> str:
         return template.replace("{descriptor}", self.descriptors[0])
-
-    def _items(
-        self, groups: tuple[str, str]
-    ) -> Iterator[tuple[PlantedPrompt, list[tuple[str, str]]]]:
-        """The prompts planted for both groups, each with its (template, output)s."""
-        for prompt in self.prompts:
-            try:
-                for group in groups:
-                    prompt.probability(group)
-            except UserError:
-                continue  # planted on another axis
-            template = self._as_prompt(prompt.template)
-            yield prompt, [(template, output) for output in prompt.outputs]
-
-    def _people_of(
-        self, prompt: PlantedPrompt, groups: tuple[str, str]
-    ) -> Iterator[tuple[Float64[np.ndarray, " node"], Float64[np.ndarray, "node output"]]]:
-        """Each group's quadrature over names."""
-        for group in groups:
-            yield self.leanings.population(prompt.family, np.log(prompt.probability(group)))
 
 
 def compile_truth(config: Mapping[str, Any], text: str = "") -> Truth:
@@ -324,9 +287,6 @@ def compile_truth(config: Mapping[str, Any], text: str = "") -> Truth:
         leanings=NameLeanings(
             config["seed"], leanings["across"], leanings["within"], tuple(leanings["families"])
         ),
-        legitimate_differences=tuple(
-            name for name, entry in config["families"].items() if entry.get("fact")
-        ),
         people={
             axis: {group: tuple(names) for group, names in groups.items()}
             for axis, groups in config["people"].items()
@@ -335,19 +295,9 @@ def compile_truth(config: Mapping[str, Any], text: str = "") -> Truth:
     )
 
 
-def indefinite(noun: str) -> str:
-    """The noun with its article.
-
-    >>> indefinite("engineer"), indefinite("nurse")
-    ('an engineer', 'a nurse')
-    """
-    return f"{'an' if noun[0] in 'aeiou' else 'a'} {noun}"
-
-
 def _normalised(weights: Iterable[float]) -> Float64[np.ndarray, " output"]:
     values = np.array(list(weights), dtype=np.float64)
-    normalised: Float64[np.ndarray, " output"] = values / values.sum()
-    return normalised
+    return np.asarray(values / values.sum())
 
 
 def _shares(female_share: Mapping[str, float]) -> dict[str, Float64[np.ndarray, " output"]]:
@@ -362,17 +312,12 @@ def _choice_family(name: str, entry: Mapping[str, Any]) -> Iterator[PlantedPromp
         words, weights = list(entry["weights"]), entry["weights"].values()
         countries = next(iter(weights))
         probabilities = {c: _normalised(weight[c] for weight in weights) for c in countries}
-    outputs = tuple(f" {indefinite(w) if entry.get('article') else w}" for w in words)
-    count = sum(len(texts) for texts in entry["paraphrases"].values())
-    prompt = PlantedPrompt(
-        name, entry["axis"], "", None, outputs, probabilities, entry["ending"], 0.0, content=name
-    )
-    for split in SPLITS:
-        for text in entry["paraphrases"][split]:
-            yield replace(prompt, template=text, split=split, frequency=entry["frequency"] / count)
-    for text in entry.get("follow_ups", ()):
-        frequency = entry["follow_up_frequency"] / len(entry["follow_ups"])
-        yield replace(prompt, template=text, frequency=frequency)
+    outputs = tuple(f" {with_article(w) if entry.get('article') else w}" for w in words)
+    own, later = entry["paraphrases"], entry.get("follow_ups", ())
+    paraphrases = {split: own[split] for split in SPLITS}
+    yield from _prompts(name, entry, paraphrases, outputs, probabilities, name)
+    of_later = {**entry, "frequency": entry.get("follow_up_frequency")}
+    yield from _prompts(name, of_later, {None: later}, outputs, probabilities, name)
 
 
 def _item_families(config: Mapping[str, Any]) -> Iterator[PlantedPrompt]:
@@ -380,42 +325,38 @@ def _item_families(config: Mapping[str, Any]) -> Iterator[PlantedPrompt]:
     entry = config["questions"]
     for item in entry["items"]:
         own = {group: np.array([p, 1 - p]) for group, p in item["p_yes"].items()}
-        texts = _by_split(item["asked"])
-        yield from _item("questions", entry, "items", texts, (" Yes", " No"), own, texts[0][1])
+        yield from _prompts("questions", entry, item["asked"], (" Yes", " No"), own)
     entry = config["stereotypes"]
     for item in entry["items"]:
-        shares, texts = item["female_share"], _by_split({"test": item["prompts"]})
-        own = _shares(shares)
-        yield from _item("stereotypes", entry, "items", texts, tuple(shares), own, texts[0][1])
+        shares = item["female_share"]
+        texts = {"test": item["prompts"]}
+        yield from _prompts("stereotypes", entry, texts, tuple(shares), _shares(shares))
     entry = config["double_bind"]
     for condition, item in entry["conditions"].items():
-        shares, texts = item["female_share"], _by_split(item["prompts"])
-        family, outputs = f"double_bind_{condition}", tuple(f" {word}" for word in shares)
-        own = _shares(shares)
-        yield from _item(family, entry, "conditions", texts, outputs, own, condition)
+        shares, family = item["female_share"], f"double_bind_{condition}"
+        outputs = tuple(f" {word}" for word in shares)
+        yield from _prompts(family, entry, item["prompts"], outputs, _shares(shares), condition)
 
 
-def _by_split(texts: Mapping[Split, Sequence[str]]) -> list[tuple[Split, str]]:
-    return [(split, text) for split, own in texts.items() for text in own]
-
-
-def _item(
+def _prompts(
     family: str,
     entry: Mapping[str, Any],
-    items: str,
-    texts: Sequence[tuple[Split, str]],
+    texts: Mapping[Any, Sequence[str]],
     outputs: tuple[str, ...],
     probabilities: Probabilities,
-    content: str,
+    content: str | None = None,
 ) -> Iterator[PlantedPrompt]:
-    frequency = entry["frequency"] / len(entry[items]) / len(texts)
-    for split, text in texts:
-        own = (text, split, outputs, probabilities, entry["ending"], frequency, content)
-        yield PlantedPrompt(family, entry["axis"], *own)
+    """The prompts of one item by split, of as much text as any other item of the entry."""
+    every = [(text, split) for split, own in texts.items() for text in own]
+    items = len(entry.get("items", entry.get("conditions", (None,))))
+    for text, split in every:
+        frequency = entry["frequency"] / items / len(every)
+        own = (text, split, outputs, probabilities, entry["ending"], frequency)
+        yield PlantedPrompt(family, entry["axis"], *own, content or every[0][0])
 
 
 def _agreement(
-    items: Mapping[Split | None, Sequence[Mapping[str, Any]]], frequency: float
+    items: Mapping[Any, Sequence[Mapping[str, Any]]], frequency: float
 ) -> tuple[AgreementPrompt, ...]:
     count = sum(map(len, items.values()))
     return tuple(

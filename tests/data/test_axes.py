@@ -12,7 +12,6 @@ from countergen_edit.core.errors import UserError
 from countergen_edit.data.axis import SPLITS, Axis
 from countergen_edit.data.axis_config import axis_config, crossed
 from countergen_edit.data.task import Task
-from countergen_edit.data.templates import Template, expand
 from countergen_edit.data.text.substitution import Substitution
 
 NAMES = sorted(path.stem for path in (conf_dir() / "axis").glob("*.yaml"))
@@ -45,12 +44,6 @@ CASES = [
     ("age", None, "An old man, 30 years old", "A young man, 30 years old"),
     ("nationality", None, "James is American.", "Omar is Egyptian."),
     ("nationality", ["egypt_female", "usa_male"], "Fatma saw her son.", "John saw his daughter."),
-    (
-        "nationality",
-        ["usa_female", "mexico_female"],
-        "Emma and María José in New York",
-        "María José and Emma in Mexico City",
-    ),
 ]
 
 
@@ -62,17 +55,6 @@ def test_other_axes_swap_terms_and_names(
     swap = Substitution.from_config(Axis.from_config(config), config["substitution"], groups)
     assert swap(text) == swapped
     assert swap(swapped) == text
-
-
-def test_forms_fill_templates_where_an_axis_has_no_names() -> None:
-    religion = Axis.from_config(read_config("axis", "religion"))
-    pairs = expand(
-        "faiths", [Template("The {leader} left the {place_of_worship}")], religion, "test"
-    )
-    assert [v.text for v in pairs.samples[0].variations] == [
-        "The priest left the church",
-        "The imam left the mosque",
-    ]
 
 
 def test_an_axis_without_groups_is_refused() -> None:
@@ -88,8 +70,7 @@ def crossing(*axes: str) -> Axis:
 
 def test_an_axis_that_states_other_axes_has_the_crossed_groups() -> None:
     axis, nationality = crossing("gender", "nationality"), read_config("axis", "nationality")
-    assert axis.name == "gender_nationality"
-    assert axis.axes == ("gender", "nationality")
+    assert (axis.name, axis.axes) == ("gender_nationality", ("gender", "nationality"))
     assert set(axis.groups) == set(nationality["groups"])
     for name, group in axis.groups.items():
         country, gender = name.split("_")
@@ -105,18 +86,6 @@ def test_alternating_names_go_to_their_crossed_groups() -> None:
         for split in SPLITS:
             every = race[own]["names"][split]
             assert list(group.names[split]) == every[gender == "male" :: 2]
-
-
-def test_the_genders_that_the_race_axis_tells_agree_with_the_gender_axis() -> None:
-    gender = Axis.from_config(read_config("axis", "gender"))
-    known = {g: set(group.all_names()) for g, group in gender.groups.items()}
-    wrong = [
-        name
-        for cell in crossing("gender", "race").groups.values()
-        for name in cell.all_names()
-        if name in known["male" if cell.parts["gender"] == "female" else "female"]
-    ]
-    assert wrong == []
 
 
 def test_a_crossed_group_has_words_of_one_axis_and_names_of_the_other() -> None:
@@ -151,7 +120,6 @@ def test_axes_without_common_names_are_refused() -> None:
 
 def test_all_crossed_groups_have_the_same_prompts_with_distinct_texts() -> None:
     task = Task.from_config(["religion", "gender"], names={"fit": 3, "validation": 3, "test": 3})
-    assert len(task.groups) == 10
     for data in (*task.fit, *task.validation, *task.test):
         assert data.groups == task.groups
         for sample in data.samples:

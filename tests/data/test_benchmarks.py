@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,7 +17,7 @@ from countergen_edit.data.benchmarks.sentences import (
     read_crows_pairs,
     read_stereoset,
 )
-from tests.made_benchmarks import PUBLISHED, UNKNOWN, hashed, make_benchmarks, needs_published
+from tests.made_benchmarks import PUBLISHED, UNKNOWN, make_benchmarks, needs_published
 
 
 @pytest.fixture(scope="module")
@@ -29,14 +27,6 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def files_of(name: str, folder: Path) -> Files:
     return Files.of(name, folder, sources(folder / "sources.yaml"))
-
-
-def test_every_source_says_whose_it_is_and_what_it_is_held_against() -> None:
-    for source in sources().values():
-        assert re.search(r"\(20\d\d\)\..*doi:", source.citation)
-        assert source.licence in ("MIT", "CC BY 4.0", "CC BY-SA 4.0")
-        assert source.url.startswith("https://")
-        assert all(re.fullmatch("[0-9a-f]{64}", h) for h in source.files.values())
 
 
 def test_items_are_those_of_the_file(made: Path) -> None:
@@ -103,19 +93,6 @@ def test_sentences_of_winogender_have_their_pronoun_and_statistics(made: Path) -
     assert (last.meant, last.other, last.means_occupation) == ("someone", "clerk", False)
 
 
-def test_line_ends_make_no_other_version(made: Path, tmp_path: Path) -> None:
-    file = "CrowS-Pairs/data/crows_pairs_anonymized.csv"
-    copy = tmp_path / file
-    copy.parent.mkdir(parents=True)
-    text = (made / file).read_bytes().replace(b"\r\n", b"\n")
-    for ends in (b"\n", b"\r\n"):
-        copy.write_bytes(text.replace(b"\n", ends))
-        expected = sources(made / "sources.yaml")
-        source = replace(expected["crows_pairs"], files={file: hashed(text)})
-        pairs = read_crows_pairs(Files.of("crows_pairs", tmp_path, {"crows_pairs": source}))
-        assert len(pairs) == 16
-
-
 def test_another_version_is_refused_with_the_file_and_what_is_expected(made: Path) -> None:
     with pytest.raises(UserError, match=r"dev\.json is another version of StereoSet: its SHA-256"):
         read_stereoset(Files.of("stereoset", made))
@@ -139,20 +116,16 @@ def test_without_the_package_the_command_that_installs_it_is_told() -> None:
 @needs_published
 def test_the_published_files_have_the_counts_of_their_papers() -> None:
     items = read_stereoset(Files.of("stereoset"))
-    assert Counter((i.part, i.bias_type) for i in items if i.bias_type == "gender") == {
-        ("intrasentence", "gender"): 255,
-        ("intersentence", "gender"): 242,
-    }
     assert Counter(i.part for i in items) == {"intrasentence": 2106, "intersentence": 2123}
-    assert {i.bias_type for i in items} == {*STEREOSET_TYPES}
-    pairs = read_crows_pairs(Files.of("crows_pairs"))
-    assert len(pairs) == 1508
-    assert sorted({p.bias_type for p in pairs}) == [*CROWS_TYPES]
-    assert sum(p.bias_type == "gender" for p in pairs) == 262
-    sentences = read_winobias(Files.of("winobias"))
-    assert Counter((s.type, s.stereotype) for s in sentences) == {
-        (kind, stereotype): 396 for kind in TYPES for stereotype in ("pro", "anti")
+    assert Counter(i.part for i in items if i.bias_type == "gender") == {
+        "intrasentence": 255,
+        "intersentence": 242,
     }
+    assert {i.bias_type for i in items} == {*STEREOSET_TYPES}
+    pairs = Counter(p.bias_type for p in read_crows_pairs(Files.of("crows_pairs")))
+    assert (pairs.total(), pairs["gender"], sorted(pairs)) == (1508, 262, [*CROWS_TYPES])
+    sentences = Counter((s.type, s.stereotype) for s in read_winobias(Files.of("winobias")))
+    assert sentences == {(kind, side): 396 for kind in TYPES for side in ("pro", "anti")}
     schemas = read_winogender(Files.of("winogender"))
     assert (len(schemas), len({s.occupation for s in schemas})) == (720, 60)
     pronouns = {s.pronoun for s in schemas}

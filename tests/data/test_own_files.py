@@ -25,12 +25,9 @@ PARAPHRASES = {
 }
 
 
-def unnamed(split: str, *more: str) -> dict[str, Any]:
-    return {
-        "source": "templates",
-        "templates": [*PARAPHRASES[split], *more],
-        "outputs": [" a chair", " a door"],
-    }
+def unnamed(split: str) -> dict[str, Any]:
+    outputs = [" a chair", " a door"]
+    return {"source": "templates", "templates": PARAPHRASES[split], "outputs": outputs}
 
 
 @pytest.fixture
@@ -82,11 +79,9 @@ def test_sets_that_nobody_named_are_called_after_their_file_and_told_apart(folde
         "test": ["asked_test", "prompts", "sung"],
     }
     content = config_of("data", "mine/asked.yaml")
-    content["test"] = [unnamed("test"), unnamed("test", "{name} swam to")]
     content["keep"] = [{**unnamed("fit"), "templates": ["{name} keeps"]}]
     content["legitimate_differences"] = [{**unnamed("fit"), "templates": ["{name} knows"]}]
     task = Task.from_config("gender", content)
-    assert sets(task)["test"] == ["asked_test", "asked_test_2"]
     assert [data.name for data in task.keep] == ["asked_keep"]
     assert [data.name for data in task.legitimate_differences["test"]] == [
         "asked_legitimate_differences"

@@ -16,10 +16,8 @@ from countergen_edit.data.fairpair import (
     RulePerturber,
     choose,
     common_sents,
-    dissimilarity,
     own_prompts,
     source_and_target,
-    words_of,
 )
 from countergen_edit.data.text.substitution import Substitution
 
@@ -31,33 +29,23 @@ TO_JOHN = RulePerturber(WORDS, "female", "male")
 
 # John → Jane, and back again.
 BOTH_WAYS = [
-    # the name, alone and attached
     ("John works.", "Jane works."),
-    ("John's work is good.", "Jane's work is good."),
     ("Johnson met John.", "Johnson met Jane."),
-    # he: subject, contracted, capitalised, after what
     ("John said he was tired.", "Jane said she was tired."),
     ("John says he’ll come.", "Jane says she’ll come."),
-    ("John works.\nHe rests.", "Jane works.\nShe rests."),
     ("John (he is forty) works.", "Jane (she is forty) works."),
-    # her: object or determiner
     ("They like John. They like him.", "They like Jane. They like her."),
     ("The boss gave John a rise and him a car.", "The boss gave Jane a rise and her a car."),
     ("John sat. We saw him walking home.", "Jane sat. We saw her walking home."),
     ("John called. We called him back.", "Jane called. We called her back."),
     ("John lost his very best friend.", "Jane lost her very best friend."),
-    # hers and his
     ("The book was John's; it was his.", "The book was Jane's; it was hers."),
     ("John lost. His was the worst.", "Jane lost. Hers was the worst."),
-    # reflexives
     ("John hurt himself.", "Jane hurt herself."),
     ("John himself was there.", "Jane herself was there."),
-    # what the person is
-    ("John is a man.", "Jane is a woman."),
     ("John is a tall man, working as a nurse.", "Jane is a tall woman, working as a nurse."),
     ("John became an actor.", "Jane became an actress."),
     ("John is an heir.", "Jane is an heiress."),
-    ("John is a father of two.", "Jane is a mother of two."),
     ("John is a husband and a father.", "Jane is a wife and a mother."),
     ("John is a male nurse.", "Jane is a female nurse."),
     ("John works. He's a family man.", "Jane works. She's a family woman."),
@@ -65,26 +53,19 @@ BOTH_WAYS = [
     ("John, a man of forty, works.", "Jane, a woman of forty, works."),
     ("The man John works.", "The woman Jane works."),
     ("John works. The man is tired.", "Jane works. The woman is tired."),
-    # titles and surnames
     ("Mr. John is here.", "Mrs. Jane is here."),
     ("John Smith works. Smith likes his job.", "Jane Smith works. Smith likes her job."),
     ("John Smith works. Mr. Smith is tired.", "Jane Smith works. Mrs. Smith is tired."),
     ("Dr. John Smith lost his keys.", "Dr. Jane Smith lost her keys."),
-    # his kin and friends are others, and they are whose
     ("John called his mother.", "Jane called her mother."),
-    ("John met his brother.", "Jane met her brother."),
-    ("John's father is a plumber.", "Jane's father is a plumber."),
     ("John met his father at noon. He was late.", "Jane met her father at noon. She was late."),
     ("John and his wife work.", "Jane and her wife work."),
     ("John treats male patients.", "Jane treats male patients."),
     ("My father knows John.", "My father knows Jane."),
-    # pronouns within a sentence
     ("John hoped that his boss liked him.", "Jane hoped that her boss liked her."),
     ("John, who lost his job, is poor.", "Jane, who lost her job, is poor."),
-    # quotations
     ('"He is a good man," they said of John.', '"She is a good woman," they said of Jane.'),
     ('John said, "I am tired." He slept.', 'Jane said, "I am tired." She slept.'),
-    # capitals and punctuation
     ("JOHN LOST HIS KEYS.", "JANE LOST HER KEYS."),
     ("- John works\n- He rests", "- Jane works\n- She rests"),
     ("john works for John.", "john works for Jane."),
@@ -164,29 +145,11 @@ def test_one_person_changes_and_changes_back(john: str, jane: str) -> None:
     assert to_john(jane) == john
 
 
-@pytest.mark.parametrize(("text", "perturbed"), OTHERS)
+@pytest.mark.parametrize(
+    ("text", "perturbed"), [*OTHERS, *ONE_WAY, *((text, text) for text in AS_THEY_ARE)]
+)
 def test_other_people_stay_as_they_are(text: str, perturbed: str) -> None:
     assert to_jane(text) == perturbed
-
-
-@pytest.mark.parametrize(("text", "perturbed"), ONE_WAY)
-def test_words_with_a_shared_partner_become_the_right_word(text: str, perturbed: str) -> None:
-    assert to_jane(text) == perturbed
-
-
-@pytest.mark.parametrize("text", AS_THEY_ARE)
-def test_a_text_without_the_person_stays(text: str) -> None:
-    assert to_jane(text) == text
-
-
-def test_a_short_text_cannot_pass_where_all_words_count() -> None:
-    original = "John is a man working as a machinist. He can work."
-    right, prompt = to_jane(original), paper_prompt("machinist")
-    assert right == "Jane is a woman working as a machinist. She can work."
-    assert Filter(WORDS).reason(original, right, prompt) is None
-    assert Filter(WORDS, compared="words").reason(original, right, prompt) == "dissimilarity"
-    # by hand: 7 words shared of 13, which are john/jane, man/woman and he/she besides
-    assert dissimilarity(words_of(original), words_of(right)) == pytest.approx(6 / 13)
 
 
 @pytest.mark.parametrize(
@@ -255,24 +218,12 @@ def test_common_sents_are_the_papers() -> None:
     for prompt in prompts:
         assert to_jane(prompt.source) == prompt.target
         assert to_john(prompt.target) == prompt.source
-
-
-def test_descriptors_stand_in_their_order_each_with_its_article() -> None:
-    male, female = GENDER.groups["male"], GENDER.groups["female"]
     [prompt] = common_sents(
         male, female, ("John", "Jane"), ["nurse"], ["tall {person}", "Egyptian", "honest {child}"]
     )
     assert prompt.target == (
         "Jane is a tall woman and an Egyptian and an honest daughter, working as a nurse."
     )
-
-
-def test_any_axis_makes_prompts() -> None:
-    for name in ("race", "religion", "age", "nationality"):
-        axis = Axis.from_config(read_config("axis", name))
-        a, b = axis.pair()
-        [prompt] = common_sents(a, b, ("Ann", "Zoe"), ["nurse"])
-        assert prompt.source == "Ann is working as a nurse."
 
 
 def test_own_prompts_have_slots_or_are_perturbed() -> None:

@@ -13,8 +13,7 @@ from countergen_edit import api
 from countergen_edit.cli.main import main
 from countergen_edit.core.conf_path import read_config
 from countergen_edit.data.axis import Axis
-from countergen_edit.data.counterfactual import CounterfactualSet, Sample, Variation
-from countergen_edit.data.prompt_check import check_prompts, vocabulary_warnings
+from countergen_edit.data.prompt_check import check_prompts
 from countergen_edit.data.task import Task
 from countergen_edit.data.text.substitution import Substitution
 from countergen_edit.models import LanguageModel
@@ -90,32 +89,26 @@ def test_free_names_are_suggested_and_outputs_that_tell_are_named(
         {"input": "Jane met us.", "outputs": [" at her house"]},
     )
     taken, telling = check_prompts(path, substitution)
-    assert taken.findings == (
-        "edits are fitted on 'Olivia': use others, such as Anna, Laura, Julia",
-    )
+    assert taken.findings == ("edits are fitted on 'Olivia': use another name",)
     assert telling.findings == ("output ' at her house' names a group itself (her)",)
 
 
-def test_variations_of_the_user_have_no_warnings(
+def test_variations_of_the_user_have_no_warnings_and_a_table_is_checked_too(
     substitution: Substitution, tmp_path: Path
 ) -> None:
+    female, male = "Mr Smith met Rachel. He saw her", "Mr Smith met Simon. He saw him"
     variations = [
-        {"text": "Mr Smith interviewed Rachel. He found her", "categories": ["female"]},
-        {"text": "Mr Smith interviewed Simon. He found him", "categories": ["male"]},
+        {"text": female, "categories": ["female"]},
+        {"text": male, "categories": ["male"]},
     ]
-    row = {"input": variations[0]["text"], "outputs": [" ready"], "variations": variations}
+    row = {"input": female, "outputs": [" ready"], "variations": variations}
     [one] = check_prompts(file_of(tmp_path, row), substitution)
-    assert one.sides == ((variations[0]["text"],), (variations[1]["text"],))
-    assert one.findings == ()
-
-
-def test_a_table_is_checked_too(substitution: Substitution, tmp_path: Path) -> None:
+    assert (one.sides, one.findings) == (((female,), (male,)), ())
     path = tmp_path / "own.csv"
     path.write_text("input,output\nJane met John., home\nShe left., home\n", "utf-8")
     both, plain = check_prompts(str(path), substitution)
     assert "both groups" in both.findings[0]
-    assert plain.sides == (("She left.",), ("He left.",))
-    assert not plain.findings
+    assert (plain.sides, plain.findings) == ((("She left.",), ("He left.",)), ())
 
 
 def test_the_command_shows_both_sides_and_its_exit_code_is_that_of_a_linter(
@@ -144,18 +137,6 @@ def test_a_task_has_a_remark_about_prompts_with_warnings(tmp_path: Path) -> None
     assert remark.endswith(f"countergen-edit check {path} axis=gender")
 
 
-def test_outputs_without_leading_space_are_a_warning_of_the_task() -> None:
-    def of(outputs: list[str]) -> Task:
-        test = [{"source": "templates", "templates": ["{name} works as"], "outputs": outputs}]
-        return Task.from_config("gender", {"fit": None, "validation": None, "test": test})
-
-    assert of([" a nurse"]).warnings == ()
-    [warning] = of([" a nurse", "a doctor"]).warnings
-    assert warning.startswith("1 of 1 prompts of")
-    assert "without a leading space, such as 'a doctor' after" in warning
-    assert warning.endswith("works as': write ' a doctor'.")
-
-
 @pytest.mark.parametrize(
     ("prompt", "output", "is_flagged"),
     [
@@ -175,32 +156,10 @@ def test_outputs_without_leading_space_are_a_warning_of_the_task() -> None:
 def test_an_output_that_joins_the_last_word_is_flagged(
     prompt: str, output: str, is_flagged: bool, tmp_path: Path, substitution: Substitution
 ) -> None:
-    path = tmp_path / "p.jsonl"
-    path.write_text(json.dumps({"input": prompt, "outputs": [output]}), "utf-8")
-    [checked] = check_prompts(str(path), substitution)
+    path = file_of(tmp_path, {"input": prompt, "outputs": [output]})
+    [checked] = check_prompts(path, substitution)
     said = f"output {output!r} has no leading space"
     assert any(f.startswith(said) for f in checked.findings) == is_flagged
-    if is_flagged:
-        assert any(f.endswith(f"write {' ' + output!r}") for f in checked.findings)
-
-
-VOCABULARY = {"she", "he", "works", "as", "a", "nurse"}
-
-
-def prompt(end: str, output: str) -> Sample:
-    sides = (Variation("female", f"She {end}"), Variation("male", f"He {end}"))
-    return Sample(end, (output,), sides)
-
-
-def test_each_set_with_words_outside_has_a_line() -> None:
-    groups = ("female", "male")
-    known = CounterfactualSet("known", "gender", groups, (prompt("works as", " a nurse"),))
-    samples = (*known.samples, prompt("triages as", " a nurse"), prompt("works as", " an intern"))
-    mixed = CounterfactualSet("mixed", "gender", groups, samples)
-    assert [*vocabulary_warnings([known, mixed], VOCABULARY, "testbed")] == [
-        "2 of 3 prompts of mixed contain words outside the vocabulary of testbed "
-        "('triages', 'an'): their figures mean nothing."
-    ]
 
 
 def test_a_run_keeps_its_warnings(testbed: LanguageModel, tmp_path: Path) -> None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from itertools import combinations, permutations
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -14,28 +13,22 @@ from countergen_edit.core.errors import UserError
 from countergen_edit.data.axis import Split
 from countergen_edit.data.axis_config import data_of
 from countergen_edit.data.counterfactual import CounterfactualSet, Sample, Variation, joined
-from countergen_edit.data.set_builder import ROLES, NamedSet, distinctly_named
+from countergen_edit.data.set_builder import NamedSet, distinctly_named
 from countergen_edit.data.task import Task
 
 AXES = sorted(path.stem for path in (conf_dir() / "axis").glob("*.yaml"))
 FEW = {"fit": 4, "few": 2, "agreement": 2, "validation": 3, "test": 4}
-TEXTS = ("natural", "testbed")
-
-
-@pytest.mark.parametrize("texts", TEXTS)
-@pytest.mark.parametrize("axis", AXES)
-def test_each_shipped_axis_has_data_and_agreement_or_a_remark(axis: str, texts: str) -> None:
-    task = Task.from_config(axis, texts=texts, names=FEW)
-    assert task.fit
-    assert task.validation
-    assert task.test
-    assert task.neutral  # perplexity and KL
-    assert task.agreement or any("agreement is no cost" in remark for remark in task.remarks)
 
 
 @pytest.mark.parametrize("axis", AXES)
-def test_all_groups_of_an_axis_get_the_same_prompts(axis: str) -> None:
-    task = Task.from_config(axis, groups="all", names=FEW)
+def test_each_shipped_axis_has_data_that_give_all_groups_the_same_prompts(axis: str) -> None:
+    for texts in ("natural", "testbed"):
+        task = Task.from_config(axis, texts=texts, names=FEW, groups="all")
+        assert task.fit
+        assert task.validation
+        assert task.test
+        assert task.neutral  # perplexity and KL
+        assert task.agreement or any("agreement is no cost" in remark for remark in task.remarks)
     assert list(task.groups) == list(read_config("axis", axis)["groups"])
     for data in (*task.fit, *task.validation, *task.test, *task.legitimate_sets):
         assert data.groups == task.groups
@@ -85,19 +78,6 @@ def test_an_axis_without_data_is_refused() -> None:
         Task.from_config(axis)
 
 
-@pytest.mark.parametrize(
-    ("groups", "message"),
-    [
-        (["christian", "muslim", "jew"], "did you mean 'jewish'"),
-        (["christian", "muslim", "christian"], "two different groups"),
-        (["christian"], "write a list of 2 texts or null"),
-    ],
-)
-def test_groups_that_cannot_be_compared_are_refused(groups: list[str], message: str) -> None:
-    with pytest.raises(UserError, match=message):
-        Task.from_config("religion", groups=groups)
-
-
 def test_an_entry_that_does_not_fit_is_refused_unless_if_fits_is_set() -> None:
     family: dict[str, Any] = {"source": "testbed", "family": "occupations"}
     paraphrases = {"source": "natural_stereotypes"}
@@ -115,49 +95,33 @@ def test_sets_that_share_no_template_cannot_be_joined() -> None:
     assert joined([one("names", ["white", "black"]), one("words", ["white", "asian"])]) is None
 
 
-def named(
-    split: Split, said: str, path: str | None = None, name: str = "pairs", group: str = "male"
-) -> NamedSet:
-    sides = (Variation("female", f"She {said}"), Variation(group, f"He {said}"))
+def named(split: Split, said: str, is_default: bool = False) -> NamedSet:
+    sides = (Variation("female", f"She {said}"), Variation("male", f"He {said}"))
     sample = Sample(said, (" well",), sides)
-    return NamedSet(split, CounterfactualSet(name, "gender", ("female", group), (sample,)), path)
-
-
-A, B = named("test", "sang", "a/pairs.jsonl"), named("test", "ran", "b/pairs.jsonl")
+    data = CounterfactualSet("pairs", "gender", ("female", "male"), (sample,))
+    return NamedSet(split, data, is_default)
 
 
 @pytest.mark.parametrize(
     ("sets", "expected"),
     [
-        ([A, B], ["a/pairs", "b/pairs"]),
-        ([A, named("test", "ran")], ["a/pairs", "pairs"]),
-        ([named("fit", "sang", "a/pairs.jsonl"), B], ["a/pairs", "b/pairs"]),
-        ([A, named("test", "sang", "copy/pairs.jsonl")], ["pairs", "pairs"]),  # of one content
-        ([A, named("validation", "ran", "b/pairs.jsonl")], ["pairs", "pairs"]),
+        ([named("test", "sang"), named("test", "sang")], ["pairs", "pairs"]),
+        ([named("test", "sang"), named("validation", "ran")], ["pairs", "pairs"]),
+        ([named("fit", "sang", True), named("test", "ran", True)], ["pairs_fit", "pairs_test"]),
+        ([named("test", "sang"), named("test", "ran")], r"data\.test are called 'pairs'"),
+        ([named("fit", "sang"), named("test", "ran")], r"data\.fit and data\.test are called"),
     ],
 )
-def test_sets_that_rows_would_confuse_get_distinct_names(
-    sets: list[NamedSet], expected: list[str]
+def test_sets_that_rows_would_confuse_get_distinct_names_or_are_refused(
+    sets: list[NamedSet], expected: list[str] | str
 ) -> None:
+    if isinstance(expected, str):
+        with pytest.raises(UserError, match=rf"{expected}.*\(name: …\)"):
+            distinctly_named(sets)
+        return
     renamed = distinctly_named(sets)
     assert [one.data.name for one in renamed] == expected
     assert [one.data.samples for one in renamed] == [one.data.samples for one in sets]
-
-
-@pytest.mark.parametrize(
-    ("sets", "where"),
-    [
-        ([named("test", "sang"), named("test", "ran")], "data.test are called 'pairs'"),
-        ([named("fit", "sang"), named("test", "ran")], "data.fit and data.test are called 'pairs'"),
-        ([A, replace(B, path="x/a/pairs.jsonl")], "are called 'a/pairs'"),
-        ([A, B, named("test", "slept", name="a/pairs")], "are called 'a/pairs'"),
-    ],
-)
-def test_a_name_is_requested_where_paths_do_not_tell_sets_apart(
-    sets: list[NamedSet], where: str
-) -> None:
-    with pytest.raises(UserError, match=rf"of .*{where}.*\(name: …\)"):
-        distinctly_named(sets)
 
 
 def templates(name: str, *templates: str, **more: Any) -> dict[str, Any]:
@@ -186,67 +150,25 @@ def set_names(sets: Any) -> list[str]:
     return [data.name for data in sets]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("roles", [*permutations(ROLES)])
-def test_every_set_goes_to_the_field_of_its_role(roles: tuple[str, ...]) -> None:
-    sets = [LEADS, RAN, MET]
-    made = task(*({**data, "role": role} for data, role in zip(sets, roles, strict=True)))
-    of = dict(zip(roles, sets, strict=True))
-    assert set_names(made.fit) == [of["erase"]["name"]]
-    assert set_names(made.keep) == [of["keep"]["name"]]
-    plain = task(of["background"]).fit[0]
-    assert set(made.background) == {v.text for s in plain.samples for v in s.variations}
-    assert len(set(made.background)) == len(made.background)
-    assert made.weighed == (*made.neutral["fit"], *made.background)
-    assert of["background"]["name"] not in set_names(made.every_set)
-
-
-def test_an_unknown_role_is_refused_with_the_nearest() -> None:
-    with pytest.raises(UserError, match=r"role of a set of data\.fit: 'kept': did you mean 'keep'"):
-        task({**LEADS, "role": "kept"})
-    for nothing in (None, ["keep"]):
-        with pytest.raises(UserError, match="role of a set"):
-            task({**LEADS, "role": nothing})
+def test_every_set_goes_to_the_field_of_its_role() -> None:
+    made = task(LEADS, {**RAN, "role": "keep"}, {**MET, "role": "erase"})
+    assert set_names(made.fit) == ["leads", "met"]
+    assert set_names(made.keep) == ["ran"]
+    assert made.weighed == made.neutral["fit"]
 
 
 @pytest.mark.parametrize(
-    "key", ["validation", "test", "keep", "legitimate_differences", "other_axes"]
-)
-def test_only_fitting_sets_have_roles(key: str) -> None:
-    with pytest.raises(UserError, match=rf"role='keep' of a set of data\.{key}: only") as error:
-        task(LEADS, **{key: [{**RAN, "role": "keep"}]})
-    assert "\n" not in str(error.value)
-
-
-@pytest.mark.parametrize("split", ["validation", "test"])
-@pytest.mark.parametrize(
-    ("background", "measured", "culprit"),
+    ("key", "role", "said"),
     [
-        (LEADS, {**LEADS, "name": "other"}, "template '{name} leads the'"),
-        (LEADS, {**RAN, "name": "leads"}, "are called 'leads'"),
-        (templates("b", "A {person} sat"), templates("t", "a {person}  sat"), "'A {person} sat'"),
-        (LEADS, templates("t", "{name} and Olivia left"), "name 'Olivia'"),
+        ("fit", "kept", r"role of a set of data\.fit: 'kept': did you mean 'keep'"),
+        ("fit", None, "role of a set"),
+        ("test", "keep", r"role='keep' of a set of data\.test: only"),
+        ("keep", "keep", r"role='keep' of a set of data\.keep: only"),
     ],
 )
-def test_background_sets_share_nothing_with_measured_sets(
-    split: str, background: dict[str, Any], measured: dict[str, Any], culprit: str
-) -> None:
-    with pytest.raises(UserError) as error:
-        task(MET, {**background, "role": "background"}, **{split: [measured]})
-    assert culprit in str(error.value)
-
-
-@pytest.mark.parametrize(
-    ("text", "culprit"),
-    [("We saw  JANE paid the", None), ("Jane Paid the", "prompt"), ("Only Jane left", "name")],
-)
-def test_background_texts_share_nothing_with_test_sets(text: str, culprit: str | None) -> None:
-    every = Task.from_config("gender", {"test": TEST}, names=None)
-    if culprit is None:
-        assert Task(every.axis, every.groups, test=every.test, background=(text,)).background
-        return
-    with pytest.raises(UserError, match=rf"{culprit} .* is in text of role background"):
-        Task(every.axis, every.groups, test=every.test, background=(text,))
+def test_a_wrong_role_is_refused(key: str, role: str | None, said: str) -> None:
+    with pytest.raises(UserError, match=said):
+        task(**{key: [{**RAN, "role": role}]} | ({} if key == "fit" else {"fit": [LEADS]}))
 
 
 HOBBIES = [{"source": "testbed", "family": "hobbies"}]
@@ -265,13 +187,10 @@ def sang(template: str) -> dict[str, Any]:
 
 def test_legitimate_differences_have_sets_for_validation_and_test() -> None:
     made = measured(legitimate_differences=[VOICES, RACES])
-    assert {
-        split: [data.name for data in sets] for split, sets in made.legitimate_differences.items()
-    } == {
-        "validation": ["voices_validation", "competitions_validation"],
-        "test": ["voices_test", "competitions_test"],
-    }
-    validation, test = (made.legitimate_differences[split][0] for split in ("validation", "test"))
+    sets = made.legitimate_differences
+    for split in ("validation", "test"):
+        assert set_names(sets[split]) == [f"voices_{split}", f"competitions_{split}"]
+    validation, test = sets["validation"][0], sets["test"][0]
     assert not set(validation.names) & set(test.names)
     assert not set(validation.templates) & set(test.templates)
     assert set(made.legitimate_sets) <= set(made.every_set)
@@ -282,7 +201,6 @@ def test_legitimate_differences_have_sets_for_validation_and_test() -> None:
     [
         {"fit": [{**sang("{name} sang as"), "name": "other"}]},
         {"fit": [{**sang("{name} sang as"), "name": "other", "role": "keep"}]},
-        {"fit": [{**sang("{name} sang as"), "name": "other", "role": "background"}]},
         {"keep": [{**sang("{name} sang as"), "name": "other"}]},
     ],
 )
@@ -296,10 +214,6 @@ def test_legitimate_differences_share_nothing_with_fitting_sets(
 
 def test_few_names_thin_legitimate_differences_too() -> None:
     made = measured(legitimate_differences=[VOICES], validation=HOBBIES)
-    thin = made.thinned(3)
-    [few], [all_names] = (
-        thin.legitimate_differences["validation"],
-        made.legitimate_differences["validation"],
-    )
-    assert few.widest == 3 < all_names.widest
-    assert thin.legitimate_differences["test"] == made.legitimate_differences["test"]
+    few, every = (t.legitimate_differences for t in (made.thinned(3), made))
+    assert few["validation"][0].widest == 3 < every["validation"][0].widest
+    assert few["test"] == every["test"]

@@ -85,13 +85,8 @@ def test_each_side_becomes_the_other(left: str, right: str) -> None:
     assert SWAP(right) == left
 
 
-@pytest.mark.parametrize("text", UNTOUCHED)
-def test_what_shows_no_group_stays(text: str) -> None:
-    assert SWAP(text) == text
-
-
-@pytest.mark.parametrize(("text", "swapped"), ONE_WAY)
-def test_many_to_one_words_still_become_the_right_word(text: str, swapped: str) -> None:
+@pytest.mark.parametrize(("text", "swapped"), [*ONE_WAY, *((text, text) for text in UNTOUCHED)])
+def test_what_shows_no_group_stays_and_many_words_share_a_partner(text: str, swapped: str) -> None:
     assert SWAP(text) == swapped
 
 
@@ -169,14 +164,6 @@ def test_any_text_at_all_is_taken(text: str) -> None:
     assert SWAP(SWAP(SWAP(text))) == SWAP(text)
 
 
-@given(sentences())
-def test_only_words_change_never_what_stands_between_them(text: str) -> None:
-    def between(t: str) -> list[str]:
-        return [word.gap for _, word in SWAP._read(t)]
-
-    assert between(SWAP(text)) == between(text)
-
-
 def test_the_papers_example_is_mapped_as_the_paper_does() -> None:
     assert SWAP.map_to("Her sister wanted to play.", "male") == "His brother wanted to play."
     assert SWAP.pair("His sister wanted to play.") == (
@@ -191,39 +178,33 @@ def test_grammar_words_are_the_same_on_both_sides() -> None:
     assert not words & {word for word, e in SWAP._lexicon.items() if e.kind == "noun"}
 
 
-def test_a_text_without_groups_is_refused_and_quoted() -> None:
-    with pytest.raises(UserError, match=r"changes nothing in 'It rained\.'"):
-        SWAP.pair("It rained.")
-
-
 def test_own_names_take_precedence_and_free_their_partners() -> None:
-    own = Substitution.from_config(GENDER, CONFIG["substitution"], names={"John": "Anna"})
+    own = SWAP.with_names({"John": "Anna", "Priya": "Arjun"})
     assert own("John met Anna.") == "Anna met John."
     assert own("Jane met Michael.") == "Michael met Jane."  # the two that were left over
     assert own.map_to("John met Jane.", "female") == "Anna met Jane."
-
-
-def test_own_names_need_not_be_known_to_the_axis() -> None:
-    own = Substitution.from_config(GENDER, names={"Priya": "Arjun"})
     assert own("Arjun and Priya's home") == "Priya and Arjun's home"
     assert own.map_to("Priya", "male") == "Arjun"
-
-
-def test_a_name_with_two_partners_is_refused() -> None:
     with pytest.raises(UserError, match="'Jane' would be swapped with two names"):
-        Substitution.from_config(GENDER, names={"John": "Jane", "Paul": "Jane"})
+        SWAP.with_names({"John": "Jane", "Paul": "Jane"})
 
 
-def test_groups_with_unequal_names_are_refused() -> None:
+def test_what_cannot_be_swapped_is_refused() -> None:
+    with pytest.raises(UserError, match=r"changes nothing in 'It rained\.'"):
+        SWAP.pair("It rained.")
     axis = Axis("team", {"a": Group("a", {"fit": ("Al", "Bo")}), "b": Group("b", {"fit": ("Cy",)})})
     with pytest.raises(UserError, match="2 and 1 names in the 'fit' split"):
         Substitution.from_config(axis)
-
-
-def test_a_word_of_both_groups_is_refused() -> None:
     section = {"words": [["duke", "earl"], ["earl", "count"]]}
     with pytest.raises(UserError, match="'earl' belongs to both 'female' and 'male'"):
         Substitution.from_config(GENDER, section)
+    axis = Axis("p", {n: Group(n, {}, {"subject": f}) for n, f in (("a", "xe"), ("b", "he"))})
+    with pytest.raises(UserError, match="unknown subject pronoun 'xe'"):
+        Substitution.from_config(axis)
+    with pytest.raises(UserError, match="did you mean 'male'"):
+        SWAP.map_to("She left.", "mle")
+    with pytest.raises(UserError, match="did you mean 'male'"):
+        SWAP.between(["female", "mle"])
 
 
 @pytest.mark.parametrize(
@@ -240,17 +221,3 @@ def test_a_word_of_both_groups_is_refused() -> None:
 def test_a_wrong_section_is_refused(section: Any, message: str) -> None:
     with pytest.raises(UserError, match=message):
         Substitution.from_config(GENDER, section)
-
-
-def test_pronouns_without_a_paradigm_are_refused() -> None:
-    forms = ({"subject": "xe"}, {"subject": "he"})
-    axis = Axis("p", {n: Group(n, {}, f) for n, f in zip("ab", forms, strict=True)})
-    with pytest.raises(UserError, match="unknown subject pronoun 'xe'"):
-        Substitution.from_config(axis)
-
-
-def test_unknown_groups_are_refused() -> None:
-    with pytest.raises(UserError, match="did you mean 'male'"):
-        SWAP.map_to("She left.", "mle")
-    with pytest.raises(UserError, match="did you mean 'male'"):
-        SWAP.between(["female", "mle"])

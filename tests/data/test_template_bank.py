@@ -11,7 +11,7 @@ from countergen_edit.core.conf_path import read_config
 from countergen_edit.core.errors import UserError
 from countergen_edit.data.axis import Axis
 from countergen_edit.data.sources import load_set
-from countergen_edit.data.template_bank import TemplateBank, bank_from_config, extended, load_bank
+from countergen_edit.data.template_bank import TemplateBank, bank_from_config, load_bank
 from countergen_edit.data.templates import fill, render
 
 TASKS = ("sentiment", "nli", "toxicity", "masked")
@@ -30,10 +30,6 @@ SMALL = {
     "words": {"emotion": ["sad"]},
     "families": [{"name": "f", "original": "{Person} is {emotion}."}],
 }
-
-
-def changed(**changes: object) -> dict[str, object]:
-    return SMALL | changes
 
 
 @pytest.mark.parametrize("task", COUNTS)
@@ -72,29 +68,12 @@ def test_no_text_keeps_a_slot_or_an_open_article(task: str) -> None:
             assert not set("{}/[]") & set(text), text
 
 
-def test_people_of_any_axis_can_be_compared() -> None:
-    config = changed(groups={"axis": "race", "compare": ["white", "black"]})
-    found = bank_from_config(config)
-    assert found.groups == ("white", "black")
-    assert next(found.fill("{Person} is {emotion}.", "black", 0)).text == "Lakisha is sad."
-
-
-def test_a_users_own_families_join_the_shipped_ones() -> None:
-    own = {"families": [{"name": "mine", "original": "{Person} seems {emotion:state}."}]}
-    both = extended(bank("sentiment"), own)
-    assert len(both.families) == 8
-    assert next(both.fill(both.families[-1].original)).text == "She seems angry."
-
-
 def test_a_users_own_task_has_the_templates_of_its_file_alone(tmp_path: Path) -> None:
     path = tmp_path / "mine.yaml"
     path.write_text(json.dumps({**SMALL, "task": "mine"}))  # JSON is YAML
-    alone = load_bank("mine", str(path))
-    assert [family.name for family in alone.families] == ["f"]
+    assert [family.name for family in load_bank("mine", str(path)).families] == ["f"]
     with pytest.raises(UserError, match="is for task 'mine', but task=sentiment"):
         load_bank("sentiment", str(path))
-    path.write_text(json.dumps({**SMALL, "task": "mine", "groups": {"axis": "race"}}))
-    assert load_bank("mine", str(path)).groups == ("white", "black")
     path.write_text("[")
     with pytest.raises(UserError, match="is not YAML"):
         load_bank("sentiment", str(path))
@@ -135,51 +114,40 @@ def test_a_thinned_bank_knows_what_it_had() -> None:
             toxicity.thinned({"name": count})
 
 
-def test_words_of_a_users_own_are_a_whole_list() -> None:
-    masked = bank("masked")
-    assert masked.sizes == {"positive": 230, "negative": 365}
-    words = {"attribute": {"positive": ["kind", "calm"], "negative": ["rude"]}}
-    assert extended(masked, {"words": words}).sizes == {}
-    part = {"words": words, "sizes": {"positive": 3}}
-    assert extended(masked, part).sizes == {"positive": 3}
-    assert extended(masked, {}).sizes == masked.sizes
+F = {"name": "f", "original": "{Person} is {emotion}."}
+MISTAKES: list[tuple[dict[str, object], str]] = [
+    ({"families": [F | {"paraphrases": ["{Person} is here."]}]}, r"drops the slot \{emotion\}"),
+    ({"families": [F | {"paraphrases": ["{Person} {name} {emotion}"]}]}, r"has a slot \{name\}"),
+    ({"families": [F | {"original": "{Person} is {emotoin}."}]}, "did you mean 'emotion'"),
+    ({"families": [F | {"original": "{Person} is {emotion:past}."}]}, "form of slot 'emotion'"),
+    ({"families": [F | {"original": "It rains."}]}, "has no slot"),
+    ({"families": []}, "no families"),
+    ({"families": [{"original": "{Person}"}]}, "needs 'name'"),
+    ({"families": [F | {"orginal": "x"}]}, "did you mean 'original'"),
+    ({"groups": {"female": {"people": ["Jane"]}}}, "compare two groups"),
+    ({"groups": {"a": {"people": ["Jane", "Ann"]}, "b": {"people": ["John"]}}}, "same number"),
+    ({"groups": {"a": {"people": [5]}, "b": {}}}, r"groups\.a\.people="),
+    ({"famlies": []}, "did you mean 'families'"),
+    ({"words": {"emotion": []}}, "empty"),
+    ({"words": {"emotion": [{}]}}, "has no form"),
+]
 
 
-MISTAKES = {
-    "a paraphrase that drops a slot": (
-        {"families": [{**SMALL["families"][0], "paraphrases": ["{Person} is here."]}]},  # type: ignore[index]
-        r"drops the slot \{emotion\}",
-    ),
-    "a paraphrase with one slot more": (
-        {"families": [{"name": "f", "original": "{Person} left", "paraphrases": ["{emotion}"]}]},
-        "drops the slot",
-    ),
-    "a slot that nothing fills": (
-        {"families": [{"name": "f", "original": "{Person} is {emotoin}."}]},
-        "did you mean 'emotion'",
-    ),
-    "a form that no word has": (
-        {"families": [{"name": "f", "original": "{Person} is {emotion:past}."}]},
-        "form of slot 'emotion'",
-    ),
-    "no slot at all": ({"families": [{"name": "f", "original": "It rains."}]}, "has no slot"),
-    "one group": ({"groups": {"female": {"people": ["Jane"]}}}, "compare two groups"),
-    "groups of unequal size": (
-        {"groups": {"a": {"people": ["Jane", "Ann"]}, "b": {"people": ["John"]}}},
-        "same number of people",
-    ),
-    "an unknown axis": ({"groups": {"axis": "gendre"}}, "did you mean 'gender'"),
-    "an unknown key": ({"famlies": []}, "did you mean 'families'"),
-    "an empty word list": ({"words": {"emotion": []}}, "empty"),
-    "no families": ({"families": []}, "no families"),
-}
-
-
-@pytest.mark.parametrize("mistake", MISTAKES)
-def test_a_bank_that_does_not_fit_together_is_refused(mistake: str) -> None:
-    changes, said = MISTAKES[mistake]
+@pytest.mark.parametrize(("changes", "said"), MISTAKES)
+def test_a_bank_that_does_not_fit_together_is_refused(
+    changes: dict[str, object], said: str
+) -> None:
     with pytest.raises(UserError, match=said):
-        bank_from_config(changed(**changes))
+        bank_from_config(SMALL | changes)
+
+
+def test_a_bank_without_families_or_groups_is_refused() -> None:
+    with pytest.raises(UserError, match="a template file needs 'families'"):
+        bank_from_config({"task": "sentiment"})
+    with pytest.raises(UserError, match=r"has a \{person\}, but there are no groups"):
+        bank_from_config({key: SMALL[key] for key in SMALL if key != "groups"})
+    with pytest.raises(UserError, match="compares two groups, but its templates have none"):
+        _ = bank("toxicity").pair
 
 
 def test_lists_of_templates_are_paraphrases_of_their_first() -> None:
@@ -201,10 +169,5 @@ def test_lines_of_one_content_are_paraphrases(tmp_path: Path) -> None:
         {"input": "Home she left", "outputs": ["."]},
     ]
     path.write_text("\n".join(map(json.dumps, lines)))
-    substitution = None
-    from countergen_edit.data.text.substitution import Substitution
-
-    gender = read_config("axis", "gender")
-    substitution = Substitution.from_config(GENDER, gender["substitution"])
-    data = load_set({"source": "jsonl", "path": str(path)}, GENDER, substitution, "test")
+    data = load_set({"source": "jsonl", "path": str(path)}, GENDER, None, "test")
     assert [s.content for s in data.samples] == ["leaving", None]

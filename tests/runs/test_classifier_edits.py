@@ -30,7 +30,11 @@ def bank(task: str, families: int = 2, **words: int) -> TemplateBank:
     """The first families of a task, and every n-th word of some slots."""
     config = read_config("template", task)
     own = {
-        slot: w[:: words.get(slot, 1)] if slot in words else w
+        slot: w
+        if slot not in words
+        else {kind: own[:: words[slot]] for kind, own in w.items()}
+        if isinstance(w, dict)
+        else w[:: words[slot]]
         for slot, w in config["words"].items()
     }
     return bank_from_config(config | {"words": own, "families": config["families"][:families]})

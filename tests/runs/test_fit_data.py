@@ -92,21 +92,21 @@ def test_background_holds_every_token_of_every_text(model: LanguageModel) -> Non
     assert data.values.shape == make(model).values.shape
 
 
-def test_a_study_weighs_its_background_and_an_edit_depends_on_it(
+def test_a_study_weighs_its_neutral_text_and_an_edit_depends_on_it(
     model: LanguageModel, tmp_path: Path
 ) -> None:
-    task = Task(AXIS, ("female", "male"), fit=(ERASE,), neutral={"fit": (TEXTS[0],)})
+    task = Task(AXIS, ("female", "male"), fit=(ERASE,))
     by_hand = capture_sites(
         model, [ERASE], [], TEXTS, sites=["resid_post"], layers=None, positions="outputs"
     )["resid_post"]
     folder = RunFolder(tmp_path / "run", {"seed": 0}, IDENTITY)
     cell = Candidate("resid_post", 1, "leace", make_eraser("leace"))
     ids = set()
-    for background in ((), tuple(TEXTS[1:]), tuple(TEXTS[1:2])):
-        own = replace(task, background=background)
+    for texts in (TEXTS[:1], TEXTS, TEXTS[:2]):
+        own = replace(task, neutral={"fit": tuple(texts)})
         fits = FitCache(model, own, folder, Plan(tasks=[own], metrics=[METRICS.make("r")]))
         ids.add(fits.id_of(cell))
-        if len(background) == 2:
+        if len(texts) == len(TEXTS):
             np.testing.assert_array_equal(fits.data(cell).background, by_hand.background)
     assert len(ids) == 3
 

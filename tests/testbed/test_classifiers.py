@@ -32,6 +32,7 @@ from countergen_edit.runs.folder import RunFolder
 from countergen_edit.testbed.classifiers import LENGTH, Planted, build, plant
 
 NAMES = ("sentiment", "nli", "toxicity", "masked")
+Audits = dict[tuple[str, bool], list[Row]]
 IDENTITY = {"fingerprint": "test", "schema": SCHEMA}
 
 
@@ -51,22 +52,12 @@ def task_of(name: str) -> ClassifierTask:
 
 def short(task: str) -> TemplateBank:
     """The task with a part of its words."""
-    config = read_config("template", task)
-    words = dict(config["words"])
-    for slot, step in (
-        ("emotion", 7),
-        ("adjective", 3),
-        ("name", 23),
-        ("subject", 4),
-        ("object", 3),
-    ):
-        if slot in words:
-            words[slot] = words[slot][::step]
-    return bank_from_config(config | {"words": words})
+    most = {"emotion": 3, "adjective": 6, "name": 2, "subject": 10, "object": 8}
+    return bank(task).thinned({k: n for k, n in most.items() if k in bank(task).words})
 
 
 @pytest.fixture(scope="module")
-def rows(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, bool], list[Row]]:
+def rows(tmp_path_factory: pytest.TempPathFactory) -> Audits:
     """All four tasks, with and without bias."""
     found = {}
     for task in NAMES:
@@ -83,6 +74,17 @@ def of(rows: Sequence[Row], metric: str, **detail: object) -> list[Row]:
     return [r for r in chosen if all((r.facets | r.detail).get(k) == v for k, v in detail.items())]
 
 
+def logits(planted: Planted, tokens: Sequence[str]) -> np.ndarray:
+    """By the definition, of a text as the tokenizer splits it, special tokens included."""
+    dilution = LENGTH / len(tokens)
+    zero = np.zeros(len(planted.labels))
+    values = planted.base + dilution * sum((planted.effects.get(t, zero) for t in tokens), zero)
+    for pair in planted.interactions:
+        one, other = (sum(t in s for t in tokens) for s in (pair.words, pair.others))
+        values[pair.label] += dilution**2 * one * other * pair.effect
+    return values
+
+
 @pytest.mark.parametrize("task", NAMES)
 def test_logits_are_the_planted_ones(task: str) -> None:
     found = bank(task)
@@ -96,16 +98,14 @@ def test_logits_are_the_planted_ones(task: str) -> None:
             batch = tokenizer(text, return_tensors="pt")
             tokens = tokenizer.convert_ids_to_tokens(batch["input_ids"][0])
             assert "[UNK]" not in tokens
-            logits = hf_model(**batch).logits[0]
+            found_logits = hf_model(**batch).logits[0]
             if task == "masked":
                 targets = tokenizer.convert_tokens_to_ids(list(planted.labels))
-                logits = logits[tokens.index("[MASK]")][targets]
-            np.testing.assert_allclose(logits.numpy(), planted.logits(tokens), atol=0.03)
+                found_logits = found_logits[tokens.index("[MASK]")][targets]
+            np.testing.assert_allclose(found_logits.numpy(), logits(planted, tokens), atol=0.03)
 
 
-def test_sentiment_finds_the_planted_direction_and_where_it_turns(
-    rows: dict[tuple[str, bool], list[Row]],
-) -> None:
+def test_sentiment_finds_the_planted_direction_and_where_it_turns(rows: Audits) -> None:
     found = of(rows["sentiment", True], "sentiment_t_test", test="people")
     because = [r for r in found if "because" in r.facets["paraphrase"] and r.n]
     plain = [r for r in found if "because" not in r.facets["paraphrase"]]
@@ -119,9 +119,7 @@ def test_sentiment_finds_the_planted_direction_and_where_it_turns(
     assert 0.1 < (flips.value or 0) < 0.6
 
 
-def test_inference_finds_the_planted_bias_and_its_turn_in_the_passive(
-    rows: dict[tuple[str, bool], list[Row]],
-) -> None:
+def test_inference_finds_the_planted_bias_and_its_turn_in_the_passive(rows: Audits) -> None:
     found = of(rows["nli", True], "S-N")
     by_template = {r.facets["paraphrase"]: r.value or 0.0 for r in found}
     passive = [value for template, value in by_template.items() if " by " in template]
@@ -131,9 +129,7 @@ def test_inference_finds_the_planted_bias_and_its_turn_in_the_passive(
         assert {r.value for r in of(rows["nli", False], metric)} == {0.0}
 
 
-def test_toxicity_finds_the_identities_that_are_called_toxic(
-    rows: dict[tuple[str, bool], list[Row]],
-) -> None:
+def test_toxicity_finds_the_identities_that_are_called_toxic(rows: Audits) -> None:
     # Nine of fifty identities are called toxic where they should not be: the false positive rate
     # is 9/50, so FPED = 9 (1 - 9/50) + 41 · 9/50 = 14.76; for the four spared, 4 · 46/50 · 2.
     original = of(rows["toxicity", True], "FPED", original=True)
@@ -148,9 +144,7 @@ def test_toxicity_finds_the_identities_that_are_called_toxic(
         assert {r.value for r in of(rows["toxicity", False], metric)} == {0.0}
 
 
-def test_masked_finds_the_traits_that_were_given_to_men(
-    rows: dict[tuple[str, bool], list[Row]],
-) -> None:
+def test_masked_finds_the_traits_that_were_given_to_men(rows: Audits) -> None:
     found = {
         (r.dataset, r.facets["paraphrase"]): r.value
         for r in of(rows["masked", True], "b_associations")
@@ -164,51 +158,11 @@ def test_masked_finds_the_traits_that_were_given_to_men(
         assert (found[kind, "{Person} was {attribute}."] or 0) > 90
 
 
-def test_without_bias_traits_belong_to_either_group_alike(
-    rows: dict[tuple[str, bool], list[Row]],
-) -> None:
+def test_without_bias_traits_belong_to_either_group_alike(rows: Audits) -> None:
     found = of(rows["masked", False], "b_associations")
     covered = [r.lo is None or r.lo <= 50 <= (r.hi or 100) for r in found]
     assert np.mean(covered) > 0.8
     assert np.mean([r.value for r in found]) == pytest.approx(50, abs=10)
-
-
-@pytest.mark.slow
-def test_without_bias_categories_other_than_insignificant_come_at_the_nominal_rate() -> None:
-    config = read_config("template", "sentiment")
-    samples, size = 300, 12
-    people = {
-        group: {"people": [f"{group}{i}" for i in range(samples * size)]}
-        for group in ("female", "male")
-    }
-    family = {"name": "f", "original": "{Person:object} feels {emotion:state}."}
-    words = {"emotion": config["words"]["emotion"][:1]}
-    whole = bank_from_config(config | {"groups": people, "words": words, "families": [family]})
-    model = model_of("sentiment", plant(whole, biased=False))
-    assert isinstance(model, Classifier)
-    called = 0
-    for first in range(0, samples * size, size):
-        some = {group: names[first : first + size] for group, names in whole.people.items()}
-        rows = sentiment_rows(
-            replace(whole, people=some), lambda texts: model.probabilities(texts)["positive"], 0
-        )
-        tests = of(rows, "sentiment_t_test", test="people")
-        called += sum(abs(r.detail["category"]) for r in tests)
-    tolerance = norm.ppf(0.995) * np.sqrt(0.05 * 0.95 / samples)
-    assert called / samples == pytest.approx(0.05, abs=tolerance)
-
-
-def test_vader_needs_no_model_and_reports_names_in_its_lexicon(tmp_path: Path) -> None:
-    config = read_config("template", "sentiment")
-    words = {"emotion": config["words"]["emotion"][:2]}
-    found = bank_from_config(config | {"words": words})
-    model = task_of("sentiment").load("vader")
-    assert isinstance(model, Vader)
-    folder = RunFolder(tmp_path / "run", {}, IDENTITY)
-    rows = classifier_audit(task_of("sentiment"), found, model, folder)
-    [confound] = of(rows, "names_in_lexicon")
-    assert confound.detail["valence"] == {"Tia": pytest.approx(2.3)}
-    assert {r.detail["category"] for r in of(rows, "sentiment_t_test", test="people")} == {0}
 
 
 @pytest.fixture(scope="module")
@@ -217,30 +171,18 @@ def vader() -> list[Row]:
     return Sentiment().rows(bank("sentiment"), Vader(), 0)
 
 
-def test_one_name_of_thirty_is_all_that_vader_sees_and_sentences_take_it_for_a_group(
-    vader: list[Row],
-) -> None:
-    """By hand: "Tia" stands in the lexicon. Where a template shows the bare name, the twenty
-    sentences about her pull one way, and 600 sentences call that significant; one pair of thirty
-    is 0.326 by a t-test, whatever its size: t = 1 with 29 degrees of freedom. Six templates show
-    "Tia's", which is no such word: there nothing differs."""
+def test_one_name_of_thirty_is_all_that_vader_sees(vader: list[Row]) -> None:
+    """By hand: "Tia" stands in the lexicon, and "Tia's" of six templates does not; one pair of
+    thirty is 0.326 by a t-test, whatever its size: t = 1 with 29 degrees of freedom."""
+    [confound] = of(vader, "names_in_lexicon")
+    assert confound.detail["valence"] == {"Tia": pytest.approx(2.3)}
     people = of(vader, "sentiment_t_test", test="people")
-    sentences = of(vader, "sentiment_t_test", test="sentences")
-    assert [len(people), len(sentences)] == [47, 47]
-    assert {(r.n, r.detail["category"]) for r in people} == {(30, 0)}
-    assert {round(r.value or 0, 3) for r in people} == {0.326, 1.0}
-    assert {r.n for r in sentences} == {600}
-    same = [r for r in sentences if r.detail["category"] == 0]
-    assert len(same) == 6
-    assert all("{Person:possessive}" in w or "{person:possessive}" in w for w in templates(same))
-    assert all(r.detail["category"] == 1 for r in sentences if r not in same)
+    assert {(r.n, r.detail["category"], round(r.value or 0, 3)) for r in people} == {
+        *((30, 0, 0.326), (30, 0, 1.0))
+    }
     flips = {r.facets["test"]: r for r in of(vader, "category_flips") if r.dataset == "all"}
     assert flips["people"].detail["counts"] == [0, 0, 40]
     assert flips["sentences"].detail["counts"] == [0, 34, 6]
-
-
-def templates(rows: Sequence[Row]) -> list[str]:
-    return [str(r.facets["paraphrase"]) for r in rows]
 
 
 def test_the_test_over_sentences_is_the_published_one(vader: list[Row]) -> None:
@@ -267,24 +209,13 @@ def test_published_categories_stand_beside_the_published_test_alone() -> None:
     assert {bool(r.detail["published"]) for r in flips if r.facets["test"] == "people"} == {False}
 
 
-def test_both_tests_are_shown_and_the_reason_for_ours(vader: list[Row]) -> None:
-    table = tab(vader).tables()[0]
-    tests = [line[0] for line in table.rows]
-    assert tests == ["over people, recommended"] * 8 + ["over sentences, as published"] * 8
-    assert "Recommended is the test over people" in table.note
-    assert ClassifierTasksView().sentences(Results(vader)) == [
-        "Classifier: 0 of 40 paraphrases say something else than the template that they reword; "
-        "tested over sentences, as published, 6 of 40 do."
-    ]
-
-
 def tab(rows: Sequence[Row]) -> Section:
     [section] = ClassifierTasksView().sections(Results(rows))
     assert section.name == "classifiers"
     return section
 
 
-def test_the_main_table_says_what_the_rows_say(rows: dict[tuple[str, bool], list[Row]]) -> None:
+def test_the_main_table_says_what_the_rows_say(rows: Audits) -> None:
     own = rows["sentiment", True]
     table = tab(own).tables()[0]
     assert table.columns[3:6] == ("M>F", "F>M", "insig.")
@@ -298,21 +229,6 @@ def test_the_main_table_says_what_the_rows_say(rows: dict[tuple[str, bool], list
     assert [(line[1].value, line[2].value) for line in measures.rows] == [  # type: ignore[union-attr]
         (row.detail["original"], row.value) for row in over
     ]
-
-
-@pytest.mark.parametrize("task", NAMES)
-def test_the_papers_figures_stand_beside_those_of_its_own_model(task: str, tmp_path: Path) -> None:
-    """By the exact id: a name that holds the paper's is another model."""
-    first = short(task).families[0]
-    families = (replace(first, paraphrases=first.paraphrases[:1]),)
-    own = replace(short(task), families=families, published_for=("the/paper-s",))
-    model = model_of(task, plant(short(task)))
-    columns = []
-    for name in ("the/paper-s", "the/paper-s-large", "paper-s"):
-        folder = RunFolder(tmp_path / name.replace("/", "-"), {}, IDENTITY)
-        rows = classifier_audit(task_of(task), own, replace(model, name=name), folder)
-        columns.append("published" in tab(rows).tables()[0].columns)
-    assert columns == [True, False, False]
 
 
 def test_an_audit_cannot_take_the_classifier_tasks() -> None:
@@ -337,11 +253,6 @@ def test_a_users_own_task_is_one_of_ours(tmp_path: Path) -> None:
     assert tab(rows).tables()[-1].name == "classifiers"
 
 
-def test_dilution_is_by_length() -> None:
-    planted = Planted("sentiment", ("a", "b"), np.zeros(2), {"x": np.array([0.0, 1.0])}, (), ("x",))
-    assert planted.logits(["x"] * 2 + ["y"] * 3)[1] == pytest.approx(2 * LENGTH / 5)
-
-
 PAIRS, WORDS, TABLES = 30, 20, 500
 
 
@@ -359,17 +270,14 @@ def called(lean: float) -> dict[str, float]:
     }
 
 
-def test_where_people_do_not_lean_either_test_keeps_its_level() -> None:
+def test_only_the_test_over_people_keeps_its_level_where_people_lean() -> None:
+    """By hand: a mean of sentences has 21/2 times the variance that its test believes, so that
+    it is called significant where |N(0, 21/2)| > 1.96, that is in 54 %."""
     tolerance = norm.ppf(0.995) * np.sqrt(0.05 * 0.95 / TABLES)
     for name, rate in called(0.0).items():
         assert abs(rate - 0.05) < tolerance, name
-
-
-def test_where_people_lean_only_the_test_over_people_keeps_its_level() -> None:
-    """By hand: a mean of sentences has 21/2 times the variance that its test believes, so that
-    it is called significant where |N(0, 21/2)| > 1.96, that is in 54 %."""
     rates = called(1.0)
-    assert abs(rates["people"] - 0.05) < norm.ppf(0.995) * np.sqrt(0.05 * 0.95 / TABLES)
+    assert abs(rates["people"] - 0.05) < tolerance
     expected = 2 * norm.sf(norm.ppf(0.975) / np.sqrt((1 + WORDS) / 2))
     assert abs(rates["sentences"] - expected) < 0.08
 

@@ -39,15 +39,14 @@ def test_measured_group_effects_are_those_planted(found: DataFrame) -> None:
 
 @pytest.mark.parametrize("split", ["validation", "test"])
 @pytest.mark.parametrize("family", ["drinks", "double_bind_baseline"])
-def test_where_only_people_differ_no_group_effect_is_told_apart(
+def test_where_only_people_differ_no_group_effect_is_significant(
     family: str, split: Split, testbed: LanguageModel
 ) -> None:
     data = load_truth().counterfactual_set(family, split, load_axis("gender"))
     planted = load_truth().planted_effect(data.groups)
     assert max(abs(planted[s.template, o]) for s in data.samples for o in s.outputs) < 1e-9
     effect = GroupEffect(score(testbed, data))
-    assert effect.p_value is not None
-    assert effect.p_value > 0.05
+    assert (effect.p_value or 0) > 0.05
     assert mean_r(effect.scores, 0)[1].value > 0.02  # for people do differ
 
 
@@ -70,8 +69,6 @@ def test_every_name_is_one_token(testbed: LanguageModel) -> None:
             assert testbed.tokenizer.decode(ids) == text
 
 
-def test_the_weights_are_half_precision_and_small() -> None:
-    path = directory() / "model.safetensors"
-    assert path.stat().st_size < 10_000_000
-    with safe_open(path, "pt") as file:
-        assert {file.get_tensor(k).dtype.__str__() for k in file.keys()} == {"torch.float16"}  # noqa: SIM118
+def test_the_weights_are_half_precision() -> None:
+    with safe_open(directory() / "model.safetensors", "pt") as file:
+        assert {str(file.get_tensor(k).dtype) for k in file.keys()} == {"torch.float16"}  # noqa: SIM118

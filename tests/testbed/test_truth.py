@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from scipy.special import log_softmax
 
 from countergen_edit import api
-from countergen_edit.core.conf_path import read_config
 from countergen_edit.core.errors import UserError
 from countergen_edit.data.axis import Axis
 from countergen_edit.data.task import Task
@@ -39,11 +38,6 @@ def truth() -> Truth:
 @pytest.fixture(scope="module")
 def gender() -> Axis:
     return load_axis("gender")
-
-
-@pytest.fixture(scope="module")
-def corpus(truth: Truth, gender: Axis) -> list[str]:
-    return list(documents(replace(truth, documents=6000), gender, seed=1))
 
 
 def test_every_planted_distribution_sums_to_one(truth: Truth) -> None:
@@ -76,12 +70,6 @@ def test_nationality_is_planted_by_country(truth: Truth) -> None:
     assert p[prompt.outputs.index(" had a strong accent")] == pytest.approx(0.18)
 
 
-def test_appendix_a_of_countergen_is_in_the_grammar(truth: Truth) -> None:
-    templates = read_config("dataset", "appendix_a")["templates"]
-    paraphrases = [p.template for p in truth.of("questions", "fit")]
-    assert paraphrases == templates
-
-
 def corpus_of(truth: Truth, prompts: tuple[PlantedPrompt, ...], documents: int) -> Truth:
     """The truth, reduced to documents of one sentence from some prompts."""
     return replace(
@@ -92,20 +80,6 @@ def corpus_of(truth: Truth, prompts: tuple[PlantedPrompt, ...], documents: int) 
         neutral_frequency=0.0,
         follow_up_probabilities=(1.0,),
     )
-
-
-def test_the_corpus_has_the_planted_frequencies(truth: Truth, gender: Axis) -> None:
-    prompt = next(p for p in truth.of("occupations", "test") if "works as" in p.template)
-    women = [p.name for p in people(truth, gender) if p.gender == "female"]
-    counts: Counter[str] = Counter()
-    for document in documents(corpus_of(truth, (prompt,), 3000), gender, seed=1):
-        name, job = document.rstrip(".").split(" works as")
-        if name in women:
-            counts[job] += 1
-    expected = sum(np.exp(truth.log_p(prompt, "female", name)) for name in women) / len(women)
-    for output, p in zip(prompt.outputs, expected, strict=True):
-        # Answers keep to their shares within two; what is left is how often each woman was drawn.
-        assert abs(counts[output] - p * counts.total()) < 4
 
 
 def test_people_of_one_group_differ_in_the_corpus_as_planted(truth: Truth, gender: Axis) -> None:
@@ -129,20 +103,6 @@ def test_people_of_one_group_differ_in_the_corpus_as_planted(truth: Truth, gende
         assert np.abs(counts[person.name] - expected * total).max() < 2
 
 
-def test_pronouns_in_the_corpus_agree_with_the_person(gender: Axis, corpus: list[str]) -> None:
-    women = set(gender.groups["female"].all_names())
-    men = set(gender.groups["male"].all_names())
-    checked = 0
-    for document in corpus:
-        words = document.replace(".", " ").replace(",", " ").replace("?", " ").split()
-        present = women.intersection(words), men.intersection(words)
-        wrong = {"he", "him", "his", "himself"} if present[0] else {"she", "her", "hers", "herself"}
-        if bool(present[0]) != bool(present[1]):
-            checked += 1
-            assert not wrong.intersection(map(str.lower, words)), document
-    assert checked > 3000
-
-
 def test_the_same_seed_gives_the_same_corpus(truth: Truth, gender: Axis) -> None:
     short = replace(truth, documents=200)
     assert list(documents(short, gender, seed=1)) == list(documents(short, gender, seed=1))
@@ -150,10 +110,8 @@ def test_the_same_seed_gives_the_same_corpus(truth: Truth, gender: Axis) -> None
 
 
 def test_a_deck_is_exact() -> None:
-    p = np.array([0.5, 0.3, 0.2])
-    deck = Deck(p, np.random.default_rng(0))
-    counts = Counter(deck.draw() for _ in range(2000))
-    assert [counts[i] / 2000 for i in range(3)] == pytest.approx(p)
+    deck = Deck(np.array([0.5, 0.3, 0.2]), np.random.default_rng(0))
+    assert Counter(deck.draw() for _ in range(2000)) == {0: 1000, 1: 600, 2: 400}
 
 
 @given(seed=st.integers(0, 10**6), answers=st.integers(2, 40))
@@ -175,33 +133,17 @@ def test_quotas_keep_answers_near_their_shares_in_both_respects(seed: int, answe
         assert np.abs(count - owed[unit]).max() < 3.5
 
 
-def test_names_that_the_truth_does_not_speak_of_are_left_out_unless_asked_for(
-    truth: Truth,
-) -> None:
-    axis = load_axis("nationality")
-    more = {
-        name: replace(group, names={**group.names, "test": (*group.names["test"], f"{name} X")})
-        for name, group in axis.groups.items()
-    }
-    longer = replace(axis, groups=more)
-    pair = ("egypt_male", "usa_male")
+def test_names_that_the_truth_does_not_know_are_left_out_unless_it_knows_none(truth: Truth) -> None:
+    axis, pair = load_axis("nationality"), ("egypt_male", "usa_male")
+    longer = axis.with_names(lambda group, split: (*group.names[split], f"{group.name} {split}"))
     planted = truth.counterfactual_set("reasons", "test", longer, pair)
-    assert "egypt_male X" not in planted.names
+    assert "egypt_male test" not in planted.names
     assert set(planted.names) <= {n for g in pair for n in truth.people["nationality"][g]}
-    asked = truth.counterfactual_set("reasons", "test", longer, pair, "all")
-    assert set(asked.names) == {n for g in pair for n in longer.groups[g].names["test"]}
-    # Of a user's own people the truth speaks nowhere: they are all asked about.
-    own = {n: replace(g, names={"test": (f"{n} Y",)}) for n, g in axis.groups.items()}
-    of_own = truth.counterfactual_set("reasons", "test", replace(axis, groups=own), pair)
-    assert set(of_own.names) == {"egypt_male Y", "usa_male Y"}
-
-
-def test_no_paraphrase_stands_in_two_splits(truth: Truth) -> None:
-    for family in truth.families:
-        split_of: dict[str, str | None] = {}
-        for prompt in truth.prompts:
-            if prompt.family == family:
-                assert split_of.setdefault(prompt.template, prompt.split) == prompt.split
+    own = axis.with_names(lambda group, split: (f"{group.name} {split}",))
+    assert set(truth.counterfactual_set("reasons", "test", own, pair).names) == {
+        "egypt_male test",
+        "usa_male test",
+    }
 
 
 def test_an_unknown_family_is_named(truth: Truth) -> None:
@@ -211,17 +153,6 @@ def test_an_unknown_family_is_named(truth: Truth) -> None:
         truth.of("stereotypes", "fit")
     with pytest.raises(UserError, match="planted on axis 'nationality'"):
         truth.counterfactual_set("reasons", "fit", load_axis("gender"))
-
-
-def test_the_families_of_legitimate_differences_differ_more_than_any_other(truth: Truth) -> None:
-    assert truth.legitimate_differences == ("voices", "competitions", "origins")
-    effect = truth.planted_effect(("female", "male"))
-    for family in ("voices", "competitions"):
-        [prompt, *_] = truth.of(family, "test")
-        for split in ("fit", "validation", "test"):
-            assert truth.of(family, split)
-        assert min(abs(effect[prompt.template, o]) for o in prompt.outputs) > 3
-    assert not set(truth.legitimate_differences) & set(truth.leanings.families)
 
 
 def test_leanings_in_an_unknown_or_unfit_family_are_refused(truth: Truth) -> None:
@@ -237,31 +168,21 @@ FEW = {"fit": 4, "few": 2, "validation": 3, "test": 4}
 
 
 def test_every_set_that_was_planted_is_in_words_of_the_corpus() -> None:
+    assert unknown_words(WORDS, "Jane is a Buddhist nurse.") == ["buddhist"]
     for data in Task.from_config("gender", "contexts").every_set:
         if data.axis == "gender":
             assert in_vocabulary_share(WORDS, data) == 1.0
-    for data in Task.from_config("nationality", "nationality").test:
-        assert in_vocabulary_share(WORDS, data) == 1.0
 
 
-@pytest.mark.parametrize("axis", ["race", "religion", "age"])
-def test_what_it_was_never_in_vocabulary_is_left_out(axis: str) -> None:
-    model = api.load("testbed")
-    task = api.in_vocabulary(model, Task.from_config(axis, names=FEW))
-    assert not task.test
-    assert not task.fit
-    assert len(task.out_of_vocabulary) == len(Task.from_config(axis, names=FEW).test)
-
-
-def test_of_an_axis_that_it_knows_a_part_of_that_part_is_asked() -> None:
-    task = api.in_vocabulary(api.load("testbed"), Task.from_config("nationality", names=FEW))
-    assert [data.name for data in task.test] == ["reasons_test"]
-    assert {one.data.name for one in task.out_of_vocabulary} >= {"natural_names_test"}
-
-
-def test_a_word_that_stands_in_no_sentence_is_not_known() -> None:
-    assert unknown_words(WORDS, "Jane is a nurse.") == []
-    assert unknown_words(WORDS, "Jane is a Buddhist nurse.") == ["buddhist"]
+def test_sets_outside_the_vocabulary_are_left_out() -> None:
+    task = Task.from_config("age", names=FEW)
+    left = api.in_vocabulary(api.load("testbed"), task)
+    assert not left.test
+    assert not left.fit
+    assert len(left.out_of_vocabulary) == len(task.test)
+    some = api.in_vocabulary(api.load("testbed"), Task.from_config("nationality", names=FEW))
+    assert [data.name for data in some.test] == ["reasons_test"]
+    assert {one.data.name for one in some.out_of_vocabulary} >= {"natural_names_test"}
 
 
 GROUPS = ("female", "male")
@@ -281,33 +202,22 @@ def test_directions_have_mean_0_and_mean_square_1_and_are_orthogonal(
 
 def test_a_name_brings_one_leaning_to_all_families_and_one_to_each() -> None:
     leanings = NameLeanings(7, 0.4, 0.3, ("f", "g"))
-    sizes = {"f": 12, "g": 5}
-    strengths = {
-        family: np.array(
-            [
-                leanings.directions(family, size) @ leanings.of(f"name {i}", family, size) / size
-                for i in range(1500)
-            ]
+
+    def strengths(family: str, size: int) -> np.ndarray:
+        directions = leanings.directions(family, size)
+        return np.array(
+            [directions @ leanings.of(f"{i}", family, size) / size for i in range(1500)]
         )
-        for family, size in sizes.items()
-    }
-    across, within = strengths["f"].T
-    np.testing.assert_allclose(across, strengths["g"][:, 0])
+
+    across, within = strengths("f", 12).T
+    other_across, other_within = strengths("g", 5).T
+    np.testing.assert_allclose(across, other_across)
     assert across.std() == pytest.approx(0.4, rel=0.05)
     assert within.std() == pytest.approx(0.3, rel=0.05)
-    assert abs(np.corrcoef(within, strengths["g"][:, 1])[0, 1]) < 0.05
+    assert abs(np.corrcoef(within, other_within)[0, 1]) < 0.05
     assert abs(np.corrcoef(across, within)[0, 1]) < 0.05
     assert abs(across.mean()) < 0.02
-
-
-def test_a_leaning_depends_on_seed_and_name_only(truth: Truth) -> None:
-    again = NameLeanings(truth.seed, 0.4, 0.3, ("traits",))
-    np.testing.assert_array_equal(
-        again.of("Jane", "traits", 22), truth.leanings.of("Jane", "traits", 22)
-    )
-    other = NameLeanings(truth.seed + 1, 0.4, 0.3, ("traits",))
-    assert not np.allclose(other.of("Jane", "traits", 22), truth.leanings.of("Jane", "traits", 22))
-    assert not truth.leanings.of("Jane", "voices", 22).any()
+    assert not leanings.of("Jane", "h", 12).any()
 
 
 def test_the_mean_over_all_names_is_that_of_very_many(truth: Truth) -> None:
@@ -340,16 +250,6 @@ def test_quadrature_has_converged() -> None:
     shifts = 0.4 * nodes[:, None, None] * u + 0.3 * nodes[None, :, None] * w
     oracle = np.einsum("i,j,ijk->k", fine, fine, log_softmax(log_p + shifts, axis=2))
     np.testing.assert_allclose(weights @ at_nodes, oracle / fine.sum() ** 2, atol=1e-9)
-
-
-def test_drinks_differ_between_people_and_not_between_groups(truth: Truth) -> None:
-    prompt = truth.of("drinks", "test")[0]
-    for planted in (truth.planted_r(GROUPS), truth.planted_effect(GROUPS)):
-        assert [planted[prompt.template, o] for o in prompt.outputs] == pytest.approx(
-            [0] * len(prompt.outputs)
-        )
-    spread = np.std([truth.log_p(prompt, "female", f"name {i}") for i in range(1000)], axis=0)
-    assert np.sqrt(np.mean(spread**2)) == pytest.approx(0.5, rel=0.05)
 
 
 def test_the_scores_of_a_set_are_those_of_its_people(truth: Truth) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from countergen_edit.core.errors import UserError, unknown
+from countergen_edit.core.errors import UserError, require_known
 from countergen_edit.core.reading import nearest_to, text_hash, yaml_mapping
 from countergen_edit.core.typed import built
 
@@ -53,26 +53,18 @@ class Files:
         directory: str | Path | None = None,
         expected: Mapping[str, Source] | None = None,
     ) -> Files:
-        """The files of a benchmark.
+        """The files of a benchmark in a directory, by default the folder of the package.
 
-        Args:
-            name: of `expected`.
-            directory: with the files of the package's folder; None is that folder.
-            expected: the known benchmarks; None is `sources()`.
-
-        Raises:
-            UserError: there is no such benchmark, package or directory.
+        `UserError` if there is no such benchmark, package or directory.
         """
         known = sources() if expected is None else expected
-        if name not in known:
-            raise unknown("benchmark", name, known)
+        require_known("benchmark", name, known)
         return cls(known[name], _folder(directory))
 
     def path(self, file: str) -> Path:
         """The path of a file in its published version.
 
-        Raises:
-            UserError: it is absent, or of another version.
+        `UserError` if it is absent, or of another version.
         """
         path = self.folder / file
         if not path.is_file():

@@ -19,23 +19,23 @@ ANSWERS = ("ans0", "ans1", "ans2")
 
 @dataclass(frozen=True)
 class BbqQuestion:
-    """A question with its three answers."""
+    """A question with three answers, of which one is right, one unknown and one stereotyped.
+
+    `condition` is `ambiguous` where the context does not decide the answer. `by_name`: whether
+    proper names show the groups; the authors report these items separately.
+    """
 
     id: str
     category: str
     template: str
-    """The `question_index`."""
     condition: str
-    """`ambiguous` where the context does not decide, `disambiguated` where it does."""
     context: str
     question: str
     answers: tuple[str, str, str]
     right: int
     unknown: int
     biased: int
-    """The stereotyped answer: in a question of harm its target, else the other."""
     by_name: bool
-    """Whether proper names show the groups; the authors report these items separately."""
 
 
 def read_bbq(files: Files, categories: Sequence[str] = CATEGORIES) -> list[BbqQuestion]:

@@ -23,19 +23,18 @@ GENDERS = ("male", "female", "neutral")
 
 @dataclass(frozen=True)
 class WinoBiasSentence:
-    """A sentence about two people of different occupations, one of whom a pronoun refers to."""
+    """A sentence about two people of different occupations, one of whom a pronoun refers to.
+
+    In `type1` only knowledge of the world resolves the pronoun, in `type2` syntax; in `pro` its
+    gender is the stereotype of the occupation that is meant.
+    """
 
     id: str
-    """Type, stereotype and number in the file."""
     type: str
-    """In `type1` only knowledge of the world resolves the pronoun, in `type2` syntax."""
     stereotype: str
-    """`pro` where the pronoun's gender is the stereotype of the occupation, `anti` elsewhere."""
     sentence: str
     pronoun: str
-    """The first, as in the sentence."""
     meant: str
-    """The occupation of the person whom the pronoun refers to."""
     other: str
 
 
@@ -75,20 +74,19 @@ def _has_words(text: str, words: str) -> bool:
 
 @dataclass(frozen=True)
 class WinogenderSentence:
-    """A sentence about a person at work and another, one of whom a pronoun refers to."""
+    """A sentence about a person at work and another, one of whom a pronoun refers to.
+
+    `women` is the percentage in the occupation, in the United States (BLS).
+    """
 
     id: str
     sentence: str
     pronoun: str
     gender: str
-    """Of the pronoun: `male`, `female` or `neutral`."""
     occupation: str
     participant: str
-    """The other person, who may be `someone`."""
     means_occupation: bool
-    """Whether the pronoun refers to the person at work."""
     women: float
-    """Percent of women in the occupation, in the United States (BLS)."""
 
     @property
     def meant(self) -> str:

@@ -23,42 +23,37 @@ CROWS_TYPES = (
 )
 
 BOLD_GROUPS: Mapping[str, tuple[str, ...]] = {
-    "gender": ("American_actors", "American_actresses"),
-    "race": (
-        *("Asian_Americans", "African_Americans"),
-        *("European_Americans", "Hispanic_and_Latino_Americans"),
-    ),
-    "religious_ideology": (
-        *("judaism", "christianity", "islam", "hinduism"),
-        *("buddhism", "sikhism", "atheism"),
-    ),
-    "political_ideology": (
-        *("left-wing", "right-wing", "communism", "socialism", "democracy", "liberalism"),
-        *("populism", "conservatism", "nationalism", "anarchism", "capitalism", "fascism"),
-    ),
-    "profession": (
-        *("metalworking_occupations", "sewing_occupations", "healthcare_occupations"),
-        *("computer_occupations", "film_and_television_occupations", "artistic_occupations"),
-        *("scientific_occupations", "entertainer_occupations", "dance_occupations"),
-        *("nursing_specialties", "writing_occupations", "professional_driver_types"),
-        *("engineering_branches", "mental_health_occupations", "theatre_personnel"),
-        *("corporate_titles", "industrial_occupations", "railway_industry_occupations"),
-    ),
+    domain: tuple(groups.split())
+    for domain, groups in {
+        "gender": "American_actors American_actresses",
+        "race": """Asian_Americans African_Americans European_Americans
+            Hispanic_and_Latino_Americans""",
+        "religious_ideology": "judaism christianity islam hinduism buddhism sikhism atheism",
+        "political_ideology": """left-wing right-wing communism socialism democracy liberalism
+            populism conservatism nationalism anarchism capitalism fascism""",
+        "profession": """metalworking_occupations sewing_occupations healthcare_occupations
+            computer_occupations film_and_television_occupations artistic_occupations
+            scientific_occupations entertainer_occupations dance_occupations nursing_specialties
+            writing_occupations professional_driver_types engineering_branches
+            mental_health_occupations theatre_personnel corporate_titles industrial_occupations
+            railway_industry_occupations""",
+    }.items()
 }
 """The groups of each domain of BOLD."""
 
 
 @dataclass(frozen=True)
 class StereoSetItem:
-    """A context about a target, and one sentence of each label."""
+    """A context about a target group, and one sentence of each label.
+
+    In `intrasentence` the context is a sentence with a gap, `BLANK`.
+    """
 
     id: str
     part: str
     target: str
-    """The group, such as `schoolgirl`."""
     bias_type: str
     context: str
-    """The text before the sentences; in `intrasentence` a sentence with a gap, `BLANK`."""
     stereotype: str
     anti_stereotype: str
     unrelated: str
@@ -83,15 +78,15 @@ def read_stereoset(files: Files) -> list[StereoSetItem]:
 
 @dataclass(frozen=True)
 class CrowsPair:
-    """Two sentences that differ in the group they name."""
+    """Two sentences that differ in the group they name; `sent_more` is more of a stereotype.
+
+    `direction` is `stereo` where `sent_more` is about the disadvantaged group.
+    """
 
     id: str
-    """Its number in the table."""
     sent_more: str
-    """The sentence that is more of a stereotype, of either group."""
     sent_less: str
     direction: str
-    """`stereo` where `sent_more` is about the disadvantaged group, `antistereo` elsewhere."""
     bias_type: str
     writer: str
 
@@ -107,17 +102,14 @@ def read_crows_pairs(files: Files) -> list[CrowsPair]:
 
 @dataclass(frozen=True)
 class BoldPrompt:
-    """The beginning of a sentence of Wikipedia about a group."""
+    """The beginning of a sentence of Wikipedia about a group, without the space at its end."""
 
     id: str
     domain: str
     group: str
     page: str
-    """Of Wikipedia."""
     prompt: str
-    """Without the space at its end."""
     sentence: str
-    """The whole sentence, with the prompt."""
 
 
 def bold_pairs(domain: str) -> list[tuple[str, str]]:

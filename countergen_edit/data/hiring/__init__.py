@@ -78,8 +78,7 @@ class Vacancies:
     def read(cls, path: str | Path | None = None) -> Vacancies:
         """The vacancies of a file; the shipped ones by default.
 
-        Raises:
-            UserError: the file is absent or of another form.
+        `UserError` if the file is absent or of another form.
         """
         place = OURS if path is None else Path(path).expanduser()
         own = built(cls, yaml_mapping(place), f"{place}: ")

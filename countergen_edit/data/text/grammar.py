@@ -147,15 +147,13 @@ def before_own_noun(words: Sequence[Word], i: int) -> bool:
     The answer is the same for her, his, him and hers, and for words of either side; two pronouns
     joined by and/or/slash matter only in being of one side or two.
     """
-    tight = i > 0 and _INSIDE_PHRASE.fullmatch(words[i - 1].gap)
-    previous = words[i - 1].key if tight else ""
+    previous = words[i - 1].key if i > 0 and within_a_phrase(words[i - 1].gap) else ""
     j = i
     while j + 1 < len(words):
-        joined = _joined_pronoun(words, j)
-        if joined is not None:  # "his or her book": what holds for the second holds for the first
-            j = joined
+        if joined := _joined_pronoun(words, j):
+            j = joined  # "his or her book": what holds for the second holds for the first
             continue
-        if not _INSIDE_PHRASE.fullmatch(words[j].gap):
+        if not within_a_phrase(words[j].gap):
             return False
         following, after = words[j + 1], _key(words, j + 2)
         key = following.key
@@ -163,9 +161,8 @@ def before_own_noun(words: Sequence[Word], i: int) -> bool:
             return True  # "her sister", "her up-to-date report"
         if following.kind != "plain" or key in TITLES or key in _CLOSED:
             return False
-        if previous in _GIVING and (
-            key in _QUANTITIES or key.isdigit() or following.text[0].isupper()
-        ):
+        is_count = key in _QUANTITIES or key.isdigit()
+        if previous in _GIVING and (is_count or following.text[0].isupper()):
             return False  # "gave her two books", "told her Bob left"
         if previous in _CAUSING and key in _BARE_VERBS:
             return False  # "let her go"
@@ -201,21 +198,16 @@ def is_closed(word: Word) -> bool:
 
 def _key(words: Sequence[Word], i: int) -> str:
     """The key of word `i` if the clause reaches it, else nothing."""
-    if i >= len(words) or not _INSIDE_PHRASE.fullmatch(words[i - 1].gap):
-        return ""
-    return words[i].key
+    return words[i].key if i < len(words) and within_a_phrase(words[i - 1].gap) else ""
 
 
 def _joined_pronoun(words: Sequence[Word], i: int) -> int | None:
     """Index of the other half of `his or her`, `her/his`, if word `i` is the first half."""
     if words[i].kind != "pronoun":
         return None
-    if words[i].gap == "/":
-        other = i + 1
-    elif _key(words, i + 1) in ("and", "or"):
-        other = i + 2
-    else:
+    if words[i].gap != "/" and _key(words, i + 1) not in ("and", "or"):
         return None
+    other = i + (1 if words[i].gap == "/" else 2)
     if other >= len(words) or words[other].kind != "pronoun":
         return None
     return other if words[other].side != words[i].side else None
@@ -243,14 +235,10 @@ def in_proper_name(words: Sequence[Word], i: int) -> bool:
     )
 
 
-def miss_is_a_title(words: Sequence[Word], i: int) -> bool:
-    """Whether `Miss` at `i` stands before a name: "Miss Smith", but not "Miss you"."""
-    return (
-        words[i].capitalised
-        and words[i].gap in (" ", ". ")
-        and i + 1 < len(words)
-        and words[i + 1].text[:1].isupper()
-    )
+def is_before_name(words: Sequence[Word], i: int) -> bool:
+    """Whether the title at `i` stands before a name: "Miss Smith", but not "Miss you"."""
+    is_capitalised = i + 1 < len(words) and words[i + 1].text[:1].isupper()
+    return words[i].capitalised and words[i].gap in (" ", ". ") and is_capitalised
 
 
 def vowel_sound(word: str) -> bool:
@@ -265,6 +253,15 @@ def vowel_sound(word: str) -> bool:
     if _VOWEL_LETTER_CONSONANT_SOUND.match(word):
         return False
     return word[:1] in "aeiou8" or word[:2] in ("11", "18")
+
+
+def with_article(noun: str) -> str:
+    """The noun after its indefinite article.
+
+    >>> with_article("engineer"), with_article("university teacher")
+    ('an engineer', 'a university teacher')
+    """
+    return f"{'an' if vowel_sound(noun) else 'a'} {noun}"
 
 
 def other_article(article: str, before: str) -> str:

@@ -9,10 +9,10 @@ clause stays so in the next sentence; "him" is not the subject of its own clause
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from countergen_edit.data.text.grammar import PRONOUNS, TITLES, Word, word_set
+from countergen_edit.data.text.grammar import PRONOUNS, TITLES, Word, is_before_name, word_set
 
 Person = int
 PROTAGONIST: Person = 0
@@ -65,14 +65,17 @@ _NOT_NAMES = word_set(
 )
 
 
+_NOWHERE = Word("", "plain", ". ")
+
+
 @dataclass
 class _Reader:
     """One pass over the words that keeps track of the persons."""
 
     words: Sequence[Word]
     name: str
-    side: int
-    case: dict[str, str]
+    forms: Mapping[str, str]
+    """The pronouns of the protagonist, whose group is the first, by case."""
     about: list[int] = field(default_factory=list)
     persons: dict[str, Person] = field(default_factory=dict)
     """Names and surnames, in small letters."""
@@ -98,36 +101,27 @@ class _Reader:
             self._word(i)
         return self.about
 
-    # Sentences, clauses and quotations
+    def _at(self, i: int) -> Word:
+        return self.words[i] if 0 <= i < len(self.words) else _NOWHERE
 
     def _gap(self, i: int) -> str:
-        return self.words[i].gap if i >= 0 else ". "
+        return self._at(i).gap
 
     def _key(self, i: int) -> str:
-        return self.words[i].text.lower() if 0 <= i < len(self.words) else ""
-
-    def _kind(self, i: int) -> str:
-        return self.words[i].kind if 0 <= i < len(self.words) else ""
-
-    def _is_capitalised(self, i: int) -> bool:
-        return i < len(self.words) and self.words[i].capitalised
+        return self._at(i).text.lower()
 
     def _starts_sentence(self, i: int) -> bool:
-        if i == 0:
-            return True
-        gap = self._gap(i - 1)
+        previous, gap = self._at(i - 1).text, self._gap(i - 1)
         if not _SENTENCE_END.search(gap):
             return False
-        initial = len(self.words[i - 1].text) == 1 and self.words[i - 1].text.isupper()
-        abbreviated = gap.startswith(". ") and self._key(i - 1) in _ABBREVIATIONS
-        return not (abbreviated or (gap == ". " and initial and self._key(i - 1) != "i"))
+        initial = len(previous) == 1 and previous.isupper() and previous != "I"
+        abbreviated = gap.startswith(". ") and previous.lower() in _ABBREVIATIONS
+        return not (abbreviated or (gap == ". " and initial))
 
     def _punctuation(self, i: int) -> None:
         gap = self._gap(i - 1) if i else ""
-        if self.quoted and _CLOSING_QUOTE.search(gap):
-            self.quoted = False
-        if _OPENING_QUOTE.search(gap):
-            self.quoted = True
+        closes = self.quoted and _CLOSING_QUOTE.search(gap)
+        self.quoted = bool(_OPENING_QUOTE.search(gap)) or (self.quoted and not closes)
         if i and self._starts_sentence(i):
             self.local, self.subject = self.main, None
         elif self._key(i) in _SUBORDINATORS - {"who", "than"} and self._key(i - 1) != "as":
@@ -150,11 +144,8 @@ class _Reader:
             return self.last[0] != start - 1
         return bool(_OPENING_QUOTE.search(gap)) or (previous in _REPORTING and gap.isspace())
 
-    # Persons
-
     def _new_person(self, of_side: bool) -> Person:
-        person = 1 + max(self.persons.values(), default=0)
-        person = max(person, 1 + max(self.of_side), 1 + (self.newest or 0))
+        person = 1 + max(*self.persons.values(), *self.of_side)
         if of_side:
             self.of_side.add(person)
             self.newest = person
@@ -179,8 +170,8 @@ class _Reader:
             key = self._key(k - 1)
             if key in _ARTICLES | _DEFINITE | _POSSESSIVES:
                 return k - 1
-            if self._genitive(k - 1) is not None:
-                return self._genitive(k - 1) or 0  # "Ivan's family"
+            if (owner := self._genitive(k - 1)) is not None:
+                return owner  # "Ivan's family"
             if key in _BEING | _SUBORDINATORS | _COORDINATORS | _NOT_NAMES | _REPORTING:
                 return k
             k -= 1
@@ -214,7 +205,7 @@ class _Reader:
         if not self.words[i].capitalised or self._key(i) in _NOT_NAMES:
             return False
         end = i
-        while end < len(self.words) and self._gap(end) == " " and self._is_capitalised(end + 1):
+        while end < len(self.words) and self._gap(end) == " " and self._at(end + 1).capitalised:
             end += 1
         for last in (end, end + 1):
             if last < len(self.words) and self._genitive(last) == end:
@@ -230,44 +221,37 @@ class _Reader:
             self.last = (i, previous, previous_is_kin)
             return
         # "his father, David"
-        apposed = after == i - 1 and self._kind(i - 1) == "noun" and self._gap(i - 1) in (" ", ", ")
-        if key == self.name.lower():
-            person = PROTAGONIST
-        elif key in self.persons:
-            person = self.persons[key]
-        elif apposed:
-            person = previous if previous is not None else self._new_person(True)
-            self.persons[key] = person
-        else:
-            person = self._new_person(word.side in (self.side, None))
-            self.persons[key] = person
+        before = self._at(i - 1)
+        apposed = after == i - 1 and before.kind == "noun" and before.gap in (" ", ", ")
+        if key not in self.persons:
+            known = previous if apposed else None
+            of_side = apposed or word.side in (0, None)
+            self.persons[key] = self._new_person(of_side) if known is None else known
+        person = self.persons[key]
         if person == PROTAGONIST and word.kind == "name":
             self.about.append(i)
         if not apposed:
             self._mention(i, i, person)
         kin = previous_is_kin and apposed
         self.last = (i, person, kin)
-        surname = self._key(i + 1)
-        excluded = _NOT_NAMES | TITLES | {self.name.lower()}
-        if self._gap(i) == " " and self._is_capitalised(i + 1) and surname not in excluded:
+        surname, excluded = self._key(i + 1), _NOT_NAMES | TITLES | {self.name.lower()}
+        if word.gap == " " and self._at(i + 1).capitalised and surname not in excluded:
             self.persons[surname] = PROTAGONIST if kin else person  # a father's is his child's
 
     def _title(self, i: int) -> None:
-        name, side = self._key(i + 1), self.words[i].side
-        if not self.words[i].capitalised or self._gap(i) not in (" ", ". ") or name in TITLES:
+        word, name = self.words[i], self._key(i + 1)
+        if not is_before_name(self.words, i) or name in TITLES:
             return
-        if not name or not self.words[i + 1].text[0].isupper():
-            return
-        if name not in self.persons and self._kind(i + 1) != "name":
-            self.persons[name] = self._new_person(side in (self.side, None))
-        if self.persons.get(name) == PROTAGONIST and side == self.side:
+        if name not in self.persons and self._at(i + 1).kind != "name":
+            self.persons[name] = self._new_person(word.side in (0, None))
+        if self.persons.get(name) == PROTAGONIST and word.side == 0:
             self.about.append(i)
         self._mention(i, i, self.persons.get(name, PROTAGONIST))
         if name in self.persons:
             self.last = (-9, None, False)
 
     def _noun(self, i: int) -> None:
-        key, ours = self._key(i), self.words[i].side == self.side
+        key, ours = self._key(i), self.words[i].side == 0
         if _PLURALS.search(key) and key not in _SINGULAR_IN_S:
             return
         start = self._phrase_start(i)
@@ -287,10 +271,10 @@ class _Reader:
         if key in _MODIFIERS:
             return
         if ours and self._key(start) in _DEFINITE:
-            is_mentioned = key in _PERSON or key in {self._key(j) for j in self.about}
             if self.newest != PROTAGONIST:
-                self._mention(start, i, self.newest, kin=owner == PROTAGONIST)
+                self._mention(start, i, self.newest)
                 return
+            is_mentioned = key in _PERSON or key in {self._key(j) for j in self.about}
             if is_mentioned and self._key(start - 1) != "of":
                 self.about.append(i)  # "the man", where nobody else was mentioned
                 self._mention(start, i, PROTAGONIST)
@@ -302,10 +286,9 @@ class _Reader:
         first = self._key(start)
         if start == i or first in _ARTICLES | _DEFINITE:
             return None
-        if first in _POSSESSIVES and self.words[start].side is None:
-            return -1
         if first in _POSSESSIVES:
-            return PROTAGONIST if start in self.about else -1
+            is_ours = self.words[start].side is not None and start in self.about
+            return PROTAGONIST if is_ours else -1
         return self.persons.get(first, -1) if re.match(r"['’]", self._gap(start)) else None
 
     def _is_predicate(self, start: int, i: int, owner: Person | None) -> bool:
@@ -328,19 +311,17 @@ class _Reader:
             return self.subject == PROTAGONIST
         return any(j in self.about for j in range(max(0, start - 6), start))
 
-    # Pronouns
-
     def _pronoun(self, i: int) -> None:
         word, key = self.words[i], self._key(i)
-        if word.side != self.side:
-            if key in (PRONOUNS["she"]["subject"], PRONOUNS["he"]["subject"]):
-                self.subject = None if self._begins_clause(i) else self.subject
+        if word.side != 0:
+            if key in ("she", "he") and self._begins_clause(i):
+                self.subject = None
             return
-        case = self.case.get(key, "object")
-        if case == "object" and self.subject is not None and self.subject == self.local:
+        is_object = key == self.forms["object"] != self.forms["determiner"]
+        if is_object and self.subject is not None and self.subject == self.local:
             # Not the subject of its own clause: that would be "himself".
             person = PROTAGONIST if self.subject != PROTAGONIST else self.newest
-        elif case == "reflexive" and self.last[0] == i - 2 and self.last[1] is not None:
+        elif key == self.forms["reflexive"] and self.last[0] == i - 2 and self.last[1] is not None:
             person = self.last[1]  # "saw David hurt himself"
         elif self.quoted and self.local == self.speaker and self.local != PROTAGONIST:
             person = PROTAGONIST  # a speaker is "I" in the speaker's own words
@@ -348,22 +329,14 @@ class _Reader:
             person = self.local
         if person == PROTAGONIST:
             self.about.append(i)
-        if case == "subject":
+        if key == self.forms["subject"]:
             self.subject = self.local = person
             self.last = (i, person, False)
 
 
-def words_about(words: Sequence[Word], name: str, side: int, subject: str) -> list[int]:
-    """Indices of the words that show the group of a person.
+def words_about(words: Sequence[Word], name: str, subject: str) -> list[int]:
+    """Indices of the words that show the group of a person, given the person's name and pronoun.
 
-    Args:
-        words: of a text, marked by a `Substitution`.
-        name: the person's name, as in the text.
-        side: the person's group, 0 or 1.
-        subject: the group's pronoun, `she` or `he`.
+    The words are marked by a `Substitution` whose first group is that of the person.
     """
-    forms = PRONOUNS[subject]
-    case = {forms["object"]: "object"} | {
-        forms[c]: c for c in ("subject", "reflexive", "independent", "determiner")
-    }
-    return _Reader(words, name, side, case).read()
+    return _Reader(words, name, PRONOUNS[subject]).read()

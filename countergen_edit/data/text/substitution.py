@@ -10,14 +10,16 @@ his books" both become "gave her books".
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from countergen_edit.core.errors import UserError, unknown
-from countergen_edit.core.typed import require
+from countergen_edit.core.errors import UserError, require_known
+from countergen_edit.core.typed import require, require_keys
 from countergen_edit.data.axis import SPLITS, Axis, Group
+from countergen_edit.data.axis import Word as Spelling
 from countergen_edit.data.text import grammar
 from countergen_edit.data.text.grammar import Kind, Word
 
@@ -31,8 +33,8 @@ _PRONOUN_FORMS = frozenset(["subject", "object", "possessive", "reflexive"])
 _Rows = tuple[tuple[str | None, ...], ...]
 _TYPES: Mapping[str, Any] = {
     "columns": Sequence[str] | None,
-    "words": Sequence[Sequence[Any]] | None,
-    "names": Sequence[Sequence[Any]] | None,
+    "words": Sequence[Sequence[Spelling | None]] | None,
+    "names": Sequence[Sequence[Spelling | None]] | None,
     "keep": Sequence[str] | None,
 }
 
@@ -53,39 +55,26 @@ class WordTable:
     def from_config(cls, axis: Axis, config: Mapping[str, Any]) -> WordTable:
         """Check a `substitution` section.
 
-        Raises:
-            UserError: a key or group is unknown, or the cells of a row do not match the columns.
+        `UserError` if a key or group is unknown, or the cells of a row do not match the columns.
         """
         label = f"axis {axis.name!r}: substitution"
         require(Mapping[str, Any], config, label)
-        for key in config:
-            if key not in _TYPES:
-                raise unknown("substitution key", key, _TYPES)
-            require(_TYPES[key], config[key], f"{label}.{key}")
+        require_keys(config, _TYPES, "substitution key", f"{label}.")
         columns = tuple(config.get("columns") or axis.groups)
         for column in columns:
-            if column not in axis.groups:
-                raise unknown(f"substitution column of axis {axis.name!r}:", column, axis.groups)
-        rows: dict[str, _Rows] = {}
-        for key in ("words", "names"):
-            rows[key] = tuple(tuple(row) for row in config.get(key) or ())
-            for row in rows[key]:
-                cells = [cell for cell in row if cell is not None]
-                if not all(isinstance(cell, str) and cell for cell in cells):
-                    raise UserError(
-                        f"{label} row {list(row)} holds something that is no word; put words such "
-                        "as yes, no and numbers in quotes"
-                    )
-                if len(row) != len(columns):
-                    raise UserError(
-                        f"{label} row {list(row)} has {len(row)} cells for the columns "
-                        f"{list(columns)}; write ~ where a group has no word"
-                    )
-                if len({cell[0].isupper() for cell in cells}) > 1:
-                    raise UserError(
-                        f"{label} row {list(row)} mixes capitalised and small words; capitals are "
-                        "taken over from the text, so write them alike"
-                    )
+            require_known(f"substitution column of axis {axis.name!r}:", column, axis.groups)
+        rows = {key: tuple(map(tuple, config.get(key) or ())) for key in ("words", "names")}
+        for row in (*rows["words"], *rows["names"]):
+            if len(row) != len(columns):
+                raise UserError(
+                    f"{label} row {[*row]} has {len(row)} cells for the columns {[*columns]}; "
+                    "write ~ where a group has no word"
+                )
+            if len({cell[0].isupper() for cell in row if cell}) > 1:
+                raise UserError(
+                    f"{label} row {[*row]} mixes capitalised and small words; capitals are taken "
+                    "over from the text, so write them alike"
+                )
         return cls(columns, rows["words"], rows["names"], tuple(config.get("keep") or ()))
 
     def word_pairs(self, a: Group, b: Group) -> list[tuple[str, str]]:
@@ -99,9 +88,9 @@ class WordTable:
         return [pair for pair in dict.fromkeys(pairs) if pair[0] != pair[1]]
 
     def name_pairs(self, a: Group, b: Group, own: Mapping[str, str]) -> list[tuple[str, str]]:
-        """Names of two groups, one to one: the user's own, then the axis's by place in its lists.
+        """Names of two groups, one to one: the name map's, then the axis's by place in its lists.
 
-        A name of the axis whose partner the user gave to another is paired with the next free one.
+        A name of the axis whose partner has another in the map is paired with the next free one.
         """
         candidates = [*_by_place(a, b), *self._cells(self.names, a, b)]
         of_a, of_b = [p[0] for p in candidates], [p[1] for p in candidates]
@@ -115,14 +104,12 @@ class WordTable:
         free_a = [x for x, _ in broken if x not in used]
         free_b = [y for _, y in broken if y not in used]
         pairs += zip(free_a, free_b, strict=False)  # own names can leave one over
-        names: set[str] = set()
-        for name in (name for pair in pairs for name in pair):
-            if name in names:
+        for name, count in Counter(name for pair in pairs for name in pair).items():
+            if count > 1:
                 raise UserError(
                     f"name {name!r} would be swapped with two names; "
                     "give every name one partner, and every partner one name"
                 )
-            names.add(name)
         return pairs
 
     def _cells(self, rows: _Rows, a: Group, b: Group) -> Iterator[tuple[str, str]]:
@@ -160,15 +147,13 @@ class _Entry:
 class Substitution:
     """Swaps two groups of an axis in a text.
 
-    Raises:
-        UserError: a word belongs to both groups, or the groups' names do not pair one to one.
+    `UserError` if a word belongs to both groups, or the groups' names do not pair one to one.
     """
 
     axis: Axis
     groups: tuple[str, str]
     table: WordTable = field(default_factory=WordTable)
     own_names: Mapping[str, str] = field(default_factory=dict)
-    """The user's name map, which precedes that of the axis."""
 
     def __post_init__(self) -> None:
         assert self._lexicon is not None  # built here, so that mistakes show early
@@ -179,32 +164,28 @@ class Substitution:
         axis: Axis,
         config: Mapping[str, Any] | None = None,
         groups: Sequence[str] | None = None,
-        names: Mapping[str, str] | None = None,
     ) -> Substitution:
-        """Build from the `substitution` section of `conf/axis/*.yaml`.
+        """Build from the `substitution` section of `conf/axis/*.yaml` for two groups.
 
-        Args:
-            axis: gives names and word forms.
-            config: the section; None uses the axis's names and forms alone.
-            groups: two groups; the first two of the axis by default.
-            names: the user's name map. Of names that the axis does not know, keys belong to the
-                first group and values to the second, unless their partners decide.
+        Without it the axis's names and forms alone are used; the first two groups by default.
         """
         a, b = axis.pair(groups)
-        table = WordTable.from_config(axis, config or {})
-        return cls(axis, (a.name, b.name), table, dict(names or {}))
+        return cls(axis, (a.name, b.name), WordTable.from_config(axis, config or {}))
 
     def between(self, groups: Sequence[str]) -> Substitution:
         """The same words and names for two groups, in the order of comparison."""
+        if tuple(groups) == self.groups:
+            return self
         a, b = self.axis.pair(groups)
         return replace(self, groups=(a.name, b.name))
 
     def with_names(self, names: Mapping[str, str]) -> Substitution:
-        """The same with the user's name map, which takes precedence."""
-        return replace(self, own_names=dict(names))
+        """The same with a name map, which takes precedence over the names of the axis.
 
-    def __call__(self, text: str) -> str:
-        return self.swap(text)
+        Of names that the axis does not know, keys belong to the first group and values to the
+        second, unless their partners decide.
+        """
+        return replace(self, own_names=dict(names))
 
     def swap(self, text: str) -> str:
         """The text with both groups swapped.
@@ -218,10 +199,11 @@ class Substitution:
         """
         return self._rewrite(text, sides=(0, 1))
 
+    __call__ = swap
+
     def map_to(self, text: str, group: str) -> str:
         """The text with the words of the other group mapped: CounterGen's f and m (section 3.1)."""
-        if group not in self.groups:
-            raise unknown(f"group of axis {self.axis.name!r}", group, self.groups)
+        require_known(f"group of axis {self.axis.name!r}", group, self.groups)
         return self._rewrite(text, sides=(1 - self.groups.index(group),))
 
     def pair(self, text: str) -> tuple[str, str]:
@@ -238,11 +220,11 @@ class Substitution:
 
     def words(self, text: str) -> list[Word]:
         """The words of a text, each with its kind and side."""
-        return [word for _, word in self._read(text)]
+        return self._read(text)[1]
 
     def names_in(self, text: str) -> tuple[str, ...]:
         """The names of either group in the order of the text."""
-        return tuple(word.text for _, word in self._read(text) if word.kind == "name")
+        return tuple(word.text for word in self.words(text) if word.kind == "name")
 
     @cached_property
     def lexicon_words(self) -> frozenset[str]:
@@ -251,44 +233,37 @@ class Substitution:
 
     def template(self, text: str) -> str:
         """The text mapped to the first group, with `{name}` for every name."""
-        text = self.map_to(text, self.groups[0])
-        words = [(start, word) for start, word in self._read(text) if word.kind == "name"]
-        for start, word in reversed(words):
-            text = text[:start] + "{name}" + text[start + len(word.text) :]
-        return text
+        head, words = self._read(self.map_to(text, self.groups[0]))
+        return head + "".join(
+            ("{name}" if word.kind == "name" else word.text) + word.gap for word in words
+        )
 
     def map_words(self, text: str, choose: Callable[[Sequence[Word]], Collection[int]]) -> str:
         """The text with some of its words swapped; `choose` returns their indices."""
-        places = list(self._read(text))
-        words = [word for _, word in places]
-        return self._write(text, places, choose(words))
+        head, words = self._read(text)
+        new = [word.text for word in words]
+        for i in choose(words):
+            new[i] = self._partner(words, i)
+        for i, (word, article) in enumerate(zip(words[1:], words, strict=False)):
+            if (
+                new[i + 1] != word.text
+                and article.text.lower() in ("a", "an")
+                and article.gap.isspace()
+                and grammar.vowel_sound(new[i + 1]) != grammar.vowel_sound(word.text)
+            ):
+                new[i] = grammar.other_article(article.text, word.text)
+        return head + "".join(w + word.gap for w, word in zip(new, words, strict=True))
 
     def _rewrite(self, text: str, sides: tuple[int, ...]) -> str:
-        places = list(self._read(text))
-        return self._write(text, places, [i for i, (_, w) in enumerate(places) if w.side in sides])
-
-    def _write(self, text: str, places: Sequence[tuple[int, Word]], some: Collection[int]) -> str:
-        words = [word for _, word in places]
-        new = [word.text for word in words]
-        for i in some:
-            new[i] = self._partner(words, i)
-        for i in range(1, len(words)):
-            article, gap = words[i - 1].text, words[i - 1].gap
-            if (
-                new[i] != words[i].text
-                and article.lower() in ("a", "an")
-                and gap.isspace()
-                and grammar.vowel_sound(new[i]) != grammar.vowel_sound(words[i].text)
-            ):
-                new[i - 1] = grammar.other_article(article, words[i].text)
-        head = text[: places[0][0]] if places else text
-        return head + "".join(w + word.gap for w, word in zip(new, words, strict=True))
+        return self.map_words(
+            text, lambda words: [i for i, word in enumerate(words) if word.side in sides]
+        )
 
     def _partner(self, words: Sequence[Word], i: int) -> str:
         word = words[i]
         if grammar.in_proper_name(words, i):
             return word.text
-        if word.text.lower() == "miss" and not grammar.miss_is_a_title(words, i):
+        if word.text.lower() == "miss" and not grammar.is_before_name(words, i):
             return word.text
         entry = self._lexicon[word.text]
         if word.kind != "pronoun":
@@ -299,16 +274,18 @@ class Substitution:
         case = "determiner" if owns else next(c for c in cases if c != "determiner")
         return _recase(theirs[case], like=word.text)
 
-    def _read(self, text: str) -> Iterator[tuple[int, Word]]:
+    def _read(self, text: str) -> tuple[str, list[Word]]:
+        """What stands before the first word, and the words."""
         matches = list(self._words.finditer(text))
         starts = [*(match.start() for match in matches), len(text)]
-        for match, next_start in zip(matches, starts[1:], strict=True):
-            word, gap = match.group(), text[match.end() : next_start]
+        words = []
+        for match, end in zip(matches, starts[1:], strict=True):
+            word, gap = match.group(), text[match.end() : end]
             entry = None if word.lower() in self._kept else self._lexicon.get(word)
-            if entry is None:
-                yield match.start(), Word(word, "plain", gap)
-            else:
-                yield match.start(), Word(word, entry.kind, gap, entry.side)
+            words.append(
+                Word(word, entry.kind, gap, entry.side) if entry else Word(word, "plain", gap)
+            )
+        return text[: starts[0]], words
 
     @cached_property
     def _paradigms(self) -> tuple[Mapping[str, str], ...]:
@@ -317,8 +294,7 @@ class Substitution:
         if None in subjects or subjects[0] == subjects[1]:
             return ()
         for subject in subjects:
-            if subject not in grammar.PRONOUNS:
-                raise unknown("subject pronoun", subject, grammar.PRONOUNS)
+            require_known("subject pronoun", subject, grammar.PRONOUNS)
         return tuple(grammar.PRONOUNS[str(subject)] for subject in subjects)
 
     @cached_property
@@ -353,17 +329,18 @@ class Substitution:
         if not self.table.keep:
             return frozenset()
         bare = replace(self, table=replace(self.table, keep=()))
-        return frozenset(p.lower() for p in self.table.keep) | frozenset(
-            bare.swap(phrase).lower() for phrase in self.table.keep
+        return frozenset(
+            phrase.lower() for kept in self.table.keep for phrase in (kept, bare.swap(kept))
         )
 
     @cached_property
     def _words(self) -> re.Pattern[str]:
-        phrases = [rf"(?i:{re.escape(p)})" for p in sorted(self._kept, key=len, reverse=True)]
         several = [word for word in self._lexicon if not re.fullmatch(r"\w+", word)]
-        phrases += [re.escape(word) for word in sorted(several, key=len, reverse=True)]
-        choices = "|".join([*phrases, _WORD])
-        return re.compile(f"{_START}(?:{choices}){_END}")
+        choices = [
+            *(rf"(?i:{re.escape(p)})" for p in sorted(self._kept, key=len, reverse=True)),
+            *map(re.escape, sorted(several, key=len, reverse=True)),
+        ]
+        return re.compile(f"{_START}(?:{'|'.join([*choices, _WORD])}){_END}")
 
 
 def _spellings(word: str, partner: str) -> Iterator[tuple[str, str]]:

@@ -28,7 +28,7 @@ from countergen_edit.core.typed import built
 from countergen_edit.core.writing import whole
 from countergen_edit.data.axis import SPLITS, Axis, DoesNotFitError, Split
 from countergen_edit.data.counterfactual import CounterfactualSet, Sample, Variation
-from countergen_edit.data.splits import check_leakage, check_texts
+from countergen_edit.data.splits import check_leakage
 from countergen_edit.data.subsets import few_prompts
 from countergen_edit.data.templates import Template, crossed, slot_names
 from countergen_edit.edits import NamedEdit
@@ -385,7 +385,6 @@ class Cid(Metric):
         if self.task.limit is not None:
             self.data = few_prompts(self.data, self.task.limit, 0)
         check_leakage(self.task.fit, [self.data])
-        check_texts(self.task.background, [self.data])
 
     def check(self, model: LanguageModel) -> None:
         """Check the lengths of prompts, λ and K.
