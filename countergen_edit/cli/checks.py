@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -43,9 +42,6 @@ def require_inputs(config: Mapping[str, Any]) -> None:
     run_dir = Path(config.get("run_dir") or "runs")
     if config.get("run_dir") and not [*run_dir.glob(f"*/{MANIFEST}")]:  # not of several models
         require_free(run_dir)
-    push = config.get("push")
-    if push is not None and not re.fullmatch(r"[\w.-]+/[\w.-]+", push):
-        raise UserError(f"push={push!r} names no repository: write USER/NAME")
     model = config.get("model")
     if isinstance(model, Mapping) and "served_name" not in model and model.get("name"):
         require_layers(config, str(model["name"]))

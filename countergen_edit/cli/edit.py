@@ -78,7 +78,6 @@ def run(config: Mapping[str, Any]) -> None:
     )
     saved = saving.save_best(edited)
     show(edited, *(f"Edit: {e.label}" for e in [edited.best] if e), *saved_as(saved))
-    saving.upload(saved)
 
 
 def base_of(where: ModelSettings | ServedSettings) -> Base:
@@ -147,7 +146,6 @@ def save_of_run(config: Mapping[str, Any], saving: SaveSettings) -> None:
         raise UserError(f"{name} is not the model that {run.path} edited: its weights differ")
     saved = saving.save_best(replace(part, model=model))
     say([f"Edit: {part.best.label}", *saved_as(saved)])
-    saving.upload(saved)
 
 
 def part_of(run: Run, task: str | None) -> Run:

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from countergen_edit.cli.printing import say
 from countergen_edit.cli.study import command_line
 from countergen_edit.core.errors import unknown
 from countergen_edit.edits import Edit, NamedEdit
@@ -19,7 +18,6 @@ from countergen_edit.edits.checkpoints import (
     check_target,
     choose_form,
     fold,
-    push_to_hub,
     record_of,
 )
 from countergen_edit.erasers import AffineErasure
@@ -37,7 +35,6 @@ class SaveSettings:
     """None: into the run folder."""
     form: str
     overwrite: bool
-    push: str | None
 
     def check(
         self,
@@ -64,11 +61,6 @@ class SaveSettings:
         """Save a run's best edit."""
         assert run.best is not None
         return run.best.save(self.save or run.path / "checkpoint", self.form, self.overwrite)
-
-    def upload(self, saved: Saved) -> None:
-        """Upload the checkpoint, if `push` is set."""
-        if self.push:
-            say([f"Uploaded: {push_to_hub(saved.folder, self.push)}"])
 
 
 SAVING = tuple(SaveSettings.__dataclass_fields__)

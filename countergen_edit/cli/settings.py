@@ -81,7 +81,6 @@ class Edit(Study):
     save: Path | None = None
     form: str = "auto"
     overwrite: bool = False
-    push: str | None = None
     run: Path | None = None
     run_task: str | None = None
     axes: Any = None
@@ -98,7 +97,6 @@ class Debias(Study):
     save: Path | None = None
     form: str = "auto"
     overwrite: bool = False
-    push: str | None = None
     layers: Integers | str = "all"
     combine: Count = 3
     limit: Count | None = None
@@ -275,7 +273,6 @@ DESCRIPTIONS = {
     "save": "directory of the checkpoint; null (debias): in the run folder",
     "form": "folded (plain weights), carried (a file with the edit) or auto (folded if exact)",
     "overwrite": "replace a checkpoint that exists",
-    "push": "USER/NAME of a private repository on the hub to upload to",
     "run": "folder of a run, whose best edit is saved or whose report is written",
     "run_task": "task of a run of several",
     "axes": "several axes with their data, such as {gender: contexts, nationality: null}",

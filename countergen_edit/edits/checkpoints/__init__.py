@@ -19,7 +19,6 @@ from countergen_edit.edits.checkpoints.saving import (
     Saved,
     check_target,
     choose_form,
-    push_to_hub,
     record_of,
     save_checkpoint,
 )
@@ -41,7 +40,6 @@ __all__ = [
     "load_checkpoint",
     "load_unedited",
     "open_checkpoint",
-    "push_to_hub",
     "record_of",
     "save_checkpoint",
 ]

@@ -1,4 +1,4 @@
-"""Save an edited model as a folder that plain transformers loads, and push it to the hub.
+"""Save an edited model as a folder that plain transformers loads.
 
 The folder appears under its name only when it is complete and the saved model, reloaded in a new
 process, has given the edited one's logits. An existing folder stays until then.
@@ -27,7 +27,6 @@ from countergen_edit.edits.checkpoints.loading import (
     EDIT,
     folded_into,
     is_checkpoint,
-    open_checkpoint,
     verify_checksums,
     write_checksums,
 )
@@ -220,37 +219,3 @@ def _require_space(model: LanguageModel, directory: Path) -> None:
 
 def _write_json(path: Path, content: Mapping[str, Any]) -> None:
     path.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", "utf-8")
-
-
-def push_to_hub(
-    directory: str | Path, repository: str, *, private: bool = True, endpoint: str | None = None
-) -> str:
-    """Upload a checkpoint as one commit to `user/name`, created if needed; return its address.
-
-    The token is that of `hf auth login` or HF_TOKEN; `private` is the visibility of a new
-    repository, `endpoint` another server than the hub. Raises a `UserError` if the checkpoint is
-    damaged, or the server refuses.
-    """
-    from huggingface_hub import HfApi
-    from huggingface_hub.errors import HfHubHTTPError, HFValidationError
-
-    checkpoint = open_checkpoint(directory)
-    api = HfApi(endpoint=endpoint)
-    try:
-        api.create_repo(repository, private=private, exist_ok=True)
-        commit = api.upload_folder(
-            repo_id=repository,
-            folder_path=checkpoint.folder,
-            commit_message=f"Edited {Path(checkpoint.record['model']).name}",
-            delete_patterns="*",  # the commit is the checkpoint, without files of an older one
-        )
-    except HFValidationError as error:
-        raise UserError(f"push={repository!r} is no name of a repository: {error}") from error
-    except HfHubHTTPError as error:
-        raise UserError(f"the hub refused {repository}: {error}") from error
-    except Exception as error:  # each transport has its own type for "no answer"
-        raise UserError(
-            f"the hub gave no answer ({type(error).__name__}); the checkpoint is safe in "
-            f"{checkpoint.folder}"
-        ) from error
-    return str(commit.commit_url)

@@ -10,14 +10,11 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from httpx import Request, Response
-from huggingface_hub.errors import HfHubHTTPError, HFValidationError
 
 from countergen_edit.core.errors import UserError
 from countergen_edit.edits import Edit, load_edit
@@ -29,7 +26,6 @@ from countergen_edit.edits.checkpoints import (
     load_checkpoint,
     load_unedited,
     open_checkpoint,
-    push_to_hub,
     save_checkpoint,
 )
 from countergen_edit.edits.checkpoints.forms import CODE
@@ -187,8 +183,6 @@ def test_a_changed_file_is_named(copied: Path, name: str) -> None:
     (copied / name).write_bytes(content)
     with pytest.raises(UserError, match=f"damaged: {name} was changed"):
         load_checkpoint(copied)
-    with pytest.raises(UserError, match="damaged"):
-        push_to_hub(copied, "someone/something")
 
 
 def test_a_missing_and_an_added_file_are_named(copied: Path) -> None:
@@ -431,59 +425,3 @@ def test_a_module_is_named_as_the_stock_architecture_names_it() -> None:
 def test_an_unknown_form_is_refused(models: dict[str, LanguageModel]) -> None:
     with pytest.raises(UserError, match="did you mean 'folded'"):
         choose_form(models["gpt2"], Edit(()), "fold")
-
-
-# The hub
-
-
-class Hub:
-    """Stands in for `huggingface_hub.HfApi`; fails with `error` if there is one."""
-
-    error: Exception | None = None
-    calls: ClassVar[list[dict[str, Any]]] = []
-
-    def __init__(self, endpoint: str | None) -> None:
-        self.endpoint = endpoint
-
-    def create_repo(self, repository: str, **options: Any) -> None:
-        if self.error:
-            raise self.error
-        self.calls.append({"repository": repository, **options})
-
-    def upload_folder(self, **options: Any) -> Any:
-        self.calls.append(options)
-        return SimpleNamespace(commit_url=f"{self.endpoint}/commit/1")
-
-
-def test_a_push_is_one_private_commit_that_replaces_older_files(
-    checkpoints: dict[str, Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("huggingface_hub.HfApi", Hub)
-    monkeypatch.setattr(Hub, "calls", [])
-    folder = checkpoints["folded"]
-    assert push_to_hub(folder, "me/debiased", endpoint="https://hub") == "https://hub/commit/1"
-    created, uploaded = Hub.calls
-    assert created == {"repository": "me/debiased", "private": True, "exist_ok": True}
-    assert (uploaded["folder_path"], uploaded["delete_patterns"]) == (folder, "*")
-
-
-@pytest.mark.parametrize(
-    ("error", "says"),
-    [
-        (
-            HfHubHTTPError(
-                "Invalid username", response=Response(401, request=Request("POST", "https://hub"))
-            ),
-            "refused me/debiased: Inv",
-        ),
-        (HFValidationError("bad name"), "no name of a repository: bad name"),
-        (ConnectionError(), r"gave no answer \(ConnectionError\); the checkpoint is safe in"),
-    ],
-)
-def test_a_refusal_of_the_hub_is_reported_in_one_line(
-    error: Exception, says: str, checkpoints: dict[str, Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("huggingface_hub.HfApi", Hub)
-    monkeypatch.setattr(Hub, "error", error)
-    with pytest.raises(UserError, match=says):
-        push_to_hub(checkpoints["folded"], "me/debiased")
