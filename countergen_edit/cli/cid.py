@@ -29,7 +29,6 @@ from countergen_edit.metrics.cid.perturbations import (
     sources_of,
 )
 from countergen_edit.models import LanguageModel
-from countergen_edit.models.progress import announce
 from countergen_edit.reports.render.terminal import print_table
 from countergen_edit.reports.run import open_run
 from countergen_edit.reports.views.cid import comparison
@@ -171,8 +170,6 @@ def audit(settings: CidSettings) -> tuple[Prepared, LanguageModel]:
     edit = settings.edit
     model = settings.model.load()
     metric.check(model)
-    if costs := model.estimate([metric.workload()], settings.seed):
-        announce(costs)
 
     def work(model: LanguageModel, folder: RunFolder) -> None:
         template_audit(model, metric, edit, folder, settings.seed)

@@ -13,7 +13,7 @@ from countergen_edit.models import Bos, LanguageModel, connect
 
 T = TypeVar("T")
 Content = Mapping[str, Any]
-REQUESTING = ("parallel", "attempts", "cache", "most_requests")
+REQUESTING = ("parallel", "attempts", "cache")
 """Settings of a served model that no row depends on."""
 
 
@@ -48,7 +48,6 @@ class ServedSettings:
     parallel: int
     attempts: int
     cache: str
-    most_requests: int | None
 
     def load(self) -> LanguageModel:
         """Connect to the server."""

@@ -316,7 +316,6 @@ DESCRIPTIONS = {
     "model.parallel": "requests at a time",
     "model.attempts": "attempts per request",
     "model.cache": "folder that keeps every answer of the server",
-    "model.most_requests": "refuse a run that would send more; 0 only estimates",
     "edit.site": "resid_post, attn_out, mlp_out or embed",
     "edit.layers": "best (removes most bias within budgets), last (classifiers), or a list [2,3]",
     "edit.positions": "tokens to fit on: outputs (where they are predicted), last or onward",

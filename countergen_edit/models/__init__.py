@@ -2,7 +2,7 @@
 
 Everything runs the model that `LanguageModel.bridge` wraps, so a hook attached there is active in
 all of it. Log-probabilities are float64 in nats, activations float32 ``[layer, row, d_model]``.
-Encoder-decoder models give continuations and likelihoods of replies only; served models (`connect`)
+Encoder-decoder models give continuations only; served models (`connect`)
 no activations.
 """
 
@@ -18,7 +18,6 @@ from countergen_edit.models.generation import generate, generate_neutral_text
 from countergen_edit.models.language_model import (
     NAMES_CODE,
     LanguageModel,
-    Workload,
     from_pretrained_objects,
 )
 from countergen_edit.models.loading import Bos, load
@@ -54,7 +53,6 @@ __all__ = [
     "LanguageModel",
     "Scratch",
     "TextScores",
-    "Workload",
     "after_preface",
     "batches",
     "capture",

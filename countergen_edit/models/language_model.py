@@ -1,4 +1,4 @@
-"""A model with its TransformerBridge and its tokenizer, and the workload of a measurement."""
+"""A language model: its TransformerBridge and its tokenizer."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from countergen_edit.core.errors import UserError
-from countergen_edit.data.counterfactual import CounterfactualSet
 
 T = TypeVar("T")
 Mask = Int[Tensor, "row time"] | Bool[Tensor, "row time time"]
@@ -48,28 +47,6 @@ class Chat:
     def message(self, words: str) -> str:
         """A user's message after the request."""
         return f"{self.request} {words}".strip()
-
-
-@dataclass(frozen=True)
-class Workload:
-    """Texts to score and prompts to continue, for an estimate of the cost.
-
-    `scored` holds pairs of a prompt and its continuation, `continued` each prompt as often as it is
-    continued.
-    """
-
-    scored: tuple[tuple[str, str], ...] = ()
-    continued: tuple[str, ...] = ()
-    max_new_tokens: int = 0
-    do_sample: bool = False
-    top_p: float = 1.0
-    temperature: float = 1.0
-
-    @classmethod
-    def scoring(cls, sets: Sequence[CounterfactualSet]) -> Workload:
-        """Every output after every prompt of some sets."""
-        samples = [sample for data in sets for sample in data.samples]
-        return cls(tuple((v.text, o) for s in samples for v in s.variations for o in s.outputs))
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,16 +103,6 @@ class LanguageModel:
     def no_likelihoods(self) -> str:
         """Why likelihoods of texts are unavailable, or empty."""
         return "as it is an encoder-decoder model" if self.is_encoder_decoder else ""
-
-    @property
-    def no_replies(self) -> str:
-        """Why likelihoods of replies are unavailable, or empty."""
-        return ""
-
-    @property
-    def is_answering(self) -> bool:
-        """Whether it writes replies: in a chat template, or with a decoder."""
-        return self.chat.is_on or self.is_encoder_decoder
 
     @property
     def no_activations(self) -> str:
@@ -215,8 +182,8 @@ class LanguageModel:
     def _require_causal(self) -> None:
         if self.is_encoder_decoder:
             raise UserError(
-                f"{self.name} is an encoder-decoder model: it generates continuations and scores "
-                "replies, but scores and activations of a text take a causal language model"
+                f"{self.name} is an encoder-decoder model: it generates continuations, but scores "
+                "and activations of a text take a causal language model"
             )
 
     def with_preface(self, preface: Sequence[int], request: str = "") -> LanguageModel:
@@ -230,10 +197,6 @@ class LanguageModel:
             return self
         chat = replace(self.chat, request="", is_on=False)
         return LanguageModel(self.name, self.bridge, self.tokenizer, (), chat)
-
-    def estimate(self, workloads: Sequence[Workload], seed: int) -> str:
-        """Cost of some workloads in words; empty for a model on this machine."""
-        return ""
 
     def memo(self, key: Hashable, make: Callable[[], T]) -> T:
         """`make()`, which depends on the text alone; may be cached by its key."""

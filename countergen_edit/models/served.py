@@ -22,8 +22,8 @@ from countergen_edit.core.errors import UserError, unknown
 from countergen_edit.core.seeds import unit_seed
 from countergen_edit.core.writing import digest
 from countergen_edit.models.contrastive import check_contrasts
-from countergen_edit.models.generation import check_sampling, generate
-from countergen_edit.models.language_model import LanguageModel, Workload
+from countergen_edit.models.generation import Sampling, write
+from countergen_edit.models.language_model import LanguageModel
 from countergen_edit.models.scoring import (
     TextScores,
     check_continuations,
@@ -33,6 +33,7 @@ from countergen_edit.models.scoring import (
 from countergen_edit.models.server import MalformedReplyError, Request, Server
 from countergen_edit.models.tokens import (
     CHAT,
+    NONE,
     TEMPLATES,
     excerpt,
     instructed,
@@ -42,7 +43,7 @@ from countergen_edit.models.tokens import (
 
 CHARACTERS = 4
 """Characters of English text in a token, about."""
-LOG_PROBS = (ECHO, NONE) = ("echo", "none")
+LOG_PROBS = (ECHO, SILENT) = ("echo", "none")
 _SEEDS = 2**31  # in the range of every server
 _SPECIAL = 3  # most special tokens before a text
 
@@ -128,14 +129,12 @@ class Unavailable:
 class ServedModel(LanguageModel):
     """A model that another machine runs; made by `connect`.
 
-    `way` is the protocol of likelihoods, `echo` or `none`; `n` continuations come in one request; a
-    run of more than `most_requests` is refused.
+    `way` is the protocol of likelihoods, `echo` or `none`; `n` continuations come in one request.
     """
 
     server: Server = field(default=None, repr=False)  # type: ignore[assignment]
     way: str = ECHO
     n: int = 16
-    most_requests: int | None = None
 
     device = torch.device("cpu")
     n_layers = 0
@@ -151,51 +150,11 @@ class ServedModel(LanguageModel):
 
     @property
     def no_likelihoods(self) -> str:
-        return "as model.log_probs=none" if self.way == NONE else ""
-
-    @property
-    def no_replies(self) -> str:
-        return self.no_likelihoods
+        return "as model.log_probs=none" if self.way == SILENT else ""
 
     @property
     def fingerprint(self) -> str:
         return digest([self.server.url, self.name, self.way])
-
-    def scoring_request(self, text: str) -> Request:
-        """The request for a text's own log-probabilities."""
-        # One token is written too: some servers take 0 for as many as there is room for.
-        base = {"model": self.name, "prompt": text, "max_tokens": 1, "temperature": 0.0}
-        return base | {"echo": True, "logprobs": 1}
-
-    def estimate(self, workloads: Sequence[Workload], seed: int) -> str:
-        """Requests and tokens of workloads beyond kept answers, in words.
-
-        Raises
-        ------
-        UserError
-            There are more requests than `most_requests`.
-        """
-        every: dict[str, Request] = {}
-        for load in workloads:
-            scored = [self.scoring_request(prompt + text) for prompt, text in load.scored]
-            for request in (*scored, *(request for request, _ in _parts(self, load, seed))):
-                every[digest(request)] = request
-        new = [request for request in every.values() if not self.server.is_answered(request)]
-        read = sum(_tokens_in(str(request["prompt"])) for request in new)
-        written = sum(int(r["max_tokens"]) * int(r.get("n", 1)) for r in new)
-        kept = len(every) - len(new)
-        text = (
-            f"{self.name} on {self.server.url}: {len(new):,} requests, "
-            f"{f'{kept:,} more are answered already, ' if kept else ''}"
-            f"about {read:,} tokens to read, at most {written:,} to write."
-        )
-        if self.most_requests is not None and len(new) > self.most_requests:
-            raise UserError(f"{text} That is more than model.most_requests={self.most_requests}")
-        return text
-
-
-def _tokens_in(text: str) -> int:
-    return math.ceil(len(text) / CHARACTERS)
 
 
 def connect(
@@ -204,10 +163,10 @@ def connect(
     *,
     log_probs: str = ECHO,
     n: int = 16,
-    most_requests: int | None = None,
+    parallel: int = 8,
+    attempts: int = 6,
     cache: Path | str = "runs/served",
-    template: str = "none",
-    **settings: Any,
+    template: str = NONE,
 ) -> ServedModel:
     """A model behind a server that speaks OpenAI's completions protocol.
 
@@ -221,10 +180,10 @@ def connect(
         Whether the server echoes the log-probabilities of a prompt.
     n : int
         Continuations of a prompt in one request.
-    most_requests : int, optional
-        A run of more is refused, with its estimate.
-    cache, **settings
-        Of `Server`; `template` is as in `load`, without "chat".
+    parallel, attempts, cache
+        As in `Server`.
+    template : {"none", "auto"}
+        As in `load`; a server has no chat template.
 
     Raises
     ------
@@ -240,32 +199,24 @@ def connect(
             f"template=chat, but {url} continues texts and has no chat template to put them in: "
             "use template=none"
         )
-    for key, value, least in (("n", n, 1), ("most_requests", most_requests, 0)):
-        if value is not None and value < least:
-            raise UserError(f"model.{key}={value}: at least {least}")
-    server = Server(url, cache=Path(cache), **settings)
+    for key, value in (("n", n), ("parallel", parallel), ("attempts", attempts)):
+        if value < 1:
+            raise UserError(f"model.{key}={value}: at least 1")
+    server = Server(url, parallel=parallel, attempts=attempts, cache=Path(cache))
     names = server.models()
     if served_name is None:
-        if names is None or len(names) != 1:
-            what = "does not say which models it has" if names is None else f"has {names}"
-            raise UserError(f"{server.url} {what}: name one, model.served_name=NAME")
+        if len(names) != 1:
+            raise UserError(f"{server.url} has {names}: name one, model.served_name=NAME")
         [served_name] = names
-    if names and served_name not in names:
+    if served_name not in names:
         raise unknown(f"model of {server.url}", served_name, names)
-    return ServedModel(
-        served_name,
-        Unavailable("weights", served_name),
-        Unavailable("tokenizer", served_name),
-        server=server,
-        way=log_probs,
-        n=n,
-        most_requests=most_requests,
-    )
+    unavailable = (Unavailable(what, served_name) for what in ("weights", "tokenizer"))
+    return ServedModel(served_name, *unavailable, server=server, way=log_probs, n=n)
 
 
 @lengths.register(ServedModel)
 def _lengths(lm: ServedModel, texts: Sequence[str]) -> list[int]:
-    return [_tokens_in(text) for text in texts]
+    return [math.ceil(len(text) / CHARACTERS) for text in texts]
 
 
 @opens_texts.register(ServedModel)
@@ -322,7 +273,7 @@ def _tokens_after(
 ) -> list[tuple[str, list[float | None]]]:
     """Each whole text, with the log-probabilities of its continuation's tokens."""
     check_continuations(prompts, continuations)
-    if lm.way == NONE:
+    if lm.way == SILENT:
         raise UserError(f"{lm.name} gives no likelihoods of texts, {lm.no_likelihoods}")
     for prompt, continuation in zip(prompts, continuations, strict=True):
         if not continuation:
@@ -332,7 +283,10 @@ def _tokens_after(
         return tokens_of(_choices(reply)[0], str(request["prompt"]), lm.name)
 
     texts = [p + c for p, c in zip(prompts, continuations, strict=True)]
-    answers = lm.server.answers([lm.scoring_request(text) for text in texts], read, progress)
+    # One token is written too: some servers take 0 for as many as there is room for.
+    how = {"max_tokens": 1, "temperature": 0.0, "echo": True, "logprobs": 1}
+    requests = [{"model": lm.name, "prompt": text, **how} for text in texts]
+    answers = lm.server.answers(requests, read, progress)
     return [
         (text, [token.log_p for token in tokens if token.end > len(prompt)])
         for prompt, text, tokens in zip(prompts, texts, answers, strict=True)
@@ -344,28 +298,21 @@ def _refuse_messages(lm: ServedModel, chat: bool) -> None:
         raise UserError(f"{lm.name} on {lm.server.url} continues texts and is sent no messages")
 
 
-@generate.register(ServedModel)
-def _generate(
+@write.register(ServedModel)
+def _write(
     lm: ServedModel,
     prompts: Sequence[str],
-    *,
-    chat: bool = False,
-    max_new_tokens: int,
-    do_sample: bool = False,
-    top_p: float = 1.0,
-    temperature: float = 1.0,
-    seed: int = 0,
-    batch_size: int = 64,
-    progress: str | None = None,
+    chat: bool,
+    sampling: Sampling,
+    batch_size: int,
+    progress: str | None,
 ) -> list[str]:
     _refuse_messages(lm, chat)
-    check_sampling(max_new_tokens, batch_size, do_sample, top_p, temperature)
-    load = Workload((), tuple(prompts), max_new_tokens, do_sample, top_p, temperature)
-    parts = _parts(lm, load, seed)
+    parts = _parts(lm, prompts, sampling)
     answers = lm.server.answers([request for request, _ in parts], _continued, progress)
     texts = [""] * len(prompts)
     for (_, places), choices in zip(parts, answers, strict=True):
-        own = choices if do_sample else choices[:1] * len(places)
+        own = choices if sampling.do_sample else choices[:1] * len(places)
         for place, choice in zip(places, own, strict=False):
             texts[place] = str(choice["text"])
     return texts
@@ -379,27 +326,29 @@ def _check_contrasts(lm: ServedModel, *texts: Any, **settings: Any) -> Any:
     )
 
 
-def _parts(lm: ServedModel, load: Workload, seed: int) -> list[tuple[Request, list[int]]]:
+def _parts(
+    lm: ServedModel, prompts: Sequence[str], sampling: Sampling
+) -> list[tuple[Request, list[int]]]:
     """Requests for continuations, each with the indices of its prompts; greedy ones are sent once.
 
     The k-th sample of a prompt comes from the same request whatever other prompts there are.
     """
-    base: dict[str, Any] = {"model": lm.name, "max_tokens": load.max_new_tokens}
+    base: dict[str, Any] = {"model": lm.name, "max_tokens": sampling.max_new_tokens}
+    drawn = {"temperature": sampling.temperature, "top_p": sampling.top_p}
     places = defaultdict(list)
-    for i, prompt in enumerate(load.continued):
+    for i, prompt in enumerate(prompts):
         places[prompt].append(i)
     parts: list[tuple[Request, list[int]]] = []
     for prompt, own in places.items():
         if not prompt:
             raise UserError("empty prompt: a server needs words to start from")
-        if not load.do_sample:
+        if not sampling.do_sample:
             parts.append((base | {"prompt": prompt, "temperature": 0.0}, own))
             continue
         for first in range(0, len(own), lm.n):
             some = own[first : first + lm.n]
-            how = {"temperature": load.temperature, "top_p": load.top_p, "n": len(some)}
-            how["seed"] = unit_seed(seed, "generate", prompt, first) % _SEEDS
-            parts.append((base | {"prompt": prompt, **how}, some))
+            seed = unit_seed(sampling.seed, "generate", prompt, first) % _SEEDS
+            parts.append((base | drawn | {"prompt": prompt, "n": len(some), "seed": seed}, some))
     return parts
 
 

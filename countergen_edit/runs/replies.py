@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from itertools import chain
 from pathlib import Path
 
 from countergen_edit.core.reading import json_lines
 from countergen_edit.core.writing import digest, whole
-from countergen_edit.models import LanguageModel, Workload, generate
+from countergen_edit.models import LanguageModel, generate
 from countergen_edit.models.progress import track
 
 
@@ -27,7 +26,7 @@ class Writing:
 
     @property
     def drawing(self) -> dict[str, float]:
-        """Arguments of `generate` and of its price."""
+        """Arguments of `generate`."""
         return {key: value for key, value in asdict(self).items() if key != "times"}
 
 
@@ -48,11 +47,6 @@ class Requests:
     folder: Path
     batch_size: int
     seed: int
-
-    def asked(self) -> Workload:
-        """The requests without replies, for the price."""
-        left = chain.from_iterable(batch for batch, file in self._batches if not file.is_file())
-        return Workload(continued=self._repeated([*left]), **self.writing.drawing)  # type: ignore[arg-type]
 
     def replies(self, model: LanguageModel, progress: str) -> list[list[str]]:
         """The replies to each request, generated if the folder lacks them.
