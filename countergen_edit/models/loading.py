@@ -6,7 +6,6 @@ language model with a random head.
 
 from __future__ import annotations
 
-import json
 import pickle
 import re
 from collections.abc import Iterable, Iterator
@@ -19,7 +18,7 @@ import torch
 from countergen_edit.core.errors import UserError, unknown
 from countergen_edit.core.locating import Location, locate
 from countergen_edit.core.typed import require
-from countergen_edit.models.gguf import alone, dequantising, read_header
+from countergen_edit.models.gguf import alone, read_header
 from countergen_edit.models.language_model import LanguageModel, adds_bos, from_pretrained_objects
 from countergen_edit.models.tokens import NONE, in_template
 
@@ -102,7 +101,8 @@ def load_plain(
         tokenizer = load_tokenizer(location)
         hf_model = _read_weights(kind, location, _DTYPES[dtype], device_map)
     if header:
-        header.settle(hf_model, tokenizer)
+        header.settle(hf_model)
+        set_bos(tokenizer, header.bos, str(model))
     return hf_model, tokenizer
 
 
@@ -158,13 +158,11 @@ def device_named(device: str) -> torch.device:
 
 
 def set_bos(tokenizer: Any, bos: Bos, name: str) -> None:
-    """Let a fast tokenizer begin texts with BOS or not, through its post-processor.
+    """Let a fast tokenizer begin texts with BOS or not; "auto" leaves it unchanged.
 
-    "auto" leaves it unchanged; the change is saved with the tokenizer. `UserError` if `bos` is
-    neither auto nor a boolean, the tokenizer has no BOS, or its post-processor cannot be changed.
+    The change is saved with the tokenizer. `UserError` if `bos` is neither auto nor a boolean, or
+    the tokenizer has no BOS.
     """
-    from tokenizers import Tokenizer, processors
-
     if not isinstance(bos, bool) and bos != "auto":
         raise UserError(f"bos={bos!r}: write auto, true or false")
     if bos == "auto" or adds_bos(tokenizer) == bos:
@@ -173,41 +171,9 @@ def set_bos(tokenizer: Any, bos: Bos, name: str) -> None:
         raise UserError(
             f"bos=true, but the tokenizer of {name} has no beginning-of-text token: use bos=auto"
         )
-    backend, token = tokenizer.backend_tokenizer, str(tokenizer.bos_token)
-    own = backend.post_processor
-    if bos:
-        first = processors.TemplateProcessing(
-            single=[token, "$A"],
-            pair=[token, "$A", "$B:1"],
-            special_tokens=[(token, int(tokenizer.bos_token_id))],
-        )
-        backend.post_processor = processors.Sequence([own, first]) if own else first
-    elif own:
-        content = json.loads(backend.to_str())
-        content["post_processor"] = _without_bos(content["post_processor"], token)
-        backend.post_processor = Tokenizer.from_str(json.dumps(content)).post_processor
-    if adds_bos(tokenizer) != bos:
-        raise UserError(
-            f"bos={str(bos).lower()}, but how the tokenizer of {name} begins a text "
-            f"({type(own).__name__}) cannot be changed here: use bos=auto"
-        )
-
-
-def _without_bos(state: dict[str, Any], token: str) -> dict[str, Any]:
-    """A post-processor's state without BOS in its templates."""
-    if state["type"] == "Sequence":
-        steps = [_without_bos(step, token) for step in state["processors"]]
-        return state | {"processors": steps}
-    if state["type"] != "TemplateProcessing":
-        return state
-    return state | {
-        key: [
-            piece
-            for piece, following in zip(state[key], [*state[key][1:], {}], strict=True)
-            if not ("Sequence" in following and piece.get("SpecialToken", {}).get("id") == token)
-        ]
-        for key in ("single", "pair")
-    }
+    # The setter writes the whole post-processor anew: say what it must keep.
+    tokenizer.add_eos_token = tokenizer("a").input_ids[-1] == tokenizer.eos_token_id
+    tokenizer.add_bos_token = bos
 
 
 def _architecture(location: Location) -> str:
@@ -298,9 +264,11 @@ def _read_weights(
     shape (they would be random), not finite, or of layers that the config lacks.
     """
     from safetensors import SafetensorError
+    from transformers import GgufConfig
 
+    quantised = {"quantization_config": GgufConfig(dequantize=True)} if location.gguf else {}
     try:
-        with without_progress_bar(), dequantising(location) as quantised:
+        with without_progress_bar():
             hf_model, report = auto.from_pretrained(
                 location.name,
                 dtype=dtype,

@@ -16,12 +16,10 @@ import torch
 from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer, decoders, pre_tokenizers, processors
 from tokenizers.models import BPE
-from transformers import AutoTokenizer, GemmaTokenizer, GPT2TokenizerFast, PreTrainedTokenizerFast
+from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from countergen_edit.core.errors import UserError
 from countergen_edit.core.locating import Location, locate
-from countergen_edit.edits import Edit
-from countergen_edit.edits.checkpoints import load_checkpoint, save_checkpoint
 from countergen_edit.models import (
     capture,
     continuation_log_probs,
@@ -32,7 +30,6 @@ from countergen_edit.models import (
 )
 from countergen_edit.models.language_model import adds_bos
 from countergen_edit.models.loading import set_bos
-from tests.edits.checkpoints.conftest import oblique_erasure
 from tests.tiny_models import BOS, END, tiny_hf_model, tiny_tokenizer
 
 
@@ -59,16 +56,6 @@ def test_tokens_are_those_of_the_models_own_tokenizer(lm, plain):
     encodings = encode(lm, texts)
     assert [e.ids for e in encodings] == table["input_ids"]
     assert [e.offsets for e in encodings] == table["offset_mapping"]
-
-
-@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float64"])
-def test_the_weights_have_the_dtype_asked_for(tiny_dirs, gpt2, dtype):
-    lm = load(tiny_dirs["gpt2"], device="cpu", dtype=dtype)
-    assert str(lm.dtype) == f"torch.{dtype}"
-    scores = continuation_log_probs(lm, ["Jane is"], [" a"])
-    expected = continuation_log_probs(gpt2, ["Jane is"], [" a"])
-    # Eight bits of mantissa in bfloat16, over a few layers.
-    np.testing.assert_allclose(scores, expected, atol=1e-5 if dtype == "float64" else 0.1)
 
 
 def test_a_directory_needs_no_network(tiny_dirs, monkeypatch):
@@ -105,13 +92,6 @@ def test_a_model_in_memory_scores_like_the_same_model_saved(tmp_path):
     )
 
 
-def test_a_model_in_memory_without_a_recorded_architecture_boots():
-    tokenizer = tiny_tokenizer()
-    model = tiny_hf_model("gpt2", tokenizer)
-    model.config.architectures = None
-    assert from_pretrained_objects("tiny", model, tokenizer).n_layers == 3
-
-
 def test_importing_the_room_imports_no_model_library():
     code = (
         "import sys, countergen_edit.models; "
@@ -123,10 +103,7 @@ def test_importing_the_room_imports_no_model_library():
 @pytest.mark.parametrize(
     ("model", "options", "message"),
     [
-        ("./nope", {}, "no such model directory: nope"),
-        ("/nope/model", {}, "no such model directory: /nope/model"),
         (Path("nope"), {}, "no such model directory: nope"),
-        ("tests/nope", {}, "no such model directory: tests/nope"),
         ("a b", {}, "neither a directory nor a valid hub id.*model=/path/to/directory"),
         ("", {}, "no model given"),
         ("gpt2", {"device": "cdua"}, "unknown device 'cdua': did you mean 'cuda'"),
@@ -155,11 +132,8 @@ def test_code_of_a_tokenizer_is_not_run_and_nobody_is_asked_whether_to(
 
 
 def test_a_slow_tokenizer_is_named():
-    class Slow:
-        is_fast = False
-
-    with pytest.raises(UserError, match=r"tokenizer of tiny \(Slow\) is slow"):
-        from_pretrained_objects("tiny", None, Slow())
+    with pytest.raises(UserError, match=r"tokenizer of tiny \(object\) is slow"):
+        from_pretrained_objects("tiny", None, object())
 
 
 def test_an_unknown_architecture_is_named(tiny_dirs, tmp_path):
@@ -214,20 +188,11 @@ def test_weights_that_would_be_random_are_named(tiny_dirs, tmp_path):
         load(wider)
 
 
-def test_a_base_model_whose_output_matrix_is_tied_lacks_nothing(tmp_path):
-    tokenizer = tiny_tokenizer()
-    tiny_hf_model("gpt2", tokenizer).transformer.save_pretrained(tmp_path)
-    tokenizer.save_pretrained(tmp_path)
-    assert load(tmp_path, device="cpu").n_layers == 3
-
-
 @pytest.mark.parametrize(
     ("removed", "name", "content", "message"),
     [
         ("model.safetensors", "model.safetensors", b"not weights", "cannot load the weights"),
         ("model.safetensors", "other", b"", "cannot load the weights"),
-        ("model.safetensors", "pytorch_model.bin", b"", "the weights of"),
-        ("model.safetensors", "pytorch_model.bin", b"\x80\x04]", "the weights of"),
         ("model.safetensors", "pytorch_model.bin", b"not a pickle", "the weights of"),
         ("tokenizer*", "other", b"", r"tokenizer .*in .*tokenizer\.save_pretrained"),
         ("config.json", "other", b"", r"holds no config\.json"),
@@ -301,71 +266,35 @@ def test_a_pickle_that_would_run_code_is_refused_and_runs_none(tiny_dirs, tmp_pa
 TEXT = "Jane is a naïve café owner."
 
 
-def tokenizer(*steps: Any, bos: str | None = BOS) -> Any:
-    """A tokenizer of bytes, with the post-processing steps given."""
-    letters = sorted(pre_tokenizers.ByteLevel.alphabet())
-    words = {token: i for i, token in enumerate([END, BOS, *letters])}
+def byte_tokenizer(before: str, after: str, bos: str | None = BOS) -> Any:
+    """A tokenizer of bytes, which puts special tokens before and after a text."""
+    words = {c: i for i, c in enumerate([END, BOS, *sorted(pre_tokenizers.ByteLevel.alphabet())])}
     backend = Tokenizer(BPE(words, []))
     backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     backend.decoder = decoders.ByteLevel()
-    if steps:
-        backend.post_processor = steps[0] if len(steps) == 1 else processors.Sequence([*steps])
+    backend.post_processor = processors.TemplateProcessing(
+        single=f"{before} $A {after}".strip(), special_tokens=[(BOS, 1), (END, 0)]
+    )
     return PreTrainedTokenizerFast(tokenizer_object=backend, eos_token=END, bos_token=bos)
 
 
-def template(single: str, pair: str) -> Any:
-    return processors.TemplateProcessing(
-        single=single, pair=pair, special_tokens=[(BOS, 1), (END, 0)]
-    )
-
-
-PLAIN = {
-    "nothing": (),
-    "bytes": (processors.ByteLevel(trim_offsets=True),),
-    "end": (template(f"$A {END}", f"$A {END} $B {END}"),),
-}
-BEGUN = {
-    "begin": (template(f"{BOS} $A", f"{BOS} $A {BOS} $B"),),
-    "both": (template(f"{BOS} $A {END}", f"{BOS} $A {END} {BOS} $B {END}"),),
-    "bytes, begin": (
-        processors.ByteLevel(trim_offsets=True),
-        template(f"{BOS} $A", f"{BOS} $A $B"),
-    ),
-}
-
-
-@pytest.mark.parametrize("steps", [*PLAIN.values(), *BEGUN.values()], ids=[*PLAIN, *BEGUN])
+@pytest.mark.parametrize(("before", "after"), [("", ""), ("", END), (BOS, ""), (BOS, END)])
 def test_a_decision_changes_the_first_token_and_nothing_else(
-    steps: tuple[Any, ...], tmp_path: Path
+    before: str, after: str, tmp_path: Path
 ) -> None:
-    own = tokenizer(*steps)
-    before = own(TEXT, return_offsets_mapping=True)
+    own = byte_tokenizer(before, after)
+    as_it_was = own(TEXT, return_offsets_mapping=True)
     began = adds_bos(own)
     set_bos(own, "auto", "tiny")
-    assert own(TEXT).input_ids == before.input_ids
+    assert own(TEXT).input_ids == as_it_was.input_ids
     set_bos(own, not began, "tiny")
-    assert adds_bos(own) is not began
     own.save_pretrained(tmp_path)
     for other in (own, AutoTokenizer.from_pretrained(tmp_path)):
-        after = other(TEXT, return_offsets_mapping=True)
-        longer, shorter = (before, after) if began else (after, before)
+        assert adds_bos(other) is not began
+        now = other(TEXT, return_offsets_mapping=True)
+        longer, shorter = (as_it_was, now) if began else (now, as_it_was)
         assert longer.input_ids == [1, *shorter.input_ids]
         assert longer["offset_mapping"] == [(0, 0), *shorter["offset_mapping"]]
-    set_bos(own, began, "tiny")
-    assert own(TEXT).input_ids == before.input_ids
-
-
-@pytest.mark.parametrize("kind", [GPT2TokenizerFast, GemmaTokenizer])
-@pytest.mark.parametrize("bos", [True, False])
-def test_classes_that_rebuild_their_tokenizer_keep_the_decision(
-    kind: Any, bos: bool, tmp_path: Path
-) -> None:
-    own = kind(vocab={"<pad>": 0, "<eos>": 1, "<bos>": 2, "<unk>": 3, "a": 4}, merges=[])
-    own.add_special_tokens({"bos_token": "<bos>"})
-    set_bos(own, bos, "tiny")
-    own.save_pretrained(tmp_path)
-    again = AutoTokenizer.from_pretrained(tmp_path)
-    assert adds_bos(own) is adds_bos(again) is bos
 
 
 @pytest.fixture(scope="module")
@@ -398,23 +327,8 @@ def test_scoring_capture_and_generation_follow_the_decision(directory: Path) -> 
         generate(without, [""], max_new_tokens=3)
 
 
-@pytest.mark.slow
-def test_a_checkpoint_carries_the_decision(directory: Path, tmp_path: Path) -> None:
-    model = load(directory, bos=True)
-    edit = Edit.at("resid_post", {0: oblique_erasure(model.d_model)})
-    folder = save_checkpoint(model, edit, tmp_path / "saved").folder
-    loaded = load_checkpoint(folder)
-    assert loaded.adds_bos
-    assert encode(loaded, [TEXT]) == encode(model, [TEXT])
-    assert AutoTokenizer.from_pretrained(folder)(TEXT).input_ids == encode(model, [TEXT])[0].ids
-    assert not load_checkpoint(folder, bos=False).adds_bos
-
-
 def test_what_cannot_be_decided_is_refused_in_one_line() -> None:
     with pytest.raises(UserError, match=r"bos=true, but .* tiny has no beginning-of-text token"):
-        set_bos(tokenizer(bos=None), True, "tiny")
+        set_bos(byte_tokenizer("", "", bos=None), True, "tiny")
     with pytest.raises(UserError, match="bos='yes': write auto, true or false"):
-        set_bos(tokenizer(), "yes", "tiny")
-    own = tokenizer(processors.RobertaProcessing((END, 0), (BOS, 1)))
-    with pytest.raises(UserError, match=r"bos=false, but how .* \(RobertaProcessing\) cannot"):
-        set_bos(own, False, "tiny")
+        set_bos(byte_tokenizer("", ""), "yes", "tiny")

@@ -32,6 +32,7 @@ from countergen_edit.edits.checkpoints.loading import (
 )
 from countergen_edit.edits.checkpoints.parity import Parity, check_parity
 from countergen_edit.models import NAMES_CODE, LanguageModel
+from countergen_edit.models.loading import without_progress_bar
 
 Form = Literal["folded", "carried"]
 FORMS: tuple[str, ...] = ("auto", *get_args(Form))
@@ -167,19 +168,12 @@ def record_of(directory: Path) -> Mapping[str, Any]:
 
 def write_model(model: LanguageModel, edit: Edit, folder: Path, form: Form) -> None:
     """Write weights, config, tokenizer and the edit, without verification."""
-    from transformers.utils import logging
-
-    is_enabled = logging.is_progress_bar_enabled()
-    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
-    try:
+    with without_progress_bar():
         if form == "folded":
             fold(model, edit).save_pretrained(folder)
         else:
             write_carried(model, edit, folder)
         model.tokenizer.save_pretrained(folder)
-    finally:
-        if is_enabled:
-            logging.enable_progress_bar()  # type: ignore[no-untyped-call]
     config = json_mapping(folder / TOKENIZER_CONFIG)
     # Code of the source must not be run.
     _write_json(folder / TOKENIZER_CONFIG, {k: config[k] for k in config if k not in NAMES_CODE})
