@@ -149,13 +149,9 @@ class MaskedModel(HeadModel):
         return list(table["input_ids"]), places
 
 
-def load_masked(
-    model: str | Path, *, device: str = "auto", dtype: str = "float32", revision: str | None = None
-) -> MaskedModel:
-    """Load a masked language model, under the checks of `load`."""
-    hf_model, tokenizer = load_head(
-        "masked language model", model, device=device, dtype=dtype, revision=revision
-    )
+def load_masked(model: str | Path, **where: Any) -> MaskedModel:
+    """Load a masked language model; `where` holds device, dtype and revision as for `load`."""
+    hf_model, tokenizer = load_head("masked language model", model, **where)
     return masked_from_objects(str(model), hf_model, tokenizer)
 
 

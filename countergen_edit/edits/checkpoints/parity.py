@@ -9,9 +9,8 @@ import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
 from jaxtyping import Float64
@@ -52,10 +51,6 @@ class Parity:
     max_logit: float
     texts: int
     tokens: int
-
-    def to_dict(self) -> dict[str, Any]:
-        """Content of `parity.json`."""
-        return asdict(self)
 
 
 def check_parity(

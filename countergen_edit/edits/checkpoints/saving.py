@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -19,7 +18,7 @@ from safetensors import SafetensorError
 from countergen_edit.core.errors import UserError, unknown
 from countergen_edit.core.locating import RECORD
 from countergen_edit.core.reading import json_mapping
-from countergen_edit.core.writing import OLD, as_json, hold, put_back, whole_folder
+from countergen_edit.core.writing import OLD, as_json, put_back, whole_folder
 from countergen_edit.edits import Edit, applied, save_edit
 from countergen_edit.edits.checkpoints.forms import can_fold, fold, write_carried
 from countergen_edit.edits.checkpoints.loading import (
@@ -38,8 +37,6 @@ Form = Literal["folded", "carried"]
 FORMS: tuple[str, ...] = ("auto", *get_args(Form))
 PARITY, CARD = "parity.json", "README.md"
 TOKENIZER_CONFIG = "tokenizer_config.json"
-_MARGIN = 1.1
-"""Space required, in units of the weights."""
 
 
 @dataclass(frozen=True)
@@ -84,8 +81,6 @@ def save_checkpoint(
     ----------
     model : LanguageModel
         Unedited.
-    edit : Edit
-    directory : Path
     form : str
         `folded`, `carried` or `auto`.
     texts : sequence of str
@@ -124,38 +119,25 @@ def save_checkpoint(
     earlier = folded_into(model)
     if earlier:
         about["edits"] = [*earlier, *about.get("edits", ())]
-    with _only_saver(directory):
-        if record and is_checkpoint(directory) and record_of(directory) == as_json(about):
-            verify_checksums(directory)
-            return Saved(directory, its_form, Parity(**json_mapping(directory / PARITY)))
-        check_target(directory, overwrite)
-        _require_space(model, directory)
-        with whole_folder(directory) as folder:
+    put_back(directory, directory.with_name(f"{directory.name}{OLD}"))
+    if record and is_checkpoint(directory) and record_of(directory) == as_json(about):
+        verify_checksums(directory)
+        return Saved(directory, its_form, Parity(**json_mapping(directory / PARITY)))
+    check_target(directory, overwrite)
+    with whole_folder(directory) as folder:
+        try:
             write_model(model, edit, folder, its_form)
-            parity = check_parity(model, edit, folder, texts, own_code=its_form == "carried")
-            _write_json(folder / RECORD, about)
-            _write_json(folder / PARITY, parity.to_dict())
-            if card is not None:
-                (folder / CARD).write_text(card(its_form, parity), "utf-8")
-            for path in folder.rglob("*.safetensors"):  # saved with mode 600
-                shutil.copymode(folder / RECORD, path)
-            write_checksums(folder)
-        return Saved(directory, its_form, parity)
-
-
-@contextmanager
-def _only_saver(directory: Path) -> Iterator[None]:
-    """Lock the target against other processes, and repair an interrupted replacement."""
-    file = directory.with_name(f".{directory.name}.lock")
-    lock = hold(directory, file, wait=True)
-    try:
-        put_back(directory, directory.with_name(f"{directory.name}{OLD}"))
-        yield
-    except SafetensorError as error:  # wraps that of a full disk
-        raise UserError(f"cannot write {directory}: {error}") from error
-    finally:
-        file.unlink(missing_ok=True)  # while it is held: a waiting process makes it anew
-        lock.release()
+        except SafetensorError as error:  # wraps that of a full disk
+            raise UserError(f"cannot write {directory}: {error}") from error
+        parity = check_parity(model, edit, folder, texts, own_code=its_form == "carried")
+        _write_json(folder / RECORD, about)
+        _write_json(folder / PARITY, asdict(parity))
+        if card is not None:
+            (folder / CARD).write_text(card(its_form, parity), "utf-8")
+        for path in folder.rglob("*.safetensors"):  # saved with mode 600
+            shutil.copymode(folder / RECORD, path)
+        write_checksums(folder)
+    return Saved(directory, its_form, parity)
 
 
 def record_of(directory: Path) -> Mapping[str, Any]:
@@ -199,16 +181,6 @@ def check_target(directory: Path, overwrite: bool = False) -> None:
         probe.unlink()
     except OSError as error:
         raise UserError(f"cannot write save={directory}: {error.strerror}") from error
-
-
-def _require_space(model: LanguageModel, directory: Path) -> None:
-    needed = _MARGIN * sum(p.nbytes for p in model.bridge.original_model.parameters())
-    free = shutil.disk_usage(directory.parent).free
-    if free < needed:
-        raise UserError(
-            f"cannot write save={directory}: {needed / 2**20:.0f} MB are needed, "
-            f"{free / 2**20:.0f} MB are free"
-        )
 
 
 def _write_json(path: Path, content: Mapping[str, Any]) -> None:

@@ -1,8 +1,8 @@
 """Use checkpoints in a process without this package; run with `python -c`.
 
 Takes {"folders": {name: folder}, "ids": {name: [token, …]}, "out": file}; writes for each folder
-its logits, 64 greedy tokens with the cache, the same after a round trip through `save_pretrained`,
-and errors.
+its logits, greedy tokens with the cache, the same after a round trip through `save_pretrained`, and
+errors.
 """
 
 import copy
@@ -30,7 +30,7 @@ def load(folder, **how):
 def speak(model, ids, new_tokens):
     import torch
 
-    ids = torch.tensor([ids], device=model.device)
+    ids = torch.tensor([ids])
     with torch.inference_mode():
         logits = model(ids).logits[0].double()
         new = model.generate(
@@ -66,16 +66,9 @@ def main(job_file):
         ids = job["ids"][name]
         # As TransformerLens runs attention, so that nothing but the edit can differ.
         model, keys = load(folder, attn_implementation="eager")
-        here = {
-            "keys": keys,
-            **speak(model, ids, job["new"]),
-            "refusal": refusal(AutoModelForCausalLM, folder),
-        }
-        here["config_refusal"] = refusal(AutoConfig, folder)
+        here = {"keys": keys, **speak(model, ids, job["new"])}
+        here["refusals"] = [refusal(cls, folder) for cls in (AutoModelForCausalLM, AutoConfig)]
         here["tokens"] = AutoTokenizer.from_pretrained(folder)(job["text"]).input_ids
-        if name in job["mapped"]:
-            mapped, keys = load(folder, device_map="auto")
-            here["mapped"] = {"keys": keys, **speak(mapped, ids, 8)}
         answers[name] = here
         if name.endswith("folded"):
             continue  # stock classes, which others test

@@ -11,7 +11,7 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM
 
-from countergen_edit.edits import Edit, NamedEdit, Placement, applied
+from countergen_edit.edits import Edit, NamedEdit, applied
 from countergen_edit.edits.checkpoints import (
     Form,
     choose_form,
@@ -24,7 +24,6 @@ from countergen_edit.edits.checkpoints import (
 )
 from countergen_edit.edits.checkpoints.parity import edited_logits
 from countergen_edit.edits.checkpoints.saving import write_model
-from countergen_edit.erasers import AffineErasure
 from countergen_edit.models import LanguageModel, capture
 from tests.edits.checkpoints.conftest import TEXT, oblique_erasure
 
@@ -42,7 +41,7 @@ def named(site: str, layer: int | None, seed: int, task: str, *before: NamedEdit
 def chained(*places: tuple[str, int | None], limit: float | None = None) -> NamedEdit:
     """An edit at each place, each fitted after those before it; the first with a limit."""
     edits: list[NamedEdit] = []
-    for seed, (place, task) in enumerate(zip(places, (*AXES, "age"), strict=False), 1):
+    for seed, (place, task) in enumerate(zip(places, (*AXES, "age", "race"), strict=False), 1):
         edits.append(named(*place, seed, task, *edits))
     if limit is not None:
         place = replace(edits[0].edit.placements[0], limit=limit)
@@ -81,13 +80,14 @@ def test_two_at_one_place_act_one_after_the_other(
 @pytest.mark.parametrize(
     ("family", "places", "form"),
     [
-        ("gpt2", (("resid_post", 1), ("resid_post", 1)), "carried"),
-        ("gpt2", (("resid_post", 1), ("mlp_out", 0), ("embed", None)), "carried"),
-        ("gpt2", (("attn_out", 1), ("mlp_out", 0), ("embed", None)), "folded"),
+        (
+            "gpt2",
+            (("resid_post", 1), ("resid_post", 1), ("embed", None)),
+            "carried",
+        ),
         ("llama", (("attn_out", 1), ("attn_out", 1)), "carried"),
-        ("gpt2", (("mlp_out", 1), ("mlp_out", 1)), "folded"),
+        ("gpt2", (("mlp_out", 1), ("mlp_out", 1), ("attn_out", 1)), "folded"),
         ("llama", (("attn_out", 1), ("attn_out", 1)), "folded"),
-        ("gemma", (("embed", None), ("embed", None)), "folded"),
     ],
 )
 def test_plain_transformers_gives_the_hooks_logits_to_the_bit_or_to_the_rounding_of_weights(
@@ -189,9 +189,5 @@ def test_means_that_a_first_erasure_made_equal_stay_equal() -> None:
     x[group == 1] += rng.normal(size=32)
     direction = x[group == 1].mean(0) - x[group == 0].mean(0)
     unit = direction[:, None] / np.linalg.norm(direction)
-    first = AffineErasure(unit, unit.T, x.mean(0))
-    for seed in range(5):
-        place = Placement("resid_post", 0, oblique_erasure(32, seed=seed))
-        y = place.erasure(first(x))  # type: ignore[operator]
-        gap = y[group == 1].mean(0) - y[group == 0].mean(0)
-        np.testing.assert_allclose(gap, 0, atol=1e-12)
+    y = oblique_erasure(32)(AffineErasure(unit, unit.T, x.mean(0))(x))
+    np.testing.assert_allclose(y[group == 1].mean(0), y[group == 0].mean(0), atol=1e-12)

@@ -64,12 +64,18 @@ def test_logits_cached_greedy_text_and_tokens_are_those_of_the_edited_model(
     saved: Saves,
 ) -> None:
     edited, unedited, greedy = everything[case]
+    family, _, folder = saved[case]
     np.testing.assert_allclose(stranger[case]["logits"], edited, atol=1e-5)
     assert np.abs(edited - unedited).max() > 0.1
     assert stranger[case]["greedy"] == greedy
     assert len(greedy) == NEW_TOKENS
     assert stranger[case]["keys"] == []
-    assert stranger[case]["tokens"] == models[saved[case][0]].tokenizer(TEXT).input_ids
+    assert stranger[case]["tokens"] == models[family].tokenizer(TEXT).input_ids
+    if case.endswith("folded"):
+        assert not any(stranger[case]["refusals"])
+        assert not list(folder.glob("*.py"))
+    else:  # never the unedited model where its code is not trusted
+        assert all("trust_remote_code=True" in said for said in stranger[case]["refusals"])
 
 
 @pytest.mark.parametrize("case", CARRIED_NAMES)
@@ -88,28 +94,3 @@ def test_a_round_trip_a_deep_copy_and_half_precision_keep_the_edit(
     assert stranger[case]["half_erasures"] == ["torch.float32"]
     # bfloat16 keeps eight bits; without the edit the difference would be far larger.
     assert np.abs(np.array(half["logits"]) - edited).mean() < 0.03 * np.abs(edited).max()
-
-
-@pytest.mark.parametrize(
-    "name", ["llama-resid_post-carried", "gpt2-embed-folded", "opt-mlp_out-carried"]
-)
-def test_a_model_spread_over_devices_is_edited(name: str, stranger: dict[str, Any]) -> None:
-    mapped = stranger[name]["mapped"]
-    assert mapped["keys"] == []
-    assert mapped["greedy"] == stranger[name]["greedy"][:8]
-
-
-@pytest.mark.parametrize("name", CARRIED_NAMES)
-def test_a_carried_edit_is_refused_without_trust_in_its_code(
-    name: str, stranger: dict[str, Any]
-) -> None:
-    assert "trust_remote_code=True" in stranger[name]["refusal"]
-    assert "trust_remote_code=True" in stranger[name]["config_refusal"]
-
-
-def test_a_folded_edit_needs_no_code(saved: Saves, stranger: dict[str, Any]) -> None:
-    folded = [name for name in saved if name.endswith("folded")]
-    assert folded
-    for name in folded:
-        assert not stranger[name]["refusal"]
-        assert not list(saved[name][2].glob("*.py"))
