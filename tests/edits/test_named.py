@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import os
-import resource
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,10 +18,9 @@ from countergen_edit.edits import Edit, NamedEdit, Placement, read_record
 from countergen_edit.edits.record import COMBINED, RECORD
 from countergen_edit.erasers import AffineErasure
 
-NAMES_AND_BASES = """
+BASES = """
 from countergen_edit.edits.record import edit_id
 bases = [
-    {"rank": 1, "solver": "auto"},
     ["fingerprint", ("resid_post", 3), {"b", "a", "c"}],
     {"score": len, "weights": __import__("numpy").arange(3), "n": __import__("numpy").int64(3)},
 ]
@@ -45,22 +41,19 @@ def named(
     return NamedEdit.of(edit, eraser, **record)
 
 
-# Ids
-
-
 @pytest.mark.slow
 def test_an_id_is_the_same_in_another_process() -> None:
     here: dict[str, list[str]] = {}
-    exec(NAMES_AND_BASES, here)
+    exec(BASES, here)
     run = subprocess.run(
-        [sys.executable, "-c", NAMES_AND_BASES + "print(*ids)"],
+        [sys.executable, "-c", BASES + "print(*ids)"],
         env={"PYTHONPATH": ":".join(sys.path), "PYTHONHASHSEED": "1"},
         capture_output=True,
         text=True,
         check=True,
     )
     assert run.stdout.split() == here["ids"]
-    assert len({*here["ids"]}) == 3
+    assert len({*here["ids"]}) == len(here["ids"])
     assert all(name.startswith("my-own-py-Eraser-") for name in here["ids"])
 
 
@@ -71,9 +64,6 @@ def test_an_id_depends_on_the_basis_or_else_on_the_tensors() -> None:
     long = named(3, eraser="/a/very/long/path" * 30 + "/own.py:Mine").id
     assert len(long) < 60
     assert "own-py-Mine-" in long
-
-
-# Digests of edits
 
 
 def test_equal_edits_have_equal_digests_however_they_lie_in_memory() -> None:
@@ -112,9 +102,6 @@ def test_a_changed_bit_a_place_or_a_shape_gives_another_digest() -> None:
         edits.append(Edit.at("resid_post", {3: replace(one, **{part: value})}))
     edits.append(Edit.at("resid_post", {3: erasure(rank=1)}))
     assert len({edit.digest for edit in edits}) == len(edits)
-
-
-# Folders
 
 
 def test_save_and_load_is_bit_for_bit(tmp_path: Path) -> None:
@@ -187,25 +174,6 @@ def test_a_kill_at_any_moment_leaves_no_half_edit(tmp_path: Path, replaces: bool
     assert [path.name for path in target.parent.iterdir()] == ["edit"]
 
 
-@contextmanager
-def full_disk() -> Iterator[None]:
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (512, limits[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-
-
-def test_a_full_disk_is_one_line_and_leaves_the_old_edit(tmp_path: Path) -> None:
-    old = named(2, eraser="old")
-    old.save(tmp_path / "edit")
-    with full_disk(), pytest.raises(UserError, match=r"cannot write .*edit: File too large"):
-        named(2, 3, eraser="new").save(tmp_path / "edit")
-    assert NamedEdit.load(tmp_path / "edit").record == old.record
-    assert [path.name for path in tmp_path.iterdir()] == ["edit"]
-
-
 def test_a_folder_that_holds_no_edit_is_refused_in_one_line(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"holds no edit: record\.json is missing"):
         NamedEdit.load(tmp_path / "nothing")
@@ -224,21 +192,15 @@ def test_a_folder_that_holds_no_edit_is_refused_in_one_line(tmp_path: Path) -> N
 
 
 def test_labels_are_made_for_people() -> None:
-    assert named(3, eraser="rlace").label == "rlace-1@resid_post.3"
     assert named(None, site="embed").label == "leace-1@embed"
     assert named(2, 3, 5).label == "leace-3@resid_post.2+3+5"
     one_eraser = NamedEdit.combined([named(2), named(3)])
-    assert one_eraser.record.eraser == "leace"
-    assert one_eraser.label == "leace-2@resid_post.2+3"
+    assert (one_eraser.record.eraser, one_eraser.label) == ("leace", "leace-2@resid_post.2+3")
     mixed = NamedEdit.combined([named(2), named(3), named(4, eraser="sal", rank=2)])
     assert mixed.record.eraser == COMBINED
     assert mixed.label == "leace-1@resid_post.2 + .3 + sal-2@resid_post.4"
     sites = NamedEdit.combined([named(2), named(2, site="mlp_out"), named(None, site="embed")])
     assert sites.label == "leace-1@resid_post.2 + leace-1@mlp_out.2 + leace-1@embed"
-    own = [named(2, eraser="own.py:Mine"), named(3, eraser="sal"), named(4, eraser="own.py:Mine")]
-    assert NamedEdit.combined(own).label == (
-        "own.py:Mine-1@resid_post.2 + sal-1@resid_post.3 + own.py:Mine-1@resid_post.4"
-    )
 
 
 def test_one_eraser_with_two_settings_is_a_combination() -> None:

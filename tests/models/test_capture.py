@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from countergen_edit.core.errors import UserError
-from countergen_edit.models import SITES, capture, continuation_log_probs, encode, hook_name, load
+from countergen_edit.models import SITES, capture, continuation_log_probs, encode, hook_name
 
 TEXTS = [
     "Jane is a nurse",
@@ -65,12 +65,6 @@ def test_layers_come_in_the_order_asked_for(gpt2):
     np.testing.assert_array_equal(some, everything[[2, 0]])
 
 
-def test_a_half_precision_model_gives_float32(tiny_dirs):
-    half = load(tiny_dirs["gpt2"], device="cpu", dtype="bfloat16")
-    assert half.dtype is torch.bfloat16
-    assert capture(half, TEXTS).values["resid_post"].dtype == np.float32
-
-
 def test_a_capture_sees_an_edit_and_leaves_it_on(gpt2):
     def shift(x, hook):
         return x + 1
@@ -103,22 +97,14 @@ def test_a_capture_sees_an_edit_and_leaves_it_on(gpt2):
 def test_bad_input_is_named(gpt2, options, message):
     with pytest.raises(UserError, match=message):
         capture(gpt2, TEXTS, **options)
+    with pytest.raises(UserError, match="no token beyond character 0 in the text ''"):
+        capture(gpt2, [""])
 
 
-def test_an_empty_text_has_no_last_token(gpt2, llama):
-    for lm in (gpt2, llama):
-        with pytest.raises(UserError, match="no token beyond character 0 in the text ''"):
-            capture(lm, [""])
-
-
-def test_a_layered_site_needs_a_layer_and_the_embedding_none(gpt2):
+def test_a_layered_site_needs_a_layer_and_the_embedding_none(gpt2, monkeypatch):
     assert hook_name(gpt2, "embed") == hook_name(gpt2, "embed", 1) == "embed.hook_out"
-    assert hook_name(gpt2, "attn_out", 2) == "blocks.2.hook_attn_out"
     with pytest.raises(UserError, match="unknown layer None"):
         hook_name(gpt2, "mlp_out")
-
-
-def test_a_site_that_the_family_lacks_is_named(gpt2, monkeypatch):
     monkeypatch.setitem(SITES, "nowhere", "blocks.{layer}.hook_nowhere")
     with pytest.raises(UserError, match="has no site nowhere"):
         hook_name(gpt2, "nowhere", 0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from pathlib import Path
 from typing import Any
 
@@ -135,8 +136,6 @@ def test_labels_are_read_by_their_convention_or_refused(
 def test_inference_labels_without_names_are_asked_for(
     objects: dict[str, tuple[Any, Any]],
 ) -> None:
-    import copy
-
     hf_model, tokenizer = objects["nli"]
     nameless = copy.deepcopy(hf_model)
     nameless.config.id2label = {i: f"LABEL_{i}" for i in range(3)}
@@ -164,6 +163,7 @@ def test_long_texts_and_split_targets_are_refused(objects: dict[str, tuple[Any, 
     model = classifier_from_objects("m", *objects["sentiment"], "sentiment")
     with pytest.raises(UserError, match="exceeds the context"):
         model.probabilities(["sad " * 100])
+    assert model.probabilities(["sad " * 100], cut=True)["positive"].shape == (1,)
     mlm = masked_from_objects("m", *objects["masked"])
     with pytest.raises(UserError, match="target 'He is' is 2 tokens"):
         mlm.associations([MaskedText("He is brave.", (0, 5), (6, 11))])

@@ -75,16 +75,6 @@ def test_a_text_ends_at_the_end_token(gpt2):
     assert len(ended[1]) < len(plain[1])
 
 
-def test_an_end_token_beyond_the_vocabulary_is_passed_over(gpt2):
-    own = gpt2.bridge.original_model.generation_config
-    end, before = own.eos_token_id, generate(gpt2, PROMPTS, max_new_tokens=10)
-    own.eos_token_id = 50256  # GPT-2's default, in a model of a few hundred tokens
-    try:
-        assert generate(gpt2, PROMPTS, max_new_tokens=10) == before
-    finally:
-        own.eos_token_id = end
-
-
 def test_hooks_are_active_at_every_step(lm):
     token = encode(lm, ["x"])[0].ids[-1]
 
@@ -125,14 +115,15 @@ def test_samples_follow_the_seed_and_leave_the_callers_random_state(gpt2):
     assert sample(2) != first
 
 
-def test_the_checkpoints_own_sampling_settings_are_not_used(gpt2):
+def test_the_checkpoints_own_settings_are_not_used(gpt2):
     own = gpt2.bridge.original_model.generation_config
-    before = generate(gpt2, PROMPTS, max_new_tokens=10)
+    before, end = generate(gpt2, PROMPTS, max_new_tokens=10), own.eos_token_id
     own.repetition_penalty = 50.0
+    own.eos_token_id = 50256  # GPT-2's default, in a model of a few hundred tokens
     try:
         assert generate(gpt2, PROMPTS, max_new_tokens=10) == before
     finally:
-        own.repetition_penalty = None
+        own.repetition_penalty, own.eos_token_id = None, end
     assert gpt2.bridge.original_model.generation_config is own
 
 

@@ -13,7 +13,7 @@ from countergen_edit.models import LanguageModel, encode, load
 from countergen_edit.testbed import directory, load_truth
 from tests.edits.checkpoints.conftest import edit_at
 
-TEXTS = load_truth().neutral_texts()[:50]
+TEXTS = load_truth().neutral_texts()[:20]
 Logits = list[Tensor]
 
 

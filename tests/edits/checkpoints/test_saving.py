@@ -246,10 +246,10 @@ def test_a_save_that_runs_out_of_space_leaves_the_good_checkpoint_and_no_half_on
 
 def test_the_same_checkpoint_is_saved_once_and_another_refused(copied, model) -> None:
     """A command that was stopped after saving continues with the proven checkpoint."""
-    edit, before = edit_at(model, "resid_post"), copied.stat()
+    edit, before = edit_at(model, "resid_post"), contents(copied)
     again = save_checkpoint(model, edit, copied, record={"seed": 3})
     assert vars(again.parity) == json.loads((copied / "parity.json").read_text())
-    assert copied.stat() == before
+    assert contents(copied) == before
     with pytest.raises(UserError, match="holds a checkpoint already"):
         save_checkpoint(model, edit, copied, record={"seed": 4})
     (copied / "config.json").write_text("{}")
