@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
 import pytest
 import torch
-import transformers
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -24,7 +20,7 @@ from countergen_edit.models.batching import (
     within_memory,
 )
 from tests import tiny_models
-from tests.tiny_models import FAMILIES, tiny_hf_model, tiny_tokenizer
+from tests.tiny_models import FAMILIES, config_of, tiny_hf_model, tiny_tokenizer
 
 ROWS = st.lists(st.lists(st.integers(1, 3), min_size=1, max_size=5).map(tuple), max_size=12)
 
@@ -112,21 +108,18 @@ def test_in_a_tree_every_text_reads_and_sees_itself_alone(
         assert len(row.ids) == len(starts)  # nothing that is shared stands there twice
 
 
-def _config(name: str, **sizes: Any) -> Callable[[int], Any]:
-    return lambda v: getattr(transformers, f"{name}Config")(vocab_size=v, **sizes)
-
-
+mistral = partial(config_of, "MistralConfig", intermediate_size=64, num_key_value_heads=2)
 OTHERS = {
-    "bloom": _config("Bloom", hidden_size=32, n_layer=2, n_head=4),  # ALiBi
-    "mpt": _config("Mpt", d_model=32, n_layers=2, n_heads=4, max_seq_len=64),  # by column
-    "mamba": _config("Mamba", hidden_size=32, num_hidden_layers=2, state_size=4),
-    "mistral": tiny_models._rotary("MistralConfig", num_key_value_heads=2, sliding_window=4),
+    "bloom": config_of("BloomConfig", n_layer=2, n_head=4),  # ALiBi
+    "mpt": config_of("MptConfig", d_model=32, n_layers=2, n_heads=4, max_seq_len=64),  # by column
+    "mamba": config_of("MambaConfig", state_size=4),
+    "mistral": mistral(sliding_window=4),
 }
 
 
 def model(family: str, monkeypatch: pytest.MonkeyPatch | None = None) -> LanguageModel:
     if monkeypatch is not None:
-        monkeypatch.setitem(tiny_models._CONFIGS, family, OTHERS[family])
+        monkeypatch.setitem(tiny_models.CONFIGS, family, OTHERS[family])
     tokenizer = tiny_tokenizer()
     return from_pretrained_objects(family, tiny_hf_model(family, tokenizer), tokenizer)
 
@@ -175,7 +168,9 @@ def test_a_model_that_takes_no_tree_is_told_and_scored_text_by_text(
 
 
 def test_a_window_is_noticed_where_texts_outgrow_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    wide = tiny_models._rotary("MistralConfig", num_key_value_heads=2, sliding_window=40)
+    wide = config_of(
+        "MistralConfig", intermediate_size=64, num_key_value_heads=2, sliding_window=40
+    )
     monkeypatch.setitem(OTHERS, "mistral", wide)
     lm = model("mistral", monkeypatch)
     assert runs_trees(lm, 30)
