@@ -44,7 +44,6 @@ class ServedSettings:
     served_name: str | None
     template: str
     log_probs: str
-    n: int
     parallel: int
     attempts: int
     cache: str

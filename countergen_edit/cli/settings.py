@@ -312,7 +312,6 @@ DESCRIPTIONS = {
     "model.instruction": "the user's message in the chat template; null has one of ours",
     "model.served_name": "the server's name of the model; null takes its only one",
     "model.log_probs": "echo: the server returns log-probabilities of a prompt; none: it does not",
-    "model.n": "continuations per request; 1 for a server that gives one",
     "model.parallel": "requests at a time",
     "model.attempts": "attempts per request",
     "model.cache": "folder that keeps every answer of the server",

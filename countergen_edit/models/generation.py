@@ -95,7 +95,7 @@ def write(
     rows = [encoding.ids for encoding in encodings]
     for prompt, ids in zip(prompts, rows, strict=True):
         check_room(lm, prompt, ids, sampling.max_new_tokens)
-    ends, seeds = end_tokens(lm), _row_seeds(sampling.seed, prompts)
+    ends, seeds = end_tokens(lm), row_seeds(sampling.seed, prompts)
     # Greedy, as the sampler leaves one token to choose from.
     config = greedy_config(lm, sampling.max_new_tokens, ends)
     order = sorted(range(len(prompts)), key=lambda i: (len(rows[i]), i))
@@ -123,7 +123,8 @@ def check_room(lm: LanguageModel, prompt: str, ids: Sequence[int], max_new_token
         )
 
 
-def _row_seeds(seed: int, prompts: Sequence[str]) -> list[int]:
+def row_seeds(seed: int, prompts: Sequence[str]) -> list[int]:
+    """A seed for each prompt, by how often the prompt came before."""
     occurrences: Counter[str] = Counter()
     seeds = []
     for prompt in prompts:

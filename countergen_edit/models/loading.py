@@ -141,20 +141,16 @@ def load_head(
 
 def device_named(device: str) -> torch.device:
     """The device of a setting."""
-    cuda = torch.cuda.is_available()
     if device == "auto":
-        return torch.device("cuda" if cuda else "cpu")
-    kind, _, index = device.partition(":")
-    if kind not in _DEVICES[1:] or (index and not index.isdigit()):
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    if device.partition(":")[0] not in _DEVICES[1:]:
         raise unknown("device", device, _DEVICES)
-    usable = {
-        "cpu": 1,
-        "cuda": torch.cuda.device_count() if cuda else 0,
-        "mps": int(torch.backends.mps.is_available()),
-    }[kind]
-    if int(index or 0) >= usable:
-        raise UserError(f"device={device} is not available here: use device=auto or device=cpu")
-    return torch.device(device)
+    try:
+        return torch.empty(0, device=device).device
+    except (RuntimeError, AssertionError) as error:
+        raise UserError(
+            f"device={device} is not available here: use device=auto or device=cpu"
+        ) from error
 
 
 def set_bos(tokenizer: Any, bos: Bos, name: str) -> None:
@@ -192,13 +188,6 @@ def _architecture(location: Location) -> str:
         raise UserError(
             f"{location} is a {name}, not a causal language model: give one that continues text "
             "(…ForCausalLM, …LMHeadModel), or an encoder-decoder one (…ForConditionalGeneration)"
-        )
-    encoder = config.num_hidden_layers
-    decoder = getattr(config, "decoder_layers", getattr(config, "num_decoder_layers", encoder))
-    if name in _encoder_decoders() and encoder != decoder:
-        raise UserError(
-            f"{location} has {encoder} encoder and {decoder} decoder layers: TransformerBridge "
-            "wraps encoder-decoder models with as many of one as of the other"
         )
     if name not in SUPPORTED_ARCHITECTURES and default not in SUPPORTED_ARCHITECTURES:
         raise UserError(

@@ -198,7 +198,7 @@ def test_labels_are_made_for_people() -> None:
     assert (one_eraser.record.eraser, one_eraser.label) == ("leace", "leace-2@resid_post.2+3")
     mixed = NamedEdit.combined([named(2), named(3), named(4, eraser="sal", rank=2)])
     assert mixed.record.eraser == COMBINED
-    assert mixed.label == "leace-1@resid_post.2 + .3 + sal-2@resid_post.4"
+    assert mixed.label == "leace-1@resid_post.2 + leace-1@resid_post.3 + sal-2@resid_post.4"
     sites = NamedEdit.combined([named(2), named(2, site="mlp_out"), named(None, site="embed")])
     assert sites.label == "leace-1@resid_post.2 + leace-1@mlp_out.2 + leace-1@embed"
 

@@ -11,7 +11,6 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from itertools import accumulate
 from typing import Any
 
 import torch
@@ -42,17 +41,12 @@ class Completions(ThreadingHTTPServer):
         return f"http://127.0.0.1:{self.server_address[1]}/v1"
 
     def complete(self, request: dict[str, Any]) -> dict[str, Any]:
-        count = 1 if "n" in self.without else request.get("n", 1)
-        choices = [self._choice(request, index) for index in range(count)]
-        return {"object": "text_completion", "model": self.name, "choices": choices[::-1]}
-
-    def _choice(self, request: dict[str, Any], index: int) -> dict[str, Any]:
         prompt, echo = request["prompt"], request.get("echo", False)
         ids = self.tokenizer(prompt).input_ids
-        generator = torch.Generator().manual_seed(request.get("seed", 0) + index)
+        generator = torch.Generator().manual_seed(request.get("seed", 0))
         new = self._write(ids, request, generator)
         text = self.tokenizer.decode(new, skip_special_tokens=True)
-        choice = {"index": index, "text": prompt * echo + text, "logprobs": None}
+        choice = {"index": 0, "text": prompt * echo + text, "logprobs": None}
         if "logprobs" in request and "logprobs" not in self.without:
             every = torch.tensor([*ids, *new])
             table = self._logits(every.tolist())[:-1].log_softmax(-1)
@@ -60,11 +54,8 @@ class Completions(ThreadingHTTPServer):
             tokens = [self.tokenizer.decode([token]) for token in every]
             if self.bos:
                 tokens, values = ["<s>", *tokens], [None, *values]
-            starts = [*accumulate(map(len, tokens), initial=0)][:-1]
-            first = 0 if echo else len(ids)
-            content = {"tokens": tokens, "token_logprobs": values, "text_offset": starts}
-            choice["logprobs"] = {key: value[first:] for key, value in content.items()}
-        return choice
+            choice["logprobs"] = {"tokens": tokens, "token_logprobs": values}
+        return {"object": "text_completion", "model": self.name, "choices": [choice]}
 
     def _write(self, ids: list[int], request: dict[str, Any], generator: Any) -> list[int]:
         new: list[int] = []

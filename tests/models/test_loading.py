@@ -107,7 +107,7 @@ def test_importing_the_room_imports_no_model_library():
         ("a b", {}, "neither a directory nor a valid hub id.*model=/path/to/directory"),
         ("", {}, "no model given"),
         ("gpt2", {"device": "cdua"}, "unknown device 'cdua': did you mean 'cuda'"),
-        ("gpt2", {"device": "cpu:7"}, "device=cpu:7 is not available here"),
+        ("gpt2", {"device": "cuda:99"}, "device=cuda:99 is not available here"),
         ("gpt2", {"dtype": "bf16"}, "unknown dtype 'bf16': did you mean 'bfloat16'"),
         ("gpt2", {"device": "cpu", "device_map": "auto"}, "exclude each other"),
     ],

@@ -19,7 +19,7 @@ from countergen_edit.models import (
     contrastive_generate,
     generate,
 )
-from countergen_edit.models.served import tokens_of
+from countergen_edit.models.served import token_scores
 from tests.models.completions_server import Completions, serving
 
 PROMPTS = ["Jane works as", "John works as", "The boss says that Mary is", "The boss says that Tom"]
@@ -58,30 +58,21 @@ def test_greedy_text_is_that_of_the_model_here_and_is_asked_once(server, testbed
 
 def test_samples_depend_on_seed_and_prompt_and_on_no_other_prompt(server, tmp_path):
     how: dict[str, Any] = {"max_new_tokens": 5, "do_sample": True, "top_p": 0.9}
-    first = generate(served(server, tmp_path / "a", n=4), PROMPTS * 8, **how)
-    other = generate(served(server, tmp_path / "b", n=4, parallel=1), PROMPTS[:1] * 8, **how)
+    first = generate(served(server, tmp_path / "a"), PROMPTS * 8, **how)
+    other = generate(served(server, tmp_path / "b", parallel=1), PROMPTS[:1] * 8, **how)
     assert first[:: len(PROMPTS)] == other
     assert len(set(other)) > 2
-    again = generate(served(server, tmp_path / "b", n=4), PROMPTS[:1] * 8, seed=1, **how)
-    assert again != other
-    assert [r["n"] for r in server.requests] == [4] * 12
+    assert generate(served(server, tmp_path / "b"), PROMPTS[:1] * 8, seed=1, **how) != other
+    assert len(server.requests) == len(first) + 2 * len(other)
 
 
 @pytest.mark.slow
 def test_samples_have_the_frequencies_of_the_model(server, testbed, tmp_path):
     prompt, n = PROMPTS[0], 400
-    texts = generate(served(server, tmp_path, n=50), [prompt] * n, max_new_tokens=1, do_sample=True)
+    texts = generate(served(server, tmp_path), [prompt] * n, max_new_tokens=1, do_sample=True)
     for text in sorted(set(texts), key=texts.count)[-3:]:
         p = math.exp(continuation_log_probs(testbed, [prompt], [text])[0])
         assert abs(texts.count(text) / n - p) < 4 * math.sqrt(p * (1 - p) / n)
-
-
-def test_a_server_that_knows_no_n_is_asked_for_one_at_a_time(server, tmp_path):
-    server.without = ("n",)
-    how: dict[str, Any] = {"max_new_tokens": 3, "do_sample": True}
-    with pytest.raises(UserError, match=r"1 of 4 continuations.*model\.n=1"):
-        generate(served(server, tmp_path), PROMPTS[:1] * 4, **how)
-    assert len(generate(served(server, tmp_path, n=1), PROMPTS[:1] * 4, **how)) == 4
 
 
 def test_every_fault_that_passes_is_survived_and_nothing_is_asked_twice(
@@ -138,7 +129,6 @@ def test_a_key_comes_from_the_environment_and_is_said_nowhere(testbed, tmp_path,
         ("http://127.0.0.1:9/v1", {}, r"cannot be reached \(ConnectError\)"),
         ("", {"served_name": "the-modl"}, "did you mean 'the-model'"),
         ("", {"log_probs": "ech"}, "did you mean 'echo'"),
-        ("", {"n": 0}, r"model\.n=0: at least 1"),
         ("", {"parallel": 0}, r"model\.parallel=0"),
         ("", {"template": "chat"}, "has no chat template"),
         ("", {"template": "cat"}, "unknown template"),
@@ -172,29 +162,9 @@ def test_what_a_server_does_not_give_is_refused_in_one_line(server, tmp_path):
     assert continuation_log_probs(lm, ["Jane works"], [" as"]).shape == (1,)
 
 
-@pytest.mark.parametrize(
-    ("text", "tokens", "offsets", "spans"),
-    [
-        # Parts of a character are placed by their offsets.
-        (
-            "José ran",
-            ["Jos", "bytes:\\xc3", "bytes:\\xa9", " ran", " far"],
-            [0, 3, 3, 4, 8],
-            [(0, 3), (3, 3), (3, 4), (4, 8)],
-        ),
-        ("José ran", ["Jos", "bytes:\\xc3"], [], None),
-        # A space that a tokenizer shows before the first word is not of the text.
-        ("Jane ran", ["<s>", " Jane", " ran", "."], [], [(0, 4), (4, 8)]),
-    ],
-)
-def test_tokens_are_placed_in_their_text(text, tokens, offsets, spans):
-    values = [None, *(-float(k) for k in range(1, len(tokens)))]
-    content = {"tokens": tokens, "token_logprobs": values, "text_offset": offsets}
-    if spans is None:
-        with pytest.raises(UserError, match="do not make up the text"):
-            tokens_of({"logprobs": content}, text, "m")
-    else:
-        found = tokens_of({"logprobs": content}, text, "m")
-        first = tokens[0] == "<s>"
-        assert [(t.start, t.end) for t in found] == spans
-        assert [t.log_p for t in found] == values[first : first + len(spans)]
+def test_tokens_are_placed_in_their_text():
+    """Special tokens and a space that a tokenizer shows before the first word are not of it."""
+    content = {"tokens": ["<s>", " Jane", " ran", "."], "token_logprobs": [None, -1.0, -2.0, -3.0]}
+    assert token_scores({"logprobs": content}, "Jane ran", "m") == [(4, -1.0), (8, -2.0)]
+    with pytest.raises(UserError, match="do not make up the text"):
+        token_scores({"logprobs": content}, "Jane runs", "m")
