@@ -24,9 +24,7 @@ _WHERE = {
     "Axis": "countergen_edit.data.axis",
     "CounterfactualSet": "countergen_edit.data.counterfactual",
     "Edit": "countergen_edit.edits",
-    **dict.fromkeys(
-        ("connect", "generate", "split_names", "generate_neutral_text"), "countergen_edit.models"
-    ),
+    **dict.fromkeys(("connect", "generate", "split_names"), "countergen_edit.models"),
     "Run": "countergen_edit.reports.run",
     "METRICS": "countergen_edit.metrics.base",
     "Metric": "countergen_edit.metrics.base",

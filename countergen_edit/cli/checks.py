@@ -80,9 +80,6 @@ def require_layers(config: Mapping[str, Any], model: str) -> None:
 
 def require_task(config: Mapping[str, Any]) -> None:
     """Refuse axes and data that do not make a task."""
-    texts = dict(config["texts"])
-    if texts.get("neutral") == "written":
-        del texts["neutral"]
     pairs = config.get("axes") or {}
     if not isinstance(pairs, Mapping):
         return  # refused where it is read
@@ -91,7 +88,7 @@ def require_task(config: Mapping[str, Any]) -> None:
             config_of("axis", axis),
             config_of("data", OF_AXIS if data is None else data),
             groups=config["groups"],
-            texts=texts,
+            texts=config["texts"],
             names=config["names"],
             seed=config["seed"],
         )

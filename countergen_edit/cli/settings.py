@@ -346,7 +346,7 @@ DESCRIPTIONS = {
     "baseline.steering.strengths": "multiples of the steering vector to choose from",
     "tracker.*.uri": "MLflow's store or server; null takes its default",
     "tracker.*.project": "project of the runs on Weights & Biases",
-    "texts.neutral": "natural, written (by the model) or FILE.txt; null as the model has it",
+    "texts.neutral": "natural or FILE.txt; null as the model has it",
     "data.fit": "sets to fit on; own: a part of your prompts",
     "data.keep": "sets on which the model should stay as it is; null takes those of texts",
 }

@@ -25,7 +25,7 @@ from countergen_edit.data.axis_config import OF_AXIS, axis_config, data_of
 from countergen_edit.data.task import Task
 from countergen_edit.erasers import ERASERS, BaseEraser
 from countergen_edit.metrics.base import METRICS, Metric
-from countergen_edit.models import LanguageModel, generate_neutral_text, split_names
+from countergen_edit.models import LanguageModel, split_names
 from countergen_edit.runs.baselines import BASELINES, Baseline
 from countergen_edit.runs.candidates import Fitted
 from countergen_edit.runs.files import quick_try
@@ -87,10 +87,7 @@ class StudySettings:
 
     def task_in_vocabulary(self, model: LanguageModel) -> Task:
         """The task, without the axis's own sets whose words are out of the model's vocabulary."""
-        texts = dict(self.texts)
-        if texts.get("neutral") == "written":
-            texts["neutral"] = {"source": "texts", "texts": generate_neutral_text(model, self.seed)}
-        shared: dict[str, Any] = {"texts": texts, "names": self.names, "seed": self.seed}
+        shared: dict[str, Any] = {"texts": self.texts, "names": self.names, "seed": self.seed}
         task = api.task(self.axis, self.data, self.groups, **shared)
         say(task.remarks)
         task = api.in_vocabulary(model, task, self.of_axis)

@@ -5,7 +5,6 @@ from countergen_edit.edits.edit import Edit as Edit
 from countergen_edit.edits.edit import Placement as Placement
 from countergen_edit.edits.edit import Shift as Shift
 from countergen_edit.edits.edit import applied as applied
-from countergen_edit.edits.edit import attach as attach
 from countergen_edit.edits.files import NamedEdit as NamedEdit
 from countergen_edit.edits.files import load_edit as load_edit
 from countergen_edit.edits.files import save_edit as save_edit

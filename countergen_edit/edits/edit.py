@@ -11,7 +11,7 @@ import hashlib
 import math
 import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -178,22 +178,13 @@ def tensors(place: Placement) -> dict[str, np.ndarray]:
     return parts
 
 
-def attach(model: LanguageModel, edit: Edit) -> ExitStack:
-    """Attach an edit, also for cached generation and the original Hugging Face model.
-
-    `close` of the result detaches the edit and restores the model bit for bit. Raises a `UserError`
-    for an unknown site or layer, another width, or an edit with words before a text.
-    """
-    if edit.preface:
-        raise UserError("an edit that puts words before a text acts in `applied` alone")
-    stack = ExitStack()
-    stack.enter_context(model.bridge.hooks(fwd_hooks=_hooks(model, edit)))
-    return stack
-
-
 @contextmanager
 def applied(model: LanguageModel, edit: Edit) -> Iterator[LanguageModel]:
-    """Run a block with the edit attached, and yield the edited model."""
+    """Run a block with the edit attached, and yield the edited model.
+
+    Hooks of the edit also act in cached generation and in the original Hugging Face model; they
+    leave no bit behind. Raises a `UserError` for an unknown site or layer, or another width.
+    """
     with model.bridge.hooks(fwd_hooks=_hooks(model, edit)):
         if edit.preface:
             yield model.with_preface(preface_ids(model, edit.preface), edit.request)

@@ -1,8 +1,7 @@
-"""Continuations of prompts, sampled reproducibly, and neutral text written by the model itself."""
+"""Continuations of prompts, sampled reproducibly."""
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,7 +15,6 @@ from torch.nn.utils.rnn import pad_sequence
 
 from countergen_edit.core.errors import UserError
 from countergen_edit.core.seeds import unit_seed
-from countergen_edit.data.natural import openings
 from countergen_edit.models.language_model import LanguageModel
 from countergen_edit.models.progress import track
 from countergen_edit.models.tokens import encode, encode_replies, excerpt
@@ -204,40 +202,6 @@ def greedy_config(lm: LanguageModel, max_new_tokens: int, stops: Sequence[int]) 
         pad_token_id=ends[0] if ends else 0,
         decoder_start_token_id=next((start for start in starts if start is not None), None),
     )
-
-
-_PERSON = re.compile(
-    r"\b(he|she|him|her|his|hers|himself|herself|mr|mrs|ms|man|woman|men|women|boy|girl)\b", re.I
-)
-_SENTENCES = re.compile(r"(?s).*[.!?](?=\s|$)")
-
-
-def generate_neutral_text(
-    lm: LanguageModel, seed: int = 0, *, count: int = 165, max_new_tokens: int = 40
-) -> list[str]:
-    """Text that the unedited model continues from `count` openings of natural texts.
-
-    Openings are spread evenly over all kinds of text; continuations of up to `max_new_tokens`
-    tokens, from the nucleus of 90 % probability, end with a whole sentence. Texts about a person
-    are left out.
-    """
-    every = openings()
-    prompts = [every[i * len(every) // count] for i in range(count)]
-    made = generate(
-        lm,
-        prompts,
-        max_new_tokens=max_new_tokens,
-        do_sample=True,
-        top_p=0.9,
-        seed=seed,
-        progress="Writing neutral text",
-    )
-    texts = []
-    for prompt, continuation in zip(prompts, made, strict=True):
-        text = " ".join(f"{prompt}{continuation}".split())
-        whole = _SENTENCES.match(text)
-        texts.append(whole[0] if whole else text)
-    return [text for text in texts if not _PERSON.search(text)]
 
 
 _AT_ONCE = 1 << 20  # tokens whose noise is drawn together

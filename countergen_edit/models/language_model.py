@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import copy
-import functools
 import hashlib
 import json
 from collections.abc import Callable, Hashable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from types import MethodType
 from typing import Any, TypeVar, cast
 
@@ -112,7 +112,7 @@ class LanguageModel:
     @property
     def directory(self) -> str:
         """Directory or hub id of its weights, or empty."""
-        return str(getattr(self.bridge.original_model.config, "_name_or_path", ""))
+        return str(self.bridge.original_model.config.name_or_path)
 
     @property
     def origin(self) -> dict[str, str] | None:
@@ -132,7 +132,7 @@ class LanguageModel:
         template = hashlib.sha256(str(self.tokenizer.chat_template).encode()).hexdigest()
         return {"sha256": template, "instruction": self.chat.instruction}
 
-    @functools.cached_property
+    @cached_property
     def fingerprint(self) -> str:
         """SHA-256 of config and weights; weights offloaded to disk count by name and shape."""
         return weights_hash(self.bridge.original_model)
@@ -153,16 +153,12 @@ class LanguageModel:
         """`logits` with the gradients of attached hooks."""
         self._require_causal()
         model = self.bridge.original_model
-        matrix = model.get_output_embeddings()
-        # Every causal model of transformers names its output matrix; one from elsewhere may not.
-        early = at is not None and matrix is not None
         with ExitStack() as stack:
-            if at is not None and early:
-                stack.callback(matrix.register_forward_pre_hook(_reading_only(*at)).remove)
+            if at is not None:
+                matrix = model.get_output_embeddings()
+                stack.callback(matrix.register_forward_pre_hook(partial(_read_only, at)).remove)
             output: Tensor = model(**self._inputs(ids, mask)).logits
-            if at is None:
-                return output
-            return output[0] if early else output[tuple(x.to(output.device) for x in at)]
+        return output if at is None else output[0]
 
     def run_blocks(self, ids: Int[Tensor, "row time"], mask: Mask) -> None:
         """Run right-padded rows up to the output matrix."""
@@ -240,14 +236,10 @@ def weights_hash(hf_model: Any) -> str:
     return digest.hexdigest()
 
 
-def _reading_only(row: Int[Tensor, " read"], position: Int[Tensor, " read"]) -> Callable[..., Any]:
+def _read_only(at: Cells, module: Any, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
     """A hook before the output matrix that passes one row of read positions instead of all."""
-
-    def hook(module: Any, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
-        hidden, *rest = inputs
-        return hidden[row.to(hidden.device), position.to(hidden.device)][None], *rest
-
-    return hook
+    hidden, *rest = inputs
+    return hidden[tuple(x.to(hidden.device) for x in at)][None], *rest
 
 
 def _norm_itself(

@@ -24,7 +24,7 @@ NONE, AUTO, CHAT = TEMPLATES = ("none", "auto", "chat")
 
 def has_chat_template(lm: LanguageModel) -> bool:
     """Whether the tokenizer has a chat template."""
-    return bool(getattr(lm.tokenizer, "chat_template", None))
+    return bool(lm.tokenizer.chat_template)
 
 
 def before_reply(lm: LanguageModel, message: str) -> str:
@@ -132,31 +132,22 @@ def lengths(lm: LanguageModel, texts: Sequence[str]) -> list[int]:
 def _encode(
     lm: LanguageModel, texts: Sequence[str], prefaces: Sequence[tuple[int, ...]]
 ) -> list[Encoding]:
-    table = lm.tokenizer(
-        list(texts),
-        return_offsets_mapping=True,
-        return_attention_mask=False,
-        return_token_type_ids=False,
-        padding=False,
-        truncation=False,
-        verbose=False,
-    )
-    context, vocabulary, opening = lm.context_length, lm.vocab_size, len(_first(lm))
+    table = lm.tokenizer(list(texts), return_offsets_mapping=True, verbose=False)
+    opening = len(_first(lm))
     encodings = []
-    for text, preface, own, spans in zip(
-        texts, prefaces, table["input_ids"], table["offset_mapping"], strict=True
-    ):
+    rows = zip(texts, prefaces, table["input_ids"], table["offset_mapping"], strict=True)
+    for text, preface, own, spans in rows:
         first = opening if preface else 0
         ids = [*preface, *own[first:]]
-        if len(ids) > context:
+        if len(ids) > lm.context_length:
             raise UserError(
                 f"a text of {len(ids)} tokens exceeds the context of {lm.name} "
-                f"({context}): {excerpt(text)}"
+                f"({lm.context_length}): {excerpt(text)}"
             )
-        if ids and max(ids) >= vocabulary:
+        if ids and max(ids) >= lm.vocab_size:
             raise UserError(
                 f"the tokenizer gives token {max(ids)}, but {lm.name} knows only "
-                f"{vocabulary}: give the tokenizer that belongs to the model"
+                f"{lm.vocab_size}: give the tokenizer that belongs to the model"
             )
         encodings.append(Encoding(ids, [*[(0, 0)] * len(preface), *spans[first:]]))
     return encodings

@@ -18,7 +18,6 @@ from countergen_edit.edits import (
     Placement,
     Shift,
     applied,
-    attach,
     load_edit,
     save_edit,
 )
@@ -89,20 +88,17 @@ def test_the_edited_activation_is_the_paper_formula_and_removing_it_leaves_no_bi
     assert torch.equal(logits(model), unedited)
 
 
-def test_attached_edits_compose_and_are_removed_one_by_one(gpt2: LanguageModel) -> None:
+def test_edits_compose_and_are_removed_one_by_one(gpt2: LanguageModel) -> None:
     a = Edit.at("attn_out", {0: random_erasure(seed=1)})
     b = Edit.at("resid_post", {1: random_erasure(seed=2)})
     before = logits(gpt2)
     with applied(gpt2, a + b):
         together = logits(gpt2)
-    first = attach(gpt2, a)
-    with_first = logits(gpt2)
-    second = attach(gpt2, b)
-    assert torch.equal(logits(gpt2), together)
-    second.close()
-    assert torch.equal(logits(gpt2), with_first)
-    first.close()
-    first.close()
+    with applied(gpt2, a):
+        with_first = logits(gpt2)
+        with applied(gpt2, b):
+            assert torch.equal(logits(gpt2), together)
+        assert torch.equal(logits(gpt2), with_first)
     with pytest.raises(RuntimeError), applied(gpt2, a):  # an exception removes it too
         raise RuntimeError
     assert torch.equal(logits(gpt2), before)
@@ -128,8 +124,9 @@ def test_half_precision_activations_are_erased_in_float32(tmp_path: Path) -> Non
 def test_an_edit_that_does_not_fit_is_refused(
     gpt2: LanguageModel, site: str, layer: int, d: int, message: str
 ) -> None:
-    with pytest.raises(UserError, match=message):
-        attach(gpt2, Edit.at(site, {layer: random_erasure(d)}))
+    edit = Edit.at(site, {layer: random_erasure(d)})
+    with pytest.raises(UserError, match=message), applied(gpt2, edit):
+        pass
 
 
 def test_two_erasures_at_one_place_are_refused() -> None:
@@ -194,8 +191,6 @@ def test_words_and_shifts_come_back_from_files_and_tell_edits_apart(tmp_path: Pa
 
 def test_words_are_refused_where_they_cannot_act(gpt2: LanguageModel, tmp_path: Path) -> None:
     prompting = Edit((), WORDS)
-    with pytest.raises(UserError, match="acts in `applied` alone"):
-        attach(gpt2, prompting)
     with pytest.raises(UserError, match="choose one"):
         prompting + prompting
     assert (prompting + ERASING).preface == WORDS

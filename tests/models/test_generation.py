@@ -1,14 +1,11 @@
 from __future__ import annotations
 
-import re
-
 import numpy as np
 import pytest
 import torch
 from scipy import stats
 
 from countergen_edit.core.errors import UserError
-from countergen_edit.data.natural import openings
 from countergen_edit.edits import Edit, applied
 from countergen_edit.erasers import RandomDirections
 from countergen_edit.models import (
@@ -16,8 +13,6 @@ from countergen_edit.models import (
     capture,
     encode,
     generate,
-    generate_neutral_text,
-    generation,
     hook_name,
     load,
     split_names,
@@ -230,22 +225,6 @@ def test_noise_is_gumbel_and_independent_across_rows_steps_and_tokens():
     correlations = np.corrcoef(noise.reshape(9, -1))
     assert np.abs(correlations - np.eye(9)).max() < 5 / np.sqrt(20_000)
     assert np.abs(np.corrcoef(noise[0, 0, :-1], noise[0, 0, 1:])[0, 1]) < 5 / np.sqrt(20_000)
-
-
-def test_texts_end_with_a_sentence_and_are_about_nobody(
-    testbed: LanguageModel, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    said = [" is open. It", " is old. She left.", " goes on. It ends! And then", " has no end"]
-    monkeypatch.setattr(generation, "generate", lambda lm, prompts, **settings: said)
-    texts = generate_neutral_text(testbed, count=4)
-    every = openings()
-    starts = [every[i * len(every) // 4] for i in range(4)]
-    assert texts == [
-        f"{starts[0]} is open.",
-        f"{starts[2]} goes on. It ends!",
-        f"{starts[3]} has no end",
-    ]
-    assert not any(re.search(r"\bshe\b", text, re.I) for text in texts)
 
 
 def test_a_name_is_counted_as_it_stands_in_a_sentence(testbed: LanguageModel) -> None:

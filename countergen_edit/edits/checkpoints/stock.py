@@ -131,19 +131,16 @@ def stock_model(model: LanguageModel, **changes: Any) -> Any:
     """
     wrapped = model.bridge.original_model
     plain = empty_stock_model(model, **changes)
-    tensors: dict[str, Tensor] = {}
-    for key, tensor in wrapped.state_dict().items():
-        tensors.setdefault(stock_name(key), tensor)
+    tensors = {stock_name(key): tensor for key, tensor in wrapped.state_dict().items()}
     state = {}
     for key, empty in plain.state_dict().items():
-        if key not in tensors and key.endswith(".bias"):
-            tensors[key] = torch.zeros(empty.shape, dtype=model.dtype)
-        if key not in tensors or tensors[key].is_meta or tensors[key].shape != empty.shape:
+        new = torch.zeros(empty.shape, dtype=model.dtype) if key.endswith(".bias") else empty
+        state[key] = tensors.get(key, new)
+        if state[key].is_meta or state[key].shape != empty.shape:
             raise UserError(
                 f"cannot save {model.name}: its weight {key} is not in memory as the architecture "
                 "has it; load it without device_map"
             )
-        state[key] = tensors[key]
     plain.load_state_dict(state, assign=True)
     plain.tie_weights()
     plain.generation_config = wrapped.generation_config
