@@ -195,10 +195,7 @@ def map_labels(name: str, labels: Sequence[str], task: str) -> dict[str, int]:
     >>> map_labels("m", ["toxic", "obscene", "insult"], "toxicity")
     {'toxic': 0}
 
-    Raises
-    ------
-    UserError
-        A needed role has no label or two, as with LABEL_0, LABEL_1, ….
+    `UserError` if a needed role has no label or two, as with LABEL_0, LABEL_1, ….
     """
     roles = LABELS[task]
     names_of = [re.sub(r"[^a-z0-9]", "", label.lower()) for label in labels]

@@ -159,11 +159,8 @@ def contrastive_generate(
     trace : bool
         Record Δ and divergence.
 
-    Raises
-    ------
-    UserError
-        The lists differ in length, a prompt equals its contrast or is too long, λ is negative, K
-        exceeds the vocabulary, or `batch_size` is below 1.
+    `UserError` if the lists differ in length, a prompt equals its contrast or is too long, λ is
+    negative, K exceeds the vocabulary, or `batch_size` is below 1.
     """
     if isinstance(strength, int | float):
         strength = [strength] * len(prompts)

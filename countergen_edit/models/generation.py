@@ -54,11 +54,8 @@ def generate(
     list of str
         The text after each prompt, without the prompt.
 
-    Raises
-    ------
-    UserError
-        A setting is out of range, or a prompt is empty for a model without BOS or leaves no room in
-        the context.
+    `UserError` if a setting is out of range, or a prompt is empty for a model without BOS or leaves
+    no room in the context.
     """
     if max_new_tokens < 1 or batch_size < 1:
         raise UserError(f"max_new_tokens={max_new_tokens}, batch_size={batch_size}: at least 1")

@@ -65,10 +65,8 @@ def load(
     template, instruction
         As in `in_template`.
 
-    Raises
-    ------
-    UserError
-        The model is absent, incomplete or of an unsupported kind, or a setting is unknown.
+    `UserError` if the model is absent, incomplete or of an unsupported kind, or a setting is
+    unknown.
     """
     if dtype not in _DTYPES:
         raise unknown("dtype", dtype, _DTYPES)

@@ -125,10 +125,7 @@ def continuation_log_probs(
     across the boundary. Continuations include their leading space. Hooks attached to the bridge are
     active.
 
-    Raises
-    ------
-    UserError
-        A continuation is empty, or nothing precedes its first token.
+    `UserError` if a continuation is empty, or nothing precedes its first token.
     """
     check_continuations(prompts, continuations)
     pairs = [*zip(prompts, continuations, strict=True)]

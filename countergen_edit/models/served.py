@@ -123,10 +123,7 @@ def connect(
     template : {"none", "auto"}
         As in `load`; a server has no chat template.
 
-    Raises
-    ------
-    UserError
-        A setting is out of range, or the server is not there or lacks the model.
+    `UserError` if a setting is out of range, or the server is not there or lacks the model.
     """
     if log_probs not in LOG_PROBS:
         raise unknown("model.log_probs", log_probs, LOG_PROBS)
@@ -243,10 +240,7 @@ def token_scores(choice: Mapping[str, Any], text: str, name: str) -> list[TokenS
     They make up the text after at most three special ones; a SentencePiece tokenizer may show a
     space before the first word that is not in the text.
 
-    Raises
-    ------
-    UserError
-        The answer has no log-probabilities, or its tokens do not make up the text.
+    `UserError` if the answer has no log-probabilities, or its tokens do not make up the text.
     """
     content = choice.get("logprobs") or {}
     if not content.get("tokens"):

@@ -93,10 +93,7 @@ class Encoding:
 def encode(lm: LanguageModel, texts: Sequence[str]) -> list[Encoding]:
     """Tokenise each text by itself, after the preface.
 
-    Raises
-    ------
-    UserError
-        A text is longer than the context, or the tokenizer belongs to another model.
+    `UserError` if a text is longer than the context, or the tokenizer belongs to another model.
     """
     if not texts:
         return []
@@ -209,10 +206,7 @@ def in_template(lm: LanguageModel, template: str, instruction: str | None = None
     instruction : str, optional
         The user's message; None takes `INSTRUCTION`.
 
-    Raises
-    ------
-    UserError
-        `template` is unknown, or "chat" and the model has no usable template.
+    `UserError` if `template` is unknown, or "chat" and the model has no usable template.
     """
     if template not in TEMPLATES:
         raise unknown("template", template, TEMPLATES)

@@ -88,9 +88,7 @@ def test_a_capture_sees_an_edit_and_leaves_it_on(gpt2):
         ({"sites": ["resid_pst"]}, "unknown site 'resid_pst': did you mean 'resid_post'"),
         ({"layers": [0, 3]}, r"unknown layer 3 of .* valid are 0\.\.2"),
         ({"layers": [-1]}, "unknown layer -1"),
-        ({"positions": "onward"}, "one start for each of 5 texts, not none"),
-        ({"positions": "onward", "starts": [0]}, "one start for each of 5 texts, not 1"),
-        ({"positions": "onward", "starts": [0, 0, 0, -1, 0]}, "negative start -1 .* 'Jane'"),
+        ({"positions": "onward", "starts": [0, 0, 0, -1, 0]}, "beyond character -1 .* 'Jane'"),
         ({"positions": "onward", "starts": [0, 0, 0, 99, 0]}, "beyond character 99 .* 'Jane'"),
     ],
 )

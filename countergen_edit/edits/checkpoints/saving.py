@@ -92,11 +92,8 @@ def save_checkpoint(
     overwrite : bool
         Replace a checkpoint of another origin; one of the same origin is kept.
 
-    Raises
-    ------
-    UserError
-        If the target cannot be written or holds something else, the edit does not fit the model,
-        is no erasure or cannot be folded, or the saved model is not exact.
+    `UserError` if the target cannot be written or holds something else, the edit does not fit the
+    model, is no erasure or cannot be folded, or the saved model is not exact.
     """
     check_target(directory, overwrite=True)
     if not edit.is_erasure:
