@@ -17,7 +17,6 @@ from countergen_edit.models.batching import (
     batch_tokens,
     plan,
     runs_trees,
-    within_memory,
 )
 from countergen_edit.models.language_model import LanguageModel
 from countergen_edit.models.progress import track
@@ -108,7 +107,7 @@ def capture(
         branch=runs_trees(lm, max(map(len, sequences), default=0)),
     )
 
-    def run(batch: Batch) -> None:
+    for batch in track(batches, progress):
         hooks = [
             (name, _gather(batch, row_of[batch.slot], values[site][k], norms[site][k]))
             for site, names in names_at.items()
@@ -116,9 +115,6 @@ def capture(
         ]
         with lm.bridge.hooks(fwd_hooks=hooks):
             lm.run_blocks(batch.ids, batch.mask)
-
-    for batch in track(batches, progress):
-        within_memory(batch, run)
     return Activations(values, np.repeat(np.arange(len(texts)), counts), norms)
 
 

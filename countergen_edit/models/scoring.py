@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial, singledispatch
+from functools import singledispatch
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,6 @@ from countergen_edit.models.batching import (
     batch_tokens,
     plan,
     runs_trees,
-    within_memory,
 )
 from countergen_edit.models.language_model import LanguageModel
 from countergen_edit.models.progress import track
@@ -232,8 +231,7 @@ def _reading(
 def _score(lm: LanguageModel, reading: _Reading, progress: str | None) -> TextScores:
     values = np.empty(len(reading.targets))
     for batch in track(reading.batches, progress):
-        for part, read in within_memory(batch, partial(_read, lm, reading.targets)):
-            values[part.slot] = read
+        values[batch.slot] = _read(lm, reading.targets, batch)
     starts = np.cumsum([0, *reading.counts])[:-1]
     sums = np.add.reduceat(values, starts) if len(values) else values
     return TextScores(sums, reading.counts)

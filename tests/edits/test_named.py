@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -18,15 +17,6 @@ from countergen_edit.edits import Edit, NamedEdit, Placement, read_record
 from countergen_edit.edits.record import COMBINED, RECORD
 from countergen_edit.erasers import AffineErasure
 
-BASES = """
-from countergen_edit.edits.record import edit_id
-bases = [
-    ["fingerprint", ("resid_post", 3), {"b", "a", "c"}],
-    {"score": len, "weights": __import__("numpy").arange(3), "n": __import__("numpy").int64(3)},
-]
-ids = [edit_id("my/own.py:Eraser", basis) for basis in bases]
-"""
-
 
 def erasure(rank: int = 2, d: int = 32, seed: int = 0) -> AffineErasure:
     rng = np.random.default_rng(seed)
@@ -39,22 +29,6 @@ def named(
 ) -> NamedEdit:
     edit = Edit.at(site, {layer: erasure(rank, seed=layer or 0) for layer in layers})
     return NamedEdit.of(edit, eraser, **record)
-
-
-@pytest.mark.slow
-def test_an_id_is_the_same_in_another_process() -> None:
-    here: dict[str, list[str]] = {}
-    exec(BASES, here)
-    run = subprocess.run(
-        [sys.executable, "-c", BASES + "print(*ids)"],
-        env={"PYTHONPATH": ":".join(sys.path), "PYTHONHASHSEED": "1"},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert run.stdout.split() == here["ids"]
-    assert len({*here["ids"]}) == len(here["ids"])
-    assert all(name.startswith("my-own-py-Eraser-") for name in here["ids"])
 
 
 def test_an_id_depends_on_the_basis_or_else_on_the_tensors() -> None:

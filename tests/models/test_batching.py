@@ -13,11 +13,9 @@ from countergen_edit.erasers import AffineErasure
 from countergen_edit.models import LanguageModel, continuation_log_probs, from_pretrained_objects
 from countergen_edit.models.batching import (
     LOGIT_BYTES,
-    Batch,
     plan,
     runs_trees,
     trees,
-    within_memory,
 )
 from tests import tiny_models
 from tests.tiny_models import FAMILIES, config_of, tiny_hf_model, tiny_tokenizer
@@ -59,26 +57,6 @@ def test_the_memory_of_logits_limits_a_batch():
     batches = plan(rows, [[2]] * 10, max_batch_tokens=1000, bytes_per_position=half)
     assert [len(batch.ids) for batch in batches] == [2] * 5
     assert np.concatenate([batch.slot for batch in batches]).tolist() == list(range(10))
-
-
-@given(ROWS, st.integers(1, 12), st.booleans())
-def test_a_batch_too_large_for_memory_is_run_in_halves(rows, most, branch):
-    def run(part: Batch) -> int:
-        if len(part.ids) > most:
-            raise torch.OutOfMemoryError
-        return len(part.ids)
-
-    slots = []
-    for batch in plan(rows, [[0]] * len(rows), max_batch_tokens=1000, branch=branch):
-        for part, height in within_memory(batch, run):
-            assert height == len(part.ids) <= most
-            tokens = part.ids[part.row, part.position].tolist()
-            assert tokens == [rows[slot][0] for slot in part.slot]
-            slots += part.slot.tolist()
-    assert sorted(slots) == list(range(len(rows)))
-    most, [single] = 0, plan([(1, 2)], [[0]], max_batch_tokens=1000)
-    with pytest.raises(torch.OutOfMemoryError):
-        within_memory(single, run)
 
 
 PROMPTS = ["Jane works as a", "John works as a", "My friend Ahmed is an"]

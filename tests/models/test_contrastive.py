@@ -11,9 +11,7 @@ from scipy.spatial.distance import jensenshannon
 
 from countergen_edit.core.errors import UserError
 from countergen_edit.models import (
-    ContrastiveScores,
     contrastive_generate,
-    generate,
     load,
     token_texts,
 )
@@ -90,13 +88,6 @@ def test_it_is_the_definition_whatever_shares_the_batch(any_lm):
         assert "".join(token_texts(any_lm, x, one.tokens)) == one.text
 
 
-def test_without_contrast_it_is_greedy_generation_token_for_token(any_lm):
-    x, other = zip(*PAIRS, strict=True)
-    plain = generate(any_lm, list(x), max_new_tokens=TOKENS)
-    continuations = contrastive_generate(any_lm, list(x), list(other), 0, max_new_tokens=TOKENS)
-    assert [one.text for one in continuations] == plain
-
-
 @pytest.fixture(scope="module", params=["llama", "t5"])
 def with_sentencepiece(request, tmp_path_factory):
     """A model whose tokens carry the space before them, which decoding them alone drops."""
@@ -117,24 +108,6 @@ def test_a_prompt_and_its_text_join_as_the_model_has_them(with_sentencepiece):
             assert "".join(token_texts(lm, prompt, one.tokens)) == one.text
             if spelled.startswith("▁"):
                 assert (prompt + one.text).startswith(f"{prompt} ")
-
-
-def test_the_processor_plugs_into_any_generate(testbed):
-    """A doubled batch by hand, in the model's own `generate`."""
-    x, other = "Jane works as", "John works as"
-    [one] = contrastive_generate(testbed, [x], [other], 10, max_new_tokens=TOKENS)
-    batch = testbed.tokenizer([x, other], return_tensors="pt")
-    processor = ContrastiveScores([10.0], trace=True)
-    output = testbed.bridge.original_model.generate(
-        batch["input_ids"],
-        attention_mask=batch["attention_mask"],
-        max_new_tokens=TOKENS,
-        do_sample=False,
-        logits_processor=[processor],
-    )
-    new = output[:, batch["input_ids"].shape[1] :].tolist()
-    assert new[0] == new[1] == list(one.tokens)
-    assert processor.traced(new[:1]) == ([list(one.delta)], [list(one.divergence)])
 
 
 def test_a_sentence_ends_where_it_ends(testbed):

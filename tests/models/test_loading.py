@@ -7,12 +7,14 @@ import shutil
 import socket
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+import transformers
 from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer, decoders, pre_tokenizers, processors
 from tokenizers.models import BPE
@@ -32,12 +34,7 @@ from countergen_edit.models.language_model import adds_bos
 from countergen_edit.models.loading import set_bos
 from tests.tiny_models import BOS, END, tiny_hf_model, tiny_tokenizer
 
-
-def edited_config(source: Path, target: Path, **changes: object) -> Path:
-    shutil.copytree(source, target)
-    config = json.loads((target / "config.json").read_text())
-    (target / "config.json").write_text(json.dumps(config | changes))
-    return target
+Damage = Callable[[Path], None]
 
 
 def test_a_loaded_model_is_frozen_in_eval_mode_and_knows_its_sizes(lm, plain):
@@ -104,6 +101,7 @@ def test_importing_the_room_imports_no_model_library():
     ("model", "options", "message"),
     [
         (Path("nope"), {}, "no such model directory: nope"),
+        ("pyproject.toml", {}, "is a file"),
         ("a b", {}, "neither a directory nor a valid hub id.*model=/path/to/directory"),
         ("", {}, "no model given"),
         ("gpt2", {"device": "cdua"}, "unknown device 'cdua': did you mean 'cuda'"),
@@ -117,98 +115,113 @@ def test_bad_arguments_are_named_before_anything_is_loaded(model, options, messa
         load(model, **options)
 
 
-def test_code_of_a_tokenizer_is_not_run_and_nobody_is_asked_whether_to(
-    tiny_dirs, tmp_path, monkeypatch
-):
-    target = shutil.copytree(tiny_dirs["llama"], tmp_path / "own")
-    (target / "own.py").write_text(f"open({str(tmp_path / 'marker')!r}, 'w').close()\n")
-    words = json.loads((target / "tokenizer_config.json").read_text())
-    words |= {"tokenizer_class": "Own", "auto_map": {"AutoTokenizer": [None, "own.Own"]}}
-    (target / "tokenizer_config.json").write_text(json.dumps(words))
-    monkeypatch.setattr("builtins.input", lambda question: "y")
-    with pytest.raises(UserError, match="no usable tokenizer"):
-        load(target)
-    assert not (tmp_path / "marker").exists()
-
-
 def test_a_slow_tokenizer_is_named():
     with pytest.raises(UserError, match=r"tokenizer of tiny \(object\) is slow"):
         from_pretrained_objects("tiny", None, object())
 
 
-def test_an_unknown_architecture_is_named(tiny_dirs, tmp_path):
-    unknown = edited_config(tiny_dirs["gpt2"], tmp_path / "a", model_type="martian")
-    with pytest.raises(UserError, match="unknown architecture 'martian'"):
-        load(unknown)
-    (unknown / "config.json").write_text("{")
-    with pytest.raises(UserError, match="cannot read the config of"):
-        load(unknown)
-    (unknown / "config.json").write_text("[]")
-    with pytest.raises(UserError, match=r"^config\.json of .*=\[\]: write a mapping"):
-        load(unknown)
-    mistyped = edited_config(tiny_dirs["gpt2"], tmp_path / "b", n_embd="abc")
-    with pytest.raises(UserError, match=r"cannot read the config of .*n_embd"):
-        load(mistyped)
+def config(**changes: object) -> Damage:
+    """Change the config."""
+
+    def change(folder: Path) -> None:
+        content = json.loads((folder / "config.json").read_text())
+        (folder / "config.json").write_text(json.dumps(content | changes))
+
+    return change
 
 
-def test_an_architecture_that_the_bridge_lacks_is_named(tmp_path):
-    from transformers import CTRLConfig, CTRLLMHeadModel
+def file(name: str, content: bytes | None, without: str = "nothing") -> Damage:
+    """Write a file, and remove others."""
 
-    config = CTRLConfig(vocab_size=400, n_embd=32, n_layer=1, n_head=2, dff=32)
-    CTRLLMHeadModel(config).save_pretrained(tmp_path)
-    with pytest.raises(UserError, match="unknown architecture CTRLLMHeadModel"):
-        load(tmp_path)
+    def change(folder: Path) -> None:
+        for path in folder.glob(without):
+            path.unlink()
+        if content is not None:
+            (folder / name).write_bytes(content)
 
-
-@pytest.mark.parametrize("name", ["GPT2ForSequenceClassification", "T5EncoderModel"])
-def test_what_is_no_causal_model_is_refused(tiny_dirs, tmp_path, name):
-    import transformers
-
-    if name.startswith("T5"):
-        config = transformers.T5Config(vocab_size=400, d_model=32, num_layers=1, num_heads=2)
-    else:
-        config = transformers.AutoConfig.from_pretrained(tiny_dirs["gpt2"])
-    getattr(transformers, name)(config).save_pretrained(tmp_path)
-    tiny_tokenizer().save_pretrained(tmp_path)
-    with pytest.raises(UserError, match=f"is a {name}, not a causal language model"):
-        load(tmp_path)
+    return change
 
 
-def test_weights_that_would_be_random_are_named(tiny_dirs, tmp_path):
-    headless = tmp_path / "headless"
-    tokenizer = tiny_tokenizer()
-    tiny_hf_model("gpt_neox", tokenizer).gpt_neox.save_pretrained(headless)
-    tokenizer.save_pretrained(headless)
-    with pytest.raises(
-        UserError, match=r"lacks 1 weights of a GPTNeoXForCausalLM.*: lm_head\.weight$"
-    ):
-        load(headless)
-    wider = edited_config(tiny_dirs["gpt2"], tmp_path / "wider", n_embd=64)
-    with pytest.raises(UserError, match=r"lacks \d+ weights .*transformer\.h\.0"):
-        load(wider)
+def weight(value: float) -> Damage:
+    def change(folder: Path) -> None:
+        weights = load_file(folder / "model.safetensors")
+        weights["transformer.h.1.mlp.c_fc.bias"][3] = value
+        save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+
+    return change
 
 
-@pytest.mark.parametrize(
-    ("removed", "name", "content", "message"),
-    [
-        ("model.safetensors", "model.safetensors", b"not weights", "cannot load the weights"),
-        ("model.safetensors", "other", b"", "cannot load the weights"),
-        ("model.safetensors", "pytorch_model.bin", b"not a pickle", "the weights of"),
-        ("tokenizer*", "other", b"", r"tokenizer .*in .*tokenizer\.save_pretrained"),
-        ("config.json", "other", b"", r"holds no config\.json"),
-    ],
-)
-def test_files_that_are_absent_or_broken_are_named(
-    tiny_dirs, tmp_path, removed, name, content, message
-):
-    target = shutil.copytree(tiny_dirs["gpt2"], tmp_path / "broken")
-    for file in target.glob(removed):
-        file.unlink()
-    (target / name).write_bytes(content)
-    with pytest.raises(UserError, match=message):
-        load(target)
-    with pytest.raises(UserError, match="is a file"):
-        load(target / name)
+def pickled(folder: Path) -> None:
+    class Runs:
+        def __reduce__(self):
+            return Path.touch, (folder / "ran",)
+
+    (folder / "model.safetensors").unlink()
+    torch.save({"transformer.wte.weight": Runs()}, folder / "pytorch_model.bin")
+
+
+def code_of_a_tokenizer(folder: Path) -> None:
+    (folder / "own.py").write_text(f"open({str(folder / 'ran')!r}, 'w').close()\n")
+    words = json.loads((folder / "tokenizer_config.json").read_text())
+    words |= {"tokenizer_class": "Own", "auto_map": {"AutoTokenizer": [None, "own.Own"]}}
+    (folder / "tokenizer_config.json").write_text(json.dumps(words))
+
+
+def model_of(name: str, of: str, **sizes: int) -> Damage:
+    def change(folder: Path) -> None:
+        own = getattr(transformers, of)(vocab_size=400, **sizes)
+        getattr(transformers, name)(own).save_pretrained(folder)
+
+    return change
+
+
+WEIGHTS, CONFIG = "model.safetensors", "config.json"
+BROKEN: list[tuple[Damage, str]] = [
+    (config(model_type="martian"), "unknown architecture 'martian'"),
+    (config(n_embd="abc"), r"cannot read the config of .*n_embd"),
+    (config(n_embd=64), r"lacks \d+ weights .*transformer\.h\.0"),
+    (config(n_layer=2), r"\d+ weights of layers .*dropped: transformer\.h\.2\."),
+    (file(CONFIG, b"{"), "cannot read the config of"),
+    (file(CONFIG, b"[]"), r"^config\.json of .*=\[\]: write a mapping"),
+    (file(CONFIG, None, without=CONFIG), r"holds no config\.json"),
+    (file(WEIGHTS, b"not weights"), "cannot load the weights"),
+    (file(WEIGHTS, None, without=WEIGHTS), "cannot load the weights"),
+    (file("pytorch_model.bin", b"not a pickle", without=WEIGHTS), "the weights of"),
+    (file("", None, without="tokenizer*"), r"tokenizer .*in .*tokenizer\.save_pretrained"),
+    (weight(math.nan), r"1 weights .*NaN or infinity: .*h\.1\.mlp\.c_fc\.bias$"),
+    (weight(math.inf), r"1 weights .*NaN or infinity"),
+    (pickled, "which could run code"),
+    (code_of_a_tokenizer, "no usable tokenizer"),
+    (
+        model_of("CTRLLMHeadModel", "CTRLConfig", n_embd=32, n_layer=1, n_head=2, dff=32),
+        "unknown architecture CTRLLMHeadModel",
+    ),
+    (
+        model_of("T5EncoderModel", "T5Config", d_model=32, num_layers=1, num_heads=2),
+        "is a T5EncoderModel, not a causal language model",
+    ),
+    (
+        model_of("GPT2ForSequenceClassification", "GPT2Config", n_embd=32, n_layer=1, n_head=2),
+        "is a GPT2ForSequenceClassification, not a causal language model",
+    ),
+    (
+        model_of("GPTNeoXModel", "GPTNeoXConfig", hidden_size=64, num_hidden_layers=1),
+        r"lacks 1 weights of a GPTNeoXForCausalLM.*: lm_head\.weight$",
+    ),
+]
+
+
+@pytest.mark.parametrize(("damage", "message"), BROKEN, ids=[message for _, message in BROKEN])
+def test_what_cannot_be_loaded_is_refused_in_one_line_and_runs_no_code(
+    damage: Damage, message: str, tiny_dirs, tmp_path, monkeypatch
+) -> None:
+    folder = shutil.copytree(tiny_dirs["gpt2"], tmp_path / "broken")
+    damage(folder)
+    monkeypatch.setattr("builtins.input", lambda question: "y")  # whether to run the code
+    with pytest.raises(UserError, match=message) as refused:
+        load(folder)
+    assert "\n" not in str(refused.value)
+    assert not (folder / "ran").exists()
 
 
 @pytest.mark.parametrize("is_cached", [False, True])
@@ -231,36 +244,6 @@ def test_an_unreachable_hub_is_tried_once_before_the_cache(monkeypatch, is_cache
         with pytest.raises(UserError, match=r"cannot be reached .*model=/path/to/directory"):
             load("nobody/has-this-model")
     assert timeouts == [5.0]
-
-
-def test_weights_of_layers_that_the_config_lacks_are_not_dropped(tiny_dirs, tmp_path):
-    shallow = edited_config(tiny_dirs["gpt2"], tmp_path / "shallow", n_layer=2)
-    with pytest.raises(UserError, match=r"\d+ weights of layers .*dropped: transformer\.h\.2\."):
-        load(shallow)
-
-
-@pytest.mark.parametrize("value", [math.nan, math.inf])
-def test_a_weight_that_is_no_finite_number_is_named(tiny_dirs, tmp_path, value):
-    target = shutil.copytree(tiny_dirs["gpt2"], tmp_path / "broken")
-    weights = load_file(target / "model.safetensors")
-    weights["transformer.h.1.mlp.c_fc.bias"][3] = value
-    save_file(weights, target / "model.safetensors", metadata={"format": "pt"})
-    with pytest.raises(UserError, match=r"1 weights .*NaN or infinity: .*h\.1\.mlp\.c_fc\.bias$"):
-        load(target)
-
-
-def test_a_pickle_that_would_run_code_is_refused_and_runs_none(tiny_dirs, tmp_path):
-    class Runs:
-        def __reduce__(self):
-            return Path.touch, (tmp_path / "ran",)
-
-    target = shutil.copytree(tiny_dirs["gpt2"], tmp_path / "unsafe")
-    (target / "model.safetensors").unlink()
-    torch.save({"transformer.wte.weight": Runs()}, target / "pytorch_model.bin")
-    with pytest.raises(UserError, match="which could run code") as refused:
-        load(target)
-    assert "\n" not in str(refused.value)
-    assert not (tmp_path / "ran").exists()
 
 
 TEXT = "Jane is a naïve café owner."

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+import transformers
 from safetensors.torch import load_file, save_file
 
 from countergen_edit.core.errors import UserError
@@ -34,7 +35,7 @@ from countergen_edit.edits.checkpoints.parity import compare, edited_logits
 from countergen_edit.edits.checkpoints.stock import module_name, stock_modules
 from countergen_edit.models import SITES, LanguageModel, capture, from_pretrained_objects, load
 from tests.edits.checkpoints.conftest import TEXT, edit_at, oblique_erasure
-from tests.tiny_models import tiny_tokenizer
+from tests.tiny_models import config_of, tiny_tokenizer
 
 
 @pytest.fixture(scope="module")
@@ -313,31 +314,22 @@ def test_folded_weights_are_the_formula(family: str, path: str, models) -> None:
     assert torch.equal(logits(model), unedited)  # the model in memory is as it was
 
 
-def test_a_mixture_of_experts_does_not_fold() -> None:
-    from transformers import MixtralConfig, MixtralForCausalLM
+def of_config(name: str, tokenizer: Any, **sizes: int) -> LanguageModel:
+    config = config_of(f"{name}Config", **sizes)(len(tokenizer))
+    model = getattr(transformers, f"{name}ForCausalLM")(config).eval()
+    return from_pretrained_objects(name, model, tokenizer)
 
-    tokenizer = tiny_tokenizer()
-    config = MixtralConfig(
-        vocab_size=len(tokenizer),
-        hidden_size=32,
-        intermediate_size=48,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        num_local_experts=2,
-    )
-    model = from_pretrained_objects("mixture", MixtralForCausalLM(config).eval(), tokenizer)
+
+def test_a_mixture_of_experts_does_not_fold() -> None:
+    experts = {"intermediate_size": 48, "num_key_value_heads": 2, "num_local_experts": 2}
+    model = of_config("Mixtral", tiny_tokenizer(), **experts)
     with pytest.raises(UserError, match=r"not the plain output of one matrix.*form=carried"):
         fold(model, edit_at(model, "mlp_out"))
     assert choose_form(model, edit_at(model, "mlp_out")) == "carried"
 
 
 def test_a_module_is_named_as_the_stock_architecture_names_it() -> None:
-    from transformers import BloomConfig, BloomForCausalLM
-
-    tokenizer = tiny_tokenizer()
-    config = BloomConfig(vocab_size=len(tokenizer), hidden_size=32, n_layer=2, n_head=4)
-    model = from_pretrained_objects("bloom", BloomForCausalLM(config).eval(), tokenizer)
+    model = of_config("Bloom", tiny_tokenizer(), n_layer=2, n_head=4)
     # the bridge knows its attention's output matrix under a name of its own as well
     assert {module_name(model, site, 1) for site in SITES} <= stock_modules(model)
 
