@@ -176,6 +176,7 @@ def model_of(name: str, of: str, **sizes: int) -> Damage:
 
 
 WEIGHTS, CONFIG = "model.safetensors", "config.json"
+NEOX = {"hidden_size": 32, "num_attention_heads": 4, "num_hidden_layers": 1}
 BROKEN: list[tuple[Damage, str]] = [
     (config(model_type="martian"), "unknown architecture 'martian'"),
     (config(n_embd="abc"), r"cannot read the config of .*n_embd"),
@@ -205,7 +206,7 @@ BROKEN: list[tuple[Damage, str]] = [
         "is a GPT2ForSequenceClassification, not a causal language model",
     ),
     (
-        model_of("GPTNeoXModel", "GPTNeoXConfig", hidden_size=64, num_hidden_layers=1),
+        model_of("GPTNeoXModel", "GPTNeoXConfig", **NEOX),
         r"lacks 1 weights of a GPTNeoXForCausalLM.*: lm_head\.weight$",
     ),
 ]
