@@ -7,10 +7,8 @@ no activations.
 """
 
 from countergen_edit.models.capture import SITES as SITES
-from countergen_edit.models.capture import Activations as Activations
 from countergen_edit.models.capture import capture as capture
 from countergen_edit.models.capture import hook_name as hook_name
-from countergen_edit.models.contrastive import Contrasted as Contrasted
 from countergen_edit.models.contrastive import ContrastiveScores as ContrastiveScores
 from countergen_edit.models.contrastive import check_contrasts as check_contrasts
 from countergen_edit.models.contrastive import contrastive_generate as contrastive_generate

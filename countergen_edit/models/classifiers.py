@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 
 BATCH_TOKENS = 8192
+VADER = "vader"
 
 
 @dataclass(frozen=True, eq=False)
@@ -216,9 +217,6 @@ def map_labels(name: str, labels: Sequence[str], task: str) -> dict[str, int]:
             f"say what they are in the model's order, such as labels=[{','.join(roles)}]"
         )
     return {role: indices[0] for role, indices in by_role.items() if indices}
-
-
-VADER = "vader"
 
 
 @functools.cache

@@ -91,11 +91,9 @@ def load_plain(
     # First, because importing it silences the transformers logger, and with it the report of
     # missing weights that is read here from `output_loading_info` instead.
     import transformer_lens  # noqa: F401
-    from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM
 
     with alone(place) as location:
-        is_decoder = _architecture(location) not in _encoder_decoders()
-        kind = AutoModelForCausalLM if is_decoder else AutoModelForSeq2SeqLM
+        kind = _auto_class(location)
         tokenizer = load_tokenizer(location)
         hf_model = _read_weights(kind, location, _DTYPES[dtype], device_map)
     if header:
@@ -170,9 +168,10 @@ def set_bos(tokenizer: Any, bos: Bos, name: str) -> None:
     tokenizer.add_bos_token = bos
 
 
-def _architecture(location: Location) -> str:
-    """The model's class name, once it is known to generate text and to fit the bridge."""
+def _auto_class(location: Location) -> Any:
+    """The class that loads the model, once it is known to generate text and to fit the bridge."""
     from transformer_lens.factories.architecture_adapter_factory import SUPPORTED_ARCHITECTURES
+    from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM
     from transformers.models.auto import modeling_auto
 
     config = read_config(location)
@@ -182,7 +181,8 @@ def _architecture(location: Location) -> str:
     # A bare base model passes: its output matrix may be tied, and if not it is found missing.
     bases = modeling_auto.MODEL_MAPPING_NAMES.values()
     continues = default is not None and (name in causal.values() or name in bases)
-    if not continues and name not in _encoder_decoders():
+    answers = name in modeling_auto.MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES.values()
+    if not continues and not answers:
         raise UserError(
             f"{location} is a {name}, not a causal language model: give one that continues text "
             "(…ForCausalLM, …LMHeadModel), or an encoder-decoder one (…ForConditionalGeneration)"
@@ -191,13 +191,7 @@ def _architecture(location: Location) -> str:
         raise UserError(
             f"unknown architecture {name} in {location}: TransformerBridge has no adapter for it"
         )
-    return name
-
-
-def _encoder_decoders() -> frozenset[str]:
-    from transformers.models.auto import modeling_auto
-
-    return frozenset(modeling_auto.MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES.values())
+    return AutoModelForSeq2SeqLM if answers else AutoModelForCausalLM
 
 
 def read_config(location: Location) -> Any:

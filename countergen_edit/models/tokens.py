@@ -221,5 +221,5 @@ def in_template(lm: LanguageModel, template: str, instruction: str | None = None
         )
     if template == NONE or why:
         return lm
-    lm = replace(lm, chat=replace(lm.chat, is_on=True))
-    return replace(lm, preface=preface_ids(lm, before_reply(lm, lm.chat.instruction)))
+    preface = preface_ids(lm, before_reply(lm, lm.chat.instruction))
+    return replace(lm, chat=replace(lm.chat, is_on=True), preface=preface)

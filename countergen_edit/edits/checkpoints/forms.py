@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -32,6 +32,7 @@ from countergen_edit.edits.checkpoints.stock import (
     stock_classes,
     stock_model,
 )
+from countergen_edit.erasers import AffineErasure
 from countergen_edit.models import LanguageModel
 
 INSTEAD = "save it with form=carried"
@@ -86,7 +87,7 @@ def _matrix(model: LanguageModel, placement: Placement) -> str:
 
 def _bias_switch(model: LanguageModel, placement: Placement, name: str) -> dict[str, bool]:
     """The switch of the config that gives a module the bias an edit needs."""
-    key, erasure = f"{name}.bias", placement.erasure
+    key, erasure = f"{name}.bias", cast(AffineErasure, placement.erasure)
     has = set(empty_stock_model(model).state_dict())
     if key in has or not np.any(erasure.left @ erasure.offset):
         return {}
@@ -126,7 +127,8 @@ def write_carried(model: LanguageModel, edit: Edit, folder: Path) -> None:
     wide = torch.promote_types(model.dtype, torch.float32)
     places: list[dict[str, Any]] = []
     for placement in edit.placements:
-        module, erasure = module_name(model, placement.site, placement.layer), placement.erasure
+        module = module_name(model, placement.site, placement.layer)
+        erasure = cast(AffineErasure, placement.erasure)
         # Several at one module follow each other, each a child of the one before it.
         before = sum(place["module"] == module for place in places)
         name = ".".join([module, "erasure", *["then"] * before])
