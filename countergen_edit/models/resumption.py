@@ -26,8 +26,7 @@ from countergen_edit.core.errors import UserError
 from countergen_edit.models.language_model import Cells, LanguageModel, Logits, Mask
 
 T = TypeVar("T")
-_OUTPUT_HOOK = re.compile(r"blocks\.(\d+)\.(hook_out|hook_resid_post)")
-_BLOCK_HOOK = re.compile(r"blocks\.(\d+)\.")
+_BLOCK_HOOK = re.compile(r"blocks\.(\d+)\.(hook_out$|hook_resid_post$)?")
 
 
 @dataclass
@@ -148,13 +147,10 @@ def last_intact_block(lm: LanguageModel) -> int:
     """
     last = lm.n_layers - 1
     for name in lm.bridge.list_hooks(dir="fwd"):
-        output, inside = _OUTPUT_HOOK.fullmatch(name), _BLOCK_HOOK.match(name)
-        if output:
-            last = min(last, int(output[1]))
-        elif inside:
-            last = min(last, int(inside[1]) - 1)
-        else:
+        block = _BLOCK_HOOK.match(name)
+        if block is None:
             return -1
+        last = min(last, int(block[1]) - (block[2] is None))  # of its output, or inside
     return last
 
 

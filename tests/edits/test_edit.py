@@ -5,8 +5,6 @@ It holds erasures, steering vectors, and words before a text.
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
@@ -71,9 +69,7 @@ def scores(model: LanguageModel) -> np.ndarray:
 
 
 @pytest.mark.parametrize("site", [*SITES, "embed"])
-def test_the_edited_activation_is_the_paper_formula_and_removing_it_leaves_no_bit(
-    model: LanguageModel, site: str
-) -> None:
+def test_the_edited_activation_is_the_paper_formula_and_removing_it_leaves_no_bit(model, site):
     erasure, layer = random_erasure(), None if site == "embed" else 1
     unedited, unedited_scores = logits(model), scores(model)
     before = capture(model, PROMPTS, sites=(site,), layers=[1]).values[site][0].astype(np.float64)
@@ -88,7 +84,7 @@ def test_the_edited_activation_is_the_paper_formula_and_removing_it_leaves_no_bi
     assert torch.equal(logits(model), unedited)
 
 
-def test_edits_compose_and_are_removed_one_by_one(gpt2: LanguageModel) -> None:
+def test_edits_compose_and_are_removed_one_by_one(gpt2):
     a = Edit.at("attn_out", {0: random_erasure(seed=1)})
     b = Edit.at("resid_post", {1: random_erasure(seed=2)})
     before = logits(gpt2)
@@ -105,7 +101,7 @@ def test_edits_compose_and_are_removed_one_by_one(gpt2: LanguageModel) -> None:
     assert not torch.equal(with_first, before)
 
 
-def test_half_precision_activations_are_erased_in_float32(tmp_path: Path) -> None:
+def test_half_precision_activations_are_erased_in_float32(tmp_path):
     model, erasure = load(tiny_model_dir("llama", tmp_path), dtype="bfloat16"), random_erasure()
     with applied(model, Edit.at("resid_post", {0: erasure})):
         after = capture(model, PROMPTS, layers=[0]).values["resid_post"][0]
@@ -121,15 +117,13 @@ def test_half_precision_activations_are_erased_in_float32(tmp_path: Path) -> Non
         ("resid_post", 3, 32, "layer 3"),
     ],
 )
-def test_an_edit_that_does_not_fit_is_refused(
-    gpt2: LanguageModel, site: str, layer: int, d: int, message: str
-) -> None:
+def test_an_edit_that_does_not_fit_is_refused(gpt2, site, layer, d, message):
     edit = Edit.at(site, {layer: random_erasure(d)})
     with pytest.raises(UserError, match=message), applied(gpt2, edit):
         pass
 
 
-def test_two_erasures_at_one_place_are_refused() -> None:
+def test_two_erasures_at_one_place_are_refused():
     edit = Edit.at("resid_post", {0: random_erasure(8)})
     with pytest.raises(UserError, match="two erasures at site 'resid_post', layer 0"):
         edit + edit
@@ -149,7 +143,7 @@ def shifting(limit: float | None = None) -> Edit:
 ERASING = Edit.at("resid_post", {1: random_erasure(seed=1)})
 
 
-def test_a_shift_is_the_vector_that_a_plain_hook_adds(model: LanguageModel) -> None:
+def test_a_shift_is_the_vector_that_a_plain_hook_adds(model):
     own, before = torch.tensor(vector(), dtype=torch.float32), scores(model)
     with model.bridge.hooks(fwd_hooks=[("blocks.0.hook_out", lambda x, hook: x + own)]):
         expected = scores(model)
@@ -161,9 +155,7 @@ def test_a_shift_is_the_vector_that_a_plain_hook_adds(model: LanguageModel) -> N
     np.testing.assert_array_equal(scores(model), before)
 
 
-def test_words_act_in_the_model_that_is_yielded_with_the_erasure_beside_them(
-    model: LanguageModel,
-) -> None:
+def test_words_act_in_the_model_that_is_yielded_with_the_erasure_beside_them(model):
     both, before = Edit(ERASING.placements, WORDS), scores(model)
     asked = model.with_preface(preface_ids(model, WORDS))
     with applied(asked, ERASING):
@@ -176,7 +168,7 @@ def test_words_act_in_the_model_that_is_yielded_with_the_erasure_beside_them(
     np.testing.assert_array_equal(scores(model), before)
 
 
-def test_words_and_shifts_come_back_from_files_and_tell_edits_apart(tmp_path: Path) -> None:
+def test_words_and_shifts_come_back_from_files_and_tell_edits_apart(tmp_path):
     edits = [ERASING, shifting(), Edit((), WORDS), Edit(ERASING.placements, WORDS)]
     assert len({edit.digest for edit in edits}) == len(edits)
     for i, edit in enumerate(edits):
@@ -189,7 +181,7 @@ def test_words_and_shifts_come_back_from_files_and_tell_edits_apart(tmp_path: Pa
         assert named.record.baseline
 
 
-def test_words_are_refused_where_they_cannot_act(gpt2: LanguageModel, tmp_path: Path) -> None:
+def test_words_are_refused_where_they_cannot_act(gpt2, tmp_path):
     prompting = Edit((), WORDS)
     with pytest.raises(UserError, match="choose one"):
         prompting + prompting
@@ -200,6 +192,6 @@ def test_words_are_refused_where_they_cannot_act(gpt2: LanguageModel, tmp_path: 
     assert not (tmp_path / "saved").exists()
 
 
-def test_a_shift_takes_one_finite_vector() -> None:
+def test_a_shift_takes_one_finite_vector():
     with pytest.raises(UserError, match="one finite vector"):
         Shift(np.array([1.0, np.nan]))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -70,7 +69,7 @@ def stream(model: LanguageModel, text: str = TEXTS[0]) -> np.ndarray:
     return values
 
 
-def test_the_limit_parts_the_sink_from_the_others(model: LanguageModel) -> None:
+def test_the_limit_parts_the_sink_from_the_others(model):
     data = fit_data(model)
     assert all(limit is not None for limit in data.limits)
     sizes = np.linalg.norm(stream(model), axis=1)
@@ -81,18 +80,18 @@ def test_the_limit_parts_the_sink_from_the_others(model: LanguageModel) -> None:
     assert fit_data(model, skip_attention_sinks=False).limits == (None,) * model.n_layers
 
 
-def test_without_a_sink_there_is_no_limit() -> None:
+def test_without_a_sink_there_is_no_limit():
     assert fit_data(planted_sink("llama")).limits == (None, None)
 
 
 @pytest.mark.parametrize("eraser", ["mean_difference", "leace"])
-def test_skipping_the_sink_costs_at_most_a_tenth(model: LanguageModel, eraser: str) -> None:
+def test_skipping_the_sink_costs_at_most_a_tenth(model, eraser):
     edits = [fitted(model, eraser), fitted(model, eraser, skip_attention_sinks=False)]
     skipped, edited = (neutral_cost(model, edit, TEXTS).kl.sum() for edit in edits)
     assert 0 < skipped <= edited / 10
 
 
-def test_the_sink_stays_as_it_is_to_the_bit_and_no_other_token_does(model: LanguageModel) -> None:
+def test_the_sink_stays_as_it_is_to_the_bit_and_no_other_token_does(model):
     before, edit = stream(model), fitted(model)
     with applied(model, edit):
         after = stream(model)
@@ -102,7 +101,7 @@ def test_the_sink_stays_as_it_is_to_the_bit_and_no_other_token_does(model: Langu
     np.testing.assert_allclose(after[1:], expected, atol=1e-4)
 
 
-def test_rows_and_background_skip_sinks(model: LanguageModel) -> None:
+def test_rows_and_background_skip_sinks(model):
     data = fit_data(model, positions="onward")
     rows, _ = data.used(make_eraser("leace"), 0)
     assert rows.all()  # the sink stands before every name
@@ -119,9 +118,7 @@ def test_rows_and_background_skip_sinks(model: LanguageModel) -> None:
     assert len(huge.used(make_eraser("preserving"), 0)[1]["background"]) == 0
 
 
-def test_batch_padding_and_cache_do_not_change_which_tokens_are_skipped(
-    model: LanguageModel,
-) -> None:
+def test_batch_padding_and_cache_do_not_change_which_tokens_are_skipped(model):
     def uncached(prompt: str) -> str:
         """Greedy decoding without cache, one prompt at a time."""
         [before] = [encoding.ids for encoding in encode(model, [prompt])]
@@ -144,7 +141,7 @@ def test_batch_padding_and_cache_do_not_change_which_tokens_are_skipped(
     np.testing.assert_allclose(scores, alone, atol=1e-5)
 
 
-def test_a_resuming_model_skips_the_same_tokens(model: LanguageModel) -> None:
+def test_a_resuming_model_skips_the_same_tokens(model):
     resumed, edit = resuming(model, [0]), fitted(model)
     [encoding] = encode(model, TEXTS[:1])
     edited_logits(resumed, None, encoding.ids)  # what left block 0 is remembered from here on
@@ -152,9 +149,7 @@ def test_a_resuming_model_skips_the_same_tokens(model: LanguageModel) -> None:
     assert torch.equal(edited_logits(resumed, edit, encoding.ids), expected)
 
 
-def test_capture_gives_the_norm_of_every_token_whatever_the_batch(
-    model: LanguageModel, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_capture_gives_the_norm_of_every_token_whatever_the_batch(model, monkeypatch):
     texts = [*TEXTS, TEXTS[0], TEXTS[0][:15]]
     expected = np.concatenate([np.linalg.norm(stream(model, text), axis=1) for text in texts])
     for most in (1, 30, 16384):
@@ -170,7 +165,7 @@ def erasure(d: int = 8) -> AffineErasure:
     return AffineErasure.orthogonal(np.eye(d)[:1], np.zeros(d))
 
 
-def test_a_limit_is_part_of_the_edit_and_of_its_digest(tmp_path: Path) -> None:
+def test_a_limit_is_part_of_the_edit_and_of_its_digest(tmp_path):
     limits = (None, 7.5, np.nextafter(7.5, 8))
     edits = [Edit((Placement("resid_post", 1, erasure(), limit),)) for limit in limits]
     assert len({edit.digest for edit in edits}) == 3
@@ -182,6 +177,6 @@ def test_a_limit_is_part_of_the_edit_and_of_its_digest(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("limit", [0.0, -1.0, float("nan"), float("inf")])
-def test_a_limit_that_is_no_positive_number_is_refused(limit: float) -> None:
+def test_a_limit_that_is_no_positive_number_is_refused(limit):
     with pytest.raises(UserError, match="is no positive number"):
         Placement("resid_post", 1, erasure(), limit)

@@ -70,9 +70,7 @@ def maximal(texts: set[tuple[int, ...]]) -> list[tuple[int, ...]]:
 
 
 @given(TEXTS, st.integers(0, 40))
-def test_in_a_tree_every_text_reads_and_sees_itself_alone(
-    texts: set[tuple[int, ...]], most: int
-) -> None:
+def test_in_a_tree_every_text_reads_and_sees_itself_alone(texts, most):
     distinct = maximal(texts)
     rows = trees(distinct, most)
     assert sorted(text for row in rows for text in row.columns) == sorted(distinct)
@@ -119,9 +117,7 @@ def tokens_run(lm: LanguageModel) -> int:
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_outputs_after_one_prompt_share_its_row_and_score_as_alone(
-    family: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_outputs_after_one_prompt_share_its_row_and_score_as_alone(family, monkeypatch):
     lm = model(family)
     assert runs_trees(lm, 30)
     np.testing.assert_allclose(scores(lm), alone(lm), atol=1e-5)
@@ -137,15 +133,13 @@ def test_outputs_after_one_prompt_share_its_row_and_score_as_alone(
 
 
 @pytest.mark.parametrize("family", OTHERS)
-def test_a_model_that_takes_no_tree_is_told_and_scored_text_by_text(
-    family: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_model_that_takes_no_tree_is_told_and_scored_text_by_text(family, monkeypatch):
     lm = model(family, monkeypatch)
     assert not runs_trees(lm, 30)
     np.testing.assert_allclose(scores(lm), alone(lm), atol=1e-5)
 
 
-def test_a_window_is_noticed_where_texts_outgrow_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_window_is_noticed_where_texts_outgrow_it(monkeypatch):
     wide = config_of(
         "MistralConfig", intermediate_size=64, num_key_value_heads=2, sliding_window=40
     )
@@ -155,13 +149,13 @@ def test_a_window_is_noticed_where_texts_outgrow_it(monkeypatch: pytest.MonkeyPa
     assert not runs_trees(lm, 50)
 
 
-def test_half_precision_runs_trees_and_still_notices() -> None:
+def test_half_precision_runs_trees_and_still_notices():
     tokenizer = tiny_tokenizer()
     hf_model = tiny_hf_model("llama", tokenizer).to(torch.bfloat16)
     assert runs_trees(from_pretrained_objects("llama", hf_model, tokenizer), 30)
 
 
-def test_the_trial_runs_once_and_no_hook_sees_it() -> None:
+def test_the_trial_runs_once_and_no_hook_sees_it():
     lm = model("gpt2")
     rows: list[int] = []
 

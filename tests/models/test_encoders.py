@@ -44,7 +44,7 @@ def classifier(family: str, tokenizer: Any) -> Classifier:
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_activations_are_the_hidden_states_of_transformers(family: str, tokenizer: Any) -> None:
+def test_activations_are_the_hidden_states_of_transformers(family, tokenizer):
     model = classifier(family, tokenizer)
     rows = model.encoded(TEXTS)
     sites: list[tuple[str, list[int]]] = [("embed", []), ("resid_post", [0, 1])]
@@ -64,7 +64,7 @@ def test_activations_are_the_hidden_states_of_transformers(family: str, tokenize
 
 
 @pytest.mark.parametrize(("family", "place"), [(f, -1 if f == "GPT2" else 0) for f in FAMILIES])
-def test_the_token_that_the_head_reads_is_found(family: str, place: int, tokenizer: Any) -> None:
+def test_the_token_that_the_head_reads_is_found(family, place, tokenizer):
     """Encoders read the first token; a causal model that classifies reads the last."""
     model = classifier(family, tokenizer)
     rows = model.encoded(TEXTS)
@@ -77,7 +77,7 @@ def test_the_token_that_the_head_reads_is_found(family: str, place: int, tokeniz
 
 
 @pytest.mark.parametrize("site", ["embed", "resid_post"])
-def test_an_edit_acts_while_it_is_attached_and_leaves_no_trace(site: str, tokenizer: Any) -> None:
+def test_an_edit_acts_while_it_is_attached_and_leaves_no_trace(site, tokenizer):
     model = classifier("Bert", tokenizer)
     before = model.probabilities(TEXTS)["positive"]
     moved = Edit((Placement(site, 1 if site == "resid_post" else None, Shift(np.arange(8.0))),))
@@ -87,7 +87,7 @@ def test_an_edit_acts_while_it_is_attached_and_leaves_no_trace(site: str, tokeni
     assert np.abs(edited - before).min() > 1e-6
 
 
-def test_what_an_encoder_has_not_is_refused_in_one_line(tokenizer: Any) -> None:
+def test_what_an_encoder_has_not_is_refused_in_one_line(tokenizer):
     encoder = classifier("Bert", tokenizer).encoder
     rows = [{"input_ids": [1, 2]}]
     with pytest.raises(UserError, match=r"valid are 0\.\.2"):

@@ -214,8 +214,8 @@ BROKEN: list[tuple[Damage, str]] = [
 
 @pytest.mark.parametrize(("damage", "message"), BROKEN, ids=[message for _, message in BROKEN])
 def test_what_cannot_be_loaded_is_refused_in_one_line_and_runs_no_code(
-    damage: Damage, message: str, tiny_dirs, tmp_path, monkeypatch
-) -> None:
+    damage, message, tiny_dirs, tmp_path, monkeypatch
+):
     folder = shutil.copytree(tiny_dirs["gpt2"], tmp_path / "broken")
     damage(folder)
     monkeypatch.setattr("builtins.input", lambda question: "y")  # whether to run the code
@@ -263,9 +263,7 @@ def byte_tokenizer(before: str, after: str, bos: str | None = BOS) -> Any:
 
 
 @pytest.mark.parametrize(("before", "after"), [("", ""), ("", END), (BOS, ""), (BOS, END)])
-def test_a_decision_changes_the_first_token_and_nothing_else(
-    before: str, after: str, tmp_path: Path
-) -> None:
+def test_a_decision_changes_the_first_token_and_nothing_else(before, after, tmp_path):
     own = byte_tokenizer(before, after)
     as_it_was = own(TEXT, return_offsets_mapping=True)
     began = adds_bos(own)
@@ -292,7 +290,7 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_scoring_capture_and_generation_follow_the_decision(directory: Path) -> None:
+def test_scoring_capture_and_generation_follow_the_decision(directory):
     with_bos, without = load(directory, bos=True), load(directory)
     assert (with_bos.adds_bos, without.adds_bos) == (True, False)
     [begun], [plain] = encode(with_bos, [TEXT]), encode(without, [TEXT])
@@ -311,7 +309,7 @@ def test_scoring_capture_and_generation_follow_the_decision(directory: Path) -> 
         generate(without, [""], max_new_tokens=3)
 
 
-def test_what_cannot_be_decided_is_refused_in_one_line() -> None:
+def test_what_cannot_be_decided_is_refused_in_one_line():
     with pytest.raises(UserError, match=r"bos=true, but .* tiny has no beginning-of-text token"):
         set_bos(byte_tokenizer("", "", bos=None), True, "tiny")
     with pytest.raises(UserError, match="bos='yes': write auto, true or false"):

@@ -78,7 +78,7 @@ def by_hand(model: LanguageModel, before: list[int], prompt: str, output: str) -
     return float(log_p[start - 1 :].sum())
 
 
-def test_it_is_decided_when_a_model_is_loaded(folder: Path, model: LanguageModel) -> None:
+def test_it_is_decided_when_a_model_is_loaded(folder, model):
     for how in ({"template": "auto"}, {"template": "chat"}):
         own = load(folder, **how)
         assert list(own.preface) == conversation(own, INSTRUCTION)
@@ -91,7 +91,7 @@ def test_it_is_decided_when_a_model_is_loaded(folder: Path, model: LanguageModel
     assert model.fingerprint == plain.fingerprint
 
 
-def test_a_model_without_a_template_is_refused_or_left_as_it_is(tmp_path: Path) -> None:
+def test_a_model_without_a_template_is_refused_or_left_as_it_is(tmp_path):
     folder = tiny_model_dir("gpt2", tmp_path / "gpt2")
     assert load(folder, template="auto").preface == ()
     with pytest.raises(
@@ -112,7 +112,7 @@ def test_a_model_without_a_template_is_refused_or_left_as_it_is(tmp_path: Path) 
         in_template(decoder, "chat")
 
 
-def test_texts_are_scored_as_the_beginning_of_a_reply(model: LanguageModel) -> None:
+def test_texts_are_scored_as_the_beginning_of_a_reply(model):
     before = conversation(model, "Write.")
     expected = [by_hand(model, before, p, o) for p, o in zip(PROMPTS, OUTPUTS, strict=True)]
     np.testing.assert_allclose(continuation_log_probs(model, PROMPTS, OUTPUTS), expected, atol=1e-4)
@@ -123,7 +123,7 @@ def test_texts_are_scored_as_the_beginning_of_a_reply(model: LanguageModel) -> N
     assert scores.tokens.tolist() == [len(plain_ids(model, prompt)) for prompt in PROMPTS]
 
 
-def test_a_reply_stands_after_its_own_question(model: LanguageModel) -> None:
+def test_a_reply_stands_after_its_own_question(model):
     questions, replies = ["Is she late?", "Is she late?", "Who left?"], ["Yes", "No", "Jane did"]
     pairs = [*zip(questions, replies, strict=True)]
     expected = [by_hand(model, conversation(model, q), "", reply) for q, reply in pairs]
@@ -137,7 +137,7 @@ def test_a_reply_stands_after_its_own_question(model: LanguageModel) -> None:
     assert value == pytest.approx(by_hand(model, before, "", "Yes"), abs=1e-4)
 
 
-def test_what_is_written_and_captured_follows_the_template(model: LanguageModel) -> None:
+def test_what_is_written_and_captured_follows_the_template(model):
     plain = model.alone()
     words = before_reply(model, "Write.").removeprefix("<s>" if model.adds_bos else "")
     told = [f"{words}{prompt}" for prompt in PROMPTS]
@@ -157,7 +157,7 @@ def test_what_is_written_and_captured_follows_the_template(model: LanguageModel)
     np.testing.assert_allclose(values, cache["blocks.1.hook_out"][0, -1], atol=1e-4)
 
 
-def test_running_text_is_read_at_its_own_tokens_alone(model: LanguageModel) -> None:
+def test_running_text_is_read_at_its_own_tokens_alone(model):
     before, request = (conversation(model, words) for words in ("Write.", "Be fair. Write."))
     asking = Edit((), before_reply(model, "Be fair. Write."), "Be fair.")
     nll = [[-by_hand(model, own, "", text) for text in NEUTRAL] for own in (before, request)]
@@ -174,7 +174,7 @@ def test_running_text_is_read_at_its_own_tokens_alone(model: LanguageModel) -> N
             assert one.position.min() == len(tokens) - 1
 
 
-def test_models_that_remember_tell_conversations_apart(model: LanguageModel) -> None:
+def test_models_that_remember_tell_conversations_apart(model):
     """One memory serves a model within its template, in another, and without one."""
     resumed = resuming(model, [0])
     other = in_template(model.alone(), "chat", "Say something.")
@@ -188,9 +188,7 @@ def test_models_that_remember_tell_conversations_apart(model: LanguageModel) -> 
             )
 
 
-def test_a_template_that_writes_todays_date_writes_the_same_tomorrow(
-    model: LanguageModel, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_template_that_writes_todays_date_writes_the_same_tomorrow(model, monkeypatch):
     told = model.conversation
     dated = "{{ strftime_now('%d %b %Y') }}{% for m in messages %}{{ m['content'] }}{% endfor %}"
     monkeypatch.setattr(model.tokenizer, "chat_template", dated)
@@ -215,9 +213,7 @@ def prefaced(bare: LanguageModel) -> LanguageModel:
     return bare.with_preface(preface_ids(bare, WORDS))
 
 
-def test_scores_after_a_preface_are_those_of_the_concatenated_ids(
-    bare: LanguageModel, prefaced: LanguageModel
-) -> None:
+def test_scores_after_a_preface_are_those_of_the_concatenated_ids(bare, prefaced):
     bos = [bare.tokenizer.bos_token_id] if bare.adds_bos else []
     before = [*bos, *plain_ids(bare, WORDS)]
     expected = [by_hand(bare, before, p, o) for p, o in zip(PROMPTS, OUTPUTS, strict=True)]
@@ -233,9 +229,7 @@ def test_scores_after_a_preface_are_those_of_the_concatenated_ids(
         assert set(after.offsets[:-count]) == {(0, 0)}
 
 
-def test_what_is_written_after_a_preface_is_what_follows_all_of_it(
-    bare: LanguageModel, prefaced: LanguageModel
-) -> None:
+def test_what_is_written_after_a_preface_is_what_follows_all_of_it(bare, prefaced):
     written = generate(prefaced, PROMPTS, max_new_tokens=5)
     for prompt, text in zip(PROMPTS, written, strict=True):
         row = [*preface_ids(bare, WORDS), *plain_ids(bare, prompt)]
@@ -247,9 +241,7 @@ def test_what_is_written_after_a_preface_is_what_follows_all_of_it(
         assert whole.endswith(prompt + text)
 
 
-def test_what_is_captured_after_a_preface_is_what_the_text_has_there(
-    bare: LanguageModel, prefaced: LanguageModel
-) -> None:
+def test_what_is_captured_after_a_preface_is_what_the_text_has_there(bare, prefaced):
     last = capture(prefaced, PROMPTS, layers=[1]).values["resid_post"][0]
     alone = [capture(prefaced, [p], layers=[1]).values["resid_post"][0, 0] for p in PROMPTS]
     np.testing.assert_allclose(last, alone, atol=1e-5)
@@ -259,7 +251,7 @@ def test_what_is_captured_after_a_preface_is_what_the_text_has_there(
     assert np.bincount(every.row_text).tolist() == own
 
 
-def test_an_empty_prompt_can_follow_words_and_too_many_are_refused(tmp_path: Path) -> None:
+def test_an_empty_prompt_can_follow_words_and_too_many_are_refused(tmp_path):
     bare = load(tiny_model_dir("gpt2", tmp_path))
     with pytest.raises(UserError, match="nothing precedes"):
         continuation_log_probs(bare, [""], ["Jane"])

@@ -56,9 +56,7 @@ def axis() -> dict[str, Any]:
     return axis
 
 
-def test_it_is_audited_edited_saved_and_loaded_again(
-    directory: Path, axis: dict[str, Any], tmp_path: Path
-) -> None:
+def test_it_is_audited_edited_saved_and_loaded_again(directory, axis, tmp_path):
     data = {
         split: [{"source": "templates", "name": split, "templates": [text], "outputs": OUTPUTS}]
         for split, text in PARAPHRASES.items()

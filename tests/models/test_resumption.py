@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -56,9 +55,7 @@ def blocks_run(model: LanguageModel) -> Iterator[Counter[int]]:
 
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("site", ["resid_post", "mlp_out", "attn_out", "embed"])
-def test_a_resumed_run_equals_a_full_one(
-    family: str, site: str, models: dict[str, LanguageModel]
-) -> None:
+def test_a_resumed_run_equals_a_full_one(family, site, models):
     model = models[family]
     resumed = resuming(model, range(model.n_layers))
     layers: Sequence[int | None] = [None] if site == "embed" else range(model.n_layers)
@@ -80,9 +77,7 @@ def test_a_resumed_run_equals_a_full_one(
         ("embed", None, {0, 1, 2}),
     ],
 )
-def test_the_blocks_below_are_not_run(
-    site: str, layer: int | None, expected: set[int], models: dict[str, LanguageModel]
-) -> None:
+def test_the_blocks_below_are_not_run(site, layer, expected, models):
     model = models["gpt2"]
     resumed = resuming(model, range(3))
     scores(resumed)
@@ -94,9 +89,7 @@ def test_the_blocks_below_are_not_run(
         assert set(ran) == expected
 
 
-def test_what_is_remembered_under_an_edit_is_what_the_edit_left_alone(
-    models: dict[str, LanguageModel],
-) -> None:
+def test_what_is_remembered_under_an_edit_is_what_the_edit_left_alone(models):
     model = models["llama"]
     resumed = resuming(model, range(2))
     low, high = (Edit.at("resid_post", {k: erasure(model.d_model, k)}) for k in (0, 1))
@@ -104,7 +97,7 @@ def test_what_is_remembered_under_an_edit_is_what_the_edit_left_alone(
         assert np.abs(scores(resumed, edit) - scores(model, edit)).max() < 1e-5
 
 
-def test_the_model_is_itself_again_afterwards(models: dict[str, LanguageModel]) -> None:
+def test_the_model_is_itself_again_afterwards(models):
     model = models["gpt2"]
     before = scores(model)
     resumed = resuming(model, range(3))
@@ -124,7 +117,7 @@ def _stop(x: object, hook: object) -> None:
     raise RuntimeError("stop")
 
 
-def test_half_precision_is_remembered_as_it_is(tmp_path: Path) -> None:
+def test_half_precision_is_remembered_as_it_is(tmp_path):
     model = load(tiny_model_dir("llama", tmp_path / "llama"), dtype="bfloat16")
     edit = Edit.at("resid_post", {0: erasure(model.d_model, 1)})
     resumed = resuming(model, range(2))
@@ -132,9 +125,7 @@ def test_half_precision_is_remembered_as_it_is(tmp_path: Path) -> None:
     assert np.array_equal(scores(resumed, edit), scores(model, edit))
 
 
-def test_states_that_outgrow_memory_go_to_disk_and_come_back(
-    models: dict[str, LanguageModel], tmp_path: Path
-) -> None:
+def test_states_that_outgrow_memory_go_to_disk_and_come_back(models, tmp_path):
     model = models["gpt2"]
     scratch = Scratch(budget=0, directory=tmp_path)
     resumed = resuming(model, range(3), scratch)

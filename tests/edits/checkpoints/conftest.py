@@ -33,9 +33,7 @@ def edit_at(model: LanguageModel, site: str) -> Edit:
 
 
 @pytest.fixture(scope="session")
-def models(
-    tmp_path_factory: pytest.TempPathFactory, testbed: LanguageModel
-) -> dict[str, LanguageModel]:
+def models(tmp_path_factory, testbed):
     root = tmp_path_factory.mktemp("sources")
     tiny = {family: load(tiny_model_dir(family, root / family)) for family in FAMILIES}
     return {"testbed": testbed} | tiny

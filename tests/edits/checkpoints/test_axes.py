@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -49,9 +48,7 @@ def logits(model: LanguageModel, edit: Edit | None = None) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("site", ["resid_post", "attn_out", "mlp_out"])
-def test_two_at_one_place_act_one_after_the_other(
-    site: str, models: dict[str, LanguageModel]
-) -> None:
+def test_two_at_one_place_act_one_after_the_other(site, models):
     """Against the two maps written out, one after the other."""
     model, edit = models["gpt2"], NamedEdit.combined(chained((site, 1), (site, 1))).edit
     before = capture(model, [TEXT], sites=(site,), layers=[1]).values[site][0].astype(float)
@@ -75,8 +72,8 @@ def test_two_at_one_place_act_one_after_the_other(
     ],
 )
 def test_plain_transformers_gives_the_hooks_logits_to_the_bit_or_to_the_rounding_of_weights(
-    family: str, places: Places, form: str, models: dict[str, LanguageModel], tmp_path: Path
-) -> None:
+    family, places, form, models, tmp_path
+):
     model, edit = models[family], NamedEdit.combined(chained(*places)).edit
     write_model(model, edit, tmp_path, form)  # type: ignore[arg-type]
     loaded = AutoModelForCausalLM.from_pretrained(
@@ -95,9 +92,7 @@ def test_plain_transformers_gives_the_hooks_logits_to_the_bit_or_to_the_rounding
 
 
 @pytest.mark.parametrize(("site", "form"), [("resid_post", "carried"), ("mlp_out", "folded")])
-def test_an_edit_added_to_a_checkpoint_is_saved_with_the_one_in_it(
-    site: str, form: str, models: dict[str, LanguageModel], tmp_path: Path
-) -> None:
+def test_an_edit_added_to_a_checkpoint_is_saved_with_the_one_in_it(site, form, models, tmp_path):
     """Once from the checkpoint's folder, once in one go: the same logits, and both are listed."""
     limit = 1e6 if form == "carried" else None
     model, (first, second) = models["gpt2"], chained((site, 1), (site, 1), limit=limit)
@@ -125,9 +120,7 @@ def test_an_edit_added_to_a_checkpoint_is_saved_with_the_one_in_it(
         assert torch.equal(found, expected)
 
 
-def test_the_second_of_two_at_one_module_is_missed_where_it_is_lost(
-    models: dict[str, LanguageModel], tmp_path: Path
-) -> None:
+def test_the_second_of_two_at_one_module_is_missed_where_it_is_lost(models, tmp_path):
     edit = NamedEdit.combined(chained(("resid_post", 1), ("resid_post", 1))).edit
     write_model(models["gpt2"], edit, tmp_path, "carried")
     weights = load_file(tmp_path / "model.edited.safetensors")
@@ -138,7 +131,7 @@ def test_the_second_of_two_at_one_module_is_missed_where_it_is_lost(
         AutoModelForCausalLM.from_pretrained(tmp_path, trust_remote_code=True)
 
 
-def test_means_that_a_first_erasure_made_equal_stay_equal() -> None:
+def test_means_that_a_first_erasure_made_equal_stay_equal():
     """Under any second affine map at the same place."""
     rng = np.random.default_rng(0)
     x, group = rng.normal(size=(40, 32)), np.arange(40) % 2

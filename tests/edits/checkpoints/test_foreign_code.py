@@ -14,7 +14,7 @@ from countergen_edit.edits.checkpoints import fold, load_checkpoint, save_checkp
 from countergen_edit.edits.checkpoints.parity import edited_logits, reload
 from countergen_edit.edits.checkpoints.saving import write_model
 from countergen_edit.edits.checkpoints.stock import empty_stock_model
-from countergen_edit.models import LanguageModel, from_pretrained_objects, load
+from countergen_edit.models import from_pretrained_objects, load
 from tests.edits.checkpoints.conftest import TEXT, edit_at
 from tests.tiny_models import tiny_hf_model, tiny_model_dir, tiny_tokenizer
 
@@ -50,9 +50,7 @@ def name_code(path: Path, module: str, **more: Any) -> None:
 
 
 @pytest.fixture(scope="module", params=["own.", "{folder}--own."])
-def source(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> tuple[LanguageModel, Path]:
+def source(request, tmp_path_factory):
     """A GPT-2 that names code, beside its weights or of another repository; what it writes."""
     folder = tiny_model_dir("gpt2", tmp_path_factory.mktemp("code") / "source")
     name_code(folder, request.param.format(folder=folder))
@@ -60,9 +58,7 @@ def source(
 
 
 @pytest.mark.parametrize("form", ["folded", "carried"])
-def test_a_saved_model_names_no_code_but_ours(
-    form: Any, source: tuple[LanguageModel, Path], tmp_path: Path
-) -> None:
+def test_a_saved_model_names_no_code_but_ours(form, source, tmp_path):
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     model, marker = source
@@ -90,7 +86,7 @@ def test_a_saved_model_names_no_code_but_ours(
     assert model.bridge.original_model.config.auto_map  # the model in memory is as it was
 
 
-def test_a_part_of_a_config_names_no_code_either(models: dict[str, LanguageModel]) -> None:
+def test_a_part_of_a_config_names_no_code_either(models):
     from transformers import GPT2Config
 
     config = models["gpt2"].bridge.original_model.config
@@ -100,7 +96,7 @@ def test_a_part_of_a_config_names_no_code_either(models: dict[str, LanguageModel
         assert "auto_map" not in str(empty_stock_model(models["gpt2"]).config)
 
 
-def test_no_code_is_run_unless_it_is_said_to_be_ours(tmp_path: Path) -> None:
+def test_no_code_is_run_unless_it_is_said_to_be_ours(tmp_path):
     folder, marker = tiny_model_dir("gpt2", tmp_path / "source"), tmp_path / "marker"
     name_code(folder, "own.", model_type="own")
     with pytest.raises(UserError, match="does not load in a fresh process"):
@@ -110,7 +106,7 @@ def test_no_code_is_run_unless_it_is_said_to_be_ours(tmp_path: Path) -> None:
     assert not marker.exists()
 
 
-def test_a_model_that_needs_code_of_its_own_is_not_saved(tmp_path: Path) -> None:
+def test_a_model_that_needs_code_of_its_own_is_not_saved(tmp_path):
     from transformers import GPT2LMHeadModel
 
     class Own(GPT2LMHeadModel):

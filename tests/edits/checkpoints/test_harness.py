@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
-
 import numpy as np
 import pytest
 
 from countergen_edit.edits import applied
 from countergen_edit.edits.checkpoints.saving import write_model
-from countergen_edit.models import LanguageModel, continuation_log_probs
+from countergen_edit.models import continuation_log_probs
 from tests.edits.checkpoints.conftest import edit_at
 from tests.harness import evaluated, local_choices, log_likelihoods
 
@@ -28,8 +25,8 @@ QUESTIONS = [
     ("family", "site", "form"), [("llama", "resid_post", "carried"), ("gpt2", "attn_out", "folded")]
 )
 def test_the_harness_scores_a_checkpoint_as_the_edited_model_in_memory(
-    family: str, site: str, form: Any, models: dict[str, LanguageModel], tmp_path: Path
-) -> None:
+    family, site, form, models, tmp_path
+):
     rows = [{"question": q, "choices": c, "label": y} for q, c, y in QUESTIONS]
     edit, folder = edit_at(models[family], site), tmp_path / "saved"
     folder.mkdir()

@@ -75,7 +75,7 @@ def copied(checkpoints: dict[str, Path], tmp_path: Path) -> Path:
     return shutil.copytree(checkpoints["carried"], tmp_path / "copy")
 
 
-def test_a_finished_checkpoint_lies_alone_readable_and_proven(checkpoints) -> None:
+def test_a_finished_checkpoint_lies_alone_readable_and_proven(checkpoints):
     assert {p.name for p in checkpoints["carried"].parent.iterdir()} == {"carried", "folded"}
     for folder in checkpoints.values():
         assert is_checkpoint(folder)
@@ -90,14 +90,14 @@ def test_a_finished_checkpoint_lies_alone_readable_and_proven(checkpoints) -> No
 
 
 @pytest.mark.parametrize(("form", "site"), [("carried", "resid_post"), ("folded", "attn_out")])
-def test_a_checkpoint_loads_here_as_the_edited_model(form, site, checkpoints, model) -> None:
+def test_a_checkpoint_loads_here_as_the_edited_model(form, site, checkpoints, model):
     loaded = load_checkpoint(checkpoints[form])
     expected = logits(model, edit_at(model, site))
     torch.testing.assert_close(logits(loaded), expected, atol=1e-5, rtol=0)
     assert loaded.fingerprint != model.fingerprint
 
 
-def test_a_carried_checkpoint_can_be_edited_further_and_measured(checkpoints, model) -> None:
+def test_a_carried_checkpoint_can_be_edited_further_and_measured(checkpoints, model):
     loaded, edit = load_checkpoint(checkpoints["carried"]), edit_at(model, "resid_post")
     more = Edit.at("attn_out", {0: oblique_erasure(32, seed=7)})
     torch.testing.assert_close(logits(loaded, more), logits(model, edit + more), atol=1e-5, rtol=0)
@@ -109,7 +109,7 @@ def test_a_carried_checkpoint_can_be_edited_further_and_measured(checkpoints, mo
         choose_form(loaded, more)
 
 
-def test_a_carried_checkpoint_still_holds_the_unedited_model(checkpoints, model) -> None:
+def test_a_carried_checkpoint_still_holds_the_unedited_model(checkpoints, model):
     unedited = load_unedited(open_checkpoint(checkpoints["carried"]))
     assert torch.equal(logits(unedited), logits(model))
     assert unedited.fingerprint == model.fingerprint
@@ -121,7 +121,7 @@ def test_a_carried_checkpoint_still_holds_the_unedited_model(checkpoints, model)
 
 def test_a_chat_is_held_with_a_checkpoint_and_its_own_original(
     checkpoints, models, monkeypatch, capsys
-) -> None:
+):
     from countergen_edit.cli.chat import run
     from countergen_edit.cli.settings import own_settings
 
@@ -136,7 +136,7 @@ def test_a_chat_is_held_with_a_checkpoint_and_its_own_original(
         run(settings | wrong)
 
 
-def test_a_saved_model_that_is_not_the_edited_one_is_refused(model) -> None:
+def test_a_saved_model_that_is_not_the_edited_one_is_refused(model):
     edit, ids = edit_at(model, "resid_post"), model.tokenizer(TEXT).input_ids
     right, lost, other = (logits(model, e) for e in (edit, None, edit_at(model, "mlp_out")))
     assert compare(model, edit, [ids], [right]).max_difference == 0
@@ -148,7 +148,7 @@ def test_a_saved_model_that_is_not_the_edited_one_is_refused(model) -> None:
 @pytest.mark.parametrize(
     "name", ["model.edited.safetensors", "edit/edit.safetensors", "config.json"]
 )
-def test_a_changed_file_is_named(copied: Path, name: str) -> None:
+def test_a_changed_file_is_named(copied, name):
     content = bytearray((copied / name).read_bytes())
     content[-10] ^= 1
     (copied / name).write_bytes(content)
@@ -156,7 +156,7 @@ def test_a_changed_file_is_named(copied: Path, name: str) -> None:
         load_checkpoint(copied)
 
 
-def test_a_missing_and_an_added_file_are_named(copied: Path) -> None:
+def test_a_missing_and_an_added_file_are_named(copied):
     (copied / "sitecustomize.py").write_text("")
     with pytest.raises(UserError, match=r"holds sitecustomize\.py, which was not saved with it"):
         open_checkpoint(copied)
@@ -166,9 +166,7 @@ def test_a_missing_and_an_added_file_are_named(copied: Path) -> None:
         open_checkpoint(copied)
 
 
-def test_a_checkpoint_without_its_erasure_never_loads_as_the_unedited_model(
-    copied: Path, tmp_path: Path
-) -> None:
+def test_a_checkpoint_without_its_erasure_never_loads_as_the_unedited_model(copied, tmp_path):
     from transformers import AutoModelForCausalLM, GPT2LMHeadModel
 
     edited: Any = AutoModelForCausalLM.from_pretrained(copied, trust_remote_code=True)
@@ -188,7 +186,7 @@ def test_a_checkpoint_without_its_erasure_never_loads_as_the_unedited_model(
         AutoModelForCausalLM.from_pretrained(copied, trust_remote_code=True)
 
 
-def test_an_edit_of_another_model_or_width_is_refused(copied, models, tmp_path) -> None:
+def test_an_edit_of_another_model_or_width_is_refused(copied, models, tmp_path):
     with pytest.raises(UserError, match="was made for another model"):
         load_edit(copied / "edit", models["llama"])
     assert load_edit(copied / "edit", models["gpt2"]).rank == 2
@@ -199,7 +197,7 @@ def test_an_edit_of_another_model_or_width_is_refused(copied, models, tmp_path) 
     assert [p.name for p in tmp_path.iterdir()] == ["copy"]
 
 
-def test_a_target_that_holds_something_is_not_touched(copied: Path, tmp_path: Path) -> None:
+def test_a_target_that_holds_something_is_not_touched(copied, tmp_path):
     before = contents(copied)
     with pytest.raises(UserError, match="holds a checkpoint already"):
         check_target(copied)
@@ -233,8 +231,8 @@ def full_disk() -> Iterator[None]:
 @pytest.mark.parametrize("form", ["carried", "folded"])
 @pytest.mark.parametrize("killed", [False, True])
 def test_a_save_that_runs_out_of_space_leaves_the_good_checkpoint_and_no_half_one(
-    form: str, killed: bool, copied: Path, model: LanguageModel
-) -> None:
+    form, killed, copied, model
+):
     """Also where an earlier save was killed while it took the checkpoint's place."""
     before = contents(copied)
     if killed:
@@ -245,7 +243,7 @@ def test_a_save_that_runs_out_of_space_leaves_the_good_checkpoint_and_no_half_on
     assert [p.name for p in copied.parent.iterdir()] == ["copy"]
 
 
-def test_the_same_checkpoint_is_saved_once_and_another_refused(copied, model) -> None:
+def test_the_same_checkpoint_is_saved_once_and_another_refused(copied, model):
     """A command that was stopped after saving continues with the proven checkpoint."""
     edit, before = edit_at(model, "resid_post"), contents(copied)
     again = save_checkpoint(model, edit, copied, record={"seed": 3})
@@ -270,20 +268,20 @@ def test_the_same_checkpoint_is_saved_once_and_another_refused(copied, model) ->
         ("qwen2", "mlp_out", "down_proj of .* has no bias"),
     ],
 )
-def test_what_does_not_fold_is_carried(family, site, reason, models) -> None:
+def test_what_does_not_fold_is_carried(family, site, reason, models):
     model = models[family]
     with pytest.raises(UserError, match=f"{reason}.*form=carried"):
         fold(model, edit_at(model, site))
     assert choose_form(model, edit_at(model, site)) == "carried"
 
 
-def test_an_edit_that_moves_no_mean_needs_no_bias(models) -> None:
+def test_an_edit_that_moves_no_mean_needs_no_bias(models):
     erasure = oblique_erasure(32, mean=np.zeros(32))
     plain = fold(models["qwen2"], Edit.at("mlp_out", {1: erasure}))
     assert plain.model.layers[1].mlp.down_proj.bias is None
 
 
-def test_a_bias_is_switched_on_where_the_config_has_a_switch(models) -> None:
+def test_a_bias_is_switched_on_where_the_config_has_a_switch(models):
     plain = fold(models["llama"], edit_at(models["llama"], "attn_out"))
     assert plain.config.attention_bias
     untouched = plain.model.layers[0].self_attn
@@ -300,7 +298,7 @@ def test_a_bias_is_switched_on_where_the_config_has_a_switch(models) -> None:
         ("gpt_neox", "gpt_neox.layers.1.attention.dense"),
     ],
 )
-def test_folded_weights_are_the_formula(family: str, path: str, models) -> None:
+def test_folded_weights_are_the_formula(family, path, models):
     model = models[family]
     edit, unedited = edit_at(model, "attn_out"), logits(model)
     erasure, plain = edit.placements[0].erasure, fold(model, edit)
@@ -320,7 +318,7 @@ def of_config(name: str, tokenizer: Any, **sizes: int) -> LanguageModel:
     return from_pretrained_objects(name, model, tokenizer)
 
 
-def test_a_mixture_of_experts_does_not_fold() -> None:
+def test_a_mixture_of_experts_does_not_fold():
     experts = {"intermediate_size": 48, "num_key_value_heads": 2, "num_local_experts": 2}
     model = of_config("Mixtral", tiny_tokenizer(), **experts)
     with pytest.raises(UserError, match=r"not the plain output of one matrix.*form=carried"):
@@ -328,12 +326,12 @@ def test_a_mixture_of_experts_does_not_fold() -> None:
     assert choose_form(model, edit_at(model, "mlp_out")) == "carried"
 
 
-def test_a_module_is_named_as_the_stock_architecture_names_it() -> None:
+def test_a_module_is_named_as_the_stock_architecture_names_it():
     model = of_config("Bloom", tiny_tokenizer(), n_layer=2, n_head=4)
     # the bridge knows its attention's output matrix under a name of its own as well
     assert {module_name(model, site, 1) for site in SITES} <= stock_modules(model)
 
 
-def test_an_unknown_form_is_refused(model) -> None:
+def test_an_unknown_form_is_refused(model):
     with pytest.raises(UserError, match="did you mean 'folded'"):
         choose_form(model, Edit(()), "fold")

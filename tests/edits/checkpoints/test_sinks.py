@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -46,8 +45,8 @@ def without(edit: Edit) -> Edit:
 
 
 def test_a_carried_checkpoint_skips_the_same_tokens_and_opens_the_same_gate_to_the_bit(
-    sunken: dict[str, LanguageModel], tmp_path: Path
-) -> None:
+    sunken, tmp_path
+):
     """Also where another place has neither; a lost limit or gate would show."""
     jobs, expected = {}, {}
     for family, model in sunken.items():
@@ -69,9 +68,7 @@ def test_a_carried_checkpoint_skips_the_same_tokens_and_opens_the_same_gate_to_t
             assert torch.equal(logits[f"{name}.{i}"], row)
 
 
-def test_an_edit_that_skips_tokens_is_carried_and_never_folded(
-    sunken: dict[str, LanguageModel], tmp_path: Path
-) -> None:
+def test_an_edit_that_skips_tokens_is_carried_and_never_folded(sunken, tmp_path):
     model = sunken["gpt2"]
     everywhere = Placement("mlp_out", 0, oblique_erasure(model.d_model))
     assert choose_form(model, Edit((everywhere,))) == "folded"

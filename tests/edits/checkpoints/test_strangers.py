@@ -14,7 +14,6 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 from countergen_edit.edits import applied
 from countergen_edit.edits.checkpoints.parity import edited_logits
 from countergen_edit.edits.checkpoints.saving import write_model
-from countergen_edit.models import LanguageModel
 from tests.edits.checkpoints.conftest import TEXT, edit_at
 from tests.tiny_models import FAMILIES
 
@@ -55,9 +54,7 @@ def greedy(model: Any, ids: list[int]) -> list[int]:
 
 
 @pytest.mark.parametrize(("form", "family", "site"), CASES)
-def test_a_checkpoint_is_the_edited_model(
-    form: Any, family: str, site: str, models: dict[str, LanguageModel], tmp_path: Path
-) -> None:
+def test_a_checkpoint_is_the_edited_model(form, family, site, models, tmp_path):
     model, folder = models[family], tmp_path / "saved"
     edit, ids = edit_at(model, site), model.tokenizer(TEXT).input_ids
     folder.mkdir()
