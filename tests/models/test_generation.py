@@ -110,18 +110,17 @@ def test_the_checkpoints_own_settings_are_not_used(gpt2):
     assert gpt2.bridge.original_model.generation_config is own
 
 
-@pytest.mark.parametrize("batch_size", [1, 3, 64])
-def test_a_sample_depends_on_neither_the_batches_nor_the_order(lm, batch_size):
+def test_a_sample_depends_on_neither_the_batches_nor_the_order(lm):
     def sample(prompts, **options):
-        return generate(lm, prompts, max_new_tokens=10, do_sample=True, top_p=0.9, **options)
+        return generate(lm, prompts, max_new_tokens=6, do_sample=True, top_p=0.9, **options)
 
     prompts = PROMPTS * 3
     texts = sample(prompts)
-    assert sample(prompts, batch_size=batch_size) == texts
+    assert sample(prompts, batch_size=5) == texts
     for k, prompt in enumerate(PROMPTS):  # its k-th sample, whatever stands around it
-        assert sample([prompt] * 3, batch_size=batch_size) == texts[k :: len(PROMPTS)]
-    turned = [p for p in PROMPTS[::-1] for _ in range(3)]
-    again = dict(zip(PROMPTS[::-1], zip(*[iter(sample(turned))] * 3, strict=True), strict=True))
+        assert sample([prompt] * 3, batch_size=1) == texts[k :: len(PROMPTS)]
+    turned = sample([p for p in PROMPTS[::-1] for _ in range(3)])
+    again = {p: turned[3 * k : 3 * k + 3] for k, p in enumerate(PROMPTS[::-1])}
     assert [again[p][k] for k in range(3) for p in PROMPTS] == texts
     assert len(set(texts)) > len(PROMPTS)
     torch.manual_seed(0)
