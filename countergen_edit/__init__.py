@@ -36,7 +36,7 @@ _NAMES = {
     "metrics.paraphrases": "Paraphrases",
     "metrics.r": "R",
     "metrics.rows": "Row",
-    "models": "connect generate split_names generate_neutral_text",
+    "models": "connect generate split_names",
     "reports.run": "Run",
     "runs.baselines": "Prompting Steering RandomMap",
     "runs.tracking": "Tracker tracked",

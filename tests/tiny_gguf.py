@@ -12,23 +12,20 @@ from typing import Any
 
 import numpy as np
 
-ARCHITECTURES = {"llama": "LLAMA", "qwen2": "QWEN2", "gpt2": "GPT2"}
+ARCHITECTURES = {"llama": "LLAMA", "qwen2": "QWEN2"}
 CONTROL, NORMAL = 3, 1
 
 
 def _in_the_files_order(family: str, name: str, weight: np.ndarray, config: Any) -> np.ndarray:
     """A weight as llama.cpp's converter writes it.
 
-    Of a llama, rows of queries and keys go from halves to neighbouring pairs; GPT-2's Conv1D is
-    transposed.
+    Of a llama, rows of queries and keys go from halves to neighbouring pairs.
     """
     if family == "llama" and name.endswith(("q_proj.weight", "k_proj.weight")):
         queries = name.endswith("q_proj.weight")
         heads = config.num_attention_heads if queries else config.num_key_value_heads
         split = weight.reshape(heads, 2, -1, weight.shape[-1])
         return split.swapaxes(1, 2).reshape(weight.shape)
-    if family == "gpt2" and name.endswith(("c_attn.weight", "c_proj.weight", "c_fc.weight")):
-        return weight.T
     return weight
 
 
@@ -56,14 +53,11 @@ def write_gguf(
     writer.add_embedding_length(config.hidden_size)
     writer.add_block_count(layers)
     writer.add_head_count(config.num_attention_heads)
-    writer.add_feed_forward_length(getattr(config, "intermediate_size", 4 * config.hidden_size))
-    if family == "gpt2":
-        writer.add_layer_norm_eps(config.layer_norm_epsilon)
-    else:
-        writer.add_head_count_kv(config.num_key_value_heads)
-        writer.add_layer_norm_rms_eps(config.rms_norm_eps)
-        writer.add_rope_freq_base(config.rope_parameters["rope_theta"])
-        writer.add_rope_dimension_count(config.hidden_size // config.num_attention_heads)
+    writer.add_feed_forward_length(config.intermediate_size)
+    writer.add_head_count_kv(config.num_key_value_heads)
+    writer.add_layer_norm_rms_eps(config.rms_norm_eps)
+    writer.add_rope_freq_base(config.rope_parameters["rope_theta"])
+    writer.add_rope_dimension_count(config.hidden_size // config.num_attention_heads)
     extra = fields.pop("tensors", {})
     if fields.pop("with_tokenizer", True):
         _add_tokenizer(writer, tokenizer)

@@ -21,47 +21,22 @@ END = "<|endoftext|>"
 BOS = "<s>"
 
 
-def _gpt2(v: int) -> Any:
-    from transformers import GPT2Config
-
-    return GPT2Config(
-        vocab_size=v,
-        n_positions=CONTEXT,
-        n_embd=32,
-        n_layer=3,
-        n_head=4,
-        bos_token_id=None,  # its defaults lie outside of the tiny vocabulary
-        eos_token_id=None,
-    )
+def _sizes() -> dict[str, Any]:
+    return {
+        "hidden_size": 32,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "max_position_embeddings": CONTEXT,
+    }
 
 
-def _opt(v: int) -> Any:
-    from transformers import OPTConfig
+def config_of(name: str, **settings: Any) -> Callable[[int], Any]:
+    """A maker of a config, by its class and the size of the vocabulary."""
 
-    return OPTConfig(
-        vocab_size=v,
-        hidden_size=32,
-        word_embed_proj_dim=32,
-        ffn_dim=64,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        max_position_embeddings=CONTEXT,
-    )
-
-
-def _rotary(name: str, **more: Any) -> Callable[[int], Any]:
     def config(v: int) -> Any:
         import transformers
 
-        return getattr(transformers, name)(
-            vocab_size=v,
-            hidden_size=32,
-            intermediate_size=64,
-            num_hidden_layers=2,
-            num_attention_heads=4,
-            max_position_embeddings=CONTEXT,
-            **more,
-        )
+        return getattr(transformers, name)(vocab_size=v, **_sizes() | settings)
 
     return config
 
@@ -69,46 +44,32 @@ def _rotary(name: str, **more: Any) -> Callable[[int], Any]:
 def _t5(v: int) -> Any:
     from transformers import T5Config
 
-    return T5Config(
-        vocab_size=v,
-        d_model=32,
-        d_kv=8,
-        d_ff=64,
-        num_layers=2,
-        num_heads=4,
-        decoder_start_token_id=1,
-    )
+    sizes = {"d_model": 32, "d_kv": 8, "d_ff": 64, "num_layers": 2, "num_heads": 4}
+    return T5Config(vocab_size=v, decoder_start_token_id=1, **sizes)
 
 
-def _bart(v: int) -> Any:
-    from transformers import BartConfig
-
-    return BartConfig(
-        vocab_size=v,
-        d_model=32,
-        encoder_layers=2,
-        decoder_layers=2,
-        encoder_attention_heads=4,
-        decoder_attention_heads=4,
-        encoder_ffn_dim=64,
-        decoder_ffn_dim=64,
-        max_position_embeddings=CONTEXT,
-        decoder_start_token_id=1,
-        forced_eos_token_id=None,
-    )
-
-
-_CONFIGS: dict[str, Callable[[int], Any]] = {
-    "gpt2": _gpt2,
-    "llama": _rotary("LlamaConfig", num_key_value_heads=2),
-    "gpt_neox": _rotary("GPTNeoXConfig"),
-    "opt": _opt,
-    "qwen2": _rotary("Qwen2Config", num_key_value_heads=2),
-    "gemma": _rotary("GemmaConfig", num_key_value_heads=2, head_dim=8),
+_BART = {
+    f"{part}_{size}": value
+    for part in ("encoder", "decoder")
+    for size, value in (("layers", 2), ("attention_heads", 4), ("ffn_dim", 64))
 }
-FAMILIES: list[str] = list(_CONFIGS)
-_CONFIGS |= {"t5": _t5, "bart": _bart}
+CONFIGS: dict[str, Callable[[int], Any]] = {
+    # GPT-2's own special tokens lie outside of the tiny vocabulary.
+    "gpt2": config_of("GPT2Config", num_hidden_layers=3, bos_token_id=None, eos_token_id=None),
+    "llama": config_of("LlamaConfig", intermediate_size=64, num_key_value_heads=2),
+    "gpt_neox": config_of("GPTNeoXConfig", intermediate_size=64),
+    "opt": config_of("OPTConfig", word_embed_proj_dim=32, ffn_dim=64),
+    "qwen2": config_of("Qwen2Config", intermediate_size=64, num_key_value_heads=2),
+    "gemma": config_of("GemmaConfig", intermediate_size=64, num_key_value_heads=2, head_dim=8),
+}
+FAMILIES: list[str] = list(CONFIGS)
 ENCODER_DECODERS = ("t5", "bart")
+CONFIGS |= {
+    "t5": _t5,
+    "bart": config_of(
+        "BartConfig", d_model=32, decoder_start_token_id=1, forced_eos_token_id=None, **_BART
+    ),
+}
 WITH_BOS = ("llama", "gemma")
 
 
@@ -144,7 +105,7 @@ def tiny_hf_model(family: str, tokenizer: Any, seed: int = 0) -> Any:
     kind = AutoModelForSeq2SeqLM if family in ENCODER_DECODERS else AutoModelForCausalLM
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        config = _CONFIGS[family](len(tokenizer))
+        config = CONFIGS[family](len(tokenizer))
         config.bos_token_id = tokenizer.bos_token_id
         config.eos_token_id = config.pad_token_id = tokenizer.eos_token_id
         model = kind.from_config(config)

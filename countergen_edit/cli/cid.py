@@ -23,7 +23,6 @@ from countergen_edit.metrics.cid.metric import Cid
 from countergen_edit.metrics.cid.perturbation_effect import scaling_rows
 from countergen_edit.metrics.cid.perturbations import SentenceEmbedding, perturbations, sources_of
 from countergen_edit.models import LanguageModel
-from countergen_edit.models.progress import announce
 from countergen_edit.reports.render.terminal import print_table
 from countergen_edit.reports.run import open_run
 from countergen_edit.reports.views.cid import comparison
@@ -126,8 +125,6 @@ def audit(settings: CidSettings) -> None:
     edit = settings.edit
     model = settings.model.load()
     metric.check(model)
-    if costs := model.estimate([metric.workload()], settings.seed):
-        announce(costs)
     with opened(settings, model, metrics=[metric]) as folder:
         template_audit(model, metric, edit, folder, settings.seed)
     rate = f"countergen-edit cid action=sheet {shlex.quote(f'runs=[{folder.path}]')}"

@@ -109,9 +109,6 @@ def require_inputs(config: Mapping[str, Any]) -> None:
                 raise UserError(f"{key}: {folder!r} {problem}{nearest_to(path)}")
     if config.get("run_dir"):
         require_free(Path(config["run_dir"]))
-    push = config.get("push")
-    if push is not None and not re.fullmatch(r"[\w.-]+/[\w.-]+", push):
-        raise UserError(f"push={push!r} names no repository: write USER/NAME")
     if config.get("action") == "compare":
         prompts = config["prompts"]
         if (count := len(prompts) if isinstance(prompts, list) else 1) != 2:
@@ -127,14 +124,11 @@ def require_inputs(config: Mapping[str, Any]) -> None:
 
 def require_task(config: Mapping[str, Any]) -> None:
     """Refuse axes and data that do not make a task."""
-    texts = dict(config["texts"])
-    if texts.get("neutral") == "written":
-        del texts["neutral"]
     Task.from_config(
         config_of("axis", config["axis"]),
         config_of("data", config["data"]),
         groups=config["groups"],
-        texts=texts,
+        texts=config["texts"],
         names=config["names"],
         seed=config["seed"],
     )

@@ -50,4 +50,3 @@ def run(config: Mapping[str, Any]) -> None:
         raise SystemExit(1)
     saved = saving.save_best(searched)
     show(searched, *saved_as(saved))
-    saving.upload(saved)

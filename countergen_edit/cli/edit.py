@@ -35,7 +35,6 @@ from countergen_edit.edits.checkpoints import (
     fold,
     is_checkpoint,
     load_base,
-    push_to_hub,
     record_of,
 )
 from countergen_edit.erasers import AffineErasure
@@ -58,7 +57,6 @@ class SaveSettings:
     """None: into the run folder."""
     form: str
     overwrite: bool
-    push: str | None
 
     def check(
         self,
@@ -81,11 +79,6 @@ class SaveSettings:
         """Save a run's best edit."""
         assert run.best is not None
         return run.best.save(self.save or run.path / "checkpoint", self.form, self.overwrite)
-
-    def upload(self, saved: Saved) -> None:
-        """Upload the checkpoint, if `push` is set."""
-        if self.push:
-            say([f"Uploaded: {push_to_hub(saved.folder, self.push)}"])
 
 
 SAVING = tuple(field.name for field in fields(SaveSettings))
@@ -133,7 +126,6 @@ def run(config: Mapping[str, Any]) -> None:
     )
     saved = saving.save_best(edited)
     show(edited, *(f"Edit: {e.label}" for e in [edited.best] if e), *saved_as(saved))
-    saving.upload(saved)
 
 
 def base_of(where: ModelSettings | ServedSettings) -> Base:
@@ -202,7 +194,6 @@ def save_of_run(config: Mapping[str, Any], saving: SaveSettings) -> None:
         raise UserError(f"{name} is not the model that {run.path} edited: its weights differ")
     saved = saving.save_best(replace(part, model=model))
     say([f"Edit: {part.best.label}", *saved_as(saved)])
-    saving.upload(saved)
 
 
 def part_of(run: Run, task: str | None) -> Run:

@@ -76,7 +76,6 @@ class Saved(Study):
     save: Path | None = None
     form: str = "auto"
     overwrite: bool = False
-    push: str | None = None
 
 
 @dataclass
@@ -257,7 +256,6 @@ DESCRIPTIONS = {
     "save": "directory of the checkpoint; null (debias): in the run folder",
     "form": "folded (plain weights), carried (a file with the edit) or auto (folded if exact)",
     "overwrite": "replace a checkpoint that exists",
-    "push": "USER/NAME of a private repository on the hub to upload to",
     "run": "folder of a run, whose best edit is saved or whose report is written",
     "run_task": "task of a run of several",
     "layers": "layers to search: all, middle or a list such as [2,3]",
@@ -296,11 +294,9 @@ DESCRIPTIONS = {
     "model.instruction": "the user's message in the chat template; null has one of ours",
     "model.served_name": "the server's name of the model; null takes its only one",
     "model.log_probs": "echo: the server returns log-probabilities of a prompt; none: it does not",
-    "model.n": "continuations per request; 1 for a server that gives one",
     "model.parallel": "requests at a time",
     "model.attempts": "attempts per request",
     "model.cache": "folder that keeps every answer of the server",
-    "model.most_requests": "refuse a run that would send more; 0 only estimates",
     "edit.site": "resid_post, attn_out, mlp_out or embed",
     "edit.layers": "best (removes most bias within budgets), last (classifiers), or a list [2,3]",
     "edit.positions": "tokens to fit on: outputs (where they are predicted), last or onward",
@@ -332,7 +328,7 @@ DESCRIPTIONS = {
     "baseline.steering.strengths": "multiples of the steering vector to choose from",
     "tracker.*.uri": "MLflow's store or server; null takes its default",
     "tracker.*.project": "project of the runs on Weights & Biases",
-    "texts.neutral": "natural, written (by the model) or FILE.txt; null as the model has it",
+    "texts.neutral": "natural or FILE.txt; null as the model has it",
     "data.fit": "sets to fit on; own: a part of your prompts",
     "data.keep": "sets on which the model should stay as it is; null takes those of texts",
 }

@@ -20,7 +20,7 @@ from countergen_edit.data.axis_config import axis_config, data_of
 from countergen_edit.data.task import Task
 from countergen_edit.erasers import ERASERS, BaseEraser
 from countergen_edit.metrics.base import METRICS, Metric
-from countergen_edit.models import Bos, LanguageModel, connect, generate_neutral_text, split_names
+from countergen_edit.models import Bos, LanguageModel, connect, split_names
 from countergen_edit.runs.baselines import BASELINES, Baseline
 from countergen_edit.runs.files import quick_try
 from countergen_edit.runs.fit_data import Positions
@@ -33,7 +33,7 @@ Content = Mapping[str, Any]
 BEST = "best"
 NO_ROW = ("run_dir", "memory_gib", "original")
 """Settings that no row depends on."""
-REQUESTING = ("parallel", "attempts", "cache", "most_requests")
+REQUESTING = ("parallel", "attempts", "cache")
 """Settings of a served model that no row depends on."""
 
 
@@ -64,11 +64,9 @@ class ServedSettings:
     served_name: str | None
     template: str
     log_probs: str
-    n: int
     parallel: int
     attempts: int
     cache: str
-    most_requests: int | None
 
     def load(self) -> LanguageModel:
         """Connect to the server."""
@@ -127,10 +125,7 @@ class StudySettings:
 
     def task_in_vocabulary(self, model: LanguageModel) -> Task:
         """The task, without the axis's own sets whose words are out of the model's vocabulary."""
-        texts = dict(self.texts)
-        if texts.get("neutral") == "written":
-            texts["neutral"] = {"source": "texts", "texts": generate_neutral_text(model, self.seed)}
-        shared: dict[str, Any] = {"texts": texts, "names": self.names, "seed": self.seed}
+        shared: dict[str, Any] = {"texts": self.texts, "names": self.names, "seed": self.seed}
         task = api.task(self.axis, self.data, self.groups, **shared)
         say(task.remarks)
         task = api.in_vocabulary(model, task, self.of_axis)

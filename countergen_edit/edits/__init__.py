@@ -1,21 +1,14 @@
 """Edits: erasures inserted into a model; removable, composable and savable."""
 
-from countergen_edit.edits.edit import UNCHANGED, Edit, Placement, Shift, applied, attach
-from countergen_edit.edits.files import NamedEdit, load_edit, save_edit
-from countergen_edit.edits.record import EditRecord, Place, combined_record, read_record
-
-__all__ = [
-    "UNCHANGED",
-    "Edit",
-    "EditRecord",
-    "NamedEdit",
-    "Place",
-    "Placement",
-    "Shift",
-    "applied",
-    "attach",
-    "combined_record",
-    "load_edit",
-    "read_record",
-    "save_edit",
-]
+from countergen_edit.edits.edit import UNCHANGED as UNCHANGED
+from countergen_edit.edits.edit import Edit as Edit
+from countergen_edit.edits.edit import Placement as Placement
+from countergen_edit.edits.edit import Shift as Shift
+from countergen_edit.edits.edit import applied as applied
+from countergen_edit.edits.files import NamedEdit as NamedEdit
+from countergen_edit.edits.files import load_edit as load_edit
+from countergen_edit.edits.files import save_edit as save_edit
+from countergen_edit.edits.record import EditRecord as EditRecord
+from countergen_edit.edits.record import Place as Place
+from countergen_edit.edits.record import combined_record as combined_record
+from countergen_edit.edits.record import read_record as read_record

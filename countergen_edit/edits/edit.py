@@ -6,13 +6,13 @@ CounterGen, section 3.4, π(x) = x - Σ_k ⟨x - m, d_k⟩ d_k after layer L at 
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import math
 import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,7 @@ from torch import Tensor
 
 from countergen_edit.core.errors import UserError
 from countergen_edit.erasers import AffineErasure
-from countergen_edit.erasers.affine import Constants, constants, erase_tensor
+from countergen_edit.erasers.affine import constants, erase_tensor
 from countergen_edit.models import LanguageModel, hook_name, preface_ids
 
 
@@ -30,18 +30,13 @@ from countergen_edit.models import LanguageModel, hook_name, preface_ids
 class Shift:
     """Activation addition, the map `x + vector`; a steering vector, float64 and read-only.
 
-    Turner et al. (2023, arXiv 2308.10248); Rimsky et al. (2024, arXiv 2312.06681). It has the
-    attributes of an `AffineErasure` that hooks read, with `right` 0. Raises a `UserError` if the
-    vector is not finite and one-dimensional.
-
-    >>> shift = Shift(np.array([1.0, 0.0]))
-    >>> x = np.array([3.0, 5.0])
-    >>> x - shift.left @ (shift.right @ x - shift.offset)
-    array([4., 5.])
+    Turner et al. (2023, arXiv 2308.10248); Rimsky et al. (2024, arXiv 2312.06681). `UserError` if
+    the vector is not finite and one-dimensional.
     """
 
     vector: Float[np.ndarray, " d"]
-    gate: None = field(default=None, init=False)
+    gate = None
+    rank = 0
 
     def __post_init__(self) -> None:
         value = np.array(self.vector, dtype=np.float64)
@@ -51,24 +46,8 @@ class Shift:
         object.__setattr__(self, "vector", value)
 
     @property
-    def rank(self) -> int:
-        return 0
-
-    @property
     def d(self) -> int:
-        return int(self.vector.shape[0])
-
-    @property
-    def left(self) -> Float[np.ndarray, "d 1"]:
-        return self.vector[:, None]
-
-    @property
-    def right(self) -> Float[np.ndarray, "1 d"]:
-        return np.zeros((1, self.d))
-
-    @property
-    def offset(self) -> Float[np.ndarray, " 1"]:
-        return np.ones(1)
+        return len(self.vector)
 
 
 @dataclass(frozen=True)
@@ -139,7 +118,7 @@ class Edit:
         erases = all(isinstance(place.erasure, AffineErasure) for place in self.placements)
         return erases and not self.preface
 
-    @functools.cached_property
+    @cached_property
     def digest(self) -> str:
         """SHA-256 of places, limits, tensors and words."""
         sha = hashlib.sha256()
@@ -178,22 +157,13 @@ def tensors(place: Placement) -> dict[str, np.ndarray]:
     return parts
 
 
-def attach(model: LanguageModel, edit: Edit) -> ExitStack:
-    """Attach an edit, also for cached generation and the original Hugging Face model.
-
-    `close` of the result detaches the edit and restores the model bit for bit. Raises a `UserError`
-    for an unknown site or layer, another width, or an edit with words before a text.
-    """
-    if edit.preface:
-        raise UserError("an edit that puts words before a text acts in `applied` alone")
-    stack = ExitStack()
-    stack.enter_context(model.bridge.hooks(fwd_hooks=_hooks(model, edit)))
-    return stack
-
-
 @contextmanager
 def applied(model: LanguageModel, edit: Edit) -> Iterator[LanguageModel]:
-    """Run a block with the edit attached, and yield the edited model."""
+    """Run a block with the edit attached, and yield the edited model.
+
+    Hooks of the edit also act in cached generation and in the original Hugging Face model; they
+    leave no bit behind. Raises a `UserError` for an unknown site or layer, or another width.
+    """
     with model.bridge.hooks(fwd_hooks=_hooks(model, edit)):
         if edit.preface:
             yield model.with_preface(preface_ids(model, edit.preface), edit.request)
@@ -215,15 +185,15 @@ def _hooks(model: LanguageModel, edit: Edit) -> Sequence[tuple[str, Callable[...
 
 def _hook(place: Placement) -> Callable[..., Tensor]:
     """The map of a placement, with constants cached on the activation's device."""
-    cached: dict[tuple[torch.device, torch.dtype], Constants] = {}
+    cached: dict[tuple[torch.device, torch.dtype], Callable[[Tensor], Tensor]] = {}
 
     def erase(x: Float[Tensor, "*batch d"], hook: Any = None) -> Float[Tensor, "*batch d"]:
         # Half precision is widened: a rank-one change of a few percent would drown in its rounding.
         y = x.to(torch.promote_types(x.dtype, torch.float32))
         key = (y.device, y.dtype)
         if key not in cached:
-            cached[key] = constants(place.erasure, y)
-        edited = erase_tensor(y, cached[key], place.erasure.gate).to(x.dtype)
+            cached[key] = _map(place.erasure, y)
+        edited = cached[key](y).to(x.dtype)
         if place.limit is None:
             return edited
         # Computed as in a carried checkpoint, so that both skip the same tokens.
@@ -232,3 +202,10 @@ def _hook(place: Placement) -> Callable[..., Tensor]:
         return torch.where(size > limit, x, edited)
 
     return erase
+
+
+def _map(erasure: AffineErasure | Shift, like: Tensor) -> Callable[[Tensor], Tensor]:
+    """The map on tensors of a device and dtype."""
+    if isinstance(erasure, Shift):
+        return torch.tensor(erasure.vector, device=like.device, dtype=like.dtype).add
+    return partial(erase_tensor, constants=constants(erasure, like), gate=erasure.gate)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import reduce
 from pathlib import Path
 from typing import Any
@@ -31,7 +31,6 @@ from countergen_edit.models import LanguageModel
 
 TENSORS = "edit.safetensors"
 WORDS = "edit.json"
-_PARTS = ("left", "right", "mean")
 
 
 @dataclass(frozen=True)
@@ -64,14 +63,8 @@ def save_edit(edit: Edit, directory: Path, made_for: str | None = None) -> None:
         for part, array in tensors(place).items()
     }
     (directory / TENSORS).write_bytes(save(arrays))
-    words = {
-        "placements": [
-            {"site": p.site, "layer": p.layer, "limit": p.limit} for p in edit.placements
-        ],
-        "preface": edit.preface,
-        "request": edit.request,
-        "made_for": made_for,
-    }
+    places = tuple(_Placed(p.site, p.layer, p.limit) for p in edit.placements)
+    words = asdict(_Words(places, edit.preface, edit.request, made_for))
     (directory / WORDS).write_text(json.dumps(words, indent=2) + "\n", "utf-8")
 
 
@@ -96,7 +89,7 @@ def load_edit(directory: Path, model: LanguageModel | None = None) -> Edit:
     except (OSError, TypeError, ValueError, SafetensorError) as error:
         raise UserError(f"{directory / TENSORS} holds no readable edit: {error}") from error
     made_for = words.made_for
-    if model is not None and made_for is not None and made_for != model.fingerprint:
+    if model and made_for and made_for != model.fingerprint:
         raise UserError(
             f"the edit in {directory} was made for another model (fingerprint {made_for[:8]}, "
             f"{model.name} is {model.fingerprint[:8]}): its directions mean nothing here"
@@ -110,7 +103,7 @@ def _map(arrays: Mapping[str, np.ndarray], i: int) -> AffineErasure | Shift:
     gate = None
     if f"{i}.gate_weight" in arrays:
         gate = Gate(arrays[f"{i}.gate_weight"], float(arrays[f"{i}.gate_bias"].item()))
-    left, right, mean = (arrays[f"{i}.{part}"] for part in _PARTS)
+    left, right, mean = (arrays[f"{i}.{part}"] for part in ("left", "right", "mean"))
     return AffineErasure(left, right, mean, gate)
 
 

@@ -81,7 +81,7 @@ class EditRecord:
         'rlace-1@resid_post.3'
         >>> parts = [EditRecord("a", "leace", {}, (Place("resid_post", i, 1),)) for i in (2, 3)]
         >>> EditRecord("1f", COMBINED, {}, parts[0].places + parts[1].places, (*parts,)).label
-        'leace-1@resid_post.2 + .3'
+        'leace-1@resid_post.2 + leace-1@resid_post.3'
         >>> EditRecord("1f", "prompting", {}, (), variant="alike").label
         'prompting (alike)'
         >>> EditRecord("1f", "leace", {}, parts[1].places, after=parts[0].places).label
@@ -93,22 +93,10 @@ class EditRecord:
             after = f"after {_join(self.after)}" if self.after else ""
             note = ", ".join(filter(None, (self.variant, after)))
             return f"{self.eraser}{rank}{place}" + (f" ({note})" if note else "")
-        labels: list[str] = []
-        before: EditRecord | None = None
+        labels = []
         for part in (replace(part, after=()) for part in self.parts):
-            label = (
-                f".{part.layers[0]}" if before and before._differs_by_layer(part) else part.label
-            )
-            labels.append(label if part.task == self.task else f"{label} ({part.task})")
-            before = part
+            labels.append(part.label + (f" ({part.task})" if part.task != self.task else ""))
         return " + ".join(labels)
-
-    def _differs_by_layer(self, other: EditRecord) -> bool:
-        """Whether the labels of two parts differ only by their single layer."""
-        mine, its = (
-            (r.eraser, r.rank, r.sites, len(r.layers), len(r.places), r.task) for r in (self, other)
-        )
-        return mine == its and len(self.layers) == len(self.places) == 1
 
     @property
     def name_in_text(self) -> str:
@@ -136,9 +124,7 @@ class EditRecord:
         return asdict(self)
 
     @classmethod
-    def from_dict(
-        cls, content: object, where: str = "record of an edit: "
-    ) -> EditRecord:
+    def from_dict(cls, content: object, where: str = "record of an edit: ") -> EditRecord:
         """Read the output of `to_dict`; messages of a `UserError` begin with `where`."""
         return built(cls, content, where)
 

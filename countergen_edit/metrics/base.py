@@ -18,7 +18,7 @@ from countergen_edit.edits import NamedEdit
 from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.scores import SetScores
-from countergen_edit.models import LanguageModel, Workload
+from countergen_edit.models import LanguageModel
 
 Kind = Literal["bias", "cost", "other"]
 Change = Literal["removed", "partly removed", "not removed", "no significant change", "increased"]
@@ -57,8 +57,6 @@ class Metric(ABC):
     """Whether candidates are not measured by it, but the selected edits alone."""
     is_generating: bool = False
     """Whether it needs generated text alone, which encoder-decoder models give too."""
-    is_answered: bool = False
-    """Whether it needs likelihoods of replies, or generated text, alone."""
     is_of_edits: ClassVar[bool] = False
     """Whether it has no rows of an unedited model."""
     is_selectable: ClassVar[bool] = True
@@ -99,10 +97,6 @@ class Metric(ABC):
     def narrowed(self, model: LanguageModel) -> str:
         """The setting with which a model suffices; empty without one."""
         return ""
-
-    def workload(self) -> Workload:
-        """What it asks a model that is not edited, so that the price is known before: test data."""
-        return Workload.scoring(self.task.test)
 
     @abstractmethod
     def measure(

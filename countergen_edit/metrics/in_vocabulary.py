@@ -11,7 +11,6 @@ from countergen_edit.edits import NamedEdit
 from countergen_edit.metrics.base import MeasuredSplit, Metric
 from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.rows import Row
-from countergen_edit.models import Workload
 
 EXAMPLES = 6
 """Unknown words kept in a row."""
@@ -21,10 +20,6 @@ class InVocabulary(Metric):
     """The share of a set's texts within the model's vocabulary."""
 
     is_selectable = False
-
-    def workload(self) -> Workload:
-        """Nothing: the corpus is known."""
-        return Workload.scoring([])
 
     def measure(
         self, context: EvaluationContext, edit: NamedEdit | None, split: MeasuredSplit = "test"

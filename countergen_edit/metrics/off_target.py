@@ -27,7 +27,6 @@ from countergen_edit.metrics.r.group_effect import GroupEffect
 from countergen_edit.metrics.r.paired import changed
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.statistics import adjusted
-from countergen_edit.models import Workload
 
 CHANGE = "off_target_change"
 
@@ -54,10 +53,6 @@ class OffTarget(Metric):
 
     title = "Bias on other axes"
     has_baseline = True
-
-    def workload(self) -> Workload:
-        """The sets of other axes."""
-        return Workload.scoring(self.task.other_axes)
 
     def measure(
         self, context: EvaluationContext, edit: NamedEdit | None, split: MeasuredSplit = "test"

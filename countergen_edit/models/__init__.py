@@ -2,82 +2,38 @@
 
 Everything runs the model that `LanguageModel.bridge` wraps, so a hook attached there is active in
 all of it. Log-probabilities are float64 in nats, activations float32 ``[layer, row, d_model]``.
-Encoder-decoder models give continuations and likelihoods of replies only; served models (`connect`)
+Encoder-decoder models give continuations only; served models (`connect`)
 no activations.
 """
 
-from countergen_edit.models.capture import SITES, Activations, capture, hook_name
-from countergen_edit.models.contrastive import (
-    Contrasted,
-    ContrastiveScores,
-    check_contrasts,
-    contrastive_generate,
-    token_texts,
-)
-from countergen_edit.models.generation import generate, generate_neutral_text
-from countergen_edit.models.language_model import (
-    NAMES_CODE,
-    LanguageModel,
-    Workload,
-    from_pretrained_objects,
-)
-from countergen_edit.models.loading import Bos, load
-from countergen_edit.models.resumption import Scratch, resuming
-from countergen_edit.models.scoring import (
-    TextScores,
-    after_preface,
-    batches,
-    continuation_log_probs,
-    divergence,
-    log_likelihood,
-    text_log_probs,
-)
-from countergen_edit.models.served import connect
-from countergen_edit.models.tokens import (
-    encode,
-    encode_replies,
-    first_read,
-    in_template,
-    lengths,
-    opens_texts,
-    preface_ids,
-    split_names,
-)
-
-__all__ = [
-    "NAMES_CODE",
-    "SITES",
-    "Activations",
-    "Bos",
-    "Contrasted",
-    "ContrastiveScores",
-    "LanguageModel",
-    "Scratch",
-    "TextScores",
-    "Workload",
-    "after_preface",
-    "batches",
-    "capture",
-    "check_contrasts",
-    "connect",
-    "continuation_log_probs",
-    "contrastive_generate",
-    "divergence",
-    "encode",
-    "encode_replies",
-    "first_read",
-    "from_pretrained_objects",
-    "generate",
-    "generate_neutral_text",
-    "hook_name",
-    "in_template",
-    "lengths",
-    "load",
-    "log_likelihood",
-    "opens_texts",
-    "preface_ids",
-    "resuming",
-    "split_names",
-    "text_log_probs",
-    "token_texts",
-]
+from countergen_edit.models.capture import SITES as SITES
+from countergen_edit.models.capture import capture as capture
+from countergen_edit.models.capture import hook_name as hook_name
+from countergen_edit.models.contrastive import ContrastiveScores as ContrastiveScores
+from countergen_edit.models.contrastive import check_contrasts as check_contrasts
+from countergen_edit.models.contrastive import contrastive_generate as contrastive_generate
+from countergen_edit.models.contrastive import token_texts as token_texts
+from countergen_edit.models.generation import generate as generate
+from countergen_edit.models.language_model import NAMES_CODE as NAMES_CODE
+from countergen_edit.models.language_model import LanguageModel as LanguageModel
+from countergen_edit.models.language_model import from_pretrained_objects as from_pretrained_objects
+from countergen_edit.models.loading import Bos as Bos
+from countergen_edit.models.loading import load as load
+from countergen_edit.models.resumption import Scratch as Scratch
+from countergen_edit.models.resumption import resuming as resuming
+from countergen_edit.models.scoring import TextScores as TextScores
+from countergen_edit.models.scoring import after_preface as after_preface
+from countergen_edit.models.scoring import batches as batches
+from countergen_edit.models.scoring import continuation_log_probs as continuation_log_probs
+from countergen_edit.models.scoring import divergence as divergence
+from countergen_edit.models.scoring import log_likelihood as log_likelihood
+from countergen_edit.models.scoring import text_log_probs as text_log_probs
+from countergen_edit.models.served import connect as connect
+from countergen_edit.models.tokens import encode as encode
+from countergen_edit.models.tokens import encode_replies as encode_replies
+from countergen_edit.models.tokens import first_read as first_read
+from countergen_edit.models.tokens import in_template as in_template
+from countergen_edit.models.tokens import lengths as lengths
+from countergen_edit.models.tokens import opens_texts as opens_texts
+from countergen_edit.models.tokens import preface_ids as preface_ids
+from countergen_edit.models.tokens import split_names as split_names

@@ -8,11 +8,11 @@ tree: a token attends to its own ancestors and has the position of its own text.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -41,7 +41,6 @@ HALF_AGREEMENT = 0.25
 _SHORTEST_TRIAL, _TRIAL_BRANCH = 32, 16
 
 Ids = tuple[int, ...]
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -62,30 +61,6 @@ class Batch:
 def batch_tokens(lm: LanguageModel) -> int:
     """Most tokens of a batch on the model's device."""
     return CPU_TOKENS if lm.device.type == "cpu" else ACCELERATOR_TOKENS
-
-
-def within_memory(batch: Batch, run: Callable[[Batch], T]) -> list[tuple[Batch, T]]:
-    """Run a batch, in halves where the device's memory is too small for the whole."""
-    try:
-        return [(batch, run(batch))]
-    except torch.OutOfMemoryError:
-        if len(batch.ids) == 1:
-            raise
-    # Outside of the handler, which holds the tensors of the failed run.
-    return [result for half in _halves(batch) for result in within_memory(half, run)]
-
-
-def _halves(batch: Batch) -> Iterator[Batch]:
-    middle = len(batch.ids) // 2
-    for first, last in ((0, middle), (middle, len(batch.ids))):
-        inside = (batch.row >= first) & (batch.row < last)
-        yield Batch(
-            batch.ids[first:last],
-            batch.mask[first:last],
-            batch.row[inside] - first,
-            batch.position[inside],
-            batch.slot[inside.numpy()],
-        )
 
 
 def plan(

@@ -17,7 +17,6 @@ from countergen_edit.models.batching import (
     batch_tokens,
     plan,
     runs_trees,
-    within_memory,
 )
 from countergen_edit.models.language_model import LanguageModel
 from countergen_edit.models.progress import track
@@ -65,39 +64,27 @@ def capture(
     layers : sequence of int, optional
         From 0; None takes all.
     starts : (text,), optional
-        For "onward", the character of each text where its group first shows.
+        For "onward", the character of each text where its group first shows; None takes 0.
     positions : {"last", "onward"}
         The last token of each text, or every token that shows text beyond `starts`; tokens before
         are equal for all groups.
     scratch : Scratch, optional
         Storage beyond memory; None keeps all in memory.
 
-    Raises
-    ------
-    UserError
-        A site or layer is unknown, or a text has no wanted token.
+    `UserError` if a site or layer is unknown, or a text has no wanted token.
     """
     layers = list(range(lm.n_layers)) if layers is None else list(layers)
     names_at = {
         site: [hook_name(lm, site, k) for k in (layers if has_layers(site) else [None])]
         for site in sites
     }
-    if positions not in ("last", "onward"):
-        raise unknown("positions", positions, ("last", "onward"))
-    if positions == "last":
+    if starts is None or positions == "last":
         starts = [0] * len(texts)
-    if starts is None or len(starts) != len(texts):
-        raise UserError(
-            f"positions=onward needs one start for each of {len(texts)} texts, "
-            f"not {'none' if starts is None else len(starts)}"
-        )
     encodings = encode(lm, texts)
     spans = []
     for text, encoding, start in zip(texts, encodings, starts, strict=True):
-        if start < 0:  # str.find of an absent group
-            raise UserError(f"negative start {start} for the text {excerpt(text)}")
         span = encoding.after(start)
-        if not span:
+        if start < 0 or not span:  # -1 is str.find of an absent group
             raise UserError(f"no token beyond character {start} in the text {excerpt(text)}")
         spans.append(span if positions == "onward" else span[-1:])
 
@@ -120,7 +107,7 @@ def capture(
         branch=runs_trees(lm, max(map(len, sequences), default=0)),
     )
 
-    def run(batch: Batch) -> None:
+    for batch in track(batches, progress):
         hooks = [
             (name, _gather(batch, row_of[batch.slot], values[site][k], norms[site][k]))
             for site, names in names_at.items()
@@ -128,9 +115,6 @@ def capture(
         ]
         with lm.bridge.hooks(fwd_hooks=hooks):
             lm.run_blocks(batch.ids, batch.mask)
-
-    for batch in track(batches, progress):
-        within_memory(batch, run)
     return Activations(values, np.repeat(np.arange(len(texts)), counts), norms)
 
 

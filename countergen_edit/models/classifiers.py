@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 
 BATCH_TOKENS = 8192
+VADER = "vader"
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,22 +107,14 @@ def _batches(lengths: Sequence[int]) -> list[list[int]]:
 
 
 def load_classifier(
-    model: str | Path,
-    task: str,
-    *,
-    labels: Sequence[str] | None = None,
-    device: str = "auto",
-    dtype: str = "float32",
-    revision: str | None = None,
+    model: str | Path, task: str, *, labels: Sequence[str] | None = None, **where: Any
 ) -> Classifier:
     """Load a sequence classifier for a task, "sentiment", "nli" or "toxicity".
 
-    `labels` names the model's outputs in order, where its config does not; the rest is as for
-    `load`.
+    `labels` names the model's outputs in order, where its config does not; `where` holds device,
+    dtype and revision as for `load`.
     """
-    hf_model, tokenizer = load_head(
-        "sequence classifier", model, device=device, dtype=dtype, revision=revision
-    )
+    hf_model, tokenizer = load_head("sequence classifier", model, **where)
     return classifier_from_objects(str(model), hf_model, tokenizer, task, labels)
 
 
@@ -134,7 +127,7 @@ def classifier_from_objects(
         raise UserError(
             f"labels={list(labels)} names {len(labels)} label(s), but {name} has {len(known)}"
         )
-    roles = map_labels(name, list(labels) if labels is not None else known, task)
+    roles = map_labels(name, list(labels or known), task)
     single = _is_multi_label(hf_model.config) or len(roles) < len(LABELS[task])
     return _wrapped(name, hf_model, tokenizer, roles, single)
 
@@ -203,10 +196,7 @@ def map_labels(name: str, labels: Sequence[str], task: str) -> dict[str, int]:
     >>> map_labels("m", ["toxic", "obscene", "insult"], "toxicity")
     {'toxic': 0}
 
-    Raises
-    ------
-    UserError
-        A needed role has no label or two, as with LABEL_0, LABEL_1, ….
+    `UserError` if a needed role has no label or two, as with LABEL_0, LABEL_1, ….
     """
     roles = LABELS[task]
     names_of = [re.sub(r"[^a-z0-9]", "", label.lower()) for label in labels]
@@ -227,9 +217,6 @@ def map_labels(name: str, labels: Sequence[str], task: str) -> dict[str, int]:
             f"say what they are in the model's order, such as labels=[{','.join(roles)}]"
         )
     return {role: indices[0] for role, indices in by_role.items() if indices}
-
-
-VADER = "vader"
 
 
 @functools.cache

@@ -105,20 +105,15 @@ class ContrastiveScores:
         self.strength = torch.as_tensor(strength, dtype=torch.float64)
         self.top_k = top_k
         self.trace = trace
-        self._delta: list[Tensor] = []
-        self._token: list[Tensor] = []
-        self._divergence: list[Tensor] = []
+        self._steps: list[tuple[Tensor, Tensor, Tensor]] = []
 
     def __call__(
         self, input_ids: Int[Tensor, "row time"], scores: Float[Tensor, "row vocab"]
     ) -> Float[Tensor, "row vocab"]:
-        _check_top_k(self.top_k, scores.shape[-1])
         x, other = scores.chunk(2)
         log_p, delta, token = contrast(x, other, self.strength, self.top_k)
         if self.trace:
-            self._delta.append(delta)
-            self._token.append(token)
-            self._divergence.append(jensen_shannon(x, other))
+            self._steps.append((delta.cpu(), token.cpu(), jensen_shannon(x, other).cpu()))
         # In float64, so that no two tokens come to tie; Apple's device has none.
         wide = scores.dtype if scores.device.type == "mps" else torch.float64
         half = torch.full(x.shape, -torch.inf, dtype=wide, device=scores.device)
@@ -129,12 +124,11 @@ class ContrastiveScores:
 
         A token outside the K, such as padding after an end, has a Δ of 0.
         """
-        if not self._divergence:
+        if not self._steps:
             return [[] for _ in new], [[] for _ in new]
-        tokens = torch.tensor(new)[:, :, None]
-        matches = torch.stack(self._token, dim=1).cpu() == tokens
-        delta = (torch.stack(self._delta, dim=1).cpu() * matches).sum(-1)
-        return delta.tolist(), torch.stack(self._divergence, dim=1).cpu().tolist()
+        delta, token, divergence = (torch.stack(x, dim=1) for x in zip(*self._steps, strict=True))
+        matches = token == torch.tensor(new)[:, :, None]
+        return (delta * matches).sum(-1).tolist(), divergence.tolist()
 
 
 def contrastive_generate(
@@ -155,7 +149,7 @@ def contrastive_generate(
     Parameters
     ----------
     prompts, contrasts : sequences of str
-        x and x' of each pair; `batch_size` pairs run together.
+        x and x' of each pair.
     strength : float or (pair,)
         λ, of all pairs or of each.
     top_k : int
@@ -165,11 +159,8 @@ def contrastive_generate(
     trace : bool
         Record Δ and divergence.
 
-    Raises
-    ------
-    UserError
-        The lists differ in length, a prompt equals its contrast or is too long, λ is negative, K
-        exceeds the vocabulary, or `batch_size` is below 1.
+    `UserError` if the lists differ in length, a prompt equals its contrast or is too long, λ is
+    negative, K exceeds the vocabulary, or `batch_size` is below 1.
     """
     if isinstance(strength, int | float):
         strength = [strength] * len(prompts)
@@ -245,18 +236,16 @@ def check_contrasts(
             )
     if max_new_tokens < 1:
         raise UserError(f"max_new_tokens={max_new_tokens}: at least 1")
-    _check_top_k(top_k, lm.vocab_size)
+    if not 1 <= top_k <= lm.vocab_size:
+        raise UserError(
+            f"top_k={top_k} is not between 1 and the vocabulary's {lm.vocab_size} tokens"
+        )
     x, other = ([e.ids for e in encode(lm, texts)] for texts in (prompts, contrasts))
-    for texts in zip(prompts, contrasts, x, other, strict=True):
-        if texts[2] == texts[3]:
+    for prompt, own, its in zip(prompts, x, other, strict=True):
+        if own == its:
             raise UserError(
-                f"the prompt equals its contrast, {excerpt(texts[0])}: there is nothing to contrast"
+                f"the prompt equals its contrast, {excerpt(prompt)}: there is nothing to contrast"
             )
-        for text, ids in zip(texts[:2], texts[2:], strict=True):
-            check_room(lm, text, ids, max_new_tokens)
+    for text, ids in zip([*prompts, *contrasts], [*x, *other], strict=True):
+        check_room(lm, text, ids, max_new_tokens)
     return x, other
-
-
-def _check_top_k(top_k: int, vocabulary: int) -> None:
-    if not 1 <= top_k <= vocabulary:
-        raise UserError(f"top_k={top_k} is not between 1 and the vocabulary's {vocabulary} tokens")

@@ -73,11 +73,10 @@ def _on_input(change: Change) -> Callable[..., Any]:
     """A hook on a module's input, positional or by name."""
 
     def hook(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        if args:
-            changed = change(args[0], hook=None)
-            return None if changed is None else ((changed, *args[1:]), kwargs)
-        changed = change(kwargs["hidden_states"], hook=None)
-        return None if changed is None else (args, kwargs | {"hidden_states": changed})
+        changed = change(args[0] if args else kwargs["hidden_states"], hook=None)
+        if changed is None:
+            return None
+        return ((changed, *args[1:]), kwargs) if args else ((), kwargs | {"hidden_states": changed})
 
     return hook
 
@@ -126,13 +125,12 @@ class Encoder(LanguageModel):
             real = batch["attention_mask"]
             if tokens == "all":
                 wanted = real.bool()
-            elif read is not None:
-                wanted = torch.zeros_like(real, dtype=torch.bool)
-                first = real.int().argmax(dim=1)  # later where a tokenizer pads on the left
-                at = torch.tensor(read[begin : begin + ROWS], device=wanted.device)
-                wanted[torch.arange(len(some)), first + at] = True
-            else:
+            elif read is None:
                 wanted = self._read_by_head(batch)
+            else:
+                first = real.int().argmax(dim=1)  # later where a tokenizer pads on the left
+                at = first + torch.tensor(read[begin : begin + ROWS], device=real.device)
+                wanted = torch.arange(real.shape[1], device=real.device) == at[:, None]
             found: list[np.ndarray] = []
             keep = functools.partial(_keep, found, wanted)
             with torch.inference_mode(), self.bridge.hooks([(name, keep) for name in names]):

@@ -1,26 +1,25 @@
-"""Continuations of prompts, sampled reproducibly, and neutral text written by the model itself."""
+"""Continuations of prompts, sampled reproducibly."""
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Sequence
-from functools import singledispatch
+from dataclasses import dataclass
+from functools import partial, singledispatch
 from typing import Any
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from countergen_edit.core.errors import UserError
 from countergen_edit.core.seeds import unit_seed
-from countergen_edit.data.natural import openings
 from countergen_edit.models.language_model import LanguageModel
 from countergen_edit.models.progress import track
 from countergen_edit.models.tokens import encode, encode_replies, excerpt
 
 
-@singledispatch
 def generate(
     lm: LanguageModel,
     prompts: Sequence[str],
@@ -55,39 +54,57 @@ def generate(
     list of str
         The text after each prompt, without the prompt.
 
-    Raises
-    ------
-    UserError
-        A setting is out of range, or a prompt is empty for a model without BOS or leaves no room in
-        the context.
+    `UserError` if a setting is out of range, or a prompt is empty for a model without BOS or leaves
+    no room in the context.
     """
-    check_sampling(max_new_tokens, batch_size, do_sample, top_p, temperature)
-    encodings = encode_replies(lm, prompts, [""] * len(prompts)) if chat else encode(lm, prompts)
-    rows = [encoding.ids for encoding in encodings]
-    for prompt, ids in zip(prompts, rows, strict=True):
-        check_room(lm, prompt, ids, max_new_tokens)
-    ends, seeds = end_tokens(lm), _row_seeds(seed, prompts)
-    config = greedy_config(lm, max_new_tokens, ends)  # the sampler leaves one token to choose from
-    order = sorted(range(len(prompts)), key=lambda i: (len(rows[i]), i))
-    chunks = [order[i : i + batch_size] for i in range(0, len(order), batch_size)]
-    texts = [""] * len(prompts)
-    for chunk in track(chunks, progress):
-        samplers = [RowSampler([seeds[i] for i in chunk], top_p=top_p, temperature=temperature)]
-        made = new_tokens(lm, [rows[i] for i in chunk], config, samplers if do_sample else [])
-        for i, new in zip(chunk, made, strict=True):
-            end = next((k for k, token in enumerate(new) if token in ends), len(new))
-            texts[i] = text_after(lm, rows[i], new[:end])
-    return texts
-
-
-def check_sampling(
-    max_new_tokens: int, batch_size: int, do_sample: bool, top_p: float, temperature: float
-) -> None:
-    """Raise a `UserError` for settings of `generate` that are out of range."""
     if max_new_tokens < 1 or batch_size < 1:
         raise UserError(f"max_new_tokens={max_new_tokens}, batch_size={batch_size}: at least 1")
     if do_sample and not (temperature > 0 and 0 < top_p <= 1):
         raise UserError(f"temperature={temperature} must be positive, top_p={top_p} in (0, 1]")
+    sampling = Sampling(max_new_tokens, do_sample, top_p, temperature, seed)
+    return write(lm, prompts, chat, sampling, batch_size, progress)
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """The settings of `generate` on which a text depends."""
+
+    max_new_tokens: int
+    do_sample: bool
+    top_p: float
+    temperature: float
+    seed: int
+
+
+@singledispatch
+def write(
+    lm: LanguageModel,
+    prompts: Sequence[str],
+    chat: bool,
+    sampling: Sampling,
+    batch_size: int,
+    progress: str | None,
+) -> list[str]:
+    """`generate`, by the kind of model."""
+    encodings = encode_replies(lm, prompts, [""] * len(prompts)) if chat else encode(lm, prompts)
+    rows = [encoding.ids for encoding in encodings]
+    for prompt, ids in zip(prompts, rows, strict=True):
+        check_room(lm, prompt, ids, sampling.max_new_tokens)
+    ends, seeds = end_tokens(lm), row_seeds(sampling.seed, prompts)
+    # Greedy, as the sampler leaves one token to choose from.
+    config = greedy_config(lm, sampling.max_new_tokens, ends)
+    order = sorted(range(len(prompts)), key=lambda i: (len(rows[i]), i))
+    chunks = [order[i : i + batch_size] for i in range(0, len(order), batch_size)]
+    texts = [""] * len(prompts)
+    for chunk in track(chunks, progress):
+        own = [seeds[i] for i in chunk]
+        sampler = RowSampler(own, top_p=sampling.top_p, temperature=sampling.temperature)
+        processors = [sampler] if sampling.do_sample else []
+        made = new_tokens(lm, [rows[i] for i in chunk], config, processors)
+        for i, new in zip(chunk, made, strict=True):
+            end = next((k for k, token in enumerate(new) if token in ends), len(new))
+            texts[i] = text_after(lm, rows[i], new[:end])
+    return texts
 
 
 def check_room(lm: LanguageModel, prompt: str, ids: Sequence[int], max_new_tokens: int) -> None:
@@ -101,7 +118,8 @@ def check_room(lm: LanguageModel, prompt: str, ids: Sequence[int], max_new_token
         )
 
 
-def _row_seeds(seed: int, prompts: Sequence[str]) -> list[int]:
+def row_seeds(seed: int, prompts: Sequence[str]) -> list[int]:
+    """A seed for each prompt, by how often the prompt came before."""
     occurrences: Counter[str] = Counter()
     seeds = []
     for prompt in prompts:
@@ -118,17 +136,14 @@ def new_tokens(
     Padded on the left, and positions derived from the mask by `generate`; an encoder is padded on
     the right, as it counts positions from the left.
     """
-    width = max(map(len, rows))
-    ids = torch.full((len(rows), width), config.pad_token_id)
-    mask = torch.zeros_like(ids)
-    for k, row in enumerate(rows):
-        start = 0 if lm.is_encoder_decoder else width - len(row)
-        ids[k, start : start + len(row)] = torch.tensor(row)
-        mask[k, start : start + len(row)] = 1
+    side = "right" if lm.is_encoder_decoder else "left"
+    pad = partial(pad_sequence, batch_first=True, padding_side=side)
+    ids = pad([torch.tensor(row) for row in rows], padding_value=config.pad_token_id)
+    mask = pad([torch.ones(len(row), dtype=torch.long) for row in rows])
     model = lm.bridge.original_model
     own = model.generation_config  # `generate` would fill every gap from it
     try:
-        model.generation_config = _generation_config()
+        model.generation_config = type(own)()
         with torch.inference_mode():
             output = model.generate(
                 ids.to(lm.device),
@@ -138,7 +153,7 @@ def new_tokens(
             )
     finally:
         model.generation_config = own
-    new: list[list[int]] = output[:, 1 if lm.is_encoder_decoder else width :].tolist()
+    new: list[list[int]] = output[:, 1 if lm.is_encoder_decoder else ids.shape[1] :].tolist()
     return new
 
 
@@ -168,67 +183,22 @@ def end_tokens(lm: LanguageModel) -> list[int]:
     return valid or ([] if end is None else [end])
 
 
-def decoder_start(lm: LanguageModel) -> int | None:
-    """The token a decoder begins with; None in a causal model."""
-    model = lm.bridge.original_model
-    for config in (model.generation_config, model.config):
-        for key in ("decoder_start_token_id", "bos_token_id"):
-            start = getattr(config, key, None)
-            if lm.is_encoder_decoder and start is not None:
-                return int(start)
-    return None
-
-
 def greedy_config(lm: LanguageModel, max_new_tokens: int, stops: Sequence[int]) -> Any:
     """Greedy decoding up to one of some tokens, padded with the model's end-of-text token."""
-    ends = end_tokens(lm)
-    return _generation_config(
+    from transformers import GenerationConfig
+
+    ends, model = end_tokens(lm), lm.bridge.original_model
+    # An encoder-decoder model names the token that its decoder begins with.
+    configs = (model.generation_config, model.config) if lm.is_encoder_decoder else ()
+    keys = ("decoder_start_token_id", "bos_token_id")
+    starts = (getattr(config, key, None) for config in configs for key in keys)
+    return GenerationConfig(  # type: ignore[no-untyped-call]
         max_new_tokens=max_new_tokens,
         do_sample=False,
         eos_token_id=[*stops] or None,
         pad_token_id=ends[0] if ends else 0,
-        decoder_start_token_id=decoder_start(lm),
+        decoder_start_token_id=next((start for start in starts if start is not None), None),
     )
-
-
-def _generation_config(**settings: Any) -> Any:
-    from transformers import GenerationConfig  # late: transformers is slow to import
-
-    return GenerationConfig(**settings)  # type: ignore[no-untyped-call]
-
-
-_PERSON = re.compile(
-    r"\b(he|she|him|her|his|hers|himself|herself|mr|mrs|ms|man|woman|men|women|boy|girl)\b", re.I
-)
-_SENTENCES = re.compile(r"(?s).*[.!?](?=\s|$)")
-
-
-def generate_neutral_text(
-    lm: LanguageModel, seed: int = 0, *, count: int = 165, max_new_tokens: int = 40
-) -> list[str]:
-    """Text that the unedited model continues from `count` openings of natural texts.
-
-    Openings are spread evenly over all kinds of text; continuations of up to `max_new_tokens`
-    tokens, from the nucleus of 90 % probability, end with a whole sentence. Texts about a person
-    are left out.
-    """
-    every = openings()
-    prompts = [every[i * len(every) // count] for i in range(count)]
-    made = generate(
-        lm,
-        prompts,
-        max_new_tokens=max_new_tokens,
-        do_sample=True,
-        top_p=0.9,
-        seed=seed,
-        progress="Writing neutral text",
-    )
-    texts = []
-    for prompt, continuation in zip(prompts, made, strict=True):
-        text = " ".join(f"{prompt}{continuation}".split())
-        whole = _SENTENCES.match(text)
-        texts.append(whole[0] if whole else text)
-    return [text for text in texts if not _PERSON.search(text)]
 
 
 _AT_ONCE = 1 << 20  # tokens whose noise is drawn together

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import hashlib
-import io
 import re
 import warnings
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stderr
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from countergen_edit.core.errors import UserError, unknown
+from countergen_edit.core.errors import UserError
 from countergen_edit.core.locating import Location
 from countergen_edit.models.language_model import ORIGIN
 
@@ -31,20 +29,20 @@ _WHOLE = re.compile(r"B?F\d+")
 
 @dataclass(frozen=True)
 class Header:
-    """The metadata of a GGUF file.
+    """What transformers loses of a GGUF file's metadata.
 
-    `adds_bos` is None where neither the file nor llama.cpp's rule says whether texts begin with
-    BOS; `weights` is the type of most of its numbers, such as Q4_1, and `count` their number.
+    `bos` is "auto" where neither the file nor llama.cpp's rule says whether texts begin with BOS;
+    `weights` is the type of most of its numbers, such as Q4_1, and `count` their number.
     """
 
     path: Path
     sha256: str
-    adds_bos: bool | None
+    bos: bool | str
     weights: str
     count: int
 
-    def settle(self, hf_model: Any, tokenizer: Any) -> None:
-        """Write the metadata that transformers loses into a model and its tokenizer."""
+    def settle(self, hf_model: Any) -> None:
+        """Write the file's name and rounding into a model's config, and warn of lost numbers."""
         bits = re.search(r"\d+", self.weights)
         words = f"a {f'{bits[0]}-bit ' if bits else ''}rounding ({self.weights}), dequantised"
         if _WHOLE.fullmatch(self.weights):
@@ -52,8 +50,6 @@ class Header:
         origin = {"file": self.path.name, "sha256": self.sha256, "weights": words}
         setattr(hf_model.config, ORIGIN, origin)
         hf_model.config.name_or_path = str(self.path)  # was the folder of `alone`
-        if self.adds_bos is not None and tokenizer.add_bos_token != self.adds_bos:
-            tokenizer.add_bos_token = self.adds_bos
         tensors = {tensor.data_ptr(): tensor for tensor in hf_model.state_dict().values()}
         lost = self.count - sum(tensor.numel() for tensor in tensors.values())
         if lost > 0:
@@ -66,41 +62,25 @@ class Header:
 
 
 def read_header(path: Path) -> Header:
-    """Read a file's header; `UserError` if transformers cannot make a model of it."""
-    if find_spec("gguf") is None:
+    """Read a file's header; `UserError` if it is not whole."""
+    try:
+        from gguf import GGUFReader
+    except ImportError as error:
         raise UserError(
             f"{path} takes the package gguf, which is not installed: "
             "pip install 'countergen-edit[gguf]'"
-        )
-    from gguf import GGUFReader
-    from transformers.integrations.gguf.gguf_config_mapping import GGUF_CONFIG_ARCHS
-    from transformers.integrations.gguf.gguf_tokenizer_mapping import GGUF_TOKENIZER_TYPES
-    from transformers.modeling_gguf_pytorch_utils import GGUF_SUPPORTED_ARCHITECTURES
-
+        ) from error
     try:
         reader = GGUFReader(path)
         fields = {k: f.contents() for k, f in reader.fields.items() if len(f.data) == 1}
     except (ValueError, LookupError, OSError, OverflowError) as error:
         raise UserError(f"{path} is no whole GGUF file: {error or type(error).__name__}") from error
-    parts = fields.get("split.count", 0)
-    if parts > 1:
-        raise UserError(
-            f"{path} is one of {parts} parts: join them with llama.cpp's gguf-split --merge"
-        )
-    valid = {*GGUF_CONFIG_ARCHS, *GGUF_SUPPORTED_ARCHITECTURES} - {"general", "tokenizer"}
-    _check(path, "architecture", str(fields.get("general.architecture")), valid)
-    kind = fields.get("tokenizer.ggml.model")
-    if kind is None or "tokenizer.ggml.tokens" not in reader.fields:
-        raise UserError(
-            f"no tokenizer in {path}: convert the model again with its tokenizer's files beside it"
-        )
-    _check(path, "tokenizer", str(kind), {*GGUF_TOKENIZER_TYPES})
     numbers: Counter[str] = Counter()
     for tensor in reader.tensors:
         numbers[tensor.tensor_type.name] += int(tensor.n_elements)
     with path.open("rb") as file:
         sha256 = hashlib.file_digest(file, "sha256").hexdigest()
-    default = True if fields.get("tokenizer.ggml.pre") in BOS_PRE_TOKENIZERS else None
+    default = True if fields.get("tokenizer.ggml.pre") in BOS_PRE_TOKENIZERS else "auto"
     return Header(
         path,
         sha256,
@@ -108,13 +88,6 @@ def read_header(path: Path) -> Header:
         max(numbers, key=numbers.__getitem__, default="F32"),
         numbers.total(),
     )
-
-
-def _check(path: Path, what: str, name: str, valid: set[str]) -> None:
-    # The file's qwen2moe and gpt-oss are qwen2_moe and gpt_oss in transformers.
-    if re.sub(r"[-_]", "", name) not in {re.sub(r"[-_]", "", one) for one in valid}:
-        error = unknown(f"GGUF {what}", name, sorted(valid))
-        raise UserError(f"transformers cannot make a model of {path}: {error}")
 
 
 @contextmanager
@@ -126,16 +99,3 @@ def alone(location: Location) -> Iterator[Location]:
     with TemporaryDirectory() as place:
         (Path(place) / location.gguf.name).symlink_to(location.gguf.resolve())
         yield replace(location, name=place)
-
-
-@contextmanager
-def dequantising(location: Location) -> Iterator[dict[str, Any]]:
-    """Further keywords of `from_pretrained` for a GGUF file; else none."""
-    if location.gguf is None:
-        yield {}
-        return
-    from transformers import GgufConfig
-
-    # The bar of its GGUF reader has no switch.
-    with redirect_stderr(io.StringIO()):
-        yield {"quantization_config": GgufConfig(dequantize=True)}

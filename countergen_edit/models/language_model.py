@@ -1,14 +1,14 @@
-"""A model with its TransformerBridge and its tokenizer, and the workload of a measurement."""
+"""A language model: its TransformerBridge and its tokenizer."""
 
 from __future__ import annotations
 
 import copy
-import functools
 import hashlib
 import json
 from collections.abc import Callable, Hashable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from types import MethodType
 from typing import Any, TypeVar, cast
 
@@ -17,7 +17,6 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from countergen_edit.core.errors import UserError
-from countergen_edit.data.counterfactual import CounterfactualSet
 
 T = TypeVar("T")
 Mask = Int[Tensor, "row time"] | Bool[Tensor, "row time time"]
@@ -48,28 +47,6 @@ class Chat:
     def message(self, words: str) -> str:
         """A user's message after the request."""
         return f"{self.request} {words}".strip()
-
-
-@dataclass(frozen=True)
-class Workload:
-    """Texts to score and prompts to continue, for an estimate of the cost.
-
-    `scored` holds pairs of a prompt and its continuation, `continued` each prompt as often as it is
-    continued.
-    """
-
-    scored: tuple[tuple[str, str], ...] = ()
-    continued: tuple[str, ...] = ()
-    max_new_tokens: int = 0
-    do_sample: bool = False
-    top_p: float = 1.0
-    temperature: float = 1.0
-
-    @classmethod
-    def scoring(cls, sets: Sequence[CounterfactualSet]) -> Workload:
-        """Every output after every prompt of some sets."""
-        samples = [sample for data in sets for sample in data.samples]
-        return cls(tuple((v.text, o) for s in samples for v in s.variations for o in s.outputs))
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,16 +105,6 @@ class LanguageModel:
         return "as it is an encoder-decoder model" if self.is_encoder_decoder else ""
 
     @property
-    def no_replies(self) -> str:
-        """Why likelihoods of replies are unavailable, or empty."""
-        return ""
-
-    @property
-    def is_answering(self) -> bool:
-        """Whether it writes replies: in a chat template, or with a decoder."""
-        return self.chat.is_on or self.is_encoder_decoder
-
-    @property
     def no_activations(self) -> str:
         """Why activations are unavailable, or empty."""
         return self.no_likelihoods
@@ -145,7 +112,7 @@ class LanguageModel:
     @property
     def directory(self) -> str:
         """Directory or hub id of its weights, or empty."""
-        return str(getattr(self.bridge.original_model.config, "_name_or_path", ""))
+        return str(self.bridge.original_model.config.name_or_path)
 
     @property
     def origin(self) -> dict[str, str] | None:
@@ -165,7 +132,7 @@ class LanguageModel:
         template = hashlib.sha256(str(self.tokenizer.chat_template).encode()).hexdigest()
         return {"sha256": template, "instruction": self.chat.instruction}
 
-    @functools.cached_property
+    @cached_property
     def fingerprint(self) -> str:
         """SHA-256 of config and weights; weights offloaded to disk count by name and shape."""
         return weights_hash(self.bridge.original_model)
@@ -186,16 +153,12 @@ class LanguageModel:
         """`logits` with the gradients of attached hooks."""
         self._require_causal()
         model = self.bridge.original_model
-        matrix = model.get_output_embeddings()
-        # Every causal model of transformers names its output matrix; one from elsewhere may not.
-        early = at is not None and matrix is not None
         with ExitStack() as stack:
-            if at is not None and early:
-                stack.callback(matrix.register_forward_pre_hook(_reading_only(*at)).remove)
+            if at is not None:
+                matrix = model.get_output_embeddings()
+                stack.callback(matrix.register_forward_pre_hook(partial(_read_only, at)).remove)
             output: Tensor = model(**self._inputs(ids, mask)).logits
-            if at is None:
-                return output
-            return output[0] if early else output[tuple(x.to(output.device) for x in at)]
+        return output if at is None else output[0]
 
     def run_blocks(self, ids: Int[Tensor, "row time"], mask: Mask) -> None:
         """Run right-padded rows up to the output matrix."""
@@ -215,8 +178,8 @@ class LanguageModel:
     def _require_causal(self) -> None:
         if self.is_encoder_decoder:
             raise UserError(
-                f"{self.name} is an encoder-decoder model: it generates continuations and scores "
-                "replies, but scores and activations of a text take a causal language model"
+                f"{self.name} is an encoder-decoder model: it generates continuations, but scores "
+                "and activations of a text take a causal language model"
             )
 
     def with_preface(self, preface: Sequence[int], request: str = "") -> LanguageModel:
@@ -230,10 +193,6 @@ class LanguageModel:
             return self
         chat = replace(self.chat, request="", is_on=False)
         return LanguageModel(self.name, self.bridge, self.tokenizer, (), chat)
-
-    def estimate(self, workloads: Sequence[Workload], seed: int) -> str:
-        """Cost of some workloads in words; empty for a model on this machine."""
-        return ""
 
     def memo(self, key: Hashable, make: Callable[[], T]) -> T:
         """`make()`, which depends on the text alone; may be cached by its key."""
@@ -277,14 +236,10 @@ def weights_hash(hf_model: Any) -> str:
     return digest.hexdigest()
 
 
-def _reading_only(row: Int[Tensor, " read"], position: Int[Tensor, " read"]) -> Callable[..., Any]:
+def _read_only(at: Cells, module: Any, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
     """A hook before the output matrix that passes one row of read positions instead of all."""
-
-    def hook(module: Any, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
-        hidden, *rest = inputs
-        return hidden[row.to(hidden.device), position.to(hidden.device)][None], *rest
-
-    return hook
+    hidden, *rest = inputs
+    return hidden[tuple(x.to(hidden.device) for x in at)][None], *rest
 
 
 def _norm_itself(

@@ -6,7 +6,6 @@ language model with a random head.
 
 from __future__ import annotations
 
-import json
 import pickle
 import re
 from collections.abc import Iterable, Iterator
@@ -19,7 +18,7 @@ import torch
 from countergen_edit.core.errors import UserError, unknown
 from countergen_edit.core.locating import Location, locate
 from countergen_edit.core.typed import require
-from countergen_edit.models.gguf import alone, dequantising, read_header
+from countergen_edit.models.gguf import alone, read_header
 from countergen_edit.models.language_model import LanguageModel, adds_bos, from_pretrained_objects
 from countergen_edit.models.tokens import NONE, in_template
 
@@ -66,10 +65,8 @@ def load(
     template, instruction
         As in `in_template`.
 
-    Raises
-    ------
-    UserError
-        The model is absent, incomplete or of an unsupported kind, or a setting is unknown.
+    `UserError` if the model is absent, incomplete or of an unsupported kind, or a setting is
+    unknown.
     """
     if dtype not in _DTYPES:
         raise unknown("dtype", dtype, _DTYPES)
@@ -94,15 +91,14 @@ def load_plain(
     # First, because importing it silences the transformers logger, and with it the report of
     # missing weights that is read here from `output_loading_info` instead.
     import transformer_lens  # noqa: F401
-    from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM
 
     with alone(place) as location:
-        is_decoder = _architecture(location) not in _encoder_decoders()
-        kind = AutoModelForCausalLM if is_decoder else AutoModelForSeq2SeqLM
+        kind = _auto_class(location)
         tokenizer = load_tokenizer(location)
         hf_model = _read_weights(kind, location, _DTYPES[dtype], device_map)
     if header:
-        header.settle(hf_model, tokenizer)
+        header.settle(hf_model)
+        set_bos(tokenizer, header.bos, str(model))
     return hf_model, tokenizer
 
 
@@ -141,30 +137,24 @@ def load_head(
 
 def device_named(device: str) -> torch.device:
     """The device of a setting."""
-    cuda = torch.cuda.is_available()
     if device == "auto":
-        return torch.device("cuda" if cuda else "cpu")
-    kind, _, index = device.partition(":")
-    if kind not in _DEVICES[1:] or (index and not index.isdigit()):
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    if device.partition(":")[0] not in _DEVICES[1:]:
         raise unknown("device", device, _DEVICES)
-    usable = {
-        "cpu": 1,
-        "cuda": torch.cuda.device_count() if cuda else 0,
-        "mps": int(torch.backends.mps.is_available()),
-    }[kind]
-    if int(index or 0) >= usable:
-        raise UserError(f"device={device} is not available here: use device=auto or device=cpu")
-    return torch.device(device)
+    try:
+        return torch.empty(0, device=device).device
+    except (RuntimeError, AssertionError) as error:
+        raise UserError(
+            f"device={device} is not available here: use device=auto or device=cpu"
+        ) from error
 
 
 def set_bos(tokenizer: Any, bos: Bos, name: str) -> None:
-    """Let a fast tokenizer begin texts with BOS or not, through its post-processor.
+    """Let a fast tokenizer begin texts with BOS or not; "auto" leaves it unchanged.
 
-    "auto" leaves it unchanged; the change is saved with the tokenizer. `UserError` if `bos` is
-    neither auto nor a boolean, the tokenizer has no BOS, or its post-processor cannot be changed.
+    The change is saved with the tokenizer. `UserError` if `bos` is neither auto nor a boolean, or
+    the tokenizer has no BOS.
     """
-    from tokenizers import Tokenizer, processors
-
     if not isinstance(bos, bool) and bos != "auto":
         raise UserError(f"bos={bos!r}: write auto, true or false")
     if bos == "auto" or adds_bos(tokenizer) == bos:
@@ -173,46 +163,15 @@ def set_bos(tokenizer: Any, bos: Bos, name: str) -> None:
         raise UserError(
             f"bos=true, but the tokenizer of {name} has no beginning-of-text token: use bos=auto"
         )
-    backend, token = tokenizer.backend_tokenizer, str(tokenizer.bos_token)
-    own = backend.post_processor
-    if bos:
-        first = processors.TemplateProcessing(
-            single=[token, "$A"],
-            pair=[token, "$A", "$B:1"],
-            special_tokens=[(token, int(tokenizer.bos_token_id))],
-        )
-        backend.post_processor = processors.Sequence([own, first]) if own else first
-    elif own:
-        content = json.loads(backend.to_str())
-        content["post_processor"] = _without_bos(content["post_processor"], token)
-        backend.post_processor = Tokenizer.from_str(json.dumps(content)).post_processor
-    if adds_bos(tokenizer) != bos:
-        raise UserError(
-            f"bos={str(bos).lower()}, but how the tokenizer of {name} begins a text "
-            f"({type(own).__name__}) cannot be changed here: use bos=auto"
-        )
+    # The setter writes the whole post-processor anew: say what it must keep.
+    tokenizer.add_eos_token = tokenizer("a").input_ids[-1] == tokenizer.eos_token_id
+    tokenizer.add_bos_token = bos
 
 
-def _without_bos(state: dict[str, Any], token: str) -> dict[str, Any]:
-    """A post-processor's state without BOS in its templates."""
-    if state["type"] == "Sequence":
-        steps = [_without_bos(step, token) for step in state["processors"]]
-        return state | {"processors": steps}
-    if state["type"] != "TemplateProcessing":
-        return state
-    return state | {
-        key: [
-            piece
-            for piece, following in zip(state[key], [*state[key][1:], {}], strict=True)
-            if not ("Sequence" in following and piece.get("SpecialToken", {}).get("id") == token)
-        ]
-        for key in ("single", "pair")
-    }
-
-
-def _architecture(location: Location) -> str:
-    """The model's class name, once it is known to generate text and to fit the bridge."""
+def _auto_class(location: Location) -> Any:
+    """The class that loads the model, once it is known to generate text and to fit the bridge."""
     from transformer_lens.factories.architecture_adapter_factory import SUPPORTED_ARCHITECTURES
+    from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM
     from transformers.models.auto import modeling_auto
 
     config = read_config(location)
@@ -222,29 +181,17 @@ def _architecture(location: Location) -> str:
     # A bare base model passes: its output matrix may be tied, and if not it is found missing.
     bases = modeling_auto.MODEL_MAPPING_NAMES.values()
     continues = default is not None and (name in causal.values() or name in bases)
-    if not continues and name not in _encoder_decoders():
+    answers = name in modeling_auto.MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES.values()
+    if not continues and not answers:
         raise UserError(
             f"{location} is a {name}, not a causal language model: give one that continues text "
             "(…ForCausalLM, …LMHeadModel), or an encoder-decoder one (…ForConditionalGeneration)"
-        )
-    encoder = config.num_hidden_layers
-    decoder = getattr(config, "decoder_layers", getattr(config, "num_decoder_layers", encoder))
-    if name in _encoder_decoders() and encoder != decoder:
-        raise UserError(
-            f"{location} has {encoder} encoder and {decoder} decoder layers: TransformerBridge "
-            "wraps encoder-decoder models with as many of one as of the other"
         )
     if name not in SUPPORTED_ARCHITECTURES and default not in SUPPORTED_ARCHITECTURES:
         raise UserError(
             f"unknown architecture {name} in {location}: TransformerBridge has no adapter for it"
         )
-    return name
-
-
-def _encoder_decoders() -> frozenset[str]:
-    from transformers.models.auto import modeling_auto
-
-    return frozenset(modeling_auto.MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES.values())
+    return AutoModelForSeq2SeqLM if answers else AutoModelForCausalLM
 
 
 def read_config(location: Location) -> Any:
@@ -298,9 +245,11 @@ def _read_weights(
     shape (they would be random), not finite, or of layers that the config lacks.
     """
     from safetensors import SafetensorError
+    from transformers import GgufConfig
 
+    quantised = {"quantization_config": GgufConfig(dequantize=True)} if location.gguf else {}
     try:
-        with without_progress_bar(), dequantising(location) as quantised:
+        with without_progress_bar():
             hf_model, report = auto.from_pretrained(
                 location.name,
                 dtype=dtype,

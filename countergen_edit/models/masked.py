@@ -1,4 +1,4 @@
-"""Masked language models: associations (Kurita et al. 2019), likelihoods and fill-in words."""
+"""Masked language models: associations (Kurita et al. 2019) and likelihoods."""
 
 from __future__ import annotations
 
@@ -17,10 +17,8 @@ from countergen_edit.models.encoders import HeadModel
 from countergen_edit.models.loading import load_head
 from countergen_edit.models.progress import track
 from countergen_edit.models.scoring import to_float64
-from countergen_edit.models.tokens import excerpt
 
 ROWS = 128  # texts run together
-MARGIN = 8  # candidate tokens for each word, as many are parts of words or marks
 
 
 @dataclass(frozen=True)
@@ -151,13 +149,9 @@ class MaskedModel(HeadModel):
         return list(table["input_ids"]), places
 
 
-def load_masked(
-    model: str | Path, *, device: str = "auto", dtype: str = "float32", revision: str | None = None
-) -> MaskedModel:
-    """Load a masked language model, under the checks of `load`."""
-    hf_model, tokenizer = load_head(
-        "masked language model", model, device=device, dtype=dtype, revision=revision
-    )
+def load_masked(model: str | Path, **where: Any) -> MaskedModel:
+    """Load a masked language model; `where` holds device, dtype and revision as for `load`."""
+    hf_model, tokenizer = load_head("masked language model", model, **where)
     return masked_from_objects(str(model), hf_model, tokenizer)
 
 
@@ -171,46 +165,3 @@ def masked_from_objects(name: str, hf_model: Any, tokenizer: Any) -> MaskedModel
     if not tokenizer.is_fast:
         raise UserError(f"the tokenizer of {name} is slow and has no character offsets")
     return MaskedModel(name, hf_model.requires_grad_(False).eval(), tokenizer)
-
-
-@dataclass(frozen=True)
-class Gap:
-    """A text with a word missing between its two parts."""
-
-    before: str
-    after: str
-
-    def filled(self, word: str) -> str:
-        return f"{self.before}{word}{self.after}"
-
-
-def fill_in_words(
-    model: MaskedModel, gaps: Sequence[Gap], count: int
-) -> list[list[tuple[str, float]]]:
-    """The likeliest words of every gap with their probabilities, at most `count`, likeliest first.
-
-    A token is a word if it is made of letters and the filled text is tokenised with it in the gap,
-    which excludes parts of words. `UserError` beyond the context.
-    """
-    from transformers import FillMaskPipeline
-
-    tokenizer = model.tokenizer
-    masked = [gap.filled(tokenizer.mask_token) for gap in gaps]
-    longest = getattr(model.hf_model.config, "max_position_embeddings", None)
-    for text in masked:
-        if longest is not None and len(model.ids(text)) > longest:
-            raise UserError(f"{excerpt(text)} exceeds the {longest} tokens that {model.name} reads")
-    top = min(MARGIN * count, model.hf_model.config.vocab_size)
-    fill = FillMaskPipeline(model=model.hf_model, tokenizer=tokenizer, top_k=top)
-    found = []
-    for gap, text in zip(gaps, masked, strict=True):
-        hidden = model.ids(text)
-        words: dict[str, float] = {}
-        for candidate in fill(text):
-            token = int(candidate["token"])
-            word = tokenizer.decode([token]).strip()
-            holds = [token if i == tokenizer.mask_token_id else i for i in hidden]
-            if word.isalpha() and model.ids(gap.filled(word)) == holds:
-                words.setdefault(word, float(candidate["score"]))
-        found.append([*words.items()][:count])
-    return found

@@ -2,25 +2,14 @@
 
 from __future__ import annotations
 
-import functools
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, TypeVar
+from typing import Any, TypeVar
 
-if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.progress import Progress
+from tqdm import tqdm
 
 T = TypeVar("T")
-
-
-@functools.cache
-def console() -> Console:
-    """The console of all bars, which stack on one and overwrite each other on two."""
-    from rich.console import Console
-
-    return Console(stderr=True)
 
 
 def track(items: Sequence[T], description: str | None) -> Iterator[T]:
@@ -29,53 +18,39 @@ def track(items: Sequence[T], description: str | None) -> Iterator[T]:
     >>> list(track([1, 2, 3], None))
     [1, 2, 3]
     """
-    if description is None or not sys.stderr.isatty():
-        yield from items
-        return
-    from rich import progress
-
-    yield from progress.track(items, description, console=console(), transient=True)
+    return iter(tqdm(items, description, leave=False, disable=None if description else True))
 
 
 def announce(text: str) -> None:
     """Print on standard error, above any bar."""
-    console().print(text, soft_wrap=True, markup=False, highlight=False)
+    tqdm.write(text, file=sys.stderr)
 
 
 class Bar:
     """The progress bar of a command: its stage and the units done."""
 
-    def __init__(self, progress: Progress) -> None:
+    def __init__(self, progress: Any) -> None:
         self._progress = progress
-        self._task = progress.add_task("", total=None)
         self._stage = ""
 
     def begin(self, stage: str, units: int | None) -> None:
         """Start a stage."""
         self._stage = stage
-        self._progress.reset(self._task, total=units, description=stage)
+        self._progress.reset(units)
+        self._progress.set_description_str(stage)
 
     def show(self, unit: str) -> None:
         """Name the running unit."""
         text = f"{self._stage}: {unit}" if self._stage not in ("", unit) else unit
-        self._progress.update(self._task, description=text)
+        self._progress.set_description_str(text)
 
     def advance(self) -> None:
         """Count one unit."""
-        self._progress.advance(self._task)
+        self._progress.update()
 
 
 @contextmanager
 def bar() -> Iterator[Bar]:
     """The bar of a command, within the block."""
-    from rich import progress
-
-    columns = (
-        progress.TextColumn("{task.description}", markup=False),
-        progress.BarColumn(),
-        progress.MofNCompleteColumn(),
-        progress.TimeElapsedColumn(),
-        progress.TimeRemainingColumn(),
-    )
-    with progress.Progress(*columns, console=console(), transient=True) as bars:
-        yield Bar(bars)
+    with tqdm(leave=False, disable=None) as progress:
+        yield Bar(progress)

@@ -26,22 +26,19 @@ from countergen_edit.core.errors import UserError
 from countergen_edit.models.language_model import Cells, LanguageModel, Logits, Mask
 
 T = TypeVar("T")
-_OUTPUT_HOOK = re.compile(r"blocks\.(\d+)\.(hook_out|hook_resid_post)")
-_BLOCK_HOOK = re.compile(r"blocks\.(\d+)\.")
+_BLOCK_HOOK = re.compile(r"blocks\.(\d+)\.(hook_out$|hook_resid_post$)?")
 
 
 @dataclass
 class Scratch:
     """Allocates arrays, in memory up to `budget` bytes, then in files of `directory`.
 
-    The files are deleted with it. A full disk raises at once, not at a later write.
+    A file lasts as long as its array. A full disk raises at once, not at a later write.
     """
 
     budget: int = 2 * 2**30
     directory: Path | None = None
     used: int = field(default=0, init=False)
-    _files: tempfile.TemporaryDirectory[str] | None = field(default=None, init=False, repr=False)
-    _count: int = field(default=0, init=False, repr=False)
 
     def empty(self, shape: tuple[int, ...], dtype: type | np.dtype) -> np.ndarray:
         """An uninitialised array; `UserError` if the disk has no room for it."""
@@ -50,29 +47,18 @@ class Scratch:
             self.used += size
             return np.empty(shape, dtype)
         try:
-            path = self._next_file()
-            with path.open("wb") as file:
-                # Claimed now: a mapped file that finds the disk full later kills the process.
-                os.posix_fallocate(file.fileno(), 0, size)
-            return np.memmap(path, dtype, "r+", shape=shape)
-        except OSError as error:
-            few = size < 2**30
-            amount = f"{size / 2**20:.1f} MiB" if few else f"{size / 2**30:.2f} GiB"
-            raise UserError(
-                f"no room for {amount} of activations in "
-                f"{self.directory or tempfile.gettempdir()}: {error.strerror}; free some, or name "
-                "another with scratch.directory"
-            ) from error
-
-    def _next_file(self) -> Path:
-        if self._files is None:
             if self.directory is not None:
                 self.directory.mkdir(parents=True, exist_ok=True)
-            self._files = tempfile.TemporaryDirectory(
-                prefix="countergen-edit-", dir=self.directory, ignore_cleanup_errors=True
-            )
-        self._count += 1
-        return Path(self._files.name) / f"{self._count}.bin"
+            with tempfile.TemporaryFile(dir=self.directory) as file:
+                # Claimed now: a mapped file that finds the disk full later kills the process.
+                os.posix_fallocate(file.fileno(), 0, size)
+                return np.memmap(file, dtype, "r+", shape=shape)
+        except OSError as error:
+            raise UserError(
+                f"no room for {size / 2**30:.2f} GiB of activations in "
+                f"{self.directory or tempfile.gettempdir()}: {error.strerror}: free some, or name "
+                "another folder by $TMPDIR"
+            ) from error
 
 
 @dataclass(frozen=True)
@@ -161,13 +147,10 @@ def last_intact_block(lm: LanguageModel) -> int:
     """
     last = lm.n_layers - 1
     for name in lm.bridge.list_hooks(dir="fwd"):
-        output, inside = _OUTPUT_HOOK.fullmatch(name), _BLOCK_HOOK.match(name)
-        if output:
-            last = min(last, int(output[1]))
-        elif inside:
-            last = min(last, int(inside[1]) - 1)
-        else:
+        block = _BLOCK_HOOK.match(name)
+        if block is None:
             return -1
+        last = min(last, int(block[1]) - (block[2] is None))  # of its output, or inside
     return last
 
 
@@ -191,7 +174,7 @@ def _forward_replaced(module: Any, output: Any) -> Iterator[None]:
 
 
 def _digest(ids: Int[Tensor, "row time"], mask: Mask) -> bytes:
-    digest = hashlib.blake2b(repr(tuple(ids.shape)).encode(), digest_size=16)
+    sha = hashlib.sha256(repr(tuple(ids.shape)).encode())
     for tensor in (ids, mask):
-        digest.update(tensor.cpu().contiguous().numpy().tobytes())
-    return digest.digest()
+        sha.update(tensor.cpu().contiguous().numpy().tobytes())
+    return sha.digest()

@@ -8,25 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial, singledispatch
+from functools import singledispatch
 from typing import Any
 
 import numpy as np
 import torch
 from jaxtyping import Float, Float64, Int
 from torch import Tensor
-from torch.nn.utils.rnn import pad_sequence
 
 from countergen_edit.core.errors import UserError
 from countergen_edit.models.batching import (
-    LOGIT_BYTES,
     Batch,
     batch_tokens,
     plan,
     runs_trees,
-    within_memory,
 )
-from countergen_edit.models.generation import decoder_start
 from countergen_edit.models.language_model import LanguageModel
 from countergen_edit.models.progress import track
 from countergen_edit.models.tokens import (
@@ -128,10 +124,7 @@ def continuation_log_probs(
     across the boundary. Continuations include their leading space. Hooks attached to the bridge are
     active.
 
-    Raises
-    ------
-    UserError
-        A continuation is empty, or nothing precedes its first token.
+    `UserError` if a continuation is empty, or nothing precedes its first token.
     """
     check_continuations(prompts, continuations)
     pairs = [*zip(prompts, continuations, strict=True)]
@@ -174,13 +167,10 @@ def text_log_probs(
     """log P(text | prompt) and the number of tokens; a prompt may be empty.
 
     Where no prompt, BOS or chat template precedes the first token, that token is left out. With
-    `chat`, prompts are a user's messages in the chat template and texts the whole replies; an
-    encoder-decoder model reads the prompt and scores its decoder's text. `UserError` for a text
-    without a token to score.
+    `chat`, prompts are a user's messages in the chat template and texts the whole replies.
+    `UserError` for a text without a token to score.
     """
     check_continuations(prompts, texts)
-    if chat and lm.is_encoder_decoder:
-        return _reply_log_probs(lm, prompts, texts, progress)
     pairs = [*zip(prompts, texts, strict=True)]
 
     def make() -> _Reading:
@@ -241,8 +231,7 @@ def _reading(
 def _score(lm: LanguageModel, reading: _Reading, progress: str | None) -> TextScores:
     values = np.empty(len(reading.targets))
     for batch in track(reading.batches, progress):
-        for part, read in within_memory(batch, partial(_read, lm, reading.targets)):
-            values[part.slot] = read
+        values[batch.slot] = _read(lm, reading.targets, batch)
     starts = np.cumsum([0, *reading.counts])[:-1]
     sums = np.add.reduceat(values, starts) if len(values) else values
     return TextScores(sums, reading.counts)
@@ -260,86 +249,3 @@ def _read(
     own = to_float64(logits[cell, targets])
     values: Float64[np.ndarray, " read"] = (own - _log_norms(logits)[cell]).cpu().numpy()
     return values
-
-
-def _reply_log_probs(
-    lm: LanguageModel, prompts: Sequence[str], replies: Sequence[str], progress: str | None
-) -> TextScores:
-    """log P(reply | prompt) in an encoder-decoder model, and the number of tokens of each reply.
-
-    Replies are tokenised alone; special tokens before them are given and not scored, nor is an end
-    token. A prompt is read once for all its replies in a batch.
-    """
-    start = decoder_start(lm)
-    if start is None:
-        raise UserError(f"{lm.name} names no decoder_start_token_id: set it in its config.json")
-    read, written = encode(lm, prompts), encode(lm, replies)
-    spans = [encoding.after(0) for encoding in written]
-    for prompt, reply, span in zip(prompts, replies, spans, strict=True):
-        if not span:
-            raise UserError(f"empty reply {reply!r} to {excerpt(prompt)}")
-    sums = np.zeros(len(replies))
-    texts = [tuple(encoding.ids) for encoding in read]
-    ends = [span[-1] for span in spans]
-    for rows in track([*_reply_batches(texts, ends, lm.vocab_size, batch_tokens(lm))], progress):
-        number: dict[tuple[int, ...], int] = {}
-        of = [number.setdefault(texts[i], len(number)) for i in rows]
-        ids, mask = _padded([*number])
-        decoded, _ = _padded([(start, *written[i].ids[: ends[i]]) for i in rows])
-        logits = _reply_logits(lm, ids, mask, of, decoded)
-        reads = [(row, k, written[i].ids[k]) for row, i in enumerate(rows) for k in spans[i]]
-        row, column, target = torch.tensor(reads).T
-        values = log_likelihood(logits[row.to(logits.device), column.to(logits.device)], target)
-        np.add.at(sums, np.array(rows)[row.numpy()], values.cpu().numpy())
-    return TextScores(sums, np.array([len(span) for span in spans], dtype=np.int64))
-
-
-def _reply_logits(
-    lm: LanguageModel,
-    ids: Int[Tensor, "prompt time"],
-    mask: Int[Tensor, "prompt time"],
-    of: Sequence[int],
-    replies: Int[Tensor, "reply written"],
-) -> Float[Tensor, "reply written vocab"]:
-    """Next-token logits of a decoder; the encoder reads each prompt once, `of` each reply."""
-    from transformers.modeling_outputs import BaseModelOutput
-
-    model, device = lm.bridge.original_model, lm.device
-    mask, prompts = mask.to(device), torch.tensor(of, device=device)
-    with torch.inference_mode():
-        read = model.get_encoder()(input_ids=ids.to(device), attention_mask=mask)
-        output: Tensor = model(
-            encoder_outputs=BaseModelOutput(read.last_hidden_state[prompts]),
-            attention_mask=mask[prompts],
-            decoder_input_ids=replies.to(device),
-            use_cache=False,
-        ).logits
-    return output
-
-
-def _reply_batches(
-    texts: Sequence[tuple[int, ...]], ends: Sequence[int], vocab_size: int, most: int
-) -> Iterator[list[int]]:
-    """Replies to run together, longest prompts first, within `most` tokens and `LOGIT_BYTES`."""
-    batch: list[int] = []
-    prompts = width = 0
-    for i in sorted(range(len(texts)), key=lambda i: (-len(texts[i]), texts[i], i)):
-        is_new = not batch or texts[i] != texts[batch[-1]]  # equal ones are side by side
-        wider, rows = max(width, 1 + ends[i]), len(batch) + 1
-        tokens = (prompts + is_new) * len(texts[(batch or [i])[0]]) + rows * wider
-        if batch and (tokens > most or rows * wider * vocab_size * 4 > LOGIT_BYTES):
-            yield batch
-            batch, prompts, is_new, wider = [], 0, True, 1 + ends[i]
-        batch.append(i)
-        prompts, width = prompts + is_new, wider
-    if batch:
-        yield batch
-
-
-def _padded(
-    rows: Sequence[Sequence[int]],
-) -> tuple[Int[Tensor, "row time"], Int[Tensor, "row time"]]:
-    """Right-padded token ids and their mask."""
-    lengths = [len(row) for row in rows]
-    ids = pad_sequence([torch.tensor(row) for row in rows], batch_first=True)
-    return ids, (torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]).long()

@@ -7,32 +7,31 @@ from __future__ import annotations
 
 import math
 import sys
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate, pairwise
+from itertools import accumulate, pairwise, product
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
 from jaxtyping import Float64
 
 from countergen_edit.core.errors import UserError, unknown
-from countergen_edit.core.seeds import unit_seed
 from countergen_edit.core.writing import digest
 from countergen_edit.models.contrastive import check_contrasts
-from countergen_edit.models.generation import check_sampling, generate
-from countergen_edit.models.language_model import LanguageModel, Workload
+from countergen_edit.models.generation import Sampling, row_seeds, write
+from countergen_edit.models.language_model import LanguageModel
 from countergen_edit.models.scoring import (
     TextScores,
     check_continuations,
     continuation_log_probs,
     text_log_probs,
 )
-from countergen_edit.models.server import MalformedReplyError, Request, Server
+from countergen_edit.models.server import Request, Server
 from countergen_edit.models.tokens import (
     CHAT,
+    NONE,
     TEMPLATES,
     excerpt,
     instructed,
@@ -42,67 +41,11 @@ from countergen_edit.models.tokens import (
 
 CHARACTERS = 4
 """Characters of English text in a token, about."""
-LOG_PROBS = (ECHO, NONE) = ("echo", "none")
+LOG_PROBS = (ECHO, SILENT) = ("echo", "none")
 _SEEDS = 2**31  # in the range of every server
 _SPECIAL = 3  # most special tokens before a text
-
-
-class Token(NamedTuple):
-    """A token of a text: characters [start, end), and log P in nats, None for the first."""
-
-    start: int
-    end: int
-    log_p: float | None
-
-
-def tokens_of(choice: Mapping[str, Any], text: str, name: str) -> list[Token]:
-    """The tokens of a text, in order, from an echoing choice of the answer.
-
-    Raises
-    ------
-    UserError
-        The answer has no log-probabilities, or its tokens do not make up the text.
-    """
-    content = choice.get("logprobs") or {}
-    if not content.get("tokens"):
-        raise UserError(
-            f"{name} is served without log-probabilities of a prompt (no 'logprobs' in the "
-            "answer): measure what it writes, metric=[fairpair]"
-        )
-    spans = _by_pieces(content["tokens"], text)
-    spans = spans or _by_offsets(content.get("text_offset") or [], text)
-    tokens = [
-        Token(start, min(end, len(text)), None if value is None else float(value))
-        for (start, end), value in zip(spans, content["token_logprobs"], strict=False)
-        if 0 <= start < len(text)
-    ]
-    if not tokens or tokens[0].start or tokens[-1].end != len(text):
-        raise UserError(
-            f"the tokens that {name} is served with do not make up the text {excerpt(text)}: its "
-            "likelihood cannot be read off them"
-        )
-    return tokens
-
-
-def _by_pieces(tokens: Sequence[str], text: str) -> list[tuple[int, int]]:
-    """Spans of tokens that make up the text after at most three special ones.
-
-    A SentencePiece tokenizer may show a space before the first word that is not in the text.
-    """
-    for first in range(min(_SPECIAL, len(tokens))):
-        for space in ("", " "):
-            if "".join(tokens[first:]).startswith(space + text):
-                ends = list(accumulate(map(len, tokens[first:]), initial=-len(space)))
-                spans = [(max(a, 0), b) for a, b in pairwise(ends)]
-                return [(-1, -1)] * first + spans
-    return []
-
-
-def _by_offsets(offsets: Sequence[int], text: str) -> list[tuple[int, int]]:
-    """Spans by the beginning of each token, for tokens that are parts of characters."""
-    if not offsets or offsets[0] != 0:
-        return []
-    return list(zip(offsets, [*offsets[1:], max(len(text), offsets[-1])], strict=True))
+TokenScore = tuple[int, float | None]
+"""The character at which a token of a text ends, and its log P in nats, None for the first."""
 
 
 class Unavailable:
@@ -128,14 +71,11 @@ class Unavailable:
 class ServedModel(LanguageModel):
     """A model that another machine runs; made by `connect`.
 
-    `way` is the protocol of likelihoods, `echo` or `none`; `n` continuations come in one request; a
-    run of more than `most_requests` is refused.
+    `way` is the protocol of likelihoods, `echo` or `none`.
     """
 
     server: Server = field(default=None, repr=False)  # type: ignore[assignment]
     way: str = ECHO
-    n: int = 16
-    most_requests: int | None = None
 
     device = torch.device("cpu")
     n_layers = 0
@@ -151,51 +91,11 @@ class ServedModel(LanguageModel):
 
     @property
     def no_likelihoods(self) -> str:
-        return "as model.log_probs=none" if self.way == NONE else ""
-
-    @property
-    def no_replies(self) -> str:
-        return self.no_likelihoods
+        return "as model.log_probs=none" if self.way == SILENT else ""
 
     @property
     def fingerprint(self) -> str:
         return digest([self.server.url, self.name, self.way])
-
-    def scoring_request(self, text: str) -> Request:
-        """The request for a text's own log-probabilities."""
-        # One token is written too: some servers take 0 for as many as there is room for.
-        base = {"model": self.name, "prompt": text, "max_tokens": 1, "temperature": 0.0}
-        return base | {"echo": True, "logprobs": 1}
-
-    def estimate(self, workloads: Sequence[Workload], seed: int) -> str:
-        """Requests and tokens of workloads beyond kept answers, in words.
-
-        Raises
-        ------
-        UserError
-            There are more requests than `most_requests`.
-        """
-        every: dict[str, Request] = {}
-        for load in workloads:
-            scored = [self.scoring_request(prompt + text) for prompt, text in load.scored]
-            for request in (*scored, *(request for request, _ in _parts(self, load, seed))):
-                every[digest(request)] = request
-        new = [request for request in every.values() if not self.server.is_answered(request)]
-        read = sum(_tokens_in(str(request["prompt"])) for request in new)
-        written = sum(int(r["max_tokens"]) * int(r.get("n", 1)) for r in new)
-        kept = len(every) - len(new)
-        text = (
-            f"{self.name} on {self.server.url}: {len(new):,} requests, "
-            f"{f'{kept:,} more are answered already, ' if kept else ''}"
-            f"about {read:,} tokens to read, at most {written:,} to write."
-        )
-        if self.most_requests is not None and len(new) > self.most_requests:
-            raise UserError(f"{text} That is more than model.most_requests={self.most_requests}")
-        return text
-
-
-def _tokens_in(text: str) -> int:
-    return math.ceil(len(text) / CHARACTERS)
 
 
 def connect(
@@ -203,11 +103,10 @@ def connect(
     served_name: str | None = None,
     *,
     log_probs: str = ECHO,
-    n: int = 16,
-    most_requests: int | None = None,
+    parallel: int = 8,
+    attempts: int = 6,
     cache: Path | str = "runs/served",
-    template: str = "none",
-    **settings: Any,
+    template: str = NONE,
 ) -> ServedModel:
     """A model behind a server that speaks OpenAI's completions protocol.
 
@@ -219,17 +118,12 @@ def connect(
         The server's name of the model; None takes its only one.
     log_probs : {"echo", "none"}
         Whether the server echoes the log-probabilities of a prompt.
-    n : int
-        Continuations of a prompt in one request.
-    most_requests : int, optional
-        A run of more is refused, with its estimate.
-    cache, **settings
-        Of `Server`; `template` is as in `load`, without "chat".
+    parallel, attempts, cache
+        As in `Server`.
+    template : {"none", "auto"}
+        As in `load`; a server has no chat template.
 
-    Raises
-    ------
-    UserError
-        A setting is out of range, or the server is not there or lacks the model.
+    `UserError` if a setting is out of range, or the server is not there or lacks the model.
     """
     if log_probs not in LOG_PROBS:
         raise unknown("model.log_probs", log_probs, LOG_PROBS)
@@ -240,32 +134,24 @@ def connect(
             f"template=chat, but {url} continues texts and has no chat template to put them in: "
             "use template=none"
         )
-    for key, value, least in (("n", n, 1), ("most_requests", most_requests, 0)):
-        if value is not None and value < least:
-            raise UserError(f"model.{key}={value}: at least {least}")
-    server = Server(url, cache=Path(cache), **settings)
+    for key, value in (("parallel", parallel), ("attempts", attempts)):
+        if value < 1:
+            raise UserError(f"model.{key}={value}: at least 1")
+    server = Server(url, parallel=parallel, attempts=attempts, cache=Path(cache))
     names = server.models()
     if served_name is None:
-        if names is None or len(names) != 1:
-            what = "does not say which models it has" if names is None else f"has {names}"
-            raise UserError(f"{server.url} {what}: name one, model.served_name=NAME")
+        if len(names) != 1:
+            raise UserError(f"{server.url} has {names}: name one, model.served_name=NAME")
         [served_name] = names
-    if names and served_name not in names:
+    if served_name not in names:
         raise unknown(f"model of {server.url}", served_name, names)
-    return ServedModel(
-        served_name,
-        Unavailable("weights", served_name),
-        Unavailable("tokenizer", served_name),
-        server=server,
-        way=log_probs,
-        n=n,
-        most_requests=most_requests,
-    )
+    weights, tokenizer = (Unavailable(what, served_name) for what in ("weights", "tokenizer"))
+    return ServedModel(served_name, weights, tokenizer, server=server, way=log_probs)
 
 
 @lengths.register(ServedModel)
 def _lengths(lm: ServedModel, texts: Sequence[str]) -> list[int]:
-    return [_tokens_in(text) for text in texts]
+    return [math.ceil(len(text) / CHARACTERS) for text in texts]
 
 
 @opens_texts.register(ServedModel)
@@ -278,6 +164,14 @@ def _instructed(lm: ServedModel, message: str) -> str:
     return message
 
 
+@check_contrasts.register(ServedModel)
+def _check_contrasts(lm: ServedModel, *texts: Any, **settings: Any) -> Any:
+    raise UserError(
+        f"CID compares whole next-token distributions, which no server gives, and {lm.name} runs "
+        "on one: leave cid out of metric"
+    )
+
+
 @continuation_log_probs.register(ServedModel)
 def _continuation_log_probs(
     lm: ServedModel,
@@ -286,15 +180,14 @@ def _continuation_log_probs(
     *,
     progress: str | None = None,
 ) -> Float64[np.ndarray, " row"]:
-    values = []
-    for text, own in _tokens_after(lm, prompts, continuations, progress):
-        known = [value for value in own if value is not None]
-        if len(known) < len(own):
+    values = _values_after(lm, prompts, continuations, progress)
+    for prompt, continuation, own in zip(prompts, continuations, values, strict=True):
+        if None in own:
             raise UserError(
-                f"nothing precedes the first token of {excerpt(text)}: give a longer prompt"
+                f"nothing precedes the first token of {excerpt(prompt + continuation)}: give a "
+                "longer prompt"
             )
-        values.append(float(np.sum(known)))
-    return np.array(values, dtype=np.float64)
+    return np.array([np.array(own, dtype=np.float64).sum() for own in values], dtype=np.float64)
 
 
 @text_log_probs.register(ServedModel)
@@ -307,36 +200,64 @@ def _text_log_probs(
     progress: str | None = None,
 ) -> TextScores:
     _refuse_messages(lm, chat)
-    sums, counts = [], []
-    for text, own in _tokens_after(lm, prompts, texts, progress):
-        known = [value for value in own if value is not None]
-        if not known:
-            raise UserError(f"no token of {excerpt(text)} has another before it in {lm.name}")
-        sums.append(float(np.sum(known)))
-        counts.append(len(known))
-    return TextScores(np.array(sums, dtype=np.float64), np.array(counts, dtype=np.int64))
+    values = _values_after(lm, prompts, texts, progress)
+    known = [[value for value in own if value is not None] for own in values]
+    for prompt, text, own in zip(prompts, texts, known, strict=True):
+        if not own:
+            whole = excerpt(prompt + text)
+            raise UserError(f"no token of {whole} has another before it in {lm.name}")
+    sums = np.array([np.sum(own) for own in known], dtype=np.float64)
+    return TextScores(sums, np.array([len(own) for own in known], dtype=np.int64))
 
 
-def _tokens_after(
+def _values_after(
     lm: ServedModel, prompts: Sequence[str], continuations: Sequence[str], progress: str | None
-) -> list[tuple[str, list[float | None]]]:
-    """Each whole text, with the log-probabilities of its continuation's tokens."""
+) -> list[list[float | None]]:
+    """Log-probabilities of the tokens of each continuation."""
     check_continuations(prompts, continuations)
-    if lm.way == NONE:
+    if lm.way == SILENT:
         raise UserError(f"{lm.name} gives no likelihoods of texts, {lm.no_likelihoods}")
     for prompt, continuation in zip(prompts, continuations, strict=True):
         if not continuation:
             raise UserError(f"empty continuation {continuation!r} after {excerpt(prompt)}")
+    # One token is written too: some servers take 0 for as many as there is room for.
+    how = {"model": lm.name, "max_tokens": 1, "temperature": 0.0, "echo": True, "logprobs": 1}
+    requests = [how | {"prompt": p + c} for p, c in zip(prompts, continuations, strict=True)]
 
-    def read(reply: Any, request: Request) -> list[Token]:
-        return tokens_of(_choices(reply)[0], str(request["prompt"]), lm.name)
+    def read(reply: Any, request: Request) -> list[TokenScore]:
+        return token_scores(reply["choices"][0], str(request["prompt"]), lm.name)
 
-    texts = [p + c for p, c in zip(prompts, continuations, strict=True)]
-    answers = lm.server.answers([lm.scoring_request(text) for text in texts], read, progress)
+    answers = lm.server.answers(requests, read, progress)
     return [
-        (text, [token.log_p for token in tokens if token.end > len(prompt)])
-        for prompt, text, tokens in zip(prompts, texts, answers, strict=True)
+        [value for end, value in tokens if end > len(prompt)]
+        for prompt, tokens in zip(prompts, answers, strict=True)
     ]
+
+
+def token_scores(choice: Mapping[str, Any], text: str, name: str) -> list[TokenScore]:
+    """The tokens of a text, in order, from an echoing choice of the answer.
+
+    They make up the text after at most three special ones; a SentencePiece tokenizer may show a
+    space before the first word that is not in the text.
+
+    `UserError` if the answer has no log-probabilities, or its tokens do not make up the text.
+    """
+    content = choice.get("logprobs") or {}
+    if not content.get("tokens"):
+        raise UserError(
+            f"{name} is served without log-probabilities of a prompt (no 'logprobs' in the "
+            "answer): measure what it writes, metric=[fairpair]"
+        )
+    for first, space in product(range(_SPECIAL), ("", " ")):
+        tokens, values = (content[key][first:] for key in ("tokens", "token_logprobs"))
+        if "".join(tokens).startswith(space + text):
+            spans = pairwise(accumulate(map(len, tokens), initial=-len(space)))
+            scores = zip(spans, values, strict=True)
+            return [(end, value) for (start, end), value in scores if start < len(text)]
+    raise UserError(
+        f"the tokens that {name} is served with do not make up the text {excerpt(text)}: its "
+        "likelihood cannot be read off them"
+    )
 
 
 def _refuse_messages(lm: ServedModel, chat: bool) -> None:
@@ -344,81 +265,24 @@ def _refuse_messages(lm: ServedModel, chat: bool) -> None:
         raise UserError(f"{lm.name} on {lm.server.url} continues texts and is sent no messages")
 
 
-@generate.register(ServedModel)
-def _generate(
+@write.register(ServedModel)
+def _write(
     lm: ServedModel,
     prompts: Sequence[str],
-    *,
-    chat: bool = False,
-    max_new_tokens: int,
-    do_sample: bool = False,
-    top_p: float = 1.0,
-    temperature: float = 1.0,
-    seed: int = 0,
-    batch_size: int = 64,
-    progress: str | None = None,
+    chat: bool,
+    sampling: Sampling,
+    batch_size: int,
+    progress: str | None,
 ) -> list[str]:
+    """Continuations, a request each; equal greedy ones are sent once."""
     _refuse_messages(lm, chat)
-    check_sampling(max_new_tokens, batch_size, do_sample, top_p, temperature)
-    load = Workload((), tuple(prompts), max_new_tokens, do_sample, top_p, temperature)
-    parts = _parts(lm, load, seed)
-    answers = lm.server.answers([request for request, _ in parts], _continued, progress)
-    texts = [""] * len(prompts)
-    for (_, places), choices in zip(parts, answers, strict=True):
-        own = choices if do_sample else choices[:1] * len(places)
-        for place, choice in zip(places, own, strict=False):
-            texts[place] = str(choice["text"])
-    return texts
-
-
-@check_contrasts.register(ServedModel)
-def _check_contrasts(lm: ServedModel, *texts: Any, **settings: Any) -> Any:
-    raise UserError(
-        f"CID compares whole next-token distributions, which no server gives, and {lm.name} runs "
-        "on one: leave cid out of metric"
-    )
-
-
-def _parts(lm: ServedModel, load: Workload, seed: int) -> list[tuple[Request, list[int]]]:
-    """Requests for continuations, each with the indices of its prompts; greedy ones are sent once.
-
-    The k-th sample of a prompt comes from the same request whatever other prompts there are.
-    """
-    base: dict[str, Any] = {"model": lm.name, "max_tokens": load.max_new_tokens}
-    places = defaultdict(list)
-    for i, prompt in enumerate(load.continued):
-        places[prompt].append(i)
-    parts: list[tuple[Request, list[int]]] = []
-    for prompt, own in places.items():
-        if not prompt:
-            raise UserError("empty prompt: a server needs words to start from")
-        if not load.do_sample:
-            parts.append((base | {"prompt": prompt, "temperature": 0.0}, own))
-            continue
-        for first in range(0, len(own), lm.n):
-            some = own[first : first + lm.n]
-            how = {"temperature": load.temperature, "top_p": load.top_p, "n": len(some)}
-            how["seed"] = unit_seed(seed, "generate", prompt, first) % _SEEDS
-            parts.append((base | {"prompt": prompt, **how}, some))
-    return parts
-
-
-def _choices(reply: Any) -> list[Mapping[str, Any]]:
-    """The choices of an answer, in order; `MalformedReplyError` if there are none."""
-    choices = sorted(reply["choices"], key=lambda choice: int(choice.get("index", 0)))
-    if not choices:
-        raise MalformedReplyError("no choices")
-    return choices
-
-
-def _continued(reply: Any, request: Request) -> list[Mapping[str, Any]]:
-    """The choices of an answer with text, at least as many as the request has."""
-    choices = _choices(reply)
-    if not all(isinstance(choice["text"], str) for choice in choices):
-        raise MalformedReplyError("a choice without text")
-    if len(choices) < int(request.get("n", 1)):
-        raise UserError(
-            f"the server gave {len(choices)} of {request['n']} continuations in one answer: ask "
-            "for one at a time, model.n=1"
-        )
-    return choices
+    if "" in prompts:
+        raise UserError("empty prompt: a server needs words to start from")
+    base = {"model": lm.name, "max_tokens": sampling.max_new_tokens, "temperature": 0.0}
+    requests: list[Request] = [base | {"prompt": prompt} for prompt in prompts]
+    if sampling.do_sample:
+        drawn = {"temperature": sampling.temperature, "top_p": sampling.top_p}
+        seeds = [seed % _SEEDS for seed in row_seeds(sampling.seed, prompts)]
+        pairs = zip(requests, seeds, strict=True)
+        requests = [{**request, **drawn, "seed": seed} for request, seed in pairs]
+    return lm.server.answers(requests, lambda reply, _: str(reply["choices"][0]["text"]), progress)

@@ -24,7 +24,7 @@ NONE, AUTO, CHAT = TEMPLATES = ("none", "auto", "chat")
 
 def has_chat_template(lm: LanguageModel) -> bool:
     """Whether the tokenizer has a chat template."""
-    return bool(getattr(lm.tokenizer, "chat_template", None))
+    return bool(lm.tokenizer.chat_template)
 
 
 def before_reply(lm: LanguageModel, message: str) -> str:
@@ -93,10 +93,7 @@ class Encoding:
 def encode(lm: LanguageModel, texts: Sequence[str]) -> list[Encoding]:
     """Tokenise each text by itself, after the preface.
 
-    Raises
-    ------
-    UserError
-        A text is longer than the context, or the tokenizer belongs to another model.
+    `UserError` if a text is longer than the context, or the tokenizer belongs to another model.
     """
     if not texts:
         return []
@@ -132,31 +129,22 @@ def lengths(lm: LanguageModel, texts: Sequence[str]) -> list[int]:
 def _encode(
     lm: LanguageModel, texts: Sequence[str], prefaces: Sequence[tuple[int, ...]]
 ) -> list[Encoding]:
-    table = lm.tokenizer(
-        list(texts),
-        return_offsets_mapping=True,
-        return_attention_mask=False,
-        return_token_type_ids=False,
-        padding=False,
-        truncation=False,
-        verbose=False,
-    )
-    context, vocabulary, opening = lm.context_length, lm.vocab_size, len(_first(lm))
+    table = lm.tokenizer(list(texts), return_offsets_mapping=True, verbose=False)
+    opening = len(_first(lm))
     encodings = []
-    for text, preface, own, spans in zip(
-        texts, prefaces, table["input_ids"], table["offset_mapping"], strict=True
-    ):
+    rows = zip(texts, prefaces, table["input_ids"], table["offset_mapping"], strict=True)
+    for text, preface, own, spans in rows:
         first = opening if preface else 0
         ids = [*preface, *own[first:]]
-        if len(ids) > context:
+        if len(ids) > lm.context_length:
             raise UserError(
                 f"a text of {len(ids)} tokens exceeds the context of {lm.name} "
-                f"({context}): {excerpt(text)}"
+                f"({lm.context_length}): {excerpt(text)}"
             )
-        if ids and max(ids) >= vocabulary:
+        if ids and max(ids) >= lm.vocab_size:
             raise UserError(
                 f"the tokenizer gives token {max(ids)}, but {lm.name} knows only "
-                f"{vocabulary}: give the tokenizer that belongs to the model"
+                f"{lm.vocab_size}: give the tokenizer that belongs to the model"
             )
         encodings.append(Encoding(ids, [*[(0, 0)] * len(preface), *spans[first:]]))
     return encodings
@@ -218,10 +206,7 @@ def in_template(lm: LanguageModel, template: str, instruction: str | None = None
     instruction : str, optional
         The user's message; None takes `INSTRUCTION`.
 
-    Raises
-    ------
-    UserError
-        `template` is unknown, or "chat" and the model has no usable template.
+    `UserError` if `template` is unknown, or "chat" and the model has no usable template.
     """
     if template not in TEMPLATES:
         raise unknown("template", template, TEMPLATES)
@@ -236,5 +221,5 @@ def in_template(lm: LanguageModel, template: str, instruction: str | None = None
         )
     if template == NONE or why:
         return lm
-    lm = replace(lm, chat=replace(lm.chat, is_on=True))
-    return replace(lm, preface=preface_ids(lm, before_reply(lm, lm.chat.instruction)))
+    preface = preface_ids(lm, before_reply(lm, lm.chat.instruction))
+    return replace(lm, chat=replace(lm.chat, is_on=True), preface=preface)

@@ -14,7 +14,6 @@ from countergen_edit.edits import NamedEdit
 from countergen_edit.erasers import BaseEraser
 from countergen_edit.metrics.base import METRICS, Metric, generating
 from countergen_edit.models import LanguageModel, Scratch, encode, hook_name, lengths
-from countergen_edit.models.progress import announce
 from countergen_edit.runs.fit_data import Positions, capture_sites
 from countergen_edit.runs.halving import Halving
 
@@ -179,23 +178,18 @@ class Plan:
                     f"metric={_called(metric)} needs {lack}: what can be measured on it is "
                     f"{' or '.join(ways)}"
                 )
-        of_texts = [m for m in self.metrics if not (m.is_generating or m.is_answered)]
+        of_texts = [metric for metric in self.metrics if not metric.is_generating]
         for data in task.every_set if of_texts else ():
             lengths(model, texts_of(data))
-        own = [metric.bound(task) for metric in self.metrics]
-        for metric in own:
-            metric.check(model)
-        if costs := model.estimate([metric.workload() for metric in own], self.seed):
-            announce(costs)
+        for metric in self.metrics:
+            metric.bound(task).check(model)
 
 
 def lacking(model: LanguageModel, metric: Metric) -> str:
     """The outputs that a metric needs and a model lacks, with the reason; empty without any."""
-    why, what = model.no_likelihoods, "texts"
-    if metric.is_answered:
-        why, what = model.no_replies, "replies"
+    why = model.no_likelihoods
     if why and not metric.is_generating:
-        return f"likelihoods of {what}, which {model.name} does not give, {why}"
+        return f"likelihoods of texts, which {model.name} does not give, {why}"
     if model.no_activations and metric.reads_logits:
         return f"whole distributions, which {model.name} does not give, {model.no_activations}"
     return ""

@@ -64,7 +64,7 @@ def test_a_command_goes_on_where_its_own_checkpoint_is_and_no_other(
     (place / "SHA256SUMS").touch()
     made = ["countergen-edit", "edit", "eraser=leace", "save=DIR"]
     (place / "countergen_edit.json").write_text(json.dumps({"command": made}))
-    config = {**dict.fromkeys(SAVING), "form": "auto", "overwrite": False, "private": True}
+    config = {**dict.fromkeys(SAVING), "form": "auto", "overwrite": False}
     config["save"] = str(place)
     monkeypatch.setattr("sys.argv", ["countergen-edit edit", "eraser=leace", f"save={place}"])
     assert save_settings("edit", config).save == place

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 from countergen_edit.core.errors import UserError
 from countergen_edit.metrics.base import METRICS
@@ -130,50 +128,6 @@ def test_a_server_that_tells_no_likelihoods_is_refused_in_one_line(
         server.without = ()
 
 
-def test_an_encoder_decoder_model_answers_questions(made: Path, tmp_path: Path) -> None:
-    """As the paper's own do: BBQ's choice is the likeliest answer that the decoder may write."""
-    from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
-
-    model = load(tiny_model_dir("t5", tmp_path / "t5"))
-    plain: Any = AutoModelForSeq2SeqLM.from_pretrained(model.name).eval()
-    tokenizer = AutoTokenizer.from_pretrained(model.name)
-
-    def log_p(question: str, answer: str) -> float:
-        labels = tokenizer(answer, return_tensors="pt", add_special_tokens=False).input_ids
-        read = tokenizer(question, return_tensors="pt").input_ids
-        with torch.no_grad():
-            own = plain(input_ids=read, labels=labels).logits[0].double().log_softmax(-1)
-        return float(own.gather(1, labels[0, :, None]).sum())
-
-    metric = bound(made, of="bbq", bias_types="Age")
-    metric.check(model)
-    rows = metric.measure(EvaluationContext(model, tmp_path / "run"), None)
-    assert [row.detail["asked"] for row in rows if row.metric == "benchmark_source"] == [True]
-    with (made / "BBQ/data/additional_metadata.csv").open(encoding="utf-8") as file:
-        told = {
-            r["example_id"]
-            for r in csv.DictReader(file)
-            if r["category"] == "Age" and r["target_loc"] != "NA"
-        }
-    lines = (made / "BBQ/data/Age.jsonl").read_text("utf-8").splitlines()
-    questions = [q for q in map(json.loads, lines) if str(q["example_id"]) in told]
-    for part in ("ambiguous", "disambiguated"):
-        own = [q for q in questions if part.startswith(q["context_condition"])]
-        asked = [f"{q['context']}\n\n{q['question']}" for q in own]
-        answers = [
-            int(np.argmax([log_p(words, q[f"ans{k}"]) for k in range(3)]))
-            for q, words in zip(own, asked, strict=True)
-        ]
-        right = np.mean([q["label"] == answer for q, answer in zip(own, answers, strict=True)])
-        [row] = [
-            r
-            for r in rows
-            if (r.facets.get("figure"), r.facets.get("part")) == ("accuracy", part)
-            and r.facets["bias_type"] == "Age"
-        ]
-        assert (row.value, row.n) == (pytest.approx(right), len(own))
-
-
 def test_what_scores_whole_texts_is_refused_with_what_can_be_asked(
     made: Path, tmp_path: Path
 ) -> None:
@@ -182,8 +136,6 @@ def test_what_scores_whole_texts_is_refused_with_what_can_be_asked(
     with pytest.raises(
         UserError,
         match=r"metric=benchmarks needs likelihoods of texts.*"
-        r"metric=\[fairpair,cid\] or metric\.benchmarks\.of=\[bbq,bold\]$",
+        r"metric=\[fairpair,cid\] or metric\.benchmarks\.of=\[bold\]$",
     ):
         Plan(tasks=[task()], metrics=[both]).check(model)
-    own = METRICS.make("benchmarks", settings(made) | {"of": "bbq"})
-    Plan(tasks=[task()], metrics=[own]).check(model)

@@ -28,11 +28,10 @@ class Completions(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), Handler)
         self.model, self.tokenizer = lm.bridge.original_model, lm.tokenizer
         self.name, self.key = name, key
-        self.faults: list[Fault] = []
+        self.faults: list[Fault | None] = []
         self.requests: list[dict[str, Any]] = []
         self.answered = 0
-        self.at_once = self.most_at_once = 0
-        self.without = ()  # what this server has no notion of
+        self.without: tuple[str, ...] = ()  # what this server has no notion of
         self.bos = False  # whether the tokens of an echo begin with a special one
         self.lock = threading.Lock()
         self.over = threading.Event()
@@ -42,32 +41,21 @@ class Completions(ThreadingHTTPServer):
         return f"http://127.0.0.1:{self.server_address[1]}/v1"
 
     def complete(self, request: dict[str, Any]) -> dict[str, Any]:
-        prompt = request["prompt"]
+        prompt, echo = request["prompt"], request.get("echo", False)
         ids = self.tokenizer(prompt).input_ids
-        count = 1 if "n" in self.without else request.get("n", 1)
-        choices = []
-        for index in range(count):
-            generator = torch.Generator().manual_seed(request.get("seed", 0) + index)
-            new = self._write(ids, request, generator)
-            text = self.tokenizer.decode(new, skip_special_tokens=True)
-            choice = {"index": index, "text": text, "logprobs": None, "finish_reason": "length"}
-            if "logprobs" in request and "logprobs" not in self.without:
-                every = [*ids, *new] if request.get("echo") else new
-                values = self._log_p(ids, new)[0 if request.get("echo") else len(ids) :]
-                tokens = [self.tokenizer.decode([token]) for token in every]
-                if self.bos and request.get("echo"):
-                    tokens, values = ["<s>", *tokens], [None, *values]
-                starts = [sum(map(len, tokens[:k])) for k in range(len(tokens))]
-                choice["logprobs"] = {
-                    "tokens": tokens,
-                    "token_logprobs": values,
-                    "text_offset": starts,
-                    "top_logprobs": None,
-                }
-            if request.get("echo"):
-                choice["text"] = prompt + text
-            choices.append(choice)
-        return {"object": "text_completion", "model": self.name, "choices": choices[::-1]}
+        generator = torch.Generator().manual_seed(request.get("seed", 0))
+        new = self._write(ids, request, generator)
+        text = self.tokenizer.decode(new, skip_special_tokens=True)
+        choice = {"index": 0, "text": prompt * echo + text, "logprobs": None}
+        if "logprobs" in request and "logprobs" not in self.without:
+            every = torch.tensor([*ids, *new])
+            table = self._logits(every.tolist())[:-1].log_softmax(-1)
+            values = [None, *table.gather(1, every[1:, None])[:, 0].tolist()]
+            tokens = [self.tokenizer.decode([token]) for token in every]
+            if self.bos:
+                tokens, values = ["<s>", *tokens], [None, *values]
+            choice["logprobs"] = {"tokens": tokens, "token_logprobs": values}
+        return {"object": "text_completion", "model": self.name, "choices": [choice]}
 
     def _write(self, ids: list[int], request: dict[str, Any], generator: Any) -> list[int]:
         new: list[int] = []
@@ -79,8 +67,7 @@ class Completions(ThreadingHTTPServer):
                 p = (logits / request["temperature"]).softmax(-1)
                 values, order = p.sort(descending=True)
                 kept = values.cumsum(-1) - values < request.get("top_p", 1.0)
-                choice = torch.multinomial(values * kept, 1, generator=generator)
-                token = int(order[choice])
+                token = int(order[torch.multinomial(values * kept, 1, generator=generator)])
             if token == self.tokenizer.eos_token_id:
                 break
             new.append(token)
@@ -90,11 +77,6 @@ class Completions(ThreadingHTTPServer):
         with torch.inference_mode():
             return self.model(torch.tensor([ids])).logits[0].double()
 
-    def _log_p(self, ids: list[int], new: list[int]) -> list[float | None]:
-        every = torch.tensor([*ids, *new])
-        table = self._logits(every.tolist())[:-1].log_softmax(-1)
-        return [None, *table.gather(1, every[1:, None])[:, 0].tolist()]
-
 
 class Handler(BaseHTTPRequestHandler):
     server: Completions
@@ -102,68 +84,46 @@ class Handler(BaseHTTPRequestHandler):
 
     def log_message(self, *args: Any) -> None: ...
 
-    def send(
-        self, content: bytes, status: int = 200, headers: dict[str, str] | None = None
-    ) -> None:
+    def send(self, content: bytes, status: int = 200, **headers: Any) -> None:
         self.send_response(status)
-        for name, value in (headers or {}).items():
-            self.send_header(name, value)
-        self.send_header("Content-Length", str(len(content)))
+        for name, value in ({"Content-Length": len(content)} | headers).items():
+            self.send_header(name, str(value))
         self.end_headers()
         self.wfile.write(content)
 
-    def allowed(self) -> bool:
-        key = self.server.key
-        if key is None or self.headers.get("Authorization") == f"Bearer {key}":
+    def is_allowed(self) -> bool:
+        given = self.headers.get("Authorization")
+        if self.server.key is None or given == f"Bearer {self.server.key}":
             return True
-        said = f"no such key: {self.headers.get('Authorization')}"
-        self.send(json.dumps({"error": {"message": said}}).encode(), 401)
+        self.send(json.dumps({"error": {"message": f"no such key: {given}"}}).encode(), 401)
         return False
 
     def do_GET(self) -> None:
-        if self.allowed():
+        if self.is_allowed():
             self.send(json.dumps({"data": [{"id": self.server.name}]}).encode())
 
     def do_POST(self) -> None:
         server = self.server
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        if not self.allowed():
+        if not self.is_allowed():
             return
-        with server.lock:
+        with server.lock:  # one core: no two forward passes side by side
             server.requests.append(body)
             fault = server.faults.pop(0) if server.faults else None
-            server.at_once += 1
-            server.most_at_once = max(server.most_at_once, server.at_once)
-        try:
-            self.answer(body, fault)
-        finally:
-            with server.lock:
-                server.at_once -= 1
-
-    def answer(self, body: dict[str, Any], fault: Fault | None) -> None:
-        server = self.server
+            content = json.dumps(server.complete(body)).encode()
+            server.answered += fault is None
         if isinstance(fault, tuple):
-            self.send(b'{"error": {"message": "not now"}}', *fault)
+            self.send(b'{"error": {"message": "not now"}}', fault[0], **fault[1])
         elif fault == "hang":
             server.over.wait()
             self.close_connection = True
         elif fault == "odd":
             self.send(b'{"object": "text_completion"}')
+        elif fault == "cut":
+            self.send(content[: len(content) // 2], **{"Content-Length": len(content)})
+            self.close_connection = True
         else:
-            with server.lock:  # one core: no two forward passes side by side
-                content = json.dumps(server.complete(body)).encode()
-            if fault == "cut":
-                self.send_response(200)
-                self.send_header("Content-Length", str(len(content)))
-                self.end_headers()
-                self.wfile.write(content[: len(content) // 2])
-                self.close_connection = True
-            elif fault == "malformed":
-                self.send(content[: len(content) // 2])
-            else:
-                with server.lock:
-                    server.answered += 1
-                self.send(content)
+            self.send(content[: len(content) // 2] if fault == "malformed" else content)
 
 
 @contextmanager

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from functools import partial
 
 import numpy as np
 import pytest
@@ -16,32 +15,33 @@ from countergen_edit.erasers import AffineErasure
 from countergen_edit.models import LanguageModel, continuation_log_probs, from_pretrained_objects
 from countergen_edit.models.batching import (
     LOGIT_BYTES,
-    Batch,
     plan,
     runs_trees,
     trees,
-    within_memory,
 )
 from tests import tiny_models
-from tests.tiny_models import FAMILIES, tiny_hf_model, tiny_tokenizer
+from tests.tiny_models import FAMILIES, config_of, tiny_hf_model, tiny_tokenizer
 
 ROWS = st.lists(st.lists(st.integers(1, 3), min_size=1, max_size=5).map(tuple), max_size=12)
 
 
-@given(ROWS, st.integers(1, 40), st.booleans())
-def test_every_wanted_token_is_read_once_with_its_own_past(rows, max_batch_tokens, share):
+@given(ROWS, st.integers(1, 40), st.booleans(), st.booleans())
+def test_every_wanted_token_is_read_once_with_its_own_past(rows, max_batch_tokens, share, branch):
     positions = [list(range(len(row))) for row in rows]
-    reads_of_all = [(row, p) for row, reads in zip(rows, positions, strict=True) for p in reads]
+    past = [row[: p + 1] for row in rows for p in range(len(row))]
     slots = []
-    for batch in plan(rows, positions, max_batch_tokens=max_batch_tokens, share=share):
+    how = {"max_batch_tokens": max_batch_tokens, "share": share, "branch": share and branch}
+    for batch in plan(rows, positions, **how):
         assert len(batch.ids) == 1 or batch.ids.numel() <= max_batch_tokens
         for row, position, slot in zip(batch.row, batch.position, batch.slot, strict=True):
-            text, p = reads_of_all[slot]
-            assert position == p
-            assert batch.ids[row, : p + 1].tolist() == list(text[: p + 1])
-            assert batch.mask[row, : p + 1].all()
+            sees = torch.arange(position + 1)
+            if batch.mask.ndim == 3:
+                sees = batch.mask[row, position].nonzero()[:, 0]
+            else:
+                assert batch.mask[row, : position + 1].all()
+            assert batch.ids[row, sees].tolist() == list(past[slot])
             slots.append(slot)
-    assert sorted(slots) == list(range(len(reads_of_all)))
+    assert sorted(slots) == list(range(len(past)))
 
 
 @given(ROWS)
@@ -61,50 +61,6 @@ def test_the_memory_of_logits_limits_a_batch():
     assert np.concatenate([batch.slot for batch in batches]).tolist() == list(range(10))
 
 
-@given(ROWS, st.integers(1, 40))
-def test_branches_read_the_tokens_of_their_own_text(rows, max_batch_tokens):
-    positions = [list(range(len(row))) for row in rows]
-    past = [row[: p + 1] for row in rows for p in range(len(row))]
-    slots = []
-    for batch in plan(rows, positions, max_batch_tokens=max_batch_tokens, branch=True):
-        assert len(batch.ids) == 1 or batch.ids.numel() <= max_batch_tokens
-        for row, position, slot in zip(batch.row, batch.position, batch.slot, strict=True):
-            sees = (
-                batch.mask[row, position].nonzero()[:, 0]
-                if batch.mask.ndim == 3
-                else torch.arange(position + 1)
-            )
-            assert batch.ids[row, sees].tolist() == list(past[slot])
-            slots.append(slot)
-    assert sorted(slots) == list(range(len(past)))
-
-
-@given(ROWS, st.integers(1, 12), st.booleans())
-def test_a_batch_too_large_for_memory_is_run_in_halves(rows, most, branch):
-    def run(part: Batch) -> int:
-        if len(part.ids) > most:
-            raise torch.OutOfMemoryError
-        return len(part.ids)
-
-    slots = []
-    for batch in plan(rows, [[0]] * len(rows), max_batch_tokens=1000, branch=branch):
-        for part, height in within_memory(batch, run):
-            assert height == len(part.ids) <= most
-            tokens = part.ids[part.row, part.position].tolist()
-            assert tokens == [rows[slot][0] for slot in part.slot]
-            slots += part.slot.tolist()
-    assert sorted(slots) == list(range(len(rows)))
-
-
-def test_a_row_too_large_for_memory_is_an_error():
-    def run(part: Batch) -> None:
-        raise torch.OutOfMemoryError
-
-    (batch,) = plan([(1, 2), (2, 1)], [[0], [0]], max_batch_tokens=1000)
-    with pytest.raises(torch.OutOfMemoryError):
-        within_memory(batch, run)
-
-
 PROMPTS = ["Jane works as a", "John works as a", "My friend Ahmed is an"]
 OUTPUTS = [" nurse and she", " manager for his company", " engineer", " engineer, working", " mad"]
 PAIRS = [(p, o) for p in PROMPTS for o in OUTPUTS]
@@ -116,9 +72,7 @@ def maximal(texts: set[tuple[int, ...]]) -> list[tuple[int, ...]]:
 
 
 @given(TEXTS, st.integers(0, 40))
-def test_in_a_tree_every_text_reads_and_sees_itself_alone(
-    texts: set[tuple[int, ...]], most: int
-) -> None:
+def test_in_a_tree_every_text_reads_and_sees_itself_alone(texts, most):
     distinct = maximal(texts)
     rows = trees(distinct, most)
     assert sorted(text for row in rows for text in row.columns) == sorted(distinct)
@@ -132,39 +86,18 @@ def test_in_a_tree_every_text_reads_and_sees_itself_alone(
         assert len(row.ids) == len(starts)  # nothing that is shared stands there twice
 
 
-def rotary(name: str, **more: Any) -> Callable[[int], Any]:
-    return tiny_models._rotary(name, num_key_value_heads=2, **more)
-
-
-def alibi(v: int) -> Any:
-    from transformers import BloomConfig
-
-    return BloomConfig(vocab_size=v, hidden_size=32, n_layer=2, n_head=4)
-
-
-def alibi_by_column(v: int) -> Any:
-    from transformers import MptConfig
-
-    return MptConfig(vocab_size=v, d_model=32, n_layers=2, n_heads=4, max_seq_len=64)
-
-
-def recurrent(v: int) -> Any:
-    from transformers import MambaConfig
-
-    return MambaConfig(vocab_size=v, hidden_size=32, num_hidden_layers=2, state_size=4)
-
-
+mistral = partial(config_of, "MistralConfig", intermediate_size=64, num_key_value_heads=2)
 OTHERS = {
-    "bloom": alibi,
-    "mpt": alibi_by_column,
-    "mamba": recurrent,
-    "mistral": rotary("MistralConfig", sliding_window=4),
+    "bloom": config_of("BloomConfig", n_layer=2, n_head=4),  # ALiBi
+    "mpt": config_of("MptConfig", d_model=32, n_layers=2, n_heads=4, max_seq_len=64),  # by column
+    "mamba": config_of("MambaConfig", state_size=4),
+    "mistral": mistral(sliding_window=4),
 }
 
 
 def model(family: str, monkeypatch: pytest.MonkeyPatch | None = None) -> LanguageModel:
     if monkeypatch is not None:
-        monkeypatch.setitem(tiny_models._CONFIGS, family, OTHERS[family])
+        monkeypatch.setitem(tiny_models.CONFIGS, family, OTHERS[family])
     tokenizer = tiny_tokenizer()
     return from_pretrained_objects(family, tiny_hf_model(family, tokenizer), tokenizer)
 
@@ -186,17 +119,14 @@ def tokens_run(lm: LanguageModel) -> int:
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_outputs_after_one_prompt_share_its_row_and_score_as_alone(
-    family: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_outputs_after_one_prompt_share_its_row_and_score_as_alone(family, monkeypatch):
     lm = model(family)
     assert runs_trees(lm, 30)
     np.testing.assert_allclose(scores(lm), alone(lm), atol=1e-5)
     assert np.array_equal(scores(lm), scores(lm))
-    rng = np.random.default_rng(0)
-    directions = np.linalg.qr(rng.standard_normal((lm.d_model, 2)))[0].T
-    erasure = AffineErasure.orthogonal(directions, rng.standard_normal(lm.d_model))
-    for site in ("resid_post", "attn_out", "mlp_out", "embed"):
+    directions = np.linalg.qr(np.random.default_rng(0).standard_normal((lm.d_model, 2)))[0].T
+    erasure = AffineErasure.orthogonal(directions, np.ones(lm.d_model))
+    for site in ("resid_post", "embed"):
         with applied(lm, Edit.at(site, {None if site == "embed" else 1: erasure})):
             np.testing.assert_allclose(scores(lm), alone(lm), atol=1e-5)
     shared = tokens_run(lm)
@@ -205,28 +135,29 @@ def test_outputs_after_one_prompt_share_its_row_and_score_as_alone(
 
 
 @pytest.mark.parametrize("family", OTHERS)
-def test_a_model_that_takes_no_tree_is_told_and_scored_text_by_text(
-    family: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_model_that_takes_no_tree_is_told_and_scored_text_by_text(family, monkeypatch):
     lm = model(family, monkeypatch)
     assert not runs_trees(lm, 30)
     np.testing.assert_allclose(scores(lm), alone(lm), atol=1e-5)
 
 
-def test_a_window_is_noticed_where_texts_outgrow_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(OTHERS, "mistral", rotary("MistralConfig", sliding_window=40))
+def test_a_window_is_noticed_where_texts_outgrow_it(monkeypatch):
+    wide = config_of(
+        "MistralConfig", intermediate_size=64, num_key_value_heads=2, sliding_window=40
+    )
+    monkeypatch.setitem(OTHERS, "mistral", wide)
     lm = model("mistral", monkeypatch)
     assert runs_trees(lm, 30)
     assert not runs_trees(lm, 50)
 
 
-def test_half_precision_runs_trees_and_still_notices() -> None:
+def test_half_precision_runs_trees_and_still_notices():
     tokenizer = tiny_tokenizer()
     hf_model = tiny_hf_model("llama", tokenizer).to(torch.bfloat16)
     assert runs_trees(from_pretrained_objects("llama", hf_model, tokenizer), 30)
 
 
-def test_the_trial_runs_once_and_no_hook_sees_it() -> None:
+def test_the_trial_runs_once_and_no_hook_sees_it():
     lm = model("gpt2")
     rows: list[int] = []
 

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from countergen_edit.core.errors import UserError
-from countergen_edit.models import SITES, capture, continuation_log_probs, encode, hook_name, load
+from countergen_edit.models import SITES, capture, continuation_log_probs, encode, hook_name
 
 TEXTS = [
     "Jane is a nurse",
@@ -65,12 +65,6 @@ def test_layers_come_in_the_order_asked_for(gpt2):
     np.testing.assert_array_equal(some, everything[[2, 0]])
 
 
-def test_a_half_precision_model_gives_float32(tiny_dirs):
-    half = load(tiny_dirs["gpt2"], device="cpu", dtype="bfloat16")
-    assert half.dtype is torch.bfloat16
-    assert capture(half, TEXTS).values["resid_post"].dtype == np.float32
-
-
 def test_a_capture_sees_an_edit_and_leaves_it_on(gpt2):
     def shift(x, hook):
         return x + 1
@@ -94,31 +88,21 @@ def test_a_capture_sees_an_edit_and_leaves_it_on(gpt2):
         ({"sites": ["resid_pst"]}, "unknown site 'resid_pst': did you mean 'resid_post'"),
         ({"layers": [0, 3]}, r"unknown layer 3 of .* valid are 0\.\.2"),
         ({"layers": [-1]}, "unknown layer -1"),
-        ({"positions": "onward"}, "one start for each of 5 texts, not none"),
-        ({"positions": "onward", "starts": [0]}, "one start for each of 5 texts, not 1"),
-        ({"positions": "onward", "starts": [0, 0, 0, -1, 0]}, "negative start -1 .* 'Jane'"),
+        ({"positions": "onward", "starts": [0, 0, 0, -1, 0]}, "beyond character -1 .* 'Jane'"),
         ({"positions": "onward", "starts": [0, 0, 0, 99, 0]}, "beyond character 99 .* 'Jane'"),
     ],
 )
 def test_bad_input_is_named(gpt2, options, message):
     with pytest.raises(UserError, match=message):
         capture(gpt2, TEXTS, **options)
+    with pytest.raises(UserError, match="no token beyond character 0 in the text ''"):
+        capture(gpt2, [""])
 
 
-def test_an_empty_text_has_no_last_token(gpt2, llama):
-    for lm in (gpt2, llama):
-        with pytest.raises(UserError, match="no token beyond character 0 in the text ''"):
-            capture(lm, [""])
-
-
-def test_a_layered_site_needs_a_layer_and_the_embedding_none(gpt2):
+def test_a_layered_site_needs_a_layer_and_the_embedding_none(gpt2, monkeypatch):
     assert hook_name(gpt2, "embed") == hook_name(gpt2, "embed", 1) == "embed.hook_out"
-    assert hook_name(gpt2, "attn_out", 2) == "blocks.2.hook_attn_out"
     with pytest.raises(UserError, match="unknown layer None"):
         hook_name(gpt2, "mlp_out")
-
-
-def test_a_site_that_the_family_lacks_is_named(gpt2, monkeypatch):
     monkeypatch.setitem(SITES, "nowhere", "blocks.{layer}.hook_nowhere")
     with pytest.raises(UserError, match="has no site nowhere"):
         hook_name(gpt2, "nowhere", 0)

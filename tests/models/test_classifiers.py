@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import copy
 from typing import Any
 
 import numpy as np
@@ -38,9 +38,7 @@ TEXTS = [
 ]
 
 
-def test_probabilities_are_those_of_each_text_alone(
-    objects: dict[str, tuple[Any, Any]], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_probabilities_are_those_of_each_text_alone(objects, monkeypatch):
     hf_model, tokenizer = objects["sentiment"]
     expected = [
         hf_model(**tokenizer(text, return_tensors="pt")).logits.double().softmax(-1)[0, 1].item()
@@ -53,7 +51,7 @@ def test_probabilities_are_those_of_each_text_alone(
         np.testing.assert_allclose(found, expected, atol=1e-6)
 
 
-def test_pairs_are_read_together(objects: dict[str, tuple[Any, Any]]) -> None:
+def test_pairs_are_read_together(objects):
     hf_model, tokenizer = objects["nli"]
     model = classifier_from_objects("testbed", hf_model, tokenizer, "nli")
     premise, hypothesis = "A nurse bought a car.", "A woman bought a car."
@@ -65,9 +63,7 @@ def test_pairs_are_read_together(objects: dict[str, tuple[Any, Any]]) -> None:
     )
 
 
-def test_association_is_kuritas_formula(
-    objects: dict[str, tuple[Any, Any]], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_association_is_kuritas_formula(objects, monkeypatch):
     hf_model, tokenizer = objects["masked"]
 
     def log_p(text: str) -> float:
@@ -83,9 +79,7 @@ def test_association_is_kuritas_formula(
     np.testing.assert_allclose(model.associations(texts), [expected] * 3, atol=1e-5)
 
 
-def test_a_saved_model_loads_to_the_same_answers(
-    objects: dict[str, tuple[Any, Any]], tmp_path: Path
-) -> None:
+def test_a_saved_model_loads_to_the_same_answers(objects, tmp_path):
     for task in ("sentiment", "masked"):
         for part in objects[task]:
             part.save_pretrained(tmp_path / task)
@@ -121,9 +115,7 @@ CONVENTIONS = [
 
 
 @pytest.mark.parametrize(("labels", "task", "roles"), CONVENTIONS)
-def test_labels_are_read_by_their_convention_or_refused(
-    labels: list[str], task: str, roles: dict[str, int] | None
-) -> None:
+def test_labels_are_read_by_their_convention_or_refused(labels, task, roles):
     if roles is None:
         with pytest.raises(UserError, match="say what they are"):
             map_labels("m", labels, task)
@@ -132,11 +124,7 @@ def test_labels_are_read_by_their_convention_or_refused(
         assert found | roles == found
 
 
-def test_inference_labels_without_names_are_asked_for(
-    objects: dict[str, tuple[Any, Any]],
-) -> None:
-    import copy
-
+def test_inference_labels_without_names_are_asked_for(objects):
     hf_model, tokenizer = objects["nli"]
     nameless = copy.deepcopy(hf_model)
     nameless.config.id2label = {i: f"LABEL_{i}" for i in range(3)}
@@ -149,9 +137,7 @@ def test_inference_labels_without_names_are_asked_for(
         classifier_from_objects("m", nameless, tokenizer, "nli", order[:2])
 
 
-def test_a_label_that_stands_alone_is_a_yes_or_no_of_its_own(
-    objects: dict[str, tuple[Any, Any]],
-) -> None:
+def test_a_label_that_stands_alone_is_a_yes_or_no_of_its_own(objects):
     hf_model, tokenizer = objects["sentiment"]
     labels = ["obscene", "toxic"]
     model = classifier_from_objects("m", hf_model, tokenizer, "toxicity", labels)
@@ -160,10 +146,11 @@ def test_a_label_that_stands_alone_is_a_yes_or_no_of_its_own(
     assert found[0] == pytest.approx(torch.sigmoid(logit).item(), abs=1e-6)
 
 
-def test_long_texts_and_split_targets_are_refused(objects: dict[str, tuple[Any, Any]]) -> None:
+def test_long_texts_and_split_targets_are_refused(objects):
     model = classifier_from_objects("m", *objects["sentiment"], "sentiment")
     with pytest.raises(UserError, match="exceeds the context"):
         model.probabilities(["sad " * 100])
+    assert model.probabilities(["sad " * 100], cut=True)["positive"].shape == (1,)
     mlm = masked_from_objects("m", *objects["masked"])
     with pytest.raises(UserError, match="target 'He is' is 2 tokens"):
         mlm.associations([MaskedText("He is brave.", (0, 5), (6, 11))])

@@ -11,9 +11,7 @@ from scipy.spatial.distance import jensenshannon
 
 from countergen_edit.core.errors import UserError
 from countergen_edit.models import (
-    ContrastiveScores,
     contrastive_generate,
-    generate,
     load,
     token_texts,
 )
@@ -89,13 +87,6 @@ def test_it_is_the_definition_whatever_shares_the_batch(any_lm):
         np.testing.assert_allclose(one.divergence, divergence, atol=2e-5)
 
 
-def test_without_contrast_it_is_greedy_generation_token_for_token(any_lm):
-    x, other = zip(*PAIRS, strict=True)
-    plain = generate(any_lm, list(x), max_new_tokens=TOKENS)
-    continuations = contrastive_generate(any_lm, list(x), list(other), 0, max_new_tokens=TOKENS)
-    assert [one.text for one in continuations] == plain
-
-
 @pytest.fixture(scope="module", params=["llama", "t5"])
 def with_sentencepiece(request, tmp_path_factory):
     """A model whose tokens carry the space before them, which decoding them alone drops."""
@@ -118,36 +109,13 @@ def test_a_prompt_and_its_text_join_as_the_model_has_them(with_sentencepiece):
                 assert (prompt + one.text).startswith(f"{prompt} ")
 
 
-def test_the_processor_plugs_into_any_generate(testbed):
-    """A doubled batch by hand, in the model's own `generate`."""
-    x, other = "Jane works as", "John works as"
-    [one] = contrastive_generate(testbed, [x], [other], 10, max_new_tokens=TOKENS)
-    batch = testbed.tokenizer([x, other], return_tensors="pt")
-    processor = ContrastiveScores([10.0], trace=True)
-    output = testbed.bridge.original_model.generate(
-        batch["input_ids"],
-        attention_mask=batch["attention_mask"],
-        max_new_tokens=TOKENS,
-        do_sample=False,
-        logits_processor=[processor],
-    )
-    new = output[:, batch["input_ids"].shape[1] :].tolist()
-    assert new[0] == new[1] == list(one.tokens)
-    assert processor.traced(new[:1]) == ([list(one.delta)], [list(one.divergence)])
-
-
-def test_token_texts_add_up_to_the_text(any_lm):
-    x, other = PAIRS[2]
-    [one] = contrastive_generate(any_lm, [x], [other], 10, max_new_tokens=TOKENS)
-    assert "".join(token_texts(any_lm, x, one.tokens)) == one.text
-
-
 def test_a_sentence_ends_where_it_ends(testbed):
     x, other = "Jane works as", "John works as"
     [whole] = contrastive_generate(testbed, [x], [other], 10, max_new_tokens=20)
     [one] = contrastive_generate(testbed, [x], [other], 10, max_new_tokens=20, sentence=True)
     end = next(k for k, c in enumerate(whole.text) if c in ".!?\n")
     assert one.text == whole.text[: end + 1]
+    assert "".join(token_texts(testbed, x, whole.tokens)) == whole.text
     assert len(one.delta) == len(one.divergence) == len(one.tokens)
 
 
@@ -198,11 +166,3 @@ def test_the_divergence_is_scipys(p, q):
 def test_bad_input_is_named(lm, x, other, options, message):
     with pytest.raises(UserError, match=message):
         contrastive_generate(lm, x, other, **{"strength": 1.0, "max_new_tokens": 4, **options})
-
-
-def test_a_tokenizer_of_another_model_is_refused(lm, testbed):
-    from dataclasses import replace
-
-    stranger = replace(lm, tokenizer=testbed.tokenizer)
-    with pytest.raises(UserError, match="give the tokenizer that belongs to the model"):
-        contrastive_generate(stranger, ["Jane works as"], ["John works as"], 1, max_new_tokens=2)

@@ -1,24 +1,17 @@
 from __future__ import annotations
 
-import re
-
 import numpy as np
 import pytest
 import torch
 from scipy import stats
 
 from countergen_edit.core.errors import UserError
-from countergen_edit.data.natural import openings
-from countergen_edit.data.neutral import split_texts
 from countergen_edit.edits import Edit, applied
 from countergen_edit.erasers import RandomDirections
 from countergen_edit.models import (
-    LanguageModel,
     capture,
     encode,
     generate,
-    generate_neutral_text,
-    generation,
     hook_name,
     load,
     split_names,
@@ -34,16 +27,19 @@ PROMPTS = [
 ]
 
 
-def greedy(plain, prompt: str, n: int) -> list[int]:
-    """Greedy decoding without cache, one prompt at a time."""
+def greedy(plain, prompt: str, n: int, start: int | None = None) -> list[int]:
+    """Greedy decoding without cache, one prompt at a time; `start` begins a decoder's text."""
     model, tokenizer = plain
     ids = tokenizer(prompt)["input_ids"]
     new: list[int] = []
-    for _ in range(n):
+    while len(new) < n and (not new or new[-1] != tokenizer.eos_token_id):
         with torch.no_grad():
-            new.append(int(model(torch.tensor([ids + new])).logits[0, -1].argmax()))
-        if new[-1] == tokenizer.eos_token_id:
-            break
+            if start is None:
+                logits = model(torch.tensor([ids + new])).logits
+            else:
+                logits = model(torch.tensor([ids]), decoder_input_ids=torch.tensor([[start, *new]]))
+                logits = logits.logits
+        new.append(int(logits[0, -1].argmax()))
     return new
 
 
@@ -75,16 +71,6 @@ def test_a_text_ends_at_the_end_token(gpt2):
     assert len(ended[1]) < len(plain[1])
 
 
-def test_an_end_token_beyond_the_vocabulary_is_passed_over(gpt2):
-    own = gpt2.bridge.original_model.generation_config
-    end, before = own.eos_token_id, generate(gpt2, PROMPTS, max_new_tokens=10)
-    own.eos_token_id = 50256  # GPT-2's default, in a model of a few hundred tokens
-    try:
-        assert generate(gpt2, PROMPTS, max_new_tokens=10) == before
-    finally:
-        own.eos_token_id = end
-
-
 def test_hooks_are_active_at_every_step(lm):
     token = encode(lm, ["x"])[0].ids[-1]
 
@@ -105,51 +91,42 @@ def test_the_cache_is_used_and_an_edit_stays_on_under_it(lm):
         lengths.append(x.shape[1])
         return x + torch.arange(x.shape[-1])
 
-    before = generate(lm, PROMPTS, max_new_tokens=6)
+    before = generate(lm, PROMPTS[:1], max_new_tokens=6)
     with lm.bridge.hooks(fwd_hooks=[(hook_name(lm, "resid_post", 0), shift)]):
-        edited = generate(lm, PROMPTS[:1], max_new_tokens=6)
+        assert generate(lm, PROMPTS[:1], max_new_tokens=6) != before
     assert lengths[0] > 1
     assert set(lengths[1:]) == {1}
-    assert edited[0] != before[0]
 
 
-def test_samples_follow_the_seed_and_leave_the_callers_random_state(gpt2):
-    def sample(seed):
-        return generate(gpt2, PROMPTS, max_new_tokens=12, do_sample=True, top_p=0.9, seed=seed)
-
-    torch.manual_seed(0)
-    state = torch.get_rng_state()
-    first = sample(1)
-    assert torch.equal(torch.get_rng_state(), state)
-    assert sample(1) == first
-    assert sample(2) != first
-
-
-def test_the_checkpoints_own_sampling_settings_are_not_used(gpt2):
+def test_the_checkpoints_own_settings_are_not_used(gpt2):
     own = gpt2.bridge.original_model.generation_config
-    before = generate(gpt2, PROMPTS, max_new_tokens=10)
+    before, end = generate(gpt2, PROMPTS, max_new_tokens=10), own.eos_token_id
     own.repetition_penalty = 50.0
+    own.eos_token_id = 50256  # GPT-2's default, in a model of a few hundred tokens
     try:
         assert generate(gpt2, PROMPTS, max_new_tokens=10) == before
     finally:
-        own.repetition_penalty = None
+        own.repetition_penalty, own.eos_token_id = None, end
     assert gpt2.bridge.original_model.generation_config is own
 
 
-@pytest.mark.parametrize("batch_size", [1, 3, 64])
-def test_a_sample_depends_on_neither_the_batches_nor_the_order(lm, batch_size):
+def test_a_sample_depends_on_neither_the_batches_nor_the_order(lm):
     def sample(prompts, **options):
-        return generate(lm, prompts, max_new_tokens=10, do_sample=True, top_p=0.9, **options)
+        return generate(lm, prompts, max_new_tokens=6, do_sample=True, top_p=0.9, **options)
 
     prompts = PROMPTS * 3
     texts = sample(prompts)
-    assert sample(prompts, batch_size=batch_size) == texts
+    assert sample(prompts, batch_size=5) == texts
     for k, prompt in enumerate(PROMPTS):  # its k-th sample, whatever stands around it
-        assert sample([prompt] * 3, batch_size=batch_size) == texts[k :: len(PROMPTS)]
-    turned = [p for p in PROMPTS[::-1] for _ in range(3)]
-    again = dict(zip(PROMPTS[::-1], zip(*[iter(sample(turned))] * 3, strict=True), strict=True))
+        assert sample([prompt] * 3, batch_size=1) == texts[k :: len(PROMPTS)]
+    turned = sample([p for p in PROMPTS[::-1] for _ in range(3)])
+    again = {p: turned[3 * k : 3 * k + 3] for k, p in enumerate(PROMPTS[::-1])}
     assert [again[p][k] for k in range(3) for p in PROMPTS] == texts
     assert len(set(texts)) > len(PROMPTS)
+    torch.manual_seed(0)
+    state = torch.get_rng_state()
+    assert sample(prompts, seed=1) != texts
+    assert torch.equal(torch.get_rng_state(), state)  # the caller's
 
 
 @pytest.fixture(scope="module", params=ENCODER_DECODERS)
@@ -161,22 +138,12 @@ def encoder_decoder(request, tmp_path_factory):
 def test_a_decoder_writes_what_the_definition_says(encoder_decoder, batch_size):
     from transformers import AutoModelForSeq2SeqLM
 
-    plain = AutoModelForSeq2SeqLM.from_pretrained(encoder_decoder.name).eval()
-    tokenizer = encoder_decoder.tokenizer
-    for prompt, text in zip(
-        PROMPTS,
-        generate(encoder_decoder, PROMPTS, max_new_tokens=8, batch_size=batch_size),
-        strict=True,
-    ):
-        ids = torch.tensor([tokenizer(prompt)["input_ids"]])
-        written = [plain.config.decoder_start_token_id]
-        while len(written) < 9:
-            with torch.no_grad():
-                logits = plain(input_ids=ids, decoder_input_ids=torch.tensor([written])).logits
-            written.append(int(logits[0, -1].argmax()))
-            if written[-1] == tokenizer.eos_token_id:
-                break
-        assert text == tokenizer.decode(written[1:], skip_special_tokens=True)
+    model = AutoModelForSeq2SeqLM.from_pretrained(encoder_decoder.name).eval()
+    tokenizer, start = encoder_decoder.tokenizer, model.config.decoder_start_token_id
+    texts = generate(encoder_decoder, PROMPTS, max_new_tokens=8, batch_size=batch_size)
+    for prompt, text in zip(PROMPTS, texts, strict=True):
+        new = greedy((model, tokenizer), prompt, 8, start)
+        assert text == tokenizer.decode(new, skip_special_tokens=True)
 
 
 @pytest.mark.parametrize("site", ["resid_post", "attn_out", "mlp_out"])
@@ -258,31 +225,7 @@ def test_noise_is_gumbel_and_independent_across_rows_steps_and_tokens():
     assert np.abs(np.corrcoef(noise[0, 0, :-1], noise[0, 0, 1:])[0, 1]) < 5 / np.sqrt(20_000)
 
 
-def test_a_model_goes_on_from_openings_the_same_way_twice(testbed: LanguageModel) -> None:
-    texts = generate_neutral_text(testbed, seed=1, count=12, max_new_tokens=8)
-    assert texts == generate_neutral_text(testbed, seed=1, count=12, max_new_tokens=8)
-    assert texts != generate_neutral_text(testbed, seed=2, count=12, max_new_tokens=8)
-    assert 3 <= len(texts) <= 12
-    assert all(split_texts(texts).values())
-
-
-def test_texts_end_with_a_sentence_and_are_about_nobody(
-    testbed: LanguageModel, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    said = [" is open. It", " is old. She left.", " goes on. It ends! And then", " has no end"]
-    monkeypatch.setattr(generation, "generate", lambda lm, prompts, **settings: said)
-    texts = generate_neutral_text(testbed, count=4)
-    every = openings()
-    starts = [every[i * len(every) // 4] for i in range(4)]
-    assert texts == [
-        f"{starts[0]} is open.",
-        f"{starts[2]} goes on. It ends!",
-        f"{starts[3]} has no end",
-    ]
-    assert not any(re.search(r"\bshe\b", text, re.I) for text in texts)
-
-
-def test_a_name_is_counted_as_it_stands_in_a_sentence(testbed: LanguageModel) -> None:
+def test_a_name_is_counted_as_it_stands_in_a_sentence(testbed):
     counts = split_names(testbed, ["Jane", "John", "Zyxwvut"])
     assert (counts["Jane"], counts["John"]) == (1, 1)
     assert counts["Zyxwvut"] > 1

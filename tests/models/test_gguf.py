@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,20 +13,16 @@ import torch
 
 import countergen_edit as ce
 from countergen_edit.core.errors import UserError
-from countergen_edit.edits import Edit, applied
-from countergen_edit.edits.checkpoints import load_checkpoint, save_checkpoint
-from countergen_edit.erasers import AffineErasure
-from countergen_edit.models import continuation_log_probs, encode, load
+from countergen_edit.models import encode, load
 from countergen_edit.models.loading import load_plain
 from tests.tiny_gguf import ARCHITECTURES, write_gguf
 from tests.tiny_models import BOS, tiny_hf_model, tiny_tokenizer
 
 gguf = pytest.importorskip("gguf", reason="pip install 'countergen-edit[gguf]'")
 
-KINDS = ("F32", "F16", "Q8_0", "Q4_1")
+KINDS = ("F16", "Q8_0", "Q4_1")
 STEPS = {"Q8_0": 2 * 127, "Q4_1": 15}
 """Steps between the least and the largest number that a block can hold."""
-PAIR = (["Jane is", "John works at the"], [" a nurse", " hospital"])
 SCRIPTS = Path(ce.__file__).parent.parent / "scripts"
 
 
@@ -38,11 +35,7 @@ def script(name: str) -> Any:
 
 def tiny(family: str) -> tuple[Any, Any]:
     tokenizer = tiny_tokenizer(bos=True)
-    model = tiny_hf_model(family, tokenizer)
-    if family == "gpt2":  # transformers reads its context from GGUF, but not its table of positions
-        model.config.n_positions = 1024
-        model.transformer.wpe = torch.nn.Embedding(1024, model.config.n_embd)
-    return model.eval(), tokenizer
+    return tiny_hf_model(family, tokenizer), tokenizer
 
 
 def written(path: Path, family: str = "llama", kind: str = "Q4_1", **fields: Any) -> Path:
@@ -52,7 +45,7 @@ def written(path: Path, family: str = "llama", kind: str = "Q4_1", **fields: Any
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("family", ARCHITECTURES)
-def test_the_weights_are_those_that_were_written(tmp_path: Path, family: str, kind: str) -> None:
+def test_the_weights_are_those_that_were_written(tmp_path, family, kind):
     model, tokenizer = tiny(family)
     before = {name: tensor.numpy().copy() for name, tensor in model.state_dict().items()}
     weights = write_gguf(tmp_path / "tiny.gguf", model, tokenizer, kind)
@@ -69,11 +62,8 @@ def test_the_weights_are_those_that_were_written(tmp_path: Path, family: str, ki
     torch.testing.assert_close(loaded.eval()(ids).logits, model(ids).logits, rtol=0, atol=1e-5)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_logits_are_those_of_a_llama_that_numpy_computes_from_the_file(
-    tmp_path: Path, kind: str
-) -> None:
-    path = written(tmp_path / "tiny.gguf", kind=kind)
+def test_logits_are_those_of_a_llama_that_numpy_computes_from_the_file(tmp_path):
+    path = written(tmp_path / "tiny.gguf")
     model = ce.load(path, device="cpu")
     ids = encode(model, ["John is an engineer, working as a manager"])[0].ids
     reference = script("llama_in_numpy").NumpyLlama(path)
@@ -95,9 +85,7 @@ def test_logits_are_those_of_a_llama_that_numpy_computes_from_the_file(
         ({"add_tokenizer_pre": "llama-bpe", "add_add_bos_token": False}, False),
     ],
 )
-def test_texts_begin_as_the_file_says_here_and_once_saved(
-    tmp_path: Path, fields: dict[str, Any], begins: bool
-) -> None:
+def test_texts_begin_as_the_file_says_here_and_once_saved(tmp_path, fields, begins):
     own = tiny("llama")[1]
     model = load(written(tmp_path / "tiny.gguf", **fields), device="cpu")
     model.tokenizer.save_pretrained(tmp_path / "saved")
@@ -111,9 +99,7 @@ def test_texts_begin_as_the_file_says_here_and_once_saved(
     assert model.tokenizer.bos_token == BOS
 
 
-def test_what_is_made_of_a_file_remembers_it_and_is_the_same_model_wherever_it_lies(
-    tmp_path: Path,
-) -> None:
+def test_what_is_made_of_a_file_remembers_it_and_is_the_same_model_wherever_it_lies(tmp_path):
     path = written(tmp_path / "tiny.gguf")
     model = ce.load(str(path), device="cpu")
     assert model.name == str(path)
@@ -134,21 +120,7 @@ def test_what_is_made_of_a_file_remembers_it_and_is_the_same_model_wherever_it_l
     assert halves.fingerprint != model.fingerprint
 
 
-@pytest.mark.slow
-def test_an_edit_of_it_is_carried_and_comes_back(tmp_path: Path) -> None:
-    model = load(written(tmp_path / "tiny.gguf"), device="cpu")
-    right = np.linalg.qr(np.random.default_rng(0).normal(size=(model.d_model, 2)))[0]
-    edit = Edit.at("resid_post", {1: AffineErasure(right, right.T, np.zeros(model.d_model))})
-    saved = save_checkpoint(model, edit, tmp_path / "edited", form="carried")
-    assert saved.parity.max_difference <= saved.parity.tolerance < saved.parity.effect
-    with applied(model, edit):
-        expected = continuation_log_probs(model, *PAIR)
-    back = load_checkpoint(tmp_path / "edited", device="cpu")
-    np.testing.assert_allclose(continuation_log_probs(back, *PAIR), expected, atol=1e-5)
-    assert back.origin == model.origin
-
-
-def test_what_lies_beside_a_file_is_another_models(tmp_path: Path) -> None:
+def test_what_lies_beside_a_file_is_another_models(tmp_path):
     expected = load(written(tmp_path / "tiny.gguf"), device="cpu")
     beside = tiny_hf_model("gpt2", tiny_tokenizer())
     beside.save_pretrained(tmp_path)
@@ -159,7 +131,7 @@ def test_what_lies_beside_a_file_is_another_models(tmp_path: Path) -> None:
     assert encode(model, ["Jane"])[0].ids == encode(expected, ["Jane"])[0].ids
 
 
-def test_a_weight_that_transformers_leaves_out_is_told(tmp_path: Path) -> None:
+def test_a_weight_that_transformers_leaves_out_is_told(tmp_path):
     more = {"rope_freqs.weight": np.ones(4, dtype=np.float32)}
     path = written(tmp_path / "tiny.gguf", tensors=more)
     with pytest.warns(UserWarning, match=r"leaves out 4 of the [\d,]+ numbers in .*tiny\.gguf"):
@@ -169,38 +141,27 @@ def test_a_weight_that_transformers_leaves_out_is_told(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"with_tokenizer": False}, r"^no tokenizer in .*tiny\.gguf"),
-        ({"add_tokenizer_model": "rwkv"}, "unknown GGUF tokenizer 'rwkv': did you mean"),
-        ({"architecture": "lama"}, "unknown GGUF architecture 'lama': did you mean 'llama'"),
-        ({"architecture": "clip"}, "transformers cannot make a model of .*tiny.gguf"),
+        ({"with_tokenizer": False}, r"^no usable tokenizer in .*tiny\.gguf"),
+        ({"add_tokenizer_model": "rwkv"}, r"^no usable tokenizer in .*tiny\.gguf .*rwkv"),
+        ({"architecture": "clip"}, r"^cannot read the config of .*tiny\.gguf: .*clip"),
     ],
 )
-def test_a_file_of_which_no_model_can_be_made_is_refused_in_one_line(
-    tmp_path: Path, fields: dict[str, Any], message: str
-) -> None:
+def test_a_file_of_which_no_model_can_be_made_is_refused_in_one_line(tmp_path, fields, message):
     with pytest.raises(UserError, match=message) as error:
         load(written(tmp_path / "tiny.gguf", **fields))
     assert "\n" not in str(error.value)
 
 
-def test_files_that_are_no_whole_gguf_are_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_files_that_are_no_whole_gguf_are_named(tmp_path, monkeypatch):
     path = written(tmp_path / "tiny.gguf")
     with pytest.raises(UserError, match=r"unknown GGUF file .*did you mean '.*/tiny\.gguf'"):
         load(tmp_path / "tinny.gguf")
     with pytest.raises(UserError, match=r"holds no config\.json: give its file .*/tiny\.gguf"):
         load(tmp_path)
-    part = written(tmp_path / "part.gguf", add_uint16=("split.count", 3))
-    with pytest.raises(UserError, match="is one of 3 parts: join them"):
-        load(part)
     for name, content in {"cut": path.read_bytes()[:-4000], "head": b"GGUF\3\0\0\0"}.items():
         (tmp_path / f"{name}.gguf").write_bytes(content)
         with pytest.raises(UserError, match=rf"{name}\.gguf is no whole GGUF file"):
             load(tmp_path / f"{name}.gguf")
-    (tmp_path / "text.gguf").write_text("weights")
-    with pytest.raises(UserError, match="does not begin with the letters GGUF"):
-        load(tmp_path / "text.gguf")
-    monkeypatch.setattr("countergen_edit.models.gguf.find_spec", lambda name: None)
+    monkeypatch.setitem(sys.modules, "gguf", None)
     with pytest.raises(UserError, match=r"pip install 'countergen-edit\[gguf\]'"):
         load(path)

@@ -7,21 +7,21 @@ import shutil
 import socket
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+import transformers
 from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer, decoders, pre_tokenizers, processors
 from tokenizers.models import BPE
-from transformers import AutoTokenizer, GemmaTokenizer, GPT2TokenizerFast, PreTrainedTokenizerFast
+from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from countergen_edit.core.errors import UserError
 from countergen_edit.core.locating import Location, locate
-from countergen_edit.edits import Edit
-from countergen_edit.edits.checkpoints import load_checkpoint, save_checkpoint
 from countergen_edit.models import (
     capture,
     continuation_log_probs,
@@ -32,15 +32,9 @@ from countergen_edit.models import (
 )
 from countergen_edit.models.language_model import adds_bos
 from countergen_edit.models.loading import set_bos
-from tests.edits.checkpoints.conftest import oblique_erasure
 from tests.tiny_models import BOS, END, tiny_hf_model, tiny_tokenizer
 
-
-def edited_config(source: Path, target: Path, **changes: object) -> Path:
-    shutil.copytree(source, target)
-    config = json.loads((target / "config.json").read_text())
-    (target / "config.json").write_text(json.dumps(config | changes))
-    return target
+Damage = Callable[[Path], None]
 
 
 def test_a_loaded_model_is_frozen_in_eval_mode_and_knows_its_sizes(lm, plain):
@@ -59,16 +53,6 @@ def test_tokens_are_those_of_the_models_own_tokenizer(lm, plain):
     encodings = encode(lm, texts)
     assert [e.ids for e in encodings] == table["input_ids"]
     assert [e.offsets for e in encodings] == table["offset_mapping"]
-
-
-@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float64"])
-def test_the_weights_have_the_dtype_asked_for(tiny_dirs, gpt2, dtype):
-    lm = load(tiny_dirs["gpt2"], device="cpu", dtype=dtype)
-    assert str(lm.dtype) == f"torch.{dtype}"
-    scores = continuation_log_probs(lm, ["Jane is"], [" a"])
-    expected = continuation_log_probs(gpt2, ["Jane is"], [" a"])
-    # Eight bits of mantissa in bfloat16, over a few layers.
-    np.testing.assert_allclose(scores, expected, atol=1e-5 if dtype == "float64" else 0.1)
 
 
 def test_a_directory_needs_no_network(tiny_dirs, monkeypatch):
@@ -105,13 +89,6 @@ def test_a_model_in_memory_scores_like_the_same_model_saved(tmp_path):
     )
 
 
-def test_a_model_in_memory_without_a_recorded_architecture_boots():
-    tokenizer = tiny_tokenizer()
-    model = tiny_hf_model("gpt2", tokenizer)
-    model.config.architectures = None
-    assert from_pretrained_objects("tiny", model, tokenizer).n_layers == 3
-
-
 def test_importing_the_room_imports_no_model_library():
     code = (
         "import sys, countergen_edit.models; "
@@ -123,14 +100,12 @@ def test_importing_the_room_imports_no_model_library():
 @pytest.mark.parametrize(
     ("model", "options", "message"),
     [
-        ("./nope", {}, "no such model directory: nope"),
-        ("/nope/model", {}, "no such model directory: /nope/model"),
         (Path("nope"), {}, "no such model directory: nope"),
-        ("tests/nope", {}, "no such model directory: tests/nope"),
+        ("pyproject.toml", {}, "is a file"),
         ("a b", {}, "neither a directory nor a valid hub id.*model=/path/to/directory"),
         ("", {}, "no model given"),
         ("gpt2", {"device": "cdua"}, "unknown device 'cdua': did you mean 'cuda'"),
-        ("gpt2", {"device": "cpu:7"}, "device=cpu:7 is not available here"),
+        ("gpt2", {"device": "cuda:99"}, "device=cuda:99 is not available here"),
         ("gpt2", {"dtype": "bf16"}, "unknown dtype 'bf16': did you mean 'bfloat16'"),
         ("gpt2", {"device": "cpu", "device_map": "auto"}, "exclude each other"),
     ],
@@ -140,110 +115,118 @@ def test_bad_arguments_are_named_before_anything_is_loaded(model, options, messa
         load(model, **options)
 
 
-def test_code_of_a_tokenizer_is_not_run_and_nobody_is_asked_whether_to(
-    tiny_dirs, tmp_path, monkeypatch
-):
-    target = shutil.copytree(tiny_dirs["llama"], tmp_path / "own")
-    (target / "own.py").write_text(f"open({str(tmp_path / 'marker')!r}, 'w').close()\n")
-    words = json.loads((target / "tokenizer_config.json").read_text())
+def test_code_of_a_tokenizer_is_not_run(tiny_dirs, tmp_path, monkeypatch):
+    folder = shutil.copytree(tiny_dirs["llama"], tmp_path / "own")
+    (folder / "own.py").write_text(f"open({str(folder / 'ran')!r}, 'w').close()\n")
+    words = json.loads((folder / "tokenizer_config.json").read_text())
     words |= {"tokenizer_class": "Own", "auto_map": {"AutoTokenizer": [None, "own.Own"]}}
-    (target / "tokenizer_config.json").write_text(json.dumps(words))
-    monkeypatch.setattr("builtins.input", lambda question: "y")
+    (folder / "tokenizer_config.json").write_text(json.dumps(words))
+    monkeypatch.setattr("builtins.input", lambda question: "y")  # whether to run the code
     with pytest.raises(UserError, match="no usable tokenizer"):
-        load(target)
-    assert not (tmp_path / "marker").exists()
+        load(folder)
+    assert not (folder / "ran").exists()
 
 
 def test_a_slow_tokenizer_is_named():
-    class Slow:
-        is_fast = False
-
-    with pytest.raises(UserError, match=r"tokenizer of tiny \(Slow\) is slow"):
-        from_pretrained_objects("tiny", None, Slow())
+    with pytest.raises(UserError, match=r"tokenizer of tiny \(object\) is slow"):
+        from_pretrained_objects("tiny", None, object())
 
 
-def test_an_unknown_architecture_is_named(tiny_dirs, tmp_path):
-    unknown = edited_config(tiny_dirs["gpt2"], tmp_path / "a", model_type="martian")
-    with pytest.raises(UserError, match="unknown architecture 'martian'"):
-        load(unknown)
-    (unknown / "config.json").write_text("{")
-    with pytest.raises(UserError, match="cannot read the config of"):
-        load(unknown)
-    (unknown / "config.json").write_text("[]")
-    with pytest.raises(UserError, match=r"^config\.json of .*=\[\]: Input should be an object"):
-        load(unknown)
-    mistyped = edited_config(tiny_dirs["gpt2"], tmp_path / "b", n_embd="abc")
-    with pytest.raises(UserError, match=r"cannot read the config of .*n_embd"):
-        load(mistyped)
+def config(**changes: object) -> Damage:
+    """Change the config."""
+
+    def change(folder: Path) -> None:
+        content = json.loads((folder / "config.json").read_text())
+        (folder / "config.json").write_text(json.dumps(content | changes))
+
+    return change
 
 
-def test_an_architecture_that_the_bridge_lacks_is_named(tmp_path):
-    from transformers import CTRLConfig, CTRLLMHeadModel
+def file(name: str, content: bytes | None, without: str = "nothing") -> Damage:
+    """Write a file, and remove others."""
 
-    config = CTRLConfig(vocab_size=400, n_embd=32, n_layer=1, n_head=2, dff=32)
-    CTRLLMHeadModel(config).save_pretrained(tmp_path)
-    with pytest.raises(UserError, match="unknown architecture CTRLLMHeadModel"):
-        load(tmp_path)
+    def change(folder: Path) -> None:
+        for path in folder.glob(without):
+            path.unlink()
+        if content is not None:
+            (folder / name).write_bytes(content)
 
-
-@pytest.mark.parametrize("name", ["GPT2ForSequenceClassification", "T5EncoderModel"])
-def test_what_is_no_causal_model_is_refused(tiny_dirs, tmp_path, name):
-    import transformers
-
-    if name.startswith("T5"):
-        config = transformers.T5Config(vocab_size=400, d_model=32, num_layers=1, num_heads=2)
-    else:
-        config = transformers.AutoConfig.from_pretrained(tiny_dirs["gpt2"])
-    getattr(transformers, name)(config).save_pretrained(tmp_path)
-    tiny_tokenizer().save_pretrained(tmp_path)
-    with pytest.raises(UserError, match=f"is a {name}, not a causal language model"):
-        load(tmp_path)
+    return change
 
 
-def test_weights_that_would_be_random_are_named(tiny_dirs, tmp_path):
-    headless = tmp_path / "headless"
-    tokenizer = tiny_tokenizer()
-    tiny_hf_model("gpt_neox", tokenizer).gpt_neox.save_pretrained(headless)
-    tokenizer.save_pretrained(headless)
-    with pytest.raises(
-        UserError, match=r"lacks 1 weights of a GPTNeoXForCausalLM.*: lm_head\.weight$"
-    ):
-        load(headless)
-    wider = edited_config(tiny_dirs["gpt2"], tmp_path / "wider", n_embd=64)
-    with pytest.raises(UserError, match=r"lacks \d+ weights .*transformer\.h\.0"):
-        load(wider)
+def weight(value: float) -> Damage:
+    def change(folder: Path) -> None:
+        weights = load_file(folder / "model.safetensors")
+        weights["transformer.h.1.mlp.c_fc.bias"][3] = value
+        save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+
+    return change
 
 
-def test_a_base_model_whose_output_matrix_is_tied_lacks_nothing(tmp_path):
-    tokenizer = tiny_tokenizer()
-    tiny_hf_model("gpt2", tokenizer).transformer.save_pretrained(tmp_path)
-    tokenizer.save_pretrained(tmp_path)
-    assert load(tmp_path, device="cpu").n_layers == 3
+def pickled(folder: Path) -> None:
+    class Runs:
+        def __reduce__(self):
+            return Path.touch, (folder / "ran",)
+
+    (folder / "model.safetensors").unlink()
+    torch.save({"transformer.wte.weight": Runs()}, folder / "pytorch_model.bin")
 
 
-@pytest.mark.parametrize(
-    ("removed", "name", "content", "message"),
-    [
-        ("model.safetensors", "model.safetensors", b"not weights", "cannot load the weights"),
-        ("model.safetensors", "other", b"", "cannot load the weights"),
-        ("model.safetensors", "pytorch_model.bin", b"", "the weights of"),
-        ("model.safetensors", "pytorch_model.bin", b"\x80\x04]", "the weights of"),
-        ("model.safetensors", "pytorch_model.bin", b"not a pickle", "the weights of"),
-        ("tokenizer*", "other", b"", r"tokenizer .*in .*tokenizer\.save_pretrained"),
-        ("config.json", "other", b"", r"holds no config\.json"),
-    ],
-)
-def test_files_that_are_absent_or_broken_are_named(
-    tiny_dirs, tmp_path, removed, name, content, message
+def model_of(name: str, of: str, **sizes: int) -> Damage:
+    def change(folder: Path) -> None:
+        own = getattr(transformers, of)(vocab_size=400, **sizes)
+        getattr(transformers, name)(own).save_pretrained(folder)
+
+    return change
+
+
+WEIGHTS, CONFIG = "model.safetensors", "config.json"
+NEOX = {"hidden_size": 32, "num_attention_heads": 4, "num_hidden_layers": 1}
+BROKEN: list[tuple[Damage, str]] = [
+    (config(model_type="martian"), "unknown architecture 'martian'"),
+    (config(n_embd="abc"), r"cannot read the config of .*n_embd"),
+    (config(n_embd=64), r"lacks \d+ weights .*transformer\.h\.0"),
+    (config(n_layer=2), r"\d+ weights of layers .*dropped: transformer\.h\.2\."),
+    (file(CONFIG, b"{"), "cannot read the config of"),
+    (file(CONFIG, b"[]"), r"^config\.json of .*=\[\]: write a mapping"),
+    (file(CONFIG, None, without=CONFIG), r"holds no config\.json"),
+    (file(WEIGHTS, b"not weights"), "cannot load the weights"),
+    (file(WEIGHTS, None, without=WEIGHTS), "cannot load the weights"),
+    (file("pytorch_model.bin", b"not a pickle", without=WEIGHTS), "the weights of"),
+    (file("", None, without="tokenizer*"), r"tokenizer .*in .*tokenizer\.save_pretrained"),
+    (weight(math.nan), r"1 weights .*NaN or infinity: .*h\.1\.mlp\.c_fc\.bias$"),
+    (weight(math.inf), r"1 weights .*NaN or infinity"),
+    (pickled, "which could run code"),
+    (
+        model_of("CTRLLMHeadModel", "CTRLConfig", n_embd=32, n_layer=1, n_head=2, dff=32),
+        "unknown architecture CTRLLMHeadModel",
+    ),
+    (
+        model_of("T5EncoderModel", "T5Config", d_model=32, num_layers=1, num_heads=2),
+        "is a T5EncoderModel, not a causal language model",
+    ),
+    (
+        model_of("GPT2ForSequenceClassification", "GPT2Config", n_embd=32, n_layer=1, n_head=2),
+        "is a GPT2ForSequenceClassification, not a causal language model",
+    ),
+    (
+        model_of("GPTNeoXModel", "GPTNeoXConfig", **NEOX),
+        r"lacks 1 weights of a GPTNeoXForCausalLM.*: lm_head\.weight$",
+    ),
+]
+
+
+@pytest.mark.parametrize(("damage", "message"), BROKEN, ids=[message for _, message in BROKEN])
+def test_what_cannot_be_loaded_is_refused_in_one_line_and_runs_no_code(
+    damage, message, tiny_dirs, tmp_path, monkeypatch
 ):
-    target = shutil.copytree(tiny_dirs["gpt2"], tmp_path / "broken")
-    for file in target.glob(removed):
-        file.unlink()
-    (target / name).write_bytes(content)
-    with pytest.raises(UserError, match=message):
-        load(target)
-    with pytest.raises(UserError, match="is a file"):
-        load(target / name)
+    folder = shutil.copytree(tiny_dirs["gpt2"], tmp_path / "broken")
+    damage(folder)
+    monkeypatch.setattr("builtins.input", lambda question: "y")  # whether to run the code
+    with pytest.raises(UserError, match=message) as refused:
+        load(folder)
+    assert "\n" not in str(refused.value)
+    assert not (folder / "ran").exists()
 
 
 @pytest.mark.parametrize("is_cached", [False, True])
@@ -268,104 +251,36 @@ def test_an_unreachable_hub_is_tried_once_before_the_cache(monkeypatch, is_cache
     assert timeouts == [5.0]
 
 
-def test_weights_of_layers_that_the_config_lacks_are_not_dropped(tiny_dirs, tmp_path):
-    shallow = edited_config(tiny_dirs["gpt2"], tmp_path / "shallow", n_layer=2)
-    with pytest.raises(UserError, match=r"\d+ weights of layers .*dropped: transformer\.h\.2\."):
-        load(shallow)
-
-
-@pytest.mark.parametrize("value", [math.nan, math.inf])
-def test_a_weight_that_is_no_finite_number_is_named(tiny_dirs, tmp_path, value):
-    target = shutil.copytree(tiny_dirs["gpt2"], tmp_path / "broken")
-    weights = load_file(target / "model.safetensors")
-    weights["transformer.h.1.mlp.c_fc.bias"][3] = value
-    save_file(weights, target / "model.safetensors", metadata={"format": "pt"})
-    with pytest.raises(UserError, match=r"1 weights .*NaN or infinity: .*h\.1\.mlp\.c_fc\.bias$"):
-        load(target)
-
-
-def test_a_pickle_that_would_run_code_is_refused_and_runs_none(tiny_dirs, tmp_path):
-    class Runs:
-        def __reduce__(self):
-            return Path.touch, (tmp_path / "ran",)
-
-    target = shutil.copytree(tiny_dirs["gpt2"], tmp_path / "unsafe")
-    (target / "model.safetensors").unlink()
-    torch.save({"transformer.wte.weight": Runs()}, target / "pytorch_model.bin")
-    with pytest.raises(UserError, match="which could run code") as refused:
-        load(target)
-    assert "\n" not in str(refused.value)
-    assert not (tmp_path / "ran").exists()
-
-
 TEXT = "Jane is a naïve café owner."
 
 
-def tokenizer(*steps: Any, bos: str | None = BOS) -> Any:
-    """A tokenizer of bytes, with the post-processing steps given."""
-    letters = sorted(pre_tokenizers.ByteLevel.alphabet())
-    words = {token: i for i, token in enumerate([END, BOS, *letters])}
+def byte_tokenizer(before: str, after: str, bos: str | None = BOS) -> Any:
+    """A tokenizer of bytes, which puts special tokens before and after a text."""
+    words = {c: i for i, c in enumerate([END, BOS, *sorted(pre_tokenizers.ByteLevel.alphabet())])}
     backend = Tokenizer(BPE(words, []))
     backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     backend.decoder = decoders.ByteLevel()
-    if steps:
-        backend.post_processor = steps[0] if len(steps) == 1 else processors.Sequence([*steps])
+    backend.post_processor = processors.TemplateProcessing(
+        single=f"{before} $A {after}".strip(), special_tokens=[(BOS, 1), (END, 0)]
+    )
     return PreTrainedTokenizerFast(tokenizer_object=backend, eos_token=END, bos_token=bos)
 
 
-def template(single: str, pair: str) -> Any:
-    return processors.TemplateProcessing(
-        single=single, pair=pair, special_tokens=[(BOS, 1), (END, 0)]
-    )
-
-
-PLAIN = {
-    "nothing": (),
-    "bytes": (processors.ByteLevel(trim_offsets=True),),
-    "end": (template(f"$A {END}", f"$A {END} $B {END}"),),
-}
-BEGUN = {
-    "begin": (template(f"{BOS} $A", f"{BOS} $A {BOS} $B"),),
-    "both": (template(f"{BOS} $A {END}", f"{BOS} $A {END} {BOS} $B {END}"),),
-    "bytes, begin": (
-        processors.ByteLevel(trim_offsets=True),
-        template(f"{BOS} $A", f"{BOS} $A $B"),
-    ),
-}
-
-
-@pytest.mark.parametrize("steps", [*PLAIN.values(), *BEGUN.values()], ids=[*PLAIN, *BEGUN])
-def test_a_decision_changes_the_first_token_and_nothing_else(
-    steps: tuple[Any, ...], tmp_path: Path
-) -> None:
-    own = tokenizer(*steps)
-    before = own(TEXT, return_offsets_mapping=True)
+@pytest.mark.parametrize(("before", "after"), [("", ""), ("", END), (BOS, ""), (BOS, END)])
+def test_a_decision_changes_the_first_token_and_nothing_else(before, after, tmp_path):
+    own = byte_tokenizer(before, after)
+    as_it_was = own(TEXT, return_offsets_mapping=True)
     began = adds_bos(own)
     set_bos(own, "auto", "tiny")
-    assert own(TEXT).input_ids == before.input_ids
+    assert own(TEXT).input_ids == as_it_was.input_ids
     set_bos(own, not began, "tiny")
-    assert adds_bos(own) is not began
     own.save_pretrained(tmp_path)
     for other in (own, AutoTokenizer.from_pretrained(tmp_path)):
-        after = other(TEXT, return_offsets_mapping=True)
-        longer, shorter = (before, after) if began else (after, before)
+        assert adds_bos(other) is not began
+        now = other(TEXT, return_offsets_mapping=True)
+        longer, shorter = (as_it_was, now) if began else (now, as_it_was)
         assert longer.input_ids == [1, *shorter.input_ids]
         assert longer["offset_mapping"] == [(0, 0), *shorter["offset_mapping"]]
-    set_bos(own, began, "tiny")
-    assert own(TEXT).input_ids == before.input_ids
-
-
-@pytest.mark.parametrize("kind", [GPT2TokenizerFast, GemmaTokenizer])
-@pytest.mark.parametrize("bos", [True, False])
-def test_classes_that_rebuild_their_tokenizer_keep_the_decision(
-    kind: Any, bos: bool, tmp_path: Path
-) -> None:
-    own = kind(vocab={"<pad>": 0, "<eos>": 1, "<bos>": 2, "<unk>": 3, "a": 4}, merges=[])
-    own.add_special_tokens({"bos_token": "<bos>"})
-    set_bos(own, bos, "tiny")
-    own.save_pretrained(tmp_path)
-    again = AutoTokenizer.from_pretrained(tmp_path)
-    assert adds_bos(own) is adds_bos(again) is bos
 
 
 @pytest.fixture(scope="module")
@@ -379,7 +294,7 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_scoring_capture_and_generation_follow_the_decision(directory: Path) -> None:
+def test_scoring_capture_and_generation_follow_the_decision(directory):
     with_bos, without = load(directory, bos=True), load(directory)
     assert (with_bos.adds_bos, without.adds_bos) == (True, False)
     [begun], [plain] = encode(with_bos, [TEXT]), encode(without, [TEXT])
@@ -398,23 +313,8 @@ def test_scoring_capture_and_generation_follow_the_decision(directory: Path) -> 
         generate(without, [""], max_new_tokens=3)
 
 
-@pytest.mark.slow
-def test_a_checkpoint_carries_the_decision(directory: Path, tmp_path: Path) -> None:
-    model = load(directory, bos=True)
-    edit = Edit.at("resid_post", {0: oblique_erasure(model.d_model)})
-    folder = save_checkpoint(model, edit, tmp_path / "saved").folder
-    loaded = load_checkpoint(folder)
-    assert loaded.adds_bos
-    assert encode(loaded, [TEXT]) == encode(model, [TEXT])
-    assert AutoTokenizer.from_pretrained(folder)(TEXT).input_ids == encode(model, [TEXT])[0].ids
-    assert not load_checkpoint(folder, bos=False).adds_bos
-
-
-def test_what_cannot_be_decided_is_refused_in_one_line() -> None:
+def test_what_cannot_be_decided_is_refused_in_one_line():
     with pytest.raises(UserError, match=r"bos=true, but .* tiny has no beginning-of-text token"):
-        set_bos(tokenizer(bos=None), True, "tiny")
+        set_bos(byte_tokenizer("", "", bos=None), True, "tiny")
     with pytest.raises(UserError, match="bos='yes': write auto, true or false"):
-        set_bos(tokenizer(), "yes", "tiny")
-    own = tokenizer(processors.RobertaProcessing((END, 0), (BOS, 1)))
-    with pytest.raises(UserError, match=r"bos=false, but how .* \(RobertaProcessing\) cannot"):
-        set_bos(own, False, "tiny")
+        set_bos(byte_tokenizer("", ""), "yes", "tiny")

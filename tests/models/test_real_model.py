@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import io
 import json
-import shutil
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -57,25 +56,7 @@ def axis() -> dict[str, Any]:
     return axis
 
 
-def test_a_directory_that_is_there_is_not_built_again_but_held_against_the_file(
-    directory: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    from safetensors.numpy import load_file, save_file
-
-    other = shutil.copytree(directory, tmp_path / "other")
-    weights = load_file(other / "model.safetensors")
-    weights["model.layers.7.self_attn.k_proj.weight"][0, 0] += 1e-3
-    save_file(weights, other / "model.safetensors", metadata={"format": "pt"})
-    assert script("real_model").main([str(other)]) == 2
-    error = capsys.readouterr().err
-    assert error.startswith("error: ")
-    assert "its weight model.layers.7.self_attn.k_proj.weight is not that of" in error
-    assert error.count("\n") == 1
-
-
-def test_it_is_audited_edited_saved_and_loaded_again(
-    directory: Path, axis: dict[str, Any], tmp_path: Path
-) -> None:
+def test_it_is_audited_edited_saved_and_loaded_again(directory, axis, tmp_path):
     data = {
         split: [{"source": "templates", "name": split, "templates": [text], "outputs": OUTPUTS}]
         for split, text in PARAPHRASES.items()

@@ -19,16 +19,7 @@ _HERE = Path(__file__).parent
 
 def neutral() -> TextsBySplit:
     """Texts of one to three sentences that mention nobody, from many kinds of writing."""
-    return split_texts(_texts())
-
-
-def openings(words: int = 5) -> list[str]:
-    """The first words of every neutral text."""
-    return [" ".join(text.split()[:words]) for text in _texts()]
-
-
-def _texts() -> list[str]:
-    return (_HERE / "neutral.txt").read_text("utf-8").splitlines()
+    return split_texts((_HERE / "neutral.txt").read_text("utf-8").splitlines())
 
 
 def agreement(request: Request) -> CounterfactualSet:

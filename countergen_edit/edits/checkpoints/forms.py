@@ -5,26 +5,25 @@ y - L R (y - m) is itself an affine map of x:
 
     W' = (I - L R) W        b' = (I - L R) b + L R m
 
-An erasure of an embedding acts on each of its rows. The residual stream, limits and gates do not
-fold. A carried checkpoint holds the stock weights, the erasures' tensors, and
-`modeling_edited.py` of this package with the names of the stock classes filled in.
+The residual stream, the embedding, limits and gates do not fold. A carried checkpoint holds the
+stock weights, the erasures' tensors, and `modeling_edited.py` of this package with the names of the
+stock classes filled in.
 """
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
-from jaxtyping import Float
-from torch import Tensor, nn
+from torch import nn
 
 from countergen_edit.core.errors import UserError
 from countergen_edit.core.reading import json_mapping
 from countergen_edit.core.typed import require
-from countergen_edit.edits import Edit, Placement, Shift
+from countergen_edit.edits import Edit, Placement
 from countergen_edit.edits.checkpoints import modeling_edited
 from countergen_edit.edits.checkpoints.stock import (
     empty_stock_model,
@@ -37,8 +36,6 @@ from countergen_edit.erasers import AffineErasure
 from countergen_edit.models import LanguageModel
 
 INSTEAD = "save it with form=carried"
-_SCALE_TOLERANCE = 1e-5
-"""An embedding that multiplies its rows by a constant does so in its own precision."""
 MODEL_TYPE = "countergen_edited"
 CODE = "modeling_edited.py"
 
@@ -50,18 +47,13 @@ def fold(model: LanguageModel, edit: Edit) -> Any:
     transformers.
     """
     stock_classes(model)
-    places = [(placement, _find(model, placement)) for placement in edit.placements]
-    changes: dict[str, Any] = {}
-    for placement, name in places:
-        changes |= _changes(model, placement, name)
-    plain = stock_model(model, **changes)
-    for placement, name in places:
-        _require_unshared(plain, name)
-        module = plain.get_submodule(name)
-        if isinstance(module, nn.Embedding):
-            _fold_embedding(module, placement.erasure, model)
-        else:
-            _fold_matrix(module, placement.erasure)
+    names = [_matrix(model, placement) for placement in edit.placements]
+    switches: dict[str, bool] = {}
+    for placement, name in zip(edit.placements, names, strict=True):
+        switches |= _bias_switch(model, placement, name)
+    plain = stock_model(model, **switches)
+    for placement, name in zip(edit.placements, names, strict=True):
+        _fold(plain.get_submodule(name), placement.erasure)
     return plain
 
 
@@ -69,19 +61,19 @@ def can_fold(model: LanguageModel, edit: Edit) -> bool:
     """Whether `fold` would succeed."""
     try:
         for placement in edit.placements:
-            _changes(model, placement, _find(model, placement))
+            _bias_switch(model, placement, _matrix(model, placement))
     except UserError:
         return False
     return True
 
 
-def _find(model: LanguageModel, placement: Placement) -> str:
+def _matrix(model: LanguageModel, placement: Placement) -> str:
     """The module that a placement folds into."""
-    from transformers.pytorch_utils import Conv1D
-
     reason = None
     if placement.site == "resid_post":
         reason = ": the residual stream also comes along the skip path, which no weight sees"
+    elif placement.site == "embed":
+        reason = ": the embedding may also be the output matrix, which the edit must not change"
     elif placement.limit is not None:
         reason = ", which treat every token alike, while the edit skips attention sinks"
     elif placement.erasure.gate is not None:
@@ -90,21 +82,16 @@ def _find(model: LanguageModel, placement: Placement) -> str:
         raise UserError(
             f"an edit at site {placement.site} does not fold into weights{reason}; {INSTEAD}"
         )
-    kinds = (nn.Embedding,) if placement.site == "embed" else (nn.Linear, Conv1D)
-    return projection_name(model, placement.site, placement.layer, kinds)
+    return projection_name(model, placement.site, placement.layer)
 
 
-def _changes(model: LanguageModel, placement: Placement, name: str) -> dict[str, Any]:
-    """Changes of the config: an output matrix of its own, a bias."""
-    config = model.bridge.original_model.config
-    if placement.site == "embed":
-        # The output matrix keeps the rows that the embedding loses.
-        return {"tie_word_embeddings": False} if config.tie_word_embeddings else {}
-    key = f"{name}.bias"
+def _bias_switch(model: LanguageModel, placement: Placement, name: str) -> dict[str, bool]:
+    """The switch of the config that gives a module the bias an edit needs."""
+    key, erasure = f"{name}.bias", cast(AffineErasure, placement.erasure)
     has = set(empty_stock_model(model).state_dict())
-    if key in has or not np.any(_offset(placement.erasure)):
+    if key in has or not np.any(erasure.left @ erasure.offset):
         return {}
-    for switch, value in config.to_dict().items():
+    for switch, value in model.bridge.original_model.config.to_dict().items():
         if value is False and "bias" in switch:
             more = set(empty_stock_model(model, **{switch: True}).state_dict()) - has
             if key in more and all(added.endswith(".bias") for added in more):
@@ -115,66 +102,21 @@ def _changes(model: LanguageModel, placement: Placement, name: str) -> dict[str,
     )
 
 
-def _require_unshared(plain: Any, name: str) -> None:
-    """Refuse to change a weight that is also used elsewhere."""
-    weight = plain.get_submodule(name).weight
-    parameters = plain.named_parameters(remove_duplicate=False)
-    users = [key for key, parameter in parameters if parameter is weight]
-    if len(users) > 1:
-        raise UserError(
-            f"the weight of {name} is also {', '.join(users[1:])}, which the edit must not "
-            f"change; {INSTEAD}"
-        )
-
-
-def _offset(erasure: AffineErasure | Shift) -> Float[np.ndarray, " d"]:
-    offset: Float[np.ndarray, " d"] = erasure.left @ erasure.offset
-    return offset
-
-
-def _tensors(erasure: AffineErasure | Shift, like: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def _fold(module: Any, erasure: Any) -> None:
+    """Fold an erasure into a matrix and its bias, in float64."""
+    device, dtype = module.weight.device, module.weight.dtype
     left, right, offset = (
-        torch.tensor(a, dtype=torch.float64, device=like.device)
-        for a in (erasure.left, erasure.right, _offset(erasure))
+        torch.tensor(a, device=device) for a in (erasure.left, erasure.right, erasure.offset)
     )
-    return left, right, offset
-
-
-def _fold_matrix(module: Any, erasure: AffineErasure | Shift) -> None:
-    left, right, offset = _tensors(erasure, module.weight)
     # Conv1D keeps its matrix transposed, output last.
-    transposed = not isinstance(module, nn.Linear)
-    weight = module.weight.double()
-    weight = weight.T if transposed else weight
-    weight = weight - left @ (right @ weight)
-    weight = weight.T if transposed else weight
-    dtype = module.weight.dtype
-    module.weight = nn.Parameter(weight.contiguous().to(dtype), requires_grad=False)
+    turned = (lambda w: w) if isinstance(module, nn.Linear) else torch.t
+    weight = turned(module.weight.double())
+    weight = turned(weight - left @ (right @ weight)).contiguous()
+    module.weight = nn.Parameter(weight.to(dtype), requires_grad=False)
     if module.bias is not None:
         bias = module.bias.double()
-        bias = bias - left @ (right @ bias) + offset
+        bias = bias - left @ (right @ bias - offset)
         module.bias = nn.Parameter(bias.to(dtype), requires_grad=False)
-
-
-def _fold_embedding(
-    module: nn.Embedding, erasure: AffineErasure | Shift, model: LanguageModel
-) -> None:
-    # Measured, as some families multiply the rows by a constant.
-    original = model.bridge.original_model.get_input_embeddings()
-    with torch.inference_mode():
-        every = torch.arange(module.num_embeddings, device=module.weight.device)
-        output = getattr(original, "original_component", original)(every).double()
-    before = original.weight.double()  # `module` may hold an edit already
-    scale = (output * before).sum() / (before * before).sum()
-    if (output - scale * before).abs().max() > _SCALE_TOLERANCE * output.abs().max():
-        raise UserError(
-            f"the embedding of {model.name} is more than a table of rows; an edit of it does not "
-            f"fold exactly: {INSTEAD}"
-        )
-    left, right, offset = _tensors(erasure, module.weight)
-    rows = scale * module.weight.double()
-    rows = (rows - rows @ right.T @ left.T + offset) / scale
-    module.weight = nn.Parameter(rows.to(module.weight.dtype), requires_grad=False)
 
 
 def write_carried(model: LanguageModel, edit: Edit, folder: Path) -> None:
@@ -185,7 +127,8 @@ def write_carried(model: LanguageModel, edit: Edit, folder: Path) -> None:
     wide = torch.promote_types(model.dtype, torch.float32)
     places: list[dict[str, Any]] = []
     for placement in edit.placements:
-        module, erasure = module_name(model, placement.site, placement.layer), placement.erasure
+        module = module_name(model, placement.site, placement.layer)
+        erasure = cast(AffineErasure, placement.erasure)
         # Several at one module follow each other, each a child of the one before it.
         before = sum(place["module"] == module for place in places)
         name = ".".join([module, "erasure", *["then"] * before])

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import tempfile
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -15,7 +16,7 @@ from countergen_edit.core.errors import UserError
 from countergen_edit.core.locating import RECORD
 from countergen_edit.core.reading import json_mapping, text_of
 from countergen_edit.core.typed import require
-from countergen_edit.edits import Edit, EditRecord, NamedEdit, attach, load_edit
+from countergen_edit.edits import Edit, EditRecord, NamedEdit, applied, load_edit
 from countergen_edit.edits.checkpoints.forms import CODE, stock_file, write_stock_config
 from countergen_edit.edits.files import TENSORS
 from countergen_edit.models import LanguageModel, in_template, load
@@ -25,9 +26,7 @@ EDIT = "edit"
 """Folder of a checkpoint with its edit."""
 _ENTRIES: dict[str, Any] = {
     "form": Literal["folded", "carried"],
-    "model": str,
-    "model_fingerprint": str,
-    "dtype": str,
+    **dict.fromkeys(("model", "model_fingerprint", "dtype"), str),
     "edits": list[dict[str, Any]] | None,
     "config": dict[str, Any] | None,
     "template": dict[str, str] | None,
@@ -122,14 +121,14 @@ class Checkpoint:
 
 @dataclass(frozen=True)
 class Base:
-    """A model for further edits."""
+    """A model for further edits, the edits it carries, and its checkpoint's record.
+
+    The model of a carried checkpoint is the unedited one; a folded one is as it is.
+    """
 
     model: LanguageModel
-    """The unedited model of a carried checkpoint; a folded one as it is."""
     before: NamedEdit | None
-    """The carried edits."""
     record: dict[str, Any]
-    """The checkpoint's record."""
 
 
 def open_checkpoint(directory: str | Path) -> Checkpoint:
@@ -159,7 +158,8 @@ def load_checkpoint(directory: str | Path, **where: Any) -> LanguageModel:
     model = load_unedited(checkpoint, **where)
     # The handle must live as long as the model does. The config enters the fingerprint, which must
     # not be the unedited model's.
-    model.bridge.carried = attach(model, checkpoint.edit)
+    model.bridge.carried = ExitStack()
+    model.bridge.carried.enter_context(applied(model, checkpoint.edit))
     model.bridge.original_model.config.carried = sha256(checkpoint.folder / EDIT / TENSORS)
     return model
 

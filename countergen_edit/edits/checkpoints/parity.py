@@ -8,10 +8,8 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
 from jaxtyping import Float64
@@ -19,7 +17,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from countergen_edit.core.errors import UserError
-from countergen_edit.edits import Edit, applied
+from countergen_edit.edits import UNCHANGED, Edit, applied
 from countergen_edit.edits.checkpoints import reload_script
 from countergen_edit.models import LanguageModel, encode
 
@@ -42,30 +40,26 @@ float32, 2e-5 of logits up to 24).
 
 @dataclass(frozen=True)
 class Parity:
-    """Agreement of the reloaded model with the edited one in memory."""
+    """Agreement of the reloaded model with the edited one in memory.
+
+    `max_difference` is the largest of any logit, `effect` the largest change by the edit.
+    """
 
     max_difference: float
-    """Largest difference of any logit."""
     tolerance: float
     effect: float
-    """Largest change of any logit by the edit."""
     max_logit: float
     texts: int
     tokens: int
-
-    def to_dict(self) -> dict[str, Any]:
-        """Content of `parity.json`."""
-        return asdict(self)
 
 
 def check_parity(
     model: LanguageModel, edit: Edit, folder: Path, texts: Sequence[str] = (), *, own_code: bool
 ) -> Parity:
-    """Compare logits of a saved model with those of the edited one in memory.
+    """Compare logits of a saved model with those of the edited one in memory, on a few texts.
 
-    `model` is unedited; the first few `texts` are compared; `own_code` states whether the folder
-    holds code of this package, the only code that is run. Raises a `UserError` if logits differ, or
-    keys are missing or unexpected.
+    `model` is unedited; `own_code` states whether the folder holds code of this package, the only
+    code that is run. Raises a `UserError` if logits differ, or keys are missing or unexpected.
     """
     ids = compared_ids(model, texts)
     dtype = str(model.dtype).removeprefix("torch.")
@@ -89,18 +83,13 @@ def compare(
     model: LanguageModel, edit: Edit, ids: Sequence[Sequence[int]], saved: Sequence[Tensor]
 ) -> Parity:
     """Compare a saved model's logits with the edited one's; raises a `UserError` if they differ."""
-    differences, effects, sizes = [], [], []
+    sizes = []
     for row, logits in zip(ids, saved, strict=True):
         edited, unedited = edited_logits(model, edit, row), edited_logits(model, None, row)
-        differences.append((edited - logits).abs().max())
-        effects.append((edited - unedited).abs().max())
-        sizes.append(edited.abs().max())
+        sizes.append([x.abs().max() for x in (edited - logits, edited - unedited, edited)])
     # torch's maximum keeps NaN, which must not pass for agreement; Python's would lose it.
-    difference, effect, largest = (
-        float(torch.stack(values).max()) for values in (differences, effects, sizes)
-    )
+    difference, effect, largest = torch.tensor(sizes, dtype=torch.float64).amax(0).tolist()
     tolerance = _TOLERANCE[model.dtype] * max(1.0, largest)
-    parity = Parity(difference, tolerance, effect, largest, len(ids), sum(map(len, ids)))
     # The loss of an edit smaller than the rounding would go unnoticed: allow half of it at most.
     if not difference <= tolerance or difference > effect / 2 > 0:
         raise UserError(
@@ -108,7 +97,7 @@ def compare(
             f"{tolerance:.2g}; the edit itself changes {effect:.2g}); nothing was saved; save it "
             "with form=carried, or load the model with model.dtype=float32"
         )
-    return parity
+    return Parity(difference, tolerance, effect, largest, len(ids), sum(map(len, ids)))
 
 
 def edited_logits(
@@ -116,7 +105,7 @@ def edited_logits(
 ) -> Float64[Tensor, "time vocab"]:
     """Logits `[time, vocab]` of one text under an edit, float64."""
     row = torch.tensor([list(ids)])
-    with applied(model, edit) if edit is not None else nullcontext():
+    with applied(model, edit or UNCHANGED):
         return model.logits(row, torch.ones_like(row))[0].double().cpu()
 
 
@@ -129,16 +118,13 @@ def reload(
     and whether to run the code in it. Raises a `UserError` if a checkpoint does not load.
     """
     with tempfile.TemporaryDirectory() as place:
-        job, out = Path(place) / "job.json", Path(place) / "logits.safetensors"
-        jobs = {
-            name: [str(folder.resolve()), [list(row) for row in texts], dtype, own_code]
-            for name, (folder, texts, dtype, own_code) in folders.items()
-        }
-        threads = torch.get_num_threads()
-        job.write_text(json.dumps({"folders": jobs, "threads": threads, "out": str(out)}), "utf-8")
+        out = Path(place) / "logits.safetensors"
+        jobs = {name: [str(folder.resolve()), *how] for name, (folder, *how) in folders.items()}
+        job = {"folders": jobs, "threads": torch.get_num_threads(), "out": str(out)}
+        (Path(place) / "job.json").write_text(json.dumps(job), "utf-8")
         script = Path(reload_script.__file__).read_text("utf-8")
         run = subprocess.run(
-            [sys.executable, "-c", script, str(job)],
+            [sys.executable, "-c", script, "job.json"],
             cwd=place,
             env=os.environ | _ENVIRONMENT | {"HF_MODULES_CACHE": place},
             capture_output=True,

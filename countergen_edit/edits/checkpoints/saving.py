@@ -1,4 +1,4 @@
-"""Save an edited model as a folder that plain transformers loads, and push it to the hub.
+"""Save an edited model as a folder that plain transformers loads.
 
 The folder appears under its name only when it is complete and the saved model, reloaded in a new
 process, has given the edited one's logits. An existing folder stays until then.
@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -19,7 +18,7 @@ from safetensors import SafetensorError
 from countergen_edit.core.errors import UserError, unknown
 from countergen_edit.core.locating import RECORD
 from countergen_edit.core.reading import json_mapping
-from countergen_edit.core.writing import OLD, as_json, hold, put_back, whole_folder
+from countergen_edit.core.writing import OLD, as_json, put_back, whole_folder
 from countergen_edit.edits import Edit, applied, save_edit
 from countergen_edit.edits.checkpoints.forms import can_fold, fold, write_carried
 from countergen_edit.edits.checkpoints.loading import (
@@ -27,19 +26,17 @@ from countergen_edit.edits.checkpoints.loading import (
     EDIT,
     folded_into,
     is_checkpoint,
-    open_checkpoint,
     verify_checksums,
     write_checksums,
 )
 from countergen_edit.edits.checkpoints.parity import Parity, check_parity
 from countergen_edit.models import NAMES_CODE, LanguageModel
+from countergen_edit.models.loading import without_progress_bar
 
 Form = Literal["folded", "carried"]
 FORMS: tuple[str, ...] = ("auto", *get_args(Form))
 PARITY, CARD = "parity.json", "README.md"
 TOKENIZER_CONFIG = "tokenizer_config.json"
-_MARGIN = 1.1
-"""Space required, in units of the weights."""
 
 
 @dataclass(frozen=True)
@@ -84,8 +81,6 @@ def save_checkpoint(
     ----------
     model : LanguageModel
         Unedited.
-    edit : Edit
-    directory : Path
     form : str
         `folded`, `carried` or `auto`.
     texts : sequence of str
@@ -97,11 +92,8 @@ def save_checkpoint(
     overwrite : bool
         Replace a checkpoint of another origin; one of the same origin is kept.
 
-    Raises
-    ------
-    UserError
-        If the target cannot be written or holds something else, the edit does not fit the model,
-        is no erasure or cannot be folded, or the saved model is not exact.
+    `UserError` if the target cannot be written or holds something else, the edit does not fit the
+    model, is no erasure or cannot be folded, or the saved model is not exact.
     """
     check_target(directory, overwrite=True)
     if not edit.is_erasure:
@@ -124,38 +116,25 @@ def save_checkpoint(
     earlier = folded_into(model)
     if earlier:
         about["edits"] = [*earlier, *about.get("edits", ())]
-    with _only_saver(directory):
-        if record and is_checkpoint(directory) and record_of(directory) == as_json(about):
-            verify_checksums(directory)
-            return Saved(directory, its_form, Parity(**json_mapping(directory / PARITY)))
-        check_target(directory, overwrite)
-        _require_space(model, directory)
-        with whole_folder(directory) as folder:
+    put_back(directory, directory.with_name(f"{directory.name}{OLD}"))
+    if record and is_checkpoint(directory) and record_of(directory) == as_json(about):
+        verify_checksums(directory)
+        return Saved(directory, its_form, Parity(**json_mapping(directory / PARITY)))
+    check_target(directory, overwrite)
+    with whole_folder(directory) as folder:
+        try:
             write_model(model, edit, folder, its_form)
-            parity = check_parity(model, edit, folder, texts, own_code=its_form == "carried")
-            _write_json(folder / RECORD, about)
-            _write_json(folder / PARITY, parity.to_dict())
-            if card is not None:
-                (folder / CARD).write_text(card(its_form, parity), "utf-8")
-            for path in folder.rglob("*.safetensors"):  # saved with mode 600
-                shutil.copymode(folder / RECORD, path)
-            write_checksums(folder)
-        return Saved(directory, its_form, parity)
-
-
-@contextmanager
-def _only_saver(directory: Path) -> Iterator[None]:
-    """Lock the target against other processes, and repair an interrupted replacement."""
-    file = directory.with_name(f".{directory.name}.lock")
-    lock = hold(directory, file, wait=True)
-    try:
-        put_back(directory, directory.with_name(f"{directory.name}{OLD}"))
-        yield
-    except SafetensorError as error:  # wraps that of a full disk
-        raise UserError(f"cannot write {directory}: {error}") from error
-    finally:
-        file.unlink(missing_ok=True)  # while it is held: a waiting process makes it anew
-        lock.release()
+        except SafetensorError as error:  # wraps that of a full disk
+            raise UserError(f"cannot write {directory}: {error}") from error
+        parity = check_parity(model, edit, folder, texts, own_code=its_form == "carried")
+        _write_json(folder / RECORD, about)
+        _write_json(folder / PARITY, asdict(parity))
+        if card is not None:
+            (folder / CARD).write_text(card(its_form, parity), "utf-8")
+        for path in folder.rglob("*.safetensors"):  # saved with mode 600
+            shutil.copymode(folder / RECORD, path)
+        write_checksums(folder)
+    return Saved(directory, its_form, parity)
 
 
 def record_of(directory: Path) -> Mapping[str, Any]:
@@ -168,19 +147,12 @@ def record_of(directory: Path) -> Mapping[str, Any]:
 
 def write_model(model: LanguageModel, edit: Edit, folder: Path, form: Form) -> None:
     """Write weights, config, tokenizer and the edit, without verification."""
-    from transformers.utils import logging
-
-    is_enabled = logging.is_progress_bar_enabled()
-    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
-    try:
+    with without_progress_bar():
         if form == "folded":
             fold(model, edit).save_pretrained(folder)
         else:
             write_carried(model, edit, folder)
         model.tokenizer.save_pretrained(folder)
-    finally:
-        if is_enabled:
-            logging.enable_progress_bar()  # type: ignore[no-untyped-call]
     config = json_mapping(folder / TOKENIZER_CONFIG)
     # Code of the source must not be run.
     _write_json(folder / TOKENIZER_CONFIG, {k: config[k] for k in config if k not in NAMES_CODE})
@@ -208,49 +180,5 @@ def check_target(directory: Path, overwrite: bool = False) -> None:
         raise UserError(f"cannot write save={directory}: {error.strerror}") from error
 
 
-def _require_space(model: LanguageModel, directory: Path) -> None:
-    needed = _MARGIN * sum(p.nbytes for p in model.bridge.original_model.parameters())
-    free = shutil.disk_usage(directory.parent).free
-    if free < needed:
-        raise UserError(
-            f"cannot write save={directory}: {needed / 2**20:.0f} MB are needed, "
-            f"{free / 2**20:.0f} MB are free"
-        )
-
-
 def _write_json(path: Path, content: Mapping[str, Any]) -> None:
     path.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", "utf-8")
-
-
-def push_to_hub(
-    directory: str | Path, repository: str, *, private: bool = True, endpoint: str | None = None
-) -> str:
-    """Upload a checkpoint as one commit to `user/name`, created if needed; return its address.
-
-    The token is that of `hf auth login` or HF_TOKEN; `private` is the visibility of a new
-    repository, `endpoint` another server than the hub. Raises a `UserError` if the checkpoint is
-    damaged, or the server refuses.
-    """
-    from huggingface_hub import HfApi
-    from huggingface_hub.errors import HfHubHTTPError, HFValidationError
-
-    checkpoint = open_checkpoint(directory)
-    api = HfApi(endpoint=endpoint)
-    try:
-        api.create_repo(repository, private=private, exist_ok=True)
-        commit = api.upload_folder(
-            repo_id=repository,
-            folder_path=checkpoint.folder,
-            commit_message=f"Edited {Path(checkpoint.record['model']).name}",
-            delete_patterns="*",  # the commit is the checkpoint, without files of an older one
-        )
-    except HFValidationError as error:
-        raise UserError(f"push={repository!r} is no name of a repository: {error}") from error
-    except HfHubHTTPError as error:
-        raise UserError(f"the hub refused {repository}: {error}") from error
-    except Exception as error:  # each transport has its own type for "no answer"
-        raise UserError(
-            f"the hub gave no answer ({type(error).__name__}); the checkpoint is safe in "
-            f"{checkpoint.folder}"
-        ) from error
-    return str(commit.commit_url)

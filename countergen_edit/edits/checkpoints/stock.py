@@ -6,6 +6,8 @@ Module names are found by asking the bridge and by watching a forward pass, for 
 from __future__ import annotations
 
 import copy
+import functools
+from contextlib import ExitStack
 from typing import Any
 
 import torch
@@ -44,39 +46,34 @@ def module_name(model: LanguageModel, site: str, layer: int | None) -> str:
     )
 
 
-def projection_name(model: LanguageModel, site: str, layer: int | None, kinds: Any) -> str:
-    """The module of given kinds whose output equals the activation at the site, bit for bit.
+def projection_name(model: LanguageModel, site: str, layer: int | None) -> str:
+    """The matrix whose output equals the activation at the site, bit for bit.
 
     Raises a `UserError` if a norm, a mixture of experts or a skip path follows the last matrix.
     """
-    name = hook_name(model, site, layer)
+    from transformers.pytorch_utils import Conv1D
+
     activations: list[Tensor] = []
     outputs: dict[str, Tensor] = {}
-    handles = []
 
-    def watch(key: str) -> Any:
-        def hook(module: nn.Module, args: Any, output: Any) -> None:
-            outputs[key] = output
+    def keep(key: str, module: nn.Module, args: Any, output: Tensor) -> None:
+        outputs[key] = output
 
-        return hook
-
-    for key, module in model.bridge.original_model.named_modules(remove_duplicate=False):
-        if isinstance(module, kinds):
-            handles.append(module.register_forward_hook(watch(stock_name(key))))
+    read = (hook_name(model, site, layer), lambda x, hook: activations.append(x.clone()))
     ids = torch.arange(min(_PROBE_TOKENS, model.vocab_size))[None]
-    try:
-        with model.bridge.hooks(fwd_hooks=[(name, lambda x, hook: activations.append(x.clone()))]):
-            model.run_blocks(ids, torch.ones_like(ids))
-    finally:
-        for handle in handles:
-            handle.remove()
-    stock = stock_modules(model)
+    with ExitStack() as stack, model.bridge.hooks(fwd_hooks=[read]):
+        for key, module in model.bridge.original_model.named_modules(remove_duplicate=False):
+            if isinstance(module, nn.Linear | Conv1D):
+                hook = functools.partial(keep, stock_name(key))
+                stack.callback(module.register_forward_hook(hook).remove)
+        model.run_blocks(ids, torch.ones_like(ids))
+    [activation], stock = activations, stock_modules(model)
     names = [
         key
         for key, output in outputs.items()
         if key in stock
-        and output.numel() == activations[0].numel()
-        and torch.equal(output.reshape(activations[0].shape), activations[0])
+        and output.numel() == activation.numel()
+        and torch.equal(output.reshape(activation.shape), activation)
     ]
     if len(names) != 1:
         raise UserError(
@@ -134,19 +131,16 @@ def stock_model(model: LanguageModel, **changes: Any) -> Any:
     """
     wrapped = model.bridge.original_model
     plain = empty_stock_model(model, **changes)
-    tensors: dict[str, Tensor] = {}
-    for key, tensor in wrapped.state_dict().items():
-        tensors.setdefault(stock_name(key), tensor)
+    tensors = {stock_name(key): tensor for key, tensor in wrapped.state_dict().items()}
     state = {}
     for key, empty in plain.state_dict().items():
-        if key not in tensors and key.endswith(".bias"):
-            tensors[key] = torch.zeros(empty.shape, dtype=model.dtype)
-        if key not in tensors or tensors[key].is_meta or tensors[key].shape != empty.shape:
+        new = torch.zeros(empty.shape, dtype=model.dtype) if key.endswith(".bias") else empty
+        state[key] = tensors.get(key, new)
+        if state[key].is_meta or state[key].shape != empty.shape:
             raise UserError(
                 f"cannot save {model.name}: its weight {key} is not in memory as the architecture "
                 "has it; load it without device_map"
             )
-        state[key] = tensors[key]
     plain.load_state_dict(state, assign=True)
     plain.tie_weights()
     plain.generation_config = wrapped.generation_config

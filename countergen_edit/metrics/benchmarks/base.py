@@ -16,7 +16,7 @@ from countergen_edit.data.benchmarks import Files
 from countergen_edit.edits import NamedEdit
 from countergen_edit.metrics.benchmarks.items import Item, scored
 from countergen_edit.metrics.context import EvaluationContext
-from countergen_edit.models import LanguageModel, Workload, lengths
+from countergen_edit.models import LanguageModel, lengths
 
 Normalise = Literal["sum", "mean"]
 """Whether a text is scored by the log-probability of all its tokens, or by their mean."""
@@ -93,8 +93,6 @@ class Benchmark(ABC):
         Source of human texts, whose figures are shown beside the model's.
     is_generating
         Whether it uses generated texts only.
-    is_answered
-        Whether items are questions, and texts replies.
     """
 
     name: ClassVar[str]
@@ -108,7 +106,6 @@ class Benchmark(ABC):
     equal_clusters: ClassVar[bool] = False
     human_source: ClassVar[str] = ""
     is_generating: ClassVar[bool] = False
-    is_answered: ClassVar[bool] = False
 
     def __init__(self, files: Files) -> None:
         self.files = files
@@ -147,10 +144,6 @@ class Benchmark(ABC):
         """Raise a `UserError` where one of the longest texts exceeds the model's context."""
         texts = {prompt + text for item in items for prompt, text in item.texts}
         lengths(model, sorted(texts, key=len)[-LONGEST:])
-
-    def workload(self, items: Sequence[Item]) -> Workload:
-        """The texts that are scored, by which the cost of a run is estimated."""
-        return Workload(scored=tuple(pair for item in items for pair in item.texts))
 
     def figures_of(self, part: str) -> list[FigureKind]:
         return [figure for figure in self.figures if part in figure.parts or not figure.parts]

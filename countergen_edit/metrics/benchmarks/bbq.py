@@ -69,7 +69,6 @@ class Bbq(Benchmark):
         "context is right by chance, and stereotypes are those of the United States"
     )
     clusters = "templates"
-    is_answered = True
 
     def items(self, bias_types: Sequence[str]) -> list[Item]:
         wanted = [c for c in CATEGORIES if {c, f"{c}{NAMES}"} & {*bias_types}]

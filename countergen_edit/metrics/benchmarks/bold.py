@@ -36,7 +36,7 @@ from countergen_edit.metrics.benchmarks.items import Item, continuations
 from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.fairpair.continuations import Sampling, joined
 from countergen_edit.metrics.fairpair.phi import PHIS, ScoreDifference, Sentiment
-from countergen_edit.models import LanguageModel, Workload, lengths
+from countergen_edit.models import LanguageModel, lengths
 
 THRESHOLD = 0.5
 POSITIVE, NEGATIVE = "positive", "negative"
@@ -140,15 +140,6 @@ class Bold(Benchmark):
                 f"bold.max_new_tokens={self.sampling.max_new_tokens}: {model.name} has room for "
                 f"{max(room, 0)} after a prompt of {longest} tokens"
             )
-
-    def workload(self, items: Sequence[Item]) -> Workload:
-        return Workload(
-            continued=tuple(item.entry.prompt for item in items for _ in range(self.sampling.n)),
-            max_new_tokens=self.sampling.max_new_tokens,
-            do_sample=True,
-            top_p=self.sampling.top_p,
-            temperature=self.sampling.temperature,
-        )
 
     def counts(
         self,

@@ -125,7 +125,7 @@ def scored(
 
 def is_asked(model: LanguageModel, items: Sequence[Item]) -> bool:
     """Whether the model replies to the items as questions."""
-    return model.is_answering and all(item.question for item in items)
+    return model.chat.is_on and all(item.question for item in items)
 
 
 def continuations(

@@ -8,7 +8,6 @@ by Holm's method; `benchmark_source`. Nothing is fitted or selected on these dat
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +37,7 @@ from countergen_edit.metrics.benchmarks.items import Item, is_asked, limited, st
 from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.statistics import Estimate, adjusted
-from countergen_edit.models import LanguageModel, Workload, opens_texts
+from countergen_edit.models import LanguageModel, opens_texts
 
 Named = tuple[str, Figure]
 """A figure after the name of its benchmark."""
@@ -92,7 +91,6 @@ class Benchmarks(Metric):
         kinds = [BENCHMARKS.get(name) for name in (*self.of, *self.settings, *limits)]
         kinds = kinds[: len(self.of)]
         self.is_generating = all(kind.is_generating for kind in kinds)
-        self.is_answered = all(kind.is_generating or kind.is_answered for kind in kinds)
         if any(most is not None and most < 1 for most in limits.values()):
             raise UserError(f"benchmarks.limit={limit!r}: write whole numbers above 0")
 
@@ -158,17 +156,9 @@ class Benchmarks(Metric):
             benchmark.check(model, items)
 
     def narrowed(self, model: LanguageModel) -> str:
-        kinds = {name: BENCHMARKS.get(name) for name in BENCHMARKS if ".py:" not in name}
-        answered = not model.no_replies
-        names = [n for n, k in kinds.items() if k.is_generating or (k.is_answered and answered)]
+        own = [name for name in BENCHMARKS if ".py:" not in name]
+        names = [name for name in own if BENCHMARKS.get(name).is_generating]
         return f"metric.benchmarks.of=[{','.join(names)}]"
-
-    def workload(self) -> Workload:
-        every = [one.workload(self.items(name, 0)) for name, (one, _) in self.read.items()]
-        scored = tuple(pair for asked in every for pair in asked.scored)
-        continued = tuple(prompt for asked in every for prompt in asked.continued)
-        longest = max(every, key=lambda asked: asked.max_new_tokens)
-        return replace(longest, scored=scored, continued=continued)
 
     def measure(
         self, context: EvaluationContext, edit: NamedEdit | None, split: MeasuredSplit = "test"

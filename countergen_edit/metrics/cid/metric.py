@@ -36,7 +36,7 @@ from countergen_edit.metrics.base import MeasuredSplit, Metric
 from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.statistics import Estimate, Weights, estimate, resample
-from countergen_edit.models import LanguageModel, Workload, check_contrasts, contrastive_generate
+from countergen_edit.models import LanguageModel, check_contrasts, contrastive_generate
 
 DATASET = "cid"
 """The data set of every row."""
@@ -394,13 +394,6 @@ class Cid(Metric):
         """
         *contrasts, _ = map(list, zip(*contrasts_of(self.data, self.strengths), strict=True))
         check_contrasts(model, *contrasts, max_new_tokens=self.max_new_tokens, top_k=self.top_k)
-
-    def workload(self) -> Workload:
-        """Every prompt of every contrast, up to the end of its sentence."""
-        return Workload(
-            continued=tuple(c.prompt for c in contrasts_of(self.data, self.strengths)),
-            max_new_tokens=self.max_new_tokens,
-        )
 
     def continuations(
         self, context: EvaluationContext, edit: NamedEdit | None

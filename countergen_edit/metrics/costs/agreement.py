@@ -20,7 +20,6 @@ from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.scores import SetScores
 from countergen_edit.metrics.statistics import by_prompt, estimate, weighted_mean
-from countergen_edit.models import Workload
 
 
 def check_forms(data: CounterfactualSet) -> None:
@@ -106,11 +105,6 @@ class Agreement(Cost):
         """
         for data in self.task.agreement.values():
             check_forms(data)
-
-    def workload(self) -> Workload:
-        """The set of test data, where there is one."""
-        data = self.task.agreement.get("test")
-        return Workload.scoring([data] if data else [])
 
     def measure(
         self, context: EvaluationContext, edit: NamedEdit | None, split: MeasuredSplit = "test"

@@ -70,7 +70,7 @@ from countergen_edit.metrics.statistics import (
     resample,
 )
 from countergen_edit.metrics.template_tests import ALPHA, flip_counts, paired_p
-from countergen_edit.models import LanguageModel, Workload, encode_replies, lengths
+from countergen_edit.models import LanguageModel, encode_replies, lengths
 
 COMMON_SENTS, PARAPHRASED, OWN = "common_sents", "reworded_sents", "own_prompts"
 EXAMPLES = 3
@@ -256,17 +256,6 @@ class FairPair(Metric):
                 f"fairpair.max_new_tokens={self.sampling.max_new_tokens}: {model.name} has room "
                 f"for {max(room, 0)} after a prompt of {longest} tokens"
             )
-
-    def workload(self) -> Workload:
-        """Every prompt of either side, `n` times."""
-        sampling = self.sampling
-        return Workload(
-            continued=tuple(t for p in self.prompts for t in (p.source, p.target) * sampling.n),
-            max_new_tokens=sampling.max_new_tokens,
-            do_sample=True,
-            top_p=sampling.top_p,
-            temperature=sampling.temperature,
-        )
 
     def sampled(self, context: EvaluationContext, edit: NamedEdit | None) -> list[Sampled]:
         """The texts of every prompt under an edit, read from the store where it has them."""

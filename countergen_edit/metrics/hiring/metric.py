@@ -36,7 +36,7 @@ from countergen_edit.metrics.hiring.decisions import (
 )
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.statistics import adjusted
-from countergen_edit.models import LanguageModel, Workload, encode, encode_replies
+from countergen_edit.models import LanguageModel, encode, encode_replies
 
 NAMES = 8
 LEAST_IN_VOCABULARY = 0.5
@@ -108,9 +108,6 @@ class Hiring(Metric):
             encode_replies(model, *zip(*longest, strict=True))
         else:
             encode(model, [question + answer for question, answer in longest])
-
-    def workload(self) -> Workload:
-        return Workload(scored=tuple(self._pairs(False))) if self._is_in_vocabulary else Workload()
 
     def measure(
         self, context: EvaluationContext, edit: NamedEdit | None, split: MeasuredSplit = "test"

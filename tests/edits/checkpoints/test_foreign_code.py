@@ -10,15 +10,11 @@ import pytest
 import torch
 
 from countergen_edit.core.errors import UserError
-from countergen_edit.edits.checkpoints import (
-    fold,
-    load_checkpoint,
-    load_unedited,
-    open_checkpoint,
-    save_checkpoint,
-)
+from countergen_edit.edits.checkpoints import fold, load_checkpoint, save_checkpoint
 from countergen_edit.edits.checkpoints.parity import edited_logits, reload
-from countergen_edit.models import LanguageModel, from_pretrained_objects, load
+from countergen_edit.edits.checkpoints.saving import write_model
+from countergen_edit.edits.checkpoints.stock import empty_stock_model
+from countergen_edit.models import from_pretrained_objects, load
 from tests.edits.checkpoints.conftest import TEXT, edit_at
 from tests.tiny_models import tiny_hf_model, tiny_model_dir, tiny_tokenizer
 
@@ -34,8 +30,6 @@ class OwnConfig(GPT2Config):
 class Own(GPT2LMHeadModel):
     config_class = OwnConfig
 """
-REFERENCES = {"its own": "own.", "elsewhere": "{folder}--own."}
-"""To a file beside the weights, and as hub models refer to one of another repository."""
 
 
 def content(path: Path) -> Any:
@@ -44,6 +38,7 @@ def content(path: Path) -> Any:
 
 def name_code(path: Path, module: str, **more: Any) -> None:
     """Name custom code in the configs, as hub models do."""
+    (path / "own.py").write_text(CODE.format(marker=str(path.parent / "marker")))
     classes = {"AutoConfig": "OwnConfig", "AutoModelForCausalLM": "Own"}
     of_model = {auto: module + cls for auto, cls in classes.items()}
     for name, auto_map in (
@@ -54,69 +49,45 @@ def name_code(path: Path, module: str, **more: Any) -> None:
         (path / name).write_text(json.dumps(content(path / name) | code | more))
 
 
-@pytest.fixture(scope="module", params=REFERENCES)
-def source(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> tuple[LanguageModel, Path]:
-    """A GPT-2 that names code, and the file that this code would write."""
+@pytest.fixture(scope="module", params=["own.", "{folder}--own."])
+def source(request, tmp_path_factory):
+    """A GPT-2 that names code, beside its weights or of another repository; what it writes."""
     folder = tiny_model_dir("gpt2", tmp_path_factory.mktemp("code") / "source")
-    marker = folder.parent / "marker"
-    (folder / "own.py").write_text(CODE.format(marker=str(marker)))
-    name_code(folder, REFERENCES[request.param].format(folder=folder))
-    return load(folder), marker
+    name_code(folder, request.param.format(folder=folder))
+    return load(folder), folder.parent / "marker"
 
 
-def test_a_folded_model_names_no_code_and_loads_without_trust(
-    source: tuple[LanguageModel, Path], tmp_path: Path
-) -> None:
+@pytest.mark.parametrize("form", ["folded", "carried"])
+def test_a_saved_model_names_no_code_but_ours(form, source, tmp_path):
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     model, marker = source
     edit, ids = edit_at(model, "mlp_out"), model.tokenizer(TEXT).input_ids
-    folder = save_checkpoint(model, edit, tmp_path / "folded", form="folded").folder
-    for name in ("config.json", "tokenizer_config.json"):
-        assert not {"auto_map", "custom_pipelines"} & set(content(folder / name))
-    assert not list(folder.glob("*.py"))
-    plain = AutoModelForCausalLM.from_pretrained(folder, attn_implementation="eager")
-    with torch.inference_mode():
-        logits = plain(torch.tensor([ids])).logits[0].double()
-    torch.testing.assert_close(logits, edited_logits(model, edit, ids), atol=1e-5, rtol=0)
-    assert AutoTokenizer.from_pretrained(folder)(TEXT).input_ids == ids
-    torch.testing.assert_close(
-        edited_logits(load_checkpoint(folder), None, ids), logits, atol=1e-5, rtol=0
-    )
-    assert not marker.exists()
-
-
-def test_a_carried_model_names_our_code_alone(
-    source: tuple[LanguageModel, Path], tmp_path: Path
-) -> None:
-    model, marker = source
-    folder = save_checkpoint(
-        model, edit_at(model, "mlp_out"), tmp_path / "carried", form="carried"
-    ).folder
-    config = content(folder / "config.json")
-    assert config["auto_map"] == {
+    write_model(model, edit, tmp_path, form)
+    config = content(tmp_path / "config.json")
+    assert not {"auto_map", "custom_pipelines"} & set(content(tmp_path / "tokenizer_config.json"))
+    assert "custom_pipelines" not in config
+    ours = {
         "AutoConfig": "modeling_edited.EditedConfig",
         "AutoModelForCausalLM": "modeling_edited.EditedForCausalLM",
     }
-    assert "custom_pipelines" not in config
-    assert not {"auto_map", "custom_pipelines"} & set(content(folder / "tokenizer_config.json"))
-    assert [path.name for path in folder.glob("*.py")] == ["modeling_edited.py"]
-    assert load_unedited(open_checkpoint(folder)).fingerprint == model.fingerprint
+    is_carried = form == "carried"
+    assert config.get("auto_map") == (ours if is_carried else None)
+    assert [p.name for p in tmp_path.glob("*.py")] == ["modeling_edited.py"] * is_carried
+    plain = AutoModelForCausalLM.from_pretrained(
+        tmp_path, attn_implementation="eager", trust_remote_code=is_carried
+    )
+    with torch.inference_mode():
+        logits = plain(torch.tensor([ids])).logits[0].double()
+    torch.testing.assert_close(logits, edited_logits(model, edit, ids), atol=1e-5, rtol=0)
+    assert AutoTokenizer.from_pretrained(tmp_path)(TEXT).input_ids == ids
     assert not marker.exists()
+    assert not hasattr(fold(model, edit).config, "auto_map")
+    assert model.bridge.original_model.config.auto_map  # the model in memory is as it was
 
 
-def test_the_model_in_memory_is_left_as_it_was(source: tuple[LanguageModel, Path]) -> None:
-    model, _ = source
-    assert not hasattr(fold(model, edit_at(model, "mlp_out")).config, "auto_map")
-    assert model.bridge.original_model.config.auto_map
-
-
-def test_a_part_of_a_config_names_no_code_either(models: dict[str, LanguageModel]) -> None:
+def test_a_part_of_a_config_names_no_code_either(models):
     from transformers import GPT2Config
-
-    from countergen_edit.edits.checkpoints.stock import empty_stock_model
 
     config = models["gpt2"].bridge.original_model.config
     with pytest.MonkeyPatch.context() as patch:
@@ -125,22 +96,17 @@ def test_a_part_of_a_config_names_no_code_either(models: dict[str, LanguageModel
         assert "auto_map" not in str(empty_stock_model(models["gpt2"]).config)
 
 
-def test_the_proof_runs_no_code_unless_it_is_said_to_be_ours(tmp_path: Path) -> None:
+def test_no_code_is_run_unless_it_is_said_to_be_ours(tmp_path):
     folder, marker = tiny_model_dir("gpt2", tmp_path / "source"), tmp_path / "marker"
-    (folder / "own.py").write_text(CODE.format(marker=str(marker)))
     name_code(folder, "own.", model_type="own")
     with pytest.raises(UserError, match="does not load in a fresh process"):
         reload({"saved": (folder, [[1, 2]], "float32", False)})
+    with pytest.raises(UserError, match="is no checkpoint of this package"):
+        load_checkpoint(folder)
     assert not marker.exists()
-    # A type that transformers does not have can be loaded by its code alone.
-    (folder / "own.py").write_text(
-        CODE.format(marker=str(marker)).replace("pass", 'model_type = "own"')
-    )
-    assert reload({"saved": (folder, [[1, 2]], "float32", True)})[1] == {"saved": []}
-    assert marker.exists()
 
 
-def test_a_model_that_needs_code_of_its_own_is_not_saved(tmp_path: Path) -> None:
+def test_a_model_that_needs_code_of_its_own_is_not_saved(tmp_path):
     from transformers import GPT2LMHeadModel
 
     class Own(GPT2LMHeadModel):

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
-from countergen_edit.edits import Edit, applied
-from countergen_edit.models import LanguageModel, continuation_log_probs
+from countergen_edit.edits import applied
+from countergen_edit.edits.checkpoints.saving import write_model
+from countergen_edit.models import continuation_log_probs
+from tests.edits.checkpoints.conftest import edit_at
 from tests.harness import evaluated, local_choices, log_likelihoods
 
 pytest.importorskip("lm_eval", reason="needs pip install 'countergen-edit[harness]'")
@@ -21,15 +21,16 @@ QUESTIONS = [
 ]
 
 
-@pytest.mark.parametrize("name", ["llama-resid_post-carried", "gpt2-attn_out-folded"])
+@pytest.mark.parametrize(
+    ("family", "site", "form"), [("llama", "resid_post", "carried"), ("gpt2", "attn_out", "folded")]
+)
 def test_the_harness_scores_a_checkpoint_as_the_edited_model_in_memory(
-    name: str,
-    models: dict[str, LanguageModel],
-    saved: dict[str, tuple[str, Edit, Path]],
-    tmp_path: Path,
-) -> None:
+    family, site, form, models, tmp_path
+):
     rows = [{"question": q, "choices": c, "label": y} for q, c, y in QUESTIONS]
-    family, edit, folder = saved[name]
+    edit, folder = edit_at(models[family], site), tmp_path / "saved"
+    folder.mkdir()
+    write_model(models[family], edit, folder, form)
     task = local_choices(rows, tmp_path, "acc")
     results = evaluated(folder, [task], model_args={"trust_remote_code": True})
     prompts = [q for q, choices, _ in QUESTIONS for _ in choices]

@@ -13,7 +13,7 @@ from countergen_edit.models import LanguageModel, encode, load
 from countergen_edit.testbed import directory, load_truth
 from tests.edits.checkpoints.conftest import edit_at
 
-TEXTS = load_truth().neutral_texts()[:50]
+TEXTS = load_truth().neutral_texts()[:20]
 Logits = list[Tensor]
 
 
@@ -23,9 +23,7 @@ def edit(testbed: LanguageModel) -> Edit:
 
 
 @pytest.fixture(scope="module")
-def saved(
-    testbed: LanguageModel, edit: Edit, tmp_path_factory: pytest.TempPathFactory
-) -> dict[str, Logits]:
+def saved(testbed, edit, tmp_path_factory):
     """Logits of the folded model in a fresh process, also with its weights widened."""
     folder = tmp_path_factory.mktemp("parity")
     ids = [e.ids for e in encode(testbed, TEXTS)]
@@ -44,9 +42,7 @@ def difference(a: Logits, b: Logits) -> float:
     return max(float((x - y).abs().max()) for x, y in zip(a, b, strict=True))
 
 
-def test_a_folded_model_differs_by_the_rounding_of_float32_alone(
-    testbed: LanguageModel, edit: Edit, saved: dict[str, Logits]
-) -> None:
+def test_a_folded_model_differs_by_the_rounding_of_float32_alone(testbed, edit, saved):
     """Each is 2e-5 from its logits in float64, where the two agree."""
     wide = load(directory(), dtype="float64")
     assert difference(saved["wide"], edited(wide, edit)) <= 1e-6
@@ -55,9 +51,7 @@ def test_a_folded_model_differs_by_the_rounding_of_float32_alone(
     assert difference(saved["saved"], narrow) <= 1.5e-6 * largest
 
 
-def test_without_an_edit_memory_and_plain_transformers_agree_to_the_bit(
-    testbed: LanguageModel,
-) -> None:
+def test_without_an_edit_memory_and_plain_transformers_agree_to_the_bit(testbed):
     from transformers import AutoModelForCausalLM
 
     plain = AutoModelForCausalLM.from_pretrained(
@@ -69,7 +63,7 @@ def test_without_an_edit_memory_and_plain_transformers_agree_to_the_bit(
         assert torch.equal(edited_logits(testbed, None, encoding.ids), logits)
 
 
-def test_hooks_within_a_norm_are_served_by_the_bridge(testbed: LanguageModel) -> None:
+def test_hooks_within_a_norm_are_served_by_the_bridge(testbed):
     [ids] = [e.ids for e in encode(testbed, TEXTS[:1])]
     before = edited_logits(testbed, None, ids)
     with testbed.bridge.hooks(fwd_hooks=[("ln_final.hook_normalized", lambda x, hook: 0 * x)]):

@@ -10,14 +10,13 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from httpx import Request, Response
-from huggingface_hub.errors import HfHubHTTPError, HFValidationError
+import transformers
+from safetensors.torch import load_file, save_file
 
 from countergen_edit.core.errors import UserError
 from countergen_edit.edits import Edit, load_edit
@@ -29,37 +28,41 @@ from countergen_edit.edits.checkpoints import (
     load_checkpoint,
     load_unedited,
     open_checkpoint,
-    push_to_hub,
     save_checkpoint,
 )
 from countergen_edit.edits.checkpoints.forms import CODE
 from countergen_edit.edits.checkpoints.parity import compare, edited_logits
-from countergen_edit.models import LanguageModel, capture
+from countergen_edit.edits.checkpoints.stock import module_name, stock_modules
+from countergen_edit.models import SITES, LanguageModel, capture, from_pretrained_objects, load
 from tests.edits.checkpoints.conftest import TEXT, edit_at, oblique_erasure
-
-Contents = dict[str, bytes]
-
-
-def contents(folder: Path) -> Contents:
-    return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+from tests.tiny_models import config_of, tiny_tokenizer
 
 
 @pytest.fixture(scope="module")
-def checkpoints(
-    models: dict[str, LanguageModel], tmp_path_factory: pytest.TempPathFactory
-) -> dict[str, Path]:
+def model(models: dict[str, LanguageModel]) -> LanguageModel:
+    return models["gpt2"]
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+
+
+def logits(model: LanguageModel, edit: Edit | None = None) -> torch.Tensor:
+    return edited_logits(model, edit, model.tokenizer(TEXT).input_ids)
+
+
+@pytest.fixture(scope="module")
+def checkpoints(model: LanguageModel, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """One finished checkpoint of each form; the second replaces one and finds a killed save."""
     root = tmp_path_factory.mktemp("checkpoints")
-    model = models["gpt2"]
     (root / "carried.tmp").mkdir()
     (root / "carried.tmp" / "model.safetensors").write_bytes(b"half a file")
-    save_checkpoint(model, edit_at(model, "resid_post"), root / "carried")
+    save_checkpoint(model, edit_at(model, "resid_post"), root / "carried", record={"seed": 3})
     shutil.copytree(root / "carried", root / "folded")
     save_checkpoint(
         model,
         edit_at(model, "attn_out"),
         root / "folded",
-        form="auto",
         record={"seed": 3},
         card=lambda form, parity: f"# {form}, {parity.texts} texts\n",
         overwrite=True,
@@ -67,9 +70,12 @@ def checkpoints(
     return {"carried": root / "carried", "folded": root / "folded"}
 
 
-def test_a_finished_checkpoint_lies_alone_readable_and_proven(
-    checkpoints: dict[str, Path],
-) -> None:
+@pytest.fixture
+def copied(checkpoints: dict[str, Path], tmp_path: Path) -> Path:
+    return shutil.copytree(checkpoints["carried"], tmp_path / "copy")
+
+
+def test_a_finished_checkpoint_lies_alone_readable_and_proven(checkpoints):
     assert {p.name for p in checkpoints["carried"].parent.iterdir()} == {"carried", "folded"}
     for folder in checkpoints.values():
         assert is_checkpoint(folder)
@@ -78,55 +84,44 @@ def test_a_finished_checkpoint_lies_alone_readable_and_proven(
         parity = json.loads((folder / "parity.json").read_text())
         assert parity["max_difference"] <= 1e-5
         assert parity["effect"] > 1000 * parity["tolerance"]
+        assert open_checkpoint(folder).record["seed"] == 3
     assert not (checkpoints["folded"] / "modeling_edited.py").exists()
     assert (checkpoints["folded"] / "README.md").read_text() == "# folded, 3 texts\n"
-    assert open_checkpoint(checkpoints["folded"]).record["seed"] == 3
 
 
 @pytest.mark.parametrize(("form", "site"), [("carried", "resid_post"), ("folded", "attn_out")])
-def test_a_checkpoint_loads_here_as_the_edited_model(
-    form: str, site: str, checkpoints: dict[str, Path], models: dict[str, LanguageModel]
-) -> None:
-    source, loaded = models["gpt2"], load_checkpoint(checkpoints[form])
-    ids = source.tokenizer(TEXT).input_ids
-    expected = edited_logits(source, edit_at(source, site), ids)
-    torch.testing.assert_close(edited_logits(loaded, None, ids), expected, atol=1e-5, rtol=0)
-    assert loaded.fingerprint != source.fingerprint
+def test_a_checkpoint_loads_here_as_the_edited_model(form, site, checkpoints, model):
+    loaded = load_checkpoint(checkpoints[form])
+    expected = logits(model, edit_at(model, site))
+    torch.testing.assert_close(logits(loaded), expected, atol=1e-5, rtol=0)
+    assert loaded.fingerprint != model.fingerprint
 
 
-def test_a_carried_checkpoint_can_be_edited_further_and_measured(
-    checkpoints: dict[str, Path], models: dict[str, LanguageModel]
-) -> None:
-    source, loaded = models["gpt2"], load_checkpoint(checkpoints["carried"])
+def test_a_carried_checkpoint_can_be_edited_further_and_measured(checkpoints, model):
+    loaded, edit = load_checkpoint(checkpoints["carried"]), edit_at(model, "resid_post")
     more = Edit.at("attn_out", {0: oblique_erasure(32, seed=7)})
-    ids = source.tokenizer(TEXT).input_ids
-    expected = edited_logits(source, edit_at(source, "resid_post") + more, ids)
-    torch.testing.assert_close(edited_logits(loaded, more, ids), expected, atol=1e-5, rtol=0)
-    again = edited_logits(source, edit_at(source, "resid_post"), ids)
-    torch.testing.assert_close(edited_logits(loaded, None, ids), again, atol=1e-5, rtol=0)
+    torch.testing.assert_close(logits(loaded, more), logits(model, edit + more), atol=1e-5, rtol=0)
+    torch.testing.assert_close(logits(loaded), logits(model, edit), atol=1e-5, rtol=0)
     activations = capture(loaded, [TEXT], layers=[1]).values["resid_post"][0]
-    erasure = edit_at(source, "resid_post").placements[0].erasure
+    erasure = edit.placements[0].erasure
     np.testing.assert_allclose((activations - erasure.mean) @ erasure.right.T, 0, atol=1e-4)
     with pytest.raises(UserError, match="carries an edit already"):
         choose_form(loaded, more)
 
 
-def test_a_carried_checkpoint_still_holds_the_unedited_model(
-    checkpoints: dict[str, Path], models: dict[str, LanguageModel]
-) -> None:
+def test_a_carried_checkpoint_still_holds_the_unedited_model(checkpoints, model):
     unedited = load_unedited(open_checkpoint(checkpoints["carried"]))
-    ids = models["gpt2"].tokenizer(TEXT).input_ids
-    assert torch.equal(edited_logits(unedited, None, ids), edited_logits(models["gpt2"], None, ids))
-    assert unedited.fingerprint == models["gpt2"].fingerprint
+    assert torch.equal(logits(unedited), logits(model))
+    assert unedited.fingerprint == model.fingerprint
     with pytest.raises(UserError, match="is folded"):
         load_unedited(open_checkpoint(checkpoints["folded"]))
+    with pytest.raises(UserError, match="load_checkpoint"):
+        load(checkpoints["carried"])
 
 
-def test_chat_needs_nothing_but_a_carried_checkpoint(
-    checkpoints: dict[str, Path],
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_a_chat_is_held_with_a_checkpoint_and_its_own_original(
+    checkpoints, models, monkeypatch, capsys
+):
     from countergen_edit.cli.chat import run
     from countergen_edit.cli.settings import own_settings
 
@@ -136,62 +131,32 @@ def test_chat_needs_nothing_but_a_carried_checkpoint(
     out = capsys.readouterr().out
     assert out.startswith(f"> {TEXT}")
     assert "original" in out
-
-
-def test_chat_refuses_an_original_that_is_another_model(
-    checkpoints: dict[str, Path], models: dict[str, LanguageModel]
-) -> None:
-    from countergen_edit.cli.chat import run
-    from countergen_edit.cli.settings import own_settings
-
-    settings = own_settings("chat")
     wrong = {"checkpoint": str(checkpoints["folded"]), "original": models["llama"].name}
     with pytest.raises(UserError, match=r"is not the model that .* was made of"):
         run(settings | wrong)
 
 
-def test_the_models_room_names_the_way_to_load_a_carried_checkpoint(
-    checkpoints: dict[str, Path],
-) -> None:
-    from countergen_edit.models import load
-
-    with pytest.raises(UserError, match="load_checkpoint"):
-        load(checkpoints["carried"])
-
-
-def test_a_saved_model_that_is_not_the_edited_one_is_refused(
-    models: dict[str, LanguageModel],
-) -> None:
-    model, edit = models["gpt2"], edit_at(models["gpt2"], "resid_post")
-    ids = model.tokenizer(TEXT).input_ids
-    right, lost, other = (
-        edited_logits(model, e, ids) for e in (edit, None, edit_at(model, "mlp_out"))
-    )
+def test_a_saved_model_that_is_not_the_edited_one_is_refused(model):
+    edit, ids = edit_at(model, "resid_post"), model.tokenizer(TEXT).input_ids
+    right, lost, other = (logits(model, e) for e in (edit, None, edit_at(model, "mlp_out")))
     assert compare(model, edit, [ids], [right]).max_difference == 0
     for wrong in (lost, other, right * torch.nan):
         with pytest.raises(UserError, match=r"not the edited one: a logit differs .*form=carried"):
             compare(model, edit, [ids], [wrong])
 
 
-@pytest.fixture
-def copied(checkpoints: dict[str, Path], tmp_path: Path) -> Path:
-    return shutil.copytree(checkpoints["carried"], tmp_path / "copy")
-
-
 @pytest.mark.parametrize(
     "name", ["model.edited.safetensors", "edit/edit.safetensors", "config.json"]
 )
-def test_a_changed_file_is_named(copied: Path, name: str) -> None:
+def test_a_changed_file_is_named(copied, name):
     content = bytearray((copied / name).read_bytes())
     content[-10] ^= 1
     (copied / name).write_bytes(content)
     with pytest.raises(UserError, match=f"damaged: {name} was changed"):
         load_checkpoint(copied)
-    with pytest.raises(UserError, match="damaged"):
-        push_to_hub(copied, "someone/something")
 
 
-def test_a_missing_and_an_added_file_are_named(copied: Path) -> None:
+def test_a_missing_and_an_added_file_are_named(copied):
     (copied / "sitecustomize.py").write_text("")
     with pytest.raises(UserError, match=r"holds sitecustomize\.py, which was not saved with it"):
         open_checkpoint(copied)
@@ -201,12 +166,19 @@ def test_a_missing_and_an_added_file_are_named(copied: Path) -> None:
         open_checkpoint(copied)
 
 
-def test_a_checkpoint_without_its_erasure_does_not_load_as_the_unedited_model(
-    copied: Path,
-) -> None:
-    from safetensors.torch import load_file, save_file
-    from transformers import AutoModelForCausalLM
+def test_a_checkpoint_without_its_erasure_never_loads_as_the_unedited_model(copied, tmp_path):
+    from transformers import AutoModelForCausalLM, GPT2LMHeadModel
 
+    edited: Any = AutoModelForCausalLM.from_pretrained(copied, trust_remote_code=True)
+    edited.save_pretrained(tmp_path / "again", max_shard_size="100KB")
+    assert len(list((tmp_path / "again").glob("*.safetensors"))) > 1
+    for folder in (copied, tmp_path / "again"):  # the stock class by its own name
+        with pytest.raises(OSError, match=r"no file named model\.safetensors"):
+            GPT2LMHeadModel.from_pretrained(folder)
+    (tmp_path / "again" / CODE).write_bytes((copied / CODE).read_bytes())
+    again: Any = AutoModelForCausalLM.from_pretrained(tmp_path / "again", trust_remote_code=True)
+    ids = torch.arange(8)[None]
+    assert torch.equal(again(ids).logits, edited(ids).logits)
     weights = load_file(copied / "model.edited.safetensors")
     left = {key: value for key, value in weights.items() if ".erasure." not in key}
     save_file(left, copied / "model.edited.safetensors", metadata={"format": "pt"})
@@ -214,40 +186,18 @@ def test_a_checkpoint_without_its_erasure_does_not_load_as_the_unedited_model(
         AutoModelForCausalLM.from_pretrained(copied, trust_remote_code=True)
 
 
-def test_the_stock_class_by_its_own_name_finds_no_weights(copied: Path, tmp_path: Path) -> None:
-    from transformers import AutoModelForCausalLM, GPT2LMHeadModel
-
-    with pytest.raises(OSError, match=r"no file named model\.safetensors"):
-        GPT2LMHeadModel.from_pretrained(copied)
-    edited: Any = AutoModelForCausalLM.from_pretrained(copied, trust_remote_code=True)
-    edited.save_pretrained(tmp_path / "again", max_shard_size="100KB")
-    assert len(list((tmp_path / "again").glob("*.safetensors"))) > 1
-    with pytest.raises(OSError, match=r"no file named model\.safetensors"):
-        GPT2LMHeadModel.from_pretrained(tmp_path / "again")
-    (tmp_path / "again" / CODE).write_bytes((copied / CODE).read_bytes())
-    again: Any = AutoModelForCausalLM.from_pretrained(tmp_path / "again", trust_remote_code=True)
-    ids = torch.arange(8)[None]
-    assert torch.equal(again(ids).logits, edited(ids).logits)
-
-
-def test_an_edit_of_another_model_or_width_is_refused(
-    copied: Path, models: dict[str, LanguageModel], tmp_path: Path
-) -> None:
+def test_an_edit_of_another_model_or_width_is_refused(copied, models, tmp_path):
     with pytest.raises(UserError, match="was made for another model"):
         load_edit(copied / "edit", models["llama"])
     assert load_edit(copied / "edit", models["gpt2"]).rank == 2
+    narrow = Edit.at("attn_out", {0: oblique_erasure(16)})
     for form in ("carried", "folded"):
         with pytest.raises(UserError, match=r"width 16, but model .* has width 32"):
-            save_checkpoint(
-                models["gpt2"],
-                Edit.at("attn_out", {0: oblique_erasure(16)}),
-                tmp_path / "a",
-                form=form,
-            )
+            save_checkpoint(models["gpt2"], narrow, tmp_path / "a", form=form)
     assert [p.name for p in tmp_path.iterdir()] == ["copy"]
 
 
-def test_a_target_that_holds_something_is_not_touched(copied: Path, tmp_path: Path) -> None:
+def test_a_target_that_holds_something_is_not_touched(copied, tmp_path):
     before = contents(copied)
     with pytest.raises(UserError, match="holds a checkpoint already"):
         check_target(copied)
@@ -279,102 +229,79 @@ def full_disk() -> Iterator[None]:
 
 
 @pytest.mark.parametrize("form", ["carried", "folded"])
+@pytest.mark.parametrize("killed", [False, True])
 def test_a_save_that_runs_out_of_space_leaves_the_good_checkpoint_and_no_half_one(
-    form: str, copied: Path, models: dict[str, LanguageModel]
-) -> None:
+    form, killed, copied, model
+):
+    """Also where an earlier save was killed while it took the checkpoint's place."""
     before = contents(copied)
-    edit = edit_at(models["gpt2"], "attn_out")
+    if killed:
+        copied.rename(copied.with_name("copy.old.tmp"))
     with full_disk(), pytest.raises(UserError, match="cannot write "):
-        save_checkpoint(models["gpt2"], edit, copied, form=form, overwrite=True)
+        save_checkpoint(model, edit_at(model, "attn_out"), copied, form=form, overwrite=True)
     assert contents(copied) == before
     assert [p.name for p in copied.parent.iterdir()] == ["copy"]
 
 
-@pytest.fixture
-def recorded(models: dict[str, LanguageModel], tmp_path: Path) -> Path:
-    """A checkpoint that says how it was made."""
-    edit = edit_at(models["gpt2"], "resid_post")
-    return save_checkpoint(models["gpt2"], edit, tmp_path / "a", record={"seed": 3}).folder
-
-
-def test_the_same_checkpoint_is_saved_once_and_another_refused(
-    recorded: Path, models: dict[str, LanguageModel]
-) -> None:
+def test_the_same_checkpoint_is_saved_once_and_another_refused(copied, model):
     """A command that was stopped after saving continues with the proven checkpoint."""
-    edit, before = edit_at(models["gpt2"], "resid_post"), recorded.stat()
-    again = save_checkpoint(models["gpt2"], edit, recorded, record={"seed": 3})
-    assert again.parity.to_dict() == json.loads((recorded / "parity.json").read_text())
-    assert recorded.stat() == before
+    edit, before = edit_at(model, "resid_post"), contents(copied)
+    again = save_checkpoint(model, edit, copied, record={"seed": 3})
+    assert vars(again.parity) == json.loads((copied / "parity.json").read_text())
+    assert contents(copied) == before
     with pytest.raises(UserError, match="holds a checkpoint already"):
-        save_checkpoint(models["gpt2"], edit, recorded, record={"seed": 4})
-    (recorded / "config.json").write_text("{}")
+        save_checkpoint(model, edit, copied, record={"seed": 4})
+    (copied / "config.json").write_text("{}")
     with pytest.raises(UserError, match=r"damaged: config\.json was changed"):
-        save_checkpoint(models["gpt2"], edit, recorded, record={"seed": 3})
-    assert [path.name for path in recorded.parent.iterdir()] == ["a"]
-
-
-def test_a_checkpoint_comes_back_from_a_kill_while_another_took_its_place(
-    recorded: Path, models: dict[str, LanguageModel]
-) -> None:
-    before = contents(recorded)
-    recorded.rename(recorded.with_name("a.old.tmp"))
-    edit = edit_at(models["gpt2"], "attn_out")
-    with full_disk(), pytest.raises(UserError, match="cannot write "):
-        save_checkpoint(models["gpt2"], edit, recorded, overwrite=True)
-    assert contents(recorded) == before
-    assert [path.name for path in recorded.parent.iterdir()] == ["a"]
-
-
-def test_a_model_larger_than_the_disk_is_refused_before_writing(
-    models: dict[str, LanguageModel], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(shutil, "disk_usage", lambda path: shutil._ntuple_diskusage(10, 9, 1))
-    with pytest.raises(UserError, match="MB are needed, 0 MB are free"):
-        save_checkpoint(models["gpt2"], edit_at(models["gpt2"], "resid_post"), tmp_path / "a")
+        save_checkpoint(model, edit, copied, record={"seed": 3})
+    assert [path.name for path in copied.parent.iterdir()] == ["copy"]
 
 
 # Folding
 
 
-def test_the_residual_stream_does_not_fold(models: dict[str, LanguageModel]) -> None:
-    with pytest.raises(UserError, match=r"skip path.*form=carried"):
-        fold(models["gpt2"], edit_at(models["gpt2"], "resid_post"))
-    assert choose_form(models["gpt2"], edit_at(models["gpt2"], "resid_post")) == "carried"
-    assert choose_form(models["gpt2"], edit_at(models["gpt2"], "attn_out")) == "folded"
+@pytest.mark.parametrize(
+    ("family", "site", "reason"),
+    [
+        ("gpt2", "resid_post", "skip path"),
+        ("gpt2", "embed", "may also be the output matrix"),
+        ("qwen2", "mlp_out", "down_proj of .* has no bias"),
+    ],
+)
+def test_what_does_not_fold_is_carried(family, site, reason, models):
+    model = models[family]
+    with pytest.raises(UserError, match=f"{reason}.*form=carried"):
+        fold(model, edit_at(model, site))
+    assert choose_form(model, edit_at(model, site)) == "carried"
 
 
-def test_a_family_without_a_bias_is_refused(models: dict[str, LanguageModel]) -> None:
-    with pytest.raises(UserError, match=r"down_proj of .* has no bias .*form=carried"):
-        fold(models["qwen2"], edit_at(models["qwen2"], "mlp_out"))
-
-
-def test_an_edit_that_moves_no_mean_needs_no_bias(models: dict[str, LanguageModel]) -> None:
+def test_an_edit_that_moves_no_mean_needs_no_bias(models):
     erasure = oblique_erasure(32, mean=np.zeros(32))
     plain = fold(models["qwen2"], Edit.at("mlp_out", {1: erasure}))
     assert plain.model.layers[1].mlp.down_proj.bias is None
 
 
-def test_a_bias_is_switched_on_where_the_config_has_a_switch(
-    models: dict[str, LanguageModel],
-) -> None:
+def test_a_bias_is_switched_on_where_the_config_has_a_switch(models):
     plain = fold(models["llama"], edit_at(models["llama"], "attn_out"))
     assert plain.config.attention_bias
     untouched = plain.model.layers[0].self_attn
-    for bias in (untouched.q_proj.bias, untouched.o_proj.bias):
-        assert not bias.any()
+    assert not untouched.q_proj.bias.any()
+    assert not untouched.o_proj.bias.any()
     assert plain.model.layers[1].self_attn.o_proj.bias.any()
 
 
-@pytest.mark.parametrize("family", ["gpt2", "opt", "gpt_neox"])
-def test_folded_weights_are_the_formula(family: str, models: dict[str, LanguageModel]) -> None:
+@pytest.mark.parametrize(
+    ("family", "path"),
+    [
+        ("gpt2", "transformer.h.1.attn.c_proj"),
+        ("opt", "model.decoder.layers.1.self_attn.out_proj"),
+        ("gpt_neox", "gpt_neox.layers.1.attention.dense"),
+    ],
+)
+def test_folded_weights_are_the_formula(family, path, models):
     model = models[family]
-    edit = edit_at(model, "attn_out")
+    edit, unedited = edit_at(model, "attn_out"), logits(model)
     erasure, plain = edit.placements[0].erasure, fold(model, edit)
-    path = {
-        "gpt2": "transformer.h.1.attn.c_proj",
-        "opt": "model.decoder.layers.1.self_attn.out_proj",
-        "gpt_neox": "gpt_neox.layers.1.attention.dense",
-    }[family]
     before, after = fold(model, Edit(())).get_submodule(path), plain.get_submodule(path)
     projection = np.eye(32) - erasure.left @ erasure.right
     turn = np.transpose if family == "gpt2" else np.asarray  # Conv1D keeps its output last
@@ -382,108 +309,29 @@ def test_folded_weights_are_the_formula(family: str, models: dict[str, LanguageM
     np.testing.assert_allclose(turn(after.weight.numpy()), expected, atol=1e-6)
     bias = projection @ before.bias.double().numpy() + erasure.left @ erasure.right @ erasure.mean
     np.testing.assert_allclose(after.bias.numpy(), bias, atol=1e-6)
+    assert torch.equal(logits(model), unedited)  # the model in memory is as it was
 
 
-def test_folding_leaves_the_model_in_memory_as_it_was(models: dict[str, LanguageModel]) -> None:
-    model = models["gemma"]
-    ids = model.tokenizer(TEXT).input_ids
-    before = edited_logits(model, None, ids)
-    fold(model, edit_at(model, "embed") + edit_at(model, "attn_out"))
-    assert torch.equal(edited_logits(model, None, ids), before)
+def of_config(name: str, tokenizer: Any, **sizes: int) -> LanguageModel:
+    config = config_of(f"{name}Config", **sizes)(len(tokenizer))
+    model = getattr(transformers, f"{name}ForCausalLM")(config).eval()
+    return from_pretrained_objects(name, model, tokenizer)
 
 
-def test_a_mixture_of_experts_does_not_fold(tmp_path: Path) -> None:
-    from transformers import MixtralConfig, MixtralForCausalLM
-
-    from countergen_edit.models import from_pretrained_objects
-    from tests.tiny_models import tiny_tokenizer
-
-    tokenizer = tiny_tokenizer()
-    config = MixtralConfig(
-        vocab_size=len(tokenizer),
-        hidden_size=32,
-        intermediate_size=48,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        num_local_experts=2,
-    )
-    model = from_pretrained_objects("mixture", MixtralForCausalLM(config).eval(), tokenizer)
+def test_a_mixture_of_experts_does_not_fold():
+    experts = {"intermediate_size": 48, "num_key_value_heads": 2, "num_local_experts": 2}
+    model = of_config("Mixtral", tiny_tokenizer(), **experts)
     with pytest.raises(UserError, match=r"not the plain output of one matrix.*form=carried"):
         fold(model, edit_at(model, "mlp_out"))
     assert choose_form(model, edit_at(model, "mlp_out")) == "carried"
 
 
-def test_a_module_is_named_as_the_stock_architecture_names_it() -> None:
-    from transformers import BloomConfig, BloomForCausalLM
-
-    from countergen_edit.edits.checkpoints.stock import module_name, stock_modules
-    from countergen_edit.models import SITES, from_pretrained_objects
-    from tests.tiny_models import tiny_tokenizer
-
-    tokenizer = tiny_tokenizer()
-    config = BloomConfig(vocab_size=len(tokenizer), hidden_size=32, n_layer=2, n_head=4)
-    model = from_pretrained_objects("bloom", BloomForCausalLM(config).eval(), tokenizer)
+def test_a_module_is_named_as_the_stock_architecture_names_it():
+    model = of_config("Bloom", tiny_tokenizer(), n_layer=2, n_head=4)
     # the bridge knows its attention's output matrix under a name of its own as well
     assert {module_name(model, site, 1) for site in SITES} <= stock_modules(model)
 
 
-def test_an_unknown_form_is_refused(models: dict[str, LanguageModel]) -> None:
+def test_an_unknown_form_is_refused(model):
     with pytest.raises(UserError, match="did you mean 'folded'"):
-        choose_form(models["gpt2"], Edit(()), "fold")
-
-
-# The hub
-
-
-class Hub:
-    """Stands in for `huggingface_hub.HfApi`; fails with `error` if there is one."""
-
-    error: Exception | None = None
-    calls: ClassVar[list[dict[str, Any]]] = []
-
-    def __init__(self, endpoint: str | None) -> None:
-        self.endpoint = endpoint
-
-    def create_repo(self, repository: str, **options: Any) -> None:
-        if self.error:
-            raise self.error
-        self.calls.append({"repository": repository, **options})
-
-    def upload_folder(self, **options: Any) -> Any:
-        self.calls.append(options)
-        return SimpleNamespace(commit_url=f"{self.endpoint}/commit/1")
-
-
-def test_a_push_is_one_private_commit_that_replaces_older_files(
-    checkpoints: dict[str, Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("huggingface_hub.HfApi", Hub)
-    monkeypatch.setattr(Hub, "calls", [])
-    folder = checkpoints["folded"]
-    assert push_to_hub(folder, "me/debiased", endpoint="https://hub") == "https://hub/commit/1"
-    created, uploaded = Hub.calls
-    assert created == {"repository": "me/debiased", "private": True, "exist_ok": True}
-    assert (uploaded["folder_path"], uploaded["delete_patterns"]) == (folder, "*")
-
-
-@pytest.mark.parametrize(
-    ("error", "says"),
-    [
-        (
-            HfHubHTTPError(
-                "Invalid username", response=Response(401, request=Request("POST", "https://hub"))
-            ),
-            "refused me/debiased: Inv",
-        ),
-        (HFValidationError("bad name"), "no name of a repository: bad name"),
-        (ConnectionError(), r"gave no answer \(ConnectionError\); the checkpoint is safe in"),
-    ],
-)
-def test_a_refusal_of_the_hub_is_reported_in_one_line(
-    error: Exception, says: str, checkpoints: dict[str, Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("huggingface_hub.HfApi", Hub)
-    monkeypatch.setattr(Hub, "error", error)
-    with pytest.raises(UserError, match=says):
-        push_to_hub(checkpoints["folded"], "me/debiased")
+        choose_form(model, Edit(()), "fold")

@@ -1,115 +1,87 @@
-"""A stranger with plain transformers gets the edited model, whole, or an error; never another."""
+"""Plain transformers gives the edited model, whole, or an error; never another."""
 
 from __future__ import annotations
 
+import copy
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
-from countergen_edit.edits import Edit, applied
+from countergen_edit.edits import applied
 from countergen_edit.edits.checkpoints.parity import edited_logits
-from countergen_edit.models import LanguageModel
-from tests.edits.checkpoints.conftest import CARRIED, FOLDED, NEW_TOKENS, TEXT
+from countergen_edit.edits.checkpoints.saving import write_model
+from tests.edits.checkpoints.conftest import TEXT, edit_at
+from tests.tiny_models import FAMILIES
 
 pytestmark = pytest.mark.slow  # every test is of whole runs
 
-Saves = dict[str, tuple[str, Edit, Path]]
-NAMES = [f"{family}-{site}-folded" for family, sites in FOLDED.items() for site in sites]
-CARRIED_NAMES = ["testbed-resid_post-carried"]
-CARRIED_NAMES += [f"{family}-{site}-carried" for family, sites in CARRIED.items() for site in sites]
-NAMES += CARRIED_NAMES
+NEW_TOKENS = 24
+CASES = [("carried", family, "resid_post") for family in ("testbed", *FAMILIES)] + [
+    ("carried", "qwen2", "attn_out"),
+    ("carried", "opt", "mlp_out"),
+    ("carried", "gemma", "embed"),
+    ("folded", "gpt2", "attn_out"),
+    ("folded", "gpt2", "mlp_out"),
+    ("folded", "llama", "attn_out"),  # its bias is switched on
+    ("folded", "opt", "mlp_out"),
+]
 
 
-def tolerance(logits: np.ndarray) -> float:
-    """1e-5, or float32's rounding where logits are large: the unedited testbed, whose logits reach
-    20, differs by 1.5e-5 between two kinds of attention of plain transformers.
-    """
-    return max(1e-5, 1.5e-6 * float(np.abs(logits).max()))
+def load(folder: Path, **how: Any) -> Any:
+    model, report = AutoModelForCausalLM.from_pretrained(
+        folder, trust_remote_code=True, output_loading_info=True, **how
+    )
+    assert not any(report.values())
+    return model.eval()
 
 
-Expected = dict[str, tuple[np.ndarray, np.ndarray, list[int]]]
+def logits(model: Any, ids: list[int]) -> np.ndarray:
+    with torch.inference_mode():
+        values: np.ndarray = model(torch.tensor([ids])).logits[0].double().numpy()
+    return values
 
 
-@pytest.fixture(scope="module")
-def everything(models: dict[str, LanguageModel], saved: Saves) -> Expected:
-    """Edited logits, unedited logits and greedy tokens in memory."""
-    answers = {}
-    for name, (family, edit, _) in saved.items():
-        model = models[family]
-        ids = model.tokenizer(TEXT).input_ids
-        row = torch.tensor([ids])
-        with applied(model, edit):
-            new = model.bridge.original_model.generate(
-                row,
-                attention_mask=torch.ones_like(row),
-                max_new_tokens=NEW_TOKENS,
-                do_sample=False,
-                eos_token_id=None,
-                pad_token_id=0,
-            )
-        edited, unedited = edited_logits(model, edit, ids), edited_logits(model, None, ids)
-        answers[name] = (edited.numpy(), unedited.numpy(), new[0, len(ids) :].tolist())
-    return answers
+def greedy(model: Any, ids: list[int]) -> list[int]:
+    """Greedy tokens, with the cache."""
+    row = torch.tensor([ids])
+    how = {"max_new_tokens": NEW_TOKENS, "do_sample": False, "eos_token_id": None}
+    new = model.generate(row, attention_mask=torch.ones_like(row), pad_token_id=0, **how)
+    return list(new[0, len(ids) :].tolist())
 
 
-@pytest.mark.parametrize("case", NAMES)
-def test_logits_cached_greedy_text_and_tokens_are_those_of_the_edited_model(
-    case: str,
-    stranger: dict[str, Any],
-    everything: Expected,
-    models: dict[str, LanguageModel],
-    saved: Saves,
-) -> None:
-    edited, unedited, greedy = everything[case]
-    np.testing.assert_allclose(stranger[case]["logits"], edited, atol=1e-5)
-    assert np.abs(edited - unedited).max() > 0.1
-    assert stranger[case]["greedy"] == greedy
-    assert len(greedy) == NEW_TOKENS
-    assert stranger[case]["keys"] == []
-    assert stranger[case]["tokens"] == models[saved[case][0]].tokenizer(TEXT).input_ids
-
-
-@pytest.mark.parametrize("case", CARRIED_NAMES)
-def test_a_round_trip_a_deep_copy_and_half_precision_keep_the_edit(
-    case: str, stranger: dict[str, Any], everything: Expected
-) -> None:
-    edited, _, greedy = everything[case]
-    again, half = stranger[case]["again"], stranger[case]["half"]
-    assert again["keys"] == []
-    # With the attention that transformers chooses, whose sums run in another order.
-    np.testing.assert_allclose(again["logits"], edited, atol=tolerance(edited))
-    assert again["greedy"] == greedy[:8]
-    copied = stranger[case]["deepcopy"]["logits"]
-    np.testing.assert_allclose(copied, edited, atol=tolerance(edited))
-    assert (half["keys"], half["dtype"]) == ([], "torch.bfloat16")
-    assert stranger[case]["half_erasures"] == ["torch.float32"]
+@pytest.mark.parametrize(("form", "family", "site"), CASES)
+def test_a_checkpoint_is_the_edited_model(form, family, site, models, tmp_path):
+    model, folder = models[family], tmp_path / "saved"
+    edit, ids = edit_at(model, site), model.tokenizer(TEXT).input_ids
+    folder.mkdir()
+    write_model(model, edit, folder, form)
+    # As TransformerLens runs attention, so that nothing but the edit can differ.
+    stranger = load(folder, attn_implementation="eager")
+    edited = edited_logits(model, edit, ids).numpy()
+    np.testing.assert_allclose(logits(stranger, ids), edited, atol=1e-5)
+    assert np.abs(edited - edited_logits(model, None, ids).numpy()).max() > 0.1
+    with applied(model, edit):
+        assert greedy(stranger, ids) == greedy(model.bridge.original_model, ids)
+    assert AutoTokenizer.from_pretrained(folder)(TEXT).input_ids == ids
+    if form == "folded":  # a stock class, which others test
+        AutoModelForCausalLM.from_pretrained(folder, trust_remote_code=False)
+        assert not list(folder.glob("*.py"))
+        return
+    for cls in (AutoModelForCausalLM, AutoConfig):  # never the unedited model without trust
+        with pytest.raises(ValueError, match="trust_remote_code=True"):
+            cls.from_pretrained(folder, trust_remote_code=False)
+    stranger.save_pretrained(tmp_path / "again")
+    # With the attention that transformers chooses, whose sums run in another order: the unedited
+    # testbed, whose logits reach 20, differs by 1.5e-5 between two kinds.
+    tolerance = max(1e-5, 1.5e-6 * float(np.abs(edited).max()))
+    for other in (copy.deepcopy(stranger), load(tmp_path / "again")):
+        np.testing.assert_allclose(logits(other, ids), edited, atol=tolerance)
+    half = load(folder, dtype=torch.bfloat16)
+    erasures = {t.dtype for name, t in half.named_buffers() if ".erasure." in name}
+    assert (half.dtype, erasures) == (torch.bfloat16, {torch.float32})
     # bfloat16 keeps eight bits; without the edit the difference would be far larger.
-    assert np.abs(np.array(half["logits"]) - edited).mean() < 0.03 * np.abs(edited).max()
-
-
-@pytest.mark.parametrize(
-    "name", ["llama-resid_post-carried", "gpt2-embed-folded", "opt-mlp_out-carried"]
-)
-def test_a_model_spread_over_devices_is_edited(name: str, stranger: dict[str, Any]) -> None:
-    mapped = stranger[name]["mapped"]
-    assert mapped["keys"] == []
-    assert mapped["greedy"] == stranger[name]["greedy"][:8]
-
-
-@pytest.mark.parametrize("name", CARRIED_NAMES)
-def test_a_carried_edit_is_refused_without_trust_in_its_code(
-    name: str, stranger: dict[str, Any]
-) -> None:
-    assert "trust_remote_code=True" in stranger[name]["refusal"]
-    assert "trust_remote_code=True" in stranger[name]["config_refusal"]
-
-
-def test_a_folded_edit_needs_no_code(saved: Saves, stranger: dict[str, Any]) -> None:
-    folded = [name for name in saved if name.endswith("folded")]
-    assert folded
-    for name in folded:
-        assert not stranger[name]["refusal"]
-        assert not list(saved[name][2].glob("*.py"))
+    assert np.abs(logits(half, ids) - edited).mean() < 0.03 * np.abs(edited).max()
