@@ -21,7 +21,6 @@ from countergen_edit.data.text.substitution import Substitution
 from countergen_edit.edits import NamedEdit, applied
 from countergen_edit.metrics.base import Metric
 from countergen_edit.metrics.cid.metric import Cid
-from countergen_edit.metrics.cid.perturbation_effect import scaling_rows
 from countergen_edit.metrics.cid.perturbations import (
     Perturbation,
     SentenceEmbedding,
@@ -38,7 +37,6 @@ from countergen_edit.runs.cid import (
     perturbation_effect,
     read_ratings,
     saved_edit,
-    scaling,
     template_audit,
     write_sheets,
 )
@@ -194,16 +192,6 @@ def effect(settings: CidSettings) -> tuple[Prepared, LanguageModel]:
     return prepared_run(settings, model, work, digest([asdict(pair) for pair in pairs])), model
 
 
-def scaling_function(settings: CidSettings) -> None:
-    """The scaling function of the contrast, without a model."""
-    rows = scaling_rows(settings.strengths, settings.seed)
-
-    def work(_: None, folder: RunFolder) -> None:
-        scaling(rows, folder)
-
-    show(open_run(prepared_run(settings, None, work).run()))
-
-
 def sheet(settings: CidSettings) -> None:
     """Write a rating sheet per rater."""
     raters = as_list(settings.config["raters"])
@@ -220,7 +208,6 @@ def ratings(settings: CidSettings) -> None:
 
 ACTIONS = {
     "compare": compare,
-    "scaling": scaling_function,
     "sheet": sheet,
     "ratings": ratings,
 }
@@ -230,27 +217,25 @@ MEASURING = {"audit": audit, "effect": effect}
 
 def prepared_run(
     settings: CidSettings,
-    model: LanguageModel | None,
+    model: LanguageModel,
     work: Callable[[Any, RunFolder], None],
     data_hash: str = "",
 ) -> Prepared:
-    """A checked run; without a model, of a formula."""
-    name = settings.model.name if model else "a formula, no model"
+    """A checked run."""
+    name = settings.model.name
     metrics: Sequence[Metric] = [settings.metric] if settings.metric else []
     manifest = make_manifest(
         config=settings.config,
         model=name,
-        model_hash=model.fingerprint if model else "",
-        bos=model.adds_bos if model else None,
-        template=model.conversation if model else None,
+        model_hash=model.fingerprint,
+        bos=model.adds_bos,
+        template=model.conversation,
         data_hash=data_hash,
         seed=settings.seed,
         command=command_line("cid"),
         metrics=metrics,
-        origin=model.origin if model else None,
+        origin=model.origin,
     )
-    about = [Path(name).name, settings.task.name] if model else []
-    label = "-".join([settings.action, *about, manifest["fingerprint"][:8]])
-    path = Path(settings.run_dir or Path("runs") / "cid" / label)
-    load = settings.model.load if model else lambda: None
-    return Prepared(path, settings.config, manifest, load, work)
+    parts = (settings.action, Path(name).name, settings.task.name, manifest["fingerprint"][:8])
+    path = Path(settings.run_dir or Path("runs") / "cid" / "-".join(parts))
+    return Prepared(path, settings.config, manifest, settings.model.load, work)

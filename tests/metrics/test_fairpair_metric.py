@@ -19,8 +19,6 @@ LARGER: dict[str, Any] = {
     "n": 20,
     "max_new_tokens": 10,
     "occupations": 4,
-    "folds": [5],
-    "sample_sizes": [10, 20],
 }
 
 
@@ -60,10 +58,6 @@ def test_rows_hold_what_the_tables_and_figures_show(measured):
         assert f.dataset == b.dataset == "common_sents"
         assert [entry[0] for entry in f.detail["prompts"]] == [p.label for p in metric.prompts]
         assert np.mean([e[1] for e in f.detail["prompts"]]) == pytest.approx(b.value)
-        sizes = [entry[0] for entry in b.detail["by_samples"]]
-        assert sizes == [10, 20]
-        assert b.detail["by_samples"][1][1] == pytest.approx(b.value)
-        assert b.detail["by_folds"][0][0] == 5
     success = row_of(rows, "fairpair_perturbed")
     assert success.value == 1.0
     assert success.detail["examples"]
@@ -155,17 +149,14 @@ def test_when_every_perturbation_is_left_out_nothing_is_claimed(context):
     [
         ({"n": 1}, "n=1: sampling variability needs at least 2"),
         ({"occupations": 99}, "occupations=99"),
-        ({"folds": [5]}, r"folds has 5: from 2 to n=4"),
-        ({"sample_sizes": [1]}, "sample_sizes has 1"),
         ({"permutations": 0}, "permutations=0"),
         ({"phi": {"sentment": {}}}, "did you mean 'sentiment'"),
         ({"phi": {"jaccard": {"x": 1}}}, "unknown setting of phi jaccard"),
         ({"phi": {"regard": {"kind": "classifier"}}}, "needs model, label"),
         ({"perturber": "rule"}, "did you mean 'rules'"),
-        ({"perturber": {"kind": "server", "model": "m"}}, "perturber server needs url"),
-        ({"perturber": {"kind": "server", "urll": "m"}}, "did you mean 'url'"),
+        ({"perturber": {"kind": "local"}}, "perturber local needs model"),
+        ({"perturber": {"kind": "local", "modell": "m"}}, "did you mean 'model'"),
         ({"source": "boys"}, "is none of the compared groups"),
-        ({"descriptors": ["{persn}"]}, "did you mean 'person'"),
         ({"prompts": []}, "no prompts"),
         ({"paraphrases": ["{name} works."]}, "has no slot {occupation}"),
         ({"paraphrases": ["{name} is {occupation}."] * 2}, "hold one twice"),

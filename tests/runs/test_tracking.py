@@ -148,6 +148,9 @@ def test_an_installed_package_enters_a_tracker_by_an_entry_point(monkeypatch, tm
     assert logged() == [(0, "a")]
 
 
+TINY = ["cid", "action=audit", "names=1", "lambda=0", "max_new_tokens=1"]
+
+
 def test_the_command_line_takes_a_tracker_of_a_file_and_rows_stay_as_they_were():
     Path("mine.py").write_text(
         "from countergen_edit import Tracker\n"
@@ -157,11 +160,11 @@ def test_the_command_line_takes_a_tracker_of_a_file_and_rows_stay_as_they_were()
         "    def log(self, figures, step, rows): open(self.path, 'a').write(f'{len(rows)}\\n')\n"
         "    def end(self, finished): open(self.path, 'a').write(f'{finished}\\n')\n"
     )
-    assert main(["cid", "action=scaling", "run_dir=plain"]) == 0
+    assert main([*TINY, "run_dir=plain"]) == 0
     own = ["tracker=mine.py:Lines", "+tracker.Lines.path=own.txt"]
-    assert main(["cid", "action=scaling", "run_dir=run", *own]) == 0
+    assert main([*TINY, "run_dir=run", *own]) == 0
     rows = read_rows(Path("run/results.jsonl"))
-    assert Path("own.txt").read_text() == f"scaling\n{len(rows)}\nTrue\n"
+    assert Path("own.txt").read_text() == f"audit\n{len(rows)}\nTrue\n"
     for name in ("results.jsonl", "config.yaml"):
         assert Path("run", name).read_bytes() == Path("plain", name).read_bytes()
 
@@ -177,7 +180,7 @@ MISTAKES = {
 def test_a_mistake_gets_one_line(mistake, capsys, monkeypatch):
     monkeypatch.setattr(f"{BASE}.find_spec", lambda name: object())
     words, hint = MISTAKES[mistake]
-    assert hint in fails(capsys, "cid", "action=scaling", *words)
+    assert hint in fails(capsys, *TINY, *words)
 
 
 BASE = "countergen_edit.runs.tracking.base"

@@ -1,10 +1,9 @@
-"""A worker that the system kills is made good: one of a launcher's, and one that scores texts."""
+"""A worker of a launcher that the system kills is made good."""
 
 from __future__ import annotations
 
 import os
 import random
-import signal
 import subprocess
 import sys
 import time
@@ -20,13 +19,6 @@ from tests.torture.runs import FEW, RUN, SEED, SMALL, contents, finish
 
 pytestmark = pytest.mark.torture
 SWEEP = ["sweep", *SMALL, FEW, "eraser=leace", "combine=2"]
-MANY = [
-    "audit", *SMALL, FEW, "eraser=none", "metric=fairpair", "metric.fairpair.n=1500",
-    "metric.fairpair.phi={sentiment: {}}",
-    "metric.fairpair.occupations=1", "+metric.fairpair.permutations=10",
-    "metric.fairpair.max_new_tokens=12",
-]  # fmt: skip
-"""More texts than are scored in the process itself."""
 
 
 def worker_of(process: psutil.Popen, seconds: float) -> psutil.Process | None:
@@ -54,14 +46,6 @@ def started(words: list[str], folder: Path) -> psutil.Popen:
     )
 
 
-def complete(words: list[str], folder: Path) -> None:
-    """Run a command to its end: not as a child of multiprocessing, which waits for idle workers."""
-    folder.mkdir(exist_ok=True)
-    process = started(words, folder)
-    error = process.communicate()[1]
-    assert process.returncode == 0, error[-3000:]
-
-
 @pytest.mark.parametrize("moment", range(3))
 def test_a_lost_worker_of_a_launcher(moment: int, whole: Whole, tmp_path: Path) -> None:
     pytest.importorskip("hydra_plugins.hydra_joblib_launcher", exc_type=ImportError)
@@ -76,16 +60,3 @@ def test_a_lost_worker_of_a_launcher(moment: int, whole: Whole, tmp_path: Path) 
     finish([*SWEEP, "layers=[1,2]"], tmp_path)
     own, theirs = contents(tmp_path / RUN), whole("sweep").files
     assert own[RESULTS] == theirs[f"{RUN}/{RESULTS}"]
-
-
-def test_a_lost_worker_that_scores_texts(tmp_path: Path) -> None:
-    complete(MANY, tmp_path / "whole")
-    (tmp_path / "at").mkdir()
-    process = started(MANY, tmp_path / "at")
-    worker = worker_of(process, 120)
-    assert worker is not None
-    worker.send_signal(signal.SIGKILL)
-    error = process.communicate()[1]
-    assert "Traceback" not in error, error[-3000:]
-    complete(MANY, tmp_path / "at")
-    assert contents(tmp_path / "at") == contents(tmp_path / "whole")

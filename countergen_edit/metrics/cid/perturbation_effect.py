@@ -3,7 +3,7 @@
     λ* = min { λ : sim(x + CID(x; x', λ), x + CID(x'; x, λ)) < τ }
 
 (Yona et al. 2023, section 5.) A small λ* is a strong effect; λ* = 0 shows in greedy decoding. Rows:
-λ* by kind (Figure 4), mean similarity by λ (Figure 9) and the scaling by λ (Figure 5).
+λ* by kind (Figure 4) and mean similarity by λ (Figure 9).
 """
 
 from __future__ import annotations
@@ -29,10 +29,6 @@ SECTIONS = 8
 """Values of λ tried at once between two neighbours of the grid."""
 KIND = "perturbation"
 """The facet of the kind of perturbation."""
-DELTA = "delta"
-"""The facet of Δ, a token's probability after x minus that after x'."""
-POINTS = 41
-"""Values of Δ."""
 
 
 @dataclass(frozen=True)
@@ -154,29 +150,6 @@ def effect_rows(
             )
         )
     return rows
-
-
-def scaling_rows(strengths: Sequence[float], seed: int) -> list[Row]:
-    """α(Δ) = exp(λ Δ), which scales a token's probability (Figure 5), for Δ from -1 to 1.
-
-    Raises:
-        UserError: a λ is below 0, or exp(λ) overflows.
-    """
-    for strength in strengths:
-        if not 0 <= strength <= math.log(np.finfo(np.float64).max):
-            raise UserError(f"lambda={strength:g}: from 0 to 709, beyond which exp(lambda) is none")
-    return [
-        Row(
-            "cid_scaling",
-            math.exp(strength * delta),
-            dataset=DATASET,
-            facets={LAMBDA: strength, DELTA: delta},
-            split="test",
-            seed=seed,
-        )
-        for strength in strengths
-        for delta in np.linspace(-1, 1, POINTS).round(6).tolist()
-    ]
 
 
 def _kind_row(

@@ -14,7 +14,7 @@ from countergen_edit.metrics.cid.metric import (
     TEMPLATE,
     read_continuations,
 )
-from countergen_edit.metrics.cid.perturbation_effect import DELTA, KIND
+from countergen_edit.metrics.cid.perturbation_effect import KIND
 from countergen_edit.metrics.cid.ratings import FRACTION, with_ratings
 from countergen_edit.metrics.published import published_name
 from countergen_edit.metrics.results import Results, Side, State
@@ -120,7 +120,7 @@ class CidView(View):
         for metric in RATED:
             runs = [(results.label(edit), results.of(metric, edit=edit)) for edit in edits]
             blocks += _shares(metric, [Rated(label, rows, {}) for label, rows in runs if rows])
-        blocks += [*_agreement(results), *_effects(results), *_scaling(results), *_texts(results)]
+        blocks += [*_agreement(results), *_effects(results), *_texts(results)]
         tabs = [Section("cid", "CID", tuple(blocks))] if blocks else []
         examples = _examples(results)
         return [*tabs, *([Section("examples", "Examples", (examples,))] if examples else [])]
@@ -325,20 +325,6 @@ def _effects(results: Results) -> list[Block]:
 
 def _at(value: float | None, largest: float) -> str:
     return f"> {largest:g}" if value is None else f"{value:.3g}"
-
-
-def _scaling(results: Results) -> list[Block]:
-    """Figure 5: α against Δ, a line for each λ."""
-    by_strength: dict[float, list[Row]] = {}
-    for row in results.of("cid_scaling"):
-        by_strength.setdefault(_strength(row), []).append(row)
-    series = tuple(
-        line(f"λ={strength:g}", [float(row.facets[DELTA]) for row in rows], rows)
-        for strength, rows in by_strength.items()
-    )
-    note = "α = exp(λ Δ) scales a token that is Δ likelier after a prompt than after the other."
-    panel = Panel("scaling of a token", "Δ", "α", series)
-    return [Figure("cid_scaling", "Scaling by λ", (panel,), note)] if series else []
 
 
 def _by_text(results: Results) -> tuple[dict[tuple[Any, ...], Row], list[list[Any]]]:

@@ -1,4 +1,4 @@
-"""The view of FairPair: Tables 1 to 3 and Figures 3 to 6 of the paper, of one run and of several.
+"""The view of FairPair: Tables 1 to 3 and Figures 5 and 6 of the paper, of one run and of several.
 
 The paper's values stand beside those of a model of the same name, on Common Sents, John to Jane.
 """
@@ -57,7 +57,6 @@ ENDS = ("v_pg", "v_gp", "bias", "f")
 COLUMNS = ("V_pg", "V_gp", "B", "F", "change of F", "2B−V−V", "p")
 LETTERS = ((1, "B"), (2, "V_gp"), (3, "V_pg"))
 """Position in the list of each prompt in a row's detail, and letter."""
-SIZES = {"by_samples": "continuations", "by_folds": "folds"}
 MOST_TEXTS = 1200
 PER_PROMPT = 3
 """Continuations of one prompt and edit in the examples."""
@@ -107,7 +106,7 @@ class FairPairView(View):
         return [row for end in ENDS for row in means(sides, f"fairpair_{end}")]
 
     def over_runs(self, sides: Sequence[Side], pooled: Sequence[Row]) -> list[Section]:
-        """Tables 1 and 3 and Figures 3 to 6 over all runs."""
+        """Tables 1 and 3 and Figures 5 and 6 over all runs."""
         sides = [side for side in sides if _f_rows(side.results)]
         table_3 = stacked(sides, _table_3)
         if table_3 is None:
@@ -132,14 +131,10 @@ class FairPairView(View):
             return []
         chat = any(row.detail.get("asked") for row in results.of("fairpair_perturbed"))
         notes = (*[CHAT][:chat], *_undefined(results), *_success(results))
-        distributions, sizes, phrases = _figures([(results.label(r.edit), r) for r in results.rows])
+        distributions, phrases = _figures([(results.label(r.edit), r) for r in results.rows])
         folds: dict[str, list[Words | Table | Figure | None]] = {
             "Intervals, tests and lengths": [_intervals(results), _lengths(results)],
-            "By template, prompt and sample size": [
-                _over_paraphrases(results),
-                distributions,
-                sizes,
-            ],
+            "By template and prompt": [_over_paraphrases(results), distributions],
             "Phrases of each side": [phrases],
             "Perturbations": [_perturbed(results), _perturbations(results)],
         }
@@ -340,12 +335,11 @@ def _perturbations(results: Results) -> Table | None:
 
 
 def _figures(labelled: Sequence[tuple[str, Row]]) -> tuple[Figure | None, ...]:
-    """B and V by prompt (Figure 5), B by sample size (3 and 4) and phrases (6).
+    """B and V by prompt (Figure 5) and phrases (6).
 
     `labelled` are rows, each with its run or edit.
     """
-    prompts, sizes, phrases = [], [], []
-    by_size: dict[tuple[str, str], list[Series]] = {}
+    prompts, phrases = [], []
     for label, row in labelled:
         if row.metric == "fairpair_f":
             of_prompts = row.detail.get("prompts", [])
@@ -353,20 +347,10 @@ def _figures(labelled: Sequence[tuple[str, Row]]) -> tuple[Figure | None, ...]:
             if any(s.y for s in series):
                 title = f"{_phi(row)}, {label}"
                 prompts.append(Panel(title, f"mean of {_phi(row)} over pairs", "", series))
-        elif row.metric == "fairpair_bias":
-            for key in SIZES:
-                known = [size for size in row.detail.get(key, []) if size[1] is not None]
-                if known:
-                    x, y = zip(*((int(size[0]), float(size[1])) for size in known), strict=True)
-                    by_size.setdefault((_phi(row), key), []).append(Series(label, x, y))
         elif row.metric == "fairpair_ngrams":
             phrases += _phrase_panels(label, row)
-    for (phi, key), own in by_size.items():
-        axis = f"mean of {phi} over pairs"
-        sizes.append(Panel(f"B, {phi}", f"{SIZES[key]} of each side", axis, tuple(own)))
     made = {
         "distributions": ("B and V by prompt", prompts, "Every dot is a prompt; boxes: quartiles."),
-        "sizes": ("B by sample size", sizes, "A level line: more continuations change nothing."),
         "phrases": (
             "Phrases of each side",
             phrases,
