@@ -11,6 +11,7 @@ import pytest
 
 from countergen_edit.core.conf_path import conf_dir, read_config
 from countergen_edit.core.errors import UserError
+from countergen_edit.core.writing import write_json_lines
 from countergen_edit.data.axis import Axis
 from countergen_edit.data.subsets import first_names
 from countergen_edit.data.task import Task
@@ -27,7 +28,6 @@ from countergen_edit.metrics.cid.metric import (
     contrasts_of,
     read_continuations,
     template_set,
-    write_continuations,
 )
 from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.results import Results
@@ -282,7 +282,7 @@ def test_the_lexicon_reads_words_and_not_letters(text: str, biased: bool) -> Non
 def test_a_damaged_store_is_named(tmp_path: Path) -> None:
     path = tmp_path / "none.jsonl"
     items = [Continuation("t", "a", "A", "B", 0.0, "é\u2028", 0.25)]
-    write_continuations(path, items)
+    write_json_lines(path, map(vars, items))
     assert read_continuations(path) == items
     path.write_text('{"template": "t"}\n')
     with pytest.raises(UserError, match="line 1: group is missing"):
@@ -339,7 +339,7 @@ def test_the_twelve_commonest_continuations_are_shown(testbed, tmp_path: Path) -
     about = [c.about for c in contrasts_of(metric.data, (10.0,))]
     said = ["was a", "was a.", " was  a", "was a", *(f"was {x}" for x in "bcdefghijklm")]
     items = [replace(c, text=t, divergence=0.1) for c, t in zip(about, said * 2, strict=True)]
-    write_continuations(on.place("cid", None), items)
+    write_json_lines(on.place("cid", None), map(vars, items))
     rows = [replace(row, split="test") for row in metric.measure(on, None)]
     [table] = [t for t in tabs(Results(rows))["cid"].tables() if t.name == "cid_continuations"]
     expected = [("was a", "4 of 16"), *((f"was {x}", "1 of 16") for x in "bcdefghijkl")]

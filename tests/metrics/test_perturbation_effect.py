@@ -189,7 +189,7 @@ def test_the_kinds_of_figure_8() -> None:
     first, *_ = sources_of(read_config("perturbation", "workplace"))
     made = perturbations([first], gender())
     by_kind = {p.kind: [q.text for q in made if q.kind == p.kind] for p in made}
-    source = first.text
+    source = first.source
     assert by_kind["gender"] == [source.replace("her she", "him he")]
     assert source.replace("year", "yearr") in by_kind["letter duplication"]
     assert source.replace("year", "year,") in by_kind["punctuation"]
@@ -235,23 +235,22 @@ def test_rules_change_one_thing_and_make_no_more_than_is_asked(sentence, per_kin
         if p.kind == "spelling":
             [(old, new)] = [
                 pair
-                for pair in zip(source.text.split(), p.text.split(), strict=True)
+                for pair in zip(source.source.split(), p.text.split(), strict=True)
                 if pair[0] != pair[1]
             ]
             assert sorted(old) == sorted(new)
             assert (old[0], old[-1]) == (new[0], new[-1])
         elif p.kind != "synonym":
-            assert len(p.text) > len(source.text)
+            assert len(p.text) > len(source.source)
 
 
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ({}, "names no sources"),
+        ({}, "perturbation: sources is missing"),
         ({"sources": []}, "names no sources"),
-        ({"sources": ["a b"]}, "'a b' is not {source: SENTENCE"),
-        ({"sources": [{"source": "a b", "sentences": ["a c"]}]}, "is not {source: SENTENCE"),
-        ({"sources": [{"source": "a b", "sentences": {"synonym": "a c"}}]}, "is not {source"),
+        ({"sources": ["a b"]}, "sources.0 'a b' should be"),
+        ({"sources": [{"source": "a b", "sentences": {"synonym": "a c"}}]}, "sources.0.sentences.sy"),
     ],
 )
 def test_a_collection_of_another_shape_is_refused(content, message) -> None:

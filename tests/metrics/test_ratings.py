@@ -146,7 +146,7 @@ def test_fractions_count_pairs_and_not_texts() -> None:
     ]
     biased = {(TEMPLATE, "had an accent"): True, (TEMPLATE, "was late"): False}
     rows = fraction_rows(
-        items, biased, "cid_biased_fraction", 0, axis="nationality", rated_by={"rated_by": "me"}
+        items, biased, "cid_biased_fraction", 0, rated_by={"rated_by": "me"}
     )
     assert [(r.group_a, r.value, r.n) for r in rows] == [
         ("egypt", pytest.approx(2 / 3), 3),
