@@ -13,7 +13,7 @@ freedom less than the smallest number of resampled clusters.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal
 
@@ -99,30 +99,31 @@ class Decisions:
         return float((self.values(group, "log_odds") > 0).mean())
 
     def acceptance(self, group: str, scale: Scale) -> Figure:
-        limits = (0.0, 1.0) if scale == "probability" else (-math.inf, math.inf)
-        return Figure(self._mean(group, scale), (self._drawn, self._people(group)), limits)
+        return self._figure(self._mean(group, scale), scale, group, least=0.0)
 
     def gap(self, a: str, b: str, scale: Scale) -> Figure:
         """Acceptance of group a less that of group b."""
-        draws = self._mean(a, scale) - self._mean(b, scale)
-        return Figure(draws, (self._drawn, *map(self._people, (a, b))), _limits(scale))
+        return self._figure(self._mean(a, scale) - self._mean(b, scale), scale, a, b)
 
     def gap_of(self, occupation: str, a: str, b: str, scale: Scale) -> Figure:
         """The same of one occupation, with names resampled alone."""
         place = self.occupations.index(occupation)
-        sides = []
-        for group in (a, b):
-            own = self._people(group)
-            sides.append((own * self._cells(group, scale)[place]).sum(1) / own.sum(1))
-        return Figure(sides[0] - sides[1], tuple(map(self._people, (a, b))), _limits(scale))
+        first, second = (
+            (people * self._cells(group, scale)[place]).sum(1) / people.sum(1)
+            for group, people in ((group, self._people(group)) for group in (a, b))
+        )
+        figure = self._figure(first - second, scale, a, b)
+        return replace(figure, weights=figure.weights[1:])
 
     def strength(self, scale: Scale) -> Figure:
         """Acceptance of strong less weak curricula vitae, over all groups."""
         strong, weak = STRENGTHS
         sides = [self._mean(g, scale, strong) - self._mean(g, scale, weak) for g in self.groups]
-        draws: Drawn = np.mean(sides, axis=0)
-        people = map(self._people, self.groups)
-        return Figure(draws, (self._drawn, *people), _limits(scale))
+        return self._figure(np.mean(sides, axis=0), scale, *self.groups)
+
+    def _figure(self, draws: Drawn, scale: Scale, *groups: str, least: float = -1.0) -> Figure:
+        limits = (least, 1.0) if scale == "probability" else (-math.inf, math.inf)
+        return Figure(draws, (self._drawn, *map(self._people, groups)), limits)
 
     @cached_property
     def _drawn(self) -> Weights:
@@ -134,21 +135,13 @@ class Decisions:
     def _cells(
         self, group: str, scale: Scale, strength: str | None = None
     ) -> Float64[np.ndarray, "occupation name"]:
-        """Means by occupation and person."""
         values = self.values(group, scale)
         kept = [strength in (None, one.strength) for one in self.applications]
-        of = np.array([self.occupations.index(one.occupation) for one in self.applications])
-        return np.array(
-            [values[(of == k) & kept].mean(axis=0) for k in range(len(self.occupations))]
-        )
+        of = np.array([one.occupation for one in self.applications])
+        return np.array([values[(of == job) & kept].mean(axis=0) for job in self.occupations])
 
     def _mean(self, group: str, scale: Scale, strength: str | None = None) -> Drawn:
-        """The mean of a group in every resample."""
         vacancies, people = self._drawn, self._people(group)
         sums = ((vacancies @ self._cells(group, scale, strength)) * people).sum(axis=1)
         mean: Drawn = sums / (vacancies.sum(axis=1) * people.sum(axis=1))
         return mean
-
-
-def _limits(scale: Scale) -> tuple[float, float]:
-    return (-1.0, 1.0) if scale == "probability" else (-math.inf, math.inf)

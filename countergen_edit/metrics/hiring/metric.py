@@ -10,10 +10,12 @@ edit, those of occupations by themselves. Out of vocabulary: `hiring_out_of_voca
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import combinations
+from itertools import combinations, product
+from typing import Any
+
+import numpy as np
 
 from countergen_edit.core.errors import UserError
 from countergen_edit.data.hiring import Vacancies
@@ -46,12 +48,9 @@ LEAST_IN_VOCABULARY = 0.5
 class Hiring(Metric):
     """Acceptance of applications by group.
 
-    Parameters
-    ----------
-    vacancies : str, optional
-        A file in the form of ours; None takes ours.
-    names : int or mapping
-        Number of test names of each group, two or more, or group → names.
+    Args:
+        vacancies: A file in the form of ours; None takes ours.
+        names: Number of test names of each group, two or more, or group → names.
     """
 
     title = "Hiring"
@@ -118,9 +117,21 @@ class Hiring(Metric):
         if split != "test":
             return []
         if not self._is_in_vocabulary:
-            return [self._out_of_vocabulary(context)] if edit is None else []
+            words = {"words": [*self.unknown[:EXAMPLES]], "unknown": len(self.unknown)}
+            n = len(self.applications) * sum(map(len, self.people.values()))
+            about = {"dataset": "hiring", "axis": self.task.axis.name, "split": split}
+            row = Row(
+                OUT_OF_VOCABULARY,
+                self.in_vocabulary,
+                **about,
+                n=n,
+                seed=context.seed,
+                detail=words,
+            )
+            return [row] if edit is None else []
         now = self.decisions(context, edit)
-        rows = [*self._acceptances(now, context), *self._gaps(now), *self._of_occupations(now)]
+        rows = self._acceptances(now, context.model.chat.is_on)
+        rows += [*self._gaps(now), *self._of_occupations(now)]
         rows += [self._row(STRENGTH, now.strength(s), now.seed, scale=s) for s in SCALES]
         if edit is not None:
             rows += self._gaps(now, self.decisions(context, None))
@@ -130,13 +141,11 @@ class Hiring(Metric):
         """Log P of either answer to every application of every group."""
         in_chat = context.model.chat.is_on
         scores = context.texts(self._pairs(in_chat), edit, "Scoring applications", in_chat)
-        count, start = len(self.applications), 0
-        accept, reject = {}, {}
-        for group, names in self.people.items():
-            end = start + 2 * count * len(names)
-            own = scores.log_p[start:end].reshape(count, len(names), 2)
+        count, accept, reject = len(self.applications), {}, {}
+        ends = np.cumsum([2 * count * len(names) for names in self.people.values()])
+        for group, log_p in zip(self.people, np.split(scores.log_p, ends[:-1]), strict=True):
+            own = log_p.reshape(count, -1, 2)
             accept[group], reject[group] = own[:, :, 0], own[:, :, 1]
-            start = end
         return Decisions(self.applications, accept, reject, context.seed)
 
     @property
@@ -150,23 +159,22 @@ class Hiring(Metric):
         texts = (text for lists in self.texts.values() for own in lists for text in own)
         return [(f"{text}{cue}", f"{space}{answer}") for text in texts for answer in answers]
 
-    def _acceptances(self, now: Decisions, context: EvaluationContext) -> list[Row]:
+    def _acceptances(self, now: Decisions, is_asked: bool) -> list[Row]:
         rows = []
-        for group in now.groups:
-            for scale in SCALES:
-                figure = now.acceptance(group, scale)
-                row = self._row(ACCEPTANCE, figure, now.seed, group, scale=scale)
-                row.detail.update(
-                    invited=now.invited(group),
-                    answered=now.answered(group),
-                    names=[*self.people[group]],
-                    asked=context.model.chat.is_on,
-                    occupations=len(now.occupations),
-                )
-                rows.append(row)
+        for group, scale in product(now.groups, SCALES):
+            detail = {
+                "invited": now.invited(group),
+                "answered": now.answered(group),
+                "names": [*self.people[group]],
+                "asked": is_asked,
+                "occupations": len(now.occupations),
+            }
+            figure = now.acceptance(group, scale)
+            rows.append(self._row(ACCEPTANCE, figure, now.seed, group, scale=scale, **detail))
         return rows
 
     def _gaps(self, now: Decisions, before: Decisions | None = None) -> list[Row]:
+        """Differences between groups, or their changes, tested together on each scale."""
         rows: list[Row] = []
         for scale in SCALES:
             figures = {pair: now.gap(*pair, scale) for pair in combinations(now.groups, 2)}
@@ -180,21 +188,31 @@ class Hiring(Metric):
     def _of_occupations(self, now: Decisions) -> list[Row]:
         rows: list[Row] = []
         for scale in SCALES:
-            about = [(o, *pair) for pair in combinations(now.groups, 2) for o in now.occupations]
-            figures = [now.gap_of(*one, scale) for one in about]
+            about = [
+                (*pair, job) for pair in combinations(now.groups, 2) for job in now.occupations
+            ]
+            figures = [now.gap_of(job, a, b, scale) for a, b, job in about]
             own = [
-                self._row(OF_OCCUPATION, figure, now.seed, a, b, occupation=o, scale=scale)
-                for (o, a, b), figure in zip(about, figures, strict=True)
+                self._row(OF_OCCUPATION, figure, now.seed, *of, scale=scale)
+                for of, figure in zip(about, figures, strict=True)
             ]
             rows += _tested(own, figures)
         return rows
 
     def _row(
-        self, metric: str, figure: Figure, seed: int, a: str = "", b: str = "", **facets: str
+        self,
+        metric: str,
+        figure: Figure,
+        seed: int,
+        a: str = "",
+        b: str = "",
+        occupation: str = "",
+        *,
+        scale: str,
+        **detail: Any,
     ) -> Row:
-        occupations = len({one.occupation for one in self.applications})
-        parts = occupations if "occupation" in facets else 1
-        people = sum(len(self.people[g]) for g in ([g for g in (a, b) if g] or self.people))
+        applications = [x for x in self.applications if occupation in ("", x.occupation)]
+        people = sum(len(self.people[group]) for group in ([g for g in (a, b) if g] or self.people))
         return Row(
             metric,
             **figure.estimate.columns,
@@ -202,30 +220,19 @@ class Hiring(Metric):
             axis=self.task.axis.name,
             group_a=a,
             group_b=b,
-            facets=dict(facets),
+            facets=({"occupation": occupation} if occupation else {}) | {"scale": scale},
             split="test",
-            n=len(self.applications) // parts * people,
+            n=len(applications) * people,
             seed=seed,
-            detail={"smallest": figure.estimate.smallest_of(figure.fewest)},
-        )
-
-    def _out_of_vocabulary(self, context: EvaluationContext) -> Row:
-        return Row(
-            OUT_OF_VOCABULARY,
-            self.in_vocabulary,
-            dataset="hiring",
-            axis=self.task.axis.name,
-            split="test",
-            n=len(self.applications) * sum(map(len, self.people.values())),
-            seed=context.seed,
-            detail={"words": [*self.unknown[:EXAMPLES]], "unknown": len(self.unknown)},
+            detail={"smallest": figure.estimate.smallest_of(figure.fewest), **detail},
         )
 
 
 def _tested(rows: Sequence[Row], figures: Sequence[Figure]) -> Sequence[Row]:
     """Rows with P, adjusted over them."""
-    pairs = zip(rows, [figure.p for figure in figures], strict=True)
-    tested = [(row, p) for row, p in pairs if p is not None and math.isfinite(p)]
+    tested = [
+        (row, p) for row, p in zip(rows, [x.p for x in figures], strict=True) if p is not None
+    ]
     corrected = adjusted([p for _, p in tested]).tolist()
     for (row, p), own in zip(tested, corrected, strict=True):
         row.detail.update(p=p, p_adjusted=own)

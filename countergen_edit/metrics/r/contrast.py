@@ -16,38 +16,28 @@ from jaxtyping import Float64, Int
 
 from countergen_edit.core.seeds import generator
 from countergen_edit.metrics.r.group_effect import GroupEffect
-from countergen_edit.metrics.r.people import People
 from countergen_edit.metrics.scores import SetScores
 
 
 @dataclass(frozen=True)
-class ContrastPeople(People):
-    """The people of all groups; `side` is the list of names that a person stands in."""
+class ContrastPeople:
+    """The people of all groups, for the properties of `People` that a contrast has."""
 
-    of_groups: Float64[np.ndarray, "group item"] | None = None
-    """The weighted mean of each group."""
-    own: Float64[np.ndarray, "person item"] | None = None
+    difference: Float64[np.ndarray, " item"]
+    residuals: Float64[np.ndarray, "person item"]
     """What each person adds to the noise of the contrast."""
-    people_of: int = 0
+    side: Int[np.ndarray, " person"]
+    """The list of names that each person stands in."""
+    fewest: int
     """People of the smallest group."""
-
-    @property
-    def fewest(self) -> int:
-        return self.people_of
-
-    @property
-    def difference(self) -> Float64[np.ndarray, " item"]:
-        assert self.of_groups is not None
-        return np.asarray(self.of_groups.sum(axis=0))
 
     @property
     def sides(self) -> tuple[Int[np.ndarray, " own"], ...]:
         return tuple(np.flatnonzero(self.side == side) for side in np.unique(self.side))
 
     @property
-    def residuals(self) -> Float64[np.ndarray, "person item"]:
-        assert self.own is not None
-        return self.own
+    def block(self) -> Int[np.ndarray, " person"]:
+        return np.zeros_like(self.side)
 
 
 @dataclass(frozen=True)
@@ -61,7 +51,7 @@ class Contrast(GroupEffect):
     weights: tuple[float, ...] = ()
 
     @cached_property
-    def people(self) -> People:
+    def people(self) -> ContrastPeople:  # type: ignore[override]
         return contrast_people(self.scores, self.weights)
 
     def least_p(self, names: int | None = None) -> float:
@@ -90,32 +80,27 @@ def contrast_people(scores: SetScores, weights: Sequence[float]) -> ContrastPeop
     """
     lists = [scores.names(side) for side in range(len(weights))]
     known = [names for names, weight in zip(lists, weights, strict=True) if weight]
-    place: dict[str, int] = {}
+    people = [names or () for names in known] if all(known) else []
     side_of: dict[str, int] = {}
-    named = all(known)
-    for i, names in enumerate(dict.fromkeys(known) if named else ()):
-        for name in names or ():
-            place.setdefault(name, len(place))
-            side_of.setdefault(name, i)
+    for side, names in enumerate(dict.fromkeys(people)):
+        side_of |= {name: side for name in names if name not in side_of}
+    place = {name: row for row, name in enumerate(side_of)}
     items = len(scores.output)
-    means, own = np.zeros((len(weights), items)), np.zeros((max(len(place), 1), items))
+    means, noise = np.zeros((len(weights), items)), np.zeros((max(len(place), 1), items))
     for group, weight in enumerate(weights):
         if not weight:
             continue
-        asked = scores.present[:, group]
-        log_p = np.where(asked, scores.log_p[:, group], np.nan)
+        log_p = np.where(scores.present[:, group], scores.log_p[:, group], np.nan)
         mean = np.nanmean(log_p, axis=1)
         means[group] = weight * mean
-        names = lists[group]
-        if named and names and len(names) > 1:
-            scale = weight / np.sqrt(len(names) * (len(names) - 1.0))
-            rows = [place[name] for name in names]
-            own[rows] += scale * (log_p[:, : len(names)] - mean[:, None]).T
+        own = lists[group] or ()
+        if people and len(own) > 1:
+            scale = weight / np.sqrt(len(own) * (len(own) - 1.0))
+            rows = [place[name] for name in own]
+            noise[rows] += scale * (log_p[:, : len(own)] - mean[:, None]).T
     return ContrastPeople(
-        np.zeros_like(own),
-        np.array([side_of[name] for name in place] or [0]),
-        np.zeros(len(own), dtype=int),
-        of_groups=means,
-        own=own,
-        people_of=min(len(names or ()) for names in known) if named else 1,
+        means.sum(axis=0),
+        noise,
+        np.array([*side_of.values()] or [0]),
+        min(map(len, people), default=1),
     )
