@@ -40,14 +40,6 @@ class PairedPrompt:
     target_name: str | None
 
 
-def source_and_target(groups: tuple[str, str], source: str | None) -> tuple[str, str]:
-    """The group to perturb, the second by default, and its target."""
-    first = groups[1] if source is None else source
-    if first not in groups:
-        raise UserError(f"source={first!r} is none of the compared groups {list(groups)}")
-    return first, groups[1 - groups.index(first)]
-
-
 def choose(occupations: int | Sequence[str]) -> tuple[str, ...]:
     """Occupations by name, or a number of the sixty, evenly spaced.
 

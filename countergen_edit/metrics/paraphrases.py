@@ -9,9 +9,9 @@ from itertools import chain
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from jaxtyping import Float64, Int
 
-from countergen_edit.core.errors import unknown
 from countergen_edit.data.axis import Split
 from countergen_edit.data.counterfactual import CounterfactualSet
 from countergen_edit.edits import NamedEdit
@@ -24,6 +24,7 @@ from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.scores import SetScores
 from countergen_edit.metrics.statistics import Weights, estimate
 from countergen_edit.metrics.template_tests import (
+    CORRECTION,
     Measure,
     categories,
     flip_counts,
@@ -31,27 +32,14 @@ from countergen_edit.metrics.template_tests import (
     variance_parts,
 )
 
-CORRECTIONS = ("none", "holm", "fdr_bh")
 NO_PARAPHRASES = "no sample of this set is a paraphrase of another"
 
 
 class Paraphrases(Metric):
-    """Spread of R over the templates of each set, before and after an edit.
-
-    Args:
-        correction: Of the tests of one set: `fdr_bh`, `holm` or `none`.
-
-    Raises:
-        UserError: no such correction.
-    """
+    """Spread of R over the templates of each set, before and after an edit."""
 
     title = "Paraphrases"
     is_slow = True
-
-    def __init__(self, correction: str = "fdr_bh") -> None:
-        if correction not in CORRECTIONS:
-            raise unknown("correction", correction, CORRECTIONS)
-        self.correction = correction
 
     def measure(
         self, context: EvaluationContext, edit: NamedEdit | None, split: MeasuredSplit = "test"
@@ -76,42 +64,28 @@ class Paraphrases(Metric):
         Without paraphrases, only the first, whose value is then None.
         """
         data = scores.data
-        spread = spread_over_paraphrases(scores, seed, self.correction)
+        spread = spread_over_paraphrases(scores, seed)
         if spread is None:
             reason = {"reason": NO_PARAPHRASES}
             return [Row.of_set(data, "r_sd_over_paraphrases", math.nan, seed=seed, detail=reason)]
-        count = len(spread.paraphrases)
-        by_paraphrase = [
-            {"paraphrase": text, "r": float(r), "mean_abs_r": float(a), "leans": int(lean)} | counts
-            for text, r, a, lean, counts in zip(
-                spread.paraphrases,
-                spread.r,
-                spread.abs_r,
-                spread.leans,
-                spread.by_category,
-                strict=True,
-            )
-        ]
+        table, (flips, of) = spread.table, spread.flips
         detail: dict[str, Any] = {
-            "paraphrases": by_paraphrase,
-            "range": [float(spread.abs_r.min()), float(spread.abs_r.max())],
-            "sd_of_r": float(spread.r.std(ddof=1)),
-            "correction": self.correction,
+            "paraphrases": table.to_dict("records"),
+            "range": [float(table.mean_abs_r.min()), float(table.mean_abs_r.max())],
+            "sd_of_r": float(table.r.to_numpy().std(ddof=1)),
+            "correction": CORRECTION,
             "tested": spread.tested,
         }
-        holding = int((spread.leans == 1).sum())
-        flips, of = spread.flips
-        values = {
-            "paraphrases_holding": (holding, count, {"against": int((spread.leans == -1).sum())}),
+        holding, against = (int((table.leans == sign).sum()) for sign in (1, -1))
+        values: dict[str, tuple[float, int, dict[str, Any]]] = {
+            "r_sd_over_paraphrases": (spread.sd, len(table), detail),
+            "paraphrases_holding": (float(holding), len(table), {"against": against}),
             "paraphrase_flip_rate": (flips / of, of, {}),
-            "paraphrase_variance_share": (spread.share_of_paraphrases, count, {}),
+            "paraphrase_variance_share": (spread.share_of_paraphrases, len(table), {}),
         }
         return [
-            Row.of_set(data, "r_sd_over_paraphrases", spread.sd, n=count, seed=seed, detail=detail),
-            *(
-                Row.of_set(data, metric, float(value), n=n, seed=seed, detail=more)
-                for metric, (value, n, more) in values.items()
-            ),
+            Row.of_set(data, metric, value, n=n, seed=seed, detail=own)
+            for metric, (value, n, own) in values.items()
         ]
 
     def outside_rows(self, context: EvaluationContext, edit: NamedEdit) -> list[Row]:
@@ -196,22 +170,20 @@ def paired_r(scores: SetScores, seed: int) -> Float64[np.ndarray, "item pair"]:
 class Spread:
     """The spread of one set over its templates."""
 
-    paraphrases: tuple[str, ...]
-    r: Float64[np.ndarray, " template"]
-    abs_r: Float64[np.ndarray, " template"]
-    leans: Int[np.ndarray, " template"]
-    """1 where a template significantly agrees with the others, -1 where it disagrees, else 0."""
-    by_category: tuple[dict[str, int], ...]
-    """For each template, the number of outputs in each category."""
+    table: pd.DataFrame
+    """A line for each template: its text as `paraphrase`, `r`, `mean_abs_r`; `leans`, 1 where it
+    significantly agrees with the others, -1 where it disagrees, else 0; and how many outputs are
+    likelier after group `a`, after `b`, or `insignificant`."""
     sd: float
     """Standard deviation of mean |R| over the templates of one content."""
     flips: tuple[int, int]
     share_of_paraphrases: float
+    """Of the variance; NaN without variance."""
     tested: bool
     """Whether there are names to test over; otherwise categories are signs."""
 
 
-def spread_over_paraphrases(scores: SetScores, seed: int, correction: str) -> Spread | None:
+def spread_over_paraphrases(scores: SetScores, seed: int) -> Spread | None:
     """The spread of one set; None without paraphrases."""
     paraphrased = contents(scores.data)
     if not paraphrased:
@@ -219,27 +191,25 @@ def spread_over_paraphrases(scores: SetScores, seed: int, correction: str) -> Sp
     pairs, r = paired_r(scores, seed), r_values(scores)
     items: list[Int[np.ndarray, "template output"]] = [np.array([*c.values()]) for c in paraphrased]
     measures: list[Measure] = [pairs[of_content] for of_content in items]
-    by_output = categories(measures, correction)
-    leans = categories([leaning(d) for d in measures], correction)
-    names = ("a", "b", "insignificant")
-    counts = [
-        {name: int((row == sign).sum()) for name, sign in zip(names, (1, -1, 0), strict=True)}
-        for table in by_output
-        for row in table
-    ]
+    by_output = categories(measures)
     flips = np.sum([flip_counts(table) for table in by_output], axis=0)
     abs_r = [np.abs(r[of_content]).mean(axis=1) for of_content in items]
     freedom = sum(len(values) - 1 for values in abs_r)
     squares = sum(float(((values - values.mean()) ** 2).sum()) for values in abs_r)
+    variances = variance_parts(measures)
+    columns = {
+        "paraphrase": [text for content in paraphrased for text in content],
+        "r": np.concatenate([r[of_content].mean(axis=1) for of_content in items]),
+        "mean_abs_r": np.concatenate(abs_r),
+        "leans": np.concatenate(categories([leaning(d) for d in measures])),
+    }
+    for name, sign in (("a", 1), ("b", -1), ("insignificant", 0)):
+        columns[name] = np.concatenate([(table == sign).sum(axis=1) for table in by_output])
     return Spread(
-        paraphrases=tuple(text for content in paraphrased for text in content),
-        r=np.concatenate([r[of_content].mean(axis=1) for of_content in items]),
-        abs_r=np.concatenate(abs_r),
-        leans=np.concatenate(leans),
-        by_category=tuple(counts),
+        pd.DataFrame(columns),
         sd=math.sqrt(squares / freedom),
         flips=(int(flips[0]), int(flips[1])),
-        share_of_paraphrases=variance_parts(measures).share_of_paraphrases,
+        share_of_paraphrases=variances[0] / sum(variances) if any(variances) else math.nan,
         tested=pairs.shape[1] > 3,  # half of them find the direction
     )
 

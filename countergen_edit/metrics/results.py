@@ -133,10 +133,8 @@ class Results:
         >>> {task: len(part.rows) for task, part in Results(rows).by_task().items()}
         {'race': 1, 'age': 1}
         """
-        tasks = list(dict.fromkeys(row.task for row in self.rows if row.task))
-        if len(tasks) < 2:
-            return {tasks[0] if tasks else "": self}
-        return {task: self.only(tasks=[task]) for task in tasks}
+        tasks = list(dict.fromkeys(row.task for row in self.rows if row.task)) or [""]
+        return {task: self.only(tasks=[task]) if len(tasks) > 1 else self for task in tasks}
 
     def only(
         self, *, edits: Collection[str] | None = None, tasks: Collection[str] | None = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -123,30 +124,20 @@ def planted_reasons(country: str) -> set[str]:
     }
 
 
-def test_greedy_decoding_does_not_show_what_was_planted(measured) -> None:
-    for group, country in zip(GROUPS, ("egypt", "usa"), strict=True):
-        assert not texts(measured["none"], group, 0.0) & planted_reasons(country)
+def test_contrast_brings_up_what_was_planted_and_less_so_after_a_fitted_edit(measured) -> None:
+    reasons = dict(zip(GROUPS, map(planted_reasons, ("egypt", "usa")), strict=True))
 
+    def found(edit: str, group: str, strength: float) -> set[str]:
+        return texts(measured[edit], group, strength) & reasons[group]
 
-def test_contrast_brings_up_the_reason_planted_for_the_group(measured) -> None:
-    assert texts(measured["none"], "egypt_male", 50.0) <= planted_reasons("egypt")
-    assert texts(measured["none"], "usa_male", 50.0) & planted_reasons("usa")
-    for strength in (10.0, 50.0):
-        assert not texts(measured["none"], "egypt_male", strength) & planted_reasons("usa")
-
-
-def test_after_a_fitted_edit_it_does_so_less(measured) -> None:
-    def planted(edit: str) -> int:
-        return sum(
-            len(texts(measured[edit], group, strength) & planted_reasons(country))
-            for group, country in zip(GROUPS, ("egypt", "usa"), strict=True)
-            for strength in (0.0, 10.0, 50.0)
-        )
-
-    assert planted("leace") < planted("none")
-    for group, country in zip(GROUPS, ("egypt", "usa"), strict=True):
-        for strength in (0.0, 10.0):
-            assert not texts(measured["leace"], group, strength) & planted_reasons(country)
+    for group in GROUPS:
+        assert not found("none", group, 0.0)  # greedy decoding does not show it
+        assert found("none", group, 50.0)
+        assert not found("leace", group, 0.0) | found("leace", group, 10.0)
+    every = [*product(GROUPS, (0.0, 10.0, 50.0))]
+    before, after = (sum(len(found(edit, *at)) for at in every) for edit in ("none", "leace"))
+    assert after < before
+    assert not texts(measured["none"], "egypt_male", 50.0) & reasons["usa_male"]
 
 
 def test_the_summary_figure_falls_with_the_edit(measured) -> None:
@@ -331,30 +322,6 @@ def test_both_tabs_show_the_rows(results, edit) -> None:
     [examples] = shown["examples"].blocks
     count = len(REASONS) * 2 * 2 * 2 * 3
     assert [row[0] for row in examples.rows] == ["unedited"] * count + [edit.label] * count
-
-
-def test_the_twelve_commonest_continuations_are_shown(testbed, tmp_path: Path) -> None:
-    metric = cid(templates=REASONS[:1], names=4, strengths=[10])
-    on = context(testbed, tmp_path)
-    about = [c.about for c in contrasts_of(metric.data, (10.0,))]
-    said = ["was a", "was a.", " was  a", "was a", *(f"was {x}" for x in "bcdefghijklm")]
-    items = [replace(c, text=t, divergence=0.1) for c, t in zip(about, said * 2, strict=True)]
-    write_json_lines(on.place("cid", None), map(vars, items))
-    rows = [replace(row, split="test") for row in metric.measure(on, None)]
-    [table] = [t for t in tabs(Results(rows))["cid"].tables() if t.name == "cid_continuations"]
-    expected = [("was a", "4 of 16"), *((f"was {x}", "1 of 16") for x in "bcdefghijkl")]
-    for cell in table.rows[0][3:]:
-        assert isinstance(cell, Quotes)
-        assert [(quote.text, quote.note) for quote in cell.quotes] == expected
-
-
-def test_the_sentence_tells_what_each_edit_leaves(results) -> None:
-    [sentence] = VIEW.sentences(results)
-    assert sentence.startswith("Contrastive decoding: at λ=50 the next-token distributions")
-    assert sentence.endswith("after leace (rank 1).")
-    alone = Results([row for row in results.rows if row.edit == "none"])
-    assert VIEW.sentences(alone)[0].endswith("nats a token apart.")
-    assert VIEW.sentences(Results([])) == []
 
 
 def test_a_comparison_has_the_decoded_tokens(testbed) -> None:

@@ -156,7 +156,6 @@ def test_when_every_perturbation_is_left_out_nothing_is_claimed(context):
         ({"perturber": "rule"}, "did you mean 'rules'"),
         ({"perturber": {"kind": "local"}}, "perturber local needs model"),
         ({"perturber": {"kind": "local", "modell": "m"}}, "did you mean 'model'"),
-        ({"source": "boys"}, "is none of the compared groups"),
         ({"prompts": []}, "no prompts"),
         ({"paraphrases": ["{name} works."]}, "has no slot {occupation}"),
         ({"paraphrases": ["{name} is {occupation}."] * 2}, "hold one twice"),
@@ -194,14 +193,3 @@ def test_what_the_third_filter_compares_decides_what_passes(context):
         assert success.detail["shares"] == shares
         assert success.value == share
         assert all(set(e["dissimilarity"]) == set(shares) for e in success.detail["examples"])
-
-
-def test_a_share_that_passes_has_its_interval_within_what_a_share_can_be(context):
-    def fails_on_one(texts, prompt):
-        kept = [text.replace(prompt.source, prompt.target) for text in texts]
-        return [""] * len(kept) if prompt == metric.prompts[0] else kept
-
-    metric = fairpair(perturber=fails_on_one, n=6, occupations=6)
-    success = row_of(metric.measure(context, None), "fairpair_perturbed")
-    assert success.detail["left_out"]["start"] == 6
-    assert 0 <= success.lo < success.value < success.hi == 1

@@ -13,8 +13,6 @@ from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.fairpair.phi import (
     PHIS,
     ClassifierScore,
-    Jaccard,
-    ScoreDifference,
 )
 from tests.metrics.fairpair_settings import fairpair, row_of
 
@@ -89,28 +87,6 @@ def test_a_classifier_with_a_random_head_is_refused(tmp_path):
             (folder / file.name).write_bytes(file.read_bytes())
         with pytest.raises(UserError, match=f"is a {kind.__name__}, not a sequence classifier"):
             ClassifierScore(str(folder), "a", device="cpu")
-
-
-def test_a_continuation_beyond_a_classifiers_context_is_scored_by_its_beginning(tmp_path):
-    model, tokenizer = saved_classifier(tmp_path, ["a", "b"], max_position_embeddings=8)
-    phi = ClassifierScore(str(tmp_path), "b", device="cpu")
-    long = "good dog " * 20
-    ids = tokenizer([long], return_tensors="pt", truncation=True, max_length=8)
-    expected = float(model(**ids).logits.detach().double().softmax(-1)[0, 1])
-    assert phi.scores(["good", long])[1] == pytest.approx(expected, abs=1e-5)
-
-
-def test_a_registered_phi_is_found_by_name():
-    @PHIS.register("length")
-    class Length(ScoreDifference):
-        def scores(self, texts):
-            return np.array([float(len(t)) for t in texts])
-
-    assert PHIS.make("length").distances(["a", "abc"]).tolist() == [[0, 2], [2, 0]]
-    given = Length()
-    assert fairpair(phi={"mine": given}).phis["mine"] is given
-    with pytest.raises(UserError, match=r"is taken by .*Length"):
-        PHIS.register("length")(Jaccard)
 
 
 MINE = """

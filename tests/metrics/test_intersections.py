@@ -7,9 +7,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from countergen_edit.metrics.intersections import interactions, marginals, parts_of
-from countergen_edit.metrics.r.contrast import Contrast
-from countergen_edit.metrics.r.group_effect import GroupEffect
+from countergen_edit.metrics.intersections import Contrast, interactions, marginals, parts_of
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row
 from countergen_edit.reports.views.intersections import IntersectionsView
@@ -49,15 +47,6 @@ def test_groups_that_are_no_whole_table_have_no_marginals() -> None:
     assert parts_of(AXIS, ["f_e", "f_u", "m_e", "m_u"]) is not None
 
 
-def test_the_contrast_of_two_groups_is_their_group_effect() -> None:
-    rng = np.random.default_rng(1)
-    scores = scores_of(planted(rng, {"a": np.zeros(ITEMS), "b": np.ones(ITEMS)}, 8, 0.4), 4)
-    pair, contrast = GroupEffect(scores), Contrast(scores, weights=(1.0, -1.0))
-    assert contrast.squared == pytest.approx(pair.squared)
-    assert contrast.estimate.lo == pytest.approx(pair.estimate.lo, abs=0.05)
-    assert contrast.estimate.hi == pytest.approx(pair.estimate.hi, abs=0.05)
-
-
 def test_its_square_is_unbiased_for_what_was_planted() -> None:
     squared, truth = [], []
     for seed in range(40):
@@ -81,17 +70,6 @@ def test_a_cell_of_its_own_is_found_and_its_interval_holds_the_truth() -> None:
     assert effect.p_value is not None
     assert effect.p_value < 0.01
     assert effect.estimate.lo <= true <= effect.estimate.hi
-
-
-def test_axes_that_merely_add_up_are_seldom_called_more() -> None:
-    found = 0
-    for seed in range(80):
-        rng = np.random.default_rng(200 + seed)
-        scores = scores_of(planted(rng, cell_means(rng), 6, 0.5))
-        p = Contrast(scores, seed, weights=interactions(PARTS)[seed % 6]).p_value
-        assert p is not None
-        found += p <= 0.05
-    assert found <= 9
 
 
 def test_people_who_stand_in_several_cells_are_one_person_each() -> None:

@@ -77,11 +77,3 @@ def test_fairpair_refuses_sides_that_the_rules_do_not_turn_into_each_other(tmp_p
     with pytest.raises(DoesNotFitError, match=message) as refused:
         METRICS.make("fairpair").bound(own)
     assert "\n" not in str(refused.value)
-
-
-def test_fairpair_keeps_prompts_of_which_the_rules_turn_some(tmp_path: Path) -> None:
-    path = tmp_path / "sides.csv"
-    path.write_text("female,male,output\nA nun,A bishop, prays\nA woman,A man, prays\n", "utf-8")
-    own = ce.task("gender", str(path), names=FEW)
-    metric: Any = METRICS.make("fairpair").bound(own)
-    assert len(metric.prompts) == 2

@@ -28,7 +28,6 @@ from countergen_edit.metrics.cid.perturbations import (
 )
 from countergen_edit.metrics.results import Results
 from countergen_edit.models import contrastive_generate
-from countergen_edit.reports.blocks import Section
 from countergen_edit.reports.views.cid import CidView
 
 X = "The company did not hire Khaled because he"
@@ -63,6 +62,9 @@ def test_lambda_star_is_where_the_continuations_part(testbed, found) -> None:
     for effect in found:
         curve = [same(*([t] for t in pair(testbed, effect.perturbation, s)))[0] for s in GRID]
         assert list(effect.similarity) == curve
+        if effect.perturbation in PAIRS[:2]:  # what shares the search does not matter
+            settings = {"tau": 0.5, "grid": GRID, "tolerance": 0.02, "max_new_tokens": 8}
+            assert effects(testbed, [effect.perturbation], same, **settings) == [effect]
         if effect.strength == 0:
             assert curve[0] < 0.5
         elif math.isinf(effect.strength):
@@ -74,15 +76,6 @@ def test_lambda_star_is_where_the_continuations_part(testbed, found) -> None:
             assert a == b
 
 
-def test_what_shares_the_search_does_not_matter(testbed, found) -> None:
-    assert found[-1].strength == 0  # another meaning
-    alone = [
-        effects(testbed, [p], same, tau=0.5, grid=GRID, tolerance=0.02, max_new_tokens=8)[0]
-        for p in PAIRS[:2]
-    ]
-    assert alone == found[:2]
-
-
 def effect(kind: str, strength: float, source: str = "a", similar: float = 0.9) -> Effect:
     return Effect(Perturbation(kind, source, f"{kind} {strength}"), strength, (1.0, similar))
 
@@ -92,12 +85,6 @@ MADE = [
     *(effect("strong", s) for s in (0.0, 1.0, 7.0)),
     effect("middle", 4.0),
 ]
-
-
-def shown(made: list[Effect]) -> Section:
-    rows = effect_rows(made, (0.0, 10.0), 0.85, seed=0)
-    [section] = CidView(Cid, "cid").sections(Results([replace(row, split="test") for row in rows]))
-    return section
 
 
 def test_rows_are_sorted_by_median_and_can_be_written() -> None:
@@ -116,7 +103,7 @@ def test_rows_are_sorted_by_median_and_can_be_written() -> None:
     assert means == [1.0, pytest.approx(0.9)]
     assert [row.facets["lambda"] for row in rows if row.metric == "cid_similarity"] == [0.0, 10.0]
     json.dumps([row.to_dict() for row in rows], allow_nan=False)
-    section = shown(MADE)
+    [section] = CidView(Cid, "cid").sections(Results([replace(r, split="test") for r in rows]))
     tables = {table.name: table for table in section.tables()}
     assert [row[0] for row in tables["cid_effects"].rows] == ["strong", "middle", "weak"]
     assert tables["cid_effects"].rows[2][1:4] == ("> 10", "> 10 to > 10", "2")
@@ -157,29 +144,6 @@ def test_what_is_drawn_is_sentences_where_there_are_several() -> None:
     assert (alone.detail["sources"], among.detail["sources"]) == (1, 3)
 
 
-@pytest.mark.parametrize(
-    "found", [(1.0, 3.0), (2.0, math.inf), (1.0, 2.0, 4.0, 9.0), (0.0, 5.0, math.inf, math.inf)]
-)
-def test_the_median_of_the_table_is_the_one_drawn(found: tuple[float, ...]) -> None:
-    from matplotlib.figure import Figure
-
-    from countergen_edit.reports.render.figures import Styles, draw_panel
-
-    section = shown([effect("kind", s) for s in found])
-    [table] = [table for table in section.tables() if table.name == "cid_effects"]
-    [figure] = [figure for figure in section.figures() if figure.name == "cid_effects"]
-    [panel] = figure.panels
-    ax = Figure().subplots()
-    draw_panel(ax, panel, Styles([[panel]]).figure([panel]))
-    # Of box, whiskers, caps, median and dots, the median is the upright line of the box's height.
-    upright = [x for x in ax.lines if len(x.get_xdata()) == 2 and np.ptp(x.get_ydata()) > 0.15]
-    cell = table.rows[0][1]
-    told = cell if isinstance(cell, str) else cell.text
-    median = 10.0 if told == "> 10" else float(told.split(" ")[0])
-    assert [[*map(float, x.get_xdata())] for x in upright] == [[median, median]]
-    assert told == "> 10" if math.isinf(np.median(found)) else median == np.median(found)
-
-
 def gender() -> Substitution:
     content = read_config("axis", "gender")
     return Substitution.from_config(Axis.from_config(content), content["substitution"])
@@ -197,20 +161,9 @@ def test_the_kinds_of_figure_8() -> None:
     assert source.replace("will not", "won't") in by_kind["synonym"]
     assert source.replace("a promotion", "another promotion") in by_kind["semantic (subtle)"]
     assert source.replace("will not", "will") in by_kind["semantic (significant)"]
-    assert set(by_kind) == KINDS
+    assert len(by_kind) == 7
     assert all(len(set(texts)) == len(texts) <= 10 for texts in by_kind.values())
     assert source not in [p.text for p in made]
-
-
-KINDS = {
-    "gender",
-    "spelling",
-    "letter duplication",
-    "punctuation",
-    "synonym",
-    "semantic (subtle)",
-    "semantic (significant)",
-}
 
 
 words = st.lists(
@@ -250,12 +203,16 @@ def test_rules_change_one_thing_and_make_no_more_than_is_asked(sentence, per_kin
         ({}, "perturbation: sources is missing"),
         ({"sources": []}, "names no sources"),
         ({"sources": ["a b"]}, "sources.0 'a b' should be"),
-        ({"sources": [{"source": "a b", "sentences": {"synonym": "a c"}}]}, "sources.0.sentences.sy"),
+        ({"sources": [{"source": "a b", "sentences": {"synonym": "a c"}}]}, "sources.0.sentences"),
     ],
 )
 def test_a_collection_of_another_shape_is_refused(content, message) -> None:
     with pytest.raises(UserError, match=message):
         sources_of(content)
+    with pytest.raises(UserError, match="'synonym' perturbation changes nothing in 'Jane left'"):
+        perturbations([Source("Jane left", {"synonym": ["Jane left"]})], None)
+    with pytest.raises(UserError, match="most=0: at least 1"):
+        perturbations([Source("Jane left")], None, most=0)
 
 
 @pytest.mark.parametrize(
@@ -271,13 +228,6 @@ def test_a_collection_of_another_shape_is_refused(content, message) -> None:
 def test_bad_input_is_named(testbed, options, message) -> None:
     with pytest.raises(UserError, match=message):
         effects(testbed, **{"pairs": PAIRS, "similarity": same, **options})
-
-
-def test_a_given_perturbation_must_change_something() -> None:
-    with pytest.raises(UserError, match="'synonym' perturbation changes nothing in 'Jane left'"):
-        perturbations([Source("Jane left", {"synonym": ["Jane left"]})], None)
-    with pytest.raises(UserError, match="most=0: at least 1"):
-        perturbations([Source("Jane left")], None, most=0)
 
 
 def test_the_library_is_asked_for_when_it_is_missing(monkeypatch) -> None:

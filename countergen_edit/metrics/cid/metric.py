@@ -83,8 +83,7 @@ def template_set(
 ) -> CounterfactualSet:
     """The templates that the axis can fill, crossed with the first names of each group.
 
-    Raises:
-        DoesNotFitError: the axis can fill none of them, or none distinguishes the groups.
+    `UserError` if the axis can fill none of them, or none distinguishes the groups.
     """
     pair = axis.pair(groups)
     fillable = {*pair[0].forms, *({"name"} if any(pair[0].names.values()) else ())}
@@ -171,11 +170,7 @@ def continuations(
 
 
 def read_continuations(path: Path) -> list[Continuation]:
-    """The continuations of a file of the store.
-
-    Raises:
-        UserError: there is no such file, or a line holds something else.
-    """
+    """The continuations of a file of the store; `UserError` if a line is none."""
     return [built(Continuation, content, where) for where, content in json_lines(path)]
 
 
@@ -263,12 +258,11 @@ def fraction_rows(
 
 @cache
 def _lexicon() -> Mapping[str, re.Pattern[str]]:
-    criteria: dict[str, list[str]] = shipped_yaml(LEXICON)
-    patterns = {
-        criterion: "|".join(re.escape(word).replace(r"\*", r"\w*") for word in words)
-        for criterion, words in criteria.items()
-    }
-    return {c: re.compile(rf"\b(?:{p})\b", re.IGNORECASE) for c, p in patterns.items()}
+    patterns = {}
+    for criterion, words in shipped_yaml(LEXICON).items():
+        any_of = "|".join(re.escape(word).replace(r"\*", r"\w*") for word in words)
+        patterns[criterion] = re.compile(rf"\b(?:{any_of})\b", re.IGNORECASE)
+    return patterns
 
 
 def automatic_criteria(text: str) -> tuple[str, ...]:
@@ -329,11 +323,7 @@ class Cid(Metric):
         self.top_k = top_k
 
     def prepare(self) -> None:
-        """Cross the templates with names of the task's groups.
-
-        Raises:
-            UserError: the axis can fill no template, or an edit is fitted on one.
-        """
+        """Cross the templates with names of the task's groups."""
         axis, pair, templates = self.task.axis, self.task.pair, self.templates
         if self.task.own and (templates is None or isinstance(templates, Mapping)):
             self.data = own_set(self.task.own, axis.name, pair, self.names)
@@ -349,11 +339,7 @@ class Cid(Metric):
         check_texts(self.task.background, [self.data])
 
     def check(self, model: LanguageModel) -> None:
-        """Check the lengths of prompts, λ and K.
-
-        Raises:
-            UserError: one of them does not fit the model.
-        """
+        """Check the lengths of prompts, λ and K."""
         *contrasts, _ = map(list, zip(*contrasts_of(self.data, self.strengths), strict=True))
         check_contrasts(model, *contrasts, max_new_tokens=self.max_new_tokens, top_k=self.top_k)
 

@@ -48,11 +48,7 @@ class Collection:
 
 
 def sources_of(content: Mapping[str, Any]) -> list[Source]:
-    """The sentences of a config of `conf/perturbation`.
-
-    Raises:
-        UserError: it has another shape.
-    """
+    """The sentences of a config of `conf/perturbation`; `UserError` if it has another shape."""
     sources = built(Collection, content, "perturbation: ").sources
     if not sources:
         raise UserError("perturbation names no sources: write {source: SENTENCE} for each")
@@ -170,11 +166,7 @@ class SentenceEmbedding:
         self._known: dict[str, Float64[np.ndarray, " d"]] = {}
 
     def __call__(self, a: Sequence[str], b: Sequence[str]) -> Float64[np.ndarray, " pair"]:
-        """Similarity of each pair.
-
-        Raises:
-            UserError: the libraries are not installed, or the model cannot be loaded.
-        """
+        """Similarity of each pair; `UserError` if the model cannot be loaded."""
         new = [text for text in dict.fromkeys([*a, *b]) if text not in self._known]
         if new:
             vectors = self._model.encode(

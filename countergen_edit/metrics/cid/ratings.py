@@ -71,11 +71,7 @@ def items_of(continuations: Sequence[Continuation]) -> list[Item]:
 
 
 def write_sheet(path: Path, items: Sequence[Item], seed: int) -> None:
-    """Write a sheet for one rater, in random order.
-
-    Raises:
-        UserError: the file exists; it may hold ratings.
-    """
+    """Write a sheet for one rater, in random order; `UserError` if the file exists."""
     order = generator(seed, "ratings", path.stem).permutation(len(items))
     lines = [(items[i].key, items[i].paraphrase, items[i].text, "") for i in order]
     sheet = pd.DataFrame(lines, columns=COLUMNS).map(spreadsheet_cell)
@@ -91,11 +87,7 @@ def write_sheet(path: Path, items: Sequence[Item], seed: int) -> None:
 
 
 def read_sheet(path: Path, items: Sequence[Item]) -> dict[Item, bool]:
-    """Read a rated sheet.
-
-    Raises:
-        UserError: an item is missing, foreign, doubled, altered or not rated.
-    """
+    """Read a sheet; `UserError` if an item is missing, foreign, doubled, altered or unrated."""
     header = text_of(path).partition("\n")[0]
     columns, lines = csv_table(path, max(",;\t", key=header.count))  # as the locale has it
     if lacking := [column for column in COLUMNS if column not in columns]:
@@ -194,11 +186,7 @@ def write_ratings(run: Path, rows: Sequence[Row]) -> None:
 
 
 def with_ratings(results: Results) -> Results:
-    """The results with the rated rows of their run folder, if it has any.
-
-    Raises:
-        UserError: a line of the file is not a row.
-    """
+    """The results with the rated rows of their run folder, if it has any."""
     path = None if results.folder is None else results.folder / RATINGS
     if path is None or not path.is_file():
         return results

@@ -176,11 +176,7 @@ def _key(prompt: PairedPrompt, sampling: Sampling, seed: int) -> str:
 
 
 def read_pairs(file: Path) -> tuple[Prompts, list[Pair]]:
-    """A prompt and its perturbation, and their continuations in pairs.
-
-    Raises:
-        UserError: a line holds something else.
-    """
+    """A prompt and its perturbation, and pairs of their continuations."""
     lines = list(json_lines(file))
     if not lines:
         raise UserError(f"{file} holds no continuations: run the audit anew")
@@ -189,11 +185,7 @@ def read_pairs(file: Path) -> tuple[Prompts, list[Pair]]:
 
 
 def read_perturbed(file: Path) -> tuple[str, ...]:
-    """The perturbed continuations of x.
-
-    Raises:
-        UserError: a line holds something else.
-    """
+    """The perturbed continuations of x; `UserError` if a line holds something else."""
     return tuple(built(Perturbed, line, where).p_x for where, line in json_lines(file))
 
 
@@ -217,11 +209,7 @@ PERTURBERS: Registry[Callable[..., Perturber]] = Registry(
 def make_perturber(
     settings: str | Mapping[str, Any], groups: tuple[str, str], substitution: Substitution | None
 ) -> Perturber:
-    """A perturber from the setting: `rules`, or `{kind: local, model: …}`.
-
-    Raises:
-        UserError: no such perturber or setting, or a required one is missing.
-    """
+    """A perturber from `rules` or `{kind: local, model: …}`; `UserError` for a bad setting."""
     params = {KIND: settings} if isinstance(settings, str) else {KIND: "rules", **settings}
     kind = str(params[KIND])
     takes = signature(PERTURBERS.get(kind)).parameters
@@ -277,11 +265,7 @@ class LocalPerturber:
         return load(self.name, device=self.device, dtype=self.dtype)
 
     def __call__(self, texts: Sequence[str], prompt: PairedPrompt) -> list[str]:
-        """The perturbed texts.
-
-        Raises:
-            UserError: the model cannot be loaded or does not answer, or its context is too small.
-        """
+        """The perturbed texts; `UserError` if the model cannot be loaded or does not answer."""
         source, target = self.groups
         people = {
             "source_name": prompt.source_name or source,

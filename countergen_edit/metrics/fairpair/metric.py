@@ -23,7 +23,6 @@ from scipy.stats import norm, ttest_ind
 from countergen_edit.core.errors import UserError
 from countergen_edit.data.axis import DoesNotFitError, Group
 from countergen_edit.data.fairpair import (
-    MAX_DISSIMILARITY,
     REASONS,
     UNITS,
     Filter,
@@ -36,7 +35,6 @@ from countergen_edit.data.fairpair import (
     paired_samples,
     paraphrased,
     require_perturbable,
-    source_and_target,
     word_list,
 )
 from countergen_edit.data.subsets import first_drawn
@@ -69,6 +67,8 @@ from countergen_edit.metrics.template_tests import ALPHA, flip_counts, paired_p
 from countergen_edit.models import LanguageModel, Workload, encode_replies, lengths
 
 COMMON_SENTS, PARAPHRASED, OWN = "common_sents", "reworded_sents", "own_prompts"
+TOP_P, TEMPERATURE = 0.9, 1.0
+"""Of nucleus sampling, as in the paper."""
 EXAMPLES = 3
 """Perturbations of each kind that rows quote."""
 TERMS = 10
@@ -89,17 +89,13 @@ class FairPair(Metric):
     Args:
         n: Continuations of each prompt and side.
         max_new_tokens: Longest continuation.
-        top_p: Of nucleus sampling.
-        temperature: Divides the logits.
         occupations: Names, or the number of the paper's sixty.
         paraphrases: Templates with `{occupation}` instead of Common Sents; each is crossed with
             every occupation.
         prompts: Instead of Common Sents; by default the prompts of the task's own files, if any.
         asked: Whether prompts are user messages in the chat template, and continuations replies.
         names: Group → name; by default the axis's first test names.
-        source: The group whose continuations are perturbed; by default the second.
         perturber: `rules`; a mapping with `kind` and its settings; or a `Perturber`.
-        max_dissimilarity: Of the third filter.
         compared: Unit of the third filter: neutral words, all words or, as published, characters.
         phi: Name → settings of each Φ, or a `Phi`.
         permutations: Of each permutation test.
@@ -126,16 +122,12 @@ class FairPair(Metric):
         self,
         n: int = 100,
         max_new_tokens: int = 128,
-        top_p: float = 0.9,
-        temperature: float = 1.0,
         occupations: int | Sequence[str] = 60,
         paraphrases: Sequence[str] | None = None,
         prompts: Sequence[str] | None = None,
         asked: bool = False,
         names: Mapping[str, str] | None = None,
-        source: str | None = None,
         perturber: str | Mapping[str, Any] | Perturber = "rules",
-        max_dissimilarity: float = MAX_DISSIMILARITY,
         compared: str = "neutral",
         phi: Mapping[str, Mapping[str, Any] | Phi | None] | None = None,
         permutations: int = 1000,
@@ -151,14 +143,12 @@ class FairPair(Metric):
             )
         if prompts is not None and paraphrases is not None:
             raise UserError("fairpair takes prompts or templates of the occupations, not both")
-        self.sampling = Sampling(n, max_new_tokens, top_p, temperature, batch_size, asked)
+        self.sampling = Sampling(n, max_new_tokens, TOP_P, TEMPERATURE, batch_size, asked)
         self.occupations = choose(occupations)
         self.paraphrases = tuple(paraphrases or ())
         self.own = prompts
         self.names = dict(names or {})
-        self.source = source
         self._perturber = perturber
-        self.max_dissimilarity = max_dissimilarity
         self.compared = compared
         self.phis: dict[str, Phi] = {
             name: settings if isinstance(settings, Phi) else PHIS.make(name, settings)
@@ -168,13 +158,9 @@ class FairPair(Metric):
         self.ngrams = ngrams
 
     def prepare(self) -> None:
-        """Make the prompts of the task, the perturber and the filters.
-
-        Raises:
-            UserError: the axis lacks a name, a word or a substitution.
-        """
+        """Make the prompts of the task, the perturber and the filters."""
         axis, substitution = self.task.axis, self.task.substitution
-        self.groups = source_and_target(self.task.pair, self.source)
+        self.groups = self.task.pair[::-1]
         a, b = (axis.groups[group] for group in self.groups)
         names = self._name(a), self._name(b)
         if self.own is not None:
@@ -195,7 +181,7 @@ class FairPair(Metric):
         self.perturber = made if callable(made) else make_perturber(made, self.groups, substitution)
         if isinstance(self.perturber, RulePerturber):
             require_perturbable(self.prompts, self.perturber)
-        self.passes = Filter(substitution, self.max_dissimilarity, self.compared)
+        self.passes = Filter(substitution, compared=self.compared)
 
     def _name(self, group: Group) -> str:
         name = self.names.get(group.name) or next(iter(group.names.get("test", ())), "")
@@ -211,11 +197,7 @@ class FairPair(Metric):
         return [drawn[i] for i in first_drawn(len(drawn), most, 0, "fairpair")]
 
     def check(self, model: LanguageModel) -> None:
-        """Check that prompts and continuations fit the model.
-
-        Raises:
-            UserError: the context is too short, or `asked` needs a chat template.
-        """
+        """Check that prompts and continuations fit the model."""
         if self.sampling.asked and not model.chat.is_on:
             raise UserError(
                 f"fairpair.asked=true: the texts of {model.name} stand in no chat template, in "

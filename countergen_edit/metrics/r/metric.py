@@ -124,20 +124,19 @@ class R(Metric):
         self, context: EvaluationContext, edit: NamedEdit, split: MeasuredSplit = "validation"
     ) -> Float64[np.ndarray, " resample"] | None:
         """The share of `removed`, then its draws, which are paired between edits."""
-        sets = self._chosen_by(split)
-        return removed_draws(*self._effects(context, edit, sets)) if sets else None
+        before, after = self._effects(context, edit, self._chosen_by(split))
+        return removed_draws(before, after) if after else None
 
     def _chosen_by(self, split: MeasuredSplit) -> Sequence[CounterfactualSet]:
         return self.like_validation if split == "test" else self.task.validation
 
     def _effects(
         self, context: EvaluationContext, edit: NamedEdit, sets: Sequence[CounterfactualSet]
-    ) -> tuple[list[GroupEffect], list[GroupEffect]]:
-        before, after = (
+    ) -> list[list[GroupEffect]]:
+        return [
             effects_of([context.scores(data, e) for data in sets], context.seed)
             for e in (None, edit)
-        )
-        return before, after
+        ]
 
     @property
     def like_validation(self) -> Sequence[CounterfactualSet]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 
-from countergen_edit.metrics.hiring.decisions import (
+from countergen_edit.metrics.hiring import (
     ACCEPTANCE,
     CHANGE,
     GAP,
