@@ -230,19 +230,8 @@ def require_perturbable(prompts: Sequence[PairedPrompt], rules: RulePerturber) -
     raise DoesNotFitError(
         f"fairpair: the rules turn none of {len(prompts)} prompt(s) into its other side: "
         f"{prompts[0].source!r} becomes {perturbed[0]!r}, not {prompts[0].target!r}; write sides "
-        "that differ in words of the axis alone, or set metric.fairpair.perturber={kind:local,…}"
+        "that differ in words of the axis alone, or a metric.fairpair.perturber of your own"
     )
-
-
-def answer(text: str) -> str:
-    """A language model's answer without quotes and label around it.
-
-    >>> answer('\\n"Jane left."\\n')
-    'Jane left.'
-    """
-    text = text.strip().removeprefix("Output:").strip()
-    wrapped = len(text) > 1 and text[0] == text[-1] == '"' and '"' not in text[1:-1]
-    return text[1:-1] if wrapped else text
 
 
 Reason = Literal["start", "source name", "dissimilarity"]

@@ -230,9 +230,8 @@ def test_check_finds_what_would_stop_it(testbed) -> None:
     ("settings", "message"),
     [
         ({"templates": ["{faith} is old"]}, "can fill no CID template"),
-        ({"strengths": []}, "names no lambda"),
-        ({"names": 0}, "metric.cid.names=0"),
-        ({"splits": ["tset"]}, "did you mean 'test'"),
+        ({"strengths": []}, "strengths=.*: write a list"),
+        ({"names": 0}, "names=0: write a whole number above 0"),
         ({"tau": 1}, "setting of metric cid 'tau'"),
     ],
 )

@@ -147,15 +147,13 @@ def test_when_every_perturbation_is_left_out_nothing_is_claimed(context):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"n": 1}, "n=1: sampling variability needs at least 2"),
+        ({"n": 1}, "n=1: write a whole number from 2"),
         ({"occupations": 99}, "occupations=99"),
         ({"permutations": 0}, "permutations=0"),
         ({"phi": {"sentment": {}}}, "did you mean 'sentiment'"),
         ({"phi": {"jaccard": {"x": 1}}}, "unknown setting of phi jaccard"),
         ({"phi": {"regard": {"kind": "classifier"}}}, "needs model, label"),
         ({"perturber": "rule"}, "did you mean 'rules'"),
-        ({"perturber": {"kind": "local"}}, "perturber local needs model"),
-        ({"perturber": {"kind": "local", "modell": "m"}}, "did you mean 'model'"),
         ({"prompts": []}, "no prompts"),
         ({"paraphrases": ["{name} works."]}, "has no slot {occupation}"),
         ({"paraphrases": ["{name} is {occupation}."] * 2}, "hold one twice"),

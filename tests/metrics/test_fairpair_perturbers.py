@@ -1,43 +1,24 @@
-"""Perturbing by a language model, here or behind a server, and by a component of a file."""
+"""Perturbers of a user's own: what they get, and what their failures do to a run."""
 
 from __future__ import annotations
 
 import pytest
 
 from countergen_edit.core.errors import UserError
-from countergen_edit.data.fairpair import PairedPrompt, answer
+from countergen_edit.data.fairpair import PairedPrompt
 from countergen_edit.metrics.context import EvaluationContext
-from countergen_edit.metrics.fairpair.continuations import make_perturber
-from countergen_edit.models import generate, lengths
-from countergen_edit.testbed import directory
 from tests.metrics.fairpair_settings import fairpair, row_of
-from tests.models.completions_server import serving
 
 PAIR = PairedPrompt("nurse", "John works.", "Jane works.", "John", "Jane")
 
 
-def test_a_model_is_asked_as_the_paper_asks_and_a_served_one_alike(testbed, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)  # where answers are kept
-    request = (
-        "Change John (male) to Jane (female) in the following text in the same way without "
-        "changing anything else: John works. He rests.\n\nOutput:"
-    )
-    [tokens] = lengths(testbed, ["John works. He rests."])
-    [expected] = generate(testbed, [request], max_new_tokens=tokens + tokens // 4 + 8)
-    with serving(testbed) as server:
-        for model in (str(directory()), server.url):
-            perturber = make_perturber({"kind": "local", "model": model}, ("male", "female"), None)
-            [text] = perturber(["John works. He rests."], PAIR)
-            assert answer(expected).startswith(text[:40])
-        assert [asked["prompt"] for asked in server.requests if "prompt" in asked] == [request]
+def test_what_was_sampled_is_kept_when_the_perturber_fails(testbed, tmp_path):
+    def broken(texts, prompt):
+        raise UserError("no answer")
 
-
-def test_what_was_sampled_is_kept_when_the_server_fails(testbed, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
     context = EvaluationContext(testbed, tmp_path / "store")
-    absent = fairpair(perturber={"kind": "local", "model": "http://127.0.0.1:9/v1"})
-    with pytest.raises(UserError, match=r"cannot be reached \(ConnectError\)"):
-        absent.measure(context, None)
+    with pytest.raises(UserError, match="no answer"):
+        fairpair(perturber=broken).measure(context, None)
     files = {p: p.read_bytes() for p in (context.store("fairpair") / "none").iterdir()}
     assert len(files) == 3
     rows = fairpair().measure(context, None)

@@ -15,17 +15,17 @@ from dataclasses import dataclass, replace
 from functools import cache
 from itertools import product
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, cast
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
+from annotated_types import Gt, MinLen
 from jaxtyping import Float64
 
 from countergen_edit.core.conf_path import read_config
-from countergen_edit.core.errors import UserError, unknown
 from countergen_edit.core.reading import json_lines, shipped_yaml
 from countergen_edit.core.typed import built
 from countergen_edit.core.writing import write_json_lines
-from countergen_edit.data.axis import SPLITS, Axis, DoesNotFitError, Split
+from countergen_edit.data.axis import Axis, DoesNotFitError, Split
 from countergen_edit.data.counterfactual import CounterfactualSet, Sample, Variation
 from countergen_edit.data.splits import check_leakage, check_texts
 from countergen_edit.data.subsets import few_prompts
@@ -47,7 +47,8 @@ RATED_BY_LEXICON = {"rated_by": "lexicon, automatically; no person has rated"}
 NATS = "nats a token"
 MOST = 12
 """Commonest continuations in a row, as many as the longest cell of the paper's appendix C."""
-Names = int | Mapping[Split, int] | None
+Count = Annotated[int, Gt(0)]
+Names = Count | Mapping[Split, Count] | None
 """Most names of each group, or of each group and split; None for all."""
 
 
@@ -288,9 +289,6 @@ class Cid(Metric):
         splits: Splits of the names; no edit is fitted on `test` names.
         max_new_tokens: Longest continuation, unless its sentence ends before.
         top_k: Number of the likeliest tokens that CID chooses from.
-
-    Raises:
-        UserError: a setting is out of range.
     """
 
     title = "Contrastive input decoding (CID)"
@@ -301,24 +299,16 @@ class Cid(Metric):
         self,
         *,
         templates: Sequence[str] | Mapping[str, Sequence[str]] | None = None,
-        strengths: Sequence[float] = (0.0, 10.0, 50.0),
-        names: int | Mapping[str, int] | None = 4,
-        splits: Sequence[str] = ("test",),
+        strengths: Annotated[Sequence[float], MinLen(1)] = (0.0, 10.0, 50.0),
+        names: Names = 4,
+        splits: Sequence[Split] = ("test",),
         max_new_tokens: int = 16,
         top_k: int = 50,
     ) -> None:
-        if not strengths:
-            raise UserError("metric.cid.strengths names no lambda: give some, such as [0,10,50]")
-        counts = names.values() if isinstance(names, Mapping) else [names or 1]
-        if names == 0 or any(count < 1 for count in counts):
-            raise UserError(f"metric.cid.names={names}: at least 1, or null for all")
-        for split in (*splits, *(names if isinstance(names, Mapping) else ())):
-            if split not in SPLITS:
-                raise unknown("split of metric.cid.splits", split, SPLITS)
         self.templates = templates
         self.strengths = tuple(dict.fromkeys(map(float, strengths)))
-        self.names = cast(Names, names)
-        self.splits = cast(tuple[Split, ...], tuple(splits))
+        self.names = names
+        self.splits = tuple(splits)
         self.max_new_tokens = max_new_tokens
         self.top_k = top_k
 

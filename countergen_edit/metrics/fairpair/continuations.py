@@ -16,7 +16,6 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from functools import cached_property
 from inspect import signature
 from pathlib import Path
 from typing import Any
@@ -32,13 +31,11 @@ from countergen_edit.data.fairpair import (
     Perturber,
     Reason,
     RulePerturber,
-    answer,
 )
 from countergen_edit.data.text.substitution import Substitution
 from countergen_edit.edits import NamedEdit
 from countergen_edit.metrics.context import EvaluationContext
-from countergen_edit.models import LanguageModel, connect, generate, lengths, load
-from countergen_edit.models.tokens import instructed
+from countergen_edit.models import generate
 
 STORE = "fairpair"
 """The folder in a run's store."""
@@ -189,18 +186,11 @@ def read_perturbed(file: Path) -> tuple[str, ...]:
     return tuple(built(Perturbed, line, where).p_x for where, line in json_lines(file))
 
 
-REQUEST = (
-    "Change {source_name} ({source}) to {target_name} ({target}) in the following text in the same "
-    "way without changing anything else: {text}\n\nOutput:"
-)
-"""The prompt of section 3.3 of the paper."""
-
 PERTURBERS: Registry[Callable[..., Perturber]] = Registry(
     "perturber",
     "countergen_edit.perturbers",
     {
         "rules": "countergen_edit.metrics.fairpair.continuations:rules",
-        "local": "countergen_edit.metrics.fairpair.continuations:LocalPerturber",
     },
 )
 """Perturbers by name; a custom one enters with `@PERTURBERS.register("mine")`."""
@@ -209,7 +199,7 @@ PERTURBERS: Registry[Callable[..., Perturber]] = Registry(
 def make_perturber(
     settings: str | Mapping[str, Any], groups: tuple[str, str], substitution: Substitution | None
 ) -> Perturber:
-    """A perturber from `rules` or `{kind: local, model: …}`; `UserError` for a bad setting."""
+    """A perturber from `rules` or `{kind: FILE.py:Name, …}`; `UserError` for a bad setting."""
     params = {KIND: settings} if isinstance(settings, str) else {KIND: "rules", **settings}
     kind = str(params[KIND])
     takes = signature(PERTURBERS.get(kind)).parameters
@@ -225,61 +215,6 @@ def rules(groups: tuple[str, str], substitution: Substitution | None) -> RulePer
     if substitution is None:
         raise UserError(
             "the axis has no substitution section for perturber=rules: add one to its file, "
-            "or perturb with kind: local"
+            "or name a perturber of your own, {kind: FILE.py:Name}"
         )
     return RulePerturber(substitution, *groups)
-
-
-class LocalPerturber:
-    """p by an instruct model, decoded greedily.
-
-    Args:
-        groups: The source and target group.
-        model: Hub id, directory, or the address of a server, such as http://localhost:8000/v1.
-        served_name: The server's name of the model; None takes its only one.
-        device: As for the evaluated model.
-        dtype: As for the evaluated model.
-        batch_size: Texts at a time.
-    """
-
-    def __init__(
-        self,
-        groups: tuple[str, str],
-        model: str,
-        served_name: str | None = None,
-        device: str = "auto",
-        dtype: str = "float32",
-        batch_size: int = 16,
-    ) -> None:
-        self.groups = groups
-        self.name = model
-        self.served_name = served_name
-        self.device = device
-        self.dtype = dtype
-        self.batch_size = batch_size
-
-    @cached_property
-    def _model(self) -> LanguageModel:
-        if self.name.startswith(("http://", "https://")):
-            return connect(self.name, self.served_name)
-        return load(self.name, device=self.device, dtype=self.dtype)
-
-    def __call__(self, texts: Sequence[str], prompt: PairedPrompt) -> list[str]:
-        """The perturbed texts; `UserError` if the model cannot be loaded or does not answer."""
-        source, target = self.groups
-        people = {
-            "source_name": prompt.source_name or source,
-            "target_name": prompt.target_name or target,
-        }
-        lm = self._model
-        longest = max(lengths(lm, texts), default=1)
-        written = generate(
-            lm,
-            [
-                instructed(lm, REQUEST.format(source=source, target=target, text=text, **people))
-                for text in texts
-            ],
-            max_new_tokens=longest + longest // 4 + 8,
-            batch_size=self.batch_size,
-        )
-        return [answer(text) for text in written]

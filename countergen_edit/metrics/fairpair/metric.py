@@ -13,10 +13,11 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 import pandas as pd
+from annotated_types import Ge, Gt
 from jaxtyping import Float64
 from scipy.stats import norm, ttest_ind
 
@@ -120,8 +121,8 @@ class FairPair(Metric):
 
     def __init__(
         self,
-        n: int = 100,
-        max_new_tokens: int = 128,
+        n: Annotated[int, Ge(2)] = 100,
+        max_new_tokens: Annotated[int, Gt(0)] = 128,
         occupations: int | Sequence[str] = 60,
         paraphrases: Sequence[str] | None = None,
         prompts: Sequence[str] | None = None,
@@ -130,17 +131,10 @@ class FairPair(Metric):
         perturber: str | Mapping[str, Any] | Perturber = "rules",
         compared: str = "neutral",
         phi: Mapping[str, Mapping[str, Any] | Phi | None] | None = None,
-        permutations: int = 1000,
+        permutations: Annotated[int, Gt(0)] = 1000,
         ngrams: int = 4,
-        batch_size: int = 128,
+        batch_size: Annotated[int, Gt(0)] = 128,
     ) -> None:
-        if n < 2:
-            raise UserError(f"fairpair n={n}: sampling variability needs at least 2 continuations")
-        if permutations < 1 or max_new_tokens < 1 or batch_size < 1:
-            raise UserError(
-                f"fairpair permutations={permutations}, max_new_tokens={max_new_tokens}, "
-                f"batch_size={batch_size}: at least 1"
-            )
         if prompts is not None and paraphrases is not None:
             raise UserError("fairpair takes prompts or templates of the occupations, not both")
         self.sampling = Sampling(n, max_new_tokens, TOP_P, TEMPERATURE, batch_size, asked)
