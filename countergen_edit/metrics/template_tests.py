@@ -40,9 +40,7 @@ def paired_p(differences: Float64[np.ndarray, "*tested pair"]) -> Float64[np.nda
     return values
 
 
-def categories(
-    differences: Sequence[Float64[np.ndarray, "_ ..."]],
-) -> list[Category]:
+def categories(differences: Sequence[Float64[np.ndarray, "_ ..."]]) -> list[Category]:
     """Categories of one table of tests over pairs, the last axis; of one pair, its sign.
 
     P is corrected over the whole table (Benjamini–Hochberg).

@@ -25,13 +25,7 @@ from countergen_edit.core.reading import json_lines
 from countergen_edit.core.registry import KIND, Registry
 from countergen_edit.core.typed import built
 from countergen_edit.core.writing import write_json_lines
-from countergen_edit.data.fairpair import (
-    Filter,
-    PairedPrompt,
-    Perturber,
-    Reason,
-    RulePerturber,
-)
+from countergen_edit.data.fairpair import Filter, PairedPrompt, Perturber, Reason, RulePerturber
 from countergen_edit.data.text.substitution import Substitution
 from countergen_edit.edits import NamedEdit
 from countergen_edit.metrics.context import EvaluationContext
@@ -189,9 +183,7 @@ def read_perturbed(file: Path) -> tuple[str, ...]:
 PERTURBERS: Registry[Callable[..., Perturber]] = Registry(
     "perturber",
     "countergen_edit.perturbers",
-    {
-        "rules": "countergen_edit.metrics.fairpair.continuations:rules",
-    },
+    {"rules": "countergen_edit.metrics.fairpair.continuations:rules"},
 )
 """Perturbers by name; a custom one enters with `@PERTURBERS.register("mine")`."""
 

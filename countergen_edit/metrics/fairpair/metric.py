@@ -49,13 +49,7 @@ from countergen_edit.metrics.fairpair.continuations import (
     make_perturber,
     sample,
 )
-from countergen_edit.metrics.fairpair.phi import (
-    PHIS,
-    QUANTITIES,
-    Phi,
-    PhiResult,
-    evaluate,
-)
+from countergen_edit.metrics.fairpair.phi import PHIS, QUANTITIES, Phi, PhiResult, evaluate
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.statistics import (
     Estimate,
