@@ -22,14 +22,6 @@ LARGER: dict[str, Any] = {
 }
 
 
-@pytest.fixture(scope="module")
-def measured(testbed, tmp_path_factory):
-    context = EvaluationContext(testbed, tmp_path_factory.mktemp("store"))
-    metric = fairpair(**LARGER)
-    metric.check(testbed)
-    return metric, metric.measure(context, None), context
-
-
 @pytest.fixture
 def context(testbed, tmp_path):
     return EvaluationContext(testbed, tmp_path)
@@ -49,20 +41,30 @@ def test_the_bias_planted_in_the_testbed_is_found_where_it_was_planted(context):
         assert f.detail["p_adjusted"] < 0.05
 
 
-def test_rows_hold_what_the_tables_and_figures_show(measured):
-    metric, rows, _ = measured
+def test_rows_hold_what_the_tables_show_and_a_killed_run_goes_on_with_the_same(testbed, context):
+    metric = fairpair(**LARGER)
+    metric.check(testbed)
+    rows = metric.measure(context, None)
     for phi in ("sentiment", "jaccard"):
         b, f = row_of(rows, "fairpair_bias", phi), row_of(rows, "fairpair_f", phi)
         assert b.lo <= b.value <= b.hi
-        assert f.n == 4
-        assert f.dataset == b.dataset == "common_sents"
+        assert (f.n, f.dataset) == (4, "common_sents")
         assert [entry[0] for entry in f.detail["prompts"]] == [p.label for p in metric.prompts]
         assert np.mean([e[1] for e in f.detail["prompts"]]) == pytest.approx(b.value)
     success = row_of(rows, "fairpair_perturbed")
     assert success.value == 1.0
     assert success.detail["examples"]
-    json.dumps([r.to_dict() for r in rows], allow_nan=False)
-    assert len(json.dumps([r.to_dict() for r in rows])) < 60_000
+    assert len(json.dumps([r.to_dict() for r in rows], allow_nan=False)) < 60_000
+    folder = context.store("fairpair") / "none"
+    texts = sorted(p for p in folder.iterdir() if ".perturbed" not in p.name)
+    before = texts[0].read_bytes()
+    texts[1].unlink()
+    texts[2].with_suffix(".jsonl.tmp").write_text("{")  # what was being written
+    for path in folder.glob("*.perturbed.jsonl"):
+        path.unlink()
+    again = fairpair(**LARGER, batch_size=37)  # which no row depends on
+    assert again.measure(context, None) == rows
+    assert texts[0].read_bytes() == before
 
 
 def test_f_spreads_over_templates(context):
@@ -78,20 +80,6 @@ def test_f_spreads_over_templates(context):
     assert spread.detail["range"] == sorted(row.value for row in each)
     differ = [row.detail["p_adjusted"] < 0.05 for row in each]
     assert spread.detail["differ"] == sum(differ)
-
-
-def test_a_killed_run_goes_on_with_the_same_rows(measured):
-    _, rows, context = measured
-    folder = context.store("fairpair") / "none"
-    texts = sorted(p for p in folder.iterdir() if ".perturbed" not in p.name)
-    before = texts[0].read_bytes()
-    texts[1].unlink()
-    texts[2].with_suffix(".jsonl.tmp").write_text("{")  # what was being written
-    for path in folder.glob("*.perturbed.jsonl"):
-        path.unlink()
-    again = fairpair(**LARGER, batch_size=37)  # which no row depends on
-    assert again.measure(context, None) == rows
-    assert texts[0].read_bytes() == before
 
 
 def test_a_change_is_paired_with_the_unedited_model(context):

@@ -12,7 +12,6 @@ from countergen_edit.core.errors import UserError
 from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.fairpair.phi import (
     PHIS,
-    ClassifierScore,
 )
 from tests.metrics.fairpair_settings import fairpair, row_of
 
@@ -58,35 +57,6 @@ def test_a_classifiers_score_is_a_phi(tmp_path):
     assert phi.name == "classifier"
     with pytest.raises(UserError, match="did you mean 'negative'"):
         PHIS.make("regard", settings | {"label": "negativ"})
-
-
-@pytest.mark.parametrize(
-    ("labels", "config", "settings"),
-    [
-        (["toxic", "insult"], {"problem_type": "multi_label_classification"}, {}),
-        (["toxic", "insult"], {}, {"multi_label": True}),
-        (["insult"], {}, {}),
-    ],
-)
-def test_independent_labels_have_a_sigmoid_each(tmp_path, labels, config, settings):
-    model, tokenizer = saved_classifier(tmp_path, labels, **config)
-    phi = ClassifierScore(str(tmp_path), "insult", device="cpu", **settings)
-    [score] = phi.scores(TEXTS[:1])
-    logits = model(**tokenizer(TEXTS[:1], return_tensors="pt")).logits.detach().double()
-    assert score == pytest.approx(float(logits.sigmoid()[0, -1]), abs=1e-5)
-
-
-def test_a_classifier_with_a_random_head_is_refused(tmp_path):
-    saved_classifier(tmp_path / "own", ["a", "b"])
-    from transformers import BertForMaskedLM, BertModel
-
-    for kind in (BertModel, BertForMaskedLM):
-        folder = tmp_path / kind.__name__
-        kind.from_pretrained(tmp_path / "own").save_pretrained(folder)
-        for file in (tmp_path / "own").glob("tokenizer*"):
-            (folder / file.name).write_bytes(file.read_bytes())
-        with pytest.raises(UserError, match=f"is a {kind.__name__}, not a sequence classifier"):
-            ClassifierScore(str(folder), "a", device="cpu")
 
 
 MINE = """

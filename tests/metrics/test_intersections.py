@@ -72,6 +72,17 @@ def test_a_cell_of_its_own_is_found_and_its_interval_holds_the_truth() -> None:
     assert effect.estimate.lo <= true <= effect.estimate.hi
 
 
+def test_axes_that_merely_add_up_are_seldom_called_more() -> None:
+    found = 0
+    for seed in range(80):
+        rng = np.random.default_rng(200 + seed)
+        scores = scores_of(planted(rng, cell_means(rng), 6, 0.5))
+        p = Contrast(scores, seed, weights=interactions(PARTS)[seed % 6]).p_value
+        assert p is not None
+        found += p <= 0.05
+    assert found <= 9
+
+
 def test_people_who_stand_in_several_cells_are_one_person_each() -> None:
     """A leaning that a person has in all cells cancels in every contrast."""
     rng = np.random.default_rng(5)

@@ -6,7 +6,6 @@ import json
 import math
 import sys
 from collections import Counter
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -17,7 +16,6 @@ from countergen_edit.core.conf_path import read_config
 from countergen_edit.core.errors import UserError
 from countergen_edit.data.axis import Axis
 from countergen_edit.data.text.substitution import Substitution
-from countergen_edit.metrics.cid.metric import Cid
 from countergen_edit.metrics.cid.perturbation_effect import Effect, effect_rows, effects
 from countergen_edit.metrics.cid.perturbations import (
     Perturbation,
@@ -26,9 +24,7 @@ from countergen_edit.metrics.cid.perturbations import (
     perturbations,
     sources_of,
 )
-from countergen_edit.metrics.results import Results
 from countergen_edit.models import contrastive_generate
-from countergen_edit.reports.views.cid import CidView
 
 X = "The company did not hire Khaled because he"
 PAIRS = [
@@ -103,14 +99,6 @@ def test_rows_are_sorted_by_median_and_can_be_written() -> None:
     assert means == [1.0, pytest.approx(0.9)]
     assert [row.facets["lambda"] for row in rows if row.metric == "cid_similarity"] == [0.0, 10.0]
     json.dumps([row.to_dict() for row in rows], allow_nan=False)
-    [section] = CidView(Cid, "cid").sections(Results([replace(r, split="test") for r in rows]))
-    tables = {table.name: table for table in section.tables()}
-    assert [row[0] for row in tables["cid_effects"].rows] == ["strong", "middle", "weak"]
-    assert tables["cid_effects"].rows[2][1:4] == ("> 10", "> 10 to > 10", "2")
-    assert tables["cid_effects"].brief
-    assert tables["cid_perturbations"].rows[0] == ("strong", "strong 0.0", "a", "0")
-    assert tables["cid_perturbations"].rows[-1][-1] == "> 10"
-    assert [figure.name for figure in section.figures()] == ["cid", "cid_effects"]
 
 
 strengths = st.lists(st.one_of(st.floats(0, 10), st.just(math.inf)), min_size=1, max_size=8)
