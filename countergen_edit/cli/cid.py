@@ -86,7 +86,7 @@ class CidSettings:
             top_k=TOP_K,
         )
         self.metric = metric.bound(self.task, "cid") if self.action == "audit" else None
-        self.similarity = SentenceEmbedding(None)
+        self.similarity = SentenceEmbedding()
         self.sources = sources_of(perturbation)
 
     @property

@@ -216,26 +216,25 @@ class Cost(Metric):
         return [row if end is None else replace(row, value=end) for row, end in ends]
 
 
+_ROOM = "countergen_edit.metrics"
 METRICS: Registry[type[Metric]] = Registry(
     "metric",
-    "countergen_edit.metrics",
+    _ROOM,
     {
-        "r": "countergen_edit.metrics.r:R",
-        "intersections": "countergen_edit.metrics.intersections:Intersections",
-        "paraphrases": "countergen_edit.metrics.paraphrases:Paraphrases",
-        "fairpair": "countergen_edit.metrics.fairpair.metric:FairPair",
-        "cid": "countergen_edit.metrics.cid.metric:Cid",
-        "classifier_tasks": "countergen_edit.metrics.classifier_tasks.metric:ClassifierTasks",
-        "agreement": "countergen_edit.metrics.costs.agreement:Agreement",
-        "perplexity": "countergen_edit.metrics.costs.perplexity:Perplexity",
-        "kl": "countergen_edit.metrics.costs.kl:KL",
-        "legitimate_differences": (
-            "countergen_edit.metrics.costs.legitimate_differences:LegitimateDifferences"
-        ),
-        "off_target": "countergen_edit.metrics.off_target:OffTarget",
-        "benchmarks": "countergen_edit.metrics.benchmarks.metric:Benchmarks",
-        "hiring": "countergen_edit.metrics.hiring:Hiring",
-        "in_vocabulary": "countergen_edit.metrics.in_vocabulary:InVocabulary",
+        "r": f"{_ROOM}.r:R",
+        "intersections": f"{_ROOM}.intersections:Intersections",
+        "paraphrases": f"{_ROOM}.paraphrases:Paraphrases",
+        "fairpair": f"{_ROOM}.fairpair.metric:FairPair",
+        "cid": f"{_ROOM}.cid.metric:Cid",
+        "classifier_tasks": f"{_ROOM}.classifier_tasks.metric:ClassifierTasks",
+        "agreement": f"{_ROOM}.costs.agreement:Agreement",
+        "perplexity": f"{_ROOM}.costs.perplexity:Perplexity",
+        "kl": f"{_ROOM}.costs.kl:KL",
+        "legitimate_differences": f"{_ROOM}.costs.legitimate_differences:LegitimateDifferences",
+        "off_target": f"{_ROOM}.off_target:OffTarget",
+        "benchmarks": f"{_ROOM}.benchmarks.metric:Benchmarks",
+        "hiring": f"{_ROOM}.hiring:Hiring",
+        "in_vocabulary": f"{_ROOM}.in_vocabulary:InVocabulary",
     },
     Metric,
 )

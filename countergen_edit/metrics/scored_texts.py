@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any
+
+import numpy as np
 
 from countergen_edit.core.errors import UserError
 from countergen_edit.core.reading import json_lines
@@ -17,7 +20,8 @@ SCORED_BY = "r"
 """The metric in whose store the scores lie, one file for each edit."""
 
 
-class ScoredText(TypedDict):
+@dataclass(frozen=True)
+class ScoredText:
     """The keys of a line."""
 
     edit: str
@@ -107,4 +111,4 @@ def scores_of(lines: Sequence[Mapping[str, Any]]) -> SetScores:
         samples.append(Sample(line["template"], tuple(line["outputs"]), variations))
     data = CounterfactualSet(lines[0]["dataset"], lines[0]["axis"], groups, tuple(samples))
     flat = [x for line in lines for sides in line["log_p"] for own in sides for x in own]
-    return SetScores.of(data, flat)
+    return SetScores.of(data, np.array(flat, dtype=np.float64))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -28,7 +27,7 @@ class SetScores:
     """The item's output."""
 
     @classmethod
-    def of(cls, data: CounterfactualSet, log_p: Sequence[float]) -> SetScores:
+    def of(cls, data: CounterfactualSet, log_p: Float64[np.ndarray, " prompt"]) -> SetScores:
         """Scores from log P of every output, after every variation of every group in turn."""
         counts = [len(s.of(data.groups[0])) for s in data.samples for _ in s.outputs]
         present = np.arange(max(counts)) < np.array(counts)[:, None, None]

@@ -40,7 +40,7 @@ def scores_of(
         for w in range(paraphrases)
     )
     data = CounterfactualSet(f"{axis}_test", axis, tuple(groups), samples)
-    return SetScores.of(data, every.transpose(2, 0, 1).ravel().tolist())
+    return SetScores.of(data, every.transpose(2, 0, 1).ravel())
 
 
 def planted(

