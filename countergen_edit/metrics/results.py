@@ -134,19 +134,15 @@ class Results:
         {'race': 1, 'age': 1}
         """
         tasks = list(dict.fromkeys(row.task for row in self.rows if row.task)) or [""]
-        return {task: self.only(tasks=[task]) if len(tasks) > 1 else self for task in tasks}
+        if len(tasks) == 1:
+            return {tasks[0]: self}
+        rows = {task: [row for row in self.rows if row.task == task] for task in tasks}
+        return {t: Results(own, self.records, self.folder, t) for t, own in rows.items()}
 
-    def only(
-        self, *, edits: Collection[str] | None = None, tasks: Collection[str] | None = None
-    ) -> Results:
-        """The results of some edits, or of some tasks."""
-        rows = [
-            row
-            for row in self.rows
-            if (edits is None or row.edit in edits) and (tasks is None or row.task in tasks)
-        ]
-        task = next(iter(tasks)) if tasks is not None and len(tasks) == 1 else self.task
-        return Results(rows, self.records, self.folder, task)
+    def only(self, *, edits: Collection[str]) -> Results:
+        """The results of some edits."""
+        rows = [row for row in self.rows if row.edit in edits]
+        return Results(rows, self.records, self.folder, self.task)
 
     def stored(self, metric: str) -> Iterator[tuple[str, Path]]:
         """The files that a metric kept, each with the id of its edit."""
@@ -188,7 +184,3 @@ class Side:
     def label(self, edit: str = UNEDITED) -> str:
         """The run, with the edit where one is meant."""
         return self.name if edit == UNEDITED else f"{self.name}, {self.results.label(edit)}"
-
-    def edit_label(self, edit: str) -> str:
-        """The edit, called the same in runs with edits and without."""
-        return NO_EDIT if edit == UNEDITED else self.results.label(edit)

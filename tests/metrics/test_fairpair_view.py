@@ -60,7 +60,7 @@ def rows(edit: str, f: float | None, model: str = "testbed", phi: str = "jaccard
     lengths = about | {"metric": "fairpair_length_difference"}
     return [
         Row("fairpair_f", f, lo=lo, hi=hi, detail=tests | sides | reason, **of_phi),
-        Row("fairpair_bias", 0.8, detail={"by_samples": [[10, 0.8, 0.7, 0.7, 1.1]]}, **of_phi),
+        Row("fairpair_bias", 0.8, **of_phi),
         Row("fairpair_v_gp", 0.7, **of_phi),
         Row("fairpair_v_pg", 0.75, **of_phi),
         Row("fairpair_energy", 0.15, lo=0.1, hi=0.2, **of_phi),

@@ -70,7 +70,7 @@ def _lines(
         for edit in side.edits:
             rows = _under(side, metric, edit)
             cells = (cell(rows[name]) if name in rows else "" for name in sets)
-            lines.append((side.name, side.edit_label(edit), *cells))
+            lines.append((side.name, side.results.label(edit), *cells))
         rows = _under(side, metric, UNEDITED) if with_published else {}
         papers = {name: p for name, row in rows.items() if (p := row.detail.get("published"))}
         if papers:
