@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain
 from typing import Any
 
@@ -53,40 +53,10 @@ class Paraphrases(Metric):
                 came = context.scores(data, None).pairs if edit else []
                 of_set = []
                 for i, now in enumerate(context.scores(data, edit).pairs):
-                    of_set += self.spread_rows(now, context.seed)
+                    of_set += spread_rows(now, context.seed)
                     of_set += holding_rows(came[i], now, context.seed) if edit else []
                 rows += [replace(row, split=part) for row in among(of_set, len(data.groups))]
         return rows if edit is None else rows + self.outside_rows(context, edit)
-
-    def spread_rows(self, scores: SetScores, seed: int) -> list[Row]:
-        """Rows `r_sd_over_paraphrases`, `paraphrases_holding`, flip rate and variance share.
-
-        Without paraphrases, only the first, whose value is then None.
-        """
-        data = scores.data
-        spread = spread_over_paraphrases(scores, seed)
-        if spread is None:
-            reason = {"reason": NO_PARAPHRASES}
-            return [Row.of_set(data, "r_sd_over_paraphrases", math.nan, seed=seed, detail=reason)]
-        table, (flips, of) = spread.table, spread.flips
-        detail: dict[str, Any] = {
-            "paraphrases": table.to_dict("records"),
-            "range": [float(table.mean_abs_r.min()), float(table.mean_abs_r.max())],
-            "sd_of_r": float(table.r.to_numpy().std(ddof=1)),
-            "correction": CORRECTION,
-            "tested": spread.tested,
-        }
-        holding, against = (int((table.leans == sign).sum()) for sign in (1, -1))
-        values: dict[str, tuple[float, int, dict[str, Any]]] = {
-            "r_sd_over_paraphrases": (spread.sd, len(table), detail),
-            "paraphrases_holding": (float(holding), len(table), {"against": against}),
-            "paraphrase_flip_rate": (flips / of, of, {}),
-            "paraphrase_variance_share": (spread.share_of_paraphrases, len(table), {}),
-        }
-        return [
-            Row.of_set(data, metric, value, n=n, seed=seed, detail=own)
-            for metric, (value, n, own) in values.items()
-        ]
 
     def outside_rows(self, context: EvaluationContext, edit: NamedEdit) -> list[Row]:
         """`reduction_gap`: the removed share of mean |R| on fitting sets minus that on test sets.
@@ -166,37 +136,22 @@ def paired_r(scores: SetScores, seed: int) -> Float64[np.ndarray, "item pair"]:
     return relative_difference(scores.log_p[:, 0], scores.log_p[:, 1])
 
 
-@dataclass(frozen=True)
-class Spread:
-    """The spread of one set over its templates."""
+def spread_rows(scores: SetScores, seed: int) -> list[Row]:
+    """Rows `r_sd_over_paraphrases`, `paraphrases_holding`, flip rate and variance share.
 
-    table: pd.DataFrame
-    """A line for each template: its text as `paraphrase`, `r`, `mean_abs_r`; `leans`, 1 where it
-    significantly agrees with the others, -1 where it disagrees, else 0; and how many outputs are
-    likelier after group `a`, after `b`, or `insignificant`."""
-    sd: float
-    """Standard deviation of mean |R| over the templates of one content."""
-    flips: tuple[int, int]
-    share_of_paraphrases: float
-    """Of the variance; NaN without variance."""
-    tested: bool
-    """Whether there are names to test over; otherwise categories are signs."""
-
-
-def spread_over_paraphrases(scores: SetScores, seed: int) -> Spread | None:
-    """The spread of one set; None without paraphrases."""
-    paraphrased = contents(scores.data)
+    The detail of the first has a line for each template: R and mean |R|, whether it significantly
+    `leans` with the others (1) or against them (-1), and how many outputs are likelier after group
+    `a`, after `b`, or `insignificant`. Without paraphrases its value is None and it is alone.
+    """
+    data, paraphrased = scores.data, contents(scores.data)
     if not paraphrased:
-        return None
+        reason = {"reason": NO_PARAPHRASES}
+        return [Row.of_set(data, "r_sd_over_paraphrases", math.nan, seed=seed, detail=reason)]
     pairs, r = paired_r(scores, seed), r_values(scores)
     items: list[Int[np.ndarray, "template output"]] = [np.array([*c.values()]) for c in paraphrased]
     measures: list[Measure] = [pairs[of_content] for of_content in items]
     by_output = categories(measures)
-    flips = np.sum([flip_counts(table) for table in by_output], axis=0)
     abs_r = [np.abs(r[of_content]).mean(axis=1) for of_content in items]
-    freedom = sum(len(values) - 1 for values in abs_r)
-    squares = sum(float(((values - values.mean()) ** 2).sum()) for values in abs_r)
-    variances = variance_parts(measures)
     columns = {
         "paraphrase": [text for content in paraphrased for text in content],
         "r": np.concatenate([r[of_content].mean(axis=1) for of_content in items]),
@@ -205,13 +160,33 @@ def spread_over_paraphrases(scores: SetScores, seed: int) -> Spread | None:
     }
     for name, sign in (("a", 1), ("b", -1), ("insignificant", 0)):
         columns[name] = np.concatenate([(table == sign).sum(axis=1) for table in by_output])
-    return Spread(
-        pd.DataFrame(columns),
-        sd=math.sqrt(squares / freedom),
-        flips=(int(flips[0]), int(flips[1])),
-        share_of_paraphrases=variances[0] / sum(variances) if any(variances) else math.nan,
-        tested=pairs.shape[1] > 3,  # half of them find the direction
-    )
+    table = pd.DataFrame(columns)
+    detail: dict[str, Any] = {
+        "paraphrases": table.to_dict("records"),
+        "range": [float(table.mean_abs_r.min()), float(table.mean_abs_r.max())],
+        "sd_of_r": float(table.r.to_numpy().std(ddof=1)),
+        "correction": CORRECTION,
+        "tested": pairs.shape[1] > 3,  # half of them find the direction; else categories are signs
+    }
+    freedom = sum(len(values) - 1 for values in abs_r)
+    squares = sum(float(((values - values.mean()) ** 2).sum()) for values in abs_r)
+    flips, of = np.sum([flip_counts(table) for table in by_output], axis=0).tolist()
+    variances = variance_parts(measures)
+    holding, against = (int((table.leans == sign).sum()) for sign in (1, -1))
+    values: dict[str, tuple[float, int, dict[str, Any]]] = {
+        "r_sd_over_paraphrases": (math.sqrt(squares / freedom), len(table), detail),
+        "paraphrases_holding": (float(holding), len(table), {"against": against}),
+        "paraphrase_flip_rate": (flips / of, of, {}),
+        "paraphrase_variance_share": (
+            variances[0] / sum(variances) if any(variances) else math.nan,
+            len(table),
+            {},
+        ),
+    }
+    return [
+        Row.of_set(data, metric, value, n=n, seed=seed, detail=own)
+        for metric, (value, n, own) in values.items()
+    ]
 
 
 def reductions(

@@ -15,7 +15,7 @@ from countergen_edit.metrics.paraphrases import (
     Paraphrases,
     holding_rows,
     reductions,
-    spread_over_paraphrases,
+    spread_rows,
 )
 from countergen_edit.metrics.r import r_values
 from countergen_edit.metrics.results import Results
@@ -37,26 +37,33 @@ def made_up(lean: list[list[float]], content: str | None = "c", names: int = 8) 
     return scores_of(groups, len(lean), content=content)
 
 
+def spread(lean: list[list[float]], content: str | None = "c") -> dict[str, Row]:
+    return {row.metric: row for row in spread_rows(made_up(lean, content), 0)}
+
+
 def test_a_paraphrase_that_turns_the_direction_round_is_against_the_others() -> None:
-    found = spread_over_paraphrases(made_up([[1, -1], [0.9, -1.1], [-1, 1]]), 0)
-    assert found is not None
-    assert found.table.leans.tolist()[2] == -1
-    assert found.table["a"].tolist() == [1, 1, 1]
-    assert found.flips == (4, 6)  # either output, first and second template against the third
+    found = spread([[1, -1], [0.9, -1.1], [-1, 1]])
+    by_template = found["r_sd_over_paraphrases"].detail["paraphrases"]
+    assert [line["a"] for line in by_template] == [1, 1, 1]
+    assert by_template[2]["leans"] == -1
+    flips = found["paraphrase_flip_rate"]
+    # Either output, first and second template against the third.
+    assert (flips.value, flips.n) == (pytest.approx(4 / 6), 6)
 
 
 def test_paraphrases_that_agree_hold_and_do_not_flip() -> None:
-    scores = made_up([[1, -1], [0.5, -0.5], [0.1, -2]])
-    found = spread_over_paraphrases(scores, 0)
-    assert found is not None
-    assert found.table.leans.tolist() == [1, 1, 1]
-    assert found.flips == (0, 6)
-    by_paraphrase = np.abs(r_values(scores)).reshape(3, 2).mean(axis=1)
-    np.testing.assert_allclose(found.table.mean_abs_r, by_paraphrase)
-    assert found.sd == pytest.approx(by_paraphrase.std(ddof=1))
-    assert found.share_of_paraphrases > 0.9
-    other = made_up([[1, -1], [0.5, -0.5]], content=None)
-    assert spread_over_paraphrases(other, 0) is None
+    lean = [[1.0, -1.0], [0.5, -0.5], [0.1, -2.0]]
+    found = spread(lean)
+    sd = found["r_sd_over_paraphrases"]
+    assert [line["leans"] for line in sd.detail["paraphrases"]] == [1, 1, 1]
+    assert found["paraphrases_holding"].value == 3
+    assert found["paraphrase_flip_rate"].value == 0
+    by_paraphrase = np.abs(r_values(made_up(lean))).reshape(3, 2).mean(axis=1)
+    assert [line["mean_abs_r"] for line in sd.detail["paraphrases"]] == pytest.approx(by_paraphrase)
+    assert sd.value == pytest.approx(by_paraphrase.std(ddof=1))
+    assert (found["paraphrase_variance_share"].value or 0) > 0.9
+    [alone] = spread([[1, -1], [0.5, -0.5]], content=None).values()
+    assert (alone.metric, alone.value) == ("r_sd_over_paraphrases", None)
 
 
 def test_reductions_are_those_of_each_paraphrase() -> None:
