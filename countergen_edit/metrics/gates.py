@@ -22,6 +22,7 @@ from countergen_edit.metrics.statistics import Weights, estimate, resample, weig
 
 Kind = Literal["nobody", "agreement", "erase"]
 OPEN = "gate_open"
+SHARES = ("not_closed", "not_closed_lo", "not_closed_hi")
 CLOSED = "where it stays closed, a token is left as it was, to the last bit."
 
 
@@ -111,9 +112,7 @@ def _row(opening: Opening, seed: int) -> Row:
     if texts.sets:
         first = texts.sets[0]
         about = {"axis": first.axis, "group_a": first.groups[0], "group_b": first.groups[1]}
-    shares = {
-        f"not_closed{end}": not_closed[end.strip("_") or "value"] for end in ("", "_lo", "_hi")
-    }
+    shares = dict(zip(SHARES, not_closed.values(), strict=True))
     return Row(
         metric=OPEN,
         **mean,

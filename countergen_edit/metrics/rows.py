@@ -116,7 +116,8 @@ class Row:
 
 
 _OTHERS = [f.name for f in fields(Row) if f.name != "value"]
-COLUMNS = (*_OTHERS[:14], "value", *_OTHERS[14:])
+_LO = _OTHERS.index("lo")
+COLUMNS = (*_OTHERS[:_LO], "value", *_OTHERS[_LO:])
 """The columns in the order of `results.jsonl`: the value stands beside its interval."""
 
 

@@ -33,12 +33,17 @@ def holm_tests(effects: Sequence[GroupEffect]) -> list[dict[str, Any]]:
             break
         possible = adjusted(np.minimum(least, [effect.least_p(names) for effect in tested]))
         needed[(needed == 0) & (possible <= SIGNIFICANT)] = names
-    found = iter(
-        dict(zip(TESTED, (e.p_value, float(p), float(lowest), int(names)), strict=True))
-        for e, p, lowest, names in zip(tested, corrected, least_corrected, needed, strict=True)
-    )
-    tests = [{} if effect.p_value is None else next(found) for effect in effects]
-    for test in tests:
-        if test and (test["least_p_adjusted"] <= SIGNIFICANT or not test["names_to_test"]):
-            del test["names_to_test"]
+    numbers = zip(corrected, least_corrected, needed, strict=True)
+    tests: list[dict[str, Any]] = []
+    for effect in effects:
+        tests.append({})
+        if effect.p_value is not None:
+            p, lowest, names = next(numbers)
+            tests[-1] = {
+                "p": effect.p_value,
+                "p_adjusted": float(p),
+                "least_p_adjusted": float(lowest),
+            }
+            if lowest > SIGNIFICANT and names:
+                tests[-1]["names_to_test"] = int(names)
     return tests

@@ -52,8 +52,9 @@ class R(Metric):
                     effect = GroupEffect(now, context.seed)
                     own = self._planted(effect) if edit is None else _changes(before, effect)
                     rows += [replace(row, split=part) for row in among(own, len(data.groups))]
-                    z = None if effect.z is None else effect.z.tolist()
-                    texts.append((part, now, r_values(now).tolist(), z))
+                    z = effect.z
+                    listed = None if z is None else z.tolist()
+                    texts.append((part, now, r_values(now).tolist(), listed))
         write(context.place(SCORED_BY, edit), id_of(edit), texts)
         return rows
 
