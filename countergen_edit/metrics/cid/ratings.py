@@ -176,8 +176,8 @@ def rated_rows(
     detail: dict[str, Any] = {"statistic": "Fleiss' kappa", **by_people}
     if kappa["value"] is None:
         detail["reason"] = "every rater gave the same answer throughout"
-    about_all = {"dataset": DATASET, "split": "test", "n": len(answers[0]), "seed": seed}
-    return [*shares, Row(AGREEMENT, **kappa, **about_all, detail=detail)]
+    about_all: dict[str, Any] = {"dataset": DATASET, "split": "test", "n": len(answers[0])}
+    return [*shares, Row(AGREEMENT, **kappa, **about_all, seed=seed, detail=detail)]
 
 
 def write_ratings(run: Path, rows: Sequence[Row]) -> None:
