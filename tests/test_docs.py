@@ -243,5 +243,5 @@ def test_a_phi_of_ones_own_tells_texts_apart(
     monkeypatch.chdir(tmp_path)
     Path("my_phi.py").write_text(files(SHOWN["custom_components.md"])["my_phi.py"], "utf-8")
     phi = PHIS.get("my_phi.py:Length")()
-    apart = phi.distances(phi.represent(["a nurse", "a very good nurse", "a doctor"]))
+    apart = phi.distances(["a nurse", "a very good nurse", "a doctor"])
     assert apart.tolist() == [[0, 2, 0], [2, 0, 2], [0, 2, 0]]

@@ -20,7 +20,6 @@ from countergen_edit.data.text.substitution import Substitution
 from countergen_edit.edits import NamedEdit, applied
 from countergen_edit.metrics.base import Metric
 from countergen_edit.metrics.cid.metric import Cid
-from countergen_edit.metrics.cid.perturbation_effect import scaling_rows
 from countergen_edit.metrics.cid.perturbations import SentenceEmbedding, perturbations, sources_of
 from countergen_edit.models import LanguageModel
 from countergen_edit.reports.render.terminal import print_table
@@ -35,7 +34,6 @@ from countergen_edit.runs.cid import (
     write_sheets,
 )
 from countergen_edit.runs.cid import compare as continued
-from countergen_edit.runs.cid import scaling as record_scaling
 from countergen_edit.runs.folder import RunFolder
 
 CRITERIA = (
@@ -137,17 +135,9 @@ def effect(settings: CidSettings) -> None:
     pairs = tuple(perturbations(settings.sources, words, config["per_kind"], config["most"]))
     model = settings.model.load()
     grid, longest = numbers(config["grid"]), settings.max_new_tokens
-    plan = EffectPlan(pairs, SentenceEmbedding(None), TAU, grid, longest, TOP_K, settings.seed)
+    plan = EffectPlan(pairs, SentenceEmbedding(), TAU, grid, longest, TOP_K, settings.seed)
     with opened(settings, model, data_hash=digest([asdict(pair) for pair in pairs])) as folder:
         perturbation_effect(model, plan, folder)
-    show(open_run(folder.path))
-
-
-def scaling(settings: CidSettings) -> None:
-    """Tabulate the scaling function of the contrast, without a model."""
-    rows = scaling_rows(settings.strengths, settings.seed)
-    with opened(settings, None) as folder:
-        record_scaling(rows, folder)
     show(open_run(folder.path))
 
 
@@ -165,29 +155,28 @@ def ratings(settings: CidSettings) -> None:
         show(open_run(path))
 
 
-ACTIONS = {f.__name__: f for f in (compare, scaling, sheet, ratings, audit, effect)}
+ACTIONS = {f.__name__: f for f in (compare, sheet, ratings, audit, effect)}
 
 
 def opened(
     settings: CidSettings,
-    model: LanguageModel | None,
+    model: LanguageModel,
     metrics: Sequence[Metric] = (),
     data_hash: str = "",
 ) -> RunFolder:
-    """The folder of a run; without a model, of a formula."""
-    name = settings.model.name if model else "a formula, no model"
-    about = [Path(name).name, settings.task.name] if model else []
+    """The folder of a run."""
+    name = settings.model.name
     return new_run(
         "cid",
         settings.config,
         settings.run_dir,
-        [settings.action, *about],
+        [settings.action, Path(name).name, settings.task.name],
         model=name,
-        model_hash=model.fingerprint if model else "",
-        bos=model.adds_bos if model else None,
-        template=model.conversation if model else None,
+        model_hash=model.fingerprint,
+        bos=model.adds_bos,
+        template=model.conversation,
         data_hash=data_hash,
         seed=settings.seed,
         metrics=metrics,
-        origin=model.origin if model else None,
+        origin=model.origin,
     )

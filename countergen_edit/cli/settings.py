@@ -263,7 +263,7 @@ DESCRIPTIONS = {
     "ranks": "list for the erasers that take a rank, such as [1,2,4]",
     "combine": "most candidates combined in one edit",
     "memory_gib": "memory for activations; more go to temporary files",
-    "action": "compare, audit, effect, sheet, ratings, scaling; verify, train",
+    "action": "compare, audit, effect, sheet, ratings; verify, train",
     "prompts": "the two prompts to compare",
     "lambda": "strengths of the contrast; 0 is greedy decoding",
     "max_new_tokens": "most tokens per continuation",

@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -36,6 +36,16 @@ def whole(path: Path) -> Iterator[Path]:
         if isinstance(error, OSError):
             raise cannot_write(path, error) from error
         raise
+
+
+def write_json_lines(path: Path, lines: Iterable[object]) -> None:
+    """Write each content as a line of JSON, whole or not at all.
+
+    Raises:
+        NotWrittenError: the file cannot be written.
+    """
+    with whole(path) as temporary, temporary.open("w", encoding="utf-8", newline="\n") as file:
+        file.writelines(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
 
 
 @contextmanager

@@ -40,14 +40,6 @@ class PairedPrompt:
     target_name: str | None
 
 
-def source_and_target(groups: tuple[str, str], source: str | None) -> tuple[str, str]:
-    """The group to perturb, the second by default, and its target."""
-    first = groups[1] if source is None else source
-    if first not in groups:
-        raise UserError(f"source={first!r} is none of the compared groups {list(groups)}")
-    return first, groups[1 - groups.index(first)]
-
-
 def choose(occupations: int | Sequence[str]) -> tuple[str, ...]:
     """Occupations by name, or a number of the sixty, evenly spaced.
 
@@ -217,19 +209,8 @@ def require_perturbable(prompts: Sequence[PairedPrompt], rules: RulePerturber) -
     raise DoesNotFitError(
         f"fairpair: the rules turn none of {len(prompts)} prompt(s) into its other side: "
         f"{prompts[0].source!r} becomes {perturbed[0]!r}, not {prompts[0].target!r}; write sides "
-        "that differ in words of the axis alone, or set metric.fairpair.perturber={kind:local,…}"
+        "that differ in words of the axis alone, or a metric.fairpair.perturber of your own"
     )
-
-
-def answer(text: str) -> str:
-    """A language model's answer without quotes and label around it.
-
-    >>> answer('\\n"Jane left."\\n')
-    'Jane left.'
-    """
-    text = text.strip().removeprefix("Output:").strip()
-    wrapped = len(text) > 1 and text[0] == text[-1] == '"' and '"' not in text[1:-1]
-    return text[1:-1] if wrapped else text
 
 
 Reason = Literal["start", "source name", "dissimilarity"]

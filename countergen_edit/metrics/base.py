@@ -69,30 +69,20 @@ class Metric(ABC):
     task: Task
 
     def bound(self: Own, task: Task, name: str = "") -> Own:
-        """A copy for one task.
-
-        Raises:
-            UserError: the task lacks data that the metric needs.
-        """
+        """A copy for one task; `UserError` if the task lacks data that the metric needs."""
         own = copy.copy(self)
-        own.task = task
-        own.name = name or self.name or METRICS.name_of(self).rpartition(":")[2].lower()
+        own.task, own.name = (
+            task,
+            name or self.name or METRICS.name_of(self).rpartition(":")[2].lower(),
+        )
         own.prepare()
         return own
 
     def prepare(self) -> None:  # noqa: B027 (nothing to prepare is a fine default)
-        """Make the prompts of `self.task`.
-
-        Raises:
-            UserError: the task lacks data that the metric needs.
-        """
+        """Make the prompts of `self.task`; `UserError` where it lacks data."""
 
     def check(self, model: LanguageModel) -> None:  # noqa: B027 (nothing to check is a fine default)
-        """Find errors before a run.
-
-        Raises:
-            UserError: the metric cannot be measured on the model.
-        """
+        """Raise a `UserError` if the metric cannot be measured on the model."""
 
     def narrowed(self, model: LanguageModel) -> str:
         """The setting with which a model suffices; empty without one."""
@@ -129,9 +119,9 @@ class Metric(ABC):
             metric: the name of the row; the metric's own unless given.
             columns: further columns of the row.
         """
+        about = {"split": split, "n": len(scores.output), "seed": context.seed} | columns
         found = scores.mean(values, context.seed)
-        about = {"split": split, "n": len(scores.output), "seed": context.seed}
-        return Row.of_set(scores.data, metric or self.name, found, **about | columns)
+        return Row.of_set(scores.data, metric or self.name, found, **about)
 
     def removed(
         self, context: EvaluationContext, edit: NamedEdit, split: MeasuredSplit = "test"
@@ -202,11 +192,15 @@ class Cost(Metric):
 
     def worst(self, before: Sequence[Row], after: Sequence[Row]) -> Degradation | None:
         """The largest degradation over the counted rows of a split; None where one is missing."""
-        now = {_about(row): row for row in self.counted(after)}
-        pairs = [(row, now.get(_about(row))) for row in self.counted(before)]
-        degradations = [self.degradation(row, other) for row, other in pairs if other is not None]
-        known = [degradation for degradation in degradations if degradation is not None]
-        if not known or len(known) < len(pairs):
+        first, now = (
+            {(row.dataset, row.group_a, row.group_b): row for row in self.counted(rows)}
+            for rows in (before, after)
+        )
+        found = [
+            self.degradation(row, now[key]) if key in now else None for key, row in first.items()
+        ]
+        known = [degradation for degradation in found if degradation is not None]
+        if not known or len(known) < len(found):
             return None
         return max(known, key=lambda degradation: degradation.share)
 
@@ -216,30 +210,25 @@ class Cost(Metric):
         return [row if end is None else replace(row, value=end) for row, end in ends]
 
 
-def _about(row: Row) -> tuple[str, str, str]:
-    return row.dataset, row.group_a, row.group_b
-
-
+_ROOM = "countergen_edit.metrics"
 METRICS: Registry[type[Metric]] = Registry(
     "metric",
-    "countergen_edit.metrics",
+    _ROOM,
     {
-        "r": "countergen_edit.metrics.r:R",
-        "intersections": "countergen_edit.metrics.intersections:Intersections",
-        "paraphrases": "countergen_edit.metrics.paraphrases:Paraphrases",
-        "fairpair": "countergen_edit.metrics.fairpair.metric:FairPair",
-        "cid": "countergen_edit.metrics.cid.metric:Cid",
-        "classifier_tasks": "countergen_edit.metrics.classifier_tasks.metric:ClassifierTasks",
-        "agreement": "countergen_edit.metrics.costs.agreement:Agreement",
-        "perplexity": "countergen_edit.metrics.costs.perplexity:Perplexity",
-        "kl": "countergen_edit.metrics.costs.kl:KL",
-        "legitimate_differences": (
-            "countergen_edit.metrics.costs.legitimate_differences:LegitimateDifferences"
-        ),
-        "off_target": "countergen_edit.metrics.off_target:OffTarget",
-        "benchmarks": "countergen_edit.metrics.benchmarks.metric:Benchmarks",
-        "hiring": "countergen_edit.metrics.hiring:Hiring",
-        "in_vocabulary": "countergen_edit.metrics.in_vocabulary:InVocabulary",
+        "r": f"{_ROOM}.r:R",
+        "intersections": f"{_ROOM}.intersections:Intersections",
+        "paraphrases": f"{_ROOM}.paraphrases:Paraphrases",
+        "fairpair": f"{_ROOM}.fairpair.metric:FairPair",
+        "cid": f"{_ROOM}.cid.metric:Cid",
+        "classifier_tasks": f"{_ROOM}.classifier_tasks.metric:ClassifierTasks",
+        "agreement": f"{_ROOM}.costs.agreement:Agreement",
+        "perplexity": f"{_ROOM}.costs.perplexity:Perplexity",
+        "kl": f"{_ROOM}.costs.kl:KL",
+        "legitimate_differences": f"{_ROOM}.costs.legitimate_differences:LegitimateDifferences",
+        "off_target": f"{_ROOM}.off_target:OffTarget",
+        "benchmarks": f"{_ROOM}.benchmarks.metric:Benchmarks",
+        "hiring": f"{_ROOM}.hiring:Hiring",
+        "in_vocabulary": f"{_ROOM}.in_vocabulary:InVocabulary",
     },
     Metric,
 )

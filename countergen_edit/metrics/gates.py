@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
+import pandas as pd
 from jaxtyping import Float64, Int
 
 from countergen_edit.data.counterfactual import CounterfactualSet
@@ -21,6 +22,7 @@ from countergen_edit.metrics.statistics import Weights, estimate, resample, weig
 
 Kind = Literal["nobody", "agreement", "erase"]
 OPEN = "gate_open"
+SHARES = ("not_closed", "not_closed_lo", "not_closed_hi")
 CLOSED = "where it stays closed, a token is left as it was, to the last bit."
 
 
@@ -36,12 +38,11 @@ class Text:
 
 @dataclass(frozen=True)
 class Texts:
-    """Texts of one kind."""
+    """Texts of one kind, and the sets that prompts are from; none of running text."""
 
     kind: Kind
     each: tuple[Text, ...]
     sets: tuple[CounterfactualSet, ...] = ()
-    """The sets that prompts are from; none of running text."""
 
     @property
     def at_last(self) -> bool:
@@ -56,33 +57,30 @@ class Texts:
 
 def texts_of(task: Task) -> list[Texts]:
     """Validation data of each kind that the task has, each text once."""
-    running = tuple(Text(text, text) for text in dict.fromkeys(task.neutral.get("validation", ())))
+    running = dict.fromkeys(task.neutral.get("validation", ()))
+    every = [Texts("nobody", tuple(Text(text, text) for text in running))]
     agreement = task.agreement.get("validation")
-    every = [
-        Texts("nobody", running),
-        _prompts("agreement", () if agreement is None else (agreement,)),
-        _prompts("erase", task.validation),
-    ]
-    return [texts for texts in every if texts.each]
-
-
-def _prompts(kind: Kind, sets: Sequence[CounterfactualSet]) -> Texts:
-    each = {
-        v.text: Text(v.text, sample.template, v.group, v.name)
-        for data in sets
-        for sample in data.samples
-        for v in sample.variations
+    prompts: dict[Kind, Sequence[CounterfactualSet]] = {
+        "agreement": [agreement] if agreement else [],
+        "erase": task.validation,
     }
-    return Texts(kind, tuple(each.values()), tuple(sets))
+    for kind, sets in prompts.items():
+        samples = (sample for data in sets for sample in data.samples)
+        each = {
+            v.text: Text(v.text, sample.template, v.group, v.name)
+            for sample in samples
+            for v in sample.variations
+        }
+        every.append(Texts(kind, tuple(each.values()), tuple(sets)))
+    return [texts for texts in every if texts.each]
 
 
 @dataclass(frozen=True)
 class Opening:
-    """How far a gate is open at the tokens of some texts."""
+    """How far a gate is open, from 0 to 1, at the tokens of some texts."""
 
     texts: Texts
     opened: Float64[np.ndarray, " token"]
-    """From 0 to 1."""
     text: Int[np.ndarray, " token"]
     """Index into `texts.each`."""
 
@@ -103,29 +101,21 @@ def gate_rows(openings: Iterable[Opening], seed: int) -> list[Row]:
 def _row(opening: Opening, seed: int) -> Row:
     texts, opened = opening.texts, opening.opened
     kinds, drawn = _resamples(texts, seed)
+    values = np.array([np.ones(len(opened)), opened, opened > 0], dtype=np.float64)
     index = np.arange(len(texts.each))
-
-    def summed(values: Float64[np.ndarray, " token"]) -> Float64[np.ndarray, " resample"]:
-        by_text = np.bincount(opening.text, values, len(index))
-        return weighted_mean(by_text, index, drawn)
-
+    tokens, *sums = (
+        weighted_mean(np.bincount(opening.text, own, len(index)), index, drawn) for own in values
+    )
     with np.errstate(invalid="ignore"):  # a draw may hold no one of whom a drawn template is asked
-        tokens = summed(np.ones(len(opened)))
-        mean, not_closed = (
-            estimate(summed(values) / tokens, *kinds, within=(0, 1))
-            for values in (opened, (opened > 0).astype(np.float64))
-        )
+        mean, not_closed = (estimate(own / tokens, *kinds, within=(0, 1)).columns for own in sums)
     about: dict[str, Any] = {}
     if texts.sets:
         first = texts.sets[0]
         about = {"axis": first.axis, "group_a": first.groups[0], "group_b": first.groups[1]}
-    shares = {
-        f"not_closed{end}": value
-        for end, value in zip(("", "_lo", "_hi"), not_closed.columns.values(), strict=True)
-    }
+    shares = dict(zip(SHARES, not_closed.values(), strict=True))
     return Row(
         metric=OPEN,
-        **mean.columns,
+        **mean,
         **about,
         dataset=texts.dataset,
         facets={"texts": texts.kind},
@@ -140,21 +130,15 @@ def _resamples(
     texts: Texts, seed: int
 ) -> tuple[list[Weights], Float64[np.ndarray, "resample text"]]:
     """The draws of each kind of cluster, and how often each text is drawn by all of them."""
-    place, count = _numbered([one.paraphrase for one in texts.each])
+    table = pd.DataFrame(map(vars, texts.each))
+    place, templates = table.paraphrase.factorize()
     unit = "templates" if texts.sets else "texts"
-    kinds = [resample(count, seed, texts.dataset, unit)]
+    kinds = [resample(len(templates), seed, texts.dataset, unit)]
     drawn = kinds[0][:, place]
-    for group in dict.fromkeys(one.group for one in texts.each if one.name):
-        own = [i for i, one in enumerate(texts.each) if one.group == group and one.name]
-        person, count = _numbered([texts.each[i].name for i in own])
-        kinds.append(resample(count, seed, texts.dataset, "names", group))
-        people = np.ones((len(kinds[-1]), len(texts.each)))
-        people[:, own] = kinds[-1][:, person]
+    for group, own in table[table["name"].notna()].groupby("group", sort=False):
+        person, names = own["name"].factorize()
+        kinds.append(resample(len(names), seed, texts.dataset, "names", group))
+        people = np.ones((len(kinds[-1]), len(table)))
+        people[:, own.index] = kinds[-1][:, person]
         drawn = drawn * people
     return kinds, drawn
-
-
-def _numbered(labels: Sequence[str | None]) -> tuple[Int[np.ndarray, " item"], int]:
-    """The number of each label, and how many different ones there are."""
-    number = {label: i for i, label in enumerate(dict.fromkeys(labels))}
-    return np.array([number[label] for label in labels]), len(number)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from typing import Any
+
 from countergen_edit.data.task import Task
 from countergen_edit.erasers import Certificate
 from countergen_edit.metrics.rows import Row
@@ -29,38 +32,24 @@ def certificate_rows(
         refitted: whether the eraser was fitted anew without the names that probes are measured on.
         remark: what a reader should know of the fit, as the end of a sentence.
     """
-    values = {
-        f"{kind}_probe_accuracy{end}": _of(certificate, f"{kind}_accuracy_{when}")
+    figures = {
+        f"{kind}_probe_accuracy{end}": f"{kind}_accuracy_{when}"
         for kind in PROBES
         for when, end in (("before", "_before"), ("after", ""))
     }
-    values |= {
-        "probe_majority_rate": _of(certificate, "majority_rate"),
-        "variance_removed": _of(certificate, "variance_removed"),
-    }
-    several = {"groups": [*task.groups]} if len(task.groups) > 2 else {}
-    detail = {
+    figures |= {"probe_majority_rate": "majority_rate", "variance_removed": "variance_removed"}
+    detail: dict[str, Any] = {
         "guaranteed": certificate.guaranteed,
         "reason": certificate.reason,
         "refitted": refitted,
         "remark": remark,
-    } | several
-    return [
-        Row.of_set(
-            task.fit[0],
-            metric,
-            value,
-            dataset="+".join(data.name for data in task.fit),
-            split="validation",
-            n=n,
-            seed=seed,
-            detail=detail,
-        )
-        for metric, value in values.items()
-    ]
-
-
-def _of(certificate: Certificate, name: str) -> Estimate:
-    """A figure of a certificate, with its interval where it has one."""
-    nan = float("nan")
-    return Estimate(getattr(certificate, name), *certificate.intervals.get(name, (nan, nan)), nan)
+    }
+    if len(task.groups) > 2:
+        detail["groups"] = [*task.groups]
+    about = {"dataset": "+".join(data.name for data in task.fit), "split": "validation", "n": n}
+    rows = []
+    for metric, name in figures.items():
+        ends = certificate.intervals.get(name, (math.nan, math.nan))
+        value = Estimate(getattr(certificate, name), *ends, math.nan)
+        rows.append(Row.of_set(task.fit[0], metric, value, **about, seed=seed, detail=detail))
+    return rows

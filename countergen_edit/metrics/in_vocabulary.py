@@ -31,8 +31,6 @@ class InVocabulary(Metric):
         for one in self.task.out_of_vocabulary:
             detail = {"words": [*one.words[:EXAMPLES]], "unknown": len(one.words)}
             n = sum(len(sample.variations) for sample in one.data.samples)
-            row = Row.of_set(
-                one.data, "in_vocabulary", one.share, n=n, seed=context.seed, detail=detail
-            )
-            rows.append(row)
+            about = {"n": n, "seed": context.seed, "detail": detail}
+            rows.append(Row.of_set(one.data, "in_vocabulary", one.share, **about))
         return rows

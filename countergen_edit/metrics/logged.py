@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from countergen_edit.metrics.items import METHODS, Change, Scores, change, mean
+from countergen_edit.metrics.items import METHODS, Scores, change, mean
 from countergen_edit.metrics.rows import Row
 
 ByTask = Mapping[tuple[str, str], Scores]
@@ -22,19 +22,10 @@ def score_rows(scores: ByTask, seed: int) -> list[Row]:
     rows = []
     for (task, figure), found in scores.items():
         columns = mean(found, seed, task).columns if found.values else {"value": None}
-        rows.append(
-            Row(
-                SCORE,
-                dataset=task,
-                facets={FIGURE: figure},
-                split="test",
-                n=len(found.values),
-                seed=seed,
-                detail={"repeated": found.repeated, "unscored": found.unscored}
-                | ({} if found.values else {"reason": "no item has a score"}),
-                **columns,
-            )
-        )
+        detail: dict[str, Any] = {"repeated": found.repeated, "unscored": found.unscored}
+        if not found.values:
+            detail["reason"] = "no item has a score"
+        rows.append(_row(SCORE, task, figure, len(found.values), seed, detail, columns))
     return rows
 
 
@@ -51,35 +42,35 @@ def change_rows(before: ByTask, after: ByTask, seed: int, detail: Mapping[str, A
         second = after.get((task, figure))
         if second is None or not first.values.keys() & second.values.keys():
             continue
-        # All metrics of a task meet the same draws.
-        found = change(first, second, seed, task)
-        rows.append(
-            Row(
-                CHANGE,
-                dataset=task,
-                facets={FIGURE: figure},
-                split="test",
-                n=found.items,
-                seed=seed,
-                detail={**detail, "of": figure, **_told(found, first, second)},
-                **found.difference.columns,
-            )
-        )
+        found = change(first, second, seed, task)  # all metrics of a task meet the same draws
+        either = len(first.values.keys() | second.values.keys())
+        told = {
+            "of": figure,
+            "before": found.before,
+            "after": found.after,
+            "p": found.p,
+            "method": METHODS[found.test],
+            "smallest": found.difference.smallest,
+            "clusters": found.clusters,
+            "samples": found.items,
+            "samples_of_either": either,
+            "samples_of_one": either - found.items,
+            "repeated": max(first.repeated, second.repeated),
+            "unscored": max(first.unscored, second.unscored),
+        }
+        columns = found.difference.columns
+        rows.append(_row(CHANGE, task, figure, found.items, seed, {**detail, **told}, columns))
     return rows
 
 
-def _told(found: Change, first: Scores, second: Scores) -> dict[str, Any]:
-    either = len(first.values.keys() | second.values.keys())
-    return {
-        "before": found.before,
-        "after": found.after,
-        "p": found.p,
-        "method": METHODS[found.test],
-        "smallest": found.smallest,
-        "clusters": found.clusters,
-        "samples": found.items,
-        "samples_of_either": either,
-        "samples_of_one": either - found.items,
-        "repeated": max(first.repeated, second.repeated),
-        "unscored": max(first.unscored, second.unscored),
-    }
+def _row(
+    metric: str,
+    task: str,
+    figure: str,
+    n: int,
+    seed: int,
+    detail: dict[str, Any],
+    columns: Mapping[str, Any],
+) -> Row:
+    about: dict[str, Any] = {"dataset": task, "facets": {FIGURE: figure}, "split": "test"}
+    return Row(metric, **columns, **about, n=n, seed=seed, detail=detail)

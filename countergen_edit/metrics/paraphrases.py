@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from jaxtyping import Float64, Int
 
-from countergen_edit.core.errors import unknown
 from countergen_edit.data.axis import Split
 from countergen_edit.data.counterfactual import CounterfactualSet
 from countergen_edit.edits import NamedEdit
@@ -24,6 +24,7 @@ from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.scores import SetScores
 from countergen_edit.metrics.statistics import Weights, estimate
 from countergen_edit.metrics.template_tests import (
+    CORRECTION,
     Measure,
     categories,
     flip_counts,
@@ -31,27 +32,14 @@ from countergen_edit.metrics.template_tests import (
     variance_parts,
 )
 
-CORRECTIONS = ("none", "holm", "fdr_bh")
 NO_PARAPHRASES = "no sample of this set is a paraphrase of another"
 
 
 class Paraphrases(Metric):
-    """Spread of R over the templates of each set, before and after an edit.
-
-    Args:
-        correction: Of the tests of one set: `fdr_bh`, `holm` or `none`.
-
-    Raises:
-        UserError: no such correction.
-    """
+    """Spread of R over the templates of each set, before and after an edit."""
 
     title = "Paraphrases"
     is_slow = True
-
-    def __init__(self, correction: str = "fdr_bh") -> None:
-        if correction not in CORRECTIONS:
-            raise unknown("correction", correction, CORRECTIONS)
-        self.correction = correction
 
     def measure(
         self, context: EvaluationContext, edit: NamedEdit | None, split: MeasuredSplit = "test"
@@ -65,54 +53,10 @@ class Paraphrases(Metric):
                 came = context.scores(data, None).pairs if edit else []
                 of_set = []
                 for i, now in enumerate(context.scores(data, edit).pairs):
-                    of_set += self.spread_rows(now, context.seed)
+                    of_set += spread_rows(now, context.seed)
                     of_set += holding_rows(came[i], now, context.seed) if edit else []
                 rows += [replace(row, split=part) for row in among(of_set, len(data.groups))]
         return rows if edit is None else rows + self.outside_rows(context, edit)
-
-    def spread_rows(self, scores: SetScores, seed: int) -> list[Row]:
-        """Rows `r_sd_over_paraphrases`, `paraphrases_holding`, flip rate and variance share.
-
-        Without paraphrases, only the first, whose value is then None.
-        """
-        data = scores.data
-        spread = spread_over_paraphrases(scores, seed, self.correction)
-        if spread is None:
-            reason = {"reason": NO_PARAPHRASES}
-            return [Row.of_set(data, "r_sd_over_paraphrases", math.nan, seed=seed, detail=reason)]
-        count = len(spread.paraphrases)
-        by_paraphrase = [
-            {"paraphrase": text, "r": float(r), "mean_abs_r": float(a), "leans": int(lean)} | counts
-            for text, r, a, lean, counts in zip(
-                spread.paraphrases,
-                spread.r,
-                spread.abs_r,
-                spread.leans,
-                spread.by_category,
-                strict=True,
-            )
-        ]
-        detail: dict[str, Any] = {
-            "paraphrases": by_paraphrase,
-            "range": [float(spread.abs_r.min()), float(spread.abs_r.max())],
-            "sd_of_r": float(spread.r.std(ddof=1)),
-            "correction": self.correction,
-            "tested": spread.tested,
-        }
-        holding = int((spread.leans == 1).sum())
-        flips, of = spread.flips
-        values = {
-            "paraphrases_holding": (holding, count, {"against": int((spread.leans == -1).sum())}),
-            "paraphrase_flip_rate": (flips / of, of, {}),
-            "paraphrase_variance_share": (spread.share_of_paraphrases, count, {}),
-        }
-        return [
-            Row.of_set(data, "r_sd_over_paraphrases", spread.sd, n=count, seed=seed, detail=detail),
-            *(
-                Row.of_set(data, metric, float(value), n=n, seed=seed, detail=more)
-                for metric, (value, n, more) in values.items()
-            ),
-        ]
 
     def outside_rows(self, context: EvaluationContext, edit: NamedEdit) -> list[Row]:
         """`reduction_gap`: the removed share of mean |R| on fitting sets minus that on test sets.
@@ -192,56 +136,57 @@ def paired_r(scores: SetScores, seed: int) -> Float64[np.ndarray, "item pair"]:
     return relative_difference(scores.log_p[:, 0], scores.log_p[:, 1])
 
 
-@dataclass(frozen=True)
-class Spread:
-    """The spread of one set over its templates."""
+def spread_rows(scores: SetScores, seed: int) -> list[Row]:
+    """Rows `r_sd_over_paraphrases`, `paraphrases_holding`, flip rate and variance share.
 
-    paraphrases: tuple[str, ...]
-    r: Float64[np.ndarray, " template"]
-    abs_r: Float64[np.ndarray, " template"]
-    leans: Int[np.ndarray, " template"]
-    """1 where a template significantly agrees with the others, -1 where it disagrees, else 0."""
-    by_category: tuple[dict[str, int], ...]
-    """For each template, the number of outputs in each category."""
-    sd: float
-    """Standard deviation of mean |R| over the templates of one content."""
-    flips: tuple[int, int]
-    share_of_paraphrases: float
-    tested: bool
-    """Whether there are names to test over; otherwise categories are signs."""
-
-
-def spread_over_paraphrases(scores: SetScores, seed: int, correction: str) -> Spread | None:
-    """The spread of one set; None without paraphrases."""
-    paraphrased = contents(scores.data)
+    The detail of the first has a line for each template: R and mean |R|, whether it significantly
+    `leans` with the others (1) or against them (-1), and how many outputs are likelier after group
+    `a`, after `b`, or `insignificant`. Without paraphrases its value is None and it is alone.
+    """
+    data, paraphrased = scores.data, contents(scores.data)
     if not paraphrased:
-        return None
+        reason = {"reason": NO_PARAPHRASES}
+        return [Row.of_set(data, "r_sd_over_paraphrases", math.nan, seed=seed, detail=reason)]
     pairs, r = paired_r(scores, seed), r_values(scores)
     items: list[Int[np.ndarray, "template output"]] = [np.array([*c.values()]) for c in paraphrased]
     measures: list[Measure] = [pairs[of_content] for of_content in items]
-    by_output = categories(measures, correction)
-    leans = categories([leaning(d) for d in measures], correction)
-    names = ("a", "b", "insignificant")
-    counts = [
-        {name: int((row == sign).sum()) for name, sign in zip(names, (1, -1, 0), strict=True)}
-        for table in by_output
-        for row in table
-    ]
-    flips = np.sum([flip_counts(table) for table in by_output], axis=0)
+    by_output = categories(measures)
     abs_r = [np.abs(r[of_content]).mean(axis=1) for of_content in items]
+    columns = {
+        "paraphrase": [text for content in paraphrased for text in content],
+        "r": np.concatenate([r[of_content].mean(axis=1) for of_content in items]),
+        "mean_abs_r": np.concatenate(abs_r),
+        "leans": np.concatenate(categories([leaning(d) for d in measures])),
+    }
+    for name, sign in (("a", 1), ("b", -1), ("insignificant", 0)):
+        columns[name] = np.concatenate([(table == sign).sum(axis=1) for table in by_output])
+    table = pd.DataFrame(columns)
+    detail: dict[str, Any] = {
+        "paraphrases": table.to_dict("records"),
+        "range": [float(table.mean_abs_r.min()), float(table.mean_abs_r.max())],
+        "sd_of_r": float(table.r.to_numpy().std(ddof=1)),
+        "correction": CORRECTION,
+        "tested": pairs.shape[1] > 3,  # half of them find the direction; else categories are signs
+    }
     freedom = sum(len(values) - 1 for values in abs_r)
     squares = sum(float(((values - values.mean()) ** 2).sum()) for values in abs_r)
-    return Spread(
-        paraphrases=tuple(text for content in paraphrased for text in content),
-        r=np.concatenate([r[of_content].mean(axis=1) for of_content in items]),
-        abs_r=np.concatenate(abs_r),
-        leans=np.concatenate(leans),
-        by_category=tuple(counts),
-        sd=math.sqrt(squares / freedom),
-        flips=(int(flips[0]), int(flips[1])),
-        share_of_paraphrases=variance_parts(measures).share_of_paraphrases,
-        tested=pairs.shape[1] > 3,  # half of them find the direction
-    )
+    flips, of = np.sum([flip_counts(table) for table in by_output], axis=0).tolist()
+    variances = variance_parts(measures)
+    holding, against = (int((table.leans == sign).sum()) for sign in (1, -1))
+    values: dict[str, tuple[float, int, dict[str, Any]]] = {
+        "r_sd_over_paraphrases": (math.sqrt(squares / freedom), len(table), detail),
+        "paraphrases_holding": (float(holding), len(table), {"against": against}),
+        "paraphrase_flip_rate": (flips / of, of, {}),
+        "paraphrase_variance_share": (
+            variances[0] / sum(variances) if any(variances) else math.nan,
+            len(table),
+            {},
+        ),
+    }
+    return [
+        Row.of_set(data, metric, value, n=n, seed=seed, detail=own)
+        for metric, (value, n, own) in values.items()
+    ]
 
 
 def reductions(

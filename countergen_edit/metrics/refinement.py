@@ -9,8 +9,6 @@ from countergen_edit.metrics.rows import Row
 
 LOSS = "refinement_loss"
 FACETS = ("seed", "step")
-
-
 TITLES = {
     "bias": "bias, nats²",
     "people": "people, nats",
@@ -28,16 +26,12 @@ def refinement_rows(curve: Sequence[Mapping[str, float]], task: Task, seed: int)
         task: the task that was fitted on.
         seed: the run's seed.
     """
-    return [
-        Row.of_set(
-            task.fit[0],
-            LOSS,
-            look["loss"],
-            dataset="+".join(data.name for data in task.fit),
-            split="validation",
-            seed=seed,
-            facets={name: look[name] for name in FACETS},
-            detail={name: look[name] for name in TITLES if name in look},
-        )
-        for look in curve
-    ]
+    about = {"dataset": "+".join(data.name for data in task.fit), "split": "validation"}
+    rows = []
+    for look in curve:
+        facets = {name: look[name] for name in FACETS}
+        detail = {name: look[name] for name in TITLES if name in look}
+        loss = look["loss"]
+        row = Row.of_set(task.fit[0], LOSS, loss, **about, seed=seed, facets=facets, detail=detail)
+        rows.append(row)
+    return rows

@@ -133,22 +133,16 @@ class Results:
         >>> {task: len(part.rows) for task, part in Results(rows).by_task().items()}
         {'race': 1, 'age': 1}
         """
-        tasks = list(dict.fromkeys(row.task for row in self.rows if row.task))
-        if len(tasks) < 2:
-            return {tasks[0] if tasks else "": self}
-        return {task: self.only(tasks=[task]) for task in tasks}
+        tasks = list(dict.fromkeys(row.task for row in self.rows if row.task)) or [""]
+        if len(tasks) == 1:
+            return {tasks[0]: self}
+        rows = {task: [row for row in self.rows if row.task == task] for task in tasks}
+        return {t: Results(own, self.records, self.folder, t) for t, own in rows.items()}
 
-    def only(
-        self, *, edits: Collection[str] | None = None, tasks: Collection[str] | None = None
-    ) -> Results:
-        """The results of some edits, or of some tasks."""
-        rows = [
-            row
-            for row in self.rows
-            if (edits is None or row.edit in edits) and (tasks is None or row.task in tasks)
-        ]
-        task = next(iter(tasks)) if tasks is not None and len(tasks) == 1 else self.task
-        return Results(rows, self.records, self.folder, task)
+    def only(self, *, edits: Collection[str]) -> Results:
+        """The results of some edits."""
+        rows = [row for row in self.rows if row.edit in edits]
+        return Results(rows, self.records, self.folder, self.task)
 
     def stored(self, metric: str) -> Iterator[tuple[str, Path]]:
         """The files that a metric kept, each with the id of its edit."""

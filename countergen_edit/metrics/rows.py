@@ -43,7 +43,7 @@ class Row:
     group_b: str = ""
     """The second group; empty where the row is about one or about none."""
     facets: dict[str, str | float] = field(default_factory=dict)
-    """What else tells rows of one metric and set apart: `phi`, `lambda`, `template`, `template`."""
+    """What else tells rows of one metric and set apart: `phi`, `lambda`, `template`."""
     edit: str = UNEDITED
     """Id of the edit, which the run keeps under `edits/`."""
     eraser: str = ""
@@ -92,12 +92,8 @@ class Row:
 
         if not isinstance(estimate, Estimate):
             estimate = Estimate(estimate, math.nan, math.nan, math.nan)
-        about = {
-            "dataset": data.name,
-            "axis": data.axis,
-            "group_a": data.groups[0],
-            "group_b": data.groups[1],
-        }
+        a, b = data.groups[:2]
+        about = {"dataset": data.name, "axis": data.axis, "group_a": a, "group_b": b}
         return cls(metric=metric, **(about | estimate.columns | columns))
 
     @classmethod
@@ -119,30 +115,10 @@ class Row:
         return cls(**{**content, "layers": tuple(content["layers"])})
 
 
-COLUMNS = (
-    "metric",
-    "task",
-    "dataset",
-    "axis",
-    "group_a",
-    "group_b",
-    "facets",
-    "edit",
-    "eraser",
-    "site",
-    "layers",
-    "rank",
-    "baseline",
-    "split",
-    "value",
-    "lo",
-    "hi",
-    "n",
-    "unit",
-    "seed",
-    "detail",
-)
-assert set(COLUMNS) == {f.name for f in fields(Row)}
+_OTHERS = [f.name for f in fields(Row) if f.name != "value"]
+_LO = _OTHERS.index("lo")
+COLUMNS = (*_OTHERS[:_LO], "value", *_OTHERS[_LO:])
+"""The columns in the order of `results.jsonl`: the value stands beside its interval."""
 
 
 def dataset_label(dataset: str) -> str:

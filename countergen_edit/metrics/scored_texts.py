@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypedDict, get_type_hints
+from typing import Any
 
 import numpy as np
 
 from countergen_edit.core.errors import UserError
 from countergen_edit.core.reading import json_lines
-from countergen_edit.core.typed import require
-from countergen_edit.core.writing import whole
+from countergen_edit.core.typed import built
+from countergen_edit.core.writing import write_json_lines
 from countergen_edit.data.counterfactual import CounterfactualSet, Sample, Variation
 from countergen_edit.metrics.scores import SetScores
 
@@ -20,7 +20,8 @@ SCORED_BY = "r"
 """The metric in whose store the scores lie, one file for each edit."""
 
 
-class ScoredText(TypedDict):
+@dataclass(frozen=True)
+class ScoredText:
     """The keys of a line."""
 
     edit: str
@@ -50,26 +51,20 @@ def write(
         edit: its id.
         sets: split, scores, R and z of every item of each set; no z where no test is.
     """
-    with whole(path) as temporary, temporary.open("w", encoding="utf-8") as file:
-        for split, scores, r, z in sets:
-            for line in _lines(scores, r, z):
-                about = {"edit": edit, "split": split, **line}
-                file.write(json.dumps(about, ensure_ascii=False, allow_nan=False) + "\n")
+    write_json_lines(path, (line for of_set in sets for line in _lines(edit, *of_set)))
 
 
 def _lines(
-    scores: SetScores, r: Sequence[float], z: Sequence[float] | None
+    edit: str, split: str, scores: SetScores, r: Sequence[float], z: Sequence[float] | None
 ) -> Iterator[dict[str, Any]]:
     data, first = scores.data, 0
     for sample in data.samples:
         items = range(first, first + len(sample.outputs))
         first += len(sample.outputs)
         sides = [sample.of(group) for group in data.groups]
-        log_p = [
-            [scores.log_p[i, side, : len(own)].tolist() for side, own in enumerate(sides)]
-            for i in items
-        ]
         yield {
+            "edit": edit,
+            "split": split,
             "dataset": data.name,
             "axis": data.axis,
             "groups": list(data.groups),
@@ -79,29 +74,25 @@ def _lines(
             "names": [[v.name for v in own] for own in sides],
             "r": [float(r[i]) for i in items],
             "z": None if z is None else [float(z[i]) for i in items],
-            "log_p": log_p,
+            "log_p": [
+                [scores.log_p[i, side, : len(own)].tolist() for side, own in enumerate(sides)]
+                for i in items
+            ],
         }
 
 
 def read(path: Path) -> list[dict[str, Any]]:
-    """The lines of a file.
-
-    Raises:
-        UserError: a line is not of this form; the message names it.
-    """
+    """The lines of a file; `UserError` if a line is not of this form; the message names it."""
     lines = []
     for where, content in json_lines(path):
-        for key, hint in get_type_hints(ScoredText).items():
-            if key not in content:
-                raise UserError(f"{where}no scored text: it lacks {key}")
-            require(hint, content[key], f"{where}{key}")
+        built(ScoredText, content, where)
         sizes = [len(side) for side in content["texts"]]
-        items = [
-            len(content[key]) for key in ("outputs", "r", "z", "log_p") if content[key] is not None
-        ]
+        items = {
+            len(content[key]) for key in ("outputs", "r", "log_p", "z") if content[key] is not None
+        }
         beside = (content["names"], *content["log_p"])
         of_items = [[len(side) for side in sides] for sides in beside]
-        if len(set(items)) != 1 or 0 in (*sizes, *items) or any(own != sizes for own in of_items):
+        if len(items) != 1 or 0 in (*sizes, *items) or any(own != sizes for own in of_items):
             raise UserError(f"{where}scores and texts do not go together: run the audit anew")
         lines.append(content)
     return lines
@@ -109,7 +100,7 @@ def read(path: Path) -> list[dict[str, Any]]:
 
 def scores_of(lines: Sequence[Mapping[str, Any]]) -> SetScores:
     """The scores that lines of one set came from."""
-    groups = (lines[0]["groups"][0], lines[0]["groups"][1])
+    groups: tuple[str, str] = tuple(lines[0]["groups"])
     samples = []
     for line in lines:
         variations = tuple(
@@ -119,15 +110,5 @@ def scores_of(lines: Sequence[Mapping[str, Any]]) -> SetScores:
         )
         samples.append(Sample(line["template"], tuple(line["outputs"]), variations))
     data = CounterfactualSet(lines[0]["dataset"], lines[0]["axis"], groups, tuple(samples))
-    items = [sides for line in lines for sides in line["log_p"]]
-    widest = max(len(side) for sides in items for side in sides)
-    log_p = np.full((len(items), 2, widest), -np.inf)
-    present = np.zeros(log_p.shape, dtype=bool)
-    for i, sides in enumerate(items):
-        for side, values in enumerate(sides):
-            log_p[i, side, : len(values)] = values
-            present[i, side, : len(values)] = True
-    index = {template: i for i, template in enumerate(data.templates)}
-    template = [index[s.template] for s in samples for _ in s.outputs]
-    output = tuple(o for s in samples for o in s.outputs)
-    return SetScores(data, log_p, present, np.array(template), output)
+    flat = [x for line in lines for sides in line["log_p"] for own in sides for x in own]
+    return SetScores.of(data, np.array(flat, dtype=np.float64))

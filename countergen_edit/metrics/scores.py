@@ -9,13 +9,7 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int
 
 from countergen_edit.data.counterfactual import CounterfactualSet
-from countergen_edit.metrics.statistics import (
-    Estimate,
-    Weights,
-    estimate,
-    resample,
-    weighted_mean,
-)
+from countergen_edit.metrics.statistics import Estimate, Weights, estimate, resample, weighted_mean
 from countergen_edit.models import LanguageModel, continuation_log_probs
 
 
@@ -32,22 +26,31 @@ class SetScores:
     output: tuple[str, ...]
     """The item's output."""
 
+    @classmethod
+    def of(cls, data: CounterfactualSet, log_p: Float64[np.ndarray, " prompt"]) -> SetScores:
+        """Scores from log P of every output, after every variation of every group in turn."""
+        counts = [len(s.of(data.groups[0])) for s in data.samples for _ in s.outputs]
+        present = np.arange(max(counts)) < np.array(counts)[:, None, None]
+        present = np.repeat(present, len(data.groups), axis=1)
+        table = np.full(present.shape, -np.inf)
+        table[present] = log_p
+        index = {template: i for i, template in enumerate(data.templates)}
+        template = np.array([index[s.template] for s in data.samples for _ in s.outputs])
+        return cls(
+            data, table, present, template, tuple(o for s in data.samples for o in s.outputs)
+        )
+
     @cached_property
     def pairs(self) -> tuple[SetScores, ...]:
         """The scores of every two groups, in their order."""
         if len(self.data.groups) == 2:
             return (self,)
-        place = {group: side for side, group in enumerate(self.data.groups)}
-        return tuple(
-            SetScores(
-                self.data.between(*pair),
-                self.log_p[:, [place[group] for group in pair]],
-                self.present[:, [place[group] for group in pair]],
-                self.template,
-                self.output,
-            )
-            for pair in self.data.pairs
-        )
+        pairs = []
+        for pair in self.data.pairs:
+            own = [self.data.groups.index(group) for group in pair]
+            sides = self.log_p[:, own], self.present[:, own]
+            pairs.append(SetScores(self.data.between(*pair), *sides, self.template, self.output))
+        return tuple(pairs)
 
     @property
     def sample(self) -> Int[np.ndarray, " item"]:
@@ -114,25 +117,11 @@ class SetScores:
 
 def score(model: LanguageModel, data: CounterfactualSet, progress: str | None = None) -> SetScores:
     """Score every output after every variation in one batched call."""
-    items = [(s, output) for s in data.samples for output in s.outputs]
     prompts, continuations = [], []
-    for sample, output in items:
-        for group in data.groups:
-            for variation in sample.of(group):
-                prompts.append(variation.text)
-                continuations.append(output)
+    for sample in data.samples:
+        for output in sample.outputs:
+            texts = [v.text for group in data.groups for v in sample.of(group)]
+            prompts += texts
+            continuations += [output] * len(texts)
     flat = continuation_log_probs(model, prompts, continuations, progress=progress)
-    counts = [len(sample.of(data.groups[0])) for sample, _ in items]
-    present = np.zeros((len(items), len(data.groups), max(counts)), dtype=bool)
-    for i, count in enumerate(counts):
-        present[i, :, :count] = True
-    log_p = np.full(present.shape, -np.inf)
-    log_p[present] = flat
-    index = {template: i for i, template in enumerate(data.templates)}
-    return SetScores(
-        data,
-        log_p,
-        present,
-        np.array([index[sample.template] for sample, _ in items]),
-        tuple(output for _, output in items),
-    )
+    return SetScores.of(data, flat)

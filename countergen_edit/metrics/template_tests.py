@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
@@ -19,7 +18,7 @@ from scipy.stats import ttest_1samp
 
 from countergen_edit.metrics.statistics import adjusted
 
-ALPHA = 0.05
+ALPHA, CORRECTION = 0.05, "fdr_bh"
 Measure = Float64[np.ndarray, "template output pair"]
 Category = Int[np.ndarray, "*tested"]
 """1 where group a exceeds group b, -1 where b exceeds a, 0 where that is insignificant."""
@@ -41,21 +40,18 @@ def paired_p(differences: Float64[np.ndarray, "*tested pair"]) -> Float64[np.nda
     return values
 
 
-def categories(
-    differences: Sequence[Float64[np.ndarray, "_ ..."]], method: str = "none"
-) -> list[Category]:
+def categories(differences: Sequence[Float64[np.ndarray, "_ ..."]]) -> list[Category]:
     """Categories of one table of tests over pairs, the last axis; of one pair, its sign.
+
+    P is corrected over the whole table (Benjamini–Hochberg).
 
     Args:
         differences: Of group a minus group b, an array for each part of the table.
-        method: `none`, or the correction `holm` or `fdr_bh` over the whole table.
     """
     p = [
         paired_p(d) if d.shape[-1] > 1 else np.where(d[..., 0] == 0, 1.0, 0.0) for d in differences
     ]
-    flat = np.concatenate([values.ravel() for values in p])
-    if method != "none":
-        flat = adjusted(flat, method)
+    flat = adjusted(np.concatenate([values.ravel() for values in p]), CORRECTION)
     parts = np.split(flat, np.cumsum([values.size for values in p])[:-1])
     return [
         np.where(part.reshape(d.shape[:-1]) < ALPHA, np.sign(d.mean(axis=-1)), 0).astype(np.int64)
@@ -89,31 +85,12 @@ def leaning(d: Measure) -> Float64[np.ndarray, "template tested"]:
     return aligned
 
 
-@dataclass(frozen=True)
-class VarianceParts:
-    """Variance components of one measure, pooled over outputs."""
+def variance_parts(measures: Sequence[Measure]) -> tuple[float, float, float]:
+    """Variance between templates, between name pairs, and of their interaction.
 
-    paraphrases: float
-    names: float
-    rest: float
-    """The interaction of names and templates."""
-
-    @property
-    def total(self) -> float:
-        return self.paraphrases + self.names + self.rest
-
-    @property
-    def share_of_paraphrases(self) -> float:
-        """Share of the variance between templates; NaN without variance."""
-        return self.paraphrases / self.total if self.total > 0 else float("nan")
-
-
-def variance_parts(measures: Sequence[Measure]) -> VarianceParts:
-    """Two-way random-effects analysis of variance, templates × name pairs, pooled over outputs.
-
-    The expected mean squares of the balanced crossed design give each component (Searle, Casella &
-    McCulloch 1992, section 4.5), which are the REML estimates if none is negative. A negative one
-    is set to 0 after pooling.
+    The expected mean squares of the balanced crossed design, pooled over outputs, give each
+    component (Searle, Casella & McCulloch 1992, section 4.5), which are the REML estimates if none
+    is negative. A negative one is set to 0 after pooling.
     """
     sums = np.zeros(3)
     for d in measures:
@@ -128,4 +105,5 @@ def variance_parts(measures: Sequence[Measure]) -> VarianceParts:
             (paraphrases - 1) * (pairs - 1)
         )
         sums += [(ms_paraphrase - rest) / pairs, (ms_pair - rest) / paraphrases, rest]
-    return VarianceParts(*(float(max(part, 0.0)) for part in sums))
+    between, of_pairs, rest = (float(max(part, 0.0)) for part in sums)
+    return between, of_pairs, rest

@@ -123,13 +123,6 @@ def perturbation_effect(model: LanguageModel, plan: EffectPlan, folder: RunFolde
     return folder.rows()
 
 
-def scaling(rows: Sequence[Row], folder: RunFolder) -> list[Row]:
-    """How λ scales a token's probability (`scaling_rows`), as a run."""
-    if not folder.done("scaling"):
-        folder.record("scaling", rows)
-    return folder.rows()
-
-
 def decoded(run: Path) -> Store:
     """All continuations of a run folder, by task and edit; `UserError` without any."""
     texts = {

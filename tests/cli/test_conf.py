@@ -167,14 +167,12 @@ def fairpair(*arguments: str) -> tuple[StudySettings, FairPair]:
     return settings, metric
 
 
-@pytest.mark.parametrize(
-    "name", ["table1", "table2", "table3", *(f"figure{n}" for n in (3, 4, 5, 6))]
-)
+@pytest.mark.parametrize("name", ["table1", "table2", "table3", "figure5", "figure6"])
 def test_a_fairpair_experiment_is_of_the_paper_s_size(name: str) -> None:
     _, metric = fairpair(f"experiment=fairpair_{name}")
     assert len(metric.prompts) == 60
     assert metric.sampling.max_new_tokens == 128
-    assert metric.sampling.n == (500 if name in ("figure3", "figure4") else 100)
+    assert metric.sampling.n == 100
     assert metric.prompts[0].target == "Jane is a woman, working as a technician."
     assert (list(metric.phis) == ["jaccard"]) == (
         name in ("table1", "table2", "figure5", "figure6")

@@ -39,8 +39,6 @@ TINY = {
     "metric.fairpair.n": "4",
     "metric.fairpair.occupations": "2",
     "metric.fairpair.max_new_tokens": "4",
-    "metric.fairpair.sample_sizes": "[2,4]",
-    "metric.fairpair.folds": "[2,4]",
     "lambda": "[0,10]",
     "max_new_tokens": "4",
     "per_kind": "1",

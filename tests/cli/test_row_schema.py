@@ -13,7 +13,6 @@ from jsonschema import Draft202012Validator
 import countergen_edit
 from countergen_edit.cli.main import main
 from countergen_edit.core.errors import UserError
-from countergen_edit.metrics import row_schema
 from countergen_edit.metrics.base import METRICS
 from countergen_edit.metrics.rows import COLUMNS, SCHEMA, Row
 from countergen_edit.reports.run import open_run, open_run_or_log
@@ -22,9 +21,11 @@ from countergen_edit.runs.compare import paired_items
 from countergen_edit.runs.folder import RunFolder
 from tests.made_benchmarks import make_benchmarks, settings
 from tests.made_vacancies import make_vacancies
+from tests.models.test_gguf import script
 from tests.runs.foreign_logs import lm_eval, scored
 from tests.runs.runs import IDENTITY
 
+row_schema = script("row_schema")
 RESULTS = Path(countergen_edit.__file__).parent.parent / "docs" / "results"
 NAMES = "{fit: 8, validation: 4, test: 4, agreement: 2}"
 TRAITS = "[{source: testbed, family: traits}]"

@@ -17,7 +17,6 @@ from countergen_edit.data.fairpair import (
     choose,
     common_sents,
     own_prompts,
-    source_and_target,
 )
 from countergen_edit.data.text.substitution import Substitution
 
@@ -246,9 +245,6 @@ def test_own_prompts_have_slots_or_are_perturbed() -> None:
 
 
 def test_bad_settings_are_named() -> None:
-    assert source_and_target(("female", "male"), None) == ("male", "female")
-    with pytest.raises(UserError, match="source='mle' is none of"):
-        source_and_target(("female", "male"), "mle")
     with pytest.raises(UserError, match="occupations=61"):
         choose(61)
     with pytest.raises(UserError, match="two people two names"):

@@ -1,4 +1,4 @@
-"""Scores of several groups whose true means are known."""
+"""Scores whose true means are known."""
 
 from __future__ import annotations
 
@@ -17,27 +17,30 @@ def scores_of(
     groups: Mapping[str, Array],
     paraphrases: int = 1,
     names: Mapping[str, Sequence[str]] | None = None,
+    *,
+    named: bool = True,
+    axis: str = "axis",
+    content: str | None = None,
 ) -> SetScores:
     """Scores of `[person, item]` log-probabilities of each group, template after template."""
-    every = [*groups.values()]
-    per = every[0].shape[1] // paraphrases
-    outputs = tuple(f" {i}" for i in range(per))
+    every = np.stack([*groups.values()])
+    per = every.shape[2] // paraphrases
+    called = names or {g: [f"{g}{i}" for i in range(every.shape[1])] for g in groups}
     samples = tuple(
         Sample(
             f"w{w}",
-            outputs,
+            tuple(f" {i}" for i in range(per)),
             tuple(
-                Variation(group, f"{group} {i} w{w}", names[group][i] if names else f"{group}{i}")
-                for group, side in groups.items()
-                for i in range(len(side))
+                Variation(group, f"{group} {i} w{w}", name if named else None)
+                for group in groups
+                for i, name in enumerate(called[group])
             ),
+            content,
         )
         for w in range(paraphrases)
     )
-    data = CounterfactualSet("set_test", "axis", tuple(groups), samples)
-    log_p = np.stack([side.T for side in every], axis=1)
-    template = np.repeat(np.arange(paraphrases), per)
-    return SetScores(data, log_p, np.ones(log_p.shape, bool), template, outputs * paraphrases)
+    data = CounterfactualSet(f"{axis}_test", axis, tuple(groups), samples)
+    return SetScores.of(data, every.transpose(2, 0, 1).ravel())
 
 
 def planted(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ import pytest
 
 from countergen_edit.core.conf_path import conf_dir, read_config
 from countergen_edit.core.errors import UserError
+from countergen_edit.core.writing import write_json_lines
 from countergen_edit.data.axis import Axis
 from countergen_edit.data.subsets import first_names
 from countergen_edit.data.task import Task
@@ -27,19 +28,16 @@ from countergen_edit.metrics.cid.metric import (
     contrasts_of,
     read_continuations,
     template_set,
-    write_continuations,
 )
 from countergen_edit.metrics.context import EvaluationContext
-from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row
 from countergen_edit.models import contrastive_generate
-from countergen_edit.reports.blocks import Quotes, Tokens, plain
-from countergen_edit.reports.views.cid import CidView, comparison
+from countergen_edit.reports.blocks import Tokens
+from countergen_edit.reports.views.cid import comparison
 from countergen_edit.runs.cid import compare
 from countergen_edit.runs.fit_data import capture_sites
 from countergen_edit.testbed import load_axis, load_truth
 
-VIEW = CidView(Cid, "cid")
 GROUPS = ("egypt_male", "usa_male")
 SETTINGS: dict[str, Any] = read_config("metric", "cid")["cid"]
 REASONS = [t for t in SETTINGS["templates"]["others"] if t.endswith("because {subject}")]
@@ -123,44 +121,35 @@ def planted_reasons(country: str) -> set[str]:
     }
 
 
-def test_greedy_decoding_does_not_show_what_was_planted(measured) -> None:
-    for group, country in zip(GROUPS, ("egypt", "usa"), strict=True):
-        assert not texts(measured["none"], group, 0.0) & planted_reasons(country)
+def test_contrast_brings_up_what_was_planted_and_less_so_after_a_fitted_edit(measured) -> None:
+    reasons = dict(zip(GROUPS, map(planted_reasons, ("egypt", "usa")), strict=True))
 
+    def found(edit: str, group: str, strength: float) -> set[str]:
+        return texts(measured[edit], group, strength) & reasons[group]
 
-def test_contrast_brings_up_the_reason_planted_for_the_group(measured) -> None:
-    assert texts(measured["none"], "egypt_male", 50.0) <= planted_reasons("egypt")
-    assert texts(measured["none"], "usa_male", 50.0) & planted_reasons("usa")
-    for strength in (10.0, 50.0):
-        assert not texts(measured["none"], "egypt_male", strength) & planted_reasons("usa")
-
-
-def test_after_a_fitted_edit_it_does_so_less(measured) -> None:
-    def planted(edit: str) -> int:
-        return sum(
-            len(texts(measured[edit], group, strength) & planted_reasons(country))
-            for group, country in zip(GROUPS, ("egypt", "usa"), strict=True)
-            for strength in (0.0, 10.0, 50.0)
-        )
-
-    assert planted("leace") < planted("none")
-    for group, country in zip(GROUPS, ("egypt", "usa"), strict=True):
-        for strength in (0.0, 10.0):
-            assert not texts(measured["leace"], group, strength) & planted_reasons(country)
+    for group in GROUPS:
+        assert not found("none", group, 0.0)  # greedy decoding does not show it
+        assert found("none", group, 50.0)
+        assert not found("leace", group, 0.0) | found("leace", group, 10.0)
+    every = [*product(GROUPS, (0.0, 10.0, 50.0))]
+    before, after = (sum(len(found(edit, *at)) for at in every) for edit in ("none", "leace"))
+    assert after < before
+    assert not texts(measured["none"], "egypt_male", 50.0) & reasons["usa_male"]
 
 
 def test_the_summary_figure_falls_with_the_edit(measured) -> None:
-    def of(label: str, metric: str) -> list:
-        return [row for row in measured[label] if row.metric == metric]
-
-    for before, after in zip(*(of(e, "cid_divergence") for e in ("none", "leace")), strict=True):
-        assert before.lo <= before.value <= before.hi
-        assert after.value < 0.5 * before.value
-    gone = of("leace", "cid_divergence_reduction")
-    for row, before, after in zip(
-        gone, of("none", "cid_divergence"), of("leace", "cid_divergence"), strict=True
-    ):
-        assert row.value == pytest.approx(1 - after.value / before.value)
+    before, after, gone = (
+        [row for row in measured[label] if row.metric == metric]
+        for label, metric in (
+            ("none", "cid_divergence"),
+            ("leace", "cid_divergence"),
+            ("leace", "cid_divergence_reduction"),
+        )
+    )
+    for row, was, now in zip(gone, before, after, strict=True):
+        assert was.lo <= was.value <= was.hi
+        assert now.value < 0.5 * was.value
+        assert row.value == pytest.approx(1 - now.value / was.value)
 
 
 def test_the_lexicon_s_word_is_marked_as_its_own(measured) -> None:
@@ -186,13 +175,9 @@ def test_the_paper_s_hundred_pairs() -> None:
     paper = dict(zip(splits, (4, 2, 4), strict=True))
     data = template_set(load_axis("nationality"), REASONS[:1], GROUPS, splits=splits, names=paper)
     names = [v.name for v in data.samples[0].of("egypt_male")]
-    assert names == [
-        *("Omar", "Mohammed", "Ahmed", "Ali", "Hassan", "Mustafa"),
-        *("Khaled", "Bilal", "Abdallah", "Youssef"),
-    ]
+    assert names[:6] == ["Omar", "Mohammed", "Ahmed", "Ali", "Hassan", "Mustafa"]
+    assert names[6:] == ["Khaled", "Bilal", "Abdallah", "Youssef"]
     assert len(contrasts_of(data, (0.0,))) == 200
-    [sample] = data.samples
-    assert {v.text.split()[-1] for v in sample.variations} == {"he"}
 
 
 def test_resampling_draws_templates_and_names() -> None:
@@ -239,9 +224,8 @@ def test_check_finds_what_would_stop_it(testbed) -> None:
     ("settings", "message"),
     [
         ({"templates": ["{faith} is old"]}, "can fill no CID template"),
-        ({"strengths": []}, "names no lambda"),
-        ({"names": 0}, "metric.cid.names=0"),
-        ({"splits": ["tset"]}, "did you mean 'test'"),
+        ({"strengths": []}, "strengths=.*: write a list"),
+        ({"names": 0}, "names=0: write a whole number above 0"),
         ({"tau": 1}, "setting of metric cid 'tau'"),
     ],
 )
@@ -258,95 +242,27 @@ def test_a_fitted_paraphrase_is_refused() -> None:
         cid(about, templates=[fit.templates[0]])
 
 
-@pytest.mark.parametrize(
-    ("text", "biased"),
-    [
-        # What raters of the paper's appendix C agreed on, from the fractions of its figures.
-        ("was too fat", True),
-        ("was a woman", True),
-        ("is gay", True),
-        ("was Muslim", True),
-        ("had an unnatural accent", True),
-        ("had an unprofessional appearance", True),
-        ("was too short", False),
-        ("was too nervous", False),
-        ("didn't know how to use the company's online form", False),
-        ("failed the test", False),
-        ("had a command of management", False),  # man stands inside of words
-    ],
-)
-def test_the_lexicon_reads_words_and_not_letters(text: str, biased: bool) -> None:
-    assert bool(automatic_criteria(text)) is biased
+def test_the_lexicon_reads_words_and_not_letters() -> None:
+    """What raters of the paper's appendix C agreed on, from the fractions of its figures."""
+    biased = ["too fat", "a woman", "Muslim"]
+    assert all(automatic_criteria(f"was {text}") for text in biased)
+    assert automatic_criteria("had an unnatural accent")
+    assert automatic_criteria("had an unprofessional appearance")
+    assert automatic_criteria("is gay")
+    fair = ["was too short", "was too nervous", "failed the test", "had a command of management"]
+    assert not any(automatic_criteria(text) for text in fair)
 
 
 def test_a_damaged_store_is_named(tmp_path: Path) -> None:
     path = tmp_path / "none.jsonl"
     items = [Continuation("t", "a", "A", "B", 0.0, "é\u2028", 0.25)]
-    write_continuations(path, items)
+    write_json_lines(path, map(vars, items))
     assert read_continuations(path) == items
     path.write_text('{"template": "t"}\n')
     with pytest.raises(UserError, match="line 1: group is missing"):
         read_continuations(path)
     with pytest.raises(UserError, match="no file"):
         read_continuations(tmp_path / "other.jsonl")
-
-
-@pytest.fixture(scope="module")
-def results(measured, edit, store) -> Results:
-    """As a run with one edit has them."""
-    columns = {"none": {}, "leace": edit.record.columns}
-    rows = [
-        replace(row, **columns[label], task="nationality", split="test")
-        for label, of_edit in measured.items()
-        for row in of_edit
-    ]
-    return Results(rows, {edit.id: edit.record}, store)
-
-
-def test_the_tab_shows_the_rows(results, edit) -> None:
-    [section] = VIEW.sections(results)
-    tables = {table.name: table for table in section.tables()}
-    rows = results.of("cid_divergence", edit=edit.id)
-    of = tables["cid"].columns.index(edit.label)
-    lines = [line[of].value for line in tables["cid"].rows if str(line[0]).startswith("Jensen")]
-    assert lines == [row.value for row in rows]
-    [figure] = section.figures()
-    assert [panel.title for panel in figure.panels][1:] == ["egypt_male", "usa_male"]
-    quoted = [
-        (row[2], quote.text)
-        for row in tables["cid_continuations"].rows
-        if row[1] == "50" and isinstance(row[3], Quotes)
-        for quote in row[3].quotes
-    ]
-    assert {text for label, text in quoted if label == "unedited"} == texts(
-        [r for r in results.rows if r.edit == "none"], "egypt_male", 50.0
-    )
-    assert any("†" in plain(cell) for row in tables["cid_continuations"].rows for cell in row)
-
-
-def test_the_twelve_commonest_continuations_are_shown(testbed, tmp_path: Path) -> None:
-    metric = cid(templates=REASONS[:1], names=4, strengths=[10])
-    on = context(testbed, tmp_path)
-    about = [c.about for c in contrasts_of(metric.data, (10.0,))]
-    said = ["was a", "was a.", " was  a", "was a", *(f"was {x}" for x in "bcdefghijklm")]
-    items = [replace(c, text=t, divergence=0.1) for c, t in zip(about, said * 2, strict=True)]
-    write_continuations(on.place("cid", None), items)
-    rows = [replace(row, split="test") for row in metric.measure(on, None)]
-    [section] = VIEW.sections(Results(rows))
-    [table] = [t for t in section.tables() if t.name == "cid_continuations"]
-    expected = [("was a", "4 of 16"), *((f"was {x}", "1 of 16") for x in "bcdefghijkl")]
-    for cell in table.rows[0][3:]:
-        assert isinstance(cell, Quotes)
-        assert [(quote.text, quote.note) for quote in cell.quotes] == expected
-
-
-def test_the_sentence_tells_what_each_edit_leaves(results) -> None:
-    [sentence] = VIEW.sentences(results)
-    assert sentence.startswith("Contrastive decoding: at λ=50 the next-token distributions")
-    assert sentence.endswith("after leace (rank 1).")
-    alone = Results([row for row in results.rows if row.edit == "none"])
-    assert VIEW.sentences(alone)[0].endswith("nats a token apart.")
-    assert VIEW.sentences(Results([])) == []
 
 
 def test_a_comparison_has_the_decoded_tokens(testbed) -> None:

@@ -68,16 +68,3 @@ def test_what_was_scored_is_not_scored_again(model: LanguageModel, tmp_path: Pat
     assert context.scores(set_of(" nurse"), None) is context.scores(set_of(" nurse"), None)
     texts = ("John is an engineer.", "Jane is a nurse")
     assert context.neutral(texts, edit_of(0)) is context.neutral([*texts], edit_of(0))
-
-
-def test_the_model_is_unedited_between_measurements(model: LanguageModel, tmp_path: Path) -> None:
-    context, data = EvaluationContext(model, tmp_path), set_of(" nurse")
-    before = score(model, data).log_p
-    assert not np.array_equal(context.scores(data, edit_of(0)).log_p, before)
-    np.testing.assert_array_equal(score(model, data).log_p, before)
-
-
-def test_stores_are_found_by_metric_and_edit(model: LanguageModel, tmp_path: Path) -> None:
-    context, edit = EvaluationContext(model, tmp_path), edit_of(0)
-    assert context.place("r", None) == tmp_path / "r" / "none.jsonl"
-    assert context.place("r", edit) == tmp_path / "r" / f"{edit.id}.jsonl"

@@ -55,15 +55,6 @@ def test_values_of_prompts_are_resampled_over_templates_and_names() -> None:
     assert found.value == pytest.approx(values.mean())
 
 
-def test_values_of_items_are_resampled_over_templates() -> None:
-    scores, values = made(1)
-    by_item = values[:, 0, 0]
-    templates = scores.template_weights(0)
-    weights = templates[:, scores.template]
-    draws = (weights * by_item).sum(axis=1) / weights.sum(axis=1)
-    assert scores.mean(by_item, 0) == estimate(draws, templates)
-
-
 def test_absent_variations_do_not_count() -> None:
     scores, values = made(2)
     scores.present[:, 1, 3] = False

@@ -13,13 +13,12 @@ from vaderSentiment.vaderSentiment import SentimentIntensityAnalyzer
 
 from countergen_edit.data.fairpair import PairedPrompt
 from countergen_edit.metrics.fairpair.continuations import Sampled
-from countergen_edit.metrics.fairpair.metric import FairPairRows, compare, strongest
+from countergen_edit.metrics.fairpair.metric import FairPairRows, compare
 from countergen_edit.metrics.fairpair.phi import (
     PHIS,
     Jaccard,
     Sentiment,
     evaluate,
-    in_folds,
     p_value,
     pairwise,
     permuted_energies,
@@ -55,7 +54,7 @@ TEXTS = st.lists(
 @settings(max_examples=30, deadline=None)
 @given(pg=TEXTS, gp=TEXTS)
 def test_every_quantity_is_that_of_the_papers_double_loop(name, phi, pg, gp):
-    values = pairwise(PHIS.make(name).distances(PHIS.make(name).represent([*pg, *gp])), len(pg))
+    values = pairwise(PHIS.make(name).distances([*pg, *gp]), len(pg))
     b = np.mean([phi(u, v) for u in pg for v in gp])
     v_pg = np.mean([phi(u, v) for u, v in itertools.combinations(pg, 2)])
     v_gp = np.mean([phi(u, v) for u, v in itertools.combinations(gp, 2)])
@@ -68,24 +67,6 @@ def test_every_quantity_is_that_of_the_papers_double_loop(name, phi, pg, gp):
     else:
         assert np.isnan(values.f)
         assert values.reason.startswith("V = 0")
-
-
-def test_folds_are_means_of_sentiment_and_unions_of_words():
-    pg, gp = ["good dog", "bad cat", "nice", "dog"], ["terrible", "cat", "runs nice"]
-    k = 2
-    folds = [[side[i::k] for i in range(k)] for side in (pg, gp)]
-    unions = [[" ".join(fold) for fold in side] for side in folds]
-    expected = pairwise(Jaccard().distances(Jaccard().represent([*unions[0], *unions[1]])), k)
-    assert in_folds(Jaccard(), [*pg, *gp], len(pg), k) == expected
-    score = [
-        [np.mean([ANALYSER.polarity_scores(t)["compound"] for t in fold]) for fold in side]
-        for side in folds
-    ]
-    values = in_folds(Sentiment(), [*pg, *gp], len(pg), k)
-    assert values.bias == pytest.approx(np.mean([abs(a - b) for a in score[0] for b in score[1]]))
-    assert values.v_pg == pytest.approx(abs(score[0][0] - score[0][1]))
-    whole = in_folds(Jaccard(), [*pg, *gp], len(pg), 99)  # never more folds than texts
-    assert whole == pairwise(Jaccard().distances(Jaccard().represent([*pg, *gp])), len(pg))
 
 
 def test_permuted_statistics_are_those_of_permuted_texts():
@@ -160,38 +141,23 @@ def test_f_and_the_energy_rise_with_the_planted_strength_and_are_found(phi):
     assert results[3].t_p["t_p_v_pg"] < 1e-3  # type: ignore[operator]
 
 
-def test_the_means_over_planted_prompts_are_unbiased():
-    """E|S(u) - S(v)| by hand: the energy is that of the two mixtures."""
-    rng = np.random.default_rng(1)
-    texts = [continuations(rng, 4000, 0.6, hers) for hers in (False, True)]
-    phi = Sentiment()
-    a, b = (phi.scores(t) for t in texts)
-    truth = 2 * stats.energy_distance(a, b) ** 2 / 2
-    energies = evaluate(phi, planted(60, 40, 0.6), 1, seed=0).values("energy")
-    assert energies.mean() == pytest.approx(truth, abs=4 * energies.std() / 60**0.5)
-
-
 # Phrases
 
 
 def test_phrases_that_one_side_uses_are_found_and_others_are_not():
     rng = np.random.default_rng(0)
     pg, gp = (continuations(rng, 300, 1.0, hers) for hers in (False, True))
-    terms = strongest(compare(pg, gp, 2), each=20)
-    words = {t.text: t.log_odds for t in terms}
-    assert all(words[w] > 0 for w in HERS)
-    assert all(words[w] < 0 for w in HIS)
-    assert [t.log_odds > 0 for t in terms] == sorted((t.log_odds > 0 for t in terms), reverse=True)
+    odds = compare(pg, gp, 2).query("p < 0.05").set_index("text").log_odds
+    assert (odds[HERS] > 0).all()
+    assert (odds[HIS] < 0).all()
+    assert (odds > 0).is_monotonic_decreasing  # those of g(p(x)) first
     same = [continuations(rng, 300, 0.0, hers) for hers in (False, True)]
-    assert not strongest(compare(*same, 2), each=20)
-    assert compare([], ["a"] * 9) == []
-
-
-def test_log_odds_are_those_by_hand():
-    [term] = [t for t in compare(["x"] * 6 + ["y"] * 2, ["y"] * 8, 1) if t.text == "x"]
+    assert not (compare(*same, 2).p < 0.05).any()
+    assert compare([], ["a"] * 9).empty
+    terms = compare(["x"] * 6 + ["y"] * 2, ["y"] * 8, 1).set_index("text")
     # 6 of 8 against 0 of 8, each cell and its complement raised by one half
-    assert term.log_odds == pytest.approx(np.log(0.5 / 8.5) - np.log(6.5 / 2.5))
-    assert (term.share_pg, term.share_gp) == (0.75, 0.0)
+    expected = [0.75, 0.0, np.log(0.5 / 8.5) - np.log(6.5 / 2.5)]
+    assert terms.loc["x", ["share_pg", "share_gp", "log_odds"]].tolist() == pytest.approx(expected)
 
 
 # Lengths
@@ -215,37 +181,26 @@ def rows_of(sampled: list[Sampled]) -> dict[str, Row]:
     return {str(next(iter(row.facets.values()))): row for row in rows}
 
 
-def drawn(shift: float) -> tuple[list[list[int]], list[list[int]]]:
-    """Prompts that differ widely in length, twelve continuations of each side."""
+def test_lengths_are_tested_by_prompt_and_over_all_continuations() -> None:
+    """One word more shows by prompt, and drowns where prompts differ widely in length."""
     rng = np.random.default_rng(0)
     base = rng.integers(10, 90, size=(30, 1))
-    sides = [base + rng.integers(-3, 4, size=(30, 12)) for _ in range(2)]
-    return sides[0].tolist(), (sides[1] + int(shift)).tolist()
-
-
-def test_means_differences_and_p_are_scipys() -> None:
-    source, target = drawn(1)
-    found = rows_of(of_lengths(source, target))
-    a, b = np.array(source), np.array(target)
+    a, b = (base + rng.integers(-3, 4, size=(30, 12)) for _ in range(2))
+    found = rows_of(of_lengths(a.tolist(), (b + 1).tolist()))
     assert found["p(g(x))"].value == pytest.approx(a.mean())
-    assert found["g(p(x))"].value == pytest.approx(b.mean())
-    over = found["prompts"]
-    assert over.value == pytest.approx((b - a).mean())
-    paired = stats.ttest_rel(b.mean(axis=1), a.mean(axis=1))
+    assert found["g(p(x))"].value == pytest.approx((b + 1).mean())
+    over, pooled = found["prompts"], found["continuations"]
+    assert over.value == pytest.approx((b + 1 - a).mean())
+    paired = stats.ttest_rel((b + 1).mean(axis=1), a.mean(axis=1))
     assert over.detail["p"] == pytest.approx(paired.pvalue)
-    welch = stats.ttest_ind(b.ravel(), a.ravel(), equal_var=False)
-    pooled = found["continuations"]
+    welch = stats.ttest_ind((b + 1).ravel(), a.ravel(), equal_var=False)
     assert pooled.detail["p"] == pytest.approx(welch.pvalue)
-    ends = welch.confidence_interval()
-    assert (pooled.lo, pooled.hi) == pytest.approx((ends.low, ends.high))
+    assert (pooled.lo, pooled.hi) == pytest.approx((*welch.confidence_interval(),))
     assert (over.n, pooled.n) == (30, 2 * 30 * 12)
-
-
-def test_a_difference_of_one_word_shows_by_prompt_and_drowns_in_all_continuations() -> None:
-    found = rows_of(of_lengths(*drawn(1)))
-    assert found["prompts"].detail["p"] < 0.001
-    assert found["continuations"].detail["p"] > 0.5
-    assert rows_of(of_lengths(*drawn(0)))["prompts"].detail["p"] > 0.05
+    assert over.detail["p"] < 0.001
+    assert pooled.detail["p"] > 0.5
+    same = rows_of(of_lengths(a.tolist(), b.tolist()))
+    assert same["prompts"].detail["p"] > 0.05
 
 
 def test_where_nothing_can_be_tested_there_is_no_p() -> None:

@@ -12,10 +12,6 @@ from countergen_edit.core.errors import UserError
 from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.fairpair.phi import (
     PHIS,
-    ClassifierScore,
-    Jaccard,
-    ScoreDifference,
-    Sentiment,
 )
 from tests.metrics.fairpair_settings import fairpair, row_of
 
@@ -52,66 +48,15 @@ def test_a_classifiers_score_is_a_phi(tmp_path):
     model, tokenizer = saved_classifier(tmp_path, ["positive", "negative"])
     settings = {"kind": "classifier", "model": str(tmp_path), "label": "negative", "device": "cpu"}
     phi = PHIS.make("regard", settings)
-    scores = phi.represent(TEXTS)
+    scores = phi.scores(TEXTS)
     for text, score in zip(TEXTS, scores, strict=True):
         ids = tokenizer([text], return_tensors="pt")
         logits = model(**ids).logits.detach().double()
         assert score == pytest.approx(float(logits.softmax(-1)[0, 1]), abs=1e-5)
-    assert np.array_equal(phi.represent(TEXTS[::-1]), scores[::-1])
+    assert np.array_equal(phi.scores(TEXTS[::-1]), scores[::-1])
     assert phi.name == "classifier"
     with pytest.raises(UserError, match="did you mean 'negative'"):
         PHIS.make("regard", settings | {"label": "negativ"})
-
-
-@pytest.mark.parametrize(
-    ("labels", "config", "settings"),
-    [
-        (["toxic", "insult"], {"problem_type": "multi_label_classification"}, {}),
-        (["toxic", "insult"], {}, {"multi_label": True}),
-        (["insult"], {}, {}),
-    ],
-)
-def test_independent_labels_have_a_sigmoid_each(tmp_path, labels, config, settings):
-    model, tokenizer = saved_classifier(tmp_path, labels, **config)
-    phi = ClassifierScore(str(tmp_path), "insult", device="cpu", **settings)
-    [score] = phi.scores(TEXTS[:1])
-    logits = model(**tokenizer(TEXTS[:1], return_tensors="pt")).logits.detach().double()
-    assert score == pytest.approx(float(logits.sigmoid()[0, -1]), abs=1e-5)
-
-
-def test_a_classifier_with_a_random_head_is_refused(tmp_path):
-    saved_classifier(tmp_path / "own", ["a", "b"])
-    from transformers import BertForMaskedLM, BertModel
-
-    for kind in (BertModel, BertForMaskedLM):
-        folder = tmp_path / kind.__name__
-        kind.from_pretrained(tmp_path / "own").save_pretrained(folder)
-        for file in (tmp_path / "own").glob("tokenizer*"):
-            (folder / file.name).write_bytes(file.read_bytes())
-        with pytest.raises(UserError, match=f"is a {kind.__name__}, not a sequence classifier"):
-            ClassifierScore(str(folder), "a", device="cpu")
-
-
-def test_a_continuation_beyond_a_classifiers_context_is_scored_by_its_beginning(tmp_path):
-    model, tokenizer = saved_classifier(tmp_path, ["a", "b"], max_position_embeddings=8)
-    phi = ClassifierScore(str(tmp_path), "b", device="cpu")
-    long = "good dog " * 20
-    ids = tokenizer([long], return_tensors="pt", truncation=True, max_length=8)
-    expected = float(model(**ids).logits.detach().double().softmax(-1)[0, 1])
-    assert phi.scores(["good", long])[1] == pytest.approx(expected, abs=1e-5)
-
-
-def test_a_registered_phi_is_found_by_name():
-    @PHIS.register("length")
-    class Length(ScoreDifference):
-        def scores(self, texts):
-            return np.array([float(len(t)) for t in texts])
-
-    assert PHIS.make("length").distances(np.array([1.0, 3.0])).tolist() == [[0, 2], [2, 0]]
-    given = Length()
-    assert fairpair(phi={"mine": given}).phis["mine"] is given
-    with pytest.raises(UserError, match=r"is taken by .*Length"):
-        PHIS.register("length")(Jaccard)
 
 
 MINE = """
@@ -146,10 +91,3 @@ def test_a_phi_of_a_file_is_measured_under_the_users_name(testbed, tmp_path):
         fairpair(phi={"words": {"kind": kind, "scal": 0.5}})
     with pytest.raises(UserError, match="Mne"):
         fairpair(phi={"words": {"kind": kind.replace("Mine", "Mne")}})
-
-
-def test_sentiment_is_the_same_over_processes():
-    texts = [f"{word} {i}" for i in range(30) for word in ("good", "terrible", "dog")]
-    one, many = Sentiment(processes=1), Sentiment(processes=2)
-    many._POOL_FROM = 10
-    assert np.array_equal(one.represent(texts), many.represent(texts))

@@ -6,10 +6,12 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import stats
 
@@ -20,8 +22,7 @@ from countergen_edit.data.task import Task
 from countergen_edit.edits import EditRecord, NamedEdit
 from countergen_edit.edits.edit import UNCHANGED
 from countergen_edit.metrics.context import EvaluationContext
-from countergen_edit.metrics.hiring import Hiring
-from countergen_edit.metrics.hiring.decisions import Decisions
+from countergen_edit.metrics.hiring import Decisions, Hiring
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row
 from countergen_edit.models import LanguageModel, TextScores, load, text_log_probs
@@ -38,17 +39,7 @@ def task(axis: str = "gender", **more: Any) -> Task:
 
 
 class Acting(EvaluationContext):
-    """A bench whose model decides by what it reads: its biases are known.
-
-    Args:
-        model: in a conversation or not; it is not asked.
-        metric: whose applications it is asked about.
-        gap: how much likelier it invites the first group than the second, nats.
-        strength: what a strong curriculum vitae is worth, nats.
-        base: of everybody.
-        people: how much names differ by themselves.
-        answered: what of the probability the two answers take.
-    """
+    """A model that decides by what it reads, whose gap and reward of strength (nats) are known."""
 
     def __init__(
         self,
@@ -57,18 +48,16 @@ class Acting(EvaluationContext):
         gap: float = 0.0,
         strength: float = 2.0,
         base: float = 0.0,
-        people: float = 0.1,
         answered: float = 0.9,
-        seed: int = 0,
     ) -> None:
-        super().__init__(model, Path("nowhere"), seed)
+        super().__init__(model, Path("nowhere"))
         self.cue = metric.read.cue
-        rng = np.random.default_rng(seed)
+        rng = np.random.default_rng(0)
         self.odds: dict[str, float] = {}
         jobs = {one.occupation: rng.normal(scale=0.5) for one in metric.applications}
         leans = {job: rng.normal(scale=0.2) for job in jobs}
         for side, (group, names) in enumerate(metric.people.items()):
-            own = rng.normal(scale=people, size=len(names))
+            own = rng.normal(scale=0.1, size=len(names))
             for one, texts in zip(metric.applications, metric.texts[group], strict=True):
                 for text, of_person in zip(texts, own, strict=True):
                     value = base + jobs[one.occupation] + of_person
@@ -116,33 +105,20 @@ def rows_of(rows: list[Row], metric: str, scale: str = "log_odds") -> list[Row]:
     return [row for row in rows if row.metric == metric and row.facets["scale"] == scale]
 
 
-# --- what is asked ----------------------------------------------------------------------------
-
-
-def test_applications_differ_in_the_person_alone() -> None:
+def test_applications_differ_in_the_person_alone(metric: Hiring) -> None:
     """With the same name and forms everybody sends the same; nothing else tells the groups."""
     applications = [*Vacancies.read().applications()]
     one, other = (Group("", {}, dict.fromkeys(PRONOUNS, word)) for word in ("X", "X"))
     for application in applications:
         assert application.filled(one, "Kim") == application.filled(other, "Kim")
         words = application.filled(Group("", {}), "Kim").lower().replace(",", " ").split()
-        told = {"he", "she", "him", "her", "his", "hers", "mr", "mrs", "man", "woman"}
-        assert told.isdisjoint(words)
-    assert len({a.occupation for a in applications}) >= 6
-    assert {a.strength for a in applications} == {"strong", "weak"}
-    assert len({a.question for a in applications}) >= 2
+        assert {"he", "she", "him", "her", "his", "hers", "mr", "mrs"}.isdisjoint(words)
     assert len(applications) == len({(a.occupation, a.strength, a.question) for a in applications})
-
-
-def test_names_and_pronouns_are_those_of_the_group(metric: Hiring) -> None:
     for group, texts in metric.texts.items():
-        forms = metric.task.axis.groups[group].forms
-        for own in texts:
-            for name, text in zip(metric.people[group], own, strict=True):
-                assert name in text
-                assert "{" not in text
-        every = " ".join(text for own in texts for text in own).split()
-        assert forms["object"] in {word.strip('."') for word in every}
+        for name, text in zip(metric.people[group], texts[0], strict=True):
+            assert name in text
+        every = {word.strip('."') for own in texts for text in own for word in text.split()}
+        assert metric.task.axis.groups[group].forms["object"] in every
 
 
 @pytest.mark.parametrize(
@@ -174,31 +150,18 @@ def test_people_are_needed(tmp_path: Path) -> None:
     assert named.people == {"female": ("Ann", "Eve"), "male": ("Tom", "Max", "Ian")}
 
 
-# --- the figures are those of the formulas -----------------------------------------------------
-
-
 def made_decisions(seed: int, gap: float = 0.0, jobs: int = 6, people: int = 8) -> Decisions:
     """Random answers to two curricula vitae and two questions of some jobs."""
     rng = np.random.default_rng(seed)
-    applications = tuple(
-        Application(f"job {job}", strength, question, "")
-        for job in range(jobs)
-        for strength in ("strong", "weak")
-        for question in (0, 1)
-    )
+    kinds = [*product(range(jobs), ("strong", "weak"), (0, 1))]
+    applications = tuple(Application(f"job {job}", how, ask, "") for job, how, ask in kinds)
     of_job = rng.normal(scale=0.3, size=jobs)
     accept, reject = {}, {}
-    for side, group in enumerate(("a", "b")):
-        odds = (
-            rng.normal(scale=0.2, size=people)[None, :]
-            + np.array(
-                [
-                    (of_job[int(one.occupation.split()[1])] + gap) * (0.5 - side)
-                    + (1.0 if one.strength == "strong" else -1.0)
-                    for one in applications
-                ]
-            )[:, None]
-        )
+    for side, group in enumerate("ab"):
+        lean = [
+            (of_job[j] + gap) * (0.5 - side) + (1 if k == "strong" else -1) for j, k, _ in kinds
+        ]
+        odds = rng.normal(scale=0.2, size=people)[None, :] + np.array(lean)[:, None]
         odds = odds + rng.normal(scale=0.1, size=odds.shape)
         accept[group] = -np.log1p(np.exp(-odds)) - 0.1
         reject[group] = accept[group] - odds
@@ -207,27 +170,34 @@ def made_decisions(seed: int, gap: float = 0.0, jobs: int = 6, people: int = 8) 
 
 def test_every_figure_is_the_mean_that_it_is_said_to_be() -> None:
     made = made_decisions(3)
+    table = pd.DataFrame(
+        [
+            (
+                group,
+                one.occupation,
+                one.strength,
+                made.accept[group][i, n],
+                made.reject[group][i, n],
+            )
+            for group in ("a", "b")
+            for i, one in enumerate(made.applications)
+            for n in range(8)
+        ],
+        columns=["group", "job", "strength", "yes", "no"],
+    )
+    table["log_odds"] = table.yes - table.no
+    table["probability"] = np.exp(table.yes) / (np.exp(table.yes) + np.exp(table.no))
     for scale in ("probability", "log_odds"):
-        by_group: dict[str, list[float]] = {"a": [], "b": []}
-        by_job: dict[tuple[str, str], list[float]] = {}
-        by_strength: dict[str, list[float]] = {"strong": [], "weak": []}
-        for group in ("a", "b"):
-            for i, one in enumerate(made.applications):
-                for n in range(8):
-                    yes, no = (math.exp(x[group][i, n]) for x in (made.accept, made.reject))
-                    value = yes / (yes + no) if scale == "probability" else math.log(yes / no)
-                    by_group[group].append(value)
-                    by_job.setdefault((one.occupation, group), []).append(value)
-                    by_strength[one.strength].append(value)
-        mean = {group: float(np.mean(values)) for group, values in by_group.items()}
+        mean = table.groupby("group")[scale].mean()
         for group in ("a", "b"):
             assert made.acceptance(group, scale).estimate.value == pytest.approx(mean[group])
-        gap = made.gap("a", "b", scale)
-        assert gap.estimate.value == pytest.approx(mean["a"] - mean["b"])
+        assert made.gap("a", "b", scale).estimate.value == pytest.approx(mean["a"] - mean["b"])
+        of_job = table.groupby(["job", "group"])[scale].mean()
         for job in made.occupations:
-            apart = np.mean(by_job[job, "a"]) - np.mean(by_job[job, "b"])
+            apart = of_job[job, "a"] - of_job[job, "b"]
             assert made.gap_of(job, "a", "b", scale).estimate.value == pytest.approx(apart)
-        apart = np.mean(by_strength["strong"]) - np.mean(by_strength["weak"])
+        by_strength = table.groupby("strength")[scale].mean()
+        apart = by_strength["strong"] - by_strength["weak"]
         assert made.strength(scale).estimate.value == pytest.approx(apart)
     share = np.mean(np.exp(made.accept["a"]) + np.exp(made.reject["a"]))
     assert made.answered("a") == pytest.approx(share)
@@ -238,17 +208,15 @@ def test_resamples_draw_vacancies_and_people() -> None:
     made = made_decisions(5)
     figure = made.gap("a", "b", "log_odds")
     jobs, *people = figure.weights
+    place = [made.occupations.index(one.occupation) for one in made.applications]
     for r in (0, 1, 17):
-        means = []
-        for group, own in zip(("a", "b"), people, strict=True):
-            odds = made.accept[group] - made.reject[group]
-            total = count = 0.0
-            for i, one in enumerate(made.applications):
-                for n in range(8):
-                    weight = jobs[r, made.occupations.index(one.occupation)] * own[r, n]
-                    total, count = total + weight * odds[i, n], count + weight
-            means.append(total / count)
-        assert figure.draws[r] == pytest.approx(means[0] - means[1])
+        a, b = (
+            np.average(
+                made.accept[group] - made.reject[group], weights=np.outer(jobs[r, place], own[r])
+            )
+            for group, own in zip(("a", "b"), people, strict=True)
+        )
+        assert figure.draws[r] == pytest.approx(a - b)
 
 
 def test_intervals_hold_the_truth_as_often_as_they_say() -> None:
@@ -263,17 +231,11 @@ def test_intervals_hold_the_truth_as_often_as_they_say() -> None:
     assert found <= 150 * 0.09
 
 
-# --- what is planted is found, and said -------------------------------------------------------
-
-
 @pytest.mark.parametrize("asked", [True, False])
 def test_a_planted_preference_is_found_in_size_and_direction(
     asked: bool, model: LanguageModel, metric: Hiring
 ) -> None:
-    for gap, ahead in (
-        (1.0, "higher for female than for male"),
-        (-1.0, "for male than for female"),
-    ):
+    for gap, ahead in ((1.0, "for female than for male"), (-1.0, "for male than for female")):
         acting = Acting(model if asked else model.alone(), metric, gap=gap)
         rows = metric.measure(acting, None)
         [row] = rows_of(rows, "hiring_gap")
@@ -322,14 +284,8 @@ def test_what_an_edit_changes_is_paired(model: LanguageModel, metric: Hiring) ->
     acting = Acting(model, metric, gap=1.0)
     rows = metric.measure(acting, None)
     edited = [replace(row, edit="e") for row in metric.measure(acting, EDIT)]
-    [before], [after], [change] = (
-        rows_of(own, name)
-        for own, name in (
-            (rows, "hiring_gap"),
-            (edited, "hiring_gap"),
-            (edited, "hiring_gap_change"),
-        )
-    )
+    [before], [after] = (rows_of(own, "hiring_gap") for own in (rows, edited))
+    [change] = rows_of(edited, "hiring_gap_change")
     assert after.value == pytest.approx(0, abs=1e-12)
     assert change.value == pytest.approx(after.value - before.value)  # type: ignore[operator]
     assert change.detail["p_adjusted"] <= 0.05
@@ -337,9 +293,7 @@ def test_what_an_edit_changes_is_paired(model: LanguageModel, metric: Hiring) ->
     said = HiringView().sentences(results)
     assert any("changes the difference between female and male" in text for text in said)
     [section] = HiringView().sections(results)
-    [table], [figure] = section.tables(), section.figures()
-    assert table.columns[-2:] == ("unedited", "own")
-    assert {s.name for s in figure.panels[0].series} == {"unedited", "own"}
+    assert [table.name for table in section.tables()] == ["hiring", "hiring_gaps"]
     assert len(HiringView().quantities(results)) == 3
     json.dumps([row.to_dict() for row in (*rows, *edited)], allow_nan=False)
 
@@ -354,13 +308,8 @@ def test_of_more_groups_every_two_are_compared(model: LanguageModel) -> None:
     pairs = [(row.group_a, row.group_b) for row in rows_of(rows, "hiring_gap")]
     assert pairs == [("Ann", "Bob"), ("Ann", "Cal"), ("Bob", "Cal")]
     assert len(rows_of(rows, "hiring_acceptance")) == 3
-    [section] = HiringView().sections(Results(rows))
-    assert len({line[1] for t in section.tables() for line in t.rows if "less" in line[1]}) >= 3
     # Pronouns that the axis lacks are the name.
     assert "Annx's" in " ".join(metric.texts["Ann"][1] + metric.texts["Ann"][-1])
-
-
-# --- on models --------------------------------------------------------------------------------
 
 
 def test_every_answer_is_that_of_its_application_and_person(
@@ -388,6 +337,7 @@ def test_a_model_that_never_met_the_words_is_not_measured(
     known = replace(task(), vocabulary=frozenset({"jane", "is", "a", "nurse"}))
     metric = Hiring().bound(known, "hiring")
     metric.check(model)  # whose context the applications exceed: nothing is asked of it
+    assert not metric.workload().scored
     context = EvaluationContext(model, tmp_path)
     [row] = metric.measure(context, None)
     assert (row.metric, row.value) == ("hiring_out_of_vocabulary", 0.0)

@@ -7,9 +7,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from countergen_edit.metrics.intersections import interactions, marginals, parts_of
-from countergen_edit.metrics.r.contrast import Contrast
-from countergen_edit.metrics.r.group_effect import GroupEffect
+from countergen_edit.metrics.intersections import Contrast, interactions, marginals, parts_of
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row
 from countergen_edit.reports.views.intersections import IntersectionsView
@@ -47,15 +45,6 @@ def test_groups_that_are_no_whole_table_have_no_marginals() -> None:
     assert parts_of(AXIS, CELLS[:-1]) is None
     assert parts_of(AXIS, CELLS[:3]) is None  # all of one group of the first axis
     assert parts_of(AXIS, ["f_e", "f_u", "m_e", "m_u"]) is not None
-
-
-def test_the_contrast_of_two_groups_is_their_group_effect() -> None:
-    rng = np.random.default_rng(1)
-    scores = scores_of(planted(rng, {"a": np.zeros(ITEMS), "b": np.ones(ITEMS)}, 8, 0.4), 4)
-    pair, contrast = GroupEffect(scores), Contrast(scores, weights=(1.0, -1.0))
-    assert contrast.squared == pytest.approx(pair.squared)
-    assert contrast.estimate.lo == pytest.approx(pair.estimate.lo, abs=0.05)
-    assert contrast.estimate.hi == pytest.approx(pair.estimate.hi, abs=0.05)
 
 
 def test_its_square_is_unbiased_for_what_was_planted() -> None:

@@ -10,12 +10,9 @@ import pytest
 
 from countergen_edit.core.conf_path import conf_dir, read_config
 from countergen_edit.core.errors import UserError
-from countergen_edit.data.counterfactual import CounterfactualSet, Sample, Variation
 from countergen_edit.data.task import Task
 from countergen_edit.edits import EditRecord
 from countergen_edit.edits.record import Place
-from countergen_edit.erasers import make_eraser
-from countergen_edit.metrics.base import METRICS
 from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.off_target import OffTarget, change_rows
 from countergen_edit.metrics.r.effect_rows import effect_rows
@@ -26,11 +23,8 @@ from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.scores import SetScores
 from countergen_edit.models import LanguageModel
 from countergen_edit.reports.views.off_target import OffTargetView
-from countergen_edit.runs.folder import RunFolder
-from countergen_edit.runs.plan import Plan
-from countergen_edit.runs.runner import run as run_plan
 from countergen_edit.testbed import load_axis, load_truth
-from tests.runs.runs import IDENTITY, Dying, KilledError
+from tests.metrics.many_groups import scores_of
 
 AXES = sorted(path.stem for path in (conf_dir() / "axis").glob("*.yaml"))
 EDIT = EditRecord("e", "leace", {}, (Place("resid_post", 3, 1),))
@@ -45,27 +39,11 @@ def scores(
     axis: str, effect: float, *, people: int = 8, paraphrases: int = 6, noise: float = 0.3
 ) -> SetScores:
     """Eight outputs a template, each likelier by `effect` or less likely after the first group."""
-    groups = ("left", "right")
-    samples = tuple(
-        Sample(
-            f"{axis} {w}",
-            tuple(f" {o}" for o in range(8)),
-            tuple(
-                Variation(g, f"{axis} {w} {g} {i}", f"{g} {i}" if people > 1 else None)
-                for g in groups
-                for i in range(people)
-            ),
-        )
-        for w in range(paraphrases)
-    )
-    data = CounterfactualSet(f"{axis}_test", axis, groups, samples)
     items = 8 * paraphrases
-    rng = np.random.default_rng(7)
-    log_p = noise * rng.normal(size=(items, 2, people)) - 3.0
+    log_p = noise * np.random.default_rng(7).normal(size=(items, 2, people)) - 3.0
     log_p[:, 0] += effect * np.where(np.arange(items) % 2, 1.0, -1.0)[:, None]
-    outputs = tuple(o for s in samples for o in s.outputs)
-    template = np.repeat(np.arange(paraphrases), 8)
-    return SetScores(data, log_p, np.ones(log_p.shape, dtype=bool), template, outputs)
+    groups = dict(zip(("left", "right"), log_p.transpose(1, 2, 0), strict=True))
+    return scores_of(groups, paraphrases, named=people > 1, axis=axis)
 
 
 def rows_of(edit: str, before: list[SetScores], after: list[SetScores]) -> list[Row]:
@@ -101,30 +79,6 @@ def test_a_planted_change_is_found_and_said() -> None:
     [table] = OffTargetView().sections(results)[0].tables()
     starred = [[cell.starred for cell in line[1:]] for line in table.rows]  # type: ignore[union-attr]
     assert starred == [[False, True, False], [False, False, False]]
-
-
-def test_edits_under_which_no_axis_grew_are_said_together() -> None:
-    before = [scores("race", 0.3), scores("age", 0.5, people=1, noise=0.1)]
-    less = [scores("race", 0.1), before[1]]
-    assert OffTargetView().sentences(results_of(("e", less), ("o", before), before=before)) == [
-        "No other axis got worse under leace (rank 1) and rlace (rank 1): the group effect did not "
-        "grow beyond its interval on race (8 people a group) and age (group words only)."
-    ]
-
-
-def test_where_several_axes_grow_and_random_directions_do_it_too() -> None:
-    before, after = ([scores("race", g), scores("faith", g)] for g in (0.3, 0.6))
-    results = results_of(("e", after), ("c", [after[0], before[1]]), before=before)
-    [sentence] = OffTargetView().sentences(results)
-    assert sentence.startswith("Other axes got worse under leace (rank 1): race 0.")
-    assert ", faith 0." in sentence
-    assert sentence.endswith("; under random directions race did.")
-
-
-def test_an_edit_that_does_nothing_changes_nothing() -> None:
-    for own in (scores("race", 0.3), scores("age", 0.3, people=1)):
-        change, p = changed(GroupEffect(own), GroupEffect(own))
-        assert (change.value, change.lo, change.hi, p) == (0.0, 0.0, 0.0, 1.0)
 
 
 def test_without_people_paraphrases_alone_are_drawn_and_one_paraphrase_is_not_judged() -> None:
@@ -182,54 +136,16 @@ def test_one_s_own_sets_and_none() -> None:
         Task.from_config("gender", {**data, "other_axes": AGE}, texts=config)
 
 
-def test_without_other_axes_there_is_nothing_to_say(testbed: LanguageModel, tmp_path: Path) -> None:
-    task = Task.from_config("gender", {"test": TEST, "other_axes": None})
-    metric = OffTarget().bound(task)
-    assert metric.measure(EvaluationContext(testbed, tmp_path), None) == []
-    assert not OffTargetView().sentences(Results([]))
-    assert not OffTargetView().sections(Results([]))
-
-
-@pytest.fixture(scope="module")
-def small() -> Plan:
-    """An audit of gender whose other axis is planted in the testbed."""
-    truth, gender = load_truth(), load_axis("gender")
-    few = [truth.counterfactual_set("hobbies", s, gender) for s in ("fit", "validation", "test")]
-    fit, validation, test = (
-        replace(one, samples=tuple(_few(s) for s in one.samples[:1])) for one in few
-    )
-    reasons = truth.counterfactual_set("reasons", "test", load_axis("nationality"))
-    sets = {"fit": (fit,), "validation": (validation,), "test": (test,)}
-    task = Task(gender, ("female", "male"), other_axes=(reasons,), **sets)  # type: ignore[arg-type]
-    metrics = (METRICS.make("r"), METRICS.make("off_target"))
-    erasers = {"leace": make_eraser("leace")}
-    return Plan(tasks=[task], erasers=erasers, metrics=metrics, layers=(4,), together=True)
-
-
-def _few(sample: Sample) -> Sample:
-    kept = (*sample.of("female")[:4], *sample.of("male")[:4])
-    return replace(sample, outputs=sample.outputs[:4], variations=kept)
-
-
 def test_the_group_effect_of_another_axis_is_the_planted_one(
-    small: Plan, testbed: LanguageModel, tmp_path: Path
+    testbed: LanguageModel, tmp_path: Path
 ) -> None:
-    [row] = OffTarget().bound(small.tasks[0]).measure(EvaluationContext(testbed, tmp_path), None)
-    [data] = small.tasks[0].other_axes
-    planted = load_truth().planted_effect(data.groups)
+    truth = load_truth()
+    data = truth.counterfactual_set("reasons", "test", load_axis("nationality"))
+    task = Task(load_axis("gender"), ("female", "male"), other_axes=(data,))
+    context = EvaluationContext(testbed, tmp_path)
+    [row] = OffTarget().bound(task).measure(context, None)
+    planted = truth.planted_effect(data.groups)
     values = [planted[s.template, output] for s in data.samples for output in s.outputs]
     assert (row.metric, row.axis, row.detail["people"]) == ("off_target", "nationality", 4)
     assert row.value == pytest.approx(np.sqrt(np.mean(np.square(values))), rel=0.1)
-
-
-def test_a_killed_run_ends_with_the_rows_of_an_undisturbed_one(
-    small: Plan, testbed: LanguageModel, tmp_path: Path
-) -> None:
-    whole, resumed = RunFolder(tmp_path / "whole", {}, IDENTITY), tmp_path / "resumed"
-    run_plan(small, testbed, whole)
-    measured = [row for row in whole.rows() if row.metric == "off_target_change"]
-    assert [row.baseline for row in measured] == [False, True]
-    with pytest.raises(KilledError):
-        run_plan(small, testbed, Dying.after(3, resumed))
-    run_plan(small, testbed, again := RunFolder(resumed, {}, IDENTITY))
-    assert again.rows() == whole.rows()
+    assert OffTarget().bound(replace(task, other_axes=())).measure(context, None) == []

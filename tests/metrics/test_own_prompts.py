@@ -39,17 +39,6 @@ def task(tmp_path: Path) -> Task:
     return ce.task("gender", str(path), names=FEW)
 
 
-def test_fairpair_continues_the_users_prompts(task: Task) -> None:
-    metric: Any = METRICS.make("fairpair").bound(task)
-    assert {frozenset((p.source, p.target)) for p in metric.prompts} == {*map(frozenset, PROMPTS)}
-
-
-def test_cid_contrasts_the_users_prompts_both_ways(task: Task) -> None:
-    metric: Any = METRICS.make("cid").bound(task)
-    texts = [(s.of("female")[0].text, s.of("male")[0].text) for s in metric.data.samples]
-    assert texts == [*PROMPTS]
-
-
 def test_prompts_that_differ_in_the_name_alone_are_all_contrasted(tmp_path: Path) -> None:
     path = tmp_path / "names.jsonl"
     names = ("Susan", "Linda", "Helen")
@@ -59,6 +48,14 @@ def test_prompts_that_differ_in_the_name_alone_are_all_contrasted(tmp_path: Path
     cid: Any = METRICS.make("cid").bound(own)
     fairpair: Any = METRICS.make("fairpair").bound(own)
     assert len(cid.data.samples) == len(fairpair.prompts) == len(names)
+
+
+def test_the_users_prompts_are_continued_and_contrasted_both_ways(task: Task) -> None:
+    fairpair: Any = METRICS.make("fairpair").bound(task)
+    assert {frozenset((p.source, p.target)) for p in fairpair.prompts} == {*map(frozenset, PROMPTS)}
+    cid: Any = METRICS.make("cid").bound(task)
+    texts = [(s.of("female")[0].text, s.of("male")[0].text) for s in cid.data.samples]
+    assert texts == [*PROMPTS]
 
 
 def test_prompts_that_a_setting_names_come_first(task: Task) -> None:
@@ -77,11 +74,3 @@ def test_fairpair_refuses_sides_that_the_rules_do_not_turn_into_each_other(tmp_p
     with pytest.raises(DoesNotFitError, match=message) as refused:
         METRICS.make("fairpair").bound(own)
     assert "\n" not in str(refused.value)
-
-
-def test_fairpair_keeps_prompts_of_which_the_rules_turn_some(tmp_path: Path) -> None:
-    path = tmp_path / "sides.csv"
-    path.write_text("female,male,output\nA nun,A bishop, prays\nA woman,A man, prays\n", "utf-8")
-    own = ce.task("gender", str(path), names=FEW)
-    metric: Any = METRICS.make("fairpair").bound(own)
-    assert len(metric.prompts) == 2

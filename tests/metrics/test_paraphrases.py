@@ -7,18 +7,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from countergen_edit.core.errors import UserError
-from countergen_edit.data.counterfactual import CounterfactualSet, Sample, Variation
 from countergen_edit.data.task import Task
 from countergen_edit.edits import Edit, NamedEdit
 from countergen_edit.erasers import AffineErasure
-from countergen_edit.metrics.base import METRICS
 from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.paraphrases import (
     Paraphrases,
     holding_rows,
     reductions,
-    spread_over_paraphrases,
+    spread_rows,
 )
 from countergen_edit.metrics.r import r_values
 from countergen_edit.metrics.results import Results
@@ -28,52 +25,45 @@ from countergen_edit.models import LanguageModel
 from countergen_edit.reports.blocks import plain
 from countergen_edit.reports.views.paraphrases import ParaphrasesView
 from countergen_edit.testbed import load_axis, load_truth
-
-OUTPUTS = (" x", " y")
+from tests.metrics.many_groups import scores_of
 
 
 def made_up(lean: list[list[float]], content: str | None = "c", names: int = 8) -> SetScores:
     """log P(a) - log P(b) of each template (row) and output, names differing a little."""
-    rng = np.random.default_rng(0)
-    samples = tuple(
-        Sample(
-            f"w{w}",
-            OUTPUTS,
-            tuple(
-                Variation(g, f"{g}{n} w{w}", f"{g}{n}") for g in ("a", "b") for n in range(names)
-            ),
-            content,
-        )
-        for w in range(len(lean))
-    )
-    data = CounterfactualSet("made_up", "axis", ("a", "b"), samples)
-    difference = np.array(lean).reshape(-1, 1)
-    log_p = -2 + np.stack([difference / 2, -difference / 2], axis=1)
-    log_p = log_p + rng.normal(0, 0.01, (len(log_p), 2, names))
-    of = np.repeat(np.arange(len(lean)), 2)
-    return SetScores(data, log_p, np.ones(log_p.shape, bool), of, OUTPUTS * len(lean))
+    half = np.ravel(lean) / 2
+    noise = np.random.default_rng(0).normal(0, 0.01, (half.size, 2, names))
+    log_p = -2 + np.stack([half, -half], axis=1)[:, :, None] + noise
+    groups = dict(zip("ab", log_p.transpose(1, 2, 0), strict=True))
+    return scores_of(groups, len(lean), content=content)
+
+
+def spread(lean: list[list[float]], content: str | None = "c") -> dict[str, Row]:
+    return {row.metric: row for row in spread_rows(made_up(lean, content), 0)}
 
 
 def test_a_paraphrase_that_turns_the_direction_round_is_against_the_others() -> None:
-    found = spread_over_paraphrases(made_up([[1, -1], [0.9, -1.1], [-1, 1]]), 0, "none")
-    assert found is not None
-    assert found.leans.tolist()[2] == -1
-    assert [c["a"] for c in found.by_category] == [1, 1, 1]
-    assert found.flips == (4, 6)  # either output, first and second template against the third
+    found = spread([[1, -1], [0.9, -1.1], [-1, 1]])
+    by_template = found["r_sd_over_paraphrases"].detail["paraphrases"]
+    assert [line["a"] for line in by_template] == [1, 1, 1]
+    assert by_template[2]["leans"] == -1
+    flips = found["paraphrase_flip_rate"]
+    # Either output, first and second template against the third.
+    assert (flips.value, flips.n) == (pytest.approx(4 / 6), 6)
 
 
 def test_paraphrases_that_agree_hold_and_do_not_flip() -> None:
-    scores = made_up([[1, -1], [0.5, -0.5], [0.1, -2]])
-    found = spread_over_paraphrases(scores, 0, "holm")
-    assert found is not None
-    assert found.leans.tolist() == [1, 1, 1]
-    assert found.flips == (0, 6)
-    by_paraphrase = np.abs(r_values(scores)).reshape(3, 2).mean(axis=1)
-    np.testing.assert_allclose(found.abs_r, by_paraphrase)
-    assert found.sd == pytest.approx(by_paraphrase.std(ddof=1))
-    assert found.share_of_paraphrases > 0.9
-    other = made_up([[1, -1], [0.5, -0.5]], content=None)
-    assert spread_over_paraphrases(other, 0, "none") is None
+    lean = [[1.0, -1.0], [0.5, -0.5], [0.1, -2.0]]
+    found = spread(lean)
+    sd = found["r_sd_over_paraphrases"]
+    assert [line["leans"] for line in sd.detail["paraphrases"]] == [1, 1, 1]
+    assert found["paraphrases_holding"].value == 3
+    assert found["paraphrase_flip_rate"].value == 0
+    by_paraphrase = np.abs(r_values(made_up(lean))).reshape(3, 2).mean(axis=1)
+    assert [line["mean_abs_r"] for line in sd.detail["paraphrases"]] == pytest.approx(by_paraphrase)
+    assert sd.value == pytest.approx(by_paraphrase.std(ddof=1))
+    assert (found["paraphrase_variance_share"].value or 0) > 0.9
+    [alone] = spread([[1, -1], [0.5, -0.5]], content=None).values()
+    assert (alone.metric, alone.value) == ("r_sd_over_paraphrases", None)
 
 
 def test_reductions_are_those_of_each_paraphrase() -> None:
@@ -106,8 +96,6 @@ def rows(
             truth.counterfactual_set(f, "test", gender) for f in ("stereotypes", "sentiment")
         ),
     )
-    with pytest.raises(UserError, match="did you mean 'holm'"):
-        METRICS.make("paraphrases", {"correction": "holmes"})
     metric = Paraphrases().bound(task)
     context = EvaluationContext(testbed, tmp_path_factory.mktemp("store"))
     assert metric.measure(context, None, "validation") == []
@@ -119,6 +107,8 @@ def test_the_testbed_leans_as_planted_on_every_paraphrase(rows: list[Row]) -> No
     holds = [r for r in rows if r.metric == "paraphrases_holding" and r.edit == "none"]
     assert {r.dataset for r in holds} == {"stereotypes_test", "sentiment_test", "sentiment_fit"}
     assert all(r.value == r.n for r in holds)
+    [gap] = [r for r in rows if r.metric == "reduction_gap"]
+    assert gap.value == pytest.approx(0, abs=1e-6)  # the edit does nothing
     [spread] = [
         r
         for r in rows
@@ -126,14 +116,6 @@ def test_the_testbed_leans_as_planted_on_every_paraphrase(rows: list[Row]) -> No
     ]
     assert not spread.detail["tested"]  # no names in these prompts: categories are signs
     assert len(spread.detail["paraphrases"]) == spread.n == 16
-
-
-def test_an_edit_that_does_nothing_removes_nothing_anywhere(rows: list[Row]) -> None:
-    [gap] = [r for r in rows if r.metric == "reduction_gap"]
-    assert gap.value == pytest.approx(0, abs=1e-6)
-    for row in rows:
-        if row.metric == "reduction_holding":
-            assert max(map(abs, row.detail["range"])) < 1e-4
 
 
 def test_the_section_shows_every_set_before_and_after(rows: list[Row], idle: NamedEdit) -> None:

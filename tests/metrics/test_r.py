@@ -7,6 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -29,13 +30,9 @@ from countergen_edit.metrics.r import (
     relative_difference,
     resampled_r,
 )
-from countergen_edit.metrics.results import STORE, Results
-from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.scored_texts import read, scores_of
 from countergen_edit.metrics.scores import SetScores
 from countergen_edit.models import LanguageModel, load
-from countergen_edit.reports.blocks import Fold
-from countergen_edit.reports.views.r import RView
 from countergen_edit.testbed import load_axis
 from tests.tiny_models import tiny_model_dir
 
@@ -62,17 +59,17 @@ def make_scores(p: np.ndarray, templates: list[int] | None = None) -> SetScores:
     return SetScores(data, log_p, np.ones(p.shape, dtype=bool), np.array(templates), outputs)
 
 
-def brute_force_r(p: np.ndarray) -> float:
-    """Equation 1 of CounterGen, sides averaged over their variations first."""
-    total = 0.0
-    for female, male in p.mean(axis=2):
-        total += (female - male) / max(female, male)
-    return total / len(p)
-
-
 @given(arrays(np.float64, (6, 2, 3), elements=st.floats(1e-6, 1)))
 def test_r_is_the_definition(p: np.ndarray) -> None:
-    assert r_values(make_scores(p)).mean() == pytest.approx(brute_force_r(p), abs=1e-9)
+    """Equation 1 of CounterGen, sides averaged over their variations first."""
+    expected = [(female - male) / max(female, male) for female, male in p.mean(axis=2)]
+    scores = make_scores(p)
+    assert r_values(scores) == pytest.approx(np.array(expected), abs=1e-9)
+    assert resampled_r(scores, 0)[0] == pytest.approx(np.array(expected), abs=1e-9)
+    r, absolute = r_rows(scores, seed=3)
+    assert (r.metric, absolute.metric, r.n, r.seed) == ("r", "mean_abs_r", 6, 3)
+    assert r.value == pytest.approx(np.mean(expected), abs=1e-9)
+    assert absolute.value == pytest.approx(np.abs(expected).mean(), abs=1e-9)
 
 
 @given(log_probabilities, log_probabilities)
@@ -92,12 +89,6 @@ def test_r_does_not_change_when_both_probabilities_shrink_alike(
     )
 
 
-@given(arrays(np.float64, (4, 2, 3), elements=st.floats(1e-6, 1)))
-def test_the_first_resample_is_the_data_itself(p: np.ndarray) -> None:
-    scores = make_scores(p)
-    np.testing.assert_allclose(resampled_r(scores, 0)[0], r_values(scores), atol=1e-12)
-
-
 def test_a_resample_is_the_definition_on_the_drawn_names() -> None:
     rng = np.random.default_rng(0)
     p = rng.uniform(0.01, 1, size=(3, 2, 4))
@@ -112,13 +103,6 @@ def test_a_resample_is_the_definition_on_the_drawn_names() -> None:
             )
             expected = (female - male) / max(female, male)
             assert resampled[b, item] == pytest.approx(expected, abs=1e-9)
-
-
-def test_opposite_biases_cancel_in_r_but_not_in_mean_abs_r() -> None:
-    p = np.array([[[0.8], [0.2]], [[0.2], [0.8]]])
-    signed, absolute = mean_r(make_scores(p), 0)
-    assert signed.value == pytest.approx(0)
-    assert absolute.value == pytest.approx(0.75)
 
 
 def test_a_reduction_is_the_share_of_mean_abs_r_that_is_gone() -> None:
@@ -153,24 +137,6 @@ def test_one_prompt_gives_a_value_without_interval_or_star() -> None:
     json.dumps([r.to_dict(), absolute.to_dict()], allow_nan=False)
     reduction = abs_r_reduction(scores, scores, 0)
     assert reduction.columns == {"value": 0.0, "lo": None, "hi": None}
-
-
-def test_one_template_with_several_names_still_has_the_interval_of_its_names() -> None:
-    p = np.random.default_rng(0).uniform(0.1, 0.9, size=(2, 2, 5))
-    signed, absolute = mean_r(make_scores(p, templates=[0, 0]), 0)
-    assert signed.lo < signed.value < signed.hi
-    assert absolute.hi > absolute.lo
-
-
-def test_rows_carry_r_and_its_star() -> None:
-    p = np.full((8, 2, 4), 0.2)
-    p[:, 0] = 0.6
-    r, absolute = r_rows(make_scores(p), seed=3)
-    assert (r.metric, absolute.metric) == ("r", "mean_abs_r")
-    assert r.value == pytest.approx(2 / 3)
-    assert r.detail["starred"]
-    assert math.isclose(absolute.value or 0, 2 / 3)
-    assert (r.n, r.seed, r.group_a, r.group_b) == (8, 3, "female", "male")
 
 
 SIZES = ("r", "mean_abs_r", "group_effect", "group_share", "null_abs_r")
@@ -255,124 +221,48 @@ def _log_p(model: LanguageModel, text: str, output: str) -> float:
     return sum(float(log_p[t, ids[0, t + 1]]) for t in range(first - 1, ids.shape[1] - 1))
 
 
-def share_gone(before: Sequence[float], after: Sequence[float]) -> float:
-    """Of the root mean square, as the metric has it: nothing where nothing was there."""
-    sizes = [math.sqrt(max(float(np.mean(side)), 0.0)) for side in (before, after)]
-    return 1 - sizes[1] / sizes[0] if sizes[0] else 0.0
-
-
 @pytest.mark.parametrize(
-    ("split", "names"), [("validation", ["work_validation"]), ("test", ["work_test"])]
+    ("split", "validation", "names"),
+    [
+        ("validation", True, ["work_validation"]),
+        ("test", True, ["work_test"]),  # like the validation data
+        ("test", False, ["work_test", "story_test"]),
+    ],
 )
 def test_what_is_removed_is_pooled_over_items(
-    model: LanguageModel, tmp_path: Path, split: str, names: list[str]
+    model: LanguageModel, tmp_path: Path, split: Any, validation: bool, names: list[str]
 ) -> None:
-    edit, metric = edit_of(0), R().bound(TASK)
+    task = TASK if validation else replace(TASK, validation=())
+    edit, metric = edit_of(0), R().bound(task)
     sets = [data for data in (*TASK.validation, *TASK.test) if data.name in names]
     before = squared_effect(model, sets)
     with applied(model, edit.edit):
         after = squared_effect(model, sets)
-    expected = share_gone(before, after)
-    row = metric.removed(EvaluationContext(model, tmp_path), edit, split)  # type: ignore[arg-type]
+    context = EvaluationContext(model, tmp_path)
+    row = metric.removed(context, edit, split)
     assert row is not None
-    assert row.value == pytest.approx(expected, abs=1e-4)
+    sizes = [math.sqrt(max(float(np.mean(side)), 0.0)) for side in (before, after)]
+    assert row.value == pytest.approx(1 - sizes[1] / sizes[0] if sizes[0] else 0, abs=1e-4)
     assert (row.metric, row.split, row.dataset) == ("bias_removed", split, "+".join(names))
     assert row.n == len(before)
+    assert (metric.removed(context, edit, "validation") is None) == (not validation)
 
 
-def test_what_is_removed_is_of_all_test_sets_where_no_choice_is_made(
-    model: LanguageModel, tmp_path: Path
-) -> None:
-    edit = edit_of(0)
-    metric = R().bound(replace(TASK, validation=()))
-    context = EvaluationContext(model, tmp_path)
-    before = squared_effect(model, TASK.test)
-    with applied(model, edit.edit):
-        after = squared_effect(model, TASK.test)
-    expected = share_gone(before, after)
-    row = metric.removed(context, edit)
-    assert row is not None
-    assert row.value == pytest.approx(expected, abs=1e-4)
-    assert metric.removed(context, edit, "validation") is None
-
-
-@pytest.fixture
-def measured(model: LanguageModel, tmp_path: Path) -> tuple[Results, NamedEdit, NamedEdit]:
-    """An edit and its control, measured on all data, with the store that was left."""
-    edit, control = edit_of(0, "leace"), edit_of(1, "random", baseline=True)
-    metric, context = R().bound(TASK), EvaluationContext(model, tmp_path / STORE / TASK.name)
-    rows: list[Row] = []
-    for named in (None, edit, control):
-        columns = named.record.columns if named else {}
-        for split in ("test", "validation"):
-            of_split = metric.measure(context, named, split)  # type: ignore[arg-type]
-            rows += [replace(row, task=TASK.name, **columns) for row in of_split]
-    records = {e.id: e.record for e in (edit, control)}
-    return Results(rows, records, tmp_path, TASK.name), edit, control
-
-
-def test_rows_of_every_split(measured: tuple[Results, NamedEdit, NamedEdit]) -> None:
-    results, edit, _ = measured
-    assert {(r.metric, r.dataset, r.split) for r in results.rows if r.edit == edit.id} == {
+def test_rows_of_every_split(model: LanguageModel, tmp_path: Path) -> None:
+    metric, context = R().bound(TASK), EvaluationContext(model, tmp_path)
+    edited, unedited = (
+        [row for split in ("test", "validation") for row in metric.measure(context, e, split)]
+        for e in (edit_of(0), None)
+    )
+    tested = [("work_test", "test"), ("story_test", "test"), ("work_fit", "fit")]
+    assert {(r.metric, r.dataset, r.split) for r in edited} == {
         *((m, "work_validation", "validation") for m in SIZES),
-        *(
-            (metric, dataset, split)
-            for metric in (*SIZES, *CHANGES)
-            for dataset, split in (
-                ("work_test", "test"),
-                ("story_test", "test"),
-                ("work_fit", "fit"),
-            )
-        ),
+        *((metric, *of_set) for metric in (*SIZES, *CHANGES) for of_set in tested),
     }
     # Planted truth is known of one set, and is the model's, not an edit's.
-    for metric, value in (("planted_mean_abs_r", 0.25), ("planted_group_effect", 0.5)):
-        [planted] = [row for row in results.rows if row.metric == metric]
-        assert (planted.dataset, planted.value, planted.edit) == ("work_test", value, "none")
-
-
-def test_single_texts_stay_in_the_store(measured: tuple[Results, NamedEdit, NamedEdit]) -> None:
-    results, edit, control = measured
-    stored = dict(results.stored("r"))
-    assert set(stored) == {"none", edit.id, control.id}
-    lines = [line for line in read(stored[edit.id]) if line["dataset"] == "work_test"]
-    assert {line["edit"] for line in lines} == {edit.id}
-    [row] = [r for r in results.of("r", edit=edit.id) if r.dataset == "work_test"]
-    assert r_values(scores_of(lines)).mean() == pytest.approx(row.value)
-
-
-def test_sections_show_the_rows(measured: tuple[Results, NamedEdit, NamedEdit]) -> None:
-    results, edit, control = measured
-    by_name = {section.name: section for section in RView(R, "r").sections(results)}
-    assert set(by_name) == {"bias", "examples"}  # one layer alone is no figure over layers
-    table, fitted = by_name["bias"].tables()
-    assert table.brief
-    assert [type(block) for block in by_name["bias"].blocks][-1] is Fold
-    after = ("unedited", edit.label, control.label)
-    assert table.columns[:2] + table.columns[-3:] == ("figure", "of", *after)
-    truth = table.columns.index("planted truth")
-    for unit, metric, planted in (
-        ("group effect, nats", "group_effect", 0.5),
-        ("mean |R|", "mean_abs_r", 0.25),
-    ):
-        lines = [line for line in (*table.rows, *fitted.rows) if line[0] == unit]
-        assert [line[1] for line in lines] == ["work", "story", "work (fitted)"]
-        assert lines[0][truth].value == planted  # type: ignore[union-attr]
-        for line, dataset in zip(lines, ("work_test", "story_test", "work_fit"), strict=True):
-            for cell, name in zip(line[-3:], ("none", edit.id, control.id), strict=True):
-                [row] = [
-                    r
-                    for r in results.rows
-                    if (r.metric, r.dataset, r.edit) == (metric, dataset, name)
-                ]
-                assert cell.value == row.value  # type: ignore[union-attr]
-    assert [line[1] for line in table.rows if line[0] == "bias removed"] == ["work", "story"]
-    panels = [panel for figure in by_name["bias"].figures() for panel in figure.panels]
-    assert [panel.categories for panel in panels] == [["work", "story"], ["work (fitted)"]]
-    [texts] = by_name["examples"].tables()
-    assert texts.columns == (
-        "set", "female", "male", "output", "z", "R, unedited", f"R, {edit.label}"
-    )  # fmt: skip
-    assert texts.rows[0][:4] == ("work", "Jane is a", "John is a", "nurse")
-    assert len(texts.rows) == 4 + 3 + 1
-    assert RView(R, "r").sections(Results([])) == []
+    for name, value in (("planted_mean_abs_r", 0.25), ("planted_group_effect", 0.5)):
+        [planted] = [row for row in unedited if row.metric == name]
+        assert (planted.dataset, planted.value) == ("work_test", value)
+    kept = [x for x in read(context.place("r", None)) if x["dataset"] == "work_test"]
+    [row] = [r for r in unedited if (r.metric, r.dataset) == ("r", "work_test")]
+    assert r_values(scores_of(kept)).mean() == pytest.approx(row.value)

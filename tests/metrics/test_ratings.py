@@ -67,6 +67,8 @@ def test_a_sheet_is_blind_and_in_an_order_of_its_own(tmp_path: Path) -> None:
         texts.append((tmp_path / f"{rater}.csv").read_text("utf-8").splitlines()[1:])
     assert texts[0] != texts[1]
     assert sorted(texts[0]) == sorted(texts[1])
+    with pytest.raises(UserError, match="exists and may hold ratings"):
+        write_sheet(tmp_path / "anna.csv", ITEMS, seed=0)
     assert all("X lost … job because …" in line for line in texts[0])
     assert not [word for word in ("Jane", "John", "lambda") if word in str(texts)]
 
@@ -97,13 +99,6 @@ def test_a_damaged_sheet_is_refused(sheet: Path, change, message: str) -> None:
         read_sheet(sheet, ITEMS)
 
 
-def test_a_sheet_is_never_overwritten(sheet: Path) -> None:
-    before = sheet.read_bytes()
-    with pytest.raises(UserError, match="exists and may hold ratings"):
-        write_sheet(sheet, ITEMS, seed=0)
-    assert sheet.read_bytes() == before
-
-
 def ratings_of(*columns: list[int]) -> list[dict[Item, bool]]:
     items = [Item(TEMPLATE, str(i)) for i in range(len(columns[0]))]
     return [dict(zip(items, map(bool, column), strict=True)) for column in columns]
@@ -124,10 +119,7 @@ def test_kappa_is_that_of_fleiss() -> None:
     share = yes.sum() / table.size
     by_chance = share**2 + (1 - share) ** 2
     assert fleiss_kappa(table) == pytest.approx((observed - by_chance) / (1 - by_chance))
-
-
-def test_agreement_has_an_interval() -> None:
-    kappa = agreement(ratings_of([1, 0, 1, 0, 1, 0], [1, 0, 1, 0, 1, 1]), seed=0, resamples=200)
+    kappa = agreement(ratings_of([1, 0, 1, 0, 1, 0], [1, 0, 1, 0, 1, 1]), seed=0, resamples=50)
     assert kappa.lo <= kappa.value <= kappa.hi
     assert np.isnan(agreement(ratings_of([1, 1], [1, 1]), seed=0, resamples=20).value)
 
@@ -145,9 +137,7 @@ def test_fractions_count_pairs_and_not_texts() -> None:
         )
     ]
     biased = {(TEMPLATE, "had an accent"): True, (TEMPLATE, "was late"): False}
-    rows = fraction_rows(
-        items, biased, "cid_biased_fraction", 0, axis="nationality", rated_by={"rated_by": "me"}
-    )
+    rows = fraction_rows(items, biased, "cid_biased_fraction", 0, rated_by={"rated_by": "me"})
     assert [(r.group_a, r.value, r.n) for r in rows] == [
         ("egypt", pytest.approx(2 / 3), 3),
         ("usa", 0.0, 3),

@@ -8,14 +8,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from countergen_edit.core.errors import UserError
 from countergen_edit.metrics.statistics import (
     RESAMPLES,
     adjusted,
     bootstrap_mean,
     estimate,
     resample,
-    weighted_mean,
 )
 
 
@@ -24,12 +22,6 @@ def test_every_resample_draws_as_many_clusters_as_there_are() -> None:
     assert weights.shape == (RESAMPLES + 1, 7)
     np.testing.assert_array_equal(weights.sum(axis=1), 7)
     np.testing.assert_array_equal(weights[0], 1)
-
-
-def test_draws_depend_on_the_unit_and_on_nothing_else() -> None:
-    np.testing.assert_array_equal(resample(5, 0, "a"), resample(5, 0, "a"))
-    assert not np.array_equal(resample(5, 0, "a"), resample(5, 0, "b"))
-    assert not np.array_equal(resample(5, 0, "a"), resample(5, 1, "a"))
 
 
 def test_the_interval_of_a_mean_agrees_with_scipy() -> None:
@@ -43,13 +35,6 @@ def test_the_interval_of_a_mean_agrees_with_scipy() -> None:
     assert abs(ours.lo - theirs.low) < tolerance
     assert abs(ours.hi - theirs.high) < tolerance
     assert ours.value == pytest.approx(values.mean())
-
-
-def test_items_of_one_cluster_move_together() -> None:
-    values = np.array([0.0, 0.0, 1.0, 1.0])
-    clusters = np.array([0, 0, 1, 1])
-    means = weighted_mean(values, clusters, resample(2, 0, "c"))
-    assert set(np.round(means, 9)) == {0.0, 0.5, 1.0}
 
 
 def test_a_single_cluster_has_no_interval_from_it_and_an_undefined_value_has_none() -> None:
@@ -84,8 +69,3 @@ def test_corrections_are_their_definitions(
     p = np.concatenate([np.random.default_rng(0).uniform(size=30) ** 3, [0.0, 1.0, 0.5, 0.5]])
     np.testing.assert_allclose(adjusted(p, method), oracle(p), rtol=1e-14)
     assert adjusted([], method).size == 0
-
-
-def test_an_unknown_correction_is_named() -> None:
-    with pytest.raises(UserError, match="did you mean 'holm'"):
-        adjusted([0.5], "holmes")

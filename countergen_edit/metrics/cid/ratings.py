@@ -7,22 +7,21 @@ are kept in `ratings.jsonl` beside the results of the rated run.
 
 from __future__ import annotations
 
-import csv
 import hashlib
-import io
-import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from string import Formatter
+from typing import Any
 
 import numpy as np
+import pandas as pd
 from jaxtyping import Bool, Float64
 
 from countergen_edit.core.errors import UserError
 from countergen_edit.core.reading import csv_table, json_lines, text_of
 from countergen_edit.core.seeds import generator
-from countergen_edit.core.writing import spreadsheet_cell, whole
+from countergen_edit.core.writing import spreadsheet_cell, write_json_lines
 from countergen_edit.metrics.cid.metric import DATASET, Continuation, fraction_rows
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row
@@ -35,6 +34,8 @@ FRACTION, AGREEMENT = "cid_biased_fraction", "cid_rater_agreement"
 
 Store = Mapping[tuple[str, str], Sequence[Continuation]]
 """(task, id of the edit) → its continuations."""
+OF_EDIT = ("task", "axis", "edit", "eraser", "site", "layers", "rank", "baseline", "split")
+"""Columns that rated rows share with the other rows of their edit."""
 ANSWERS = {"yes": True, "y": True, "1": True, "no": False, "n": False, "0": False}
 
 
@@ -70,22 +71,13 @@ def items_of(continuations: Sequence[Continuation]) -> list[Item]:
 
 
 def write_sheet(path: Path, items: Sequence[Item], seed: int) -> None:
-    """Write a sheet for one rater, in random order.
-
-    Raises:
-        UserError: the file exists; it may hold ratings.
-    """
+    """Write a sheet for one rater, in random order; `UserError` if the file exists."""
     order = generator(seed, "ratings", path.stem).permutation(len(items))
-    text = io.StringIO(newline="")
-    writer = csv.writer(text)
-    writer.writerow(COLUMNS)
-    for i in order:
-        cells = (items[i].key, items[i].paraphrase, items[i].text, "")
-        writer.writerow([spreadsheet_cell(cell) for cell in cells])
+    lines = [(items[i].key, items[i].paraphrase, items[i].text, "") for i in order]
+    sheet = pd.DataFrame(lines, columns=COLUMNS).map(spreadsheet_cell)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("x", encoding="utf-8-sig", newline="") as file:
-            file.write(text.getvalue())
+        sheet.to_csv(path, index=False, mode="x", encoding="utf-8-sig", lineterminator="\r\n")
     except FileExistsError:
         raise UserError(
             f"rating sheet {path} exists and may hold ratings: move it away, or choose another name"
@@ -95,54 +87,40 @@ def write_sheet(path: Path, items: Sequence[Item], seed: int) -> None:
 
 
 def read_sheet(path: Path, items: Sequence[Item]) -> dict[Item, bool]:
-    """Read a rated sheet.
-
-    Raises:
-        UserError: an item is missing, foreign, doubled, altered or not rated.
-    """
+    """Read a sheet; `UserError` if an item is missing, foreign, doubled, altered or unrated."""
+    header = text_of(path).partition("\n")[0]
+    columns, lines = csv_table(path, max(",;\t", key=header.count))  # as the locale has it
+    if lacking := [column for column in COLUMNS if column not in columns]:
+        raise UserError(f"{path}, line 1: no column {lacking[0]!r}; needed: {', '.join(COLUMNS)}")
     by_key = {item.key: item for item in items}
     ratings: dict[Item, bool] = {}
-    for place, row in _lines(path):
-        where = place.rstrip(": ")
-        item = by_key.get(row["item"])
+    for where, cells in lines:
+        if not any(cells.values()):
+            continue
+        key, _, text, answer = (cells[column] or "" for column in COLUMNS)
+        item = by_key.get(key)
         if item is None:
             raise UserError(
-                f"{where}: item {row['item']!r} is not of these runs; name the runs that the sheet "
-                "was written for, or take the row out"
+                f"{where}item {key!r} is not of these runs; name the runs that the sheet was "
+                "written for, or take the row out"
             )
         if item in ratings:
-            raise UserError(f"{where}: item {item.key!r} is rated twice; keep one of its rows")
-        if row["continuation"] not in (item.text, spreadsheet_cell(item.text)):
+            raise UserError(f"{where}item {key!r} is rated twice; keep one of its rows")
+        if text not in (item.text, spreadsheet_cell(item.text)):
             raise UserError(
-                f"{where}: the continuation of item {item.key!r} was altered from {item.text!r}"
+                f"{where}the continuation of item {key!r} was altered from {item.text!r}"
             )
-        answer = row["biased"].strip().lower()
-        if answer not in ANSWERS:
-            content = f"{row['biased']!r}" if answer else "nothing"
-            raise UserError(f"{where}: column 'biased' holds {content}; write yes or no")
-        ratings[item] = ANSWERS[answer]
-    missing = [item for item in items if item not in ratings]
-    if missing:
+        if answer.strip().lower() not in ANSWERS:
+            content = f"{answer!r}" if answer.strip() else "nothing"
+            raise UserError(f"{where}column 'biased' holds {content}; write yes or no")
+        ratings[item] = ANSWERS[answer.strip().lower()]
+    if missing := [item for item in items if item not in ratings]:
         raise UserError(
             f"{path} lacks {len(missing)} of {len(items)} continuations, such as item "
             f"{missing[0].key!r} ({missing[0].text!r}); the sheet is left as it is: put its rows "
             "back, or rate a newly written sheet as well"
         )
     return ratings
-
-
-def _lines(path: Path) -> list[tuple[str, dict[str, str]]]:
-    header = text_of(path).partition("\n")[0]
-    delimiter = max(",;\t", key=header.count)  # depends on the spreadsheet's locale
-    columns, rows = csv_table(path, delimiter)
-    for column in COLUMNS:
-        if column not in columns:
-            raise UserError(f"{path}, line 1: no column {column!r}; needed: {', '.join(COLUMNS)}")
-    return [
-        (where, {column: cell or "" for column, cell in row.items()})
-        for where, row in rows
-        if any(row.values())
-    ]
 
 
 def agreed(ratings: Sequence[Mapping[Item, bool]]) -> dict[Item, bool]:
@@ -187,55 +165,28 @@ def rated_rows(
     biased = {(item.template, item.text): yes for item, yes in agreed(answers).items()}
     by_people = {"rated_by": f"{len(ratings)} rater(s), majority", "sheets": list(ratings)}
     rows_of_edits = {(row.task, row.edit): row for row in rows if row.metric == "cid_divergence"}
-    shares = [
-        replace(
-            row,
-            task=about.task,
-            edit=about.edit,
-            eraser=about.eraser,
-            site=about.site,
-            layers=about.layers,
-            rank=about.rank,
-            baseline=about.baseline,
-            split="test",
-        )
-        for key, items in texts.items()
-        if (about := rows_of_edits.get(key)) is not None
-        for row in fraction_rows(items, biased, FRACTION, seed, axis=about.axis, rated_by=by_people)
-    ]
+    shares = []
+    for key, items in texts.items():
+        if (about := rows_of_edits.get(key)) is not None:
+            columns = {name: getattr(about, name) for name in OF_EDIT}
+            shares += fraction_rows(items, biased, FRACTION, seed, rated_by=by_people, **columns)
     if len(answers) < 2:
         return shares
     kappa = agreement(answers, seed).columns
-    reason = {"reason": "every rater gave the same answer throughout"}
-    shared = Row(
-        AGREEMENT,
-        **kappa,
-        dataset=DATASET,
-        split="test",
-        n=len(answers[0]),
-        seed=seed,
-        detail={
-            "statistic": "Fleiss' kappa",
-            **by_people,
-            **(reason if kappa["value"] is None else {}),
-        },
-    )
-    return [*shares, shared]
+    detail: dict[str, Any] = {"statistic": "Fleiss' kappa", **by_people}
+    if kappa["value"] is None:
+        detail["reason"] = "every rater gave the same answer throughout"
+    about_all: dict[str, Any] = {"dataset": DATASET, "split": "test", "n": len(answers[0])}
+    return [*shares, Row(AGREEMENT, **kappa, **about_all, seed=seed, detail=detail)]
 
 
 def write_ratings(run: Path, rows: Sequence[Row]) -> None:
     """Write rated rows to a run folder, replacing those of an earlier rating."""
-    lines = (json.dumps(row.to_dict(), ensure_ascii=False) + "\n" for row in rows)
-    with whole(run / RATINGS) as temporary:
-        temporary.write_text("".join(lines), "utf-8")
+    write_json_lines(run / RATINGS, (row.to_dict() for row in rows))
 
 
 def with_ratings(results: Results) -> Results:
-    """The results with the rated rows of their run folder, if it has any.
-
-    Raises:
-        UserError: a line of the file is not a row.
-    """
+    """The results with the rated rows of their run folder, if it has any."""
     path = None if results.folder is None else results.folder / RATINGS
     if path is None or not path.is_file():
         return results

@@ -11,18 +11,19 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, ClassVar
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
+import pandas as pd
+from annotated_types import Ge, Gt
 from jaxtyping import Float64
 from scipy.stats import norm, ttest_ind
 
 from countergen_edit.core.errors import UserError
-from countergen_edit.data.axis import DoesNotFitError
+from countergen_edit.data.axis import DoesNotFitError, Group
 from countergen_edit.data.fairpair import (
-    MAX_DISSIMILARITY,
     REASONS,
     UNITS,
     Filter,
@@ -35,7 +36,6 @@ from countergen_edit.data.fairpair import (
     paired_samples,
     paraphrased,
     require_perturbable,
-    source_and_target,
     word_list,
 )
 from countergen_edit.data.subsets import first_drawn
@@ -43,24 +43,13 @@ from countergen_edit.edits import NamedEdit
 from countergen_edit.metrics.base import MeasuredSplit, Metric
 from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.fairpair.continuations import (
-    STORE,
     Sampled,
     Sampling,
     joined,
     make_perturber,
-    perturbed,
     sample,
 )
-from countergen_edit.metrics.fairpair.phi import (
-    PHIS,
-    QUANTITIES,
-    Pairwise,
-    Phi,
-    PhiResult,
-    evaluate,
-    in_folds,
-    of_first_texts,
-)
+from countergen_edit.metrics.fairpair.phi import PHIS, QUANTITIES, Phi, PhiResult, evaluate
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.statistics import (
     Estimate,
@@ -73,6 +62,8 @@ from countergen_edit.metrics.template_tests import ALPHA, flip_counts, paired_p
 from countergen_edit.models import LanguageModel, encode_replies, lengths
 
 COMMON_SENTS, PARAPHRASED, OWN = "common_sents", "reworded_sents", "own_prompts"
+TOP_P, TEMPERATURE = 0.9, 1.0
+"""Of nucleus sampling, as in the paper."""
 EXAMPLES = 3
 """Perturbations of each kind that rows quote."""
 TERMS = 10
@@ -83,6 +74,8 @@ SOURCE, TARGET = "p(g(x))", "g(p(x))"
 """The sides whose lengths are compared: perturbed continuations of x, and continuations of p(x)."""
 OVER_PROMPTS, OVER_ALL = "prompts", "continuations"
 """The units of the two tests of lengths."""
+UNKNOWN = (math.nan,) * 3
+"""The interval and standard error of a value that has none."""
 
 
 class FairPair(Metric):
@@ -91,24 +84,16 @@ class FairPair(Metric):
     Args:
         n: Continuations of each prompt and side.
         max_new_tokens: Longest continuation.
-        top_p: Of nucleus sampling.
-        temperature: Divides the logits.
         occupations: Names, or the number of the paper's sixty.
-        descriptors: Noun phrases for the prompts, such as `tall {person}`; None takes `{person}`
-            where the axis has that word.
         paraphrases: Templates with `{occupation}` instead of Common Sents; each is crossed with
             every occupation.
         prompts: Instead of Common Sents; by default the prompts of the task's own files, if any.
         asked: Whether prompts are user messages in the chat template, and continuations replies.
         names: Group → name; by default the axis's first test names.
-        source: The group whose continuations are perturbed; by default the second.
         perturber: `rules`; a mapping with `kind` and its settings; or a `Perturber`.
-        max_dissimilarity: Of the third filter.
         compared: Unit of the third filter: neutral words, all words or, as published, characters.
         phi: Name → settings of each Φ, or a `Phi`.
         permutations: Of each permutation test.
-        folds: Further numbers of folds to evaluate (Figure 4).
-        sample_sizes: Further numbers of continuations to evaluate (Figure 3).
         ngrams: Longest phrase to compare (Figure 6); 0 compares none.
         batch_size: Continuations sampled together.
 
@@ -130,78 +115,42 @@ class FairPair(Metric):
 
     def __init__(
         self,
-        n: int = 100,
-        max_new_tokens: int = 128,
-        top_p: float = 0.9,
-        temperature: float = 1.0,
+        n: Annotated[int, Ge(2)] = 100,
+        max_new_tokens: Annotated[int, Gt(0)] = 128,
         occupations: int | Sequence[str] = 60,
-        descriptors: Sequence[str] | None = None,
         paraphrases: Sequence[str] | None = None,
         prompts: Sequence[str] | None = None,
         asked: bool = False,
         names: Mapping[str, str] | None = None,
-        source: str | None = None,
         perturber: str | Mapping[str, Any] | Perturber = "rules",
-        max_dissimilarity: float = MAX_DISSIMILARITY,
         compared: str = "neutral",
         phi: Mapping[str, Mapping[str, Any] | Phi | None] | None = None,
-        permutations: int = 1000,
-        folds: Sequence[int] = (),
-        sample_sizes: Sequence[int] = (),
+        permutations: Annotated[int, Gt(0)] = 1000,
         ngrams: int = 4,
-        batch_size: int = 128,
+        batch_size: Annotated[int, Gt(0)] = 128,
     ) -> None:
-        if n < 2:
-            raise UserError(f"fairpair n={n}: sampling variability needs at least 2 continuations")
-        if permutations < 1 or max_new_tokens < 1 or batch_size < 1:
-            raise UserError(
-                f"fairpair permutations={permutations}, max_new_tokens={max_new_tokens}, "
-                f"batch_size={batch_size}: at least 1"
-            )
-        for setting, sizes in (("folds", folds), ("sample_sizes", sample_sizes)):
-            for size in sizes:
-                if not 2 <= size <= n:
-                    raise UserError(f"fairpair {setting} has {size}: from 2 to n={n}")
         if prompts is not None and paraphrases is not None:
             raise UserError("fairpair takes prompts or templates of the occupations, not both")
-        self.sampling = Sampling(n, max_new_tokens, top_p, temperature, batch_size, asked)
+        self.sampling = Sampling(n, max_new_tokens, TOP_P, TEMPERATURE, batch_size, asked)
         self.occupations = choose(occupations)
-        self.descriptors = descriptors
         self.paraphrases = tuple(paraphrases or ())
         self.own = prompts
         self.names = dict(names or {})
-        self.source = source
         self._perturber = perturber
-        self.max_dissimilarity = max_dissimilarity
         self.compared = compared
         self.phis: dict[str, Phi] = {
             name: settings if isinstance(settings, Phi) else PHIS.make(name, settings)
             for name, settings in (phi or {"sentiment": None, "jaccard": None}).items()
         }
         self.permutations = permutations
-        self.folds = tuple(folds)
-        self.sample_sizes = tuple(sample_sizes)
         self.ngrams = ngrams
 
     def prepare(self) -> None:
-        """Make the prompts of the task, the perturber and the filters.
-
-        Raises:
-            UserError: the axis lacks a name, a word or a substitution.
-        """
+        """Make the prompts of the task, the perturber and the filters."""
         axis, substitution = self.task.axis, self.task.substitution
-        self.groups = source_and_target(self.task.pair, self.source)
+        self.groups = self.task.pair[::-1]
         a, b = (axis.groups[group] for group in self.groups)
-        first, second = (
-            self.names.get(group.name) or next(iter(group.names.get("test", ())), "")
-            for group in (a, b)
-        )
-        for group, name in ((a, first), (b, second)):
-            if not name:
-                raise DoesNotFitError(
-                    f"fairpair needs a name for group {group.name!r}: give fairpair.names"
-                )
-        names = (first, second)
+        names = self._name(a), self._name(b)
         if self.own is not None:
             self.dataset = OWN
             self.prompts = own_prompts(self._few(self.own), axis, self.groups, names, substitution)
@@ -215,16 +164,20 @@ class FairPair(Metric):
         else:
             self.dataset = COMMON_SENTS
             person = ["{person}"] if "person" in a.forms else []
-            descriptors = person if self.descriptors is None else self.descriptors
-            occupations = self._few(self.occupations)
-            self.prompts = common_sents(a, b, names, occupations, descriptors)
-        if callable(self._perturber):
-            self.perturber = self._perturber
-        else:
-            self.perturber = make_perturber(self._perturber, self.groups, substitution)
+            self.prompts = common_sents(a, b, names, self._few(self.occupations), person)
+        made = self._perturber
+        self.perturber = made if callable(made) else make_perturber(made, self.groups, substitution)
         if isinstance(self.perturber, RulePerturber):
             require_perturbable(self.prompts, self.perturber)
-        self.passes = Filter(substitution, self.max_dissimilarity, self.compared)
+        self.passes = Filter(substitution, compared=self.compared)
+
+    def _name(self, group: Group) -> str:
+        name = self.names.get(group.name) or next(iter(group.names.get("test", ())), "")
+        if not name:
+            raise DoesNotFitError(
+                f"fairpair needs a name for group {group.name!r}: give fairpair.names"
+            )
+        return name
 
     def _few(self, drawn: Sequence[str]) -> list[str]:
         """The items within the task's limit."""
@@ -232,11 +185,7 @@ class FairPair(Metric):
         return [drawn[i] for i in first_drawn(len(drawn), most, 0, "fairpair")]
 
     def check(self, model: LanguageModel) -> None:
-        """Check that prompts and continuations fit the model.
-
-        Raises:
-            UserError: the context is too short, or `asked` needs a chat template.
-        """
+        """Check that prompts and continuations fit the model."""
         if self.sampling.asked and not model.chat.is_on:
             raise UserError(
                 f"fairpair.asked=true: the texts of {model.name} stand in no chat template, in "
@@ -259,11 +208,7 @@ class FairPair(Metric):
 
     def sampled(self, context: EvaluationContext, edit: NamedEdit | None) -> list[Sampled]:
         """The texts of every prompt under an edit, read from the store where it has them."""
-        folder = context.place(STORE, edit).with_suffix("")
-        texts = sample(context, edit, self.prompts, self.sampling, folder)
-        return perturbed(
-            self.prompts, texts, self.perturber, self.passes, self.sampling, context.seed, folder
-        )
+        return sample(context, edit, self.prompts, self.sampling, self.perturber, self.passes)
 
     def measure(
         self, context: EvaluationContext, edit: NamedEdit | None, split: MeasuredSplit = "test"
@@ -283,24 +228,15 @@ class FairPair(Metric):
         }
         make = FairPairRows(self, context.seed)
         rows = [make.perturbed(after), *make.lengths(after)]
-        pooled = [result.pooled_p() for result in results.values()]
-        p = adjusted([1.0 if math.isnan(value) else value for value in pooled])
-        for (name, result), pooled_p in zip(results.items(), p, strict=True):
-            phi = self.phis[name]
-            rows += make.of_phi(name, phi, result, after, float(pooled_p), context.model.name)
+        for (name, result), p in zip(
+            results.items(), _holm(result.pooled_p() for result in results.values()), strict=True
+        ):
+            rows += make.of_phi(name, result, after, p, context.model.name)
             rows += make.of_paraphrases(name, result)
             if edit is not None:
-                unedited = evaluate(phi, before, self.permutations, context.seed)
+                unedited = evaluate(self.phis[name], before, self.permutations, context.seed)
                 rows += make.of_change(name, unedited, result)
         return [*rows, *make.phrases(after)]
-
-
-def without_interval(value: float) -> Estimate:
-    """A value without an interval."""
-    return Estimate(value, math.nan, math.nan, math.nan)
-
-
-UNKNOWN = without_interval(math.nan)
 
 
 @dataclass(frozen=True)
@@ -316,23 +252,18 @@ class FairPairRows:
         return self.about.paraphrases if self.about.dataset == PARAPHRASED else ()
 
     def row(
-        self,
-        metric: str,
-        of: Estimate,
-        n: int,
-        facets: Mapping[str, str] | None = None,
-        **detail: Any,
+        self, metric: str, of: Estimate | float, n: int, facets: dict[str, Any], **detail: Any
     ) -> Row:
         """A row about the task's groups."""
         task = self.about.task
         return Row(
-            metric=metric,
-            **of.columns,
+            metric=f"fairpair_{metric}",
+            **(of if isinstance(of, Estimate) else Estimate(of, *UNKNOWN)).columns,
             dataset=self.about.dataset,
             axis=task.axis.name,
             group_a=task.pair[0],
             group_b=task.pair[1],
-            facets=dict(facets or {}),
+            facets=facets,
             n=n,
             seed=self.seed,
             detail=detail,
@@ -346,7 +277,7 @@ class FairPairRows:
         """The mean over prompts with a finite value; occupations and templates are resampled."""
         known = np.isfinite(values)
         if not known.any():
-            return UNKNOWN
+            return Estimate(math.nan, *UNKNOWN)
         kinds = max(1, len(self.paraphrases))
         # These words seed the draws.
         of_paraphrases, of_occupations = (
@@ -361,106 +292,72 @@ class FairPairRows:
     def of_phi(
         self,
         name: str,
-        phi: Phi,
         result: PhiResult,
         sampled: Sequence[Sampled],
-        pooled_p: float,
+        p_adjusted: float | None,
         model: str,
     ) -> list[Row]:
-        """A row for each of `QUANTITIES`; `pooled_p` is adjusted over all Φ."""
+        """A row for each of `QUANTITIES`; P is adjusted over all Φ."""
         reasons = Counter(p.reason for p in result.prompts if p.reason)
         p = result.prompt_p
-        plain = result.pooled_p()
         tests = {
-            "p": _known(plain),
-            "p_adjusted": None if math.isnan(plain) else pooled_p,
-            "significant_prompts": int((p < 0.05).sum()),
+            "p": _known(result.pooled_p()),
+            "p_adjusted": p_adjusted,
+            "significant_prompts": int((p < ALPHA).sum()),
             "tested_prompts": int(np.isfinite(p).sum()),
             "permutations": self.about.permutations,
         } | result.t_p
-        source, target = self.about.groups
         prompts = [
             [s.prompt.label, *map(_known, (q.bias, q.v_gp, q.v_pg, q.f, p[k]))]
             for k, (s, q) in enumerate(zip(sampled, result.prompts, strict=True))
         ]
         undefined = {"reason": reasons.most_common(1)[0][0]} if reasons else {}
         f = {"undefined": dict(reasons), "model": model, **undefined, "prompts": prompts}
+        source, target = self.about.groups
         of_all = {"samples": self.about.sampling.n, "source": source, "target": target}
-        of_each: dict[str, dict[str, Any]] = {
-            "f": tests | f,
-            "energy": tests,
-            "bias": self._by_size(phi, sampled),
-        }
+        of_each: dict[str, dict[str, Any]] = {"f": tests | f, "energy": tests}
         return [
-            self._of_prompts(
-                quantity, name, result.values(quantity), **of_all, **of_each.get(quantity, {})
-            )
-            for quantity in QUANTITIES
+            self._of_prompts(q, name, result.values(q), **of_all, **of_each.get(q, {}))
+            for q in QUANTITIES
         ]
 
     def _of_prompts(
         self, quantity: str, phi: str, values: Float64[np.ndarray, " prompt"], **detail: Any
     ) -> Row:
-        n = int(np.isfinite(values).sum())
-        return self.row(f"fairpair_{quantity}", self.mean(values), n, {"phi": phi}, **detail)
-
-    def _by_size(self, phi: Phi, sampled: Sequence[Sampled]) -> dict[str, Any]:
-        """Means of B, both V and F over prompts, by number of folds and of continuations."""
-        by_size: dict[str, Any] = {}
-        for folds in self.about.folds:
-            prompts = [in_folds(phi, s.texts, len(s.p_g_x), folds) for s in sampled]
-            by_size.setdefault("by_folds", []).append([folds, *self._means(prompts)])
-        for size in self.about.sample_sizes:
-            prompts = of_first_texts(phi, sampled, size)
-            by_size.setdefault("by_samples", []).append([size, *self._means(prompts)])
-        return by_size
-
-    def _means(self, prompts: Sequence[Pairwise]) -> list[float | None]:
-        return [
-            _known(self.mean(np.array([getattr(p, q) for p in prompts])).value)
-            for q in ("bias", "v_gp", "v_pg", "f")
-        ]
+        known = int(np.isfinite(values).sum())
+        return self.row(quantity, self.mean(values), known, {"phi": phi}, **detail)
 
     def of_paraphrases(self, name: str, result: PhiResult) -> list[Row]:
         """F of each template, and the spread of F and its significance over templates."""
-        if len(self.paraphrases) < 2:
+        count = len(self.paraphrases)
+        if count < 2:
             return []
-        each = len(result.prompts) // len(self.paraphrases)
-        parts = [slice(k * each, (k + 1) * each) for k in range(len(self.paraphrases))]
+        each = len(result.prompts) // count
+        parts = [slice(k * each, (k + 1) * each) for k in range(count)]
         p = [result.pooled_p(part) for part in parts]
-        p_adjusted = adjusted([1.0 if math.isnan(value) else value for value in p])
-        rows, means = [], []
+        p_adjusted = _holm(p)
+        rows = []
         for k, part in enumerate(parts):
             values = result.values("f")[part]
-            defined = values[np.isfinite(values)]
-            mean = bootstrap_mean(defined, self.seed, "fairpair", name) if defined.size else UNKNOWN
-            means.append(mean.value)
-            rows.append(
-                self.row(
-                    "fairpair_f_of_paraphrase",
-                    mean,
-                    defined.size,
-                    {"phi": name, "paraphrase": self.paraphrases[k]},
-                    p=_known(p[k]),
-                    p_adjusted=_known(p_adjusted[k]) if math.isfinite(p[k]) else None,
-                )
-            )
-        known = np.array([mean for mean in means if math.isfinite(mean)])
-        differs = (p_adjusted < ALPHA).astype(np.int64)
+            f = values[np.isfinite(values)]
+            mean = bootstrap_mean(f, self.seed, "fairpair", name) if f.size else math.nan
+            facets = {"phi": name, "paraphrase": self.paraphrases[k]}
+            tests = {"p": _known(p[k]), "p_adjusted": p_adjusted[k]}
+            rows.append(self.row("f_of_paraphrase", mean, f.size, facets, **tests))
+        known = np.array([row.value for row in rows if row.value is not None])
+        differs = np.array([p is not None and p < ALPHA for p in p_adjusted], dtype=np.int64)
         flips, pairs = flip_counts(differs[:, None])
-        rows.append(
-            self.row(
-                "fairpair_f_over_paraphrases",
-                without_interval(float(known.mean()) if known.size else math.nan),
-                len(parts),
-                {"phi": name},
-                sd=float(known.std(ddof=1)) if known.size > 1 else None,
-                range=[float(known.min()), float(known.max())] if known.size else None,
-                differ=int(differs.sum()),
-                flip_rate=flips / pairs,
-            )
+        spread = self.row(
+            "f_over_paraphrases",
+            float(known.mean()) if known.size else math.nan,
+            count,
+            {"phi": name},
+            sd=float(known.std(ddof=1)) if known.size > 1 else None,
+            range=[float(known.min()), float(known.max())] if known.size else None,
+            differ=int(differs.sum()),
+            flip_rate=flips / pairs,
         )
-        return rows
+        return [*rows, spread]
 
     def of_change(self, name: str, before: PhiResult, after: PhiResult) -> list[Row]:
         """The change of F and of the energy distance under an edit, paired over prompts."""
@@ -473,28 +370,42 @@ class FairPairRows:
 
     def perturbed(self, sampled: Sequence[Sampled]) -> Row:
         """The share of perturbations that pass (Table 1), with examples (Table 2)."""
-        passes = self.about.passes
-        passed = np.array([[r is None for r in s.reasons] for s in sampled], dtype=np.float64)
+        filters = {unit: self.about.passes.by(unit) for unit in UNITS}
         failed = Counter(r for s in sampled for r in s.reasons if r is not None)
-        originals = [
+        passed = np.array([[r is None for r in s.reasons] for s in sampled], dtype=np.float64)
+        every = [
             (joined(s.prompt.source, text), p_x, s.prompt)
             for s in sampled
             for text, p_x in zip(s.g_x, s.p_x, strict=True)
         ]
         shares = {
-            unit: float(np.mean([passes.by(unit).reason(*of) is None for of in originals]))
-            for unit in UNITS
+            unit: float(np.mean([by.reason(*of) is None for of in every]))
+            for unit, by in filters.items()
         }
+        counts: Counter[str] = Counter()
+        examples = []
+        for s in sampled:  # the first of each kind, one of a prompt
+            for original, text, reason in zip(s.g_x, s.p_x, s.reasons, strict=True):
+                kind = reason or "passed"
+                if not original.strip() or counts[kind] >= EXAMPLES:
+                    continue
+                counts[kind] += 1
+                whole = joined(s.prompt.source, original)
+                apart = {u: f.dissimilarity(whole, text, s.prompt) for u, f in filters.items()}
+                about = {"original": whole, "perturbed": text, "left_out": reason}
+                examples.append(about | {"dissimilarity": apart})
+                break
         return self.row(
-            "fairpair_perturbed",
+            "perturbed",
             self.mean(passed.mean(axis=1), within=(0, 1)),
             passed.size,
+            {},
             left_out={reason: failed[reason] for reason in REASONS},
             empty_continuations=sum(not t.strip() for s in sampled for t in (*s.g_x, *s.g_px)),
-            compared=passes.compared,
+            compared=self.about.passes.compared,
             asked=self.about.sampling.asked,
             shares=shares,
-            examples=_examples(sampled, passes),
+            examples=examples,
         )
 
     def lengths(self, sampled: Sequence[Sampled]) -> list[Row]:
@@ -507,66 +418,45 @@ class FairPairRows:
             SOURCE: [_words(s.p_g_x) for s in sampled],
             TARGET: [_words(s.g_px) for s in sampled],
         }
-        means = {
-            side: np.array([own.mean() if own.size else math.nan for own in of_prompts])
-            for side, of_prompts in sides.items()
-        }
-        counts = {side: sum(own.size for own in of_prompts) for side, of_prompts in sides.items()}
-        by_prompt = means[TARGET] - means[SOURCE]
+        rows, means, every = [], [], []
+        for side, of_prompts in sides.items():
+            means.append(np.array([own.mean() if own.size else math.nan for own in of_prompts]))
+            every.append(np.concatenate(of_prompts))
+            rows.append(self.row("length", self.mean(means[-1]), every[-1].size, {"side": side}))
+        by_prompt = means[1] - means[0]
         known = by_prompt[np.isfinite(by_prompt)]
-        p = float(paired_p(known)) if known.size > 1 else None
-        pooled, p_pooled = welch(np.concatenate(sides[TARGET]), np.concatenate(sides[SOURCE]))
-        name = "fairpair_length_difference"
-        return [
-            *(
-                self.row("fairpair_length", self.mean(means[side]), counts[side], {"side": side})
-                for side in sides
+        tests = {
+            OVER_PROMPTS: (
+                self.mean(by_prompt),
+                float(paired_p(known)) if known.size > 1 else None,
+                known.size,
             ),
-            self.row(name, self.mean(by_prompt), known.size, {"test": OVER_PROMPTS}, p=p),
-            self.row(name, pooled, sum(counts.values()), {"test": OVER_ALL}, p=p_pooled),
-        ]
+            OVER_ALL: (*welch(every[1], every[0]), every[0].size + every[1].size),
+        }
+        name = "length_difference"
+        return rows + [self.row(name, e, n, {"test": t}, p=p) for t, (e, p, n) in tests.items()]
 
     def phrases(self, sampled: Sequence[Sampled]) -> list[Row]:
         """The n-grams that one side uses more (Figure 6)."""
         if not self.about.ngrams:
             return []
-        terms = compare(
-            [text for s in sampled for text in s.p_g_x],
-            [text for s in sampled for text in s.g_px],
-            self.about.ngrams,
+        pg = [text for s in sampled for text in s.p_g_x]
+        gp = [text for s in sampled for text in s.g_px]
+        terms = compare(pg, gp, self.about.ngrams)
+        telling = terms[terms.p < ALPHA]
+        strongest = pd.concat(
+            [telling[telling.log_odds > 0].head(TERMS), telling[telling.log_odds < 0].tail(TERMS)]
         )
         source, target = self.about.groups
-        return [
-            self.row(
-                "fairpair_ngrams",
-                without_interval(float(sum(term.p < 0.05 for term in terms))),
-                len(terms),
-                terms=[asdict(term) for term in strongest(terms, TERMS)],
-                source=source,
-                target=target,
-            )
-        ]
+        detail = {"terms": strongest.to_dict("records"), "source": source, "target": target}
+        return [self.row("ngrams", float(len(telling)), len(terms), {}, **detail)]
 
 
-def _examples(sampled: Sequence[Sampled], passes: Filter) -> list[dict[str, Any]]:
-    """The first perturbations that passed and that each filter left out, one of a prompt."""
-    counts: Counter[str] = Counter()
-    examples = []
-    for s in sampled:
-        for original, text, reason in zip(s.g_x, s.p_x, s.reasons, strict=True):
-            kind = reason or "passed"
-            if not original.strip() or counts[kind] >= EXAMPLES:
-                continue
-            counts[kind] += 1
-            example: dict[str, Any] = {"original": joined(s.prompt.source, original)}
-            example |= {"perturbed": text, "left_out": reason}
-            example["dissimilarity"] = {
-                unit: passes.by(unit).dissimilarity(example["original"], text, s.prompt)
-                for unit in UNITS
-            }
-            examples.append(example)
-            break
-    return examples
+def _holm(p: Iterable[float]) -> list[float | None]:
+    """P adjusted over all; None for NaN, which counts as 1."""
+    values = np.array([*p])
+    corrected = adjusted(np.where(np.isnan(values), 1.0, values))
+    return [*map(_known, np.where(np.isnan(values), math.nan, corrected))]
 
 
 def _words(texts: Sequence[str]) -> Float64[np.ndarray, " text"]:
@@ -579,27 +469,12 @@ def welch(a: Float64[np.ndarray, _], b: Float64[np.ndarray, _]) -> tuple[Estimat
     >>> welch(np.array([1.0, 2.0, 3.0]), np.array([2.0]))[1] is None
     True
     """
-    nan = math.nan
-    difference = float(a.mean() - b.mean()) if a.size and b.size else nan
+    difference = float(a.mean() - b.mean()) if a.size and b.size else math.nan
     if min(a.size, b.size) < 2 or np.ptp(a) == np.ptp(b) == 0:
-        return Estimate(difference, nan, nan, nan), None
+        return Estimate(difference, *UNKNOWN), None
     test = ttest_ind(a, b, equal_var=False)
     ends = test.confidence_interval()
-    error = difference / float(test.statistic) if test.statistic else nan
-    return Estimate(difference, float(ends.low), float(ends.high), error), float(test.pvalue)
-
-
-@dataclass(frozen=True)
-class Term:
-    """A phrase, the share of each side's texts that has it, and whether that differs."""
-
-    text: str
-    share_pg: float
-    share_gp: float
-    log_odds: float
-    """Positive where g(p(x)) has it more."""
-    p: float
-    """Two-sided, adjusted (Benjamini–Hochberg)."""
+    return Estimate(difference, float(ends.low), float(ends.high), math.nan), float(test.pvalue)
 
 
 def terms_of(text: str, longest: int) -> set[str]:
@@ -614,37 +489,31 @@ def terms_of(text: str, longest: int) -> set[str]:
     }
 
 
-def compare(pg: Sequence[str], gp: Sequence[str], longest: int = 4) -> list[Term]:
+def compare(pg: Sequence[str], gp: Sequence[str], longest: int = 4) -> pd.DataFrame:
     """Every phrase in at least `MIN_TEXTS` texts, those of g(p(x)) first.
 
     A phrase counts once a text. Log odds are smoothed by half a text in each cell (Haldane and
     Anscombe), and p comes from their quotient with the standard error.
+
+    Returns:
+        `text`; `share_pg` and `share_gp` of the texts of each side; `log_odds`, positive where
+        g(p(x)) has it more; `p`, two-sided and adjusted (Benjamini–Hochberg).
     """
-    sizes = [len(texts) for texts in (pg, gp)]
     counts = [Counter(t for text in texts for t in terms_of(text, longest)) for texts in (pg, gp)]
     terms = sorted(t for t in counts[0] | counts[1] if counts[0][t] + counts[1][t] >= MIN_TEXTS)
-    if not terms or not all(sizes):
-        return []
+    sizes = np.array([[len(pg)], [len(gp)]])
     has = np.array([[counter[t] for t in terms] for counter in counts], dtype=np.float64)
-    lacks = np.array(sizes)[:, None] - has
+    if not has.size or not sizes.all():
+        return pd.DataFrame(columns=["text", "share_pg", "share_gp", "log_odds", "p"])
+    lacks = sizes - has
     odds = np.log((has + 0.5) / (lacks + 0.5))
     difference = odds[1] - odds[0]
     error = np.sqrt((1 / (has + 0.5) + 1 / (lacks + 0.5)).sum(axis=0))
     p = adjusted(2 * norm.sf(np.abs(difference) / error), "fdr_bh")
+    shares = has / sizes
+    frame = {"text": terms, "share_pg": shares[0], "share_gp": shares[1]}
     order = np.argsort(-difference / error, kind="stable")
-    shares = has / np.array(sizes)[:, None]
-    return [
-        Term(terms[k], *map(float, (shares[0, k], shares[1, k], difference[k], p[k])))
-        for k in order
-    ]
-
-
-def strongest(terms: Sequence[Term], each: int, level: float = 0.05) -> list[Term]:
-    """The most significant phrases, at most `each` of one side."""
-    telling = [term for term in terms if term.p < level]
-    more_gp = [term for term in telling if term.log_odds > 0][:each]
-    more_pg = [term for term in telling if term.log_odds < 0][::-1][:each]
-    return [*more_gp, *more_pg[::-1]]
+    return pd.DataFrame(frame | {"log_odds": difference, "p": p}).iloc[order]
 
 
 def _known(value: float) -> float | None:

@@ -22,11 +22,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import cache
 
 import numpy as np
-from jaxtyping import Float64, Int
-from scipy import sparse
+from jaxtyping import Float64
 from scipy.stats import ttest_rel
 
 from countergen_edit.core.registry import Registry
@@ -34,7 +33,7 @@ from countergen_edit.core.seeds import generator
 from countergen_edit.data.fairpair import words_of
 from countergen_edit.metrics.fairpair.continuations import Sampled
 from countergen_edit.metrics.statistics import adjusted
-from countergen_edit.models.classifiers import analyzer
+from countergen_edit.models.classifiers import analyzer, load_classifier_of_label
 
 Distances = Float64[np.ndarray, "text text"]
 
@@ -52,18 +51,10 @@ class Phi(ABC):
         return PHIS.name_of(self).rpartition(":")[2]
 
     def prepare(self, texts: Sequence[str]) -> None:  # noqa: B027 (nothing by default)
-        """Score many texts in one batch, so that `represent` is quick."""
+        """Score many texts in one batch, so that `distances` is quick."""
 
     @abstractmethod
-    def represent(self, texts: Sequence[str]) -> Any:
-        """Scores or sets of words that stand for the texts."""
-
-    @abstractmethod
-    def pool(self, represented: Any, fold: Int[np.ndarray, " text"]) -> Any:
-        """One representation a fold, of the texts whose `fold` it is (FairPair, section 2)."""
-
-    @abstractmethod
-    def distances(self, represented: Any) -> Distances:
+    def distances(self, texts: Sequence[str]) -> Distances:
         """Φ of every pair."""
 
 
@@ -81,7 +72,7 @@ PHIS: Registry[type[Phi]] = Registry(
 
 
 class ScoreDifference(Phi):
-    """Φ(u, v) = |S(u) - S(v)| for a scorer S; a fold's value is the mean of its scores."""
+    """Φ(u, v) = |S(u) - S(v)| for a scorer S."""
 
     @abstractmethod
     def scores(self, texts: Sequence[str]) -> Float64[np.ndarray, " text"]:
@@ -90,79 +81,34 @@ class ScoreDifference(Phi):
     def prepare(self, texts: Sequence[str]) -> None:
         self.scores(texts)
 
-    def represent(self, texts: Sequence[str]) -> Float64[np.ndarray, " text"]:
-        return self.scores(texts)
-
-    def pool(
-        self, represented: Float64[np.ndarray, " text"], fold: Int[np.ndarray, " text"]
-    ) -> Float64[np.ndarray, " fold"]:
-        means: Float64[np.ndarray, " fold"] = np.bincount(fold, represented) / np.bincount(fold)
-        return means
-
-    def distances(self, represented: Float64[np.ndarray, " text"]) -> Distances:
-        apart: Distances = np.abs(represented[:, None] - represented[None, :])
+    def distances(self, texts: Sequence[str]) -> Distances:
+        scores = self.scores(texts)
+        apart: Distances = np.abs(scores[:, None] - scores[None, :])
         return apart
 
 
 class Sentiment(ScoreDifference):
-    """VADER's compound sentiment (Hutto and Gilbert 2014), in [-1, 1].
-
-    Args:
-        processes: Most processes that score; None takes all cores.
-    """
-
-    _POOL_FROM = 2000  # fewer texts are scored sooner than processes start
-
-    def __init__(self, processes: int | None = None) -> None:
-        self.processes = processes
-        self._known: dict[str, float] = {}
+    """VADER's compound sentiment (Hutto and Gilbert 2014), in [-1, 1]."""
 
     def scores(self, texts: Sequence[str]) -> Float64[np.ndarray, " text"]:
-        new = [text for text in dict.fromkeys(texts) if text not in self._known]
-        self._known |= zip(new, self._compounds(new), strict=True)
-        return np.array([self._known[text] for text in texts], dtype=np.float64)
+        return np.array([_compound(text) for text in texts], dtype=np.float64)
 
-    def _compounds(self, texts: list[str]) -> list[float]:
-        from joblib import Parallel, cpu_count, delayed  # late: slow to import
 
-        analyser = analyzer()
-        processes = self.processes or cpu_count()
-        if len(texts) < self._POOL_FROM or processes == 1:
-            return [float(analyser.polarity_scores(text)["compound"]) for text in texts]
-        # Workers get VADER's own method, so that they import nothing of this package.
-        run = Parallel(n_jobs=processes, batch_size=1 + len(texts) // (4 * processes))
-        scored = run(delayed(analyser.polarity_scores)(text) for text in texts)
-        return [float(score["compound"]) for score in scored]
+@cache
+def _compound(text: str) -> float:
+    return float(analyzer().polarity_scores(text)["compound"])
 
 
 class Jaccard(Phi):
-    """Φ(u, v) = 1 - |u ∩ v| / |u ∪ v| on sets of words, 0 for two texts without words.
+    """Φ(u, v) = 1 - |u ∩ v| / |u ∪ v| on sets of words, 0 for two texts without words."""
 
-    The set of a fold is the union of those of its texts.
-    """
-
-    def represent(self, texts: Sequence[str]) -> sparse.csr_matrix:
-        """A row a text, a column a word; ones where the text has the word."""
-        vocabulary: dict[str, int] = {}
+    def distances(self, texts: Sequence[str]) -> Distances:
         sets = [words_of(text) for text in texts]
-        columns = [
-            vocabulary.setdefault(word, len(vocabulary)) for words in sets for word in sorted(words)
-        ]
-        ends = np.cumsum([0, *map(len, sets)])
-        shape = (len(texts), max(1, len(vocabulary)))
-        return sparse.csr_matrix((np.ones(len(columns)), columns, ends), shape=shape)
-
-    def pool(
-        self, represented: sparse.csr_matrix, fold: Int[np.ndarray, " text"]
-    ) -> sparse.csr_matrix:
-        ones = np.ones(len(fold))
-        member = sparse.csr_matrix((ones, (fold, np.arange(len(fold)))))
-        union: sparse.csr_matrix = member @ represented
-        union.data[:] = 1.0
-        return union
-
-    def distances(self, represented: sparse.csr_matrix) -> Distances:
-        both = (represented @ represented.T).toarray()
+        column = {word: i for i, word in enumerate(frozenset[str]().union(*sets))}
+        has = np.zeros((len(texts), len(column)))
+        for row, words in zip(has, sets, strict=True):
+            row[[column[word] for word in words]] = 1
+        both = has @ has.T
         size = both.diagonal()
         either = size[:, None] + size[None, :] - both
         return np.where(either > 0, 1 - both / np.maximum(either, 1), 0.0)
@@ -188,8 +134,6 @@ class ClassifierScore(ScoreDifference):
     def __init__(
         self, model: str, label: str, multi_label: bool | None = None, device: str = "auto"
     ) -> None:
-        from countergen_edit.models.classifiers import load_classifier_of_label
-
         self._label = label
         self._classifier = load_classifier_of_label(
             model, label, multi_label=multi_label, device=device
@@ -242,19 +186,6 @@ def pairwise(distances: Distances, n_perturbed: int) -> Pairwise:
     elif v_gp == 0 or v_pg == 0:
         reason = "V = 0: all texts of one side are alike"
     return Pairwise(bias, v_gp, v_pg, reason)
-
-
-def in_folds(phi: Phi, texts: Sequence[str], n_perturbed: int, folds: int) -> Pairwise:
-    """The quantities between k folds of each side instead of between texts (Figure 4).
-
-    Text i of a side is in fold i modulo k; a side with fewer than k texts has a fold for each.
-    """
-    n, m = n_perturbed, len(texts) - n_perturbed
-    if not n or not m:
-        return pairwise(np.zeros((n + m, n + m)), n)
-    k_pg, k_gp = min(folds, n), min(folds, m)
-    fold = np.concatenate([np.arange(n) % k_pg, k_pg + np.arange(m) % k_gp])
-    return pairwise(phi.distances(phi.pool(phi.represent(texts), fold)), k_pg)
 
 
 def permuted_energies(
@@ -341,19 +272,9 @@ def evaluate(phi: Phi, sampled: Sequence[Sampled], permutations: int, seed: int)
     name = phi.name
     quantities, energies = [], np.full((len(sampled), permutations + 1), np.nan)
     for k, s in enumerate(sampled):
-        distances = phi.distances(phi.represent(s.texts))
+        distances = phi.distances(s.texts)
         n = len(s.p_g_x)
         quantities.append(pairwise(distances, n))
         if n > 1 and len(distances) - n > 1:
             energies[k] = permuted_energies(distances, n, permutations, seed, name, s.prompt.source)
     return PhiResult(tuple(quantities), energies)
-
-
-def of_first_texts(phi: Phi, sampled: Sequence[Sampled], size: int) -> list[Pairwise]:
-    """Every prompt's quantities from the first `size` texts of each side (Figure 3)."""
-    quantities = []
-    for s in sampled:
-        n = len(s.p_g_x)
-        represented = phi.represent([*s.texts[:n][:size], *s.texts[n:][:size]])
-        quantities.append(pairwise(phi.distances(represented), min(n, size)))
-    return quantities

@@ -11,30 +11,21 @@ import numpy as np
 from countergen_edit.metrics.r.formula import mean_r
 from countergen_edit.metrics.r.group_effect import GroupEffect
 from countergen_edit.metrics.r.holm import holm_tests
-from countergen_edit.metrics.r.largest_gap import LARGEST, LargestGap
+from countergen_edit.metrics.r.largest_gap import LARGEST, largest_gap
 from countergen_edit.metrics.rows import GROUPS, Row
 from countergen_edit.metrics.scores import SetScores
 
 
 def r_rows(scores: SetScores, seed: int) -> list[Row]:
     """Rows `r` and `mean_abs_r` of one set."""
-    data = scores.data
-    signed, absolute = mean_r(scores, seed)
-    return [
-        Row.of_set(
-            data,
-            metric,
-            e,
-            n=len(scores.output),
-            seed=seed,
-            detail={
-                "standard_error": e.standard_error if np.isfinite(e.standard_error) else None,
-                "templates": len(data.templates),
-            }
-            | ({"starred": e.starred} if metric == "r" else {}),
-        )
-        for metric, e in (("r", signed), ("mean_abs_r", absolute))
-    ]
+    data, rows = scores.data, []
+    for metric, e in zip(("r", "mean_abs_r"), mean_r(scores, seed), strict=True):
+        error = e.standard_error if np.isfinite(e.standard_error) else None
+        detail = {"standard_error": error, "templates": len(data.templates)}
+        if metric == "r":
+            detail["starred"] = e.starred
+        rows.append(Row.of_set(data, metric, e, n=len(scores.output), seed=seed, detail=detail))
+    return rows
 
 
 def effect_rows(effects: Sequence[GroupEffect]) -> list[Row]:
@@ -56,12 +47,8 @@ def effect_rows(effects: Sequence[GroupEffect]) -> list[Row]:
         rows.append(
             Row.of_set(data, "group_effect", effect.estimate, detail=test | size, **columns)
         )
-        for metric, value in (
-            ("group_share", effect.share),
-            ("null_abs_r", effect.within_group_null),
-        ):
-            if value is not None:
-                rows.append(Row.of_set(data, metric, value, **columns))
+        others = {"group_share": effect.share, "null_abs_r": effect.within_group_null}
+        rows += [Row.of_set(data, m, x, **columns) for m, x in others.items() if x is not None]
     return rows
 
 
@@ -74,24 +61,19 @@ def gap_rows(effects: Sequence[GroupEffect], rows: Sequence[Row]) -> list[Row]:
     """
     by_pair = {(r.dataset, r.group_a, r.group_b): r for r in rows if r.metric == "group_effect"}
     found = []
-    for _, own in groupby(effects, key=lambda effect: effect.scores.data.name):
-        gap = LargestGap([*own])
-        if len(gap.effects) < 2:
+    for _, of_set in groupby(effects, key=lambda effect: effect.scores.data.name):
+        own = list(of_set)
+        if len(own) < 2:
             continue
-        data = gap.widest.scores.data
+        widest, gap = largest_gap(own)
+        data = widest.scores.data
         row = by_pair[data.name, data.groups[0], data.groups[1]]
-        groups = dict.fromkeys(g for effect in gap.effects for g in effect.scores.data.groups)
-        test = {key: row.detail[key] for key in ("p_adjusted",) if key in row.detail}
-        about = {"pair": [*data.groups], "groups": [*groups], "pairs": len(gap.effects)}
-        found.append(
-            replace(
-                Row.of_set(data, LARGEST, gap.estimate, n=row.n, seed=row.seed),
-                group_a="",
-                group_b="",
-                facets={GROUPS: len(groups)},
-                detail=about | test,
-            )
-        )
+        groups = dict.fromkeys(group for effect in own for group in effect.scores.data.groups)
+        detail = {"pair": [*data.groups], "groups": [*groups], "pairs": len(own)}
+        if "p_adjusted" in row.detail:
+            detail["p_adjusted"] = row.detail["p_adjusted"]
+        about = {"group_a": "", "group_b": "", "facets": {GROUPS: len(groups)}}
+        found.append(Row.of_set(data, LARGEST, gap, n=row.n, seed=row.seed, detail=detail, **about))
     return found
 
 

@@ -26,26 +26,24 @@ def holm_tests(effects: Sequence[GroupEffect]) -> list[dict[str, Any]]:
     """
     tested = [effect for effect in effects if effect.p_value is not None]
     least = np.array([effect.least_p() for effect in tested])
-    corrected, nulls = adjusted([e.p_value or 0.0 for e in tested]), adjusted(least)
-    needed = _names_to_test(tested, least)
-    found = iter(
-        {"p": e.p_value, "p_adjusted": float(p), "least_p_adjusted": float(within_group_null)}
-        | ({"names_to_test": names} if within_group_null > SIGNIFICANT and names else {})
-        for e, p, within_group_null, names in zip(tested, corrected, nulls, needed, strict=True)
-    )
-    return [{} if effect.p_value is None else next(found) for effect in effects]
-
-
-def _names_to_test(tested: Sequence[GroupEffect], least: np.ndarray) -> list[int | None]:
-    """Of each effect the least names per group, had all as many, with which P may be 0.05."""
-    needed: list[int | None] = [None] * len(tested)
+    corrected, least_corrected = adjusted([e.p_value or 0.0 for e in tested]), adjusted(least)
+    needed = np.zeros(len(tested), dtype=int)  # names, had all effects as many
     for names in range(2, MOST_NAMES):
-        with_names = np.minimum(least, [effect.least_p(names) for effect in tested])
-        nulls = adjusted(with_names)
-        needed = [
-            names if own is None and within_group_null <= SIGNIFICANT else own
-            for own, within_group_null in zip(needed, nulls, strict=True)
-        ]
-        if None not in needed:
+        if needed.all():
             break
-    return needed
+        possible = adjusted(np.minimum(least, [effect.least_p(names) for effect in tested]))
+        needed[(needed == 0) & (possible <= SIGNIFICANT)] = names
+    numbers = zip(corrected, least_corrected, needed, strict=True)
+    tests: list[dict[str, Any]] = []
+    for effect in effects:
+        tests.append({})
+        if effect.p_value is not None:
+            p, lowest, names = next(numbers)
+            tests[-1] = {
+                "p": effect.p_value,
+                "p_adjusted": float(p),
+                "least_p_adjusted": float(lowest),
+            }
+            if lowest > SIGNIFICANT and names:
+                tests[-1]["names_to_test"] = int(names)
+    return tests

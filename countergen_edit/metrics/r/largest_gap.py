@@ -9,7 +9,6 @@ lie within all bands.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -38,28 +37,16 @@ def effects_of(every: Sequence[SetScores], seed: int) -> list[GroupEffect]:
     ]
 
 
-@dataclass(frozen=True)
-class LargestGap:
-    """The pair of groups that are furthest apart on one set."""
-
-    effects: Sequence[GroupEffect]
-    """Of every pair of the set."""
-
-    @property
-    def widest(self) -> GroupEffect:
-        """The effect that is largest."""
-        return max(self.effects, key=lambda effect: effect.squared)
-
-    @property
-    def estimate(self) -> Estimate:
-        """The largest G in nats with its 95 % interval; none where nothing can be drawn."""
-        drawn = np.stack([root(effect.squared_draws[1:]) for effect in self.effects])
-        value = self.widest.estimate.value
-        if np.ptp(drawn, axis=1).max() == 0:
-            return Estimate(value, np.nan, np.nan, np.nan)
-        lo, hi = bands(drawn)
-        error = float(drawn.max(axis=0).std(ddof=1))
-        return Estimate(value, min(float(lo.max()), value), max(float(hi.max()), value), error)
+def largest_gap(effects: Sequence[GroupEffect]) -> tuple[GroupEffect, Estimate]:
+    """The largest effect of the pairs of a set, and its G with a 95 % interval, in nats."""
+    widest = max(effects, key=lambda effect: effect.squared)
+    value = widest.estimate.value
+    drawn = np.stack([root(effect.squared_draws[1:]) for effect in effects])
+    if np.ptp(drawn, axis=1).max() == 0:  # nothing can be drawn
+        return widest, Estimate(value, np.nan, np.nan, np.nan)
+    lo, hi = bands(drawn)
+    error = float(drawn.max(axis=0).std(ddof=1))
+    return widest, Estimate(value, min(float(lo.max()), value), max(float(hi.max()), value), error)
 
 
 def bands(drawn: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

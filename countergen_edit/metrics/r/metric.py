@@ -47,13 +47,14 @@ class R(Metric):
         for part, sets in self.task.measured:
             rows += self._of_sets(context, edit, part, sets)
             for data in sets:
-                pairs = context.scores(data, edit).pairs
-                found = [row for now in pairs for row in self._against(context, data, now, edit)]
-                rows += [replace(row, split=part) for row in among(found, len(data.groups))]
-                for now in pairs:
-                    z = GroupEffect(now, context.seed).z
-                    values = r_values(now).tolist(), None if z is None else z.tolist()
-                    texts.append((part, now, *values))
+                both = (context.scores(data, e).pairs for e in (None, edit))
+                for before, now in zip(*both, strict=True):
+                    effect = GroupEffect(now, context.seed)
+                    own = self._planted(effect) if edit is None else _changes(before, effect)
+                    rows += [replace(row, split=part) for row in among(own, len(data.groups))]
+                    z = effect.z
+                    listed = None if z is None else z.tolist()
+                    texts.append((part, now, r_values(now).tolist(), listed))
         write(context.place(SCORED_BY, edit), id_of(edit), texts)
         return rows
 
@@ -64,37 +65,14 @@ class R(Metric):
         split: str,
         sets: Sequence[CounterfactualSet],
     ) -> list[Row]:
-        scores = [context.scores(data, edit) for data in sets]
-        effects = effects_of(scores, context.seed)
+        effects = effects_of([context.scores(data, edit) for data in sets], context.seed)
         by_pair = [row for e in effects for row in r_rows(e.scores, context.seed)]
         if edit is None:
             by_pair = [with_published(row, context.model.name) for row in by_pair]
         found = effect_rows(effects)
-        by_pair += found
         groups = {data.name: len(data.groups) for data in sets}
-        rows = [one for row in by_pair for one in among([row], groups[row.dataset])]
+        rows = [one for row in by_pair + found for one in among([row], groups[row.dataset])]
         return [replace(row, split=split) for row in (*rows, *gap_rows(effects, found))]
-
-    def _against(
-        self,
-        context: EvaluationContext,
-        data: CounterfactualSet,
-        now: SetScores,
-        edit: NamedEdit | None,
-    ) -> list[Row]:
-        """The planted truth of two groups, or the changes by an edit."""
-        if edit is None:
-            return self._planted(now.data, context.seed)
-        place = data.pairs.index((now.data.groups[0], now.data.groups[1]))
-        before, after = context.scores(data, None).pairs[place], now
-        effects = [GroupEffect(scores, context.seed) for scores in (before, after)]
-        shares = {
-            "abs_r_reduction": abs_r_reduction(before, after, context.seed),
-            "group_effect_removed": removed(effects[:1], effects[1:]),
-            "group_effect_change": changed(*effects)[0],
-        }
-        n = len(after.output)
-        return [Row.of_set(now.data, m, e, n=n, seed=context.seed) for m, e in shares.items()]
 
     def removed(
         self, context: EvaluationContext, edit: NamedEdit, split: MeasuredSplit = "test"
@@ -103,41 +81,32 @@ class R(Metric):
 
         On test data these are the sets of the families that validation data has, else all sets.
         """
-        sets = self._chosen_by(split)
-        if not sets:
+        before, after = self._effects(context, edit, split)
+        if not after:
             return None
-        before, after = self._effects(context, edit, sets)
         share = removed(before, after)
         if not np.isfinite(share.value):  # G² was not above 0: nothing was there to be removed
             share = Estimate(0.0, *[float("nan")] * 3)
-        return Row.of_set(
-            sets[0],
-            "bias_removed",
-            share,
-            dataset="+".join(data.name for data in sets),
-            n=sum(effect.items for effect in after),
-            split=split,
-            seed=context.seed,
-        )
+        names = dict.fromkeys(effect.scores.data.name for effect in after)
+        about = {"dataset": "+".join(names), "split": split, "seed": context.seed}
+        n = sum(effect.items for effect in after)
+        return Row.of_set(after[0].scores.data, "bias_removed", share, n=n, **about)
 
     def removed_draws(
         self, context: EvaluationContext, edit: NamedEdit, split: MeasuredSplit = "validation"
     ) -> Float64[np.ndarray, " resample"] | None:
         """The share of `removed`, then its draws, which are paired between edits."""
-        sets = self._chosen_by(split)
-        return removed_draws(*self._effects(context, edit, sets)) if sets else None
-
-    def _chosen_by(self, split: MeasuredSplit) -> Sequence[CounterfactualSet]:
-        return self.like_validation if split == "test" else self.task.validation
+        before, after = self._effects(context, edit, split)
+        return removed_draws(before, after) if after else None
 
     def _effects(
-        self, context: EvaluationContext, edit: NamedEdit, sets: Sequence[CounterfactualSet]
-    ) -> tuple[list[GroupEffect], list[GroupEffect]]:
-        before, after = (
+        self, context: EvaluationContext, edit: NamedEdit, split: MeasuredSplit
+    ) -> list[list[GroupEffect]]:
+        sets = self.like_validation if split == "test" else self.task.validation
+        return [
             effects_of([context.scores(data, e) for data in sets], context.seed)
             for e in (None, edit)
-        )
-        return before, after
+        ]
 
     @property
     def like_validation(self) -> Sequence[CounterfactualSet]:
@@ -146,8 +115,9 @@ class R(Metric):
         like = [data for data in self.task.test if data.name.removesuffix("_test") in families]
         return like or self.task.test
 
-    def _planted(self, data: CounterfactualSet, seed: int) -> list[Row]:
+    def _planted(self, effect: GroupEffect) -> list[Row]:
         """The planted mean |R| and group effect of a set, over the same items as the measured."""
+        data = effect.scores.data
         items = [(s.template, output) for s in data.samples for output in s.outputs]
         rows = []
         for metric, truth, power in (
@@ -157,5 +127,16 @@ class R(Metric):
             if all(item in truth for item in items):
                 sizes = np.abs([truth[item] for item in items])
                 value = float(np.mean(sizes**power) ** (1 / power))
-                rows.append(Row.of_set(data, metric, value, n=len(items), seed=seed))
+                rows.append(Row.of_set(data, metric, value, n=len(items), seed=effect.seed))
         return rows
+
+
+def _changes(before: SetScores, after: GroupEffect) -> list[Row]:
+    data, seed = after.scores.data, after.seed
+    unedited = GroupEffect(before, seed)
+    shares = {
+        "abs_r_reduction": abs_r_reduction(before, after.scores, seed),
+        "group_effect_removed": removed([unedited], [after]),
+        "group_effect_change": changed(unedited, after)[0],
+    }
+    return [Row.of_set(data, m, e, n=after.items, seed=seed) for m, e in shares.items()]

@@ -25,8 +25,7 @@ def published_r(model: str, row: Row) -> dict[str, float | bool] | None:
     figures = TABLE_1.get(published_name(model))
     if figures is None or (row.group_a, row.group_b) != GROUPS or row.dataset not in SETS:
         return None
-    r, starred = figures[SETS.index(row.dataset)]
-    return {"r": r, "starred": starred}
+    return dict(zip(("r", "starred"), figures[SETS.index(row.dataset)], strict=True))
 
 
 def with_published(row: Row, model: str) -> Row:

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from countergen_edit.metrics.cid.metric import AUTOMATIC, LAMBDA, TEMPLATE
-from countergen_edit.metrics.cid.perturbation_effect import DELTA
 from countergen_edit.metrics.cid.ratings import FRACTION, with_ratings
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row
 from countergen_edit.reports.blocks import Cell, Figure, Quote, Quotes, Section, Table, Tokens
-from countergen_edit.reports.panels import Panel, line
 from countergen_edit.reports.views.base import (
     Quantity,
     Shown,
@@ -86,7 +84,6 @@ class CidView(View):
             *self.place,
             self.table(results),
             self.figure(results),
-            _scaling(results),
             _texts(results),
         )
 
@@ -131,17 +128,6 @@ def comparison(
 
 def _strength(row: Row) -> float:
     return float(row.facets[LAMBDA])
-
-
-def _scaling(results: Results) -> list[Figure]:
-    """Figure 5: α against Δ, a line for each λ."""
-    series = [
-        line(f"λ={strength:g}", [float(row.facets[DELTA]) for row in rows], rows)
-        for strength, rows in grouped(results.of("cid_scaling"), _strength).items()
-    ]
-    panels = [Panel("scaling of a token", "Δ", "α", tuple(series))] if series else []
-    note = "α = exp(λ Δ) scales a token that is Δ likelier after a prompt than after the other."
-    return as_figure("cid_scaling", "Scaling by λ", panels, note)
 
 
 def _texts(results: Results) -> list[Table]:

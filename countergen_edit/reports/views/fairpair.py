@@ -1,4 +1,4 @@
-"""The view of FairPair: Table 3 and Figures 3 to 6 of the paper."""
+"""The view of FairPair: Table 3 and Figures 5 and 6 of the paper."""
 
 from __future__ import annotations
 
@@ -40,7 +40,6 @@ from countergen_edit.reports.views.base import (
 
 LETTERS = {"B": 1, "V_gp": 2, "V_pg": 3}
 """The position of each in the list of a prompt in a row's detail."""
-SIZES = {"by_samples": "continuations", "by_folds": "folds"}
 MOST_TEXTS = 1200
 PER_PROMPT = 3
 """Continuations of one prompt and edit in the examples."""
@@ -96,7 +95,6 @@ class FairPairView(View):
                 self.table(results),
                 [Words(tuple(notes), brief=True)] if notes else [],
                 _distributions(results),
-                _sizes(results),
                 _phrases(results),
             ),
             *as_section("examples", "Examples", _continuations(results)),
@@ -144,22 +142,6 @@ def _distributions(results: Results) -> list[Figure]:
             panels.append(Panel(title, f"{_phi(row)} over pairs", "", series))
     note = "Every dot is a prompt; boxes: quartiles."
     return as_figure("fairpair_distributions", "B and V by prompt", panels, note)
-
-
-def _sizes(results: Results) -> list[Figure]:
-    """Figures 3 and 4: B by the number of continuations and of folds."""
-    lines: dict[tuple[str, str], list[Series]] = {}
-    for row in results.of("fairpair_bias"):
-        for key in SIZES:
-            if known := [(n, b) for n, b, *_ in row.detail.get(key, []) if b is not None]:
-                x, y = zip(*known, strict=True)
-                lines.setdefault((_phi(row), key), []).append(Series(results.label(row.edit), x, y))
-    panels = [
-        Panel(f"B, {phi}", f"{SIZES[key]} of each side", f"{phi} over pairs", tuple(own))
-        for (phi, key), own in lines.items()
-    ]
-    note = "A level line: more continuations change nothing."
-    return as_figure("fairpair_sizes", "B by sample size", panels, note)
 
 
 def _phrases(results: Results) -> list[Table]:

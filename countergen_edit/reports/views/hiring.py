@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from countergen_edit.metrics.hiring.decisions import (
+from countergen_edit.metrics.hiring import (
     ACCEPTANCE,
     CHANGE,
     GAP,
