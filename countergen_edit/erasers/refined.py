@@ -220,37 +220,18 @@ class Refined(OnClosedForm):
                 raise UserError(f"{name} = {value!r} of refined: write a number {above}")
         super().check()
 
-    def fit(
-        self,
-        X: Any,
-        y: Any,
-        *,
-        contexts: Any = None,
-        keep: Any = None,
-        background: Any = None,
-        pairs: Any = None,
-        people: Any = None,
-        families: Any = None,
-        objective: Objective | None = None,
-    ) -> Refined:
-        """Fit the closed form to rows `X` `[n, d]` of classes `y`, then refine it on `objective`.
+    def fit(self, X: Any, y: Any, *, objective: Objective | None = None, **metadata: Any) -> Refined:
+        """Fit the closed form, with its metadata, then refine it on `objective`.
 
         Raises a `UserError` as the closed form and `check` do, or if losses are not finite.
         """
-        self.check()
-        rows = self._read(X, y)
-        is_kept = np.zeros(len(rows.X), bool) if keep is None else np.asarray(keep, bool)
-        metadata = {"contexts": contexts, "background": background, "pairs": pairs}
-        metadata |= {"people": people, "families": families}
-        start = self._fit_closed_form(rows, metadata, is_kept)
-        self.row_ids_ = start.row_ids_
-        self.start_ = start.erasure_
+        super().fit(X, y, **metadata)
+        self.start_ = self.erasure_
         self.curve_: list[dict[str, float]] = []
-        erasure = self.start_
         if objective is not None:
-            every = read_background(self, rows.X, background)
+            every = read_background(self, self._read(X, y).X, metadata.get("background"))
             _, erasure = min(self._run(every, objective), key=lambda found: found[0])
-        self._store(erasure, rows.classes)
+            self._store(erasure, self.classes_)
         return self
 
     def _run(
