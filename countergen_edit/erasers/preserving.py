@@ -24,7 +24,6 @@ from countergen_edit.core.errors import UserError
 from countergen_edit.erasers.affine import AffineErasure
 from countergen_edit.erasers.base import BaseEraser
 from countergen_edit.erasers.contexts import Choice, Contexts, Metric, folds, read_contexts, scores
-from countergen_edit.erasers.convex import keeping_within_cvxpy
 from countergen_edit.erasers.labelled import read_background, require_rank
 from countergen_edit.erasers.numerics import span_coordinates
 
@@ -53,8 +52,6 @@ class PreservingEraser(BaseEraser):
     keep_strength : float, "cv" or None
         None keeps exactly. λ ≥ 0 adds λ Σ_b w_b ‖M b‖² to the objective instead, w_b being the
         share of the context's rows.
-    keep_within : float
-        If above 0, ‖M b‖ ≤ keep_within ‖b‖ in the metric of Σ for every b, solved by cvxpy.
 
     Attributes
     ----------
@@ -78,13 +75,11 @@ class PreservingEraser(BaseEraser):
         shrinkage: str | float = "cv",
         min_angle: float = 0.01,
         keep_strength: float | str | None = None,
-        keep_within: float = 0.0,
     ) -> None:
         self.rank = rank
         self.shrinkage = shrinkage
         self.min_angle = min_angle
         self.keep_strength = keep_strength
-        self.keep_within = keep_within
 
     def fit(
         self,
@@ -123,20 +118,15 @@ class PreservingEraser(BaseEraser):
         rank, self.shrinkage_, self.keep_strength_ = self._choice(
             every, found, people, families, metric, others
         )
-        demands = found.demands()
-        frame = metric.frame(demands, self.shrinkage_)
+        frame = metric.frame(found.demands(), self.shrinkage_)
         self.angle_ = frame.angle(rank)
-        exact = self.keep_strength_ is None and self.keep_within == 0
-        if exact and self.angle_ < self.min_angle:
+        if self.keep_strength_ is None and self.angle_ < self.min_angle:
             raise UserError(
                 f"the difference to erase comes within {self.angle_:.2g} rad of the one to keep "
                 f"(min_angle = {self.min_angle}): keep fewer contexts, or set keep_strength or a "
                 "rank; measure a model whose bias was already erased there with eraser=none"
             )
         left, right = frame.factors(rank, self.keep_strength_)
-        if self.keep_within > 0 and frame.U.shape[1]:
-            kept = frame.whiten[:, None] * demands.keep
-            right = keeping_within_cvxpy(frame.A[:, :rank], kept, self.keep_within) * frame.whiten
         to_rows = axes if basis is None else basis @ axes
         self._store(AffineErasure(to_rows @ left, right @ to_rows.T, mean), rows.classes)
         return self
@@ -174,9 +164,11 @@ class PreservingEraser(BaseEraser):
         if parts and self.rank == "cv":
             most = len(parts[0].erase)
             ranks = [*(r for r in RANKS if r < most), None]
-        amounts: Sequence[float] = (
-            GRID if parts and self.shrinkage == "cv" else (self._amount(every),)
-        )
+        amounts: Sequence[float] = GRID
+        if not isinstance(self.shrinkage, str):
+            amounts = [float(self.shrinkage)]
+        elif not parts or self.shrinkage != "cv":
+            amounts = [float(ledoit_wolf_shrinkage(every)) if every.shape[1] > 1 else 0.0]
         strengths = [None if isinstance(self.keep_strength, str) else self.keep_strength]
         if parts and self.keep_strength == "cv":
             strengths = [*STRENGTHS]
@@ -186,16 +178,10 @@ class PreservingEraser(BaseEraser):
         covariance = others.T @ others / len(others)
         self.cv_scores_ = scores(parts, metric, covariance, ranks, amounts, strengths)
         choices.sort(key=lambda choice: float(self.cv_scores_[choice].mean()))
-        return next((c for c in choices if self._is_feasible(c, found, metric)), choices[0])
 
-    def _is_feasible(self, choice: Choice, found: Contexts, metric: Metric) -> bool:
-        """Whether demands that are to be met exactly are compatible on all rows."""
-        rank, amount, strength = choice
-        if strength is not None or self.keep_within > 0:
-            return True
-        return metric.frame(found.demands(), amount).angle(rank) >= self.min_angle
+        def is_feasible(choice: Choice) -> bool:
+            rank, amount, strength = choice
+            angle = metric.frame(found.demands(), amount).angle
+            return strength is not None or angle(rank) >= self.min_angle
 
-    def _amount(self, every: Float[np.ndarray, "row d"]) -> float:
-        if isinstance(self.shrinkage, str):
-            return float(ledoit_wolf_shrinkage(every)) if every.shape[1] > 1 else 0.0
-        return float(self.shrinkage)
+        return next(filter(is_feasible, choices), choices[0])

@@ -220,7 +220,9 @@ class Refined(OnClosedForm):
                 raise UserError(f"{name} = {value!r} of refined: write a number {above}")
         super().check()
 
-    def fit(self, X: Any, y: Any, *, objective: Objective | None = None, **metadata: Any) -> Refined:
+    def fit(
+        self, X: Any, y: Any, *, objective: Objective | None = None, **metadata: Any
+    ) -> Refined:
         """Fit the closed form, with its metadata, then refine it on `objective`.
 
         Raises a `UserError` as the closed form and `check` do, or if losses are not finite.

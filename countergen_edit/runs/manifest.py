@@ -20,7 +20,7 @@ from countergen_edit.metrics.rows import SCHEMA
 from countergen_edit.models import LanguageModel
 from countergen_edit.runs.plan import Plan
 
-PACKAGES = ("torch", "transformers", "transformer-lens", "numpy", "scipy", "scikit-learn", "cvxpy")
+PACKAGES = ("torch", "transformers", "transformer-lens", "numpy", "scipy", "scikit-learn")
 _SECRET = re.compile(r"(token|key|secret|password)(\w*)=.+", re.IGNORECASE)
 
 
