@@ -136,9 +136,7 @@ class EditRecord:
         return asdict(self)
 
     @classmethod
-    def from_dict(
-        cls, content: object, where: str = "record of an edit: "
-    ) -> EditRecord:
+    def from_dict(cls, content: object, where: str = "record of an edit: ") -> EditRecord:
         """Read the output of `to_dict`; messages of a `UserError` begin with `where`."""
         return built(cls, content, where)
 

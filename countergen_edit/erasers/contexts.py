@@ -50,7 +50,7 @@ ALMOST = 1e-12
 
 @dataclass(frozen=True)
 class Demands:
-    """Columns to erase, columns to keep and the weights of the latter."""
+    """Columns to erase, columns to keep, and the weights of the latter."""
 
     erase: Float[np.ndarray, "d a"]
     keep: Float[np.ndarray, "d b"]
@@ -69,32 +69,22 @@ class Contexts:
     def __getitem__(self, some: Bool[np.ndarray, " row"]) -> Contexts:
         return replace(self, X=self.X[some], codes=self.codes[some], context=self.context[some])
 
-    def numbers(self, *, kept: bool) -> Int[np.ndarray, " some"]:
-        """Numbers of the contexts to keep, or of those to erase."""
-        return np.flatnonzero(self.is_kept == kept)
-
     def by_context(self) -> Iterable[tuple[int, list[Float[np.ndarray, "some d"]]]]:
         """Each context with the rows of each group."""
-        order = np.lexsort((self.codes, self.context))
-        keys = np.stack([self.context, self.codes])[:, order]
-        starts = np.flatnonzero((np.diff(keys, axis=1) != 0).any(axis=0)) + 1
-        contexts: dict[int, list[np.ndarray]] = {}
-        for rows in np.split(order, starts) if len(order) else []:
-            contexts.setdefault(int(self.context[rows[0]]), []).append(self.X[rows])
-        return contexts.items()
+        for number in np.unique(self.context):
+            here = np.flatnonzero(self.context == number)
+            codes = self.codes[here]
+            yield int(number), [self.X[here[codes == code]] for code in np.unique(codes)]
 
     def demands(self) -> Demands:
         """The demands of the rows; a context to erase with rows of one group demands nothing."""
-        erase: list[np.ndarray] = []
-        keep: list[np.ndarray] = []
-        weight: list[int] = []
+        erase, keep, weight = list[np.ndarray](), list[np.ndarray](), list[int]()
         for number, groups in self.by_context():
             means = np.stack([rows.mean(axis=0) for rows in groups])
             centre = means.mean(axis=0)
             if self.is_kept[number]:
                 keep += [*(means - centre), centre]
-                sizes = [len(rows) for rows in groups]
-                weight += [*sizes, sum(sizes)]
+                weight += [*map(len, groups), sum(map(len, groups))]
             elif len(groups) > 1:
                 erase += [*(means - centre)]
         d = self.X.shape[1]
@@ -246,7 +236,9 @@ class Fold:
 def folds(contexts: Contexts, people: Any = None, families: Any = None) -> list[Fold]:
     """Folds over contexts, and over people if every group has two per fold; [] below 3 contexts."""
     rng = generator(0, "folds of contexts")
-    erase, keep = (rng.permutation(contexts.numbers(kept=kept)) for kept in (False, True))
+    erase, keep = (
+        rng.permutation(np.flatnonzero(contexts.is_kept == kept)) for kept in (False, True)
+    )
     if len(erase) < 3:
         return []
     by_family = _families(contexts, families, erase)
@@ -268,14 +260,13 @@ def _families(
     contexts: Contexts, families: Any, numbers: Int[np.ndarray, " context"]
 ) -> list[Int[np.ndarray, " _"]]:
     """Contexts that are left out together."""
-    alone = list(numbers[:, None])
     if families is None:
-        return alone
+        return list(numbers[:, None])
     ids = read_per_row(families, "families", len(contexts.codes))
     _, first = np.unique(contexts.context, return_index=True)
     own = ids[first[numbers]]
     together = [numbers[own == family] for family in np.unique(own)]
-    return together if len(together) >= FAMILIES else alone
+    return together if len(together) >= FAMILIES else list(numbers[:, None])
 
 
 def _folds_of_people(contexts: Contexts, people: Any, n: int) -> Int[np.ndarray, " row"] | None:
@@ -345,7 +336,8 @@ def _squares(
         factor = np.linalg.cholesky(np.eye(A.shape[1]) - (across.T * taken) @ across)
         N = _between(factor, gram)
         once = np.append(0.0, np.cumsum(np.diag(_between(factor, K @ onto))))
-        twice = [_leading_sums(_between(factor, K @ C @ K.T) * N) for C in within]
+        sums = [(_between(factor, K @ C @ K.T) * N).cumsum(axis=0).cumsum(axis=1) for C in within]
+        twice = [np.append(0.0, np.diag(of_blocks)) for of_blocks in sums]
         yield total - 2 * once + twice[0], twice[1], twice[2]
 
 
@@ -355,8 +347,3 @@ def _between(
     """F⁻¹ C F⁻ᵀ."""
     half = solve_triangular(factor, matrix, lower=True, check_finite=False)
     return np.asarray(solve_triangular(factor, half.T, lower=True, check_finite=False).T)
-
-
-def _leading_sums(matrix: Float[np.ndarray, "a a"]) -> Float[np.ndarray, " ranks"]:
-    """Sums over the leading blocks, from the empty one on."""
-    return np.append(0.0, np.diag(matrix.cumsum(axis=0).cumsum(axis=1)))

@@ -81,7 +81,7 @@ class INLP(BaseEraser):
             if not len(new):
                 break
             found = np.vstack([found, new])
-            left.project_out(new)
+            left.X = left.X - (left.X @ new.T) @ new
         return np.asarray(found if basis is None else found @ basis.T)
 
 

@@ -97,16 +97,6 @@ def test_the_curve_holds_the_loss_of_the_map(rows: np.ndarray) -> None:
     assert best == pytest.approx(3.0 * miss, rel=1e-4)
 
 
-def test_the_same_fit_twice_is_the_same_to_the_bit(rows: np.ndarray) -> None:
-    fits = [
-        make_eraser("refined", start="leace", steps=30).fit(
-            rows, LABELS, objective=Wanted(rows, rank_two())
-        )
-        for _ in range(2)
-    ]
-    np.testing.assert_array_equal(fits[0].transform(rows), fits[1].transform(rows))
-
-
 def test_a_rate_that_explodes_is_named(rows: np.ndarray) -> None:
     eraser = make_eraser("refined", start="leace", steps=300, learning_rate=1e30, patience=9)
     with pytest.raises(UserError, match="use a learning_rate below 1e\\+30"):

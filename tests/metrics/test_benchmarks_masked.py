@@ -200,16 +200,6 @@ def test_stereoset_is_the_mean_probability_of_the_tokens_that_fill_the_blank(
     assert {part for _, _, part, _, _ in rows} == {"intrasentence"}
 
 
-def test_words_of_several_tokens_are_among_them(made: Path, model: MaskedModel) -> None:
-    own = task(made, of="stereoset")
-    items = own.maskings["stereoset"].select(own.benchmarks.items("stereoset", 0))
-    tokens = [own.maskings["stereoset"].tokens(model, item) for item in items]
-    assert max(len(of_word) for of_item in tokens for of_word in of_item) > 1
-    assert all(
-        t.ids[t.place] == model.tokenizer.mask_token_id for i in tokens for w in i for t in w
-    )
-
-
 def test_an_edit_s_changes_are_after_less_before_and_the_report_shows_them(
     made: Path, model: MaskedModel, bank: TemplateBank, tmp_path: Path
 ) -> None:

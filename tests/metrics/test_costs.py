@@ -158,12 +158,6 @@ def test_perplexity_and_kl_share_one_pass_over_the_text(
     assert len(passes) == 1
 
 
-def test_without_an_edit_nothing_is_paid(context: EvaluationContext) -> None:
-    rows = by_metric(task_of({"test": tuple(TEXTS)}), context, None)
-    assert rows["kl"].value == 0
-    assert rows["perplexity_ratio"].value == 1
-
-
 def test_harm_is_what_became_worse_in_units_of_the_budget() -> None:
     def degradation(cost: Cost, before: float, after: float) -> float:
         rows = [Row(cost.counts, value) for value in (before, after)]

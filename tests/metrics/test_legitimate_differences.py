@@ -28,7 +28,7 @@ from countergen_edit.metrics.costs.legitimate_differences import (
 )
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.scores import SetScores, score
-from countergen_edit.models import LanguageModel, batching, load
+from countergen_edit.models import LanguageModel, load
 from countergen_edit.runs.fit_data import capture_sites
 from countergen_edit.testbed import load_axis, load_truth
 from tests.crossed import crossed
@@ -146,24 +146,6 @@ def test_the_figure_is_its_definition_text_by_text(
     )
     assert left.metric == LEFT
     assert LegitimateDifferences().counted(rows[::-1]) == [together]
-
-
-def test_batches_and_order_do_not_matter(
-    model: LanguageModel, edit: NamedEdit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    expected = rows_of(model, tmp_path, edit, VOICES, RACES)[0].value
-    backwards = replace(VOICES, samples=VOICES.samples[::-1])
-    mixed = replace(
-        VOICES,
-        samples=tuple(replace(s, variations=s.variations[::-1]) for s in VOICES.samples),
-    )
-    for size, sets in (
-        (1, (VOICES, RACES)),
-        (40, (RACES, backwards)),
-        (10**6, (mixed, RACES)),
-    ):
-        monkeypatch.setattr(batching, "CPU_TOKENS", size)
-        assert rows_of(model, tmp_path, edit, *sets)[0].value == pytest.approx(expected, abs=1e-6)
 
 
 def test_what_changes_nothing_costs_nothing(model: LanguageModel, tmp_path: Path) -> None:
