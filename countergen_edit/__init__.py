@@ -38,7 +38,7 @@ _WHERE = {
     "Cid": "countergen_edit.metrics.cid",
     "Agreement": "countergen_edit.metrics.costs.agreement",
     "Perplexity": "countergen_edit.metrics.costs.perplexity",
-    "KL": "countergen_edit.metrics.costs.kl",
+    "KL": "countergen_edit.metrics.costs.perplexity",
     "LegitimateDifferences": "countergen_edit.metrics.costs.legitimate_differences",
     **dict.fromkeys(
         (

@@ -101,11 +101,7 @@ def certify(
     Parameters
     ----------
     eraser : BaseEraser or AffineErasure
-        Fitted.
-    X : array of shape (n, d)
-        For the guarantee, the rows it was fitted on.
-    z : array of shape (n,)
-        Classes.
+        Fitted; the guarantee is about `X` `[n, d]`, the rows it was fitted on, of classes `z`.
     groups : array of shape (n,), optional
         Ids (pair, name, template); rows of one id are never split between folds.
     fit_params : mapping, optional
@@ -115,10 +111,7 @@ def certify(
     random_state : int
         Seed of folds and subsamples.
 
-    Raises
-    ------
-    UserError
-        For invalid rows, labels or `groups`, or another number of features than the erasure's.
+    Raises a `UserError` for invalid rows, labels or `groups`, or another number of features.
     """
     erasure: AffineErasure = getattr(eraser, "erasure_", eraser)
     whole = read_rows(None, X, z)

@@ -36,8 +36,6 @@ class INLP(BaseEraser):
     max_iter : int
         Maximum number of L-BFGS steps in a round.
 
-    Examples
-    --------
     >>> X = np.random.default_rng(0).normal(size=(60, 5))
     >>> INLP(rank=2).fit(X, X[:, 0] > 0).rank_
     2

@@ -95,12 +95,8 @@ class PreservingEraser(BaseEraser):
         """Fit to rows `X` `[n, d]`, classes `y` and the context of each row.
 
         `keep` holds ids of contexts to keep, or a boolean per row; `background` enters Σ;
-        `people` and `families` define the folds of "cv".
-
-        Raises
-        ------
-        UserError
-            For invalid input or settings, or an angle below `min_angle`.
+        `people` and `families` define the folds of "cv". Raises a `UserError` for invalid input or
+        settings, or an angle below `min_angle`.
         """
         rows = self._read(X, y)
         self.row_ids_ = () if contexts is None else ("contexts", "keep")

@@ -143,18 +143,14 @@ class Refined(OnClosedForm):
         The closed form: a name, or a mapping with its `kind` and parameters.
     extra : int
         Directions beyond those of the closed form.
-    steps : int
-        Of Adam.
-    learning_rate : float
-        Of whitened parameters, after warm-up; decays as a cosine.
+    steps, learning_rate
+        Of Adam, on whitened parameters; the rate warms up and decays as a cosine.
     bias, people, keep, neutral : float
         Weights of the terms.
-    check_every : int
-        Steps between two evaluations of held-out losses.
-    patience : int
-        Evaluations without improvement after which it stops.
+    check_every, patience : int
+        Steps between two evaluations of held-out losses, and evaluations without improvement after
+        which it stops.
     random_state : int
-        Seed.
 
     Attributes
     ----------
@@ -207,7 +203,6 @@ class Refined(OnClosedForm):
         return self.closed_form
 
     def check(self) -> None:
-        """Raise a `UserError` for invalid settings."""
         for name in ("steps", "check_every", "patience", "extra"):
             count, least = getattr(self, name), 0 if name == "extra" else 1
             if not isinstance(count, int) or count < least:

@@ -134,11 +134,8 @@ class RLACE(BaseEraser):
     gap_ : float
         Bound on the possible gain, in nats (game only).
 
-    Examples
-    --------
     >>> X = np.random.default_rng(0).normal(size=(80, 6))
-    >>> eraser = RLACE(rank=1).fit(X, X[:, 0] > 0)
-    >>> eraser.certificate(X, X[:, 0] > 0).guaranteed
+    >>> RLACE(rank=1).fit(X, X[:, 0] > 0).certificate(X, X[:, 0] > 0).guaranteed
     True
     """
 

@@ -238,7 +238,7 @@ METRICS: Registry[type[Metric]] = Registry(
         "classifier_tasks": "countergen_edit.metrics.classifier_tasks.metric:ClassifierTasks",
         "agreement": "countergen_edit.metrics.costs.agreement:Agreement",
         "perplexity": "countergen_edit.metrics.costs.perplexity:Perplexity",
-        "kl": "countergen_edit.metrics.costs.kl:KL",
+        "kl": "countergen_edit.metrics.costs.perplexity:KL",
         "legitimate_differences": (
             "countergen_edit.metrics.costs.legitimate_differences:LegitimateDifferences"
         ),

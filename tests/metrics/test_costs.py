@@ -21,9 +21,8 @@ from countergen_edit.erasers import AffineErasure
 from countergen_edit.metrics.base import METRICS, Cost
 from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.costs.agreement import Agreement, agreement_rows
-from countergen_edit.metrics.costs.kl import KL
 from countergen_edit.metrics.costs.neutral import neutral_cost
-from countergen_edit.metrics.costs.perplexity import Perplexity
+from countergen_edit.metrics.costs.perplexity import KL, Perplexity
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.scores import SetScores, score
 from countergen_edit.models import LanguageModel, load, preface_ids, resuming

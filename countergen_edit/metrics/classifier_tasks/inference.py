@@ -14,8 +14,7 @@ from countergen_edit.metrics.classifier_tasks.base import (
     ClassifierTask,
     Scores,
     TaskText,
-    over_templates,
-    template_row,
+    TemplateRows,
 )
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.statistics import bootstrap_mean
@@ -32,7 +31,7 @@ def nli_rows(
     `bank.hypothesis` is the slot that a gendered word takes.
     """
     groups, slot = bank.pair, _slot(bank)
-    rows = []
+    rows = TemplateRows(bank, seed)
     for family in bank.families:
         values: dict[str, list[float]] = {"S-N": [], "F-N": []}
         used: dict[str, int] = {}
@@ -59,18 +58,14 @@ def nli_rows(
                     for s in (0, 1)
                 ]
                 e = bootstrap_mean(means[0] - means[1], seed, measure, text)
-                values[measure].append(e.value)
-                rows.append(
-                    template_row(
-                        measure, e, bank, family, text, dataset=family.name, n=len(of), seed=seed
-                    )
-                )
+                added = rows.add(measure, e, family, text, dataset=family.name, n=len(of))
+                values[measure].append(added)
         for measure, of_templates in values.items():
             published = dict(bank.published.get(measure, {}))
             about = {"published": published, "used": used[family.original]}
             if whole := bank.sizes.get("instances"):
                 about["whole"] = whole
-            rows.append(over_templates(measure, family.name, of_templates, bank, **about))
+            rows.spread(measure, family.name, of_templates, **about)
     return rows
 
 

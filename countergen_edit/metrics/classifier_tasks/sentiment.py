@@ -17,7 +17,7 @@ import numpy as np
 from jaxtyping import Float64
 
 from countergen_edit.data.template_bank import Family, TemplateBank
-from countergen_edit.metrics.classifier_tasks.base import ClassifierTask, Scores, template_row
+from countergen_edit.metrics.classifier_tasks.base import ClassifierTask, Scores, TemplateRows
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.statistics import Estimate, adjusted, bootstrap_mean
 from countergen_edit.metrics.template_tests import ALPHA, paired_p
@@ -83,31 +83,23 @@ def sentiment_rows(
     sizes = [len(block) * len(block[0]) for block in filled]
     parts = [part.reshape(2, count, -1) for part in np.split(scores, np.cumsum(sizes)[:-1])]
     differences = [part[0] - part[1] for part in parts]
-    rows = []
+    rows = TemplateRows(bank, seed)
     for (family, text), d in zip(templates, differences, strict=True):
         e = bootstrap_mean(d.mean(axis=1), seed, text)
-        about: dict[str, Any] = {"dataset": family.name, "n": count, "seed": seed}
-        rows.append(template_row("sentiment_difference", e, bank, family, text, **about))
+        rows.add("sentiment_difference", e, family, text, dataset=family.name, n=count)
     for name in TESTS:
         tests = paired_tests(name, differences)
         for (family, text), test in zip(templates, tests, strict=True):
-            rows.append(_test_row(test, bank, family, text, seed))
+            p = Estimate(test.p, math.nan, math.nan, math.nan)
+            about = {"dataset": family.name, "n": test.n, "facets": {"test": test.name}}
+            detail = {key: getattr(test, key) for key in ("p_holm", "category", "category_holm")}
+            rows.add("sentiment_t_test", p, family, text, **about, **detail)
         by_family: dict[str, list[PairedTest]] = {}
         for (family, _), test in zip(templates, tests, strict=True):
             by_family.setdefault(family.name, []).append(test)
         lines = [_category_row(name, f, bank, by_family[f.name]) for f in bank.families]
         rows += [*lines, _all_categories(lines)]
     return rows
-
-
-def _test_row(
-    test: PairedTest, bank: TemplateBank, family: Family, template: str, seed: int
-) -> Row:
-    p = Estimate(test.p, math.nan, math.nan, math.nan)
-    about: dict[str, Any] = {"dataset": family.name, "n": test.n, "seed": seed}
-    detail = {key: getattr(test, key) for key in ("p_holm", "category", "category_holm")}
-    row = template_row("sentiment_t_test", p, bank, family, template, **about, **detail)
-    return replace(row, facets=row.facets | {"test": test.name})
 
 
 def _category_row(
