@@ -44,8 +44,8 @@ NONLINEAR_ROWS = 1000
 ACCURACIES = tuple(
     f"{probe}_accuracy_{when}" for probe in ("linear", "nonlinear") for when in ("before", "after")
 )
-Rows = Int[np.ndarray, " some"]
-Hits = Mapping[str, Bool[np.ndarray, " test"]]
+Rows = Int[np.ndarray, " _"]
+Hits = Mapping[str, Bool[np.ndarray, " _"]]
 """Which test rows each probe classifies correctly."""
 
 

@@ -113,8 +113,5 @@ def test_weights_pairs_and_contexts_are_checked():
         )
     some = {"contexts": np.arange(40) // 10, "people": [1, 2]}
     assert "people has shape (2,) for 40 rows" in refusal(fit, X, np.arange(40) % 2, **some)
-
-
-def test_certify_checks_its_arguments():
     erasure = MeanDifference().fit(X, z).erasure_
     assert "groups has shape (3,)" in refusal(certify, erasure, X, z, groups=[1, 2, 3])

@@ -149,8 +149,16 @@ def continuations(
     for batch in track(_batches(missing, wanted, sampling), f"Writing {benchmark}"):
         copies = [p for p in batch for _ in range(wanted[p] * sampling.n)]
         with context.under(edit) as model:
-            how = {"do_sample": True, "seed": context.seed, "batch_size": sampling.batch_size}
-            texts = generate(model, copies, **drawn, **how)
+            texts = generate(
+                model,
+                copies,
+                max_new_tokens=sampling.max_new_tokens,
+                do_sample=True,
+                top_p=sampling.top_p,
+                temperature=sampling.temperature,
+                seed=context.seed,
+                batch_size=sampling.batch_size,
+            )
         own = defaultdict(list)
         for prompt, text in zip(copies, texts, strict=True):
             own[prompt].append(text)
