@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import difflib
 import string
 from collections import Counter, defaultdict
@@ -35,11 +34,10 @@ TEXTS = [
 ]
 
 
-def special(kind: str) -> list[str]:
-    return {
-        "bert": ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"],
-        "roberta": ["<s>", "<pad>", "</s>", "<unk>", "<mask>"],
-    }[kind]
+SPECIAL = {
+    "bert": ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"],
+    "roberta": ["<s>", "<pad>", "</s>", "<unk>", "<mask>"],
+}
 
 
 def tokenizer_of(kind: str) -> Any:
@@ -50,18 +48,18 @@ def tokenizer_of(kind: str) -> Any:
     of: Any
     trainer: Any
     if kind == "bert":
-        pad, unk, first, last, mask = special(kind)
+        pad, unk, first, last, mask = SPECIAL[kind]
         of = Tokenizer(models.WordPiece(unk_token=unk))
         of.normalizer = normalizers.Lowercase()
         of.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-        trainer = trainers.WordPieceTrainer(vocab_size=90, special_tokens=special(kind))
+        trainer = trainers.WordPieceTrainer(vocab_size=90, special_tokens=SPECIAL[kind])
     else:
-        first, pad, last, unk, mask = special(kind)
+        first, pad, last, unk, mask = SPECIAL[kind]
         of = Tokenizer(models.BPE(unk_token=unk))
         of.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
         trainer = trainers.BpeTrainer(
             vocab_size=290,
-            special_tokens=special(kind),
+            special_tokens=SPECIAL[kind],
             initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
             show_progress=False,
         )
@@ -134,10 +132,7 @@ def test_crows_pairs_is_the_authors_pseudo_log_likelihood(
     rows = figures(task(made, of="crows_pairs").rows(bank, model, 0))
     tokenizer = model.tokenizer
     preferred = defaultdict(list)
-    path = made / "CrowS-Pairs/data/crows_pairs_anonymized.csv"
-    with path.open(encoding="utf-8", newline="") as file:
-        pairs = [*csv.DictReader(file)]
-    for pair in pairs:
+    for pair in crows_pairs():
         ids = [tokenizer.encode(pair[side]) for side in ("sent_more", "sent_less")]
         spans: list[list[int]] = [[], []]
         matcher = difflib.SequenceMatcher(None, *([str(i) for i in own] for own in ids))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,7 +21,7 @@ from countergen_edit.runs.folder import RunFolder
 from countergen_edit.runs.plan import Plan
 from countergen_edit.runs.runner import run as run_plan
 from tests.made_benchmarks import long_context_dir, settings
-from tests.metrics.test_benchmarks import bound, task
+from tests.metrics.test_benchmarks import bound, by_facets, task
 from tests.models.completions_server import Completions, serving
 from tests.runs.runs import IDENTITY, KilledError
 from tests.tiny_models import tiny_model_dir
@@ -131,29 +130,15 @@ def test_an_encoder_decoder_model_answers_questions(made: Path, tmp_path: Path) 
     metric.check(model)
     rows = metric.measure(EvaluationContext(model, tmp_path / "run"), None)
     assert [row.detail["asked"] for row in rows if row.metric == "benchmark_source"] == [True]
-    with (made / "BBQ/data/additional_metadata.csv").open(encoding="utf-8") as file:
-        told = {
-            r["example_id"]
-            for r in csv.DictReader(file)
-            if r["category"] == "Age" and r["target_loc"] != "NA"
-        }
-    lines = (made / "BBQ/data/Age.jsonl").read_text("utf-8").splitlines()
-    questions = [q for q in map(json.loads, lines) if str(q["example_id"]) in told]
+    _, items = metric.read["bbq"]
+    found = by_facets(rows)
     for part in ("ambiguous", "disambiguated"):
-        own = [q for q in questions if part.startswith(q["context_condition"])]
-        asked = [f"{q['context']}\n\n{q['question']}" for q in own]
-        answers = [
-            int(np.argmax([log_p(words, q[f"ans{k}"]) for k in range(3)]))
-            for q, words in zip(own, asked, strict=True)
-        ]
-        right = np.mean([q["label"] == answer for q, answer in zip(own, answers, strict=True)])
-        [row] = [
-            r
-            for r in rows
-            if (r.facets.get("figure"), r.facets.get("part")) == ("accuracy", part)
-            and r.facets["bias_type"] == "Age"
-        ]
-        assert (row.value, row.n) == (pytest.approx(right), len(own))
+        right = []
+        for item in (item for item in items if item.part == part):
+            answers = [log_p(item.question, text.strip()) for _, text in item.texts]
+            right.append(np.argmax(answers) == item.entry.right)
+        row = found["bbq", "accuracy", part, "Age"]
+        assert (row.value, row.n) == (pytest.approx(np.mean(right)), len(right))
 
 
 def test_what_scores_whole_texts_is_refused_with_what_can_be_asked(
