@@ -14,7 +14,7 @@ U s Vᵀ and D = (I + λ B̃ W B̃ᵀ)^(-1/2) = I - U f Uᵀ for f = 1 - (1 + λ
 
     M = Σ^(1/2) Ã (D Ã)⁺ D Σ^(-1/2)
 
-The score of a fold, by which rank, shrinkage and λ are selected, sums three shares of sums of
+The score of a fold, by which rank and shrinkage are selected, sums three shares of sums of
 squares: the remaining group difference in held-out contexts to erase, the change of group
 differences in held-out contexts to keep, and the change of the background (of all rows without
 one). On SmolLM2, layer 20, a map that changes a share s of the background costs about s nats per
@@ -37,8 +37,8 @@ from countergen_edit.core.seeds import generator
 from countergen_edit.erasers.labelled import LabelledRows, as_numpy, read_per_row
 from countergen_edit.erasers.numerics import thin_svd
 
-Choice = tuple[int | None, float, float | None]
-"""Rank (None for all), shrinkage and strength λ (None for infinity)."""
+Choice = tuple[int | None, float]
+"""Rank (None for all) and shrinkage."""
 FOLDS = 5
 FAMILIES = 5
 """Minimum number of families to erase from which folds leave out whole families."""
@@ -291,7 +291,7 @@ def scores(
     others: Float[np.ndarray, "d d"],
     ranks: Sequence[int | None],
     amounts: Iterable[float],
-    strengths: Sequence[float | None],
+    strength: float | None,
 ) -> dict[Choice, Float[np.ndarray, " fold"]]:
     """The score of each choice in each fold; `others` is the covariance of the background.
 
@@ -304,21 +304,17 @@ def scores(
     for amount in amounts:
         for fold in parts:
             frame = metric.frame(fold.demands, amount)
-            of_strength = _squares(frame, others, fold, strengths)
-            for strength, (left, changed, moved) in zip(strengths, of_strength, strict=True):
-                sums = left / whole[0] + changed / whole[1] + moved / variance
-                for rank in ranks:
-                    at = frame.A.shape[1] if rank is None else min(rank, frame.A.shape[1])
-                    found.setdefault((rank, amount, strength), []).append(float(sums[at]))
+            left, changed, moved = _squares(frame, others, fold, strength)
+            sums = left / whole[0] + changed / whole[1] + moved / variance
+            for rank in ranks:
+                at = frame.A.shape[1] if rank is None else min(rank, frame.A.shape[1])
+                found.setdefault((rank, amount), []).append(float(sums[at]))
     return {choice: np.array(values) for choice, values in found.items()}
 
 
 def _squares(
-    frame: Frame,
-    others: Float[np.ndarray, "r r"],
-    fold: Fold,
-    strengths: Sequence[float | None],
-) -> Iterable[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    frame: Frame, others: Float[np.ndarray, "r r"], fold: Fold, strength: float | None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """tr (I-M) C (I-M)ᵀ of differences to erase, and tr M C Mᵀ of the rest, for ranks 0, 1, …
 
     With M = L G⁻¹ K R, L = Σ^(1/2) A and R = [A U]ᵀ Σ^(-1/2).
@@ -326,19 +322,19 @@ def _squares(
     A, U = frame.A, frame.U
     left = frame.sigma[:, None] * A
     read = np.hstack([A, U]).T * frame.whiten
-    erased, kept = read @ fold.erase, read @ fold.keep
-    within = [erased @ read.T, kept @ read.T, read @ others @ read.T]
-    onto, gram, across = erased @ left, left.T @ left, U.T @ A
-    total = float(np.trace(fold.erase))
-    for strength in strengths:
-        taken = np.minimum(1.0 - (1.0 - frame.gain(strength)) ** 2, 1.0 - ALMOST)
-        K = np.hstack([np.eye(A.shape[1]), -across.T * taken])
-        factor = np.linalg.cholesky(np.eye(A.shape[1]) - (across.T * taken) @ across)
-        N = _between(factor, gram)
-        once = np.append(0.0, np.cumsum(np.diag(_between(factor, K @ onto))))
-        sums = [(_between(factor, K @ C @ K.T) * N).cumsum(axis=0).cumsum(axis=1) for C in within]
-        twice = [np.append(0.0, np.diag(of_blocks)) for of_blocks in sums]
-        yield total - 2 * once + twice[0], twice[1], twice[2]
+    erased, kept, across = read @ fold.erase, read @ fold.keep, U.T @ A
+    taken = np.minimum(1.0 - (1.0 - frame.gain(strength)) ** 2, 1.0 - ALMOST)
+    K = np.hstack([np.eye(A.shape[1]), -across.T * taken])
+    factor = np.linalg.cholesky(np.eye(A.shape[1]) - (across.T * taken) @ across)
+    N = _between(factor, left.T @ left)
+
+    def over_ranks(C: np.ndarray) -> np.ndarray:
+        blocks = (_between(factor, K @ C @ K.T) * N).cumsum(axis=0).cumsum(axis=1)
+        return np.append(0.0, np.diag(blocks))
+
+    once = np.append(0.0, np.cumsum(np.diag(_between(factor, K @ (erased @ left)))))
+    gone = float(np.trace(fold.erase)) - 2 * once + over_ranks(erased @ read.T)
+    return gone, over_ranks(kept @ read.T), over_ranks(read @ others @ read.T)
 
 
 def _between(

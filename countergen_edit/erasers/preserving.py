@@ -31,15 +31,13 @@ GRID = (1e-4, 1e-3, 1e-2, 0.03, 0.1, 0.3, 0.6, 1.0)
 """Candidate amounts of shrinkage."""
 RANKS = (1, 2, 4, 6, 8, 12, 16, 24, 32, 48, 64)
 """Candidate ranks, besides all."""
-STRENGTHS = (0.0, 1.0, 10.0, 100.0, None)
-"""Candidate strengths; None keeps exactly."""
 
 
 class PreservingEraser(BaseEraser):
     """Erase group differences context by context; mean: balanced over the groups.
 
-    "cv" selects from `RANKS`, `GRID` or `STRENGTHS` by held-out scores (`contexts.scores`); with
-    fewer than three contexts to erase it means every rank, "ledoit_wolf", and exact.
+    "cv" selects from `RANKS` or `GRID` by held-out scores (`contexts.scores`); with fewer than
+    three contexts to erase it means every rank and "ledoit_wolf".
 
     Parameters
     ----------
@@ -49,7 +47,7 @@ class PreservingEraser(BaseEraser):
         Of Σ towards a sphere, from 0 to 1.
     min_angle : float
         Smallest angle in radians, in the metric of Σ, between A and B that are kept exactly.
-    keep_strength : float, "cv" or None
+    keep_strength : float or None
         None keeps exactly. λ ≥ 0 adds λ Σ_b w_b ‖M b‖² to the objective instead, w_b being the
         share of the context's rows.
 
@@ -58,9 +56,8 @@ class PreservingEraser(BaseEraser):
     angle_ : float
         Smallest principal angle in radians; π/2 if nothing is to be kept.
     shrinkage_ : float
-    keep_strength_ : float or None
     cv_scores_ : dict
-        For "cv", the score of each fold by (rank, shrinkage, strength).
+        For "cv", the score of each fold by (rank, shrinkage).
     """
 
     __metadata_request__fit: ClassVar[Mapping[str, bool]] = dict.fromkeys(
@@ -74,7 +71,7 @@ class PreservingEraser(BaseEraser):
         rank: int | str | None = None,
         shrinkage: str | float = "cv",
         min_angle: float = 0.01,
-        keep_strength: float | str | None = None,
+        keep_strength: float | None = None,
     ) -> None:
         self.rank = rank
         self.shrinkage = shrinkage
@@ -111,18 +108,16 @@ class PreservingEraser(BaseEraser):
         metric = Metric(np.clip(variances, 0.0, None), d)
         others = inside[n:] if len(inside) > n else inside
         others = (others - others.mean(axis=0)) @ axes
-        rank, self.shrinkage_, self.keep_strength_ = self._choice(
-            every, found, people, families, metric, others
-        )
+        rank, self.shrinkage_ = self._choice(every, found, people, families, metric, others)
         frame = metric.frame(found.demands(), self.shrinkage_)
         self.angle_ = frame.angle(rank)
-        if self.keep_strength_ is None and self.angle_ < self.min_angle:
+        if self.keep_strength is None and self.angle_ < self.min_angle:
             raise UserError(
                 f"the difference to erase comes within {self.angle_:.2g} rad of the one to keep "
                 f"(min_angle = {self.min_angle}): keep fewer contexts, or set keep_strength or a "
                 "rank; measure a model whose bias was already erased there with eraser=none"
             )
-        left, right = frame.factors(rank, self.keep_strength_)
+        left, right = frame.factors(rank, self.keep_strength)
         to_rows = axes if basis is None else basis @ axes
         self._store(AffineErasure(to_rows @ left, right @ to_rows.T, mean), rows.classes)
         return self
@@ -138,10 +133,9 @@ class PreservingEraser(BaseEraser):
             raise UserError(
                 f"shrinkage = {shrinkage!r}: use 'cv', 'ledoit_wolf', or a number from 0 to 1"
             )
-        number = strength is None or (not isinstance(strength, str) and 0 <= strength < np.inf)
-        if strength != "cv" and not number:
+        if strength is not None and (isinstance(strength, str) or not 0 <= strength < np.inf):
             raise UserError(
-                f"keep_strength = {strength!r}: use a number from 0, 'cv', or None to keep exactly"
+                f"keep_strength = {strength!r}: use a number from 0, or None to keep exactly"
             )
 
     def _choice(
@@ -153,31 +147,26 @@ class PreservingEraser(BaseEraser):
         metric: Metric,
         others: Float[np.ndarray, "other r"],
     ) -> Choice:
-        """Rank, shrinkage and strength, as given or by cross-validation."""
-        selects = "cv" in (self.rank, self.shrinkage, self.keep_strength)
-        parts = folds(found, people, families) if selects else []
+        """Rank and shrinkage, as given or by cross-validation."""
+        parts = folds(found, people, families) if "cv" in (self.rank, self.shrinkage) else []
         ranks: list[int | None] = [None if isinstance(self.rank, str) else self.rank]
         if parts and self.rank == "cv":
-            most = len(parts[0].erase)
-            ranks = [*(r for r in RANKS if r < most), None]
+            ranks = [*(r for r in RANKS if r < len(parts[0].erase)), None]
         amounts: Sequence[float] = GRID
         if not isinstance(self.shrinkage, str):
             amounts = [float(self.shrinkage)]
         elif not parts or self.shrinkage != "cv":
             amounts = [float(ledoit_wolf_shrinkage(every)) if every.shape[1] > 1 else 0.0]
-        strengths = [None if isinstance(self.keep_strength, str) else self.keep_strength]
-        if parts and self.keep_strength == "cv":
-            strengths = [*STRENGTHS]
-        choices = [(r, a, s) for r in ranks for a in amounts for s in strengths]
+        choices = [(rank, amount) for rank in ranks for amount in amounts]
         if len(choices) == 1:
             return choices[0]
-        covariance = others.T @ others / len(others)
-        self.cv_scores_ = scores(parts, metric, covariance, ranks, amounts, strengths)
+        covariance, strength = others.T @ others / len(others), self.keep_strength
+        self.cv_scores_ = scores(parts, metric, covariance, ranks, amounts, strength)
         choices.sort(key=lambda choice: float(self.cv_scores_[choice].mean()))
 
         def is_feasible(choice: Choice) -> bool:
-            rank, amount, strength = choice
-            angle = metric.frame(found.demands(), amount).angle
-            return strength is not None or angle(rank) >= self.min_angle
+            rank, amount = choice
+            frame = metric.frame(found.demands(), amount)
+            return strength is not None or frame.angle(rank) >= self.min_angle
 
         return next(filter(is_feasible, choices), choices[0])

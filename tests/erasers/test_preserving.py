@@ -99,12 +99,12 @@ def test_boolean_keep_equals_ids_and_rank_truncates():
 def test_the_best_choice_on_held_out_contexts_is_taken():
     X, z, contexts = in_contexts(n_names=8, noise=1.0)
     keep = kept_ids(contexts)
-    eraser = PreservingEraser(rank="cv", keep_strength="cv")
+    eraser = PreservingEraser(rank="cv", keep_strength=10.0)
     eraser.fit(X, z, contexts=contexts, keep=keep)
     scores = {choice: s.mean() for choice, s in eraser.cv_scores_.items()}
-    rank, amount, strength = min(scores, key=scores.get)
-    assert (eraser.shrinkage_, eraser.keep_strength_) == (amount, strength)
-    again = PreservingEraser(rank=rank, shrinkage=amount, keep_strength=strength)
+    rank, amount = min(scores, key=scores.get)
+    assert eraser.shrinkage_ == amount
+    again = PreservingEraser(rank=rank, shrinkage=amount, keep_strength=10.0)
     again.fit(X, z, contexts=contexts, keep=keep)
     np.testing.assert_array_equal(again.erasure_.right, eraser.erasure_.right)
 
@@ -160,17 +160,21 @@ def by_hand(X, z, contexts, people, keep, i, choice):
 
 
 @pytest.mark.parametrize("known", [False, True])
-def test_scores_are_the_three_shares_of_an_eraser_fitted_without_the_fold(known: bool) -> None:
+@pytest.mark.parametrize("strength", [None, 0.0, 1.0, 100.0])
+def test_scores_are_the_three_shares_of_an_eraser_fitted_without_the_fold(
+    known: bool, strength: float | None
+) -> None:
     X, z, contexts = in_contexts(n_names=12, d=24, keep=4, noise=1.0)
     keep = kept_ids(contexts)
     people = np.char.add(z, np.tile(np.arange(12), len(X) // 12).astype(str)) if known else None
-    eraser = PreservingEraser(rank="cv", keep_strength="cv")
+    eraser = PreservingEraser(rank="cv", keep_strength=strength)
     eraser.fit(X, z, contexts=contexts, keep=keep, people=people)
-    for choice in [(1, 0.1, None), (2, 1.0, 1.0), (None, 0.6, 100.0), (2, 1e-4, 0.0)]:
+    for rank, amount in [(1, 0.1), (2, 1.0), (None, 0.6), (2, 1e-4)]:
+        choice = rank, amount, strength
         sums = np.array([by_hand(X, z, contexts, people, keep, i, choice) for i in range(5)])
         whole = sums[:, 3:].mean(axis=0)
         expected = sums[:, 0] / whole[0] + sums[:, 1] / whole[1] + sums[:, 2]
-        np.testing.assert_allclose(eraser.cv_scores_[choice], expected, rtol=1e-4)
+        np.testing.assert_allclose(eraser.cv_scores_[rank, amount], expected, rtol=1e-4)
 
 
 def test_folds_share_neither_contexts_nor_people() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import json
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -40,6 +40,7 @@ from tests.made_benchmarks import (
     crows_pairs,
     long_context_dir,
     settings,
+    stereoset,
     winogender,
 )
 
@@ -128,79 +129,55 @@ def figures_of(benchmark: Any, items: list[Item], scores: list[Sequence[float]])
 # --- the figures are those of the papers ---------------------------------------------------
 
 
-def test_stereoset_is_its_authors_evaluation(
-    made: Path, plain: Score, rows: dict[tuple[Any, ...], Row]
-) -> None:
-    """Counts by target, then means over targets, as in `evaluation.py` of the authors."""
-    data = json.loads((made / "StereoSet/data/dev.json").read_text("utf-8"))["data"]
-    for part, items in data.items():
-        for bias_type in ("gender", "race", "all"):
-            counts: dict[str, Counter[str]] = defaultdict(Counter)
-            pooled = []
-            for item in items:
-                if bias_type not in ("all", item["bias_type"]):
-                    continue
-                score = {}
-                for s in item["sentences"]:
-                    within = part == "intrasentence"
-                    pair = ("", s["sentence"]) if within else (item["context"], f" {s['sentence']}")
-                    total, tokens = plain(*pair)
-                    score[s["gold_label"]] = total / tokens
-                own = counts[item["target"]]
-                own["pro"] += score["stereotype"] > score["anti-stereotype"]
-                own["related"] += score["stereotype"] > score["unrelated"]
-                own["related"] += score["anti-stereotype"] > score["unrelated"]
-                own["total"] += 1
-                pooled.append(score["stereotype"] > score["anti-stereotype"])
-            ss = np.mean([c["pro"] / c["total"] for c in counts.values()])
-            lms = np.mean([c["related"] / (2 * c["total"]) for c in counts.values()])
-            icat = lms * min(ss, 1 - ss) / 0.5
-            for figure, value in (("ss", ss), ("lms", lms), ("icat", icat)):
-                row = rows["stereoset", figure, part, bias_type]
-                assert row.value == pytest.approx(value, abs=1e-12)
-                assert row.detail["clusters"] == len(counts)
-            assert rows["stereoset", "ss", part, bias_type].detail["pooled"] == np.mean(pooled)
+def evaluation(scored: Sequence[tuple[str, Mapping[str, float]]]) -> tuple[float, float]:
+    """SS and LMS by StereoSet's own `evaluation.py`: counts by target, then means over targets."""
+    counts = defaultdict(list)
+    for target, p in scored:
+        related = (p["stereotype"] > p["unrelated"]) + (p["anti-stereotype"] > p["unrelated"])
+        counts[target].append((p["stereotype"] > p["anti-stereotype"], related / 2))
+    ss, lms = np.mean([np.mean(own, axis=0) for own in counts.values()], axis=0)
+    return float(ss), float(lms)
 
 
 OTHERS = {"schoolboy": "schoolgirl", "mother": "father", "grandfather": "grandmother"}
 OTHERS["herself"] = "himself"
 
 
-def test_the_counterfactual_average_and_the_group_part_of_ss(
-    made: Path, plain: Score, rows: dict[tuple[Any, ...], Row]
+@pytest.mark.parametrize("part", ["intrasentence", "intersentence"])
+@pytest.mark.parametrize("bias_type", ["gender", "race", "all"])
+def test_stereoset_is_its_authors_evaluation(
+    plain: Score, rows: dict[tuple[Any, ...], Row], part: str, bias_type: str
 ) -> None:
-    """A sentence is as likely as it and its counterpart are on average, word for word swapped."""
-    data = json.loads((made / "StereoSet/data/dev.json").read_text("utf-8"))["data"]
-    for part, items in data.items():
-        blind: dict[str, list[bool]] = defaultdict(list)
-        own: dict[str, list[bool]] = defaultdict(list)
-        for item in items:
-            if item["bias_type"] != "gender":
-                continue
-            target, both = item["target"], []
-            for to in (target, OTHERS[target]):
-                scores = {}
-                for one in item["sentences"]:
-                    text, context = one["sentence"], item["context"]
-                    pair = ("", text) if part == "intrasentence" else (context, f" {text}")
-                    total, tokens = plain(*(words.replace(target, to) for words in pair))
-                    scores[one["gold_label"]] = total / tokens
-                both.append(scores["stereotype"] - scores["anti-stereotype"])
-            own[target].append(both[0] > 0)
-            blind[target].append(sum(both) > 0)
-        ss = np.mean([np.mean(values) for values in own.values()])
-        expected = np.mean([np.mean(values) for values in blind.values()])
-        row = rows["stereoset", "ss_averaged", part, "gender"]
-        assert row.value == pytest.approx(expected)
-        assert row.n == sum(map(len, own.values()))
-        rest = rows["stereoset", "ss_group_part", part, "gender"]
-        assert rest.value == pytest.approx(ss - expected)
-        assert rest.detail["fair"] == 0.0
+    """Of the counterfactual average, a sentence is as likely as it and its counterpart are."""
+
+    def scores(item: dict[str, Any], to: str) -> dict[str, float]:
+        found = {}
+        for one in item["sentences"]:
+            text, before = one["sentence"], item["context"]
+            pair = ("", text) if part == "intrasentence" else (before, f" {text}")
+            total, tokens = plain(*(words.replace(item["target"], to) for words in pair))
+            found[one["gold_label"]] = total / tokens
+        return found
+
+    items = [i for i in stereoset()["data"][part] if bias_type in ("all", i["bias_type"])]
+    scored = [(item["target"], scores(item, item["target"])) for item in items]
+    ss, lms = evaluation(scored)
+    for figure, value in (("ss", ss), ("lms", lms), ("icat", lms * min(ss, 1 - ss) / 0.5)):
+        row = rows["stereoset", figure, part, bias_type]
+        assert row.value == pytest.approx(value, abs=1e-12)
+        assert row.detail["clusters"] == len({target for target, _ in scored})
+    pooled = np.mean([p["stereotype"] > p["anti-stereotype"] for _, p in scored])
+    assert rows["stereoset", "ss", part, bias_type].detail["pooled"] == pooled
     # What no word of the axis is about has no counterpart, and nothing is said of all together.
-    about = {
-        bias_type for _, figure, _, bias_type in rows if figure in ("ss_averaged", "ss_group_part")
-    }
-    assert about == {"gender"}
+    assert (("stereoset", "ss_averaged", part, bias_type) in rows) == (bias_type == "gender")
+    if bias_type == "gender":
+        other = [scores(item, OTHERS[item["target"]]) for item in items]
+        both = [(t, {k: p[k] + q[k] for k in p}) for (t, p), q in zip(scored, other, strict=True)]
+        averaged, _ = evaluation(both)
+        row = rows["stereoset", "ss_averaged", part, bias_type]
+        assert (row.value, row.n) == (pytest.approx(averaged), len(items))
+        rest = rows["stereoset", "ss_group_part", part, bias_type]
+        assert (rest.value, rest.detail["fair"]) == (pytest.approx(ss - averaged), 0.0)
 
 
 @settings_of_hypothesis(max_examples=30)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import string
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ from countergen_edit.runs.classifier_edits import Where
 from countergen_edit.runs.classifiers import classifier_audit
 from countergen_edit.runs.folder import RunFolder
 from tests.made_benchmarks import crows_pairs, settings, stereoset
+from tests.metrics.test_benchmarks import evaluation
 
 IDENTITY = {"fingerprint": "test", "schema": SCHEMA}
 TEXTS = [
@@ -161,7 +162,7 @@ def test_stereoset_is_the_mean_probability_of_the_tokens_that_fill_the_blank(
     rows = figures(task(made, of="stereoset", bias_types="gender").rows(bank, model, 0))
     tokenizer = model.tokenizer
     spaced = " " if model.name == "tiny-roberta" else ""  # its tokens hold the space before
-    counts: dict[str, Counter[str]] = defaultdict(Counter)
+    scored = []
     for item in stereoset()["data"]["intrasentence"]:
         if item["bias_type"] != "gender":
             continue
@@ -181,14 +182,9 @@ def test_stereoset_is_the_mean_probability_of_the_tokens_that_fill_the_blank(
                 ids = [tokenizer.cls_token_id, *ids, tokenizer.sep_token_id]
                 p.append(np.exp(log_p_at(model, ids, 1 + len(head) + k)(token)))
             score[sentence["gold_label"]] = np.mean(p)
-        of = counts[item["target"]]
-        of["pro"] += score["stereotype"] > score["anti-stereotype"]
-        of["related"] += score["stereotype"] > score["unrelated"]
-        of["related"] += score["anti-stereotype"] > score["unrelated"]
-        of["n"] += 1
+        scored.append((item["target"], score))
     about = ("intrasentence", "gender", "none")
-    ss = np.mean([c["pro"] / c["n"] for c in counts.values()])
-    lms = np.mean([c["related"] / (2 * c["n"]) for c in counts.values()])
+    ss, lms = evaluation(scored)
     assert rows["stereoset", "ss", *about].value == pytest.approx(ss)
     assert rows["stereoset", "lms", *about].value == pytest.approx(lms)
     assert 0 < ss < 1
