@@ -11,15 +11,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
+from annotated_types import Gt
 from jaxtyping import Float
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from countergen_edit.core.errors import UserError
 from countergen_edit.core.registry import KIND
 from countergen_edit.erasers.affine import Gate
 from countergen_edit.erasers.base import OnClosedForm
@@ -79,15 +79,13 @@ class Gated(OnClosedForm):
     spares_kept = True
 
     def __init__(
-        self, start: str | Mapping[str, Any] | None = None, *, penalty: float = 0.01
+        self,
+        start: str | Mapping[str, Any] | None = None,
+        *,
+        penalty: Annotated[float, Gt(0)] = 0.01,
     ) -> None:
         self.start = start
         self.penalty = penalty
-
-    def check(self) -> None:
-        if not (isinstance(self.penalty, int | float) and 0 < self.penalty < np.inf):
-            raise UserError(f"penalty = {self.penalty!r} of gated: write a number above 0")
-        super().check()
 
     def fit(
         self, X: Any, y: Any, *, keep: Any = None, background: Any = None, **metadata: Any

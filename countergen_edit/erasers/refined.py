@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from typing import Annotated, Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 import torch
+from annotated_types import Ge, Gt
 from jaxtyping import Float
 from torch import Tensor
 
@@ -170,15 +171,15 @@ class Refined(OnClosedForm):
         self,
         start: str | Mapping[str, Any] | None = None,
         *,
-        extra: int = 16,
-        steps: int = 150,
-        learning_rate: float = 5e-4,
-        bias: float = 10.0,
-        people: float = 5.0,
-        keep: float = 10.0,
-        neutral: float = 10.0,
-        check_every: int = 25,
-        patience: int = 6,
+        extra: Annotated[int, Ge(0)] = 16,
+        steps: Annotated[int, Gt(0)] = 150,
+        learning_rate: Annotated[float, Gt(0)] = 5e-4,
+        bias: Annotated[float, Ge(0)] = 10.0,
+        people: Annotated[float, Ge(0)] = 5.0,
+        keep: Annotated[float, Ge(0)] = 10.0,
+        neutral: Annotated[float, Ge(0)] = 10.0,
+        check_every: Annotated[int, Gt(0)] = 25,
+        patience: Annotated[int, Gt(0)] = 6,
         random_state: int = 0,
     ) -> None:
         self.start = start
@@ -201,19 +202,6 @@ class Refined(OnClosedForm):
     def draft(self) -> BaseEraser:
         """The closed form that it starts from, not yet fitted."""
         return self.closed_form
-
-    def check(self) -> None:
-        for name in ("steps", "check_every", "patience", "extra"):
-            count, least = getattr(self, name), 0 if name == "extra" else 1
-            if not isinstance(count, int) or count < least:
-                raise UserError(f"{name} = {count!r} of refined: write a whole number from {least}")
-        for name in ("learning_rate", *TERMS):
-            value = getattr(self, name)
-            number = isinstance(value, int | float) and 0 <= value < np.inf
-            if not number or (name == "learning_rate" and value == 0):
-                above = "above 0" if name == "learning_rate" else "from 0"
-                raise UserError(f"{name} = {value!r} of refined: write a number {above}")
-        super().check()
 
     def fit(
         self, X: Any, y: Any, *, objective: Objective | None = None, **metadata: Any

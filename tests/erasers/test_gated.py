@@ -13,7 +13,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
 from countergen_edit.core.errors import UserError
-from countergen_edit.erasers import AffineErasure, Gate, Gated, Refined, certify
+from countergen_edit.erasers import AffineErasure, Gate, Gated, Refined, certify, make_eraser
 from countergen_edit.erasers.affine import randomly_rotated
 from countergen_edit.erasers.gated import fit_gate
 
@@ -119,14 +119,14 @@ def test_it_is_not_refitted_without_keep() -> None:
 @pytest.mark.parametrize(
     ("settings", "says"),
     [
-        ({"penalty": 0.0}, "penalty = 0.0 of gated: write a number above 0"),
+        ({"penalty": 0.0}, "gated.penalty=0.0: write a number above 0"),
         ({"start": {"rank": 2}}, "names no eraser: give its kind"),
         ({"start": "leece"}, "leace"),
     ],
 )
 def test_bad_settings_are_refused_in_one_line(settings: dict[str, object], says: str) -> None:
     with pytest.raises(UserError, match=says) as caught:
-        Gated(**settings).check()
+        make_eraser("gated", **settings).check()
     assert "\n" not in str(caught.value)
 
 

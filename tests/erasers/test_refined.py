@@ -103,10 +103,10 @@ def test_a_rate_that_explodes_is_named(rows: np.ndarray) -> None:
 @pytest.mark.parametrize(
     ("params", "message"),
     [
-        ({"steps": 0}, "steps = 0 of refined"),
-        ({"extra": -1}, "extra = -1 of refined: write a whole number from 0"),
-        ({"learning_rate": 0.0}, "learning_rate = 0.0 of refined: write a number above 0"),
-        ({"keep": -2.0}, "keep = -2.0 of refined: write a number from 0"),
+        ({"steps": 0}, "refined.steps=0: write a whole number above 0"),
+        ({"extra": -1}, "refined.extra=-1: write a whole number"),
+        ({"learning_rate": 0.0}, "refined.learning_rate=0.0: write a number above 0"),
+        ({"keep": -2.0}, "refined.keep=-2.0: write a number"),
         ({"bias": float("nan")}, "refined.bias=nan: write a number"),
         ({"start": {"rank": 2}}, "names no eraser: give its kind"),
         ({"start": "leaec"}, "leace"),
