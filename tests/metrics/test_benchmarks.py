@@ -436,18 +436,6 @@ def test_a_text_longer_than_the_context_is_refused_before_anything_runs(
         metric.check(model)
 
 
-def test_what_was_scored_is_kept_and_read_again_bit_for_bit(
-    made: Path, model: LanguageModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    metric, edit = bound(made, of=TWO), an_edit()
-    first = metric.measure(EvaluationContext(model, tmp_path), edit)
-    files = sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*.jsonl"))
-    kept = [f"{n}{end}" for n in sorted(TWO) for end in (".counted.jsonl", ".jsonl")]
-    assert files == [f"benchmarks/{e}/{name}" for e in ("e", "none") for name in kept]
-    monkeypatch.setattr(EvaluationContext, "texts", None)  # nothing is scored any more
-    assert metric.measure(EvaluationContext(model, tmp_path), edit) == first
-
-
 # --- what is said --------------------------------------------------------------------------
 
 
