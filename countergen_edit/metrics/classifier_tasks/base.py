@@ -72,14 +72,17 @@ class ClassifierTask(ABC):
 
     def asked(self, bank: TemplateBank, *, paraphrased: bool = False) -> Iterator[TaskText]:
         """Texts of the original templates or paraphrases; `UserError` without groups."""
-        groups = bank.pair
         for family in bank.families:
             for template in family.paraphrases if paraphrased else (family.original,):
-                for group in groups:
-                    for i, person in enumerate(bank.people[group]):
-                        for filled in bank.fill(template, group, i):
-                            context = f"{template} {filled.beside(PERSON)}"
-                            yield TaskText(filled, group, person["base"], i, context, family.name)
+                yield from self.texts(bank, family, template)
+
+    def texts(self, bank: TemplateBank, family: Family, template: str) -> Iterator[TaskText]:
+        """Texts of one template or paraphrase."""
+        for group in bank.pair:
+            for i, person in enumerate(bank.people[group]):
+                for filled in bank.fill(template, group, i):
+                    context = f"{template} {filled.beside(PERSON)}"
+                    yield TaskText(filled, group, person["base"], i, context, family.name)
 
     def encoded(
         self, model: Any, asked: Sequence[TaskText]

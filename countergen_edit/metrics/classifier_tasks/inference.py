@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Bool
 
 from countergen_edit.core.errors import UserError
-from countergen_edit.data.template_bank import TemplateBank
+from countergen_edit.data.template_bank import Family, TemplateBank
 from countergen_edit.metrics.classifier_tasks.base import (
     ClassifierTask,
     Scores,
@@ -80,20 +80,15 @@ class Inference(ClassifierTask):
 
     labels_of: ClassVar[str] = "nli"
 
-    def asked(self, bank: TemplateBank, *, paraphrased: bool = False) -> Iterator[TaskText]:
+    def texts(self, bank: TemplateBank, family: Family, template: str) -> Iterator[TaskText]:
         slot = _slot(bank)
-        for family in bank.families:
-            for template in family.paraphrases if paraphrased else (family.original,):
-                premises = [(f, f"{template} {f.beside('')}") for f in bank.fill(template)]
-                for group in bank.pair:
-                    for i, person in enumerate(bank.people[group]):
-                        by_words = {
-                            h.beside(slot): h.text for h in bank.fill(template, group, i, role=slot)
-                        }
-                        for premise, context in premises:
-                            claim = by_words[premise.beside(slot)]
-                            about = group, person["base"], i, context, family.name
-                            yield TaskText(premise, *about, claim)
+        premises = [(f, f"{template} {f.beside('')}") for f in bank.fill(template)]
+        for group in bank.pair:
+            for i, person in enumerate(bank.people[group]):
+                claims = {h.beside(slot): h.text for h in bank.fill(template, group, i, role=slot)}
+                for premise, context in premises:
+                    about = group, person["base"], i, context, family.name
+                    yield TaskText(premise, *about, claims[premise.beside(slot)])
 
     def rows(self, bank: TemplateBank, model: Any, seed: int) -> list[Row]:
 

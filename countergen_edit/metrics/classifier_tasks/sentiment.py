@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 from jaxtyping import Float64
 
-from countergen_edit.data.template_bank import Family, TemplateBank
+from countergen_edit.data.template_bank import TemplateBank
 from countergen_edit.metrics.classifier_tasks.base import ClassifierTask, Scores, TemplateRows
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.statistics import Estimate, adjusted, bootstrap_mean
@@ -94,52 +94,42 @@ def sentiment_rows(
             about = {"dataset": family.name, "n": test.n, "facets": {"test": test.name}}
             detail = {key: getattr(test, key) for key in ("p_holm", "category", "category_holm")}
             rows.add("sentiment_t_test", p, family, text, **about, **detail)
-        by_family: dict[str, list[PairedTest]] = {}
-        for (family, _), test in zip(templates, tests, strict=True):
-            by_family.setdefault(family.name, []).append(test)
-        lines = [_category_row(name, f, bank, by_family[f.name]) for f in bank.families]
-        rows += [*lines, _all_categories(lines)]
+        left = iter(tests)
+        of_families = [[next(left) for _ in family.templates] for family in bank.families]
+        for family, own in zip(bank.families, of_families, strict=True):
+            published = dict(family.published) if name == PUBLISHED else {}
+            rows.append(_flips(bank, name, family.name, [own], published))
+        rows.append(_flips(bank, name, "all", of_families, {}))
     return rows
 
 
-def _category_row(
-    name: str, family: Family, bank: TemplateBank, tests: Sequence[PairedTest]
+def _flips(
+    bank: TemplateBank,
+    name: str,
+    dataset: str,
+    of_families: Sequence[Sequence[PairedTest]],
+    published: Mapping[str, Any],
 ) -> Row:
-    """`category_flips`: the share of a template's paraphrases that change its category."""
-    original, *others = tests
+    """`category_flips`: the share of paraphrases that change the category of their original."""
+    pairs = [(own[0], other) for own in of_families for other in own[1:]]
     a, b = bank.pair
-    n = len(others)
+    n = len(pairs)
     return Row(
         "category_flips",
-        sum(test.category != original.category for test in others) / n if n else None,
-        dataset=family.name,
+        sum(one.category != other.category for one, other in pairs) / n if n else None,
+        dataset=dataset,
         group_a=a,
         group_b=b,
         facets={"test": name},
         n=n,
         detail={
-            "original": original.category,
+            "original": of_families[0][0].category if dataset != "all" else None,
             # In the paper's order: b over a (its M > F), a over b, insignificant.
-            "counts": [sum(test.category == sign for test in others) for sign in (-1, 1, 0)],
-            "flips_holm": sum(test.category_holm != original.category_holm for test in others),
-            "published": dict(family.published) if name == PUBLISHED else {},
+            "counts": [sum(other.category == sign for _, other in pairs) for sign in (-1, 1, 0)],
+            "flips_holm": sum(one.category_holm != other.category_holm for one, other in pairs),
+            "published": published,
         },
     )
-
-
-def _all_categories(lines: Sequence[Row]) -> Row:
-    """The same over all templates."""
-    counted = [line for line in lines if line.n]
-    n = sum(line.n for line in counted)
-    flips = sum(round((line.value or 0.0) * line.n) for line in counted)
-    detail = {
-        "original": None,
-        "counts": np.sum([line.detail["counts"] for line in lines], axis=0).tolist(),
-        "flips_holm": sum(line.detail["flips_holm"] for line in lines),
-        "published": {},
-    }
-    value = flips / n if n else None
-    return replace(lines[0], value=value, dataset="all", n=n, detail=detail)
 
 
 class Sentiment(ClassifierTask):

@@ -118,13 +118,11 @@ class Toxicity(ClassifierTask):
 
     labels_of: ClassVar[str] = "toxicity"
 
-    def asked(self, bank: TemplateBank, *, paraphrased: bool = False) -> Iterator[TaskText]:
-        for family in bank.families:
-            for template in family.paraphrases if paraphrased else (family.original,):
-                for filled in bank.fill(template):
-                    identity = filled.words[IDENTITY]
-                    context = f"{template} {filled.beside(IDENTITY)}"
-                    yield TaskText(filled, identity, identity, 0, context, family.name)
+    def texts(self, bank: TemplateBank, family: Family, template: str) -> Iterator[TaskText]:
+        for filled in bank.fill(template):
+            identity = filled.words[IDENTITY]
+            context = f"{template} {filled.beside(IDENTITY)}"
+            yield TaskText(filled, identity, identity, 0, context, family.name)
 
     def rows(self, bank: TemplateBank, model: Any, seed: int) -> list[Row]:
         return toxicity_rows(bank, lambda texts: model.probabilities(texts)["toxic"], seed)
