@@ -224,6 +224,29 @@ def test_the_bias_of_held_out_squares_is_subtracted(seed: int) -> None:
     assert (np.abs(np.diag(unbiased)) < 0.4 * np.diag(raw)).all()
 
 
+def test_of_two_groups_demands_are_weighed_by_their_rows() -> None:
+    X, z, contexts = in_contexts(n_names=6)
+    some = np.flatnonzero(contexts == "keep 6")[2:]
+    few = np.concatenate([np.flatnonzero(contexts != "keep 6"), some])
+    found = read_contexts(read_rows(None, X[few], z[few]), contexts[few], kept_ids(contexts))
+    # 22 rows to keep: 4 f and 6 m of the one context, 6 and 6 of the other
+    expected = np.array([4, 6, 10, 6, 6, 12]) / 22
+    np.testing.assert_allclose(found.demands().keep_weight, expected)
+
+
+def test_people_of_whom_a_group_has_too_few_are_not_held_out() -> None:
+    X, z, contexts = in_contexts(n_names=5)
+    people = np.char.add(z, np.tile(np.arange(5), len(X) // 5).astype(str))
+    keep = kept_ids(contexts)
+    known, unknown = (
+        PreservingEraser(rank="cv").fit(X, z, contexts=contexts, keep=keep, people=p)
+        for p in (people, None)
+    )
+    assert known.cv_scores_.keys() == unknown.cv_scores_.keys()
+    for choice, scores in known.cv_scores_.items():
+        np.testing.assert_array_equal(scores, unknown.cv_scores_[choice])
+
+
 def test_background_enters_the_covariance_and_nothing_else():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(240, 6))

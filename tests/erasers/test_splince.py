@@ -98,6 +98,16 @@ def test_it_moves_with_the_coordinates_of_the_data(seed: int) -> None:
     np.testing.assert_allclose(there, here, atol=1e-6)
 
 
+def test_more_dimensions_than_rows() -> None:
+    X, z, keep = erase_and_keep(n=40, d=90)
+    for shrinkage in ("optimal", 0.0):
+        after = SPLINCE(shrinkage=shrinkage).fit(X, z, keep=keep).transform(X)
+        assert np.abs(cross_covariance(after[~keep], z[~keep])).max() < 1e-10
+        np.testing.assert_allclose(
+            cross_covariance(after[keep], z[keep]), cross_covariance(X[keep], z[keep]), atol=1e-10
+        )
+
+
 def test_the_certificate_speaks_of_the_rows_that_were_to_be_erased() -> None:
     X, z, keep = erase_and_keep(n=400)
     eraser = SPLINCE().fit(X, z, keep=keep)

@@ -376,6 +376,14 @@ def _study(rng: np.random.Generator, clusters: np.ndarray, effect: float) -> Any
     return change(counted(before, clusters), counted(after, clusters))
 
 
+def test_clusters_that_all_change_alike_have_the_p_of_so_many_signs() -> None:
+    clusters = np.repeat(np.arange(4), 3)
+    before, after = np.tile([1.0, 1.0, 0.0], 4), np.tile([1.0, 0.0, 0.0], 4)
+    assert change(counted(before, clusters), counted(after, clusters)).p == 0.125
+    alone = change(*(counted(values[:3], clusters[:3]) for values in (before, after)))
+    assert (alone.p, alone.estimate.smallest) == (None, None)
+
+
 # --- what is measured ----------------------------------------------------------------------
 
 
@@ -400,6 +408,11 @@ def test_bias_types_are_those_of_the_axis_unless_they_are_named(made: Path) -> N
     assert types(bias_types=["age"]) == {"crows_pairs": {"age"}}
     both = types(bias_types="all")
     assert both == {"stereoset": {"gender", "race"}, "crows_pairs": {"gender", "age"}}
+    # An axis that a benchmark lacks is asked all it has.
+    age = [{"source": "templates", "templates": ["The {person} ran"], "outputs": [" a shop"]}]
+    other = Task.from_config("age", {"test": age, "other_axes": None})
+    metric = METRICS.make("benchmarks", settings(made) | {"of": "stereoset"}).bound(other)
+    assert {i.bias_type for i in metric.read["stereoset"][1]} == {"gender", "race"}
     with pytest.raises(UserError, match="did you mean 'gender'"):
         bound(made, bias_types=["gendr"])
     with pytest.raises(UserError, match="unknown bias type 'age'"):
@@ -434,6 +447,16 @@ def test_a_text_longer_than_the_context_is_refused_before_anything_runs(
     metric.read["stereoset"] = benchmark, [*items, long]
     with pytest.raises(UserError, match="exceeds the context"):
         metric.check(model)
+
+
+def test_scores_of_other_items_are_made_anew(
+    made: Path, model: LanguageModel, tmp_path: Path
+) -> None:
+    few, many = (bound(made, of="stereoset", limit=limit) for limit in (3, None))
+    before = few.measure(EvaluationContext(model, tmp_path), None)
+    again = many.measure(EvaluationContext(model, tmp_path), None)
+    assert {row.n for row in before if row.metric == "benchmark"} == {3}
+    assert again == many.measure(EvaluationContext(model, tmp_path / "other"), None)
 
 
 # --- what is said --------------------------------------------------------------------------
