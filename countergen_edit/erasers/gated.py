@@ -75,7 +75,6 @@ class Gated(OnClosedForm):
 
     default: ClassVar[Mapping[str, Any]] = {KIND: "preserving", "rank": "cv"}
     no_guarantee_because = "rows at which the gate is not wholly open keep of their difference"
-
     spares_kept = True
 
     def __init__(
