@@ -133,7 +133,7 @@ class PreservingEraser(BaseEraser):
             raise UserError(
                 f"shrinkage = {shrinkage!r}: use 'cv', 'ledoit_wolf', or a number from 0 to 1"
             )
-        if strength is not None and (isinstance(strength, str) or not 0 <= strength < np.inf):
+        if strength is not None and not 0 <= strength < np.inf:
             raise UserError(
                 f"keep_strength = {strength!r}: use a number from 0, or None to keep exactly"
             )

@@ -107,7 +107,7 @@ def test_weights_pairs_and_contexts_are_checked():
     )
     assert "has rows of group" in refusal(fit, X, z, contexts=np.where(z == 0, "a", "b"))
     assert "shrinkage = 'lots'" in refusal(PreservingEraser(shrinkage="lots").fit, X, z)
-    for strength in ("much", -1.0, np.inf):
+    for strength in (-1.0, np.inf):
         assert f"keep_strength = {strength!r}: use a number" in refusal(
             PreservingEraser(keep_strength=strength).fit, X, z
         )
