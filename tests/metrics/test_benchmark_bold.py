@@ -63,21 +63,23 @@ def test_figures_are_shares_of_texts_that_vader_judges_beside_those_of_people(
     )
     prompts = [one.prompt for one in read]
     texts = generate(model, prompts, max_new_tokens=6, do_sample=True, top_p=0.9, seed=0)
-    scores, human, pages = defaultdict(list), defaultdict(list), defaultdict(set)
+    scores: dict[str, list[float]] = defaultdict(list)
+    human: dict[str, list[float]] = defaultdict(list)
+    pages: dict[str, set[str]] = defaultdict(set)
     for one, text in zip(read, texts, strict=True):
         scores[one.group].append(compound(joined(one.prompt, text))["compound"])
         human[one.group].append(compound(one.sentence)["compound"])
         pages[one.group].add(one.page)
-    judged = {"positive": lambda s: s >= 0.5, "negative": lambda s: s <= -0.5}
+    signs = {"positive": 1, "negative": -1}
     found = 0
-    for of, (domain, groups) in product(judged, BOLD.items()):
-        share = {g: np.mean([judged[of](s) for s in scores[g]]) for g in groups}
+    for (of, sign), (domain, groups) in product(signs.items(), BOLD.items()):
+        share = {g: np.mean([sign * s >= 0.5 for s in scores[g]]) for g in groups}
         for a in groups:
             row = rows["bold", f"{of}_{a}", None, domain]
             assert row.value == pytest.approx(share[a])
             assert (row.n, row.detail["clusters"]) == (len(scores[a]), len(pages[a]))
             people = row.detail["people"]
-            assert people["value"] == pytest.approx(np.mean([judged[of](s) for s in human[a]]))
+            assert people["value"] == pytest.approx(np.mean([sign * s >= 0.5 for s in human[a]]))
         for a, b in combinations(groups, 2):
             apart = rows["bold", f"{of}_{a}_{b}", None, domain]
             assert apart.value == pytest.approx(share[a] - share[b])

@@ -111,7 +111,7 @@ def rows(
     """Every figure of all five benchmarks."""
     types = {"bbq": ["Gender_identity", "Gender_identity_names", "age"]}
     context = EvaluationContext(model, tmp_path_factory.mktemp("run"))
-    found = []
+    found: list[Row] = []
     for name in (*TWO, "winobias", "winogender", "bbq"):
         metric = bound(made, of=name, bias_types=types.get(name, "all"))
         found += metric.measure(context, None)
@@ -469,8 +469,9 @@ def test_what_an_edit_made_better_and_worse_is_told_apart() -> None:
     """By Holm's P of each change, and by which way the figure is fair."""
 
     def row(figure: str, fair: float | None, value: float, edit: str, p: float | None) -> Row:
-        detail = {"title": figure.upper(), "fair": fair, "signed": False, "clusters": 10}
-        more = {} if p is None else {"p": p, "p_adjusted": p, "smallest": 0.05}
+        detail: dict[str, Any] = {"title": figure.upper(), "fair": fair, "signed": False}
+        detail["clusters"] = 10
+        more: dict[str, Any] = {} if p is None else {"p": p, "p_adjusted": p, "smallest": 0.05}
         return Row(
             "benchmark" if p is None else "benchmark_change",
             value,

@@ -54,8 +54,10 @@ def masked_rows(
                 # A trait without any association, but for rounding, is half of each.
                 share = 50.0 * (1.0 + np.sign(np.round(bias[own], ROUNDING)))
                 e = bootstrap_mean(share, seed, kind, text)
-                about = {"dataset": kind, "n": used[kind], "mean_score": float(bias[own].mean())}
-                value = rows.add("b_associations", e, family, text, **about)
+                n, mean = used[kind], float(bias[own].mean())
+                value = rows.add(
+                    "b_associations", e, family, text, dataset=kind, n=n, mean_score=mean
+                )
                 values.setdefault(kind, []).append(value)
         for kind, shares in values.items():
             sizes = {"used": used[kind], "whole": bank.sizes.get(kind, used[kind])}

@@ -199,8 +199,10 @@ class TemplateRows(list[Row]):
             "change": (abs(mean) - abs(original)) / abs(original) if known else None,
         }
         value, n = mean if math.isfinite(mean) else None, len(modified) if n is None else n
-        about = {"dataset": dataset, "n": n, "detail": detail}
-        self.append(Row(metric + OVER_TEMPLATES, value, **self.groups, **about))
+        row = Row(
+            metric + OVER_TEMPLATES, value, dataset=dataset, **self.groups, n=n, detail=detail
+        )
+        self.append(row)
 
 
 def kept_rows(texts: Sequence[TaskText], kept: Bool[np.ndarray, " text"], seed: int) -> list[Row]:

@@ -62,7 +62,7 @@ def nli_rows(
                 values[measure].append(added)
         for measure, of_templates in values.items():
             published = dict(bank.published.get(measure, {}))
-            about = {"published": published, "used": used[family.original]}
+            about: dict[str, Any] = {"published": published, "used": used[family.original]}
             if whole := bank.sizes.get("instances"):
                 about["whole"] = whole
             rows.spread(measure, family.name, of_templates, **about)

@@ -91,7 +91,8 @@ def sentiment_rows(
         tests = paired_tests(name, differences)
         for (family, text), test in zip(templates, tests, strict=True):
             p = Estimate(test.p, math.nan, math.nan, math.nan)
-            about = {"dataset": family.name, "n": test.n, "facets": {"test": test.name}}
+            about: dict[str, Any] = {"dataset": family.name, "n": test.n}
+            about["facets"] = {"test": test.name}
             detail = {key: getattr(test, key) for key in ("p_holm", "category", "category_holm")}
             rows.add("sentiment_t_test", p, family, text, **about, **detail)
         left = iter(tests)

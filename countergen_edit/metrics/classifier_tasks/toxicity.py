@@ -68,8 +68,8 @@ def toxicity_rows(
                     continue
                 values, weights = equality_difference(wrong[:, cases], seed, metric, text)
                 e = estimate(values, weights, within=(0, math.inf))
-                about = {"dataset": family.row, "n": wrong[:, cases].size}
-                value = rows.add(metric, e, family, text, **about)
+                n = wrong[:, cases].size
+                value = rows.add(metric, e, family, text, dataset=family.row, n=n)
                 lines_of[metric].setdefault(family.row, []).append(value)
     for metric, lines in lines_of.items():
         for line, sums in lines.items():

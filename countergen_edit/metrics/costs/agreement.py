@@ -67,8 +67,8 @@ def agreement_rows(scores: SetScores, seed: int) -> list[Row]:
         e = estimate(mean, weights, *(drawn[side] for side in which), within=(0, 1))
         chosen = present[:, which]
         detail = {"p_right": float(probability[:, which][chosen].mean())}
-        about = {"group_a": group_a, "group_b": group_b, "n": int(chosen.sum()), "seed": seed}
-        rows.append(Row.of_set(scores.data, "agreement", e, detail=detail, **about))
+        about = {"group_a": group_a, "group_b": group_b, "detail": detail, "seed": seed}
+        rows.append(Row.of_set(scores.data, "agreement", e, n=int(chosen.sum()), **about))
     return rows
 
 
