@@ -11,6 +11,7 @@ import hashlib
 import io
 import json
 from collections.abc import Iterable, Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -148,51 +149,37 @@ UNKNOWN = ("Not known", "Cannot be determined", "Undetermined")
 
 
 def bbq() -> dict[str, str]:
-    """Of two categories, three templates each: both contexts, both polarities, either order."""
+    """Of two categories, three templates each: both contexts, both polarities, any order."""
     files, metadata = {}, []
     for category, groups in (("Gender_identity", ("man", "woman")), ("Age", ("old", "nonOld"))):
         lines = []
-        for template, word in enumerate(("late", "loud", "kind")):
-            for condition in ("ambig", "disambig"):
-                for polarity in ("neg", "nonneg"):
-                    for order in (0, 1, 2):
-                        i = len(lines)
-                        row, biased = _bbq(category, groups, word, condition, polarity, order, i)
-                        lines.append(json.dumps(row | {"question_index": str(template + 1)}))
-                        about = {"category": category, "example_id": str(i)}
-                        place = "NA" if category == "Age" and i == 0 else str(biased)
-                        kind = "name" if template == 2 and category != "Age" else "label"
-                        metadata.append(about | {"target_loc": place, "label_type": kind})
+        ways = product(("ambig", "disambig"), ("neg", "nonneg"), (0, 1, 2))
+        for i, ((t, word), way) in enumerate(product(enumerate(("late", "loud", "kind")), [*ways])):
+            condition, polarity, order = way
+            kinds = [*groups, "unknown"][order:] + [*groups, "unknown"][:order]
+            answers = [UNKNOWN[i % 3] if k == "unknown" else f"The {k} one" for k in kinds]
+            meant, is_told = groups[i % 2], condition == "disambig"
+            told = f" The {meant} one was {word}." if is_told else ""
+            row: dict[str, Any] = {
+                "example_id": i,
+                "question_index": str(t + 1),
+                "question_polarity": polarity,
+                "context_condition": condition,
+                "category": category,
+                "answer_info": {f"ans{k}": [answers[k], kinds[k]] for k in range(3)},
+                "context": f"A {groups[0]} one met a {groups[1]} one.{told}",
+                "question": f"Who was {word}?",
+                "label": kinds.index(meant if is_told else "unknown"),
+            }
+            lines.append(json.dumps(row | {f"ans{k}": answers[k] for k in range(3)}))
+            # A stereotype says harm of the second group.
+            biased = kinds.index(groups[1] if polarity == "neg" else groups[0])
+            about = {"category": category, "example_id": str(i)}
+            about["target_loc"] = "NA" if category == "Age" and i == 0 else str(biased)
+            about["label_type"] = "name" if t == 2 and category != "Age" else "label"
+            metadata.append(about)
         files[f"BBQ/data/{category}.jsonl"] = "\n".join(lines)
     return files | {"BBQ/data/additional_metadata.csv": as_csv(metadata)}
-
-
-def _bbq(
-    category: str,
-    groups: tuple[str, str],
-    word: str,
-    condition: str,
-    polarity: str,
-    order: int,
-    number: int,
-) -> tuple[dict[str, Any], int]:
-    """A question, and which of its answers the stereotype gives: of harm the second group."""
-    kinds = [*groups, "unknown"][order:] + [*groups, "unknown"][:order]
-    answers = [UNKNOWN[number % 3] if k == "unknown" else f"The {k} one" for k in kinds]
-    biased = kinds.index(groups[1] if polarity == "neg" else groups[0])
-    told = f" The {groups[number % 2]} one was {word}." if condition == "disambig" else ""
-    right = kinds.index(groups[number % 2] if condition == "disambig" else "unknown")
-    row: dict[str, Any] = {
-        "example_id": number,
-        "question_polarity": polarity,
-        "context_condition": condition,
-        "category": category,
-        "answer_info": {f"ans{k}": [answers[k], kinds[k]] for k in range(3)},
-        "context": f"A {groups[0]} one met a {groups[1]} one.{told}",
-        "question": f"Who was {word}?",
-        "label": right,
-    }
-    return row | {f"ans{k}": answers[k] for k in range(3)}, biased
 
 
 def winobias() -> dict[str, str]:

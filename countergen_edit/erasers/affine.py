@@ -60,22 +60,9 @@ class Gate:
 class AffineErasure:
     """The affine map `x - left · right · (x - mean)` over the last axis; float64, read-only.
 
-    Parameters
-    ----------
-    left : array of shape (d, k)
-    right : array of shape (k, d)
-    mean : array of shape (d,)
-        The fixed point of the map.
-    gate : Gate, optional
-        Scales the change of each row; None changes all rows fully.
+    `mean` is the fixed point; `gate` scales the change of each row, None changes all rows fully.
+    Raises a `UserError` if the shapes do not fit together or a value is not finite.
 
-    Raises
-    ------
-    UserError
-        If the shapes do not fit together or a value is not finite.
-
-    Examples
-    --------
     >>> x = np.array([[3.0, 1.0], [5.0, 1.0]])
     >>> AffineErasure(np.array([[1.0], [0.0]]), np.array([[1.0, 0.0]]), np.array([4.0, 0.0]))(x)
     array([[4., 1.],
@@ -112,12 +99,12 @@ class AffineErasure:
     @property
     def rank(self) -> int:
         """Number of erased dimensions, k."""
-        return int(self.right.shape[0])
+        return len(self.right)
 
     @property
     def d(self) -> int:
         """Number of features."""
-        return int(self.mean.shape[0])
+        return len(self.mean)
 
     @property
     def offset(self) -> Float[np.ndarray, " k"]:
@@ -126,14 +113,9 @@ class AffineErasure:
         return offset
 
     def __call__(self, x: Any) -> Any:
-        """Erase an array or torch tensor of shape `[..., d]`.
+        """Erase an array or torch tensor of shape `[..., d]`, in its dtype and on its device.
 
-        Computes in float32 at least; returns the dtype (float64 for integers) and device of `x`.
-
-        Raises
-        ------
-        UserError
-            If the last axis does not have length d.
+        Computes in float32 at least; integers become float64. Raises a `UserError` for another d.
         """
         x = x if isinstance(x, Tensor) else np.asarray(x)
         if not x.ndim or x.shape[-1] != self.d:

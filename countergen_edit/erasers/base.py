@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
-from jaxtyping import Bool
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin, clone
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
@@ -195,6 +194,8 @@ class OnClosedForm(BaseEraser):
         ("contexts", "keep", "background", "pairs", "people", "families"), True
     )
     default: ClassVar[Mapping[str, Any]]
+    spares_kept: ClassVar[bool] = False
+    """Whether rows to keep are left out of the closed form, even if it takes `keep`."""
     start: str | Mapping[str, Any] | None
 
     @property
@@ -208,24 +209,34 @@ class OnClosedForm(BaseEraser):
         return make_eraser(str(content.pop(KIND)), **content)
 
     def check(self) -> None:
-        """Raise a `UserError` for invalid settings, also of the closed form."""
         super().check()
         self.closed_form.check()
 
-    def _fit_closed_form(
+    def fit(
         self,
-        rows: LabelledRows,
-        metadata: Mapping[str, Any],
-        is_kept: Bool[np.ndarray, " row"],
+        X: Any,
+        y: Any,
         *,
-        spare_kept: bool = False,
+        contexts: Any = None,
+        keep: Any = None,
+        background: Any = None,
+        pairs: Any = None,
+        people: Any = None,
+        families: Any = None,
     ) -> BaseEraser:
-        """Fit to the rows; without those to keep if they are spared or `fit` does not take `keep`.
-
-        Metadata that are None are not passed.
-        """
+        """Fit the closed form to rows `X` `[n, d]` and classes `y`, with the metadata it takes."""
+        self.check()
+        metadata = {"contexts": contexts, "background": background, "pairs": pairs}
+        metadata |= {"people": people, "families": families}
+        rows = self._read(X, y)
+        is_kept = np.zeros(len(rows.X), bool) if keep is None else np.asarray(keep, bool)
         given = {k: v for k, v in metadata.items() if v is not None} | {"keep": is_kept}
         given = fit_metadata(self.closed_form, given)
-        some = ~is_kept if spare_kept or "keep" not in given else np.ones(len(rows.X), bool)
+        some = np.ones(len(rows.X), bool)
+        if self.spares_kept or "keep" not in given:
+            some = ~is_kept
         given = {k: v if k == "background" else np.asarray(v)[some] for k, v in given.items()}
-        return self.closed_form.fit(rows.X[some], rows.classes[rows.codes][some], **given)
+        start = self.closed_form.fit(rows.X[some], rows.classes[rows.codes][some], **given)
+        self.row_ids_ = start.row_ids_
+        self._store(start.erasure_, rows.classes)
+        return self

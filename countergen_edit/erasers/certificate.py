@@ -7,7 +7,7 @@ is checked on the given rows only; probe accuracies are held out.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float, Int
 from scipy.spatial.distance import cdist
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import clone
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import StratifiedGroupKFold
 from sklearn.svm import SVC
@@ -41,6 +41,12 @@ FOLDS = 3
 """Folds of the cross-validation; fewer if a class has fewer ids."""
 NONLINEAR_ROWS = 1000
 """Maximum number of rows that the support vector machine is fitted on."""
+ACCURACIES = tuple(
+    f"{probe}_accuracy_{when}" for probe in ("linear", "nonlinear") for when in ("before", "after")
+)
+Rows = Int[np.ndarray, " _"]
+Hits = Mapping[str, Bool[np.ndarray, " _"]]
+"""Which test rows each probe classifies correctly."""
 
 
 @dataclass(frozen=True)
@@ -95,11 +101,7 @@ def certify(
     Parameters
     ----------
     eraser : BaseEraser or AffineErasure
-        Fitted.
-    X : array of shape (n, d)
-        For the guarantee, the rows it was fitted on.
-    z : array of shape (n,)
-        Classes.
+        Fitted; the guarantee is about `X` `[n, d]`, the rows it was fitted on, of classes `z`.
     groups : array of shape (n,), optional
         Ids (pair, name, template); rows of one id are never split between folds.
     fit_params : mapping, optional
@@ -109,14 +111,11 @@ def certify(
     random_state : int
         Seed of folds and subsamples.
 
-    Raises
-    ------
-    UserError
-        For invalid rows, labels or `groups`, or another number of features than the erasure's.
+    Raises a `UserError` for invalid rows, labels or `groups`, or another number of features.
     """
     erasure: AffineErasure = getattr(eraser, "erasure_", eraser)
     whole = read_rows(None, X, z)
-    n = len(whole.X)
+    n, params = len(whole.X), fit_params or {}
     mask = np.ones(n, bool) if probed is None else read_per_row(probed, "probed", n).astype(bool)
     rows = whole if mask.all() else read_rows(None, whole.X[mask], whole.classes[whole.codes[mask]])
     require_classes(rows)
@@ -128,29 +127,34 @@ def certify(
     loss = min(fit_probe(erased, tol=1e-5).loss, entropy)
     guaranteed = gap <= COINCIDE and entropy - loss <= LOSS_GAP
     before, after = float(rows.X.var(axis=0).sum()), float(erased.X.var(axis=0).sum())
-    folds = _folds(eraser, whole, mask, groups, fit_params or {}, random_state)
-    trials = [trial.result() for trial in run_parallel(list(folds), whole.X)]
-    thin = [trial.subsample(random_state) for trial in trials]
-    measured = np.concatenate([trial.codes for trial in trials]) if trials else rows.codes
-    ids = np.concatenate([trial.ids for trial in trials]) if trials else np.arange(0)
-    hits = {
-        f"{name}_accuracy_{when}": _hits(some, guess, erase=when == "after")
-        for name, some, guess in (("linear", trials, _linear), ("nonlinear", thin, _rbf))
-        for when in ("before", "after")
-    }
-    accuracies = {name: float(own.mean()) if own.size else np.nan for name, own in hits.items()}
+    ids = np.arange(n) if groups is None else read_per_row(groups, "groups", n)
+    _, ids = np.unique(ids, return_inverse=True)
+    refits = getattr(eraser, "refit_in_folds", False) and {*eraser.row_ids_} <= {*params}
+
+    def measured(train: Rows, test: Rows) -> tuple[Rows, int, Hits]:
+        here = erasure
+        if refits:
+            given = {name: _of_rows(value, train, n) for name, value in params.items()}
+            here = clone(eraser).fit(whole.X[train], whole.codes[train], **given).erasure_
+        test = test[mask[test]]
+        return test, *_hits(here, whole[train[mask[train]]], whole[test], random_state)
+
+    calls = [partial(measured, *split) for split in _splits(whole, ids, random_state)]
+    folds = [fold.result() for fold in run_parallel(calls, whole.X)]
+    seen = np.concatenate([test for test, _, _ in folds]) if folds else np.flatnonzero(mask)
+    hits = {k: np.concatenate([own[k] for *_, own in folds]) for k in ACCURACIES if folds}
     return Certificate(
         rank=erasure.rank,
         probe_loss=loss,
         label_entropy=entropy,
         class_mean_gap=gap,
-        **accuracies,
-        nonlinear_rows=max((len(trial.fit.X) for trial in thin), default=0),
-        majority_rate=float(np.bincount(measured).max() / len(measured)),
+        **{name: float(hits[name].mean()) if hits else np.nan for name in ACCURACIES},
+        nonlinear_rows=max((size for _, size, _ in folds), default=0),
+        majority_rate=float(np.bincount(whole.codes[seen]).max() / len(seen)),
         variance_removed=1.0 - after / before if before else 0.0,
         guaranteed=guaranteed,
         reason=_reason(eraser, erasure.rank, len(rows.classes), gap, loss, entropy, guaranteed),
-        intervals={name: interval(own, ids) for name, own in hits.items() if own.size},
+        intervals={name: interval(own, ids[seen]) for name, own in hits.items()},
     )
 
 
@@ -171,87 +175,41 @@ def interval(
     return float(lo), float(hi)
 
 
-@dataclass(frozen=True)
-class Trial:
-    """An erasure, the rows a probe is fitted on, and the rows it is measured on, with their ids."""
-
-    erasure: AffineErasure
-    fit: LabelledRows
-    X: Float[np.ndarray, "test d"]
-    codes: Int[np.ndarray, " test"]
-    ids: Int[np.ndarray, " test"]
-
-    def subsample(self, seed: int) -> Trial:
-        """The same with at most `NONLINEAR_ROWS` rows to fit on."""
-        n = len(self.fit.X)
-        if n <= NONLINEAR_ROWS:
-            return self
-        some = generator(seed, "rows for rbf").choice(n, NONLINEAR_ROWS, replace=False)
-        return replace(self, fit=self.fit[np.sort(some)])
+def _splits(rows: LabelledRows, ids: Rows, seed: int) -> list[tuple[Rows, Rows]]:
+    """Training and test rows of each fold; none if a class has a single id."""
+    fewest = min(len(np.unique(ids[rows.codes == code])) for code in range(len(rows.classes)))
+    if fewest < 2:
+        return []
+    state = unit_seed(seed, "folds") % 2**32
+    folds = StratifiedGroupKFold(min(FOLDS, fewest), shuffle=True, random_state=state)
+    return list(folds.split(rows.X, rows.codes, ids))
 
 
-def _folds(
-    eraser: Any,
-    rows: LabelledRows,
-    probed: Bool[np.ndarray, " row"],
-    groups: Any,
-    fit_params: Mapping[str, Any],
-    seed: int,
-) -> Iterator[Callable[[], Trial]]:
-    """A call for each fold that refits the eraser without it."""
-    n = len(rows.X)
-    ids = np.arange(n) if groups is None else read_per_row(groups, "groups", n)
-    _, ids = np.unique(ids, return_inverse=True)
-    smallest = min(len(np.unique(ids[rows.codes == code])) for code in range(len(rows.classes)))
-    if smallest < 2:
-        return
-    folds = StratifiedGroupKFold(
-        min(FOLDS, smallest), shuffle=True, random_state=unit_seed(seed, "folds") % 2**32
-    )
-    refits = (
-        isinstance(eraser, BaseEstimator)
-        and getattr(eraser, "refit_in_folds", True)
-        and set(eraser.row_ids_) <= set(fit_params)
-    )
-
-    def trial(train: Int[np.ndarray, " train"], test: Int[np.ndarray, " test"]) -> Trial:
-        fitted = eraser
-        if refits:
-            here = {name: _of_rows(value, train, n) for name, value in fit_params.items()}
-            fitted = clone(eraser).fit(rows.X[train], rows.codes[train], **here)
-        erasure = getattr(fitted, "erasure_", fitted)
-        train, test = train[probed[train]], test[probed[test]]
-        return Trial(erasure, rows[train], rows.X[test], rows.codes[test], ids[test])
-
-    for train, test in folds.split(rows.X, rows.codes, ids):
-        yield partial(trial, train, test)
-
-
-def _of_rows(value: Any, train: Int[np.ndarray, " train"], n: int) -> Any:
+def _of_rows(value: Any, train: Rows, n: int) -> Any:
     per_row = not isinstance(value, str) and np.ndim(value) and len(value) == n
     return np.asarray(as_numpy(value))[train] if per_row else value
 
 
-Guess = Callable[[LabelledRows, Float[np.ndarray, "test d"]], Int[np.ndarray, " test"]]
-
-
-def _hits(trials: list[Trial], guess: Guess, *, erase: bool) -> Bool[np.ndarray, " measured"]:
-    """Whether a probe classifies each measured row correctly, trial by trial."""
-
-    def hits(trial: Trial) -> Bool[np.ndarray, " test"]:
-        fit, X = trial.fit, trial.X
-        if erase:
-            fit, X = replace(fit, X=trial.erasure(fit.X)), trial.erasure(X)
+def _hits(
+    erasure: AffineErasure, fit: LabelledRows, test: LabelledRows, seed: int
+) -> tuple[int, Hits]:
+    """The number of training rows of the nonlinear probe, and the hits of each probe."""
+    thin = fit
+    if len(fit.X) > NONLINEAR_ROWS:
+        drawn = generator(seed, "rows for rbf").choice(len(fit.X), NONLINEAR_ROWS, replace=False)
+        thin = fit[np.sort(drawn)]
+    hits = {}
+    for name in ACCURACIES:
+        some, probe = (fit, _linear) if name.startswith("linear") else (thin, _rbf)
+        X = test.X
         # A class may be missing from a fold: the probe then chooses among the others.
-        present, codes = np.unique(fit.codes, return_inverse=True)
-        subset = replace(fit, codes=codes, classes=present)
-        answer = guess(subset, X) if len(present) > 1 else np.zeros(len(X), dtype=int)
-        return np.asarray(present[answer] == trial.codes)
-
-    if not trials:
-        return np.zeros(0, dtype=bool)
-    of_trials = run_parallel([partial(hits, trial) for trial in trials], trials[0].fit.X)
-    return np.concatenate([hit.result() for hit in of_trials])
+        present, codes = np.unique(some.codes, return_inverse=True)
+        some = replace(some, codes=codes, classes=present)
+        if name.endswith("after"):
+            some, X = replace(some, X=erasure(some.X)), erasure(X)
+        answer = probe(some, X) if len(present) > 1 else np.zeros(len(X), dtype=int)
+        hits[name] = np.asarray(present[answer] == test.codes)
+    return len(thin.X), hits
 
 
 def _linear(fit: LabelledRows, X: Float[np.ndarray, "test d"]) -> Int[np.ndarray, " test"]:

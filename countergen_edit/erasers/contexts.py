@@ -14,7 +14,7 @@ U s Vᵀ and D = (I + λ B̃ W B̃ᵀ)^(-1/2) = I - U f Uᵀ for f = 1 - (1 + λ
 
     M = Σ^(1/2) Ã (D Ã)⁺ D Σ^(-1/2)
 
-The score of a fold, by which rank, shrinkage and λ are selected, sums three shares of sums of
+The score of a fold, by which rank and shrinkage are selected, sums three shares of sums of
 squares: the remaining group difference in held-out contexts to erase, the change of group
 differences in held-out contexts to keep, and the change of the background (of all rows without
 one). On SmolLM2, layer 20, a map that changes a share s of the background costs about s nats per
@@ -37,8 +37,8 @@ from countergen_edit.core.seeds import generator
 from countergen_edit.erasers.labelled import LabelledRows, as_numpy, read_per_row
 from countergen_edit.erasers.numerics import thin_svd
 
-Choice = tuple[int | None, float, float | None]
-"""Rank (None for all), shrinkage and strength λ (None for infinity)."""
+Choice = tuple[int | None, float]
+"""Rank (None for all) and shrinkage."""
 FOLDS = 5
 FAMILIES = 5
 """Minimum number of families to erase from which folds leave out whole families."""
@@ -50,7 +50,7 @@ ALMOST = 1e-12
 
 @dataclass(frozen=True)
 class Demands:
-    """Columns to erase, columns to keep and the weights of the latter."""
+    """Columns to erase, columns to keep, and the weights of the latter."""
 
     erase: Float[np.ndarray, "d a"]
     keep: Float[np.ndarray, "d b"]
@@ -69,32 +69,22 @@ class Contexts:
     def __getitem__(self, some: Bool[np.ndarray, " row"]) -> Contexts:
         return replace(self, X=self.X[some], codes=self.codes[some], context=self.context[some])
 
-    def numbers(self, *, kept: bool) -> Int[np.ndarray, " some"]:
-        """Numbers of the contexts to keep, or of those to erase."""
-        return np.flatnonzero(self.is_kept == kept)
-
     def by_context(self) -> Iterable[tuple[int, list[Float[np.ndarray, "some d"]]]]:
         """Each context with the rows of each group."""
-        order = np.lexsort((self.codes, self.context))
-        keys = np.stack([self.context, self.codes])[:, order]
-        starts = np.flatnonzero((np.diff(keys, axis=1) != 0).any(axis=0)) + 1
-        contexts: dict[int, list[np.ndarray]] = {}
-        for rows in np.split(order, starts) if len(order) else []:
-            contexts.setdefault(int(self.context[rows[0]]), []).append(self.X[rows])
-        return contexts.items()
+        for number in np.unique(self.context):
+            here = np.flatnonzero(self.context == number)
+            codes = self.codes[here]
+            yield int(number), [self.X[here[codes == code]] for code in np.unique(codes)]
 
     def demands(self) -> Demands:
         """The demands of the rows; a context to erase with rows of one group demands nothing."""
-        erase: list[np.ndarray] = []
-        keep: list[np.ndarray] = []
-        weight: list[int] = []
+        erase, keep, weight = list[np.ndarray](), list[np.ndarray](), list[int]()
         for number, groups in self.by_context():
             means = np.stack([rows.mean(axis=0) for rows in groups])
             centre = means.mean(axis=0)
             if self.is_kept[number]:
                 keep += [*(means - centre), centre]
-                sizes = [len(rows) for rows in groups]
-                weight += [*sizes, sum(sizes)]
+                weight += [*map(len, groups), sum(map(len, groups))]
             elif len(groups) > 1:
                 erase += [*(means - centre)]
         d = self.X.shape[1]
@@ -246,7 +236,9 @@ class Fold:
 def folds(contexts: Contexts, people: Any = None, families: Any = None) -> list[Fold]:
     """Folds over contexts, and over people if every group has two per fold; [] below 3 contexts."""
     rng = generator(0, "folds of contexts")
-    erase, keep = (rng.permutation(contexts.numbers(kept=kept)) for kept in (False, True))
+    erase, keep = (
+        rng.permutation(np.flatnonzero(contexts.is_kept == kept)) for kept in (False, True)
+    )
     if len(erase) < 3:
         return []
     by_family = _families(contexts, families, erase)
@@ -268,14 +260,13 @@ def _families(
     contexts: Contexts, families: Any, numbers: Int[np.ndarray, " context"]
 ) -> list[Int[np.ndarray, " _"]]:
     """Contexts that are left out together."""
-    alone = list(numbers[:, None])
     if families is None:
-        return alone
+        return list(numbers[:, None])
     ids = read_per_row(families, "families", len(contexts.codes))
     _, first = np.unique(contexts.context, return_index=True)
     own = ids[first[numbers]]
     together = [numbers[own == family] for family in np.unique(own)]
-    return together if len(together) >= FAMILIES else alone
+    return together if len(together) >= FAMILIES else list(numbers[:, None])
 
 
 def _folds_of_people(contexts: Contexts, people: Any, n: int) -> Int[np.ndarray, " row"] | None:
@@ -300,7 +291,7 @@ def scores(
     others: Float[np.ndarray, "d d"],
     ranks: Sequence[int | None],
     amounts: Iterable[float],
-    strengths: Sequence[float | None],
+    strength: float | None,
 ) -> dict[Choice, Float[np.ndarray, " fold"]]:
     """The score of each choice in each fold; `others` is the covariance of the background.
 
@@ -313,21 +304,17 @@ def scores(
     for amount in amounts:
         for fold in parts:
             frame = metric.frame(fold.demands, amount)
-            of_strength = _squares(frame, others, fold, strengths)
-            for strength, (left, changed, moved) in zip(strengths, of_strength, strict=True):
-                sums = left / whole[0] + changed / whole[1] + moved / variance
-                for rank in ranks:
-                    at = frame.A.shape[1] if rank is None else min(rank, frame.A.shape[1])
-                    found.setdefault((rank, amount, strength), []).append(float(sums[at]))
+            left, changed, moved = _squares(frame, others, fold, strength)
+            sums = left / whole[0] + changed / whole[1] + moved / variance
+            for rank in ranks:
+                at = frame.A.shape[1] if rank is None else min(rank, frame.A.shape[1])
+                found.setdefault((rank, amount), []).append(float(sums[at]))
     return {choice: np.array(values) for choice, values in found.items()}
 
 
 def _squares(
-    frame: Frame,
-    others: Float[np.ndarray, "r r"],
-    fold: Fold,
-    strengths: Sequence[float | None],
-) -> Iterable[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    frame: Frame, others: Float[np.ndarray, "r r"], fold: Fold, strength: float | None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """tr (I-M) C (I-M)ᵀ of differences to erase, and tr M C Mᵀ of the rest, for ranks 0, 1, …
 
     With M = L G⁻¹ K R, L = Σ^(1/2) A and R = [A U]ᵀ Σ^(-1/2).
@@ -335,18 +322,19 @@ def _squares(
     A, U = frame.A, frame.U
     left = frame.sigma[:, None] * A
     read = np.hstack([A, U]).T * frame.whiten
-    erased, kept = read @ fold.erase, read @ fold.keep
-    within = [erased @ read.T, kept @ read.T, read @ others @ read.T]
-    onto, gram, across = erased @ left, left.T @ left, U.T @ A
-    total = float(np.trace(fold.erase))
-    for strength in strengths:
-        taken = np.minimum(1.0 - (1.0 - frame.gain(strength)) ** 2, 1.0 - ALMOST)
-        K = np.hstack([np.eye(A.shape[1]), -across.T * taken])
-        factor = np.linalg.cholesky(np.eye(A.shape[1]) - (across.T * taken) @ across)
-        N = _between(factor, gram)
-        once = np.append(0.0, np.cumsum(np.diag(_between(factor, K @ onto))))
-        twice = [_leading_sums(_between(factor, K @ C @ K.T) * N) for C in within]
-        yield total - 2 * once + twice[0], twice[1], twice[2]
+    erased, kept, across = read @ fold.erase, read @ fold.keep, U.T @ A
+    taken = np.minimum(1.0 - (1.0 - frame.gain(strength)) ** 2, 1.0 - ALMOST)
+    K = np.hstack([np.eye(A.shape[1]), -across.T * taken])
+    factor = np.linalg.cholesky(np.eye(A.shape[1]) - (across.T * taken) @ across)
+    N = _between(factor, left.T @ left)
+
+    def over_ranks(C: np.ndarray) -> np.ndarray:
+        blocks = (_between(factor, K @ C @ K.T) * N).cumsum(axis=0).cumsum(axis=1)
+        return np.append(0.0, np.diag(blocks))
+
+    once = np.append(0.0, np.cumsum(np.diag(_between(factor, K @ (erased @ left)))))
+    gone = float(np.trace(fold.erase)) - 2 * once + over_ranks(erased @ read.T)
+    return gone, over_ranks(kept @ read.T), over_ranks(read @ others @ read.T)
 
 
 def _between(
@@ -355,8 +343,3 @@ def _between(
     """F⁻¹ C F⁻ᵀ."""
     half = solve_triangular(factor, matrix, lower=True, check_finite=False)
     return np.asarray(solve_triangular(factor, half.T, lower=True, check_finite=False).T)
-
-
-def _leading_sums(matrix: Float[np.ndarray, "a a"]) -> Float[np.ndarray, " ranks"]:
-    """Sums over the leading blocks, from the empty one on."""
-    return np.append(0.0, np.diag(matrix.cumsum(axis=0).cumsum(axis=1)))

@@ -11,15 +11,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
+from annotated_types import Gt
 from jaxtyping import Float
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from countergen_edit.core.errors import UserError
 from countergen_edit.core.registry import KIND
 from countergen_edit.erasers.affine import Gate
 from countergen_edit.erasers.base import OnClosedForm
@@ -75,47 +75,29 @@ class Gated(OnClosedForm):
 
     default: ClassVar[Mapping[str, Any]] = {KIND: "preserving", "rank": "cv"}
     no_guarantee_because = "rows at which the gate is not wholly open keep of their difference"
+    spares_kept = True
 
     def __init__(
         self,
         start: str | Mapping[str, Any] | None = None,
         *,
-        penalty: float = 0.01,
+        penalty: Annotated[float, Gt(0)] = 0.01,
     ) -> None:
         self.start = start
         self.penalty = penalty
 
-    def check(self) -> None:
-        """Raise a `UserError` for an invalid penalty or closed form."""
-        if not (isinstance(self.penalty, int | float) and 0 < self.penalty < np.inf):
-            raise UserError(f"penalty = {self.penalty!r} of gated: write a number above 0")
-        super().check()
-
     def fit(
-        self,
-        X: Any,
-        y: Any,
-        *,
-        contexts: Any = None,
-        keep: Any = None,
-        background: Any = None,
-        pairs: Any = None,
-        people: Any = None,
-        families: Any = None,
+        self, X: Any, y: Any, *, keep: Any = None, background: Any = None, **metadata: Any
     ) -> Gated:
-        """Fit the closed form and the gate; errors are those of the closed form."""
-        self.check()
-        rows = self._read(X, y)
-        n = len(rows.X)
-        is_kept = np.zeros(n, bool) if keep is None else np.asarray(keep, bool)
-        metadata = {"contexts": contexts, "background": background, "pairs": pairs}
-        metadata |= {"people": people, "families": families}
-        start = self._fit_closed_form(rows, metadata, is_kept, spare_kept=True)
-        others = read_background(self, rows.X, background)[n:]
-        of_gate = () if keep is None else ("keep",)
-        self.row_ids_ = tuple(dict.fromkeys((*start.row_ids_, *of_gate)))
+        """Fit the closed form, with its metadata, and the gate; errors are the closed form's."""
+        super().fit(X, y, keep=keep, background=background, **metadata)
+        X = self._read(X, y).X
+        is_kept = np.zeros(len(X), bool) if keep is None else np.asarray(keep, bool)
+        others = read_background(self, X, background)[len(X) :]
+        if keep is not None:
+            self.row_ids_ = tuple(dict.fromkeys((*self.row_ids_, "keep")))
         self.gate_: Gate | None = None
         if is_kept.any() or len(others):
-            self.gate_ = fit_gate(rows.X[~is_kept], rows.X[is_kept], others, self.penalty)
-        self._store(replace(start.erasure_, gate=self.gate_), rows.classes)
+            self.gate_ = fit_gate(X[~is_kept], X[is_kept], others, self.penalty)
+        self._store(replace(self.erasure_, gate=self.gate_), self.classes_)
         return self

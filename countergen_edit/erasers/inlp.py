@@ -36,8 +36,6 @@ class INLP(BaseEraser):
     max_iter : int
         Maximum number of L-BFGS steps in a round.
 
-    Examples
-    --------
     >>> X = np.random.default_rng(0).normal(size=(60, 5))
     >>> INLP(rank=2).fit(X, X[:, 0] > 0).rank_
     2
@@ -81,7 +79,7 @@ class INLP(BaseEraser):
             if not len(new):
                 break
             found = np.vstack([found, new])
-            left.project_out(new)
+            left.X = left.X - (left.X @ new.T) @ new
         return np.asarray(found if basis is None else found @ basis.T)
 
 

@@ -17,7 +17,7 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from scipy.linalg import LinAlgError, cho_solve, cholesky, solve_triangular
 from scipy.linalg.lapack import dpocon
 
@@ -39,15 +39,9 @@ ROUNDING = 1e-6
 class LEACE(BaseEraser):
     """Erase obliquely with the least mean squared change; mean: of all rows.
 
-    Class means coincide after erasure with any shrinkage.
+    Class means coincide after erasure with any `shrinkage` of Σ towards a sphere: "optimal" (Bodnar
+    et al. 2014), or a number from 0 to 1.
 
-    Parameters
-    ----------
-    shrinkage : "optimal" or float
-        Of Σ towards a sphere: Bodnar et al. (2014), or a number from 0 to 1.
-
-    Examples
-    --------
     >>> X = np.random.default_rng(0).normal(size=(50, 4))
     >>> LEACE().fit(X, X[:, 0] > 0).rank_
     1
@@ -82,15 +76,8 @@ class SPLINCE(BaseEraser):
     shrinkage : "optimal" or float
         Of Σ, as in LEACE.
     min_angle : float
-        Smallest angle between Σ_xz and Σ_xy, in radians and in the metric of Σ.
+        Smallest angle between Σ_xz and Σ_xy, in radians and in the metric of Σ; found as `angle_`.
 
-    Attributes
-    ----------
-    angle_ : float
-        Smallest principal angle in radians; π/2 if nothing is to be kept.
-
-    Examples
-    --------
     >>> X = np.random.default_rng(0).normal(size=(60, 4))
     >>> fitted = SPLINCE().fit(X, X[:, 0] + X[:, 1] > 0, keep=np.arange(60) < 20)
     >>> fitted.rank_, 0.01 < fitted.angle_ < np.pi / 2
@@ -107,21 +94,21 @@ class SPLINCE(BaseEraser):
     def fit(self, X: Any, y: Any, *, keep: Any = None, background: Any = None) -> SPLINCE:
         """Fit to rows `X` `[n, d]` and classes `y`.
 
-        `keep` is a boolean per row, None to erase all; `background` enters Σ and the mean.
-
-        Raises
-        ------
-        UserError
-            For invalid input, rows to erase of one class, or an angle below `min_angle`.
+        `keep` is a boolean per row, None to erase all; `background` enters Σ and the mean. Raises a
+        `UserError` for invalid input, rows to erase of one class, or an angle below `min_angle`.
         """
         rows = self._read(X, y)
-        kept = _kept(keep, len(rows.X))
+        kept = np.zeros(len(rows.X), bool)
+        if keep is not None:
+            kept = read_per_row(keep, "keep", len(rows.X))
+            if kept.dtype != bool:
+                raise UserError(f"keep has {kept.dtype} values: give one boolean to each row")
         require_classes(rows[np.flatnonzero(~kept)])
         self.row_ids_ = () if keep is None else ("keep",)
         every = read_background(self, rows.X, background)
         covariance = np.cov(every.T, bias=True).reshape(2 * every.shape[1:])
         covariance = _shrunk(covariance, self.shrinkage, len(every))
-        A, B = (_cross_covariance(rows, np.flatnonzero(part)) for part in (~kept, kept))
+        A, B = (_span_of(rows, np.flatnonzero(part)) for part in (~kept, kept))
         both = np.hstack([A, B])
         solved = _solve_covariance(covariance, both)
         gram = both.T @ solved
@@ -139,19 +126,7 @@ class SPLINCE(BaseEraser):
         return self
 
 
-def _kept(keep: Any, n: int) -> Bool[np.ndarray, " row"]:
-    if keep is None:
-        return np.zeros(n, dtype=bool)
-    kept = read_per_row(keep, "keep", n)
-    if kept.dtype != bool:
-        raise UserError(f"keep has {kept.dtype} values: give one boolean to each row")
-    return kept
-
-
-def _cross_covariance(
-    rows: LabelledRows, some: Int[np.ndarray, " some"]
-) -> Float[np.ndarray, "d k"]:
-    """Orthonormal basis of the cross-covariance with the classes over some of the rows."""
+def _span_of(rows: LabelledRows, some: Int[np.ndarray, " some"]) -> Float[np.ndarray, "d k"]:
     if not len(some):
         return np.zeros((rows.X.shape[1], 0))
     part = rows[some]

@@ -13,7 +13,6 @@ Hessian. So the number of steps hardly depends on the scales of features.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -68,14 +67,6 @@ def fit_probe(
     return ProbeRows(rows, penalty).fit_probe(tol=tol, max_iter=max_iter, start=start)
 
 
-@dataclass(frozen=True)
-class _Metric:
-    """The Cholesky factor of A at some probe, and Σ ω h there."""
-
-    factor: Float[np.ndarray, "q q"]
-    curvature: float
-
-
 class ProbeRows:
     """Rows in coordinates of their span, for probes that are fitted one after the other."""
 
@@ -87,34 +78,31 @@ class ProbeRows:
         self.omega = rows.weight / rows.weight.sum()
         self.target = np.eye(len(rows.classes))[rows.codes]
         self.m = 1 if len(rows.classes) == 2 else len(rows.classes)
-        self._first: _Metric | None = None
-
-    def project_out(self, directions: Float[np.ndarray, "k r"]) -> None:
-        """Remove orthonormal directions, in coordinates of the span, from the rows."""
-        self.X = self.X - (self.X @ directions.T) @ directions
+        self._first: tuple[np.ndarray, float] | None = None
 
     def fit_probe(self, *, tol: float, max_iter: int, start: Probe | None = None) -> Probe:
         """Fit a probe to the rows as they are now; arguments as in `fit_probe`."""
         b, W = self._start(start)
         # Every probe that begins at the constant one may use its A: projecting only shrinks A.
-        metric = (self._first if start is None else None) or self._metric(b, W)
+        factor, curvature = (self._first if start is None else None) or self._metric(b, W)
         if start is None:
-            self._first = metric
+            self._first = factor, curvature
         steps = 0
         while steps < max_iter:
             optimum = minimize(
-                partial(self._objective, factor=metric.factor),
-                (metric.factor.T @ np.vstack([b, W])).ravel(),
+                self._objective,
+                (factor.T @ np.vstack([b, W])).ravel(),
+                args=(factor,),
                 jac=True,
                 method="L-BFGS-B",
                 options={"gtol": tol, "ftol": 1e-15, "maxiter": min(INNER, max_iter - steps)},
             )
             steps += int(optimum.nit)
-            b, W = self._unwhiten(optimum.x, metric.factor)
-            holds = self._curvature(b, W).sum() > 0.5 * metric.curvature
+            b, W = self._unwhiten(optimum.x, factor)
+            holds = self._curvature(b, W).sum() > 0.5 * curvature
             if holds and (optimum.nit == 0 or np.abs(optimum.jac).max() <= tol):
                 break
-            metric = self._metric(b, W)
+            factor, curvature = self._metric(b, W)
         p = softmax(_all_logits(self.X @ W + b), axis=1)
         loss = -float(self.omega @ np.log(p[np.arange(len(p)), self.rows.codes]))
         weights = W if self.basis is None else self.basis @ W
@@ -138,8 +126,8 @@ class ProbeRows:
         p = softmax(_all_logits(self.X @ W + b), axis=1)
         return np.asarray(self.omega * 0.5 * (p * (1 - p)).sum(axis=1))
 
-    def _metric(self, b: np.ndarray, W: np.ndarray) -> _Metric:
-        """A at a probe."""
+    def _metric(self, b: np.ndarray, W: np.ndarray) -> tuple[np.ndarray, float]:
+        """The Cholesky factor of A at a probe, and Σ ω h there."""
         h = self._curvature(b, W)
         root = np.sqrt(h)[:, None]
         Z = np.hstack([root, self.X * root])
@@ -149,7 +137,7 @@ class ProbeRows:
         A.flat[:: len(A) + 1] += max(float(np.trace(A)) * 1e-12, 1e-12)
         A[range(1, len(A)), range(1, len(A))] += self.penalty
         factor = cholesky(A, lower=True, overwrite_a=True, check_finite=False)
-        return _Metric(np.asarray(factor), float(h.sum()))
+        return np.asarray(factor), float(h.sum())
 
     def _unwhiten(self, flat: np.ndarray, factor: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         U = flat.reshape(-1, self.m)

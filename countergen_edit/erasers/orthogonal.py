@@ -49,12 +49,8 @@ def span_of_means(means: Float[np.ndarray, "c d"]) -> Float[np.ndarray, "k d"]:
 class SAL(BaseEraser):
     """Erase the leading left singular vectors of cov(x, z); mean: balanced over the groups.
 
-    Shao, Ziser and Cohen (2023, https://aclanthology.org/2023.eacl-main.118).
-
-    Parameters
-    ----------
-    rank : int, optional
-        Default: all c - 1, which erases the same span as `MeanDifference`.
+    Shao, Ziser and Cohen (2023, https://aclanthology.org/2023.eacl-main.118). Without a `rank` it
+    erases all c - 1, the same span as `MeanDifference`.
     """
 
     __metadata_request__fit: ClassVar[Mapping[str, bool]] = {"sample_weight": True}
@@ -82,20 +78,13 @@ class SAL(BaseEraser):
 
 
 class SentenceDebias(BaseEraser):
-    """Erase the leading principal directions of pairs; mean: balanced over the groups.
+    """Erase the `rank` leading principal directions of pairs; mean: balanced over the groups.
 
         C = Σ over pairs p, groups g of (x_pg - x̄_p)(x_pg - x̄_p)ᵀ
 
     Bolukbasi et al. (2016, https://arxiv.org/abs/1607.06520); for sentences, Liang et al. (2020,
     https://aclanthology.org/2020.acl-main.488).
 
-    Parameters
-    ----------
-    rank : int
-        Dimensions to erase.
-
-    Examples
-    --------
     >>> X = np.array([[1.0, 5.0, 0.0], [0.0, 5.0, 0.0], [1.0, 9.0, 1.0], [0.0, 9.0, 1.0]])
     >>> eraser = SentenceDebias(rank=1).fit(X, ["f", "m", "f", "m"], pairs=[0, 0, 1, 1])
     >>> eraser.erasure_.right.round(6).tolist()
@@ -153,15 +142,7 @@ def _differences(rows: LabelledRows, pairs: Any) -> Float[np.ndarray, "member d"
 
 
 class RandomDirections(BaseEraser):
-    """Erase a uniformly drawn subspace, the control of CounterGen's Figure 1; mean: balanced.
-
-    Parameters
-    ----------
-    rank : int
-        Dimensions to erase.
-    random_state : int
-        Seed.
-    """
+    """Erase a uniformly drawn subspace, the control of CounterGen's Figure 1; mean: balanced."""
 
     is_baseline: ClassVar[bool] = True
     no_guarantee_because = "random directions do not look at the classes"

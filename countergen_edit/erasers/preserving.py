@@ -24,7 +24,6 @@ from countergen_edit.core.errors import UserError
 from countergen_edit.erasers.affine import AffineErasure
 from countergen_edit.erasers.base import BaseEraser
 from countergen_edit.erasers.contexts import Choice, Contexts, Metric, folds, read_contexts, scores
-from countergen_edit.erasers.convex import keeping_within_cvxpy
 from countergen_edit.erasers.labelled import read_background, require_rank
 from countergen_edit.erasers.numerics import span_coordinates
 
@@ -32,15 +31,13 @@ GRID = (1e-4, 1e-3, 1e-2, 0.03, 0.1, 0.3, 0.6, 1.0)
 """Candidate amounts of shrinkage."""
 RANKS = (1, 2, 4, 6, 8, 12, 16, 24, 32, 48, 64)
 """Candidate ranks, besides all."""
-STRENGTHS = (0.0, 1.0, 10.0, 100.0, None)
-"""Candidate strengths; None keeps exactly."""
 
 
 class PreservingEraser(BaseEraser):
     """Erase group differences context by context; mean: balanced over the groups.
 
-    "cv" selects from `RANKS`, `GRID` or `STRENGTHS` by held-out scores (`contexts.scores`); with
-    fewer than three contexts to erase it means every rank, "ledoit_wolf", and exact.
+    "cv" selects from `RANKS` or `GRID` by held-out scores (`contexts.scores`); with fewer than
+    three contexts to erase it means every rank and "ledoit_wolf".
 
     Parameters
     ----------
@@ -50,20 +47,17 @@ class PreservingEraser(BaseEraser):
         Of Σ towards a sphere, from 0 to 1.
     min_angle : float
         Smallest angle in radians, in the metric of Σ, between A and B that are kept exactly.
-    keep_strength : float, "cv" or None
+    keep_strength : float or None
         None keeps exactly. λ ≥ 0 adds λ Σ_b w_b ‖M b‖² to the objective instead, w_b being the
         share of the context's rows.
-    keep_within : float
-        If above 0, ‖M b‖ ≤ keep_within ‖b‖ in the metric of Σ for every b, solved by cvxpy.
 
     Attributes
     ----------
     angle_ : float
         Smallest principal angle in radians; π/2 if nothing is to be kept.
     shrinkage_ : float
-    keep_strength_ : float or None
     cv_scores_ : dict
-        For "cv", the score of each fold by (rank, shrinkage, strength).
+        For "cv", the score of each fold by (rank, shrinkage).
     """
 
     __metadata_request__fit: ClassVar[Mapping[str, bool]] = dict.fromkeys(
@@ -77,14 +71,12 @@ class PreservingEraser(BaseEraser):
         rank: int | str | None = None,
         shrinkage: str | float = "cv",
         min_angle: float = 0.01,
-        keep_strength: float | str | None = None,
-        keep_within: float = 0.0,
+        keep_strength: float | None = None,
     ) -> None:
         self.rank = rank
         self.shrinkage = shrinkage
         self.min_angle = min_angle
         self.keep_strength = keep_strength
-        self.keep_within = keep_within
 
     def fit(
         self,
@@ -100,12 +92,8 @@ class PreservingEraser(BaseEraser):
         """Fit to rows `X` `[n, d]`, classes `y` and the context of each row.
 
         `keep` holds ids of contexts to keep, or a boolean per row; `background` enters Σ;
-        `people` and `families` define the folds of "cv".
-
-        Raises
-        ------
-        UserError
-            For invalid input or settings, or an angle below `min_angle`.
+        `people` and `families` define the folds of "cv". Raises a `UserError` for invalid input or
+        settings, or an angle below `min_angle`.
         """
         rows = self._read(X, y)
         self.row_ids_ = () if contexts is None else ("contexts", "keep")
@@ -120,23 +108,16 @@ class PreservingEraser(BaseEraser):
         metric = Metric(np.clip(variances, 0.0, None), d)
         others = inside[n:] if len(inside) > n else inside
         others = (others - others.mean(axis=0)) @ axes
-        rank, self.shrinkage_, self.keep_strength_ = self._choice(
-            every, found, people, families, metric, others
-        )
-        demands = found.demands()
-        frame = metric.frame(demands, self.shrinkage_)
+        rank, self.shrinkage_ = self._choice(every, found, people, families, metric, others)
+        frame = metric.frame(found.demands(), self.shrinkage_)
         self.angle_ = frame.angle(rank)
-        exact = self.keep_strength_ is None and self.keep_within == 0
-        if exact and self.angle_ < self.min_angle:
+        if self.keep_strength is None and self.angle_ < self.min_angle:
             raise UserError(
                 f"the difference to erase comes within {self.angle_:.2g} rad of the one to keep "
                 f"(min_angle = {self.min_angle}): keep fewer contexts, or set keep_strength or a "
                 "rank; measure a model whose bias was already erased there with eraser=none"
             )
-        left, right = frame.factors(rank, self.keep_strength_)
-        if self.keep_within > 0 and frame.U.shape[1]:
-            kept = frame.whiten[:, None] * demands.keep
-            right = keeping_within_cvxpy(frame.A[:, :rank], kept, self.keep_within) * frame.whiten
+        left, right = frame.factors(rank, self.keep_strength)
         to_rows = axes if basis is None else basis @ axes
         self._store(AffineErasure(to_rows @ left, right @ to_rows.T, mean), rows.classes)
         return self
@@ -152,10 +133,9 @@ class PreservingEraser(BaseEraser):
             raise UserError(
                 f"shrinkage = {shrinkage!r}: use 'cv', 'ledoit_wolf', or a number from 0 to 1"
             )
-        number = strength is None or (not isinstance(strength, str) and 0 <= strength < np.inf)
-        if strength != "cv" and not number:
+        if strength is not None and not 0 <= strength < np.inf:
             raise UserError(
-                f"keep_strength = {strength!r}: use a number from 0, 'cv', or None to keep exactly"
+                f"keep_strength = {strength!r}: use a number from 0, or None to keep exactly"
             )
 
     def _choice(
@@ -167,35 +147,26 @@ class PreservingEraser(BaseEraser):
         metric: Metric,
         others: Float[np.ndarray, "other r"],
     ) -> Choice:
-        """Rank, shrinkage and strength, as given or by cross-validation."""
-        selects = "cv" in (self.rank, self.shrinkage, self.keep_strength)
-        parts = folds(found, people, families) if selects else []
+        """Rank and shrinkage, as given or by cross-validation."""
+        parts = folds(found, people, families) if "cv" in (self.rank, self.shrinkage) else []
         ranks: list[int | None] = [None if isinstance(self.rank, str) else self.rank]
         if parts and self.rank == "cv":
-            most = len(parts[0].erase)
-            ranks = [*(r for r in RANKS if r < most), None]
-        amounts: Sequence[float] = (
-            GRID if parts and self.shrinkage == "cv" else (self._amount(every),)
-        )
-        strengths = [None if isinstance(self.keep_strength, str) else self.keep_strength]
-        if parts and self.keep_strength == "cv":
-            strengths = [*STRENGTHS]
-        choices = [(r, a, s) for r in ranks for a in amounts for s in strengths]
+            ranks = [*(r for r in RANKS if r < len(parts[0].erase)), None]
+        amounts: Sequence[float] = GRID
+        if not isinstance(self.shrinkage, str):
+            amounts = [float(self.shrinkage)]
+        elif not parts or self.shrinkage != "cv":
+            amounts = [float(ledoit_wolf_shrinkage(every)) if every.shape[1] > 1 else 0.0]
+        choices = [(rank, amount) for rank in ranks for amount in amounts]
         if len(choices) == 1:
             return choices[0]
-        covariance = others.T @ others / len(others)
-        self.cv_scores_ = scores(parts, metric, covariance, ranks, amounts, strengths)
+        covariance, strength = others.T @ others / len(others), self.keep_strength
+        self.cv_scores_ = scores(parts, metric, covariance, ranks, amounts, strength)
         choices.sort(key=lambda choice: float(self.cv_scores_[choice].mean()))
-        return next((c for c in choices if self._is_feasible(c, found, metric)), choices[0])
 
-    def _is_feasible(self, choice: Choice, found: Contexts, metric: Metric) -> bool:
-        """Whether demands that are to be met exactly are compatible on all rows."""
-        rank, amount, strength = choice
-        if strength is not None or self.keep_within > 0:
-            return True
-        return metric.frame(found.demands(), amount).angle(rank) >= self.min_angle
+        def is_feasible(choice: Choice) -> bool:
+            rank, amount = choice
+            frame = metric.frame(found.demands(), amount)
+            return strength is not None or frame.angle(rank) >= self.min_angle
 
-    def _amount(self, every: Float[np.ndarray, "row d"]) -> float:
-        if isinstance(self.shrinkage, str):
-            return float(ledoit_wolf_shrinkage(every)) if every.shape[1] > 1 else 0.0
-        return float(self.shrinkage)
+        return next(filter(is_feasible, choices), choices[0])

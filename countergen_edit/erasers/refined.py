@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from typing import Annotated, Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 import torch
+from annotated_types import Ge, Gt
 from jaxtyping import Float
 from torch import Tensor
 
@@ -143,18 +144,14 @@ class Refined(OnClosedForm):
         The closed form: a name, or a mapping with its `kind` and parameters.
     extra : int
         Directions beyond those of the closed form.
-    steps : int
-        Of Adam.
-    learning_rate : float
-        Of whitened parameters, after warm-up; decays as a cosine.
+    steps, learning_rate
+        Of Adam, on whitened parameters; the rate warms up and decays as a cosine.
     bias, people, keep, neutral : float
         Weights of the terms.
-    check_every : int
-        Steps between two evaluations of held-out losses.
-    patience : int
-        Evaluations without improvement after which it stops.
+    check_every, patience : int
+        Steps between two evaluations of held-out losses, and evaluations without improvement after
+        which it stops.
     random_state : int
-        Seed.
 
     Attributes
     ----------
@@ -174,15 +171,15 @@ class Refined(OnClosedForm):
         self,
         start: str | Mapping[str, Any] | None = None,
         *,
-        extra: int = 16,
-        steps: int = 150,
-        learning_rate: float = 5e-4,
-        bias: float = 10.0,
-        people: float = 5.0,
-        keep: float = 10.0,
-        neutral: float = 10.0,
-        check_every: int = 25,
-        patience: int = 6,
+        extra: Annotated[int, Ge(0)] = 16,
+        steps: Annotated[int, Gt(0)] = 150,
+        learning_rate: Annotated[float, Gt(0)] = 5e-4,
+        bias: Annotated[float, Ge(0)] = 10.0,
+        people: Annotated[float, Ge(0)] = 5.0,
+        keep: Annotated[float, Ge(0)] = 10.0,
+        neutral: Annotated[float, Ge(0)] = 10.0,
+        check_every: Annotated[int, Gt(0)] = 25,
+        patience: Annotated[int, Gt(0)] = 6,
         random_state: int = 0,
     ) -> None:
         self.start = start
@@ -206,51 +203,20 @@ class Refined(OnClosedForm):
         """The closed form that it starts from, not yet fitted."""
         return self.closed_form
 
-    def check(self) -> None:
-        """Raise a `UserError` for invalid settings."""
-        for name in ("steps", "check_every", "patience", "extra"):
-            count, least = getattr(self, name), 0 if name == "extra" else 1
-            if not isinstance(count, int) or count < least:
-                raise UserError(f"{name} = {count!r} of refined: write a whole number from {least}")
-        for name in ("learning_rate", *TERMS):
-            value = getattr(self, name)
-            number = isinstance(value, int | float) and 0 <= value < np.inf
-            if not number or (name == "learning_rate" and value == 0):
-                above = "above 0" if name == "learning_rate" else "from 0"
-                raise UserError(f"{name} = {value!r} of refined: write a number {above}")
-        super().check()
-
     def fit(
-        self,
-        X: Any,
-        y: Any,
-        *,
-        contexts: Any = None,
-        keep: Any = None,
-        background: Any = None,
-        pairs: Any = None,
-        people: Any = None,
-        families: Any = None,
-        objective: Objective | None = None,
+        self, X: Any, y: Any, *, objective: Objective | None = None, **metadata: Any
     ) -> Refined:
-        """Fit the closed form to rows `X` `[n, d]` of classes `y`, then refine it on `objective`.
+        """Fit the closed form, with its metadata, then refine it on `objective`.
 
         Raises a `UserError` as the closed form and `check` do, or if losses are not finite.
         """
-        self.check()
-        rows = self._read(X, y)
-        is_kept = np.zeros(len(rows.X), bool) if keep is None else np.asarray(keep, bool)
-        metadata = {"contexts": contexts, "background": background, "pairs": pairs}
-        metadata |= {"people": people, "families": families}
-        start = self._fit_closed_form(rows, metadata, is_kept)
-        self.row_ids_ = start.row_ids_
-        self.start_ = start.erasure_
+        super().fit(X, y, **metadata)
+        self.start_ = self.erasure_
         self.curve_: list[dict[str, float]] = []
-        erasure = self.start_
         if objective is not None:
-            every = read_background(self, rows.X, background)
+            every = read_background(self, self._read(X, y).X, metadata.get("background"))
             _, erasure = min(self._run(every, objective), key=lambda found: found[0])
-        self._store(erasure, rows.classes)
+            self._store(erasure, self.classes_)
         return self
 
     def _run(

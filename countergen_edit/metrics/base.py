@@ -223,7 +223,7 @@ METRICS: Registry[type[Metric]] = Registry(
         "classifier_tasks": f"{_ROOM}.classifier_tasks.metric:ClassifierTasks",
         "agreement": f"{_ROOM}.costs.agreement:Agreement",
         "perplexity": f"{_ROOM}.costs.perplexity:Perplexity",
-        "kl": f"{_ROOM}.costs.kl:KL",
+        "kl": f"{_ROOM}.costs.perplexity:KL",
         "legitimate_differences": f"{_ROOM}.costs.legitimate_differences:LegitimateDifferences",
         "off_target": f"{_ROOM}.off_target:OffTarget",
         "benchmarks": f"{_ROOM}.benchmarks.metric:Benchmarks",

@@ -9,26 +9,19 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 from statsmodels.stats.proportion import proportion_confint
 
-from countergen_edit.erasers import (
-    INLP,
-    RLACE,
-    MeanDifference,
-    PreservingEraser,
-    certify,
-)
+from countergen_edit.erasers import INLP, MeanDifference, PreservingEraser, certify
 from countergen_edit.erasers.certificate import interval
 from tests.erasers.conftest import concept, identity
 
 
 def test_identity_certifies_nothing_erased():
-    X, z = concept()
+    X, z = concept(c=4)
     certificate = certify(identity(X.shape[1]), X, z)
     assert not certificate.guaranteed
-    assert "standard deviations apart" in certificate.reason
+    assert "rank 0 is below c - 1 = 3 for 4 classes" in certificate.reason
     assert certificate.linear_accuracy_before == certificate.linear_accuracy_after
     assert certificate.nonlinear_accuracy_before == certificate.nonlinear_accuracy_after
-    assert certificate.variance_removed == pytest.approx(0)
-    assert certificate.rank == 0
+    assert (certificate.variance_removed, certificate.rank) == (pytest.approx(0), 0)
 
 
 def test_loss_gap_and_variance_equal_their_definitions():
@@ -47,16 +40,6 @@ def test_loss_gap_and_variance_equal_their_definitions():
     assert certificate.class_mean_gap == pytest.approx(gap / spread)
     removed = 1 - erased.var(axis=0).sum() / X.var(axis=0).sum()
     assert certificate.variance_removed == pytest.approx(removed)
-
-
-@pytest.mark.slow
-def test_rank_below_c_minus_1_is_no_guarantee_and_says_why():
-    X, z = concept(c=4)
-    certificate = RLACE(rank=2).fit(X, z).certificate(X, z)
-    assert not certificate.guaranteed
-    assert "rank 2 is below c - 1 = 3" in certificate.reason
-    inlp = INLP(rank=4).fit(X, z).certificate(X, z)
-    assert "penalised probe" in inlp.reason
 
 
 def test_held_out_accuracy_is_at_chance_not_below_it_when_the_eraser_is_fitted_anew():
@@ -108,28 +91,9 @@ def accuracies(certificate):
     return {k: v for k, v in vars(certificate).items() if "accuracy" in k or k == "intervals"}
 
 
-def test_the_nonlinear_probe_finds_nonlinear_information():
-    rng = np.random.default_rng(0)
-    z = np.arange(300) % 2
-    X = rng.normal(size=(300, 4)) * np.where(z, 4.0, 0.5)[:, None]
-    certificate = MeanDifference().fit(X, z).certificate(X, z)
-    assert certificate.guaranteed
-    assert certificate.linear_accuracy_after < 0.62
-    assert certificate.nonlinear_accuracy_after > 0.85
-
-
 def wilson(hits: int, count: int) -> tuple[float, float]:
     lo, hi = proportion_confint(hits, count, method="wilson")
     return float(lo), float(hi)
-
-
-def test_rows_of_one_id_that_are_all_alike_count_once() -> None:
-    hits = np.arange(40) % 4 > 0
-    expected = wilson(30, 40)
-    assert interval(hits, np.arange(40)) == pytest.approx(expected, rel=0.03)
-    assert interval(np.repeat(hits, 10), np.repeat(np.arange(40), 10)) == pytest.approx(
-        expected, rel=0.03
-    )
 
 
 def test_an_accuracy_of_one_is_as_sure_as_there_are_people() -> None:

@@ -17,7 +17,6 @@ from countergen_edit.core.errors import UserError
 from countergen_edit.erasers import (
     ERASERS,
     AffineErasure,
-    BaseEraser,
     MeanDifference,
     PreservingEraser,
     SentenceDebias,
@@ -31,33 +30,31 @@ X = np.random.default_rng(0).normal(size=(20, 3))
 Y = np.repeat(["a", "b"], 10)
 
 
-class StoresNothing(BaseEraser):
-    def fit(self, X: Any, y: Any) -> BaseEraser:
-        return self
+class Broken(MeanDifference):
+    """Ends its fit in a way of its own."""
 
+    def __init__(self, how: str = "") -> None:
+        self.how = how
 
-class ReturnsNothing(BaseEraser):
     def fit(self, X: Any, y: Any) -> Any:
-        self._store(AffineErasure(np.eye(3)[:, :1], np.eye(3)[:1], np.zeros(3)), np.unique(y))
-
-
-class StoresAnotherWidth(BaseEraser):
-    def fit(self, X: Any, y: Any) -> BaseEraser:
-        self._store(AffineErasure(np.eye(2)[:, :1], np.eye(2)[:1], np.zeros(2)), np.unique(y))
+        if self.how == "stores another width":
+            self._store(AffineErasure(np.eye(2)[:, :1], np.eye(2)[:1], np.zeros(2)), np.unique(y))
+        elif self.how == "returns nothing":
+            return None
         return self
 
 
 @pytest.mark.parametrize(
-    ("eraser", "said"),
+    ("how", "said"),
     [
-        (StoresNothing(), "StoresNothing.fit stored no map: call self._store"),
-        (ReturnsNothing(), "ReturnsNothing.fit returned None: end it with `return self`"),
-        (StoresAnotherWidth(), "stored a map of width 2: the rows have width 3"),
+        ("stores nothing", "Broken.fit stored no map: call self._store"),
+        ("returns nothing", "Broken.fit returned None: end it with `return self`"),
+        ("stores another width", "stored a map of width 2: the rows have width 3"),
     ],
 )
-def test_an_eraser_that_breaks_the_contract_is_refused(eraser: BaseEraser, said: str) -> None:
+def test_an_eraser_that_breaks_the_contract_is_refused(how: str, said: str) -> None:
     with pytest.raises(UserError) as raised:
-        fit_eraser(eraser, X, Y)
+        fit_eraser(Broken(how), X, Y)
     assert said in str(raised.value)
     assert "\n" not in str(raised.value)
 
@@ -67,8 +64,6 @@ def test_an_eraser_is_fitted_as_a_clone() -> None:
     fitted = fit_eraser(eraser, X, Y)
     assert fitted is not eraser
     assert not hasattr(eraser, "classes_")
-    means = [fitted.transform(X)[group == Y].mean(0) for group in "ab"]
-    np.testing.assert_allclose(*means, atol=1e-12)
 
 
 # The checks use data of two features, of which INLP's rank of 8 would leave nothing. One check,
@@ -102,9 +97,15 @@ OFFERED = {
 
 @pytest.mark.parametrize("name", [*ERASERS])
 def test_every_eraser_requests_all_that_its_fit_takes(name: str) -> None:
-    parameters = {*signature(ERASERS.get(name).fit).parameters} - {"self", "X", "y"}
+    fits = [kind.fit for kind in ERASERS.get(name).__mro__ if "fit" in vars(kind)][:-1]
+    taken = {
+        p.name
+        for fit in fits
+        for p in signature(fit).parameters.values()
+        if p.kind == p.KEYWORD_ONLY
+    }
     metadata = fit_metadata(make_eraser(name), OFFERED)
-    assert set(metadata) == parameters
+    assert set(metadata) == taken
     assert all(metadata[key] is OFFERED[key] for key in metadata)
 
 

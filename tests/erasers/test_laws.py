@@ -17,31 +17,19 @@ from countergen_edit.erasers import ERASERS, AffineErasure
 from countergen_edit.erasers.affine import randomly_rotated
 from tests.erasers.conftest import TABLE, Row, concept, is_orthogonal
 
-CLASSES = [2, 4]
-
 
 def fitted(row: Row, X: np.ndarray, z: np.ndarray):
     return clone(row.eraser).fit(X, z)
 
 
-@pytest.mark.parametrize("c", CLASSES)
-def test_rank_is_the_requested_one(row, c):
-    eraser = fitted(row, *concept(c=c))
+@pytest.mark.parametrize("c", [2, 4])
+def test_an_erasure_is_a_projection_of_the_requested_rank(row, c):
+    X, z = concept(c=c)
+    eraser = fitted(row, X, z)
     assert eraser.rank_ == eraser.erasure_.rank == row.rank(c)
-
-
-@pytest.mark.parametrize("c", CLASSES)
-def test_erasing_twice_is_erasing_once(row, c):
-    X, z = concept(c=c)
-    once = fitted(row, X, z).transform(X)
-    np.testing.assert_allclose(fitted(row, X, z).transform(once), once, atol=1e-8)
-
-
-@pytest.mark.parametrize("c", CLASSES)
-def test_erased_subspace_has_lost_exactly_rank_dimensions(row, c):
-    X, z = concept(c=c)
-    erased = fitted(row, X, z).transform(X)
-    sizes = np.linalg.svd(erased - erased.mean(axis=0), compute_uv=False)
+    once = eraser.transform(X)
+    np.testing.assert_allclose(eraser.transform(once), once, atol=1e-8)
+    sizes = np.linalg.svd(once - once.mean(axis=0), compute_uv=False)
     assert (sizes > 1e-8 * sizes[0]).sum() == X.shape[1] - row.rank(c)
 
 
@@ -83,7 +71,7 @@ def test_fit_is_deterministic_and_does_not_see_the_order_of_rows(row):
     np.testing.assert_allclose(fitted(row, X[order], z[order]).transform(X), first(X), atol=2e-3)
 
 
-@pytest.mark.parametrize("c", CLASSES)
+@pytest.mark.parametrize("c", [2, 4])
 def test_guarantee_present_before_and_erased_after(row, c):
     X, z = concept(c=c)
     majority = np.bincount(z).max() / len(z)
@@ -124,14 +112,6 @@ def test_torch_rows_come_back_as_torch_and_equal_numpy(row, dtype):
     np.testing.assert_allclose(erased.double().numpy(), reference, atol=10 * step)
 
 
-def test_labels_that_are_strings_change_nothing(row):
-    X, z = concept()
-    names = np.array(["woman", "man"])[z]
-    eraser = fitted(row, X, names)
-    assert list(eraser.classes_) == ["man", "woman"]
-    np.testing.assert_allclose(eraser.transform(X), fitted(row, X, z).transform(X), atol=2e-3)
-
-
 def test_constant_features_are_left_alone(row):
     if row.eraser.__class__.__name__ == "RandomDirections":
         pytest.skip("random directions do not look at the data")
@@ -140,9 +120,11 @@ def test_constant_features_are_left_alone(row):
     np.testing.assert_allclose(fitted(row, wide, z).transform(wide)[:, -1], 7.0, atol=1e-8)
 
 
-def test_pickle_and_clone_restore_the_same_map(row):
+def test_labels_are_any_and_pickle_and_clone_restore_the_same_map(row):
     X, z = concept()
-    eraser = fitted(row, X, z)
+    eraser = fitted(row, X, np.array(["woman", "man"])[z])
+    assert list(eraser.classes_) == ["man", "woman"]
+    np.testing.assert_allclose(eraser.transform(X), fitted(row, X, z).transform(X), atol=2e-3)
     np.testing.assert_array_equal(
         pickle.loads(pickle.dumps(eraser)).transform(X), eraser.transform(X)
     )

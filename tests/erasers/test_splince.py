@@ -121,14 +121,6 @@ def test_the_certificate_speaks_of_the_rows_that_were_to_be_erased() -> None:
     assert kept.fit(after, z[keep]).score(after, z[keep]) > 0.6
 
 
-def test_rows_to_keep_of_one_class_demand_nothing() -> None:
-    X, z, keep = erase_and_keep()
-    keep &= z == 0
-    eraser = SPLINCE().fit(X, z, keep=keep)
-    assert eraser.rank_ == 1
-    assert eraser.angle_ == pytest.approx(np.pi / 2)
-
-
 def test_bad_input_is_refused() -> None:
     X, z, keep = erase_and_keep(n=60)
     with pytest.raises(UserError, match=r"keep has int64 values: give one boolean"):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Mapping
 from dataclasses import replace
+from itertools import combinations, product
 from pathlib import Path
 from typing import Any
 
@@ -23,12 +23,11 @@ from countergen_edit.metrics.benchmarks.figures import figures_of_counts, p_fair
 from countergen_edit.metrics.benchmarks.items import Item, continuations
 from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.fairpair.continuations import Sampling, joined
-from countergen_edit.metrics.fairpair.phi import PHIS, ScoreDifference
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.statistics import adjusted
 from countergen_edit.models import LanguageModel, generate, load
 from countergen_edit.reports.views.benchmarks import BenchmarksView
-from tests.made_benchmarks import BOLD, needs_published
+from tests.made_benchmarks import BOLD
 from tests.metrics.test_benchmarks import RECORDS, an_edit, bound, by_facets
 from tests.tiny_models import tiny_model_dir
 
@@ -46,77 +45,47 @@ def asked(made: Path, **more: Any) -> Any:
     return bound(made, **{"of": "bold", "bias_types": DOMAINS, "settings": SHORT} | more)
 
 
-def published_files(made: Path, domain: str) -> Mapping[str, Mapping[str, list[str]]]:
-    text = (made / f"BOLD/data/prompts/{domain}_prompt.json").read_text("utf-8")
-    return dict(json.loads(text))
-
-
-def test_figures_are_shares_of_texts_that_vader_judges_and_their_differences(
+def test_figures_are_shares_of_texts_that_vader_judges_beside_those_of_people(
     made: Path, model: LanguageModel, tmp_path: Path
 ) -> None:
     """From the files: every prompt continued, the whole text judged at 0.5 of the compound."""
-    vader = SentimentIntensityAnalyzer()
-    rows = by_facets(asked(made).measure(EvaluationContext(model, tmp_path), None))
-    pages = {d: published_files(made, d) for d in DOMAINS}
-    prompts = [
-        (group, p.strip())
-        for domain in DOMAINS
-        for group, own in pages[domain].items()
-        for page in own.values()
-        for p in page
-        if p.strip()
-    ]
-    texts = generate(
-        model, [p for _, p in prompts], max_new_tokens=6, do_sample=True, top_p=0.9, seed=0
-    )
-    scores = defaultdict(list)
-    for (group, prompt), text in zip(prompts, texts, strict=True):
-        scores[group].append(vader.polarity_scores(joined(prompt, text))["compound"])
-    found = 0
-    for domain in DOMAINS:
-        groups = list(BOLD[domain])
-        share = {
-            (of, g): np.mean([s >= 0.5 if of == "positive" else s <= -0.5 for s in scores[g]])
-            for of in ("positive", "negative")
-            for g in groups
-        }
-        for (of, a), value in share.items():
-            row = rows["bold", f"{of}_{a}", None, domain]
-            assert row.value == pytest.approx(value)
-            asked_of = [page for page in pages[domain][a].values() if "".join(page).strip()]
-            assert (row.n, row.detail["clusters"]) == (len(scores[a]), len(asked_of))
-            found += 1
-            for b in groups[groups.index(a) + 1 :]:
-                apart = rows["bold", f"{of}_{a}_{b}", None, domain]
-                assert apart.value == pytest.approx(value - share[of, b])
-                assert apart.n == len(scores[a]) + len(scores[b])
-                found += 1
-    assert found == len(rows)
-    assert len({*share.values()}) > 1
-
-
-def test_what_people_wrote_stands_beside_it(
-    made: Path, model: LanguageModel, tmp_path: Path
-) -> None:
-    vader = SentimentIntensityAnalyzer()
+    compound = SentimentIntensityAnalyzer().polarity_scores
     metric = asked(made)
     rows = by_facets(metric.measure(EvaluationContext(model, tmp_path), None))
-    scores = defaultdict(list)
-    for one in read_bold(metric.read["bold"][0].files, DOMAINS):
-        scores[one.group].append(vader.polarity_scores(one.sentence)["compound"])
-    for group, own in scores.items():
-        domain = next(d for d in DOMAINS if group in BOLD[d])
-        people = rows["bold", f"negative_{group}", None, domain].detail["people"]
-        assert people["value"] == pytest.approx(np.mean([s <= -0.5 for s in own]))
-        assert people["lo"] < people["value"] < people["hi"]
-    [section] = BenchmarksView().sections(Results([*rows.values(), *source(metric, model)]))
-    figures, _ = section.tables()
-    assert figures.columns == ("figure", "Wikipedia", "P (Holm)", "unedited")
-    assert sum(line[2] != "" for line in figures.rows) == 2 * (1 + 3)
-
-
-def source(metric: Any, model: LanguageModel) -> list[Any]:
-    return [metric._source_row("bold", EvaluationContext(model, Path()))]
+    read = read_bold(metric.read["bold"][0].files, DOMAINS)
+    assert len(read) == sum(
+        bool(prompt.strip())
+        for domain in DOMAINS
+        for text in [(made / f"BOLD/data/prompts/{domain}_prompt.json").read_text("utf-8")]
+        for group in json.loads(text).values()
+        for page in group.values()
+        for prompt in page
+    )
+    prompts = [one.prompt for one in read]
+    texts = generate(model, prompts, max_new_tokens=6, do_sample=True, top_p=0.9, seed=0)
+    scores: dict[str, list[float]] = defaultdict(list)
+    human: dict[str, list[float]] = defaultdict(list)
+    pages: dict[str, set[str]] = defaultdict(set)
+    for one, text in zip(read, texts, strict=True):
+        scores[one.group].append(compound(joined(one.prompt, text))["compound"])
+        human[one.group].append(compound(one.sentence)["compound"])
+        pages[one.group].add(one.page)
+    signs = {"positive": 1, "negative": -1}
+    found = 0
+    for (of, sign), (domain, groups) in product(signs.items(), BOLD.items()):
+        share = {g: np.mean([sign * s >= 0.5 for s in scores[g]]) for g in groups}
+        for a in groups:
+            row = rows["bold", f"{of}_{a}", None, domain]
+            assert row.value == pytest.approx(share[a])
+            assert (row.n, row.detail["clusters"]) == (len(scores[a]), len(pages[a]))
+            people = row.detail["people"]
+            assert people["value"] == pytest.approx(np.mean([sign * s >= 0.5 for s in human[a]]))
+        for a, b in combinations(groups, 2):
+            apart = rows["bold", f"{of}_{a}_{b}", None, domain]
+            assert apart.value == pytest.approx(share[a] - share[b])
+            assert apart.n == len(scores[a]) + len(scores[b])
+        found += len(groups) + len([*combinations(groups, 2)])
+    assert found == len(rows)
 
 
 def test_p_of_differences_are_holm_s_within_a_domain(
@@ -135,12 +104,12 @@ def test_p_of_differences_are_holm_s_within_a_domain(
         assert [d["p_adjusted"] for d in own] == adjusted([d["p"] for d in own]).tolist()
 
 
-def judged(a: list[int], b: list[int], pages: int = 0) -> Any:
+def judged(a: list[int], b: list[int]) -> Any:
     """The difference of two groups of which so many texts, a page each, are positive or not."""
     benchmark = BENCHMARKS.get("bold")(Files(sources()["bold"], Path()))
     groups = BOLD_GROUPS["gender"]
     items = [
-        Item(f"{group}{k}", "", "gender", f"{group}{k % (pages or len(own))}", (), group=group)
+        Item(f"{group}{k}", "", "gender", f"{group}{k}", (), group=group)
         for group, own in zip(groups, (a, b), strict=True)
         for k in range(len(own))
     ]
@@ -173,20 +142,7 @@ def test_the_interval_of_a_difference_is_welch_s_where_pages_are_texts() -> None
     assert 0.5 * welch.pvalue < p < 3 * welch.pvalue  # by fewer degrees of freedom
 
 
-def test_a_group_of_one_page_says_nothing_of_its_spread() -> None:
-    own = judged([1, 1, 0, 1], [0, 1, 0, 1], pages=1)
-    assert np.isnan(own.estimate.lo)
-    assert p_fair(own) is None
-
-
-def test_an_edit_that_does_nothing_writes_the_same(
-    made: Path, model: LanguageModel, tmp_path: Path
-) -> None:
-    metric, context = asked(made, bias_types=["gender"]), EvaluationContext(model, tmp_path)
-    rows = metric.measure(context, an_edit(size=0.0))
-    changes = [row.value for row in rows if row.metric == "benchmark_change"]
-    assert changes
-    assert not any(changes)
+def test_an_edit_that_does_nothing_writes_the_same(model: LanguageModel, tmp_path: Path) -> None:
     first, same, other = (
         continuations(EvaluationContext(model, tmp_path / str(k)), edit, "x", PROMPTS, HOW)
         for k, edit in enumerate((None, an_edit(size=0.0), an_edit()))
@@ -252,16 +208,6 @@ def test_a_killed_run_writes_no_text_twice(
     assert continuations(context, None, "x", PROMPTS, HOW) == whole
 
 
-def test_texts_that_were_drawn_otherwise_are_made_anew(
-    model: LanguageModel, tmp_path: Path
-) -> None:
-    context = EvaluationContext(model, tmp_path)
-    longer = Sampling(**{**HOW.__dict__, "max_new_tokens": 9})
-    short = continuations(context, None, "x", PROMPTS, HOW)
-    assert continuations(context, None, "x", PROMPTS, longer) != short
-    assert continuations(context, None, "x", PROMPTS, HOW) == short
-
-
 def test_a_limit_is_of_each_group(made: Path) -> None:
     kept = asked(made, limit=3).items("bold", 0)
     groups = [item.group for item in kept]
@@ -270,33 +216,12 @@ def test_a_limit_is_of_each_group(made: Path) -> None:
     )
 
 
-class Long(ScoreDifference):
-    """1 where a text is longer than 20 characters."""
-
-    def scores(self, texts: Any) -> Any:
-        return np.array([float(len(text) > 20) for text in texts])
-
-
-def test_a_score_of_texts_that_is_named_is_counted_as_sentiment_is(
-    made: Path, model: LanguageModel, tmp_path: Path
-) -> None:
-    settings = {"bold": {**SHORT["bold"], "phi": {"long": {"kind": f"{__file__}:Long"}}}}
-    metric = asked(made, settings=settings, bias_types=["gender"])
-    rows = by_facets(metric.measure(EvaluationContext(model, tmp_path), None))
-    of = {about[1]: row.value for about, row in rows.items() if about[1].startswith("long")}
-    men, women, apart = of.values()
-    assert apart == pytest.approx(men - women)
-    assert PHIS.name_of(metric.read["bold"][0].phi["long"]).endswith("Long")
-
-
 @pytest.mark.parametrize(
     ("own", "said"),
     [
         ({"top_p": 1.5}, r"benchmark bold.top_p=1.5: Input should be less than or equal to 1"),
         ({"n": 0}, r"benchmark bold.n=0: Input should be greater than 0"),
         ({"max_tokens": 3}, "unknown setting of benchmark bold 'max_tokens'"),
-        ({"phi": {"jaccard": {}}}, "bold.phi=jaccard: name a score of single texts"),
-        ({"phi": {"toxic": {"kind": "classifier"}}}, "phi toxic needs model, label"),
     ],
 )
 def test_settings_that_are_none_are_refused(made: Path, own: dict[str, Any], said: str) -> None:
@@ -308,16 +233,6 @@ def test_a_prompt_without_room_after_it_is_refused(made: Path, model: LanguageMo
     asked(made).check(model)
     with pytest.raises(UserError, match=r"bold.max_new_tokens=60: .* has room for \d+ after"):
         asked(made, settings={"bold": {"max_new_tokens": 60}}).check(model)
-
-
-@pytest.mark.slow
-@needs_published
-def test_every_published_prompt_is_read() -> None:
-    prompts = read_bold(Files.of("bold"))
-    counts = [sum(one.domain == domain for one in prompts) for domain in BOLD_GROUPS]
-    assert counts == [3204, 7657, 637, 1981, 10195]
-    for domain, groups in BOLD_GROUPS.items():
-        assert {one.group for one in prompts if one.domain == domain} == {*groups}
 
 
 def test_a_share_of_texts_that_an_edit_changes_is_neither_better_nor_worse(

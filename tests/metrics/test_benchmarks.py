@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from collections import Counter, defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -36,8 +37,10 @@ from tests.made_benchmarks import (
     MEN_S,
     WOMEN,
     WOMEN_S,
+    crows_pairs,
     long_context_dir,
     settings,
+    stereoset,
     winogender,
 )
 
@@ -101,150 +104,110 @@ def by_facets(rows: list[Row], metric: str = "benchmark") -> dict[tuple[Any, ...
     }
 
 
+@pytest.fixture(scope="module")
+def rows(
+    made: Path, model: LanguageModel, tmp_path_factory: pytest.TempPathFactory
+) -> dict[tuple[Any, ...], Row]:
+    """Every figure of all five benchmarks."""
+    types = {"bbq": ["Gender_identity", "Gender_identity_names", "age"]}
+    context = EvaluationContext(model, tmp_path_factory.mktemp("run"))
+    found: list[Row] = []
+    for name in (*TWO, "winobias", "winogender", "bbq"):
+        metric = bound(made, of=name, bias_types=types.get(name, "all"))
+        found += metric.measure(context, None)
+        assert metric.measure(context, None, "validation") == []
+    return by_facets(found)
+
+
+def figures_of(benchmark: Any, items: list[Item], scores: list[Sequence[float]]) -> dict[str, Any]:
+    """Figures of items whose texts have these scores."""
+    counted = [benchmark.count(item, own) for item, own in zip(items, scores, strict=True)]
+    counts = {key: np.array([one[key] for one in counted]) for key in counted[0]}
+    return {m.kind.name: m for m in figures_of_counts(benchmark, items, counts, 0)}
+
+
 # --- the figures are those of the papers ---------------------------------------------------
 
 
-def test_stereoset_is_its_authors_evaluation(
-    made: Path, model: LanguageModel, plain: Score, tmp_path: Path
-) -> None:
-    """Counts by target, then means over targets, as in `evaluation.py` of the authors."""
-    metric = bound(made, of="stereoset", bias_types="all")
-    rows = by_facets(metric.measure(EvaluationContext(model, tmp_path), None))
-    data = json.loads((made / "StereoSet/data/dev.json").read_text("utf-8"))["data"]
-    for part, items in data.items():
-        for bias_type in ("gender", "race", "all"):
-            counts: dict[str, Counter[str]] = defaultdict(Counter)
-            pooled = []
-            for item in items:
-                if bias_type not in ("all", item["bias_type"]):
-                    continue
-                score = {}
-                for s in item["sentences"]:
-                    within = part == "intrasentence"
-                    pair = ("", s["sentence"]) if within else (item["context"], f" {s['sentence']}")
-                    total, tokens = plain(*pair)
-                    score[s["gold_label"]] = total / tokens
-                own = counts[item["target"]]
-                own["pro"] += score["stereotype"] > score["anti-stereotype"]
-                own["related"] += score["stereotype"] > score["unrelated"]
-                own["related"] += score["anti-stereotype"] > score["unrelated"]
-                own["total"] += 1
-                pooled.append(score["stereotype"] > score["anti-stereotype"])
-            ss = np.mean([c["pro"] / c["total"] for c in counts.values()])
-            lms = np.mean([c["related"] / (2 * c["total"]) for c in counts.values()])
-            icat = lms * min(ss, 1 - ss) / 0.5
-            for figure, value in (("ss", ss), ("lms", lms), ("icat", icat)):
-                row = rows["stereoset", figure, part, bias_type]
-                assert row.value == pytest.approx(value, abs=1e-12)
-                assert row.detail["clusters"] == len(counts)
-            assert rows["stereoset", "ss", part, bias_type].detail["pooled"] == np.mean(pooled)
+def evaluation(scored: Sequence[tuple[str, Mapping[str, float]]]) -> tuple[float, float]:
+    """SS and LMS by StereoSet's own `evaluation.py`: counts by target, then means over targets."""
+    counts = defaultdict(list)
+    for target, p in scored:
+        related = (p["stereotype"] > p["unrelated"]) + (p["anti-stereotype"] > p["unrelated"])
+        counts[target].append((p["stereotype"] > p["anti-stereotype"], related / 2))
+    ss, lms = np.mean([np.mean(own, axis=0) for own in counts.values()], axis=0)
+    return float(ss), float(lms)
 
 
 OTHERS = {"schoolboy": "schoolgirl", "mother": "father", "grandfather": "grandmother"}
 OTHERS["herself"] = "himself"
 
 
-def test_the_counterfactual_average_and_the_group_part_of_ss(
-    made: Path, model: LanguageModel, plain: Score, tmp_path: Path
+@pytest.mark.parametrize("part", ["intrasentence", "intersentence"])
+@pytest.mark.parametrize("bias_type", ["gender", "race", "all"])
+def test_stereoset_is_its_authors_evaluation(
+    plain: Score, rows: dict[tuple[Any, ...], Row], part: str, bias_type: str
 ) -> None:
-    """A sentence is as likely as it and its counterpart are on average, word for word swapped."""
-    metric = bound(made, of="stereoset", bias_types="all")
-    rows = by_facets(metric.measure(EvaluationContext(model, tmp_path), None))
-    data = json.loads((made / "StereoSet/data/dev.json").read_text("utf-8"))["data"]
-    for part, items in data.items():
-        blind: dict[str, list[bool]] = defaultdict(list)
-        own: dict[str, list[bool]] = defaultdict(list)
-        for item in items:
-            if item["bias_type"] != "gender":
-                continue
-            target, both = item["target"], []
-            for to in (target, OTHERS[target]):
-                scores = {}
-                for one in item["sentences"]:
-                    text, context = one["sentence"], item["context"]
-                    pair = ("", text) if part == "intrasentence" else (context, f" {text}")
-                    total, tokens = plain(*(words.replace(target, to) for words in pair))
-                    scores[one["gold_label"]] = total / tokens
-                both.append(scores["stereotype"] - scores["anti-stereotype"])
-            own[target].append(both[0] > 0)
-            blind[target].append(sum(both) > 0)
-        ss = np.mean([np.mean(values) for values in own.values()])
-        expected = np.mean([np.mean(values) for values in blind.values()])
-        row = rows["stereoset", "ss_averaged", part, "gender"]
-        assert row.value == pytest.approx(expected)
-        assert row.n == sum(map(len, own.values()))
-        rest = rows["stereoset", "ss_group_part", part, "gender"]
-        assert rest.value == pytest.approx(ss - expected)
-        assert rest.detail["fair"] == 0.0
+    """Of the counterfactual average, a sentence is as likely as it and its counterpart are."""
+
+    def scores(item: dict[str, Any], to: str) -> dict[str, float]:
+        found = {}
+        for one in item["sentences"]:
+            text, before = one["sentence"], item["context"]
+            pair = ("", text) if part == "intrasentence" else (before, f" {text}")
+            total, tokens = plain(*(words.replace(item["target"], to) for words in pair))
+            found[one["gold_label"]] = total / tokens
+        return found
+
+    items = [i for i in stereoset()["data"][part] if bias_type in ("all", i["bias_type"])]
+    scored = [(item["target"], scores(item, item["target"])) for item in items]
+    ss, lms = evaluation(scored)
+    for figure, value in (("ss", ss), ("lms", lms), ("icat", lms * min(ss, 1 - ss) / 0.5)):
+        row = rows["stereoset", figure, part, bias_type]
+        assert row.value == pytest.approx(value, abs=1e-12)
+        assert row.detail["clusters"] == len({target for target, _ in scored})
+    pooled = np.mean([p["stereotype"] > p["anti-stereotype"] for _, p in scored])
+    assert rows["stereoset", "ss", part, bias_type].detail["pooled"] == pooled
     # What no word of the axis is about has no counterpart, and nothing is said of all together.
-    about = {
-        bias_type for _, figure, _, bias_type in rows if figure in ("ss_averaged", "ss_group_part")
-    }
-    assert about == {"gender"}
-
-
-@pytest.mark.parametrize(("swapped", "shown"), [(2, True), (1, False)])
-def test_a_counterfactual_average_of_few_of_the_items_is_left_out(
-    made: Path, swapped: int, shown: bool
-) -> None:
-    benchmark, _ = bound(made, of="stereoset").read["stereoset"]
-    items = [Item(str(i), "intrasentence", "gender", "ab"[i % 2], ()) for i in range(4)]
-    every = [(1.0, 0.0, 0.5, 0.0, 2.0)] * swapped + [(1.0, 0.0, 0.5)] * (4 - swapped)
-    counted = [benchmark.count(item, own) for item, own in zip(items, every, strict=True)]
-    counts = {key: np.array([one[key] for one in counted]) for key in counted[0]}
-    found = {m.kind.name: m for m in figures_of_counts(benchmark, items, counts, 0)}
-    assert {*found} == {"ss", "lms", "icat", *(["ss_averaged", "ss_group_part"] if shown else [])}
-    if shown:
-        assert (found["ss_averaged"].draws[0], found["ss_averaged"].items) == (0.0, 2)
-
-
-scores_of_two = st.tuples(*[st.floats(-9, 9)] * 3)
+    assert (("stereoset", "ss_averaged", part, bias_type) in rows) == (bias_type == "gender")
+    if bias_type == "gender":
+        other = [scores(item, OTHERS[item["target"]]) for item in items]
+        both = [(t, {k: p[k] + q[k] for k in p}) for (t, p), q in zip(scored, other, strict=True)]
+        averaged, _ = evaluation(both)
+        row = rows["stereoset", "ss_averaged", part, bias_type]
+        assert (row.value, row.n) == (pytest.approx(averaged), len(items))
+        rest = rows["stereoset", "ss_group_part", part, bias_type]
+        assert (rest.value, rest.detail["fair"]) == (pytest.approx(ss - averaged), 0.0)
 
 
 @settings_of_hypothesis(max_examples=30)
-@given(st.lists(scores_of_two, min_size=5, max_size=5))
+@given(st.lists(st.tuples(*[st.floats(-9, 9)] * 3), min_size=5, max_size=5), st.integers(0, 5))
 def test_of_a_model_that_treats_groups_alike_the_group_part_is_0(
-    made: Path, scores: list[tuple[float, ...]]
+    made: Path, scores: list[tuple[float, ...]], swapped: int
 ) -> None:
-    """Whatever it prefers: a counterpart is as likely as a sentence, so that the rest is 0."""
+    """A counterpart is as likely as a sentence; where few items have one, nothing is said."""
     benchmark, _ = bound(made, of="stereoset").read["stereoset"]
     items = [Item(str(i), "intrasentence", "gender", "ab"[i % 2], ()) for i in range(5)]
-    counted = [
-        benchmark.count(item, (*own, *own[:2])) for item, own in zip(items, scores, strict=True)
-    ]
-    counts = {key: np.array([one[key] for one in counted]) for key in counted[0]}
-    found = {m.kind.name: m.draws for m in figures_of_counts(benchmark, items, counts, 0)}
-    assert np.array_equal(found["ss_averaged"], found["ss"])
-    assert not found["ss_group_part"].any()
+    every = [(*own, *own[:2]) if i < swapped else own for i, own in enumerate(scores)]
+    found = figures_of(benchmark, items, every)
+    assert ("ss_averaged" in found) == ("ss_group_part" in found) == (swapped >= 3)
+    if swapped == 5:
+        assert np.array_equal(found["ss_averaged"].draws, found["ss"].draws)
+        assert not found["ss_group_part"].draws.any()
 
 
 def test_crows_pairs_is_the_share_of_stereotypes_that_are_likelier(
-    made: Path, model: LanguageModel, plain: Score, tmp_path: Path
+    plain: Score, rows: dict[tuple[Any, ...], Row]
 ) -> None:
-    import csv
-
-    path = made / "CrowS-Pairs/data/crows_pairs_anonymized.csv"
-    with path.open(encoding="utf-8", newline="") as file:
-        pairs = [row for row in csv.DictReader(file) if row["bias_type"] == "gender"]
-    for normalise in ("sum", "mean", None):
-        metric = bound(made, of="crows_pairs", normalise=normalise)
-        rows = by_facets(metric.measure(EvaluationContext(model, tmp_path), None))
-        preferred = []
-        for pair in pairs:
-            more, less = (plain("", pair[k]) for k in ("sent_more", "sent_less"))
-            by = [t / n if normalise == "mean" else t for t, n in (more, less)]
-            preferred.append(by[0] > by[1])
-        [(about, row)] = rows.items()
-        assert about == ("crows_pairs", "score", None, "gender")
-        assert row.value == np.mean(preferred)
-        assert (row.n, row.detail["clusters"]) == (8, 5)
+    pairs = [row for row in crows_pairs() if row["bias_type"] == "gender"]
+    preferred = [plain("", p["sent_more"])[0] > plain("", p["sent_less"])[0] for p in pairs]
+    row = rows["crows_pairs", "score", None, "gender"]
+    assert (row.value, row.n, row.detail["clusters"]) == (np.mean(preferred), 8, 5)
 
 
 def test_winobias_is_how_much_better_stereotypes_are_resolved(
-    made: Path, model: LanguageModel, plain: Score, tmp_path: Path
+    made: Path, plain: Score, rows: dict[tuple[Any, ...], Row]
 ) -> None:
-    metric = bound(made, of="winobias")
-    rows = by_facets(metric.measure(EvaluationContext(model, tmp_path), None))
     occupations = (*MEN_S, *WOMEN_S)
     for kind in ("type1", "type2"):
         accuracy = {}
@@ -269,10 +232,8 @@ def test_winobias_is_how_much_better_stereotypes_are_resolved(
 
 
 def test_winogender_is_accuracy_by_pronoun_and_by_what_statistics_point_to(
-    made: Path, model: LanguageModel, plain: Score, tmp_path: Path
+    made: Path, plain: Score, rows: dict[tuple[Any, ...], Row]
 ) -> None:
-    metric = bound(made, of="winogender")
-    rows = by_facets(metric.measure(EvaluationContext(model, tmp_path), None))
     right: dict[str, list[bool]] = defaultdict(list)
     for row in winogender():
         occupation, participant, answer, gender, _ = row["sentid"].split(".")
@@ -293,13 +254,9 @@ def test_winogender_is_accuracy_by_pronoun_and_by_what_statistics_point_to(
 
 
 def test_bbq_is_accuracy_and_the_papers_bias_scores(
-    made: Path, model: LanguageModel, plain: Score, tmp_path: Path
+    made: Path, plain: Score, rows: dict[tuple[Any, ...], Row]
 ) -> None:
     """Section 4 of the paper, from the files: counts of answers that are not unknown."""
-    import csv
-
-    metric = bound(made, of="bbq", bias_types=["Gender_identity", "Gender_identity_names", "age"])
-    rows = by_facets(metric.measure(EvaluationContext(model, tmp_path), None))
     with (made / "BBQ/data/additional_metadata.csv").open(encoding="utf-8") as file:
         meta = {(r["category"], r["example_id"]): r for r in csv.DictReader(file)}
     counts: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
@@ -326,7 +283,7 @@ def test_bbq_is_accuracy_and_the_papers_bias_scores(
         assert (row.value, row.n) == (pytest.approx(accuracy), own["n"])
         figure, value = ("s_amb", (1 - accuracy) * s) if condition == "ambig" else ("s_dis", s)
         assert rows["bbq", figure, part, bias_type].value == pytest.approx(value)
-    assert len(rows) == 2 * len(counts)
+    assert sum(about[0] == "bbq" for about in rows) == 2 * len(counts)
 
 
 @pytest.mark.parametrize(
@@ -345,49 +302,9 @@ def test_bias_scores_end_where_the_paper_says(
         place = {"biased": one.biased, "unknown": one.unknown, "unbiased": other}[answers]
         return [float(k == place) for k in range(3)]
 
-    own = [benchmark.count(item, says(item)) for item in items]
-    counts = {key: np.array([one[key] for one in own]) for key in own[0]}
-    figures = {m.kind.name: m.draws[0] for m in figures_of_counts(benchmark, items, counts, 0)}
-    assert figures["s_amb"] == amb
-    assert figures["s_dis"] == pytest.approx(dis, nan_ok=True)
-
-
-def test_who_follows_statistics_alone_has_the_largest_gap(made: Path) -> None:
-    """Of every sentence it names the person at work where the pronoun is the usual one."""
-    benchmark, items = bound(made, of="winogender").read["winogender"]
-
-    def usual(item: Item) -> tuple[float, float]:
-        one = item.entry
-        at_work = (one.gender == "female") == (one.women > 50)
-        return (1.0, 0.0) if at_work == one.means_occupation else (0.0, 1.0)
-
-    own = [benchmark.count(item, usual(item)) for item in items]
-    counts = {key: np.array([one[key] for one in own]) for key in own[0]}
-    found = figures_of_counts(benchmark, items, counts, 0)
-    figures = {m.kind.name: float(m.draws[0]) for m in found}
-    assert figures["gap"] == 1.0
-    assert figures["accuracy_male"] == figures["accuracy_female"] == 0.5
-
-
-def test_an_ideal_a_fair_and_a_random_model_have_the_scores_that_stereoset_promises(
-    made: Path,
-) -> None:
-    """Its Section 5: an ideal model has SS 50, LMS 100, ICAT 100; a stereotyped one ICAT 0."""
-    metric = bound(made, of="stereoset")
-    benchmark, items = metric.read["stereoset"]
-
-    def figures(scores: Callable[[int], tuple[float, float, float]]) -> dict[str, float]:
-        own = [benchmark.count(item, scores(i)) for i, item in enumerate(items)]
-        counts = {key: np.array([one[key] for one in own]) for key in own[0]}
-        found = figures_of_counts(benchmark, items, counts, 0)
-        return {m.kind.name: float(m.draws[0]) for m in found if m.part == "intersentence"}
-
-    ideal = figures(lambda i: (2.0, 1.0, 0.0) if i % 2 else (1.0, 2.0, 0.0))
-    assert ideal == pytest.approx({"ss": 0.5, "lms": 1.0, "icat": 1.0})
-    stereotyped = figures(lambda i: (2.0, 1.0, 0.0))
-    assert stereotyped == pytest.approx({"ss": 1.0, "lms": 1.0, "icat": 0.0})
-    nonsense = figures(lambda i: (2.0, 1.0, 3.0))
-    assert nonsense["lms"] == 0.0
+    found = figures_of(benchmark, items, [says(item) for item in items])
+    assert found["s_amb"].draws[0] == amb
+    assert found["s_dis"].draws[0] == pytest.approx(dis, nan_ok=True)
 
 
 # --- what an edit changes ------------------------------------------------------------------
@@ -423,9 +340,9 @@ def test_changes_are_after_less_before_and_their_p_holm_s_over_all_benchmarks(
     assert any(row.value for row in tested)
 
 
-def counted(kind: str, values: np.ndarray, clusters: np.ndarray) -> Any:
-    """A figure of items of which only some were counted as preferred."""
-    benchmark = BENCHMARKS.get(kind)(Files(sources()[kind], Path()))
+def counted(values: np.ndarray, clusters: np.ndarray) -> Any:
+    """CrowS-Pairs' figure of items of which only some were counted as preferred."""
+    benchmark = BENCHMARKS.get("crows_pairs")(Files(sources()["crows_pairs"], Path()))
     items = [Item(str(i), "", "x", f"c{c}", ()) for i, c in enumerate(clusters)]
     counts = {"pro": values, "items": np.ones(len(values))}
     [found] = figures_of_counts(benchmark, items, counts, 0)
@@ -456,21 +373,15 @@ def _study(rng: np.random.Generator, clusters: np.ndarray, effect: float) -> Any
     moved = rng.random(len(clusters)) < 0.3
     again = (rng.random(len(clusters)) < 0.6 + lean + effect / 0.3).astype(float)
     after = np.where(moved, again, before)
-    return change(counted("crows_pairs", before, clusters), counted("crows_pairs", after, clusters))
+    return change(counted(before, clusters), counted(after, clusters))
 
 
 def test_clusters_that_all_change_alike_have_the_p_of_so_many_signs() -> None:
     clusters = np.repeat(np.arange(4), 3)
     before, after = np.tile([1.0, 1.0, 0.0], 4), np.tile([1.0, 0.0, 0.0], 4)
-    own = change(counted("crows_pairs", before, clusters), counted("crows_pairs", after, clusters))
-    assert own.p == 0.125
-    alone = change(
-        counted("crows_pairs", before[:3], clusters[:3]),
-        counted("crows_pairs", after[:3], clusters[:3]),
-    )
-    assert alone.p is None
-    assert np.isnan(alone.estimate.lo)
-    assert alone.estimate.smallest is None
+    assert change(counted(before, clusters), counted(after, clusters)).p == 0.125
+    alone = change(*(counted(values[:3], clusters[:3]) for values in (before, after)))
+    assert (alone.p, alone.estimate.smallest) == (None, None)
 
 
 # --- what is measured ----------------------------------------------------------------------
@@ -497,18 +408,15 @@ def test_bias_types_are_those_of_the_axis_unless_they_are_named(made: Path) -> N
     assert types(bias_types=["age"]) == {"crows_pairs": {"age"}}
     both = types(bias_types="all")
     assert both == {"stereoset": {"gender", "race"}, "crows_pairs": {"gender", "age"}}
+    # An axis that a benchmark lacks is asked all it has.
+    age = [{"source": "templates", "templates": ["The {person} ran"], "outputs": [" a shop"]}]
+    other = Task.from_config("age", {"test": age, "other_axes": None})
+    metric = METRICS.make("benchmarks", settings(made) | {"of": "stereoset"}).bound(other)
+    assert {i.bias_type for i in metric.read["stereoset"][1]} == {"gender", "race"}
     with pytest.raises(UserError, match="did you mean 'gender'"):
         bound(made, bias_types=["gendr"])
     with pytest.raises(UserError, match="unknown bias type 'age'"):
         bound(made, of=["stereoset"], bias_types=["age"])
-
-
-def test_an_axis_that_a_benchmark_lacks_is_asked_all_it_has(made: Path) -> None:
-    age = [{"source": "templates", "templates": ["The {person} ran"], "outputs": [" a shop"]}]
-    other = Task.from_config("age", {"test": age, "other_axes": None})
-    metric = METRICS.make("benchmarks", settings(made) | {"of": TWO}).bound(other)
-    assert {i.bias_type for i in metric.read["stereoset"][1]} == {"gender", "race"}
-    assert {i.bias_type for i in metric.read["crows_pairs"][1]} == {"age"}
 
 
 @pytest.mark.parametrize(
@@ -520,7 +428,6 @@ def test_an_axis_that_a_benchmark_lacks_is_asked_all_it_has(made: Path) -> None:
         ({"settings": {"bald": {}}}, "unknown benchmark 'bald': did you mean 'bold'"),
         ({"limit": 0}, "limit=0: write whole numbers above 0"),
         ({"limit": {"stereoset": -1}}, "write whole numbers above 0"),
-        ({"normalise": "median"}, "normalise"),
         ({"directory": "nowhere"}, "no directory 'nowhere'"),
         ({"sources": "nowhere.yaml"}, "no file 'nowhere.yaml'"),
     ],
@@ -542,18 +449,6 @@ def test_a_text_longer_than_the_context_is_refused_before_anything_runs(
         metric.check(model)
 
 
-def test_what_was_scored_is_kept_and_read_again_bit_for_bit(
-    made: Path, model: LanguageModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    metric, edit = bound(made, of=TWO), an_edit()
-    first = metric.measure(EvaluationContext(model, tmp_path), edit)
-    files = sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*.jsonl"))
-    kept = [f"{n}{end}" for n in sorted(TWO) for end in (".counted.jsonl", ".jsonl")]
-    assert files == [f"benchmarks/{e}/{name}" for e in ("e", "none") for name in kept]
-    monkeypatch.setattr(EvaluationContext, "texts", None)  # nothing is scored any more
-    assert metric.measure(EvaluationContext(model, tmp_path), edit) == first
-
-
 def test_scores_of_other_items_are_made_anew(
     made: Path, model: LanguageModel, tmp_path: Path
 ) -> None:
@@ -564,73 +459,41 @@ def test_scores_of_other_items_are_made_anew(
     assert again == many.measure(EvaluationContext(model, tmp_path / "other"), None)
 
 
-def test_validation_data_are_not_touched(made: Path, model: LanguageModel, tmp_path: Path) -> None:
-    assert bound(made).measure(EvaluationContext(model, tmp_path), None, "validation") == []
-
-
 # --- what is said --------------------------------------------------------------------------
-
-
-def about(value: float, width: float, figure: str, fair: float | None, **more: Any) -> Row:
-    detail = {"title": figure.upper(), "fair": fair, "signed": False, "clusters": 10}
-    facets: dict[str, str | float] = {"benchmark": "stereoset", "figure": figure}
-    return Row(
-        "benchmark",
-        value,
-        dataset="stereoset",
-        facets=facets | {"bias_type": "gender"},
-        split="test",
-        lo=value - width,
-        hi=value + width,
-        detail=detail,
-        **more,
-    )
-
-
-def changed(value: float, p: float, figure: str, fair: float | None) -> Row:
-    row = about(value, 0.02, figure, fair, edit="e")
-    own = row.detail | {"p": p, "p_adjusted": p, "smallest": 0.05}
-    return replace(row, metric="benchmark_change", detail=own)
 
 
 RECORDS = {"e": EditRecord("e", "leace", {}, (Place("resid_post", 3, 1),))}
 
 
-def test_verdicts_come_from_intervals() -> None:
-    rows = [about(0.61, 0.05, "ss", 0.5), about(0.9, 0.02, "lms", None)]
-    kind = BenchmarksView()
-    assert kind.sentences(Results(rows)) == [
-        "The unedited model is not fair by the intervals of 1 of 1 figures of benchmarks: "
-        "stereoset SS (gender) 61.0 % [56.0, 66.0]."
-    ]
-    alike = replace(rows[0], detail=rows[0].detail | {"counterfactual": "ss_averaged"})
-    assert kind.sentences(Results([alike, about(0.6, 0.06, "ss_averaged", None)]))[0].endswith(
-        "(gender) 61.0 % [56.0, 66.0]. Counterfactual-averaged: stereoset SS (gender) 60.0 % "
-        "[54.0, 66.0]."
-    )
-    wide = [replace(rows[0], lo=0.48, hi=0.74)]
-    assert kind.sentences(Results(wide)) == [
-        "On benchmarks the unedited model does not differ significantly from a fair one: every "
-        "interval of 1 figures holds the fair value."
-    ]
-
-
 def test_what_an_edit_made_better_and_worse_is_told_apart() -> None:
-    rows = [about(0.61, 0.05, "ss", 0.5), about(0.9, 0.02, "lms", None)]
-    after = [about(0.52, 0.05, "ss", 0.5, edit="e"), about(0.8, 0.02, "lms", None, edit="e")]
-    told = [changed(-0.09, 0.01, "ss", 0.5), changed(-0.1, 0.001, "lms", None)]
-    kind = BenchmarksView()
-    said = kind.sentences(Results([*rows, *after, *told], RECORDS))
-    assert said[1] == (
-        "On benchmarks leace (rank 1) made better stereoset SS (gender) 61.0 % → 52.0 % [−11.0 to "
-        "−7.0] and made worse stereoset LMS (gender) 90.0 % → 80.0 % [−12.0 to −8.0] (Holm over 2 "
-        "figures)."
-    )
-    quiet = [replace(row, detail=row.detail | {"p_adjusted": 0.2}) for row in told]
-    said = kind.sentences(Results([*rows, *after, *quiet], RECORDS))
-    assert said[1] == (
-        "On benchmarks leace (rank 1) is not shown to change any of 2 figures (Holm); changes "
-        "from 5.0 % to 5.0 %, by figure, are found four times out of five."
-    )
-    [figures] = kind.sections(Results([*rows, *after, *told], RECORDS))[0].tables()
-    assert [cell.starred for cell in figures.rows[0][1:]] == [False, True]  # type: ignore[union-attr]
+    """By Holm's P of each change, and by which way the figure is fair."""
+
+    def row(figure: str, fair: float | None, value: float, edit: str, p: float | None) -> Row:
+        detail: dict[str, Any] = {"title": figure.upper(), "fair": fair, "signed": False}
+        detail["clusters"] = 10
+        more: dict[str, Any] = {} if p is None else {"p": p, "p_adjusted": p, "smallest": 0.05}
+        return Row(
+            "benchmark" if p is None else "benchmark_change",
+            value,
+            dataset="stereoset",
+            facets={"benchmark": "stereoset", "figure": figure, "bias_type": "gender"},
+            split="test",
+            lo=value - 0.02,
+            hi=value + 0.02,
+            edit=edit,
+            detail=detail | more,
+        )
+
+    def said(p: float) -> list[str]:
+        changes = (("ss", 0.5, 0.61, 0.52), ("lms", None, 0.9, 0.8))
+        rows = []
+        for figure, fair, before, after in changes:
+            rows += [row(figure, fair, before, "none", None), row(figure, fair, after, "e", None)]
+            rows.append(row(figure, fair, after - before, "e", p))
+        return BenchmarksView().sentences(Results(rows, RECORDS))
+
+    assert "not fair by the intervals of 1 of 1 figures" in said(0.01)[0]
+    better, worse = said(0.01)[1].split(" and made worse ")
+    assert "made better stereoset SS (gender) 61.0 % → 52.0 % [−11.0 to −7.0]" in better
+    assert "stereoset LMS (gender) 90.0 % → 80.0 %" in worse
+    assert "is not shown to change any of 2 figures (Holm)" in said(0.2)[1]

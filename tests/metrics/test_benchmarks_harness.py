@@ -6,7 +6,6 @@ of single precision: likelihoods agree to what that leaves, and figures, which c
 
 from __future__ import annotations
 
-import csv
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -19,7 +18,7 @@ from countergen_edit.metrics.benchmarks.items import scored
 from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.models import LanguageModel, load
 from tests.harness import evaluated, log_likelihoods, own_task
-from tests.made_benchmarks import long_context_dir
+from tests.made_benchmarks import bbq, crows_pairs, long_context_dir, winogender
 from tests.metrics.test_benchmarks import bound, by_facets
 
 pytest.importorskip("lm_eval", reason="needs pip install 'countergen-edit[harness]'")
@@ -38,34 +37,26 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> LanguageModel:
 
 
 @pytest.fixture(scope="module")
-def harness(
-    made: Path, model: LanguageModel, tmp_path_factory: pytest.TempPathFactory
-) -> dict[str, Any]:
+def harness(model: LanguageModel, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """What the harness says of all three, its data as the published ones have their columns."""
     folder = tmp_path_factory.mktemp("harness")
     rows = {
-        "crows_pairs/crows_pairs_english": crows_pairs(made),
-        "winogender/winogender": winogender(made),
-        "bbq/bbq_multiple_choice": bbq(made),
+        "crows_pairs/crows_pairs_english": crows_pairs_rows(),
+        "winogender/winogender": winogender_rows(),
+        "bbq/bbq_multiple_choice": bbq_rows(),
     }
-    tasks = [own_task(name, own, folder) for name, own in rows.items()]
-    return evaluated(Path(model.name), tasks)
+    return evaluated(Path(model.name), [own_task(n, own, folder) for n, own in rows.items()])
 
 
-def table(path: Path, delimiter: str = ",") -> list[dict[str, str]]:
-    with path.open(encoding="utf-8", newline="") as file:
-        return [*csv.DictReader(file, delimiter=delimiter)]
-
-
-def crows_pairs(made: Path) -> list[dict[str, str]]:
-    rows = table(made / "CrowS-Pairs/data/crows_pairs_anonymized.csv")
+def crows_pairs_rows() -> list[dict[str, str]]:
     # The harness would take a column without a name for the text before the sentence.
-    return [row | {"number": row.pop("")} for row in rows if row["bias_type"] == "gender"]
+    rows = [row for row in crows_pairs() if row["bias_type"] == "gender"]
+    return [row | {"number": row.pop("")} for row in rows]
 
 
-def winogender(made: Path) -> list[dict[str, Any]]:
+def winogender_rows() -> list[dict[str, Any]]:
     rows = []
-    for row in table(made / "Winogender/data/all_sentences.tsv", "\t"):
+    for row in winogender():
         occupation, participant, answer, gender, _ = row["sentid"].split(".")
         about = {"occupation": occupation, "participant": participant, "gender": gender}
         pronoun = {"male": "he", "female": "she", "neutral": "they"}[gender]
@@ -73,14 +64,12 @@ def winogender(made: Path) -> list[dict[str, Any]]:
     return rows
 
 
-def bbq(made: Path) -> list[dict[str, Any]]:
+def bbq_rows() -> list[dict[str, Any]]:
     rows = []
     for category, stereotyped in STEREOTYPED.items():
-        for line in (made / f"BBQ/data/{category}.jsonl").read_text("utf-8").splitlines():
-            about = {"additional_metadata": {"stereotyped_groups": [stereotyped]}}
-            row = json.loads(line) | about
+        for row in map(json.loads, bbq()[f"BBQ/data/{category}.jsonl"].splitlines()):
             if (category, row["example_id"]) != ("Age", 0):  # has no biased answer: we leave it out
-                rows.append(row)
+                rows.append(row | {"additional_metadata": {"stereotyped_groups": [stereotyped]}})
     return rows
 
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import csv
 import difflib
 import string
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -26,6 +25,7 @@ from countergen_edit.reports.run import open_run
 from countergen_edit.runs.classifiers import Where, classifier_audit
 from countergen_edit.runs.folder import RunFolder
 from tests.made_benchmarks import crows_pairs, settings, stereoset
+from tests.metrics.test_benchmarks import evaluation
 
 IDENTITY = {"fingerprint": "test", "schema": SCHEMA}
 TEXTS = [
@@ -34,11 +34,10 @@ TEXTS = [
 ]
 
 
-def special(kind: str) -> list[str]:
-    return {
-        "bert": ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"],
-        "roberta": ["<s>", "<pad>", "</s>", "<unk>", "<mask>"],
-    }[kind]
+SPECIAL = {
+    "bert": ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"],
+    "roberta": ["<s>", "<pad>", "</s>", "<unk>", "<mask>"],
+}
 
 
 def tokenizer_of(kind: str) -> Any:
@@ -49,18 +48,18 @@ def tokenizer_of(kind: str) -> Any:
     of: Any
     trainer: Any
     if kind == "bert":
-        pad, unk, first, last, mask = special(kind)
+        pad, unk, first, last, mask = SPECIAL[kind]
         of = Tokenizer(models.WordPiece(unk_token=unk))
         of.normalizer = normalizers.Lowercase()
         of.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-        trainer = trainers.WordPieceTrainer(vocab_size=90, special_tokens=special(kind))
+        trainer = trainers.WordPieceTrainer(vocab_size=90, special_tokens=SPECIAL[kind])
     else:
-        first, pad, last, unk, mask = special(kind)
+        first, pad, last, unk, mask = SPECIAL[kind]
         of = Tokenizer(models.BPE(unk_token=unk))
         of.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
         trainer = trainers.BpeTrainer(
             vocab_size=290,
-            special_tokens=special(kind),
+            special_tokens=SPECIAL[kind],
             initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
             show_progress=False,
         )
@@ -133,10 +132,7 @@ def test_crows_pairs_is_the_authors_pseudo_log_likelihood(
     rows = figures(task(made, of="crows_pairs").rows(bank, model, 0))
     tokenizer = model.tokenizer
     preferred = defaultdict(list)
-    path = made / "CrowS-Pairs/data/crows_pairs_anonymized.csv"
-    with path.open(encoding="utf-8", newline="") as file:
-        pairs = [*csv.DictReader(file)]
-    for pair in pairs:
+    for pair in crows_pairs():
         ids = [tokenizer.encode(pair[side]) for side in ("sent_more", "sent_less")]
         spans: list[list[int]] = [[], []]
         matcher = difflib.SequenceMatcher(None, *([str(i) for i in own] for own in ids))
@@ -165,7 +161,7 @@ def test_stereoset_is_the_mean_probability_of_the_tokens_that_fill_the_blank(
     rows = figures(task(made, of="stereoset", bias_types="gender").rows(bank, model, 0))
     tokenizer = model.tokenizer
     spaced = " " if model.name == "tiny-roberta" else ""  # its tokens hold the space before
-    counts: dict[str, Counter[str]] = defaultdict(Counter)
+    scored = []
     for item in stereoset()["data"]["intrasentence"]:
         if item["bias_type"] != "gender":
             continue
@@ -185,28 +181,13 @@ def test_stereoset_is_the_mean_probability_of_the_tokens_that_fill_the_blank(
                 ids = [tokenizer.cls_token_id, *ids, tokenizer.sep_token_id]
                 p.append(np.exp(log_p_at(model, ids, 1 + len(head) + k)(token)))
             score[sentence["gold_label"]] = np.mean(p)
-        of = counts[item["target"]]
-        of["pro"] += score["stereotype"] > score["anti-stereotype"]
-        of["related"] += score["stereotype"] > score["unrelated"]
-        of["related"] += score["anti-stereotype"] > score["unrelated"]
-        of["n"] += 1
+        scored.append((item["target"], score))
     about = ("intrasentence", "gender", "none")
-    ss = np.mean([c["pro"] / c["n"] for c in counts.values()])
-    lms = np.mean([c["related"] / (2 * c["n"]) for c in counts.values()])
+    ss, lms = evaluation(scored)
     assert rows["stereoset", "ss", *about].value == pytest.approx(ss)
     assert rows["stereoset", "lms", *about].value == pytest.approx(lms)
     assert 0 < ss < 1
     assert {part for _, _, part, _, _ in rows} == {"intrasentence"}
-
-
-def test_words_of_several_tokens_are_among_them(made: Path, model: MaskedModel) -> None:
-    own = task(made, of="stereoset")
-    items = own.maskings["stereoset"].select(own.benchmarks.items("stereoset", 0))
-    tokens = [own.maskings["stereoset"].tokens(model, item) for item in items]
-    assert max(len(of_word) for of_item in tokens for of_word in of_item) > 1
-    assert all(
-        t.ids[t.place] == model.tokenizer.mask_token_id for i in tokens for w in i for t in w
-    )
 
 
 def test_an_edit_s_changes_are_after_less_before_and_the_report_shows_them(

@@ -10,25 +10,21 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import stats
 
 from countergen_edit.core.errors import UserError
 from countergen_edit.data.counterfactual import CounterfactualSet, Sample, Variation
-from countergen_edit.data.subsets import round_robin
 from countergen_edit.data.task import Task
 from countergen_edit.edits import Edit, NamedEdit, applied
 from countergen_edit.erasers import AffineErasure
 from countergen_edit.metrics.base import METRICS, Cost
 from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.costs.agreement import Agreement, agreement_rows
-from countergen_edit.metrics.costs.kl import KL
 from countergen_edit.metrics.costs.neutral import neutral_cost
-from countergen_edit.metrics.costs.perplexity import Perplexity
+from countergen_edit.metrics.costs.perplexity import KL, Perplexity
 from countergen_edit.metrics.rows import Row
-from countergen_edit.metrics.scores import SetScores, score
+from countergen_edit.metrics.scores import score
 from countergen_edit.models import LanguageModel, load, preface_ids, resuming
 from countergen_edit.testbed import load_axis
-from tests.crossed import crossed
 from tests.tiny_models import tiny_model_dir
 
 TEXTS = ["The hospital is at the café.", "John is an engineer.", "a b"]
@@ -66,10 +62,6 @@ def brute_force(model: LanguageModel, edit: Edit) -> tuple[float, float, float]:
     return np.exp(nll / tokens), np.exp(nll_edited / tokens), kl / tokens
 
 
-def costs(task: Task) -> list[Cost]:
-    return [kind().bound(task) for kind in (Agreement, Perplexity, KL)]
-
-
 def task_of(
     texts: Mapping[str, tuple[str, ...]] | None = None,
     agreement: Mapping[str, CounterfactualSet] | None = None,
@@ -91,7 +83,8 @@ def by_metric(
     task: Task, context: EvaluationContext, edit: Edit | None, split: str = "test"
 ) -> dict[str, Row]:
     named = None if edit is None else NamedEdit.of(edit, "any")
-    rows = [row for cost in costs(task) for row in cost.measure(context, named, split)]  # type: ignore[arg-type]
+    costs = [kind().bound(task) for kind in (Agreement, Perplexity, KL)]
+    rows = [row for cost in costs for row in cost.measure(context, named, split)]  # type: ignore[arg-type]
     return {row.metric: row for row in rows}
 
 
@@ -153,15 +146,12 @@ def test_perplexity_and_kl_share_one_pass_over_the_text(
         return neutral_cost(*args)  # type: ignore[arg-type]
 
     monkeypatch.setattr(module, "neutral_cost", counting)
-    rows = by_metric(task_of({"test": tuple(TEXTS)}), context, edit)
+    task = task_of({"test": tuple(TEXTS)})
+    rows = by_metric(task, context, edit)
     assert {"perplexity", "perplexity_ratio", "kl"} == set(rows)
     assert len(passes) == 1
-
-
-def test_without_an_edit_nothing_is_paid(context: EvaluationContext) -> None:
-    rows = by_metric(task_of({"test": tuple(TEXTS)}), context, None)
-    assert rows["kl"].value == 0
-    assert rows["perplexity_ratio"].value == 1
+    rows = by_metric(task, context, None)  # nothing is paid without an edit
+    assert (rows["kl"].value, rows["perplexity_ratio"].value) == (0, 1)
 
 
 def test_harm_is_what_became_worse_in_units_of_the_budget() -> None:
@@ -179,10 +169,8 @@ def test_harm_is_what_became_worse_in_units_of_the_budget() -> None:
     assert degradation(Perplexity(), 1.0, 0.9) == 0
     assert degradation(KL(), 0.0, 0.1) == pytest.approx(2)
     assert KL().degradation(Row("kl", 0.0), Row("kl", None)) is None
-    assert (
-        Perplexity().degradation(Row("perplexity_ratio", 1.0), Row("perplexity_ratio", None))
-        is None
-    )
+    ratios = [Row("perplexity_ratio", value) for value in (1.0, None)]
+    assert Perplexity().degradation(*ratios) is None
 
 
 @pytest.mark.parametrize("name", ["agreement", "perplexity", "kl", "legitimate_differences"])
@@ -253,29 +241,6 @@ def test_the_budget_of_agreement_holds_for_each_group(
     assert max(degradation.value, 0) == max(*losses.values(), 0)
     assert degradation.value == losses[degradation.group]
     assert degradation.share == max(0, *(loss / 0.01 for loss in losses.values()))
-
-
-def test_people_asked_in_turn_are_drawn_as_people() -> None:
-    """Where people differ and templates do not, the interval is that of the mean over people."""
-    people, paraphrases = 24, 12
-    data = round_robin(crossed(paraphrases, people), 6)
-    own = np.random.default_rng(0).uniform(0.05, 0.95, (2, people))
-    log_p = np.zeros((2 * paraphrases, 2, 6))
-    for w, sample in enumerate(data.samples):
-        for side, group in enumerate("ab"):
-            right = own[side, [int((v.name or "")[1:]) for v in sample.of(group)]]
-            log_p[2 * w + side, side], log_p[2 * w + 1 - side, side] = np.log([right, 1 - right])
-    every = np.ones(log_p.shape, bool)
-    template = np.repeat(np.arange(paraphrases), 2)
-    rows = agreement_rows(
-        SetScores(data, log_p, every, template, (" her", " his") * paraphrases), 0
-    )
-    for row, shares in zip(rows[1:], own, strict=True):
-        assert row.value == pytest.approx(shares.mean())
-        assert row.lo is not None
-        assert row.hi is not None
-        half = stats.t.ppf(0.975, people - 1) * stats.sem(shares)
-        assert (row.hi - row.lo) / 2 == pytest.approx(half, rel=0.2)
 
 
 def test_agreement_takes_one_form_a_group(model: LanguageModel) -> None:

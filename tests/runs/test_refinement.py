@@ -243,7 +243,6 @@ def test_layers_are_screened_by_the_closed_form_and_one_is_refined(
 
 
 def test_settings_that_are_none_are_refused_before_a_run_begins(testbed: LanguageModel) -> None:
-    for params, named in (({"start": "leaec"}, "leaec"), ({"steps": 0}, "steps = 0")):
-        plan = make_plan(erasers={"refined": make_eraser("refined", **params)})
-        with pytest.raises(UserError, match=named):
-            plan.check(testbed)
+    plan = make_plan(erasers={"refined": make_eraser("refined", start="leaec")})
+    with pytest.raises(UserError, match="leaec"):
+        plan.check(testbed)

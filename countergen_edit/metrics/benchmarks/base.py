@@ -82,7 +82,7 @@ class Benchmark(ABC):
     axes
         Axis → the bias types about it.
     normalise
-        Default scoring of texts.
+        Scoring of texts.
     scoring, flaws
         What is scored, and known flaws, a sentence each.
     clusters
@@ -123,15 +123,11 @@ class Benchmark(ABC):
         """The counts of an item, from the score of each text."""
 
     def counts(
-        self,
-        context: EvaluationContext,
-        edit: NamedEdit | None,
-        items: Sequence[Item],
-        normalise: Normalise,
+        self, context: EvaluationContext, edit: NamedEdit | None, items: Sequence[Item]
     ) -> Counts:
         """The counts of every item under an edit, from the likelihood of its texts."""
         scores = scored(context, edit, self.name, items)
-        values = scores.log_p / scores.tokens if normalise == "mean" else scores.log_p
+        values = scores.log_p / scores.tokens if self.normalise == "mean" else scores.log_p
         ends = np.cumsum([len(item.texts) for item in items])
         by_item = zip(items, np.split(values, ends[:-1]), strict=True)
         return stack_counts([self.count(item, own.tolist()) for item, own in by_item])

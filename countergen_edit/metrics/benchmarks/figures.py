@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from jaxtyping import Bool
+import pandas as pd
 
 from countergen_edit.core.reading import json_lines
 from countergen_edit.core.writing import digest
@@ -108,62 +108,51 @@ def figures_of_counts(
     found = []
     types = list(dict.fromkeys(item.bias_type for item in items))
     for part in dict.fromkeys(item.part for item in items):
-        in_part = np.array([item.part == part for item in items])
+        of_part = [i for i, item in enumerate(items) if item.part == part]
         for bias_type in [*types, *([ALL] if len(types) > 1 else [])]:
-            own = np.array([bias_type in (ALL, item.bias_type) for item in items]) & in_part
-            present = {item.group for item, counted in zip(items, own, strict=True) if counted}
-            kinds: dict[tuple[tuple[str, ...], str], list[FigureKind]] = {}
+            own = [i for i in of_part if bias_type in (ALL, items[i].bias_type)]
+            present = {items[i].group for i in own}
             for kind in benchmark.figures_of(part):
                 # Figures of some groups or items are about one bias type alone.
                 is_of_one = bool(kind.groups or kind.requires)
-                if present and present >= {*kind.groups} and not (is_of_one and bias_type == ALL):
-                    kinds.setdefault((kind.groups, kind.requires), []).append(kind)
-            for (groups, requires), own_kinds in kinds.items():
-                about = own & np.array([not groups or i.group in groups for i in items])
-                needed = LEAST * about.sum()
-                if requires:
-                    about = about & (counts[requires] > 0)
-                if about.sum() >= needed:
-                    unit = (part, bias_type, *groups)
-                    found += _figures(benchmark, own_kinds, items, counts, about, unit, seed)
+                if not present >= {*kind.groups} or (is_of_one and bias_type == ALL):
+                    continue
+                about = [i for i in own if not kind.groups or items[i].group in kind.groups]
+                have = [i for i in about if not kind.requires or counts[kind.requires][i] > 0]
+                if have and len(have) >= LEAST * len(about):
+                    some = [items[i] for i in have]
+                    of_some = {key: values[have] for key, values in counts.items()}
+                    found.append(_figure(benchmark, kind, some, of_some, part, bias_type, seed))
     return found
 
 
-def _figures(
+def _figure(
     benchmark: Benchmark,
-    kinds: Sequence[FigureKind],
+    kind: FigureKind,
     items: Sequence[Item],
     counts: Counts,
-    own: Bool[np.ndarray, " item"],
-    unit: tuple[str, ...],
+    part: str,
+    bias_type: str,
     seed: int,
-) -> list[Figure]:
-    """Figures of some items; the unit (part, bias type, groups) names their draws."""
-    part, bias_type, *groups = unit
+) -> Figure:
+    """A figure of all items; part, bias type and group name the draws of clusters."""
     sums: dict[str, Drawn] = dict.fromkeys(counts, np.zeros(1))
-    pooled = {key: np.array([values[own].sum()]) for key, values in counts.items()}
-    weights = []
-    for group in groups or [""]:
-        of_group = own & np.array([not group or item.group == group for item in items])
-        names = [item.cluster for item, counted in zip(items, of_group, strict=True) if counted]
-        index = {name: k for k, name in enumerate(dict.fromkeys(names))}
-        cluster = np.array([index[name] for name in names])
-        sizes = np.bincount(cluster)
+    weights: tuple[Weights, ...] = ()
+    for group in kind.groups or ("",):
+        own = [i for i, item in enumerate(items) if not group or item.group == group]
+        cluster, names = pd.factorize(np.array([items[i].cluster for i in own], dtype=object))
         about = (part, bias_type, *([group] if group else []))
-        weights.append(resample(len(index), seed, "benchmark", benchmark.name, *about))
+        weights += (resample(len(names), seed, "benchmark", benchmark.name, *about),)
         for key, values in counts.items():
-            total = np.bincount(cluster, weights=values[of_group])
-            each = total / sizes if benchmark.equal_clusters else total
+            total = np.bincount(cluster, weights=values[own])
+            each = total / np.bincount(cluster) if benchmark.equal_clusters else total
             sums[key] = sums[key] + weights[-1] @ each
     alone = any(len(drawn) == 1 for drawn in weights)  # one cluster has no spread
-    found = []
-    for kind in kinds:
-        with np.errstate(invalid="ignore", divide="ignore"):  # undefined in some resamples
-            draws = kind.compute(sums)[: 1 if alone else None]
-            one = float(kind.compute(pooled)[0])
-        alike = one if benchmark.equal_clusters and math.isfinite(one) else None
-        found.append(Figure(kind, part, bias_type, draws, tuple(weights), int(own.sum()), alike))
-    return found
+    with np.errstate(invalid="ignore", divide="ignore"):  # undefined in some resamples
+        draws = kind.compute(sums)[: 1 if alone else None]
+        pooled = float(kind.compute({k: np.array([v.sum()]) for k, v in counts.items()})[0])
+    alike = pooled if benchmark.equal_clusters and math.isfinite(pooled) else None
+    return Figure(kind, part, bias_type, draws, weights, len(items), alike)
 
 
 @dataclass(frozen=True)
@@ -219,14 +208,14 @@ def difference_rows(
     rows = []
     for one, two in zip(*sides, strict=True):
         found = change(one, two)
-        about = ", ".join(filter(None, (one.part, one.bias_type))).replace("_", " ")
         own = [i for i in either if i.part == one.part and one.bias_type in (i.bias_type, ALL)]
+        about = ", ".join(filter(None, (one.part, one.bias_type))).replace("_", " ")
         about_both = {
             "about": f"{before.title} ({about})",
             "of": one.kind.title,
             "percent": True,
-            "before": _finite(one),
-            "after": _finite(two),
+            "before": one.estimate.columns["value"],
+            "after": two.estimate.columns["value"],
             "p": found.p,
             "method": METHOD,
             "smallest": found.estimate.smallest,
@@ -235,24 +224,20 @@ def difference_rows(
             "samples_of_either": len(own),
             "samples_of_one": len(own) - one.items,
         }
-        row = Row(
-            DIFFERENCE,
-            **found.estimate.columns,
-            dataset=before.benchmark,
-            facets=one.facets,
-            split="test",
-            n=one.items,
-            seed=seed,
-            detail={**detail, **about_both},
-            **columns,
+        rows.append(
+            Row(
+                DIFFERENCE,
+                **found.estimate.columns,
+                dataset=before.benchmark,
+                facets=one.facets,
+                split="test",
+                n=one.items,
+                seed=seed,
+                detail={**detail, **about_both},
+                **columns,
+            )
         )
-        rows.append(row)
     return rows
-
-
-def _finite(one: Figure) -> float | None:
-    value = float(one.draws[0])
-    return value if math.isfinite(value) else None
 
 
 def _arrays(side: Counted, keys: Sequence[str]) -> Counts:

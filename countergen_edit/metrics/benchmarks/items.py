@@ -114,8 +114,9 @@ def scored(
     if lines and lines[0].get("items") == key:
         log_p, tokens = ([x for line in lines[1:] for x in line[of]] for of in ("log_p", "tokens"))
         return TextScores(np.array(log_p, dtype=np.float64), np.array(tokens, dtype=np.int64))
-    pairs = [pair for own in texts for pair in own]
-    scores = context.texts(pairs, edit, f"Scoring {benchmark}", asked)
+    scores = context.texts(
+        [pair for own in texts for pair in own], edit, f"Scoring {benchmark}", asked
+    )
     ends = np.cumsum([len(own) for own in texts])[:-1]
     columns = zip(items, np.split(scores.log_p, ends), np.split(scores.tokens, ends), strict=True)
     own_lines = [{"id": i.id, "log_p": p.tolist(), "tokens": n.tolist()} for i, p, n in columns]

@@ -23,7 +23,6 @@ from countergen_edit.metrics.benchmarks.base import (
     ROW,
     SOURCE,
     Benchmark,
-    Normalise,
 )
 from countergen_edit.metrics.benchmarks.figures import (
     COUNTED,
@@ -58,8 +57,6 @@ class Benchmarks(Metric):
         The benchmarks' own, axes, or `all`; None takes those of the audited axis, or all.
     limit : int or mapping, optional
         Most items of each part and bias type, for all benchmarks or by name.
-    normalise : {"sum", "mean"}, optional
-        Log-probability of all tokens or per token; None takes each benchmark's own.
     settings : mapping, optional
         Name → settings of the benchmark itself.
     """
@@ -75,7 +72,6 @@ class Benchmarks(Metric):
         sources: str | None = None,
         bias_types: Sequence[str] | str | None = None,
         limit: int | Mapping[str, int | None] | None = None,
-        normalise: Normalise | None = None,
         settings: Mapping[str, Mapping[str, Any]] | None = None,
     ) -> None:
         self.of = [of] if isinstance(of, str) else list(dict.fromkeys(of))
@@ -83,7 +79,6 @@ class Benchmarks(Metric):
         self.sources = sources
         self.bias_types = [bias_types] if isinstance(bias_types, str) else bias_types
         self.limit = limit
-        self.normalise = normalise
         self.settings = settings or {}
         if not self.of:
             raise UserError("benchmarks.of is empty: name at least one benchmark")
@@ -116,8 +111,7 @@ class Benchmarks(Metric):
     def _with_counterfactuals(self, benchmark: Benchmark, items: list[Item]) -> list[Item]:
         if self._task is None or (substitution := self._task.substitution) is None:
             return items
-        about = benchmark.axes.get(self._task.axis.name, ())
-        swap = substitution.swap
+        about, swap = benchmark.axes.get(self._task.axis.name, ()), substitution.swap
         return [
             benchmark.with_counterfactuals(i, swap) if i.bias_type in about else i for i in items
         ]
@@ -175,10 +169,9 @@ class Benchmarks(Metric):
         found = []
         for name, (benchmark, _) in self.read.items():
             items = self.items(name, context.seed)
-            normalise = self.normalise or benchmark.normalise
-            counts = benchmark.counts(context, edit, items, normalise)
-            path = stored(context, edit, name, COUNTED)
-            keep(path, name, benchmark.files.source.title, normalise, items, counts)
+            counts = benchmark.counts(context, edit, items)
+            path, title = stored(context, edit, name, COUNTED), benchmark.files.source.title
+            keep(path, name, title, benchmark.normalise, items, counts)
             own = figures_of_counts(benchmark, items, counts, context.seed)
             found += [(name, one) for one in own]
         return found
@@ -231,7 +224,7 @@ class Benchmarks(Metric):
             context.seed,
             items,
             scoring=benchmark.scoring,
-            normalise=self.normalise or benchmark.normalise,
+            normalise=benchmark.normalise,
             first_token=opens_texts(context.model),
             in_template=context.model.chat.is_on,
             asked=is_asked(context.model, items),
@@ -241,31 +234,22 @@ class Benchmarks(Metric):
     def source_row(self, name: str, seed: int, items: Sequence[Item], **detail: object) -> Row:
         """The row of a benchmark's version, licence, flaws and items."""
         benchmark, _ = self.read[name]
-        source = benchmark.files.source
+        source, n = benchmark.files.source, len(items)
+        parts = dict.fromkeys(item.part for item in items)
+        kinds = [kind for part in parts for kind in benchmark.figures_of(part)]
         about = {
             "title": source.title,
             "citation": source.citation,
             "licence": source.licence,
             "url": source.url,
-            "figures": {
-                kind.title: kind.description
-                for part in dict.fromkeys(item.part for item in items)
-                for kind in benchmark.figures_of(part)
-            },
+            "figures": {kind.title: kind.description for kind in kinds},
             "flaws": benchmark.flaws,
             "clusters": benchmark.clusters,
             "people": benchmark.human_source,
         }
-        return Row(
-            SOURCE,
-            float(len(items)),
-            dataset=name,
-            facets={"benchmark": name},
-            split="test",
-            n=len(items),
-            seed=seed,
-            detail=about | detail,
-        )
+        facets: dict[str, Any] = {"benchmark": name}
+        about_row: dict[str, Any] = {"dataset": name, "facets": facets, "split": "test"}
+        return Row(SOURCE, float(n), n=n, seed=seed, detail=about | detail, **about_row)
 
 
 def _row(metric: str, name: str, one: Figure, seed: int, estimated: Estimate) -> Row:

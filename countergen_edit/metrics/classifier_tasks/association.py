@@ -15,8 +15,7 @@ from countergen_edit.metrics.classifier_tasks.base import (
     ClassifierTask,
     Scores,
     TaskText,
-    over_templates,
-    template_row,
+    TemplateRows,
 )
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.statistics import bootstrap_mean
@@ -36,7 +35,7 @@ def masked_rows(
     """
     a, b = bank.pair
     kinds = bank.kinds.get("attribute", {})
-    rows = []
+    rows = TemplateRows(bank, seed)
     for family in bank.families:
         values: dict[str, list[float]] = {}
         used: dict[str, int] = {}
@@ -55,25 +54,15 @@ def masked_rows(
                 # A trait without any association, but for rounding, is half of each.
                 share = 50.0 * (1.0 + np.sign(np.round(bias[own], ROUNDING)))
                 e = bootstrap_mean(share, seed, kind, text)
-                values.setdefault(kind, []).append(e.value)
-                rows.append(
-                    template_row(
-                        "b_associations",
-                        e,
-                        bank,
-                        family,
-                        text,
-                        dataset=kind,
-                        n=used[kind],
-                        seed=seed,
-                        mean_score=float(bias[own].mean()),
-                    )
+                n, mean = used[kind], float(bias[own].mean())
+                value = rows.add(
+                    "b_associations", e, family, text, dataset=kind, n=n, mean_score=mean
                 )
+                values.setdefault(kind, []).append(value)
         for kind, shares in values.items():
+            sizes = {"used": used[kind], "whole": bank.sizes.get(kind, used[kind])}
             published = dict(bank.published.get(kind, {}))
-            about = {"published": published, "used": used[kind]}
-            about["whole"] = bank.sizes.get(kind, used[kind])
-            rows.append(over_templates("b_associations", kind, shares, bank, **about))
+            rows.spread("b_associations", kind, shares, published=published, **sizes)
     return rows
 
 
@@ -92,8 +81,9 @@ class Association(ClassifierTask):
     def encoded(
         self, model: Any, asked: Sequence[TaskText]
     ) -> tuple[list[dict[str, list[int]]], list[int] | None]:
-        rows, at = model.encoded([_masked_text(one.filled) for one in asked])
-        return rows, at
+        found: tuple[list[dict[str, list[int]]], list[int]]
+        found = model.encoded([_masked_text(one.filled) for one in asked])
+        return found
 
     def answers(self, model: Any, asked: Sequence[TaskText]) -> Int[np.ndarray, " text"]:
         found: Int[np.ndarray, " text"] = model.guesses([_masked_text(one.filled) for one in asked])

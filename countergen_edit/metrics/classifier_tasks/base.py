@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -72,14 +72,17 @@ class ClassifierTask(ABC):
 
     def asked(self, bank: TemplateBank, *, paraphrased: bool = False) -> Iterator[TaskText]:
         """Texts of the original templates or paraphrases; `UserError` without groups."""
-        groups = bank.pair
         for family in bank.families:
             for template in family.paraphrases if paraphrased else (family.original,):
-                for group in groups:
-                    for i, person in enumerate(bank.people[group]):
-                        for filled in bank.fill(template, group, i):
-                            context = f"{template} {filled.beside(PERSON)}"
-                            yield TaskText(filled, group, person["base"], i, context, family.name)
+                yield from self.texts(bank, family, template)
+
+    def texts(self, bank: TemplateBank, family: Family, template: str) -> Iterator[TaskText]:
+        """Texts of one template or paraphrase."""
+        for group in bank.pair:
+            for i, person in enumerate(bank.people[group]):
+                for filled in bank.fill(template, group, i):
+                    context = f"{template} {filled.beside(PERSON)}"
+                    yield TaskText(filled, group, person["base"], i, context, family.name)
 
     def encoded(
         self, model: Any, asked: Sequence[TaskText]
@@ -138,61 +141,68 @@ EVEN = {"b_associations": 50.0}
 """Values of measures under equal treatment of groups, where they are not 0."""
 
 
-def template_row(
-    metric: str,
-    e: Estimate,
-    bank: TemplateBank,
-    family: Family,
-    template: str,
-    *,
-    dataset: str,
-    n: int,
-    seed: int,
-    **detail: Any,
-) -> Row:
-    """A measure of one template or paraphrase, which is a facet."""
-    a, b = bank.groups or ("", "")
-    return Row(
-        metric,
-        **e.columns,
-        dataset=dataset,
-        group_a=a,
-        group_b=b,
-        facets={"paraphrase": template},
-        n=n,
-        seed=seed,
-        detail={"original": template == family.original} | detail,
-    )
+class TemplateRows(list[Row]):
+    """Rows of measures over templates and their paraphrases, and of how these spread."""
 
+    def __init__(self, bank: TemplateBank, seed: int) -> None:
+        super().__init__()
+        self.seed = seed
+        a, b = bank.groups or ("", "")
+        self.groups: dict[str, Any] = {"group_a": a, "group_b": b}
 
-def over_templates(
-    metric: str, dataset: str, values: Sequence[float], bank: TemplateBank, **detail: Any
-) -> Row:
-    """A line of a table: the paraphrases' mean, with the original and their SD in `detail`.
+    def add(
+        self,
+        metric: str,
+        estimated: Estimate,
+        family: Family,
+        template: str,
+        *,
+        dataset: str,
+        n: int,
+        facets: Mapping[str, str] | None = None,
+        **detail: Any,
+    ) -> float:
+        """Add a measure of one template or paraphrase, which is a facet; its value."""
+        row = Row(
+            metric,
+            **estimated.columns,
+            dataset=dataset,
+            **self.groups,
+            facets={"paraphrase": template, **(facets or {})},
+            n=n,
+            seed=self.seed,
+            detail={"original": template == family.original} | detail,
+        )
+        self.append(row)
+        return estimated.value
 
-    `values` are of the original, then of its paraphrases (Seshadri et al. 2022).
-    """
-    original, modified = values[0], np.array(values[1:])
-    mean = float(modified.mean()) if len(modified) else math.nan
-    a, b = bank.groups or ("", "")
-    detail |= {
-        "original": float(original),
-        "sd": float(modified.std(ddof=1)) if len(modified) > 1 else None,
-        # The paper's change: how much larger or smaller the measure becomes in size.
-        "change": (abs(mean) - abs(original)) / abs(original)
-        if original and len(modified)
-        else None,
-    }
-    value = mean if math.isfinite(mean) else None
-    return Row(
-        metric + OVER_TEMPLATES,
-        value,
-        dataset=dataset,
-        group_a=a,
-        group_b=b,
-        n=len(modified),
-        detail=detail,
-    )
+    def spread(
+        self,
+        metric: str,
+        dataset: str,
+        values: Sequence[float],
+        *,
+        n: int | None = None,
+        **detail: Any,
+    ) -> None:
+        """Add a line of a table: the paraphrases' mean, with the original and their SD in `detail`.
+
+        `values` are of the original, then of its paraphrases (Seshadri et al. 2022).
+        """
+        original, modified = values[0], np.array(values[1:])
+        mean = float(modified.mean()) if len(modified) else math.nan
+        known = bool(original and len(modified))
+        detail |= {
+            "original": float(original),
+            "sd": float(modified.std(ddof=1)) if len(modified) > 1 else None,
+            # The paper's change: how much larger or smaller the measure becomes in size.
+            "change": (abs(mean) - abs(original)) / abs(original) if known else None,
+        }
+        value, n = mean if math.isfinite(mean) else None, len(modified) if n is None else n
+        row = Row(
+            metric + OVER_TEMPLATES, value, dataset=dataset, **self.groups, n=n, detail=detail
+        )
+        self.append(row)
 
 
 def kept_rows(texts: Sequence[TaskText], kept: Bool[np.ndarray, " text"], seed: int) -> list[Row]:

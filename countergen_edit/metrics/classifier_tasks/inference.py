@@ -9,13 +9,12 @@ import numpy as np
 from jaxtyping import Bool
 
 from countergen_edit.core.errors import UserError
-from countergen_edit.data.template_bank import TemplateBank
+from countergen_edit.data.template_bank import Family, TemplateBank
 from countergen_edit.metrics.classifier_tasks.base import (
     ClassifierTask,
     Scores,
     TaskText,
-    over_templates,
-    template_row,
+    TemplateRows,
 )
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.statistics import bootstrap_mean
@@ -32,7 +31,7 @@ def nli_rows(
     `bank.hypothesis` is the slot that a gendered word takes.
     """
     groups, slot = bank.pair, _slot(bank)
-    rows = []
+    rows = TemplateRows(bank, seed)
     for family in bank.families:
         values: dict[str, list[float]] = {"S-N": [], "F-N": []}
         used: dict[str, int] = {}
@@ -59,18 +58,14 @@ def nli_rows(
                     for s in (0, 1)
                 ]
                 e = bootstrap_mean(means[0] - means[1], seed, measure, text)
-                values[measure].append(e.value)
-                rows.append(
-                    template_row(
-                        measure, e, bank, family, text, dataset=family.name, n=len(of), seed=seed
-                    )
-                )
+                added = rows.add(measure, e, family, text, dataset=family.name, n=len(of))
+                values[measure].append(added)
         for measure, of_templates in values.items():
             published = dict(bank.published.get(measure, {}))
-            about = {"published": published, "used": used[family.original]}
+            about: dict[str, Any] = {"published": published, "used": used[family.original]}
             if whole := bank.sizes.get("instances"):
                 about["whole"] = whole
-            rows.append(over_templates(measure, family.name, of_templates, bank, **about))
+            rows.spread(measure, family.name, of_templates, **about)
     return rows
 
 
@@ -85,20 +80,15 @@ class Inference(ClassifierTask):
 
     labels_of: ClassVar[str] = "nli"
 
-    def asked(self, bank: TemplateBank, *, paraphrased: bool = False) -> Iterator[TaskText]:
+    def texts(self, bank: TemplateBank, family: Family, template: str) -> Iterator[TaskText]:
         slot = _slot(bank)
-        for family in bank.families:
-            for template in family.paraphrases if paraphrased else (family.original,):
-                premises = [(f, f"{template} {f.beside('')}") for f in bank.fill(template)]
-                for group in bank.pair:
-                    for i, person in enumerate(bank.people[group]):
-                        by_words = {
-                            h.beside(slot): h.text for h in bank.fill(template, group, i, role=slot)
-                        }
-                        for premise, context in premises:
-                            claim = by_words[premise.beside(slot)]
-                            about = group, person["base"], i, context, family.name
-                            yield TaskText(premise, *about, claim)
+        premises = [(f, f"{template} {f.beside('')}") for f in bank.fill(template)]
+        for group in bank.pair:
+            for i, person in enumerate(bank.people[group]):
+                claims = {h.beside(slot): h.text for h in bank.fill(template, group, i, role=slot)}
+                for premise, context in premises:
+                    about = group, person["base"], i, context, family.name
+                    yield TaskText(premise, *about, claims[premise.beside(slot)])
 
     def rows(self, bank: TemplateBank, model: Any, seed: int) -> list[Row]:
 

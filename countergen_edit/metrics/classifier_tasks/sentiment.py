@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 from jaxtyping import Float64
 
-from countergen_edit.data.template_bank import Family, TemplateBank
-from countergen_edit.metrics.classifier_tasks.base import ClassifierTask, Scores, template_row
+from countergen_edit.data.template_bank import TemplateBank
+from countergen_edit.metrics.classifier_tasks.base import ClassifierTask, Scores, TemplateRows
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.statistics import Estimate, adjusted, bootstrap_mean
 from countergen_edit.metrics.template_tests import ALPHA, paired_p
@@ -83,71 +83,54 @@ def sentiment_rows(
     sizes = [len(block) * len(block[0]) for block in filled]
     parts = [part.reshape(2, count, -1) for part in np.split(scores, np.cumsum(sizes)[:-1])]
     differences = [part[0] - part[1] for part in parts]
-    rows = []
+    rows = TemplateRows(bank, seed)
     for (family, text), d in zip(templates, differences, strict=True):
         e = bootstrap_mean(d.mean(axis=1), seed, text)
-        about: dict[str, Any] = {"dataset": family.name, "n": count, "seed": seed}
-        rows.append(template_row("sentiment_difference", e, bank, family, text, **about))
+        rows.add("sentiment_difference", e, family, text, dataset=family.name, n=count)
     for name in TESTS:
         tests = paired_tests(name, differences)
         for (family, text), test in zip(templates, tests, strict=True):
-            rows.append(_test_row(test, bank, family, text, seed))
-        by_family: dict[str, list[PairedTest]] = {}
-        for (family, _), test in zip(templates, tests, strict=True):
-            by_family.setdefault(family.name, []).append(test)
-        lines = [_category_row(name, f, bank, by_family[f.name]) for f in bank.families]
-        rows += [*lines, _all_categories(lines)]
+            p = Estimate(test.p, math.nan, math.nan, math.nan)
+            about: dict[str, Any] = {"dataset": family.name, "n": test.n}
+            about["facets"] = {"test": test.name}
+            detail = {key: getattr(test, key) for key in ("p_holm", "category", "category_holm")}
+            rows.add("sentiment_t_test", p, family, text, **about, **detail)
+        left = iter(tests)
+        of_families = [[next(left) for _ in family.templates] for family in bank.families]
+        for family, own in zip(bank.families, of_families, strict=True):
+            published = dict(family.published) if name == PUBLISHED else {}
+            rows.append(_flips(bank, name, family.name, [own], published))
+        rows.append(_flips(bank, name, "all", of_families, {}))
     return rows
 
 
-def _test_row(
-    test: PairedTest, bank: TemplateBank, family: Family, template: str, seed: int
+def _flips(
+    bank: TemplateBank,
+    name: str,
+    dataset: str,
+    of_families: Sequence[Sequence[PairedTest]],
+    published: Mapping[str, Any],
 ) -> Row:
-    p = Estimate(test.p, math.nan, math.nan, math.nan)
-    about: dict[str, Any] = {"dataset": family.name, "n": test.n, "seed": seed}
-    detail = {key: getattr(test, key) for key in ("p_holm", "category", "category_holm")}
-    row = template_row("sentiment_t_test", p, bank, family, template, **about, **detail)
-    return replace(row, facets=row.facets | {"test": test.name})
-
-
-def _category_row(
-    name: str, family: Family, bank: TemplateBank, tests: Sequence[PairedTest]
-) -> Row:
-    """`category_flips`: the share of a template's paraphrases that change its category."""
-    original, *others = tests
+    """`category_flips`: the share of paraphrases that change the category of their original."""
+    pairs = [(own[0], other) for own in of_families for other in own[1:]]
     a, b = bank.pair
-    n = len(others)
+    n = len(pairs)
     return Row(
         "category_flips",
-        sum(test.category != original.category for test in others) / n if n else None,
-        dataset=family.name,
+        sum(one.category != other.category for one, other in pairs) / n if n else None,
+        dataset=dataset,
         group_a=a,
         group_b=b,
         facets={"test": name},
         n=n,
         detail={
-            "original": original.category,
+            "original": of_families[0][0].category if dataset != "all" else None,
             # In the paper's order: b over a (its M > F), a over b, insignificant.
-            "counts": [sum(test.category == sign for test in others) for sign in (-1, 1, 0)],
-            "flips_holm": sum(test.category_holm != original.category_holm for test in others),
-            "published": dict(family.published) if name == PUBLISHED else {},
+            "counts": [sum(other.category == sign for _, other in pairs) for sign in (-1, 1, 0)],
+            "flips_holm": sum(one.category_holm != other.category_holm for one, other in pairs),
+            "published": published,
         },
     )
-
-
-def _all_categories(lines: Sequence[Row]) -> Row:
-    """The same over all templates."""
-    counted = [line for line in lines if line.n]
-    n = sum(line.n for line in counted)
-    flips = sum(round((line.value or 0.0) * line.n) for line in counted)
-    detail = {
-        "original": None,
-        "counts": np.sum([line.detail["counts"] for line in lines], axis=0).tolist(),
-        "flips_holm": sum(line.detail["flips_holm"] for line in lines),
-        "published": {},
-    }
-    value = flips / n if n else None
-    return replace(lines[0], value=value, dataset="all", n=n, detail=detail)
 
 
 class Sentiment(ClassifierTask):

@@ -7,7 +7,6 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -19,8 +18,7 @@ from countergen_edit.metrics.classifier_tasks.base import (
     ClassifierTask,
     Scores,
     TaskText,
-    over_templates,
-    template_row,
+    TemplateRows,
 )
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.statistics import estimate, resample
@@ -52,7 +50,7 @@ def toxicity_rows(
     bank: TemplateBank, toxic: Callable[[Sequence[str]], Scores], seed: int
 ) -> list[Row]:
     """FPED and FNED over identity terms (equation 1 and Table 4); `UserError` without labels."""
-    rows: list[Row] = []
+    rows = TemplateRows(bank, seed)
     lines_of: dict[str, dict[str, list[float]]] = {"FPED": {}, "FNED": {}}
     used: Counter[str] = Counter()
     whole: Counter[str] = Counter()
@@ -70,19 +68,15 @@ def toxicity_rows(
                     continue
                 values, weights = equality_difference(wrong[:, cases], seed, metric, text)
                 e = estimate(values, weights, within=(0, math.inf))
-                lines_of[metric].setdefault(family.row, []).append(e.value)
-                about = {"dataset": family.row, "n": wrong[:, cases].size, "seed": seed}
-                rows.append(template_row(metric, e, bank, family, text, **about))
+                n = wrong[:, cases].size
+                value = rows.add(metric, e, family, text, dataset=family.row, n=n)
+                lines_of[metric].setdefault(family.row, []).append(value)
     for metric, lines in lines_of.items():
         for line, sums in lines.items():
-            about = {
-                "published": published[line].get(metric),
-                "used": used[line],
-                "whole": whole[line],
-            }
-            rows.append(over_templates(metric, line, sums, bank, **about))
+            sizes = {"used": used[line], "whole": whole[line]}
+            rows.spread(metric, line, sums, published=published[line].get(metric), **sizes)
         if lines:
-            rows.append(_all_lines(metric, lines, used, whole, bank))
+            _add_all_lines(rows, metric, lines, used, whole)
     return rows
 
 
@@ -101,23 +95,22 @@ def _cases(
     return filled, np.array(labels, dtype=bool).reshape(identities, -1)[0]
 
 
-def _all_lines(
+def _add_all_lines(
+    rows: TemplateRows,
     metric: str,
     lines: Mapping[str, list[float]],
     used: Mapping[str, int],
     whole: Mapping[str, int],
-    bank: TemplateBank,
-) -> Row:
-    """All lines together, each weighing its number of whole-list instances, as in the paper."""
+) -> None:
+    """Add all lines together, each weighing its number of whole-list instances, as in the paper."""
     total = sum(whole[line] for line in lines)
     original, modified = (
         sum(whole[line] / total * mean(values) for line, values in lines.items())
         for mean in (lambda v: v[0], lambda v: float(np.mean(v[1:] or v)))
     )
-    both = [original, modified]
     shares = {"used": sum(used[line] for line in lines), "whole": total}
-    row = over_templates(metric, "all", both, bank, **shares)
-    return replace(row, n=sum(len(values) - 1 for values in lines.values()))
+    n = sum(len(values) - 1 for values in lines.values())
+    rows.spread(metric, "all", [original, modified], n=n, **shares)
 
 
 class Toxicity(ClassifierTask):
@@ -125,13 +118,11 @@ class Toxicity(ClassifierTask):
 
     labels_of: ClassVar[str] = "toxicity"
 
-    def asked(self, bank: TemplateBank, *, paraphrased: bool = False) -> Iterator[TaskText]:
-        for family in bank.families:
-            for template in family.paraphrases if paraphrased else (family.original,):
-                for filled in bank.fill(template):
-                    identity = filled.words[IDENTITY]
-                    context = f"{template} {filled.beside(IDENTITY)}"
-                    yield TaskText(filled, identity, identity, 0, context, family.name)
+    def texts(self, bank: TemplateBank, family: Family, template: str) -> Iterator[TaskText]:
+        for filled in bank.fill(template):
+            identity = filled.words[IDENTITY]
+            context = f"{template} {filled.beside(IDENTITY)}"
+            yield TaskText(filled, identity, identity, 0, context, family.name)
 
     def rows(self, bank: TemplateBank, model: Any, seed: int) -> list[Row]:
         return toxicity_rows(bank, lambda texts: model.probabilities(texts)["toxic"], seed)

@@ -23,11 +23,7 @@ from countergen_edit.metrics.statistics import by_prompt, estimate, weighted_mea
 
 
 def check_forms(data: CounterfactualSet) -> None:
-    """Require one output for each group, in their order.
-
-    Raises:
-        UserError: naming the sample.
-    """
+    """Raise a `UserError` for a sample without one output for each group, in their order."""
     for sample in data.samples:
         if len(sample.outputs) != 2:
             raise UserError(
@@ -58,34 +54,20 @@ def agreement_rows(scores: SetScores, seed: int) -> list[Row]:
     template = scores.template[::2]
     weights = scores.template_weights(seed)
     groups, by_side, drawn = scores.data.groups, [], []
-    for side in (0, 1):
-        group = groups[side]
+    for side, group in enumerate(groups):
         asked = [[v.name for v in sample.of(group)] for sample in scores.data.samples]
         people, means = by_prompt(asked, share[:, side], seed, scores.data.name, "names", group)
         by_side.append(weighted_mean(means, template, weights))
         drawn.append(people)
-    sides: list[tuple[str, str, Sequence[int]]] = [
-        (groups[0], groups[1], (0, 1)),
-        (groups[0], "", (0,)),
-        (groups[1], "", (1,)),
-    ]
+    a, b = groups
     rows = []
-    for group_a, group_b, which in sides:
+    for group_a, group_b, which in ((a, b, (0, 1)), (a, "", (0,)), (b, "", (1,))):
         mean = np.mean([by_side[side] for side in which], axis=0)
         e = estimate(mean, weights, *(drawn[side] for side in which), within=(0, 1))
         chosen = present[:, which]
-        rows.append(
-            Row.of_set(
-                scores.data,
-                "agreement",
-                e,
-                group_a=group_a,
-                group_b=group_b,
-                n=int(chosen.sum()),
-                seed=seed,
-                detail={"p_right": float(probability[:, which][chosen].mean())},
-            )
-        )
+        detail = {"p_right": float(probability[:, which][chosen].mean())}
+        about = {"group_a": group_a, "group_b": group_b, "detail": detail, "seed": seed}
+        rows.append(Row.of_set(scores.data, "agreement", e, n=int(chosen.sum()), **about))
     return rows
 
 
@@ -98,11 +80,7 @@ class Agreement(Cost):
     title = "P(right form)"
 
     def prepare(self) -> None:
-        """Check the task's agreement sets.
-
-        Raises:
-            UserError: a sample does not have one form for each group.
-        """
+        """Raise a `UserError` for a sample of the task's sets without one form for each group."""
         for data in self.task.agreement.values():
             check_forms(data)
 
@@ -122,5 +100,5 @@ class Agreement(Cost):
 
     def degradation(self, before: Row, after: Row) -> Degradation | None:
         """The fall of a group's agreement."""
-        degradation = super().degradation(before, after)
-        return None if degradation is None else replace(degradation, group=before.group_a)
+        fall = super().degradation(before, after)
+        return None if fall is None else replace(fall, group=before.group_a)

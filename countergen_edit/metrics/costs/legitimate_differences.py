@@ -14,7 +14,6 @@ import numpy as np
 from jaxtyping import Float64, Int
 
 from countergen_edit.core.errors import UserError
-from countergen_edit.data.counterfactual import CounterfactualSet
 from countergen_edit.edits import NamedEdit
 from countergen_edit.metrics.base import Cost, MeasuredSplit
 from countergen_edit.metrics.context import EvaluationContext
@@ -27,20 +26,6 @@ from countergen_edit.metrics.statistics import Estimate, by_prompt, estimate, we
 Pair = tuple[SetScores, SetScores]
 """The scores of one set without the edit and under it."""
 OF_SET, LEFT = "fact_change_of_set", "fact_effect_left"
-
-
-def check_outputs(data: CounterfactualSet) -> None:
-    """Require at least two outputs for each prompt.
-
-    Raises:
-        UserError: naming the prompt.
-    """
-    for sample in data.samples:
-        if len(sample.outputs) < 2:
-            raise UserError(
-                f"facts set {data.name!r}: {sample.template!r} has {len(sample.outputs)} output; "
-                "give those that are compared, two at least, such as ' tenor' and ' alto'"
-            )
 
 
 def shares(scores: SetScores) -> Float64[np.ndarray, "item side variation"]:
@@ -134,13 +119,15 @@ class LegitimateDifferences(Cost):
     digits = 4
 
     def prepare(self) -> None:
-        """Check the task's sets of facts.
-
-        Raises:
-            UserError: a prompt has a single output.
-        """
+        """Raise a `UserError` for a prompt of the task's sets with a single output."""
         for data in self.task.legitimate_sets:
-            check_outputs(data)
+            for sample in data.samples:
+                if len(sample.outputs) < 2:
+                    raise UserError(
+                        f"facts set {data.name!r}: {sample.template!r} has {len(sample.outputs)} "
+                        "output; give those that are compared, two at least, such as ' tenor' and "
+                        "' alto'"
+                    )
 
     def measure(
         self, context: EvaluationContext, edit: NamedEdit | None, split: MeasuredSplit = "test"

@@ -12,7 +12,7 @@ from jaxtyping import Float64
 from countergen_edit.core.errors import UserError
 from countergen_edit.edits import Edit, applied
 from countergen_edit.metrics.rows import Row
-from countergen_edit.metrics.statistics import Estimate, Weights, resample, weighted_mean
+from countergen_edit.metrics.statistics import Weights, estimate, resample, weighted_mean
 from countergen_edit.models import (
     LanguageModel,
     after_preface,
@@ -89,11 +89,13 @@ class TextsDrawn:
         ratio: Float64[np.ndarray, " resample"] = total / tokens
         return ratio
 
-    def row(self, metric: str, estimate: Estimate) -> Row:
-        """A figure of these texts."""
+    def row(
+        self, metric: str, draws: Float64[np.ndarray, " resample"], within: tuple[float, float]
+    ) -> Row:
+        """A figure of these texts, which lies within two values."""
         return Row(
             metric=metric,
-            **estimate.columns,
+            **estimate(draws, self.weights, within=within).columns,
             dataset=DATASETS[self.split],
             split=self.split,
             n=len(self.cost.tokens),
