@@ -15,7 +15,7 @@ WHY := echo "$$why" | grep -m 1 ERROR
 # they are collected, since the last, doctests, are short; tiny models gain nothing from threads.
 TESTS := OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses logical --maxprocesses 8 --dist loadfile --no-loadscope-reorder
 
-# What touches every library: NumPy, SciPy, scikit-learn; PyTorch, transformers, TransformerLens; pandas,
+# What touches every library: NumPy, SciPy, scikit-learn, cvxpy; PyTorch, transformers, TransformerLens; pandas,
 # Matplotlib, Jinja; Hydra, pydantic.
 LOWEST := tests/erasers/test_laws.py tests/erasers/test_preserving.py tests/edits tests/models/test_scoring.py \
 	tests/models/test_loading.py tests/edits/checkpoints/test_saving.py tests/metrics/test_statistics.py \

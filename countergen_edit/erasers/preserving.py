@@ -24,6 +24,7 @@ from countergen_edit.core.errors import UserError
 from countergen_edit.erasers.affine import AffineErasure
 from countergen_edit.erasers.base import BaseEraser
 from countergen_edit.erasers.contexts import Choice, Contexts, Metric, folds, read_contexts, scores
+from countergen_edit.erasers.convex import keeping_within_cvxpy
 from countergen_edit.erasers.labelled import read_background, require_rank
 from countergen_edit.erasers.numerics import span_coordinates
 
@@ -50,6 +51,8 @@ class PreservingEraser(BaseEraser):
     keep_strength : float or None
         None keeps exactly. λ ≥ 0 adds λ Σ_b w_b ‖M b‖² to the objective instead, w_b being the
         share of the context's rows.
+    keep_within : float
+        If above 0, ‖M b‖ ≤ keep_within ‖b‖ in the metric of Σ for every b, solved by cvxpy.
 
     Attributes
     ----------
@@ -72,11 +75,13 @@ class PreservingEraser(BaseEraser):
         shrinkage: str | float = "cv",
         min_angle: float = 0.01,
         keep_strength: float | None = None,
+        keep_within: float = 0.0,
     ) -> None:
         self.rank = rank
         self.shrinkage = shrinkage
         self.min_angle = min_angle
         self.keep_strength = keep_strength
+        self.keep_within = keep_within
 
     def fit(
         self,
@@ -109,15 +114,20 @@ class PreservingEraser(BaseEraser):
         others = inside[n:] if len(inside) > n else inside
         others = (others - others.mean(axis=0)) @ axes
         rank, self.shrinkage_ = self._choice(every, found, people, families, metric, others)
-        frame = metric.frame(found.demands(), self.shrinkage_)
+        demands = found.demands()
+        frame = metric.frame(demands, self.shrinkage_)
         self.angle_ = frame.angle(rank)
-        if self.keep_strength is None and self.angle_ < self.min_angle:
+        exact = self.keep_strength is None and self.keep_within == 0
+        if exact and self.angle_ < self.min_angle:
             raise UserError(
                 f"the difference to erase comes within {self.angle_:.2g} rad of the one to keep "
                 f"(min_angle = {self.min_angle}): keep fewer contexts, or set keep_strength or a "
                 "rank; measure a model whose bias was already erased there with eraser=none"
             )
         left, right = frame.factors(rank, self.keep_strength)
+        if self.keep_within > 0 and frame.U.shape[1]:
+            kept = frame.whiten[:, None] * demands.keep
+            right = keeping_within_cvxpy(frame.A[:, :rank], kept, self.keep_within) * frame.whiten
         to_rows = axes if basis is None else basis @ axes
         self._store(AffineErasure(to_rows @ left, right @ to_rows.T, mean), rows.classes)
         return self
@@ -133,6 +143,8 @@ class PreservingEraser(BaseEraser):
             raise UserError(
                 f"shrinkage = {shrinkage!r}: use 'cv', 'ledoit_wolf', or a number from 0 to 1"
             )
+        if not 0 <= self.keep_within < np.inf:
+            raise UserError(f"keep_within = {self.keep_within!r}: use a number from 0")
         if strength is not None and not 0 <= strength < np.inf:
             raise UserError(
                 f"keep_strength = {strength!r}: use a number from 0, or None to keep exactly"
@@ -163,10 +175,10 @@ class PreservingEraser(BaseEraser):
         covariance, strength = others.T @ others / len(others), self.keep_strength
         self.cv_scores_ = scores(parts, metric, covariance, ranks, amounts, strength)
         choices.sort(key=lambda choice: float(self.cv_scores_[choice].mean()))
+        inexact = strength is not None or self.keep_within > 0
 
         def is_feasible(choice: Choice) -> bool:
             rank, amount = choice
-            frame = metric.frame(found.demands(), amount)
-            return strength is not None or frame.angle(rank) >= self.min_angle
+            return inexact or metric.frame(found.demands(), amount).angle(rank) >= self.min_angle
 
         return next(filter(is_feasible, choices), choices[0])

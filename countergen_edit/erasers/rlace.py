@@ -14,7 +14,7 @@ a penalty the relaxed game is flat for P ≺ I; large penalties make it easy, so
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -26,6 +26,7 @@ from countergen_edit.core.errors import unknown
 from countergen_edit.core.seeds import generator
 from countergen_edit.erasers.affine import AffineErasure
 from countergen_edit.erasers.base import BaseEraser
+from countergen_edit.erasers.convex import fantope_by_eigenvalues_cvxpy, fit_probe_cvxpy
 from countergen_edit.erasers.labelled import LabelledRows, require_rank
 from countergen_edit.erasers.logistic import Probe, fit_probe, label_entropy
 from countergen_edit.erasers.numerics import (
@@ -35,25 +36,28 @@ from countergen_edit.erasers.numerics import (
 )
 from countergen_edit.erasers.orthogonal import span_of_means
 
+Adversary = Callable[[LabelledRows, float, Probe | None], Probe]
+Projection = Callable[[Float[np.ndarray, "r r"], int], Float[np.ndarray, "r r"]]
+
 PENALTY_FACTORS = (1000.0, 100.0, 10.0, 1.0)
 """Penalties of the stages, in units of the last."""
 
 
 @dataclass(frozen=True)
 class Game:
-    """Centred rows in coordinates of their span, the rank, and the tolerance of a stage."""
+    """Centred rows in coordinates of their span, and the rules of the game."""
 
     rows: LabelledRows
     k: int
-    tol: float
+    adversary: Adversary
+    project: Projection
 
     def value(
         self, P: Float[np.ndarray, "r r"], penalty: float, warm: Probe | None
     ) -> tuple[float, Probe]:
         """V(P) and the probe that attains it."""
         X = self.rows.X - self.rows.X @ P
-        rows = replace(self.rows, X=X)
-        probe = fit_probe(rows, penalty=penalty, start=warm, tol=1e-5 * self.tol)
+        probe = self.adversary(replace(self.rows, X=X), penalty, warm)
         return probe.loss + 0.5 * penalty * float((probe.weights**2).sum()), probe
 
     def slope(self, P: Float[np.ndarray, "r r"], probe: Probe) -> Float[np.ndarray, "r r"]:
@@ -72,9 +76,10 @@ def _climb(
     P: Float[np.ndarray, "r r"],
     warm: Probe | None,
     penalty: float,
+    tol: float,
     max_iter: int,
 ) -> tuple[Float[np.ndarray, "r r"], float, int, Probe]:
-    """Raise V from `P` until the gap is at most the tolerance: the new P, gap, steps and probe."""
+    """Raise V from `P` until the gap is at most `tol`: the new P, gap, steps and probe."""
     bound = label_entropy(game.rows)
     now, probe = game.value(P, penalty, warm)
     slope = game.slope(P, probe)
@@ -84,10 +89,10 @@ def _climb(
         n_iter += 1
         best = leading_directions(slope, game.k)
         gap = min(bound - now, float(np.trace(best @ slope @ best.T) - (slope * P).sum()))
-        if gap <= game.tol:
+        if gap <= tol:
             break
         for _ in range(30):
-            trial = fantope_projection(P + step * slope, game.k)
+            trial = game.project(P + step * slope, game.k)
             then, fitted = game.value(trial, penalty, probe)
             # Armijo's rule along the projected arc: a fixed share of the gain along the slope.
             if then >= now + 1e-4 * float((slope * (trial - P)).sum()):
@@ -103,7 +108,7 @@ def _climb(
     return P, gap, n_iter, probe
 
 
-SOLVERS = ("auto", "minimax")
+SOLVERS = ("auto", "minimax", "cvxpy")
 
 
 class RLACE(BaseEraser):
@@ -114,8 +119,9 @@ class RLACE(BaseEraser):
     rank : int
         k, dimensions to erase.
     solver : str
-        "minimax", the game as published; "auto", the closed form if k ≥ c - 1 and else the game.
-        Beyond c - 1 the closed form erases where the class covariances differ most.
+        "minimax", the game as published; "cvxpy", the game with each subproblem solved by cvxpy;
+        "auto", the closed form if k ≥ c - 1 and else the game. Beyond c - 1 the closed form erases
+        where the class covariances differ most.
     start : str
         Where the game begins: "class_means" or "random".
     penalty : float
@@ -176,12 +182,7 @@ class RLACE(BaseEraser):
         span = span_of_means(rows.class_means)
         if self.solver == "auto" and self.rank >= len(span):
             self.n_iter_ = 1
-            more = ", and beyond it the axes on which class covariances differ"
-            self.note_ = (
-                f"for {len(rows.classes)} groups and rank {self.rank} the published game has a "
-                "closed form, the difference of the group means, as mean_difference erases it"
-                f"{more if self.rank > len(span) else ''}; solver=minimax plays the game"
-            )
+            self.note_ = _closed_form(self.rank, len(span), len(rows.classes))
             directions = np.vstack([span, _padding(rows, span, self.rank - len(span))])
         else:
             self.note_ = ""
@@ -195,21 +196,41 @@ class RLACE(BaseEraser):
         coordinates, basis = span_coordinates(centred / scale)
         if basis is None:
             basis = np.eye(rows.X.shape[1])
-        game = Game(replace(rows, X=coordinates), min(self.rank, basis.shape[1] - 1), self.tol)
-        d, k = len(basis), game.k
-        first = generator(self.random_state, "rlace", d).normal(size=(d, k))
-        if self.start == "class_means":
-            leading = span[:k].T
-            first = np.hstack([leading, first[:, leading.shape[1] :]])
-        frame, _ = np.linalg.qr(basis.T @ first)
-        P, probe, self.n_iter_ = np.asarray(frame @ frame.T), None, 0
+        rules: tuple[Adversary, Projection] = self._adversary, fantope_projection
+        if self.solver == "cvxpy":
+            rules = fit_probe_cvxpy, fantope_by_eigenvalues_cvxpy
+        game = Game(replace(rows, X=coordinates), min(self.rank, basis.shape[1] - 1), *rules)
+        P, probe, self.n_iter_ = self._first(span, basis, game.k), None, 0
         for factor in PENALTY_FACTORS:
             penalty = factor * self.penalty
-            P, gap, steps, probe = _climb(game, P, probe, penalty, self.max_iter)
+            P, gap, steps, probe = _climb(game, P, probe, penalty, self.tol, self.max_iter)
             self.n_iter_ += steps
         directions = leading_directions(P, game.k)
         self.gap_ = max(gap, 0.0)
         return np.asarray(directions @ basis.T)
+
+    def _adversary(self, rows: LabelledRows, penalty: float, warm: Probe | None) -> Probe:
+        return fit_probe(rows, penalty=penalty, start=warm, tol=1e-5 * self.tol)
+
+    def _first(
+        self, span: Float[np.ndarray, "s d"], basis: Float[np.ndarray, "d r"], k: int
+    ) -> Float[np.ndarray, "r r"]:
+        d = len(basis)
+        draw = generator(self.random_state, "rlace", d).normal(size=(d, k))
+        if self.start == "class_means":
+            leading = span[:k].T
+            draw = np.hstack([leading, draw[:, leading.shape[1] :]])
+        frame, _ = np.linalg.qr(basis.T @ draw)
+        return np.asarray(frame @ frame.T)
+
+
+def _closed_form(rank: int, spanned: int, classes: int) -> str:
+    more = "" if rank == spanned else ", and beyond it the axes on which class covariances differ"
+    return (
+        f"for {classes} groups and rank {rank} the published game has a closed form, the "
+        f"difference of the group means, as mean_difference erases it{more}; solver=minimax plays "
+        "the game"
+    )
 
 
 def _padding(

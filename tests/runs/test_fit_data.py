@@ -133,7 +133,7 @@ def test_rows_to_keep_reach_only_the_erasers_that_know_of_keeping(model: Languag
     np.testing.assert_array_equal(
         with_keep.fit(leace, 0).erasure_.right, without.fit(leace, 0).erasure_.right
     )
-    kept = with_keep.fit(make_eraser("preserving", shrinkage=0.5), 0)
+    kept = with_keep.fit(make_eraser("preserving", shrinkage=0.5, keep_within=0.5), 0)
     free = without.fit(make_eraser("preserving", shrinkage=0.5), 0)
     assert not np.allclose(
         kept.erasure_(with_keep.at(0)), free.erasure_(with_keep.at(0)), atol=1e-4
