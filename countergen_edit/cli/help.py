@@ -168,5 +168,5 @@ def entry(left: str, right: str) -> list[str]:
 def wrapped(text: str, indent: str = "") -> list[str]:
     """Lines as wide as the terminal, from 60 to 100 columns; words stay whole."""
     width = max(60, min(WIDTH, shutil.get_terminal_size((WIDTH, 24)).columns))
-    whole = {"break_on_hyphens": False, "break_long_words": False}
+    whole: dict[str, Any] = {"break_on_hyphens": False, "break_long_words": False}
     return textwrap.wrap(text, width, initial_indent=indent, subsequent_indent=indent, **whole)
