@@ -63,7 +63,7 @@ def _line(
         u = truth.leanings.directions(family, outputs)[0]
         own = np.einsum("o,ogn->gn", u, by_output) / outputs
         leanings.append([(x - x.mean(axis=1, keepdims=True)).ravel() for x in (a, own)])
-    (r_0, r_1), (nats_0, nats_1), names = map(np.hstack, (r, nats, leanings))
+    (r_0, r_1), (nats_0, nats_1), names = (np.hstack(parts) for parts in (r, nats, leanings))
     return {
         "n": len(r_0),
         "mean |R| planted": np.abs(r_0).mean(),

@@ -34,7 +34,8 @@ SHARED = {
     "data.validation": "[]",
     "data.test": "[{source: testbed, family: occupations}]",
 }
-SEARCH = {"layers": "[3]", "data.validation": "[{source: testbed, family: traits}]"}
+SEARCH = {"layers": "[3]", "successive_halving": "false"}
+SEARCH |= {"data.validation": "[{source: testbed, family: traits}]"}
 STEREOTYPES = "[{source: testbed, family: occupations},{source: testbed, family: stereotypes}]"
 DRINKS = "[{source: testbed, family: drinks}]"
 FEW = "{fit: 20, few: 6, agreement: 4, validation: 4, test: 2}"
@@ -71,11 +72,8 @@ def test_a_run_ends_with_its_verdict(
     monkeypatch.chdir(tmp_path)
     Path("own.py").write_text(OWN, "utf-8")
     own, edits, says = CASES[case]
-    settings = {**SHARED, **own, "run_dir": "run"}
-    if is_search := "layers" in own:
-        del settings["edit.layers"]
-    words = [f"{key}={value}" for key, value in settings.items()]
-    if is_search:
+    words = [f"{key}={value}" for key, value in {**SHARED, **own, "run_dir": "run"}.items()]
+    if "layers" in own:
         with pytest.raises(SystemExit, match="1"):
             main(["debias", *words])
     else:
