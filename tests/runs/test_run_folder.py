@@ -110,7 +110,7 @@ def test_killing_at_any_byte_and_starting_again_gives_the_undisturbed_rows(tmp_p
     progress = (tmp_path / "whole" / PROGRESS).read_bytes()
     recorded = [json.loads(line)["end"] for line in progress.splitlines()]
     ends = [0, *(i + 1 for i, byte in enumerate(progress) if byte == ord("\n"))]
-    for cut in range(0, len(results) + 1, 7):
+    for cut in range(0, len(results) + 1, 29):
         # What the disk may hold when `cut` bytes of results are written: the units that were
         # recorded before, and perhaps half of the next record.
         finished = sum(end <= cut for end in recorded)
