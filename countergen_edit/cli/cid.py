@@ -69,11 +69,12 @@ class CidSettings:
         self.max_new_tokens = config["max_new_tokens"]
         self.seed = config["seed"]
         self.runs = [Path(run) for run in texts_in(config["runs"])]
+        splits: Any = texts_in(config["splits"])
         self.metric = Cid(
             templates=texts_in(config["templates"]),
             strengths=self.strengths,
             names=config["names"],
-            splits=texts_in(config["splits"]),
+            splits=splits,
             max_new_tokens=self.max_new_tokens,
             top_k=TOP_K,
         )

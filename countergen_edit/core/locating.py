@@ -49,8 +49,8 @@ def locate(model: str | Path, revision: str | None = None) -> Location:
             raise UserError(f"{path} holds no config.json: give {other}")
         return Location(str(path), local_files_only=True)
     if path.is_file():
-        with path.open("rb") as file:
-            if file.read(len(_GGUF)) == _GGUF:
+        with path.open("rb") as content:
+            if content.read(len(_GGUF)) == _GGUF:
                 return Location(str(path.parent), local_files_only=True, gguf=path)
         raise UserError(
             f"{path} is a file that does not begin with the letters GGUF, so no GGUF file: give "

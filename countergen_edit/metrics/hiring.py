@@ -312,17 +312,21 @@ class Hiring(Metric):
     def _rows(
         self,
         metric: str,
-        figures: Mapping[tuple[str, ...], Figure],
+        figures: Mapping[Any, Figure],
         scale: Scale,
         seed: int,
         tested: bool = True,
     ) -> list[Row]:
         """Rows of figures by their groups and occupation, with P adjusted over them."""
-        p = {key: figure.p for key, figure in figures.items() if tested}
-        p = {key: value for key, value in p.items() if value is not None and math.isfinite(value)}
+        p = {
+            key: figure.p
+            for key, figure in figures.items()
+            if tested and figure.p is not None and math.isfinite(figure.p)
+        }
         corrected = dict(zip(p, adjusted([*p.values()]).tolist(), strict=True))
         rows = []
         for key, figure in figures.items():
+            facets: dict[str, str | float] = {"scale": scale}
             a, b, job = (*key, "", "", "")[:3]
             groups = [group for group in (a, b) if group] or [*self.people]
             applications = [one for one in self.applications if job in ("", one.occupation)]
@@ -337,7 +341,7 @@ class Hiring(Metric):
                     axis=self.task.axis.name,
                     group_a=a,
                     group_b=b,
-                    facets=({"occupation": job} if job else {}) | {"scale": scale},
+                    facets={"occupation": job} | facets if job else facets,
                     split="test",
                     n=len(applications) * sum(len(self.people[group]) for group in groups),
                     seed=seed,

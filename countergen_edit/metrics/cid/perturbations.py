@@ -162,7 +162,8 @@ class SentenceEmbedding:
             texts.tolist(), normalize_embeddings=True, show_progress_bar=False
         )
         first, second = np.split(np.asarray(vectors, dtype=np.float64)[place], 2)
-        return np.clip((first * second).sum(axis=1), -1, 1)  # of unit length but for rounding
+        # Of unit length but for rounding.
+        return np.asarray(np.clip((first * second).sum(axis=1), -1, 1))
 
     @functools.cached_property
     def _model(self) -> Any:
