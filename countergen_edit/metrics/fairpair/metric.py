@@ -463,7 +463,9 @@ def _words(texts: Sequence[str]) -> Float64[np.ndarray, " text"]:
     return np.array([len(word_list(text)) for text in texts], dtype=np.float64)
 
 
-def welch(a: Float64[np.ndarray, _], b: Float64[np.ndarray, _]) -> tuple[Estimate, float | None]:
+def welch(
+    a: Float64[np.ndarray, " m"], b: Float64[np.ndarray, " n"]
+) -> tuple[Estimate, float | None]:
     """Mean of a minus mean of b, with the interval and p of Welch's t-test where it is defined.
 
     >>> welch(np.array([1.0, 2.0, 3.0]), np.array([2.0]))[1] is None
