@@ -133,7 +133,7 @@ def test_a_log_stands_beside_a_run_of_ours_and_is_paired_with_none(
     run = make_run(tmp_path / "run", outputs=1)
     comparison = api.compare(run, logs[0])
     assert comparison.items is None
-    assert "jobs, acc" in comparison.side_by_side.columns
+    assert "score, jobs, acc" in comparison.side_by_side.columns
     both = api.compare(run, *logs)
     assert both.items is not None
     with pytest.raises(UserError, match=r"cluster='job' is a column of the items of a log; .*run"):

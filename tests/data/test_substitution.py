@@ -214,7 +214,7 @@ def test_what_cannot_be_swapped_is_refused() -> None:
         ({"columns": ["femal", "male"]}, "did you mean 'female'"),
         ({"words": [["duke"]]}, "has 1 cells"),
         ({"words": [["Duke", "earl"]]}, "mixes capitalised and small"),
-        ({"words": [[True, "earl"]]}, "in quotes"),
+        ({"words": [[True, "earl"]]}, "should be a valid string"),
         (True, "substitution=True: Input should be an object"),
     ],
 )

@@ -126,7 +126,7 @@ MISTAKES: list[tuple[dict[str, object], str]] = [
     ({"families": [F | {"orginal": "x"}]}, "did you mean 'original'"),
     ({"groups": {"female": {"people": ["Jane"]}}}, "compare two groups"),
     ({"groups": {"a": {"people": ["Jane", "Ann"]}, "b": {"people": ["John"]}}}, "same number"),
-    ({"groups": {"a": {"people": [5]}, "b": {}}}, r"groups\.a\.people="),
+    ({"groups": {"a": {"people": [5]}, "b": {}}}, r"groups\.a\.people"),
     ({"famlies": []}, "did you mean 'families'"),
     ({"words": {"emotion": []}}, "empty"),
     ({"words": {"emotion": [{}]}}, "has no form"),

@@ -119,7 +119,7 @@ def test_it_is_not_refitted_without_keep() -> None:
 @pytest.mark.parametrize(
     ("settings", "says"),
     [
-        ({"penalty": 0.0}, "gated.penalty=0.0: write a number above 0"),
+        ({"penalty": 0.0}, "gated.penalty=0.0: Input should be greater than 0"),
         ({"start": {"rank": 2}}, "names no eraser: give its kind"),
         ({"start": "leece"}, "leace"),
     ],

@@ -103,11 +103,11 @@ def test_a_rate_that_explodes_is_named(rows: np.ndarray) -> None:
 @pytest.mark.parametrize(
     ("params", "message"),
     [
-        ({"steps": 0}, "refined.steps=0: write a whole number above 0"),
-        ({"extra": -1}, "refined.extra=-1: write a whole number"),
-        ({"learning_rate": 0.0}, "refined.learning_rate=0.0: write a number above 0"),
-        ({"keep": -2.0}, "refined.keep=-2.0: write a number"),
-        ({"bias": float("nan")}, "refined.bias=nan: write a number"),
+        ({"steps": 0}, "refined.steps=0: Input should be greater than 0"),
+        ({"extra": -1}, "refined.extra=-1: Input should be greater than or equal"),
+        ({"learning_rate": 0.0}, "refined.learning_rate=0.0: Input should be greater than 0"),
+        ({"keep": -2.0}, "refined.keep=-2.0: Input should be greater than or equal"),
+        ({"bias": float("nan")}, "refined.bias=nan: Input should be a finite number"),
         ({"start": {"rank": 2}}, "names no eraser: give its kind"),
         ({"start": "leaec"}, "leace"),
     ],

@@ -133,8 +133,8 @@ def evaluation(scored: Sequence[tuple[str, Mapping[str, float]]]) -> tuple[float
     """SS and LMS by StereoSet's own `evaluation.py`: counts by target, then means over targets."""
     counts = defaultdict(list)
     for target, p in scored:
-        related = (p["stereotype"] > p["unrelated"]) + (p["anti-stereotype"] > p["unrelated"])
-        counts[target].append((p["stereotype"] > p["anti-stereotype"], related / 2))
+        related = [p[kind] > p["unrelated"] for kind in ("stereotype", "anti-stereotype")]
+        counts[target].append((p["stereotype"] > p["anti-stereotype"], np.mean(related)))
     ss, lms = np.mean([np.mean(own, axis=0) for own in counts.values()], axis=0)
     return float(ss), float(lms)
 
