@@ -127,7 +127,7 @@ def audit(settings: CidSettings) -> None:
     with opened(settings, model, metrics=[metric]) as folder:
         template_audit(model, metric, edit, folder, settings.seed)
     rate = f"countergen-edit cid action=sheet {shlex.quote(f'runs=[{folder.path}]')}"
-    show(open_run(folder.path), then=[f"Next, have people rate what was written: {rate}"])
+    show(open_run(folder.path), then=[f"To rate the continuations: {rate}"])
 
 
 def effect(settings: CidSettings) -> None:

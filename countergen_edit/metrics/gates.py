@@ -20,7 +20,7 @@ from countergen_edit.metrics.costs.neutral import DATASETS
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.statistics import Weights, estimate, resample, weighted_mean
 
-Kind = Literal["nobody", "agreement", "erase"]
+Kind = Literal["neutral", "agreement", "erase"]
 OPEN = "gate_open"
 SHARES = ("not_closed", "not_closed_lo", "not_closed_hi")
 CLOSED = "where it stays closed, a token is left as it was, to the last bit."
@@ -58,7 +58,7 @@ class Texts:
 def texts_of(task: Task) -> list[Texts]:
     """Validation data of each kind that the task has, each text once."""
     running = dict.fromkeys(task.neutral.get("validation", ()))
-    every = [Texts("nobody", tuple(Text(text, text) for text in running))]
+    every = [Texts("neutral", tuple(Text(text, text) for text in running))]
     agreement = task.agreement.get("validation")
     prompts: dict[Kind, Sequence[CounterfactualSet]] = {
         "agreement": [agreement] if agreement else [],

@@ -83,6 +83,8 @@ class Plan:
     def __post_init__(self) -> None:
         if not self.sites:
             raise UserError("the search has no site: name at least one, such as sites=[resid_post]")
+        if self.combine < 1:
+            raise UserError(f"combine={self.combine} is below 1: 1 combines nothing")
         if self.select == "task" and not self.erasers:
             raise UserError(
                 "there is no eraser, and so no edit: name at least one, such as eraser=rlace"

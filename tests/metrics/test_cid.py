@@ -224,8 +224,8 @@ def test_check_finds_what_would_stop_it(testbed) -> None:
     ("settings", "message"),
     [
         ({"templates": ["{faith} is old"]}, "can fill no CID template"),
-        ({"strengths": []}, "strengths=.*: write a list"),
-        ({"names": 0}, "names=0: write a whole number above 0"),
+        ({"strengths": []}, "strengths=.*at least 1 item"),
+        ({"names": 0}, "names=0: Input should be greater than 0"),
         ({"tau": 1}, "setting of metric cid 'tau'"),
     ],
 )

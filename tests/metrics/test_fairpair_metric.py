@@ -135,7 +135,7 @@ def test_when_every_perturbation_is_left_out_nothing_is_claimed(context):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"n": 1}, "n=1: write a whole number from 2"),
+        ({"n": 1}, "n=1: Input should be greater than or equal to 2"),
         ({"occupations": 99}, "occupations=99"),
         ({"permutations": 0}, "permutations=0"),
         ({"phi": {"sentment": {}}}, "did you mean 'sentiment'"),

@@ -43,7 +43,7 @@ def people(count: int, paraphrases: int = 1) -> CounterfactualSet:
 
 
 def test_a_figure_is_a_mean_over_tokens_and_not_over_texts() -> None:
-    texts = Texts("nobody", (Text("long", "long"), Text("short", "short")))
+    texts = Texts("neutral", (Text("long", "long"), Text("short", "short")))
     opened = np.array([1.0, 1.0, 0.5, 0.0, 0.0, 0.0, 0.0, 1.0])
     [row] = gate_rows([Opening(texts, opened, np.array([0] * 7 + [1]))], seed=0)
     assert row.value == pytest.approx(3.5 / 8)
@@ -86,24 +86,24 @@ def results(*rows: Row, edits: str = "g") -> Results:
 
 
 def test_a_sentence_says_where_a_gate_opened() -> None:
-    rows = gate("nobody", 0.002, 5000), gate("agreement", 0.04, 80), gate("erase", 0.97, 90)
+    rows = gate("neutral", 0.002, 5000), gate("agreement", 0.04, 80), gate("erase", 0.97, 90)
     assert GatesView().sentences(results(*rows)) == [
-        "The gate of gated (rank 8) at layer 5 opened at 0.2 % [0.0 to 2.2] of the 5000 tokens of "
-        "neutral text, at the last token of 4 % [2 to 6] of the 80 prompts whose next word "
-        "must agree and at the last token of 97 % [95 to 99] of the 90 prompts to be erased: "
+        "The gate of gated (rank 8) at layer 5 opened at 0.2 % [0.0, 2.2] of the 5000 tokens of "
+        "neutral text, at the last token of 4 % [2, 6] of the 80 prompts whose next word "
+        "must agree and at the last token of 97 % [95, 99] of the 90 prompts to be erased: "
         + CLOSED
     ]
 
 
 def test_none_and_all_are_said_as_such_and_nearly_none_is_not() -> None:
-    [sentence] = GatesView().sentences(results(gate("nobody", 0.0, 5000), gate("erase", 1.0, 90)))
+    [sentence] = GatesView().sentences(results(gate("neutral", 0.0, 5000), gate("erase", 1.0, 90)))
     assert sentence == (
         "The gate of gated (rank 8) at layer 5 opened at none of the 5000 tokens of neutral "
         "text and at the last token of all 90 prompts to be erased: " + CLOSED
     )
-    [sentence] = GatesView().sentences(results(gate("nobody", 0.0002, 5000)))
+    [sentence] = GatesView().sentences(results(gate("neutral", 0.0002, 5000)))
     assert " opened at 0.02 % [" in sentence
-    [sentence] = GatesView().sentences(results(gate("nobody", 0.9998, 5000)))
+    [sentence] = GatesView().sentences(results(gate("neutral", 0.9998, 5000)))
     assert " opened at 99.98 % [" in sentence
 
 
@@ -128,11 +128,13 @@ def test_it_says_where_a_gate_is_open_or_closed_in_the_wrong_place(
 
 
 def test_an_edit_of_several_parts_has_a_line_for_each_gate() -> None:
-    about = results(gate("nobody", 0.1), gate("nobody", 0.2, edit="o"), edits="b")
+    about = results(gate("neutral", 0.1), gate("neutral", 0.2, edit="o"), edits="b")
     first, second = GatesView().sentences(about)
     assert "at layer 5 opened at 10 %" in first
     assert "at mlp_out.2 opened at 20 %" in second
     [section] = GatesView().sections(about)
     [table] = section.tables()
-    assert [line[0] for line in table.rows] == [GATED.label, OTHER.label]
+    assert table.columns == ("mean opening", GATED.label, OTHER.label)
+    [line] = table.rows
+    assert [cell.value for cell in line[1:]] == pytest.approx([0.09, 0.18])  # type: ignore[union-attr]
     assert table.brief

@@ -293,7 +293,7 @@ def test_what_an_edit_changes_is_paired(model: LanguageModel, metric: Hiring) ->
     said = HiringView().sentences(results)
     assert any("changes the difference between female and male" in text for text in said)
     [section] = HiringView().sections(results)
-    assert [table.name for table in section.tables()] == ["hiring", "hiring_gaps"]
+    assert [table.name for table in section.tables()] == ["hiring"]
     assert len(HiringView().quantities(results)) == 3
     json.dumps([row.to_dict() for row in (*rows, *edited)], allow_nan=False)
 
@@ -337,7 +337,6 @@ def test_a_model_that_never_met_the_words_is_not_measured(
     known = replace(task(), vocabulary=frozenset({"jane", "is", "a", "nurse"}))
     metric = Hiring().bound(known, "hiring")
     metric.check(model)  # whose context the applications exceed: nothing is asked of it
-    assert not metric.workload().scored
     context = EvaluationContext(model, tmp_path)
     [row] = metric.measure(context, None)
     assert (row.metric, row.value) == ("hiring_out_of_vocabulary", 0.0)

@@ -1,4 +1,4 @@
-"""What an edit does to facts, against text-by-text copies of the definition and planted truth."""
+"""Changes of legitimate differences, against copies of the definition and planted truth."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ def test_a_prompt_with_a_single_output_is_refused_before_anything_is_measured() 
     task = Task(
         load_axis("gender"), ("female", "male"), legitimate_differences={"test": (RACES, alone)}
     )
-    with pytest.raises(UserError, match="the' has 1 output; give those that are compared"):
+    with pytest.raises(UserError, match="the' of 'alone' has 1 output; give two or more"):
         LegitimateDifferences().bound(task)
 
 

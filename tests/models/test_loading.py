@@ -188,7 +188,7 @@ BROKEN: list[tuple[Damage, str]] = [
     (config(n_embd=64), r"lacks \d+ weights .*transformer\.h\.0"),
     (config(n_layer=2), r"\d+ weights of layers .*dropped: transformer\.h\.2\."),
     (file(CONFIG, b"{"), "cannot read the config of"),
-    (file(CONFIG, b"[]"), r"^config\.json of .*=\[\]: write a mapping"),
+    (file(CONFIG, b"[]"), r"^config\.json of .*=\[\]: Input should be an object"),
     (file(CONFIG, None, without=CONFIG), r"holds no config\.json"),
     (file(WEIGHTS, b"not weights"), "cannot load the weights"),
     (file(WEIGHTS, None, without=WEIGHTS), "cannot load the weights"),

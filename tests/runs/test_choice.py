@@ -124,8 +124,11 @@ def test_legitimate_differences_that_move_count_against_an_edit_and_break_its_bu
     legitimate_differences = METRICS.make("legitimate_differences")
     assert isinstance(legitimate_differences, Cost)
     legitimate_differences.name = "legitimate_differences"
-    moved = [row("fact_change", "none", 0.0), row("fact_change", "a", 0.03, lo=0.01)]
-    each = [replace(r, metric="fact_change_of_set", value=0.5) for r in moved]
+    moved = [
+        row("legitimate_difference_change", "none", 0.0),
+        row("legitimate_difference_change", "a", 0.03, lo=0.01),
+    ]
+    each = [replace(r, metric="legitimate_difference_change_of_set", value=0.5) for r in moved]
     [point] = points([*ROWS, *each, *moved], "validation", [legitimate_differences])
     assert point.degradations["legitimate_differences"].share == pytest.approx(1.5)
     assert point.least_cost == pytest.approx(0.5)

@@ -92,7 +92,10 @@ def test_results_without_samples_or_with_fewer_are_refused(tmp_path: Path) -> No
     with pytest.raises(UserError, match=r"holds 7 of the 12 items of results_"):
         read(tmp_path)
     odd = whole.replace('"doc_id": 0', '"doc_id": "0"')
-    for text, says in ((whole[:-20], "line 12: not JSON"), (odd, "line 1: doc_id='0': write")):
+    for text, says in (
+        (whole[:-20], "line 12: not JSON"),
+        (odd, "line 1: doc_id='0': Input should be"),
+    ):
         samples.write_text(text)
         with pytest.raises(UserError, match=says):
             read(tmp_path)

@@ -25,7 +25,7 @@ from countergen_edit.metrics.statistics import Estimate, by_prompt, estimate, we
 
 Pair = tuple[SetScores, SetScores]
 """The scores of one set without the edit and under it."""
-OF_SET, LEFT = "fact_change_of_set", "fact_effect_left"
+OF_SET, LEFT = "legitimate_difference_change_of_set", "legitimate_difference_left"
 
 
 def shares(scores: SetScores) -> Float64[np.ndarray, "item side variation"]:
@@ -113,9 +113,9 @@ class LegitimateDifferences(Cost):
     """Mean |change| of output shares on legitimate differences."""
 
     is_of_edits = True
-    counts = "fact_change"
+    counts = "legitimate_difference_change"
     default_budget = 0.02
-    title = "mean |change of P|, facts"
+    title = "mean |change of P|, legitimate differences"
     digits = 4
 
     def prepare(self) -> None:
@@ -124,15 +124,15 @@ class LegitimateDifferences(Cost):
             for sample in data.samples:
                 if len(sample.outputs) < 2:
                     raise UserError(
-                        f"facts set {data.name!r}: {sample.template!r} has {len(sample.outputs)} "
-                        "output; give those that are compared, two at least, such as ' tenor' and "
+                        f"legitimate_differences: {sample.template!r} of {data.name!r} has "
+                        f"{len(sample.outputs)} output; give two or more, such as ' tenor' and "
                         "' alto'"
                     )
 
     def measure(
         self, context: EvaluationContext, edit: NamedEdit | None, split: MeasuredSplit = "test"
     ) -> list[Row]:
-        """Rows `fact_change`, `fact_change_of_set` and `fact_effect_left`; none without sets."""
+        """Changes over all sets and of each, and the effect that is left; none without sets."""
         sets = self.task.legitimate_differences.get(split, ())
         if not sets:
             return []

@@ -43,15 +43,15 @@ class CidView(View):
         ),
         Shown("cid_divergence_reduction", "divergence removed", percent=True),
         Shown("cid_similarity", "similarity of the two sides", drawn=True),
-        Shown(FRACTION, "biased continuations, agreed by raters", 2, drawn=True),
-        Shown(AUTOMATIC, "biased continuations by a lexicon, which nobody checked", 2, drawn=True),
+        Shown(FRACTION, "biased continuations, by raters", 2, drawn=True),
+        Shown(AUTOMATIC, "biased continuations, by a lexicon", 2, drawn=True),
         Shown("cid_rater_agreement", "agreement of raters"),
         Shown("cid_lambda_star", "median λ*", 1),
     )
     place = "cid", "CID"
     note = (
-        "λ is the weight of the other prompt; 0 is greedy decoding. λ* is the least that drives "
-        "the two sides apart. Intervals are 95 %."
+        "λ is the weight of the other prompt; 0 is greedy decoding. λ* is the smallest λ at "
+        "which the two texts differ. Intervals are 95 %."
     )
     brief = True
 

@@ -48,7 +48,7 @@ class LegitimateDifferencesView(CostView):
     """The change of legitimate differences, over all sets and of each."""
 
     percent = True
-    unit = "mean |change of P| of facts, as a share"
+    unit = "mean |change of P|, legitimate differences"
 
     @property
     def covers(self) -> Ends:  # type: ignore[override]
@@ -56,7 +56,7 @@ class LegitimateDifferencesView(CostView):
 
     def shown(self, results: Results) -> tuple[Shown, ...]:
         """The change over all sets, then of each, and the group effect that is left."""
-        titles = {OF_SET: self.title, LEFT: "group effect of facts that is left"}
+        titles = {OF_SET: self.title, LEFT: "group effect left of legitimate differences"}
         beside = (Shown(m, title, 4, percent=True, where="card") for m, title in titles.items())
         return (*super().shown(results), *beside)
 

@@ -12,7 +12,7 @@ from countergen_edit.reports.blocks import Number
 from countergen_edit.reports.views.base import Shown, View, and_list, place_in_text
 
 KINDS = {
-    "nobody": ("neutral text", "at", "tokens of neutral text"),
+    "neutral": ("neutral text", "at", "tokens of neutral text"),
     "agreement": (
         "prompts to agree",
         "at the last token of",
