@@ -315,8 +315,3 @@ def subject(row: Row) -> str:
     """The data of a row with its facets."""
     facets = (f"{k} {v:g}" if isinstance(v, float) else f"{k} {v}" for k, v in row.facets.items())
     return ", ".join(filter(None, (row.dataset, *facets)))
-
-
-def groups_of(row: Row) -> str:
-    """The groups of a row."""
-    return " / ".join(group for group in (row.group_a, row.group_b) if group)

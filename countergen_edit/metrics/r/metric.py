@@ -18,7 +18,6 @@ from countergen_edit.metrics.r.formula import abs_r_reduction, r_values
 from countergen_edit.metrics.r.group_effect import GroupEffect
 from countergen_edit.metrics.r.largest_gap import effects_of
 from countergen_edit.metrics.r.paired import changed, removed, removed_draws
-from countergen_edit.metrics.r.published import with_published
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.scored_texts import SCORED_BY, write
 from countergen_edit.metrics.scores import SetScores
@@ -67,8 +66,6 @@ class R(Metric):
     ) -> list[Row]:
         effects = effects_of([context.scores(data, edit) for data in sets], context.seed)
         by_pair = [row for e in effects for row in r_rows(e.scores, context.seed)]
-        if edit is None:
-            by_pair = [with_published(row, context.model.name) for row in by_pair]
         found = effect_rows(effects)
         groups = {data.name: len(data.groups) for data in sets}
         rows = [one for row in by_pair + found for one in among([row], groups[row.dataset])]

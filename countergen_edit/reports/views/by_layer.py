@@ -8,7 +8,7 @@ from countergen_edit.core.writing import digest
 from countergen_edit.data.axis import Split
 from countergen_edit.edits import EditRecord
 from countergen_edit.metrics.results import Results
-from countergen_edit.metrics.rows import SCREENING, UNEDITED, Row, dataset_label, set_label
+from countergen_edit.metrics.rows import UNEDITED, Row, dataset_label, set_label
 from countergen_edit.reports.blocks import Figure
 from countergen_edit.reports.panels import Panel, Series, level, line
 from countergen_edit.reports.views.base import Ends, grouped
@@ -72,19 +72,6 @@ def widest_split(results: Results, metric: str) -> Split:
             {e.id for _, e in single(results, results.of(metric, split)) if not e.baseline}
         ),
     )
-
-
-def of_layers(results: Results, metric: str) -> tuple[list[Row], Split]:
-    """The rows of the widest split, then the last screening of edits without one there."""
-    split = widest_split(results, metric)
-    rows = results.of(metric, split)
-    in_full = {row.edit for row in rows}
-    last = {
-        (row.edit, row.dataset, row.group_a, row.group_b): row
-        for row in results.of(metric, SCREENING)
-        if row.edit not in in_full
-    }
-    return [*rows, *last.values()], split
 
 
 def by_layer(results: Results, rows: Sequence[Row]) -> list[Series]:

@@ -116,7 +116,7 @@ class RView(View):
         ]
 
     def beside(self, results: Results, quantity: Quantity) -> Record:
-        """What is planted, tested and published of the unedited model."""
+        """The planted value and the test of the unedited model."""
         row = quantity.rows.get(UNEDITED)
         if row is None:
             return {}
@@ -131,9 +131,6 @@ class RView(View):
                 cells["names needed"] = str(needed)
         if "p_adjusted" in row.detail:
             cells["P (Holm)"] = p_holm(row)
-        if paper := row.detail.get("published"):
-            starred = paper["starred"]
-            cells["published"] = Number(paper["r"], digits=2, signed=True, starred=starred)
         return cells
 
     def cell(self, results: Results, quantity: Quantity, edit: str) -> Cell:
