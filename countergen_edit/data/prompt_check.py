@@ -96,7 +96,6 @@ def _checked(
 
 
 def _doubtful(text: str, substitution: Substitution) -> Iterator[str]:
-    """Reasons to doubt the substitution of a text."""
     words = substitution.words(text)
     by_side: dict[int, list[str]] = {}
     for i, word in enumerate(words):

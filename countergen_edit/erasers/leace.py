@@ -145,7 +145,6 @@ def _smallest_angle(gram: Float[np.ndarray, "k k"], a: int) -> float:
 
 
 def _mean(rows: LabelledRows) -> Float[np.ndarray, " d"]:
-    """The mean of all rows, from the class means."""
     return np.asarray(rows.mass @ rows.class_means / rows.mass.sum())
 
 

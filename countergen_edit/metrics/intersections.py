@@ -199,7 +199,6 @@ class Intersections(Metric):
 
 
 def _rows(kind: str, contrasts: Sequence[Cells], seed: int) -> list[Row]:
-    """The rows of one kind, tested together."""
     permutations = permutations_for(len(contrasts))
     effects = [
         Contrast(scores, seed, permutations=permutations, weights=weights)

@@ -205,7 +205,6 @@ _AT_ONCE = 1 << 20  # tokens whose noise is drawn together
 
 
 def _signed(word: int) -> int:
-    """A 64-bit word as torch holds it."""
     return word - (1 << 64) if word >> 63 else word
 
 

@@ -308,5 +308,4 @@ def without_progress_bar() -> Iterator[None]:
 
 
 def _first_line(error: BaseException) -> str:
-    """An error message without its trace."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".:")

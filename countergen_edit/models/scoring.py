@@ -45,7 +45,6 @@ def to_float64(x: Float[Tensor, "*shape"]) -> Float64[Tensor, "*shape"]:
 
 
 def _chunks(logits: Float[Tensor, "read vocab"]) -> Iterator[slice]:
-    """Rows to widen together."""
     elements = _CPU_WIDE if logits.device.type == "cpu" else _ACCELERATOR_WIDE
     step = max(1, elements // logits.shape[-1])
     for first in range(0, len(logits), step):

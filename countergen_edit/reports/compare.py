@@ -191,7 +191,6 @@ def side_by_side(runs: Mapping[str, Run]) -> Table:
 
 
 def _facts(run: Run) -> dict[str, str]:
-    """What the manifest says of a run, as texts."""
     facts = {key: run.manifest.get(key, "") for key in MADE}
     texts = {k: " ".join(map(str, v)) if isinstance(v, list) else str(v) for k, v in facts.items()}
     template = run.manifest.get("template")

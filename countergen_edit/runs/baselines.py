@@ -139,7 +139,6 @@ class Prompting(Baseline):
 
 
 def _people(task: Task) -> tuple[str, str]:
-    """The groups in the plural."""
     groups = [task.axis.groups[name] for name in task.groups]
     *others, last = (group.forms.get("people", group.name.replace("_", " ")) for group in groups)
     return ", ".join(others), last

@@ -218,7 +218,6 @@ def _of_models(metrics: Sequence[Metric]) -> list[Metric]:
 
 
 def _test_only(task: Task) -> Task:
-    """The task with its test data alone."""
     return replace(
         task,
         fit=(),

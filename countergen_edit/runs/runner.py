@@ -206,7 +206,6 @@ class Runner:
         return edits
 
     def _selected(self) -> list[list[Candidate]]:
-        """The candidates of each selected edit."""
         if self.plan.select == "task":
             best = self._best_combination()
             if best is None:

@@ -180,7 +180,6 @@ class FairPair(Metric):
         return name
 
     def _few(self, drawn: Sequence[str]) -> list[str]:
-        """The items within the task's limit."""
         most = len(drawn) if self.task.limit is None else self.task.limit
         return [drawn[i] for i in first_drawn(len(drawn), most, 0, "fairpair")]
 
