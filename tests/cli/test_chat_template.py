@@ -113,6 +113,4 @@ def test_benchmarks_say_how_they_were_asked(place: Path, templated: Path) -> Non
         assert source.detail["in_template"] is asked
         assert source.detail["asked"] is False
         page = (run / "report.html").read_text()
-        assert ("beginning of the model's reply in its chat template" in page) is asked or (
-            "beginning of the model&#39;s reply in its chat template" in page
-        ) is asked
+        assert ("in the chat template, as the model" in page) is asked

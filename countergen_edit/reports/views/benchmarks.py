@@ -26,6 +26,7 @@ DIGITS = 4
 """Of a share; in percent one after the point."""
 MOST, MOST_GLANCE = 4, 10
 """Figures that a sentence names, and that the overview draws."""
+IN_TEMPLATE = "; in the chat template, as the model's reply or its beginning"
 
 
 class BenchmarksView(View):
@@ -159,7 +160,7 @@ def _sources(results: Results) -> list[Table]:
         detail, count = row.detail, int(row.value or 0)
         facts = {
             "items": f"{count} of {detail['all_items']}, in {detail['clusters']}",
-            "scored": detail["scoring"],
+            "scored": detail["scoring"] + (IN_TEMPLATE if detail.get("in_template") else ""),
             "figures": "; ".join(f"{title}: {says}" for title, says in detail["figures"].items()),
             "known flaws": detail["flaws"],
             "licence": detail["licence"],
