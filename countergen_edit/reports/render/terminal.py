@@ -112,7 +112,8 @@ def _printed(table: Table, columns: Sequence[int]) -> Printed:
             if group is not None:
                 printed.add_section()
             group = row[0]
-            printed.add_row(_text(group), style="bold")
+            if group != row[1]:
+                printed.add_row(_text(group), style="bold")
         printed.add_row(*(_text(row[column]) for column in columns))
     return printed
 
