@@ -78,7 +78,7 @@ def test_the_page_has_a_file_of_every_kind_and_a_command_for_each() -> None:
 
 def test_an_eraser_of_ones_own_is_compared(place: Path, printed: dict[str, str]) -> None:
     run = place / "with_my_eraser"
-    assert "FirstDifference-1" in printed[run.name]
+    assert "FirstDifference (rank 1)" in printed[run.name]
     assert "FirstDifference-1@resid_post.4" in (run / "report.html").read_text("utf-8")
     values = {r["eraser"]: r["value"] for r in rows(run) if r["metric"] == "mean_abs_r"}
     assert values["FirstDifference"] < values[""] / 2  # it takes most of the bias away

@@ -81,12 +81,12 @@ def test_a_metric_without_a_view_is_tabulated_and_plotted_by_the_default(run: Ru
     assert [*parts].index("politeness") < [*parts].index("examples")
     [table] = parts["overview"].tables()
     assert [row[1] for row in table.rows] == ["mine", "length of texts"]
-    assert table.rows[0][0] == "points"
+    assert table.rows[0][0] == "politeness gap, points"
     [table], [figure] = parts["politeness"].tables(), parts["politeness"].figures()
     cells = [CELLS[name] for name in ("unedited", "leace", "random")]
     assert table.rows == (("politeness gap, mine", *(Number(*cell) for cell in cells)),)
     [panel] = figure.panels
-    assert panel.x_label == "points"
+    assert panel.x_label == "politeness gap, points"
     assert [(s.y[0], s.lo[0], s.hi[0]) for s in panel.series] == cells
 
 

@@ -126,6 +126,7 @@ class View:
             return self.shows
         names = self.metric.measures or (self.name,)
         titles = {name: name.replace("_", " ") for name in names} if names[1:] else {}
+        unit = ", ".join(filter(None, (self.title, self.metric.unit)))
         return tuple(
             Shown(
                 name,
@@ -134,7 +135,7 @@ class View:
                 self.metric.percent,
                 where="overview",
                 drawn=True,
-                unit=self.metric.unit,
+                unit=unit,
             )
             for name in names
         )
