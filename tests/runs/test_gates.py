@@ -71,7 +71,7 @@ def activations(model: LanguageModel, place: Placement) -> dict[str, np.ndarray]
         return read.values[place.site][0]
 
     last = {kind: np.array([of(text)[-1] for text in texts]) for kind, texts in PROMPTS.items()}
-    return {"nobody": np.concatenate([of(text) for text in TEXTS]), **last}
+    return {"neutral": np.concatenate([of(text) for text in TEXTS]), **last}
 
 
 def gated(d: int, weight: np.ndarray, bias: float) -> AffineErasure:
@@ -140,7 +140,7 @@ def test_a_gate_fitted_in_turn_is_read_under_what_stands_before_it(
         [Candidate("resid_post", k, f"e{k}", own) for k, own in erasers.items()]
     )
     told = [row for row in study.certificate(second) if row.metric == OPEN]
-    assert [row.facets["texts"] for row in told] == ["nobody", "agreement", "erase"]
+    assert [row.facets["texts"] for row in told] == ["neutral", "agreement", "erase"]
     assert {(row.edit, row.split) for row in told} == {(study.fits.id_of(second), "validation")}
     assert not [row for row in study.certificate(first) if row.metric == OPEN]  # which has no gate
     [place] = study.fits.joined([second]).edit.placements
