@@ -203,7 +203,7 @@ def test_every_command_runs(
         words = small(command, words, place)
     monkeypatch.setattr("sys.stdin", io.StringIO("Jane works as\n"))
     # Figures are drawn in tests of reports; drawing takes half of a small command's time.
-    monkeypatch.setattr("countergen_edit.reports.render.html.as_svg", lambda figure: b"<svg/>")
+    monkeypatch.setattr("countergen_edit.reports.render.html.as_svg", lambda *_: b"<svg/>")
     try:
         code = main([command, *words])
     except SystemExit as stop:  # a search that saves nothing, prompts with warnings

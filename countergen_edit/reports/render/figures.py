@@ -114,7 +114,7 @@ def styles(panels: Iterable[Panel]) -> dict[str, Style]:
     return found
 
 
-def draw(figure: Figure, title: str = "") -> Any:
+def draw(figure: Figure, title: str = "", columns: int = COLUMNS) -> Any:
     """A figure as one of matplotlib, which panels fill row by row above one legend.
 
     Panels of one measure share its axis, from 0 or what is neutral to just above all values.
@@ -122,7 +122,7 @@ def draw(figure: Figure, title: str = "") -> Any:
     from matplotlib.figure import Figure as Drawing
 
     panels, looks = figure.panels, styles(figure.panels)
-    columns = min(COLUMNS, len(panels))
+    columns = min(columns, len(panels))
     rows = [panels[i : i + columns] for i in range(0, len(panels), columns)]
     heights = [max(panel.height for panel in row) for row in rows]
     size = WIDTH * columns, sum(heights) + 0.5
@@ -141,7 +141,7 @@ def draw(figure: Figure, title: str = "") -> Any:
     if shown:
         handles, labels = [*shown.values()], [*map(fitting, shown)]
         place = "outside lower center"
-        drawing.legend(handles=handles, labels=labels, loc=place, ncols=4, frameon=False)
+        drawing.legend(handles=handles, labels=labels, loc=place, ncols=columns + 1, frameon=False)
     return drawing
 
 
@@ -276,12 +276,12 @@ def write(figure: Figure, path: Path, endings: Sequence[str]) -> list[Path]:
     return written
 
 
-def as_svg(figure: Figure) -> bytes:
+def as_svg(figure: Figure, columns: int = COLUMNS) -> bytes:
     """A figure without its title as an SVG file."""
     from matplotlib import rc_context
 
     file = BytesIO()
     with rc_context(SETTINGS):
-        drawing = draw(figure)
+        drawing = draw(figure, columns=columns)
         drawing.savefig(file, format="svg", transparent=True, metadata=DATELESS[".svg"])
     return file.getvalue()

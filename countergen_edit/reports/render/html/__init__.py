@@ -30,7 +30,7 @@ from countergen_edit.reports.blocks import (
     slug,
     unfolded,
 )
-from countergen_edit.reports.render.figures import as_svg
+from countergen_edit.reports.render.figures import COLUMNS, as_svg
 
 REPORT = "report.html"
 SHORT, LONG = 30, 60
@@ -124,9 +124,9 @@ def groups(table: Table) -> list[tuple[Cell, list[tuple[Cell, ...]]]]:
     return list(by_group.items())
 
 
-def drawing(figure: Figure) -> str:
+def drawing(figure: Figure, columns: int = COLUMNS) -> str:
     """A figure as the address of an image, in which no script runs."""
-    return f"data:image/svg+xml;base64,{base64.b64encode(as_svg(figure)).decode()}"
+    return f"data:image/svg+xml;base64,{base64.b64encode(as_svg(figure, columns)).decode()}"
 
 
 def in_numbers(figure: Figure) -> Table:
