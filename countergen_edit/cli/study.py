@@ -118,8 +118,8 @@ class StudySettings:
         task = self.task_in_vocabulary(model)
         if task.out_of_vocabulary and not (task.fit and task.test):
             raise UserError(
-                f"{model.name} was taught nothing about {task.axis.name}, such as the word "
-                f"{task.out_of_vocabulary[0].words[0]!r}: name a model that was"
+                f"words of {task.axis.name}, such as {task.out_of_vocabulary[0].words[0]!r}, are "
+                f"out of the vocabulary of {model.name}: name another model"
             )
         return task
 

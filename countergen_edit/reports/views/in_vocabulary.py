@@ -26,16 +26,15 @@ class InVocabularyView(View):
         if not rows:
             return []
         words = dict.fromkeys(word for row in rows for word in row.detail["words"])
-        never = f"never met such words as {', '.join([*words][:EXAMPLES])}"
+        lacking = f"(such as {', '.join([*words][:EXAMPLES])})"
         if results.unedited("group_effect"):
             sets = ", ".join(map(set_label, rows))
             return [
-                f"Left out: {sets}. In training the model {never}, and what it says after them is "
-                "about their letters. What is measured rests on words that it was taught."
+                f"Left out: {sets}. Some of their words {lacking} are out of the model's vocabulary. All "
+                "figures are of sets whose words are in it."
             ]
         axis = rows[0].axis.replace("_", " and ")
         return [
-            f"Not measured: this model was taught nothing about {axis}. In training it {never}: a "
-            "figure would say how they are spelled, not whether it is biased. Neither bias nor its "
-            "absence is shown."
+            f"Not measured: words of {axis} {lacking} are out of the model's vocabulary, so that a "
+            "figure would measure their spelling. Neither bias nor its absence is shown."
         ]
