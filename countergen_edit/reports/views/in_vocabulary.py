@@ -30,8 +30,8 @@ class InVocabularyView(View):
         if results.unedited("group_effect"):
             sets = ", ".join(map(set_label, rows))
             return [
-                f"Left out: {sets}. Some of their words {lacking} are out of the model's vocabulary. All "
-                "figures are of sets whose words are in it."
+                f"Left out: {sets}. Some of their words {lacking} are out of the model's "
+                "vocabulary. All figures are of sets whose words are in it."
             ]
         axis = rows[0].axis.replace("_", " and ")
         return [
