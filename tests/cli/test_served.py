@@ -20,6 +20,7 @@ SMALL = [
     "eraser=none",
     "metric=[r,fairpair]",
     "cost=perplexity",
+    "limit=2",
     "texts=testbed",
     *SETS,
     "metric.fairpair.n=3",
