@@ -107,10 +107,11 @@ def small(command: str, words: list[str], place: Path) -> list[str]:
     refines = any(word.startswith("eraser=") and "refined" in word for word in words)
     if refines:  # a gradient step reads every fitting context
         sizes |= {"data.fit": FEW_CONTEXTS, "data.validation": FEW_CONTEXTS}
-    steps = ["+eraser.refined.steps=2"] if refines else []
+    hires = any(word.startswith("metric=") and "hiring" in word for word in words)
+    more = ["+eraser.refined.steps=2"] * refines + ["+metric.hiring.names=1"] * hires
     return (
         words
-        + steps
+        + more
         + [
             f"{key}={value}"
             for key, value in sizes.items()

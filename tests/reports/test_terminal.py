@@ -102,6 +102,7 @@ def test_a_table_that_is_too_wide_is_parted_and_never_cut(width: int, grouped: b
     text = as_text(table, width)
     assert max(map(len, text.splitlines())) <= width
     assert all(cell.text in text for row in rows for cell in row if isinstance(cell, Number))
+    assert all(f"{word}{i}" in text for word in ("edit-", "@resid_post.") for i in range(7))
     parts = text.count("──") and sum(line.startswith("──") for line in text.splitlines())
     # What the rows are about stands in every part: the start of each set's name, group by group.
     assert text.count("the set") == parts * 4

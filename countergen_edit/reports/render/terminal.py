@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from textwrap import wrap
 from typing import TYPE_CHECKING
 
 from rich import box
@@ -98,12 +99,18 @@ def _printed(table: Table, columns: Sequence[int]) -> Printed:
         is_numeric = table.numeric[column]
         texts = [_text(row[column]).plain.split("\n") for row in table.rows] if is_numeric else []
         # Words of long names break before the place of an edit.
-        heading = table.columns[column].split()
+        words = (w.replace("@", "\n@") if len(w) > 14 else w for w in table.columns[column].split())
+        heading = " ".join(words)
+        whole = [*heading.split(), *(line for lines in texts for line in lines)]
+        least = max(map(cell_len, whole), default=1)
+        if is_numeric:  # only columns of text may become narrower than their cells
+            lines = (wrap(part, least) for part in heading.split("\n"))
+            heading = "\n".join(line for part in lines for line in part)
         printed.add_column(
-            Text(" ".join(w.replace("@", "\n@") if len(w) > 14 else w for w in heading)),
+            Text(heading),
             justify="right" if is_numeric else "left",
             overflow="fold",
-            min_width=max((cell_len(line) for lines in texts for line in lines), default=None),
+            no_wrap=is_numeric,
             max_width=None if is_numeric else WIDEST,
         )
     group: Cell | None = None
