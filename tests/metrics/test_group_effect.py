@@ -109,8 +109,8 @@ def test_the_people_needed_find_the_effect_four_times_in_five() -> None:
     assert GroupEffect(simulated(0, 5, 0.0, 0.0, "free")).people_needed is None
 
 
-def test_the_floor_is_what_equal_groups_show() -> None:
-    """Whatever lies between the groups, the floor stays; without it mean |R| is about the floor."""
+def test_the_within_group_null_is_the_mean_of_equal_groups() -> None:
+    """The null of mean |R| does not depend on the difference between the groups."""
     rng = np.random.default_rng(5)
     spread = rng.normal(size=(2, 30, 60))
     equal = scores_of(*spread)

@@ -35,7 +35,7 @@ def test_an_audit_says_that_names_are_all_there_is(
     assert sentences[0].startswith("No significant bias")
     assert not any(s.startswith(("Biased", "Removed", "Partly")) for s in sentences)
     rows = {r.metric: r for r in run.results.rows if (r.edit, r.split) == ("none", "test")}
-    # Mean |R| is there all the same, and the floor shows that names make much of it.
+    # Mean |R| is there all the same, and the within-group null shows that names explain much of it.
     assert (rows["mean_abs_r"].value or 0) > 0.02
     assert (rows["null_abs_r"].value or 0) > (rows["mean_abs_r"].value or 0) / 3
     assert rows["group_effect"].detail["p_adjusted"] > 0.05
