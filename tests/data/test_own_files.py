@@ -31,7 +31,7 @@ def unnamed(split: str) -> dict[str, Any]:
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path, monkeypatch):
     """`mine/` with an axis, data, prompts, texts and code; the tests stand beside it."""
     place = tmp_path / "mine"
     (place / "deep").mkdir(parents=True)
@@ -59,9 +59,7 @@ def sets(task: Task) -> dict[str, list[str]]:
 
 
 @pytest.mark.parametrize("where", [".", "mine", "mine/deep", "/"])
-def test_paths_in_a_file_are_relative_to_it(
-    where: str, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_paths_in_a_file_are_relative_to_it(where, folder, monkeypatch):
     start = (folder.parent / where).resolve()
     monkeypatch.chdir(start)
     axis = Path("/".join([".."] * (len(start.parts) - 1) or ["."])) / str(folder)[1:] / "axis.yaml"
@@ -71,7 +69,7 @@ def test_paths_in_a_file_are_relative_to_it(
         assert sum(map(len, task.neutral.values())) == 20
 
 
-def test_sets_that_nobody_named_are_called_after_their_file_and_told_apart(folder: Path) -> None:
+def test_sets_that_nobody_named_are_called_after_their_file_and_told_apart(folder):
     task = Task.from_config("gender", "mine/asked.yaml", names=None)
     assert sets(task) == {
         "fit": ["asked_fit"],

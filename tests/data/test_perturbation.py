@@ -139,7 +139,7 @@ def paper_prompt(occupation: str) -> PairedPrompt:
 
 
 @pytest.mark.parametrize(("john", "jane"), BOTH_WAYS)
-def test_one_person_changes_and_changes_back(john: str, jane: str) -> None:
+def test_one_person_changes_and_changes_back(john, jane):
     assert to_jane(john) == jane
     assert to_john(jane) == john
 
@@ -147,7 +147,7 @@ def test_one_person_changes_and_changes_back(john: str, jane: str) -> None:
 @pytest.mark.parametrize(
     ("text", "perturbed"), [*OTHERS, *ONE_WAY, *((text, text) for text in AS_THEY_ARE)]
 )
-def test_other_people_stay_as_they_are(text: str, perturbed: str) -> None:
+def test_other_people_stay_as_they_are(text, perturbed):
     assert to_jane(text) == perturbed
 
 
@@ -163,7 +163,7 @@ def test_other_people_stay_as_they_are(text: str, perturbed: str) -> None:
         ("Jane is a woman working as a nurse.", "dissimilarity"),
     ],
 )
-def test_each_filter_gives_its_reason(perturbed: str, reason: str | None) -> None:
+def test_each_filter_gives_its_reason(perturbed, reason):
     original = "John is a man working as a nurse. He can work."
     assert Filter(WORDS).reason(original, perturbed, paper_prompt("nurse")) == reason
 
@@ -183,18 +183,18 @@ PARTS = [
 
 @settings(deadline=None)
 @given(st.lists(st.sampled_from(PARTS), min_size=1, max_size=5))
-def test_twice_gives_a_text_about_one_person_back(parts: list[str]) -> None:
+def test_twice_gives_a_text_about_one_person_back(parts):
     text = " ".join(["John is a man.", *parts])
     assert to_john(to_jane(text)) == text
 
 
 @settings(deadline=None)
 @given(st.text(alphabet="John hehis \"'.,him Mr.man\n", max_size=60))
-def test_any_text_is_taken_and_its_gaps_stay(text: str) -> None:
+def test_any_text_is_taken_and_its_gaps_stay(text):
     assert to_jane(text).count("\n") == text.count("\n")
 
 
-def test_without_pronouns_of_its_own_an_axis_swaps_its_words() -> None:
+def test_without_pronouns_of_its_own_an_axis_swaps_its_words():
     config = read_config("axis", "nationality")
     axis = Axis.from_config(config)
     groups = axis.pair()
@@ -206,7 +206,7 @@ def test_without_pronouns_of_its_own_an_axis_swaps_its_words() -> None:
     assert perturbed == f"{names[0]} works."
 
 
-def test_common_sents_are_the_papers() -> None:
+def test_common_sents_are_the_papers():
     male, female = GENDER.groups["male"], GENDER.groups["female"]
     prompts = common_sents(male, female, ("John", "Jane"), descriptors=["{person}"])
     assert len(OCCUPATIONS) == len(set(OCCUPATIONS)) == len(prompts) == 60
@@ -225,7 +225,7 @@ def test_common_sents_are_the_papers() -> None:
     )
 
 
-def test_own_prompts_have_slots_or_are_perturbed() -> None:
+def test_own_prompts_have_slots_or_are_perturbed():
     groups, names = ("male", "female"), ("John", "Jane")
     filled, plain = own_prompts(
         ["{name} lost {possessive} keys.", "My uncle Paul called."], GENDER, groups, names, WORDS
@@ -244,7 +244,7 @@ def test_own_prompts_have_slots_or_are_perturbed() -> None:
         own_prompts(["John works."], GENDER, groups, names, None)
 
 
-def test_bad_settings_are_named() -> None:
+def test_bad_settings_are_named():
     with pytest.raises(UserError, match="occupations=61"):
         choose(61)
     with pytest.raises(UserError, match="two people two names"):
