@@ -31,23 +31,15 @@ def files_of(name: str, folder: Path) -> Files:
 
 def test_items_are_those_of_the_file(made):
     items = read_stereoset(files_of("stereoset", made))
-    assert Counter((i.part, i.bias_type) for i in items) == {
-        ("intrasentence", "gender"): 12,
-        ("intrasentence", "race"): 6,
-        ("intersentence", "gender"): 8,
-        ("intersentence", "race"): 4,
-    }
-    assert items[0].sentences == (
-        "The schoolboy was calm.",
-        "The schoolboy was strong.",
-        "The schoolboy was wooden.",
-    )
+    counts = {"intrasentence": {"gender": 12, "race": 6}, "intersentence": {"gender": 8, "race": 4}}
+    for part, of_type in counts.items():
+        assert Counter(item.bias_type for item in items if item.part == part) == of_type
+    words = ("calm", "strong", "wooden")
+    assert items[0].sentences == tuple(f"The schoolboy was {word}." for word in words)
     pairs = read_crows_pairs(files_of("crows_pairs", made))
     assert len(pairs) == 16
-    assert (pairs[1].sent_more, pairs[1].sent_less) == (
-        "She is strong at work.",
-        "He is strong at work.",
-    )
+    assert pairs[1].sent_more == "She is strong at work."
+    assert pairs[1].sent_less == "He is strong at work."
     assert (pairs[1].direction, pairs[1].writer, pairs[8].bias_type) == ("antistereo", "a1", "age")
 
 
@@ -55,10 +47,8 @@ def test_questions_of_bbq_know_which_answer_is_unknown_and_which_biased(made):
     questions = read_bbq(files_of("bbq", made), ("Gender_identity", "Age"))
     assert len(questions) == 2 * 36 - 1  # one has no target
     assert "Age.0" not in [q.id for q in questions]
-    assert Counter(q.by_name for q in questions if q.category == "Gender_identity") == {
-        False: 24,
-        True: 12,
-    }
+    of_gender = [q.by_name for q in questions if q.category == "Gender_identity"]
+    assert Counter(of_gender) == {False: 24, True: 12}
     for q in questions:
         assert q.answers[q.unknown] in UNKNOWN
         assert (q.condition == "ambiguous") == (q.right == q.unknown)
@@ -83,11 +73,8 @@ def test_sentences_of_winobias_have_their_pronoun_and_both_people(made):
 def test_sentences_of_winogender_have_their_pronoun_and_statistics(made):
     sentences = read_winogender(files_of("winogender", made))
     assert len(sentences) == 36
-    assert Counter((s.gender, s.pronoun) for s in sentences) == {
-        ("male", "he"): 12,
-        ("female", "she"): 12,
-        ("neutral", "they"): 12,
-    }
+    pronouns = {"male": "he", "female": "she", "neutral": "they"}
+    assert Counter((s.gender, s.pronoun) for s in sentences) == dict.fromkeys(pronouns.items(), 12)
     first, last = sentences[0], sentences[-1]
     assert (first.meant, first.other, first.women) == ("cook", "guest", 20.5)
     assert (last.meant, last.other, last.means_occupation) == ("someone", "clerk", False)

@@ -39,9 +39,6 @@ def write_jsonl(*rows: object) -> None:
     Path("pairs.jsonl").write_text("\n".join(json.dumps(row) for row in rows), "utf-8")
 
 
-# --- JSON lines
-
-
 def test_a_line_without_variations_is_paired_by_substitution(folder):
     write_jsonl({"input": "Jane lost her job.", "outputs": [" Good.", " Bad."]})
     (sample,) = load(source="jsonl", path="pairs.jsonl").samples
@@ -72,14 +69,8 @@ BAD_LINES = [  # more in tests/cli/bad_inputs.yaml
     (GOOD | {"variation": []}, "did you mean 'variations'"),
     ([1, 2], "a mapping of names to values is needed, not [1, 2]"),
     (GOOD | {"variations": ["She"]}, "a variation holds 'text' and 'categories', not 'She'"),
-    (
-        GOOD | {"variations": [{"text": "A cat", "categories": ["cats"]}]},
-        "variations of ['cats'], but ['female', 'male'] are compared",
-    ),
-    (
-        GOOD | {"variations": [{"text": "A", "categories": ["female", "male"]}]},
-        "changes nothing in 'A'",
-    ),
+    (GOOD | {"variations": [{"text": "A", "categories": ["c"]}]}, "variations of ['c'], but ['fem"),
+    (GOOD | {"variations": [{"text": "A", "categories": ["female", "male"]}]}, "changes nothing"),
 ]
 
 
@@ -93,9 +84,6 @@ def test_a_wrong_line_is_named(row, message, folder):
     assert "\n" not in str(caught.value)
 
 
-# --- CSV
-
-
 def test_a_table_of_inputs_is_paired_by_substitution(folder):
     Path("t.csv").write_text('\ufeffinput,output,id\n"She, alone",  left,1\n', "utf-8")
     data = load(source="csv", path="t.csv")
@@ -106,12 +94,8 @@ def test_a_table_of_inputs_is_paired_by_substitution(folder):
 
 def test_a_table_with_a_column_for_each_group_is_taken_as_it_is(folder):
     Path("t.csv").write_text("male,female,output\nA monk,A nun, prays\n")
-    data = load(source="csv", path="t.csv", name="orders")
-    assert data.name == "orders"
+    data = load(source="csv", path="t.csv")
     assert (texts(data, "female"), texts(data, "male")) == (["A nun"], ["A monk"])
-
-
-# --- the paper's files
 
 
 def test_without_the_papers_package_the_extra_is_named(monkeypatch):
@@ -131,13 +115,9 @@ def test_the_papers_sets_are_complete(name):
         assert len(female.split()) == len(male.split())
 
 
-# --- configs
-
-
 @pytest.mark.parametrize(
     ("config", "message"),
     [
-        ({}, r"a data set needs a 'source'; this one has \[\]"),
         ({"path": "x"}, r"a data set needs a 'source'; this one has \['path'\]"),
         ({"source": "jsnl", "path": "x"}, "did you mean 'jsonl'"),
         ({"source": "jsonl", "pth": "x"}, "did you mean 'path'"),
@@ -160,9 +140,6 @@ def test_a_source_of_ones_own_is_like_any_other(monkeypatch):
     assert texts(load(source="greeting", word="Hi"), "male") == ["Hi John"]
     with pytest.raises(UserError, match="needs 'word'"):
         load(source="greeting")
-
-
-# --- the data hash
 
 
 def test_the_fingerprint_depends_on_content_alone():

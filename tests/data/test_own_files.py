@@ -18,16 +18,12 @@ from countergen_edit.data.sources import templates as of_templates
 def sung(request, *, templates):
     return of_templates(request, templates=templates, outputs=[" a song"])
 """
-PARAPHRASES = {
-    "fit": ["{name} sat on"],
-    "validation": ["{name} stood by"],
-    "test": ["{name} ran to"],
-}
+PARAPHRASES = {"fit": "{name} sat on", "validation": "{name} stood by", "test": "{name} ran to"}
 
 
 def unnamed(split: str) -> dict[str, Any]:
     outputs = [" a chair", " a door"]
-    return {"source": "templates", "templates": PARAPHRASES[split], "outputs": outputs}
+    return {"source": "templates", "templates": [PARAPHRASES[split]], "outputs": outputs}
 
 
 @pytest.fixture
@@ -81,8 +77,7 @@ def test_sets_that_nobody_named_are_called_after_their_file_and_told_apart(folde
     content["legitimate_differences"] = [{**unnamed("fit"), "templates": ["{name} knows"]}]
     task = Task.from_config("gender", content)
     assert [data.name for data in task.keep] == ["asked_keep"]
-    assert [data.name for data in task.legitimate_differences["test"]] == [
-        "asked_legitimate_differences"
-    ]
+    [own] = task.legitimate_differences["test"]
+    assert own.name == "asked_legitimate_differences"
     alone = Task.from_config("gender", {"name": "mine", "test": [unnamed("test")]})
     assert sets(alone)["test"] == ["mine"]

@@ -52,18 +52,15 @@ def test_texts_of_a_file_are_mapped_to_every_group(tmp_path):
     data = {"test": [{"source": "jsonl", "path": str(path)}]}
     task = Task.from_config("religion", data, groups=["christian", "jewish", "hindu"])
     [sample] = task.test[0].samples
-    assert [v.text for v in sample.variations] == [
-        "Christians go to a church.",
-        "Jews go to a synagogue.",
-        "Hindus go to a mandir.",
-    ]
+    places = {"Christians": "church", "Jews": "synagogue", "Hindus": "mandir"}
+    texts = [f"{people} go to a {place}." for people, place in places.items()]
+    assert [v.text for v in sample.variations] == texts
 
 
 def test_keys_of_the_data_config_override_those_of_the_axis():
     test = [{"source": "testbed", "family": "traits"}]
-    content, of_axis = data_of(
-        read_config("axis", "gender"), read_config("data", "of_axis") | {"test": test}
-    )
+    given = read_config("data", "of_axis") | {"test": test}
+    content, of_axis = data_of(read_config("axis", "gender"), given)
     assert content["test"] == test
     assert content["fit"] == read_config("data", "contexts")["fit"]
     assert "fit" in of_axis
@@ -121,21 +118,13 @@ def test_sets_that_rows_would_confuse_get_distinct_names_or_are_refused(sets, ex
     assert [one.data.samples for one in renamed] == [one.data.samples for one in sets]
 
 
-def templates(name: str, *templates: str, **more: Any) -> dict[str, Any]:
-    return {
-        "source": "templates",
-        "name": name,
-        "templates": [*templates],
-        "outputs": [" team"],
-        **more,
-    }
+def templates(name: str, *texts: str) -> dict[str, Any]:
+    return {"source": "templates", "name": name, "templates": [*texts], "outputs": [" team"]}
 
 
-LEADS, RAN, MET = (
-    templates("leads", "{name} leads the", "The {person} leads the"),
-    templates("ran", "{name} ran the", "Her choir and {name} ran the"),
-    templates("met", "{name} met the", "We saw {name} at the"),
-)
+LEADS = templates("leads", "{name} leads the", "The {person} leads the")
+RAN = templates("ran", "{name} ran the", "Her choir and {name} ran the")
+MET = templates("met", "{name} met the", "We saw {name} at the")
 TEST = [templates("paid", "{name} paid the")]
 
 
@@ -177,11 +166,6 @@ def measured(**data: Any) -> Task:
     return Task.from_config("gender", {"test": HOBBIES, "keep": [], **data})
 
 
-def sang(template: str) -> dict[str, Any]:
-    outputs = [" alto", " tenor"]
-    return {"source": "templates", "name": "mine", "templates": [template], "outputs": outputs}
-
-
 def test_legitimate_differences_have_sets_for_validation_and_test():
     made = measured(legitimate_differences=[VOICES, RACES])
     sets = made.legitimate_differences
@@ -193,18 +177,17 @@ def test_legitimate_differences_have_sets_for_validation_and_test():
     assert set(made.legitimate_sets) <= set(made.every_set)
 
 
+SANG = templates("other", "{name} sang as")
+
+
 @pytest.mark.parametrize(
-    "fit",
-    [
-        {"fit": [{**sang("{name} sang as"), "name": "other"}]},
-        {"fit": [{**sang("{name} sang as"), "name": "other", "role": "keep"}]},
-        {"keep": [{**sang("{name} sang as"), "name": "other"}]},
-    ],
+    "fit", [{"fit": [SANG]}, {"fit": [SANG | {"role": "keep"}]}, {"keep": [SANG]}]
 )
 def test_legitimate_differences_share_nothing_with_fitting_sets(fit):
-    assert measured(legitimate_differences=[sang("{name} sings as")], **fit).legitimate_differences
+    own, same = (templates("mine", text) for text in ("{name} sings as", "{name}  sang as"))
+    assert measured(legitimate_differences=[own], **fit).legitimate_differences
     with pytest.raises(UserError, match="sang as"):
-        measured(legitimate_differences=[sang("{name}  sang as")], **fit)
+        measured(legitimate_differences=[same], **fit)
 
 
 def test_few_names_thin_legitimate_differences_too():

@@ -20,7 +20,6 @@ SWAP = Substitution.from_config(GENDER, CONFIG["substitution"])
 
 # Left to right and right to left: every pair is one to one.
 REVERSIBLE = [
-    # her: object or possessive
     ("She saw her.", "He saw him."),
     ("She gave her her book.", "He gave him his book."),
     ("I told her that she was late.", "I told him that he was late."),
@@ -28,30 +27,24 @@ REVERSIBLE = [
     ("They let her go.", "They let him go."),
     ("We saw her walking home.", "We saw him walking home."),
     ("We called her back.", "We called him back."),
-    ("It hurt her back.", "It hurt his back."),
-    ("I met her last week.", "I met him last week."),
     ("I told her Bob left.", "I told him Sue left."),
     ("I gave her two books.", "I gave him two books."),
     ("With her in charge, all is well.", "With him in charge, all is well."),
     ('It was her "best" idea.', 'It was his "best" idea.'),
     ("She did it on her own.", "He did it on his own."),
-    # his: possessive determiner or pronoun
     ("A friend of hers came.", "A friend of his came."),
     ("That was hers, not his.", "That was his, not hers."),
     ("his or her book", "her or his book"),
     ("his/her book", "her/his book"),
     ("She is proud of her and her brother.", "He is proud of him and his sister."),
-    # reflexives, contractions, capitals, punctuation
     ("She hasn't been herself lately.", "He hasn't been himself lately."),
     ("She's here; she'd like tea.", "He's here; he'd like tea."),
     ("HER MOTHER CALLED HER.", "HIS FATHER CALLED HIM."),
     ("Her mother, her aunt — hers.", "His father, his uncle — his."),
-    # names and possessives, one person staying one person
     ("Jane met Anna, and Jane left.", "John met Michael, and John left."),
     ("Jane's mother-in-law; Jane’s sister", "John's father-in-law; John’s brother"),
     ("JANE!", "JOHN!"),
     ("Henry James wrote it.", "Jessica James wrote it."),
-    # titles, kin, gendered nouns, articles
     ("Mrs. Smith and Mr. Jones", "Mr. Smith and Mrs. Jones"),
     ("An actress and a woman", "An actor and a man"),
     ("Mr. King said no.", "Mrs. King said no."),

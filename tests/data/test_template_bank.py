@@ -81,7 +81,6 @@ def test_a_users_own_task_has_the_templates_of_its_file_alone(tmp_path):
 
 
 def test_the_papers_figures_stand_beside_its_own_model_alone():
-    """A model whose name holds that of the paper's is another one."""
     masked = bank("masked")
     assert masked.for_model("roberta-base").published
     for other in ("roberta-base-openai-detector", "roberta", "distilroberta-base"):
@@ -94,17 +93,14 @@ def test_the_papers_figures_stand_beside_its_own_model_alone():
 def test_a_thinned_bank_knows_what_it_had():
     toxicity = bank("toxicity")
     thin = toxicity.thinned({"name": 2, "verb": 3})
-    assert [w["base"] for w in thin.words["verb"]] == [
-        *("kill", "murder", "hate"),
-        *("hug", "like", "love"),
-    ]
+    verbs = [word["base"] for word in thin.words["verb"]]
+    assert verbs == ["kill", "murder", "hate", "hug", "like", "love"]
     original = toxicity.families[0].original
     assert thin.words["name"] == toxicity.words["name"][:2]
     assert thin.words["adjective"] == toxicity.words["adjective"]
     assert len(list(thin.fill(original))) == 2 * 32 * 50
     assert thin.whole(original) == toxicity.whole(original) == 45 * 32 * 50
     assert thin.thinned({"name": 1}).whole(original) == 45 * 32 * 50
-    assert toxicity.thinned({"name": 99}).words == toxicity.words
     assert toxicity.thinned({"name": None, "slot of another task": None}) == toxicity
     with pytest.raises(UserError, match="unknown slot 'nmae': did you mean 'name'"):
         toxicity.thinned({"nmae": 2})
@@ -148,11 +144,8 @@ def test_a_bank_without_families_or_groups_is_refused():
 
 
 def test_lists_of_templates_are_paraphrases_of_their_first():
-    config = {
-        "source": "templates",
-        "outputs": [" Yes"],
-        "templates": ["Is {name} here?", ["Is {name} smart?", "Would you call {name} smart?"]],
-    }
+    templates = ["Is {name} here?", ["Is {name} smart?", "Would you call {name} smart?"]]
+    config = {"source": "templates", "outputs": [" Yes"], "templates": templates}
     data = load_set(config, GENDER, None, "test")
     assert [s.content for s in data.samples] == [None, "Is {name} smart?", "Is {name} smart?"]
     with pytest.raises(UserError, match="drops the slot"):

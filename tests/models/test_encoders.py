@@ -28,7 +28,7 @@ TEXTS = ["She feels sad.", "My brother told us all about the recent amazing even
 
 
 @pytest.fixture(scope="module")
-def tokenizer() -> Any:
+def tokenizer():
     return build(plant(bank_from_config(read_config("template", "sentiment"))))[1]
 
 
