@@ -55,11 +55,11 @@ def test_greedy_text_is_that_of_the_model_here_and_is_asked_once(server, testbed
 
 def test_samples_depend_on_seed_and_prompt_and_on_no_other_prompt(server, tmp_path):
     how: dict[str, Any] = {"max_new_tokens": 5, "do_sample": True, "top_p": 0.9}
-    first = generate(served(server, tmp_path / "a"), PROMPTS * 8, **how)
-    other = generate(served(server, tmp_path / "b", parallel=1), PROMPTS[:1] * 8, **how)
+    first = generate(served(server, tmp_path / "a"), PROMPTS * 4, **how)
+    other = generate(served(server, tmp_path / "b", parallel=1), PROMPTS[:1] * 4, **how)
     assert first[:: len(PROMPTS)] == other
-    assert len(set(other)) > 2
-    assert generate(served(server, tmp_path / "b"), PROMPTS[:1] * 8, seed=1, **how) != other
+    assert len(set(other)) > 1
+    assert generate(served(server, tmp_path / "b"), PROMPTS[:1] * 4, seed=1, **how) != other
     assert len(server.requests) == len(first) + 2 * len(other)
 
 

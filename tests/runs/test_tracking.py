@@ -54,7 +54,7 @@ class Listening(Tracker):
 
 
 @pytest.fixture(autouse=True)
-def _listening(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _listening(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(Listening, "heard", [])
     monkeypatch.setattr(Listening, "fails_at", "")
