@@ -82,6 +82,7 @@ def test_the_manifest_says_when_and_how_long_over_all_sessions(tmp_path, monkeyp
     assert first["end"] == "2026-11-24T08:02:30+00:00"
     assert first["seconds"] == 90
     assert first["hardware"] == ["one", "other"]
+    assert ran.in_words(json.loads((path / MANIFEST).read_text())).endswith("on one and other")
 
 
 def test_a_damaged_time_is_refused_in_one_line(tmp_path):
