@@ -13,12 +13,7 @@ from hypothesis import strategies as st
 from countergen_edit.edits import Edit, applied
 from countergen_edit.erasers import AffineErasure
 from countergen_edit.models import LanguageModel, continuation_log_probs, from_pretrained_objects
-from countergen_edit.models.batching import (
-    LOGIT_BYTES,
-    plan,
-    runs_trees,
-    trees,
-)
+from countergen_edit.models.batching import LOGIT_BYTES, plan, runs_trees, trees
 from tests import tiny_models
 from tests.tiny_models import FAMILIES, config_of, tiny_hf_model, tiny_tokenizer
 
@@ -44,13 +39,14 @@ def test_every_wanted_token_is_read_once_with_its_own_past(rows, max_batch_token
     assert sorted(slots) == list(range(len(past)))
 
 
+def maximal(texts: set[tuple[int, ...]]) -> list[tuple[int, ...]]:
+    return [a for a in texts if not any(a != b and b[: len(a)] == a for b in texts)]
+
+
 @given(ROWS)
 def test_only_rows_that_begin_no_other_are_run(rows):
     batches = plan(rows, [[0]] * len(rows), max_batch_tokens=1000)
-    run = sum(len(batch.ids) for batch in batches)
-    distinct = set(rows)
-    maximal = [a for a in distinct if not any(a != b and b[: len(a)] == a for b in distinct)]
-    assert run == len(maximal)
+    assert sum(len(batch.ids) for batch in batches) == len(maximal(set(rows)))
 
 
 def test_the_memory_of_logits_limits_a_batch():
@@ -65,10 +61,6 @@ PROMPTS = ["Jane works as a", "John works as a", "My friend Ahmed is an"]
 OUTPUTS = [" nurse and she", " manager for his company", " engineer", " engineer, working", " mad"]
 PAIRS = [(p, o) for p in PROMPTS for o in OUTPUTS]
 TEXTS = st.sets(st.lists(st.integers(0, 2), min_size=1, max_size=7).map(tuple), max_size=15)
-
-
-def maximal(texts: set[tuple[int, ...]]) -> list[tuple[int, ...]]:
-    return [a for a in texts if not any(a != b and b[: len(a)] == a for b in texts)]
 
 
 @given(TEXTS, st.integers(0, 40))

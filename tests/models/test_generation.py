@@ -8,13 +8,7 @@ from scipy import stats
 from countergen_edit.core.errors import UserError
 from countergen_edit.edits import Edit, applied
 from countergen_edit.erasers import RandomDirections
-from countergen_edit.models import (
-    capture,
-    generate,
-    hook_name,
-    load,
-    split_names,
-)
+from countergen_edit.models import capture, generate, hook_name, load, split_names
 from countergen_edit.models.generation import RowSampler, gumbel
 from tests.tiny_models import ENCODER_DECODERS, tiny_model_dir
 
@@ -192,9 +186,8 @@ def test_frequencies_are_those_of_the_nucleus(top_p, temperature):
     logits = np.random.default_rng(3).normal(size=12) * 2
     expected = nucleus(logits / temperature, top_p)
     n = 20_000
-    drawn = draw(
-        torch.tensor(logits).expand(n, -1), list(range(n)), top_p=top_p, temperature=temperature
-    )
+    rows, seeds = torch.tensor(logits).expand(n, -1), list(range(n))
+    drawn = draw(rows, seeds, top_p=top_p, temperature=temperature)
     counts = np.bincount(drawn, minlength=12)
     assert not counts[expected == 0].any()
     inside = expected > 0

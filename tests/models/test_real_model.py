@@ -3,8 +3,6 @@
 Run where the package that holds it is installed: `make test` installs it where it can be had.
 """
 
-from __future__ import annotations
-
 import contextlib
 import io
 import json

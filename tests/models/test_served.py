@@ -10,12 +10,7 @@ import numpy as np
 import pytest
 
 from countergen_edit.core.errors import UserError
-from countergen_edit.models import (
-    connect,
-    continuation_log_probs,
-    contrastive_generate,
-    generate,
-)
+from countergen_edit.models import connect, continuation_log_probs, contrastive_generate, generate
 from countergen_edit.models.served import token_scores
 from tests.models.completions_server import Completions, serving
 
@@ -66,7 +61,7 @@ def test_samples_depend_on_seed_and_prompt_and_on_no_other_prompt(server, tmp_pa
 def test_every_fault_that_passes_is_survived_and_nothing_is_asked_twice(
     server, testbed, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr("countergen_edit.models.server.TIMEOUT", 5.0)
+    monkeypatch.setattr("countergen_edit.models.server.TIMEOUT", 3.0)
     faults = [(429, {"Retry-After": "1"}), (500, {}), "cut", "malformed", "odd", "hang"]
     server.faults = list(faults)
     begin = time.monotonic()

@@ -95,7 +95,7 @@ def run(model: LanguageModel, plan: Plan, path: Path | RunFolder, **options: Any
 @pytest.fixture(scope="module")
 def path(testbed, tmp_path_factory):
     path = tmp_path_factory.mktemp("audit") / "run"
-    run(testbed, make_plan(), path)
+    run(testbed, make_plan(task=thin(make_task(), 12)), path)
     return path
 
 
@@ -171,7 +171,7 @@ def files_of(path: Path) -> dict[str, bytes]:
 def test_a_finished_audit_fits_nothing_again_and_loads_its_edits(testbed, path, monkeypatch):
     before, fit = files_of(path), "countergen_edit.runs.fit_data.FitData.fit"
     monkeypatch.setattr(fit, lambda *_: pytest.fail("fitted again"))
-    run(testbed, make_plan(), path)
+    run(testbed, make_plan(task=thin(make_task(), 12)), path)
     assert files_of(path) == before
     assert not any(handles for handles in testbed.bridge.list_hooks().values())
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from countergen_edit.cli.main import main
@@ -75,13 +74,9 @@ def test_an_audit_leaves_rows_texts_and_a_page_and_decodes_nothing_again(
 
 
 def fill(path: Path, word: str) -> None:
-    rows = list(csv.DictReader(io.StringIO(path.read_text("utf-8-sig"), newline="")))
-    with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, list(rows[0]))
-        writer.writeheader()
-        writer.writerows(
-            row | {"biased": "yes" if word in row["continuation"] else "no"} for row in rows
-        )
+    sheet = pd.read_csv(path, dtype=str, keep_default_na=False, encoding="utf-8-sig")
+    sheet["biased"] = np.where(sheet["continuation"].str.contains(word), "yes", "no")
+    sheet.to_csv(path, index=False)
 
 
 @pytest.mark.slow

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from rich.progress import Progress
 
-from countergen_edit.data.axis import Axis
 from countergen_edit.data.task import Task
 from countergen_edit.data.templates import Template, expand
 from countergen_edit.edits import Edit, Placement, applied
@@ -21,16 +20,8 @@ from countergen_edit.runs.folder import RunFolder, Units
 from countergen_edit.runs.runner import Runner
 from tests.runs.runs import IDENTITY
 from tests.runs.test_audit import make_plan
+from tests.runs.test_fit_data import AXIS
 
-AXIS = Axis.from_config(
-    {
-        "name": "gender",
-        "groups": {
-            "female": {"names": {"validation": ["Jane", "Emily"]}, "forms": {"subject": "she"}},
-            "male": {"names": {"validation": ["John", "Ahmed"]}, "forms": {"subject": "he"}},
-        },
-    }
-)
 TEXTS = ("The house is old.", "It rained on Monday, and nobody went out of the garden.")
 PROMPTS = {
     "agreement": [f"{name} said that" for name in ("Jane", "Emily", "John", "Ahmed")],
@@ -39,12 +30,12 @@ PROMPTS = {
 
 
 def small_task() -> Task:
-    agreement = expand("said", [Template("{name} said that", (" she", " he"))], AXIS, "validation")
+    agreement = expand("said", [Template("{name} said that", (" she", " he"))], AXIS, "fit")
     jobs = [Template("{name} is", (" a nurse", " an engineer"))]
     return Task(
         AXIS,
         ("female", "male"),
-        validation=(expand("jobs", jobs, AXIS, "validation"),),
+        validation=(expand("jobs", jobs, AXIS, "fit"),),
         agreement={"validation": agreement},
         neutral={"validation": TEXTS},
     )

@@ -114,13 +114,11 @@ def test_few_names_and_texts_are_among_more_of_them(a, b, seed):
 
 def make_plan(halving: Halving | None) -> Plan:
     budgets = {"agreement": 0.02, "perplexity": 0.02, "kl": 0.05}
+    costs = [METRICS.make(name, {"budget": budget}) for name, budget in budgets.items()]
     return Plan(
         tasks=[make_task()],
         erasers={name: make_eraser(name) for name in ("preserving", "leace")},
-        metrics=[
-            METRICS.make("r"),
-            *(METRICS.make(n, {"budget": b}) for n, b in budgets.items()),
-        ],
+        metrics=[METRICS.make("r"), *costs],
         select="task",
         halving=halving,
     )

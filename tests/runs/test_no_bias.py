@@ -1,7 +1,5 @@
 """Names that lean, and groups that do not differ: nothing is called bias, and nothing is saved."""
 
-from __future__ import annotations
-
 import pytest
 
 import countergen_edit as ce

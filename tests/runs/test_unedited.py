@@ -1,7 +1,5 @@
 """An audit without erasers measures what an audit with one measures of the unedited model."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest
