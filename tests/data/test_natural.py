@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from itertools import combinations, product
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -31,7 +30,7 @@ def names_of(axis: str) -> set[str]:
     return {name for group in groups for name in group.all_names()}
 
 
-def test_natural_text_mentions_nobody() -> None:
+def test_natural_text_mentions_nobody():
     names = set().union(*map(names_of, ("gender", "nationality", "race")))
     for text in TEXTS:
         assert not names & set(re.findall(r"[\w-]+", text)), text
@@ -39,7 +38,7 @@ def test_natural_text_mentions_nobody() -> None:
 
 
 @given(st.lists(st.text(), min_size=3, max_size=60))
-def test_no_text_is_in_two_splits_and_none_is_lost(texts: list[str]) -> None:
+def test_no_text_is_in_two_splits_and_none_is_lost(texts):
     if len(set(texts)) < 3:
         with pytest.raises(UserError, match="cannot be split"):
             split_texts(texts)
@@ -51,7 +50,7 @@ def test_no_text_is_in_two_splits_and_none_is_lost(texts: list[str]) -> None:
         assert not set(parts[a]) & set(parts[b])
 
 
-def test_neutral_text_is_given_by_source_or_file(tmp_path: Path) -> None:
+def test_neutral_text_is_given_by_source_or_file(tmp_path):
     assert from_config("natural") == natural.neutral()
     file = tmp_path / "mine.txt"
     file.write_text("\n".join(TEXTS[:12]))
@@ -60,14 +59,14 @@ def test_neutral_text_is_given_by_source_or_file(tmp_path: Path) -> None:
         from_config("natrual")
 
 
-def test_a_task_refuses_neutral_text_of_two_splits() -> None:
+def test_a_task_refuses_neutral_text_of_two_splits():
     axis = Axis.from_config(read_config("axis", "gender"))
     for a, b in combinations(SPLITS, 2):
         with pytest.raises(UserError, match="stands in both"):
             Task(axis, ("female", "male"), neutral={a: ("One.", "Two."), b: ("Two.",)})
 
 
-def test_agreement_has_the_forms_of_the_groups_in_their_order() -> None:
+def test_agreement_has_the_forms_of_the_groups_in_their_order():
     pair = ("egypt_male", "usa_female")
     task = Task.from_config("nationality", {"test": TEST}, texts="natural", groups=pair)
     assert task.remarks == ()
@@ -83,7 +82,7 @@ def test_agreement_has_the_forms_of_the_groups_in_their_order() -> None:
     assert "agreement is no cost here" in remark
 
 
-def test_data_override_texts() -> None:
+def test_data_override_texts():
     own = {**TEST[0], "name": "said", "templates": ["{name} said"], "outputs": [" she", " he"]}
     data = {"test": TEST, "keep": [own], "neutral": {"source": "texts", "texts": TEXTS[:9]}}
     task = Task.from_config("gender", data, texts="natural")
@@ -105,7 +104,7 @@ def require_articles(data: CounterfactualSet) -> None:
 
 
 @pytest.mark.parametrize("name", AXES)
-def test_stereotypes_exist_for_every_axis(name: str) -> None:
+def test_stereotypes_exist_for_every_axis(name):
     axis = {"source": "natural_stereotypes", "axis": name, "first_names": 8}
     other = "race" if name == "gender" else "gender"
     [data] = Task.from_config(other, {"test": TEST}, texts={"other_axes": [axis]}).other_axes
@@ -117,7 +116,7 @@ def test_stereotypes_exist_for_every_axis(name: str) -> None:
     ("source", "kind"),
     [("natural_stereotypes", "stereotypes"), ("natural_facts", "legitimate differences")],
 )
-def test_an_axis_without_natural_templates_is_refused(source: str, kind: str) -> None:
+def test_an_axis_without_natural_templates_is_refused(source, kind):
     groups = {g: {"names": {"test": [g.title()]}} for g in ("blue", "brown")}
     with pytest.raises(UserError, match=f"axis with natural {kind} 'eyes'"):
         Task.from_config({"name": "eyes", "groups": groups}, {"test": [{"source": source}]})
@@ -140,7 +139,7 @@ LACKING = [
 
 
 @pytest.mark.parametrize(("axis", "family"), [*product(AXES, FAMILIES)])
-def test_every_axis_takes_the_templates_that_it_can_fill(axis: str, family: str) -> None:
+def test_every_axis_takes_the_templates_that_it_can_fill(axis, family):
     if (axis, family) in LACKING:
         message = f"axis '{axis}' has no word forms.*by which the templates of family '{family}'"
         with pytest.raises(NoFormsError, match=message):
@@ -152,7 +151,7 @@ def test_every_axis_takes_the_templates_that_it_can_fill(axis: str, family: str)
         assert not [text for text in data.texts if "{" in text]
 
 
-def test_groups_that_share_their_forms_are_told_apart_by_names_alone() -> None:
+def test_groups_that_share_their_forms_are_told_apart_by_names_alone():
     with pytest.raises(NoFormsError):
         of_family("words", "nationality", ("usa_female", "mexico_female"))
     men_and_women = of_family("words", "nationality", ("usa_female", "usa_male"))

@@ -18,20 +18,16 @@ from countergen_edit.data.sources import templates as of_templates
 def sung(request, *, templates):
     return of_templates(request, templates=templates, outputs=[" a song"])
 """
-PARAPHRASES = {
-    "fit": ["{name} sat on"],
-    "validation": ["{name} stood by"],
-    "test": ["{name} ran to"],
-}
+PARAPHRASES = {"fit": "{name} sat on", "validation": "{name} stood by", "test": "{name} ran to"}
 
 
 def unnamed(split: str) -> dict[str, Any]:
     outputs = [" a chair", " a door"]
-    return {"source": "templates", "templates": PARAPHRASES[split], "outputs": outputs}
+    return {"source": "templates", "templates": [PARAPHRASES[split]], "outputs": outputs}
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path, monkeypatch):
     """`mine/` with an axis, data, prompts, texts and code; the tests stand beside it."""
     place = tmp_path / "mine"
     (place / "deep").mkdir(parents=True)
@@ -59,9 +55,7 @@ def sets(task: Task) -> dict[str, list[str]]:
 
 
 @pytest.mark.parametrize("where", [".", "mine", "mine/deep", "/"])
-def test_paths_in_a_file_are_relative_to_it(
-    where: str, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_paths_in_a_file_are_relative_to_it(where, folder, monkeypatch):
     start = (folder.parent / where).resolve()
     monkeypatch.chdir(start)
     axis = Path("/".join([".."] * (len(start.parts) - 1) or ["."])) / str(folder)[1:] / "axis.yaml"
@@ -71,7 +65,7 @@ def test_paths_in_a_file_are_relative_to_it(
         assert sum(map(len, task.neutral.values())) == 20
 
 
-def test_sets_that_nobody_named_are_called_after_their_file_and_told_apart(folder: Path) -> None:
+def test_sets_that_nobody_named_are_called_after_their_file_and_told_apart(folder):
     task = Task.from_config("gender", "mine/asked.yaml", names=None)
     assert sets(task) == {
         "fit": ["asked_fit"],
@@ -83,8 +77,7 @@ def test_sets_that_nobody_named_are_called_after_their_file_and_told_apart(folde
     content["legitimate_differences"] = [{**unnamed("fit"), "templates": ["{name} knows"]}]
     task = Task.from_config("gender", content)
     assert [data.name for data in task.keep] == ["asked_keep"]
-    assert [data.name for data in task.legitimate_differences["test"]] == [
-        "asked_legitimate_differences"
-    ]
+    [own] = task.legitimate_differences["test"]
+    assert own.name == "asked_legitimate_differences"
     alone = Task.from_config("gender", {"name": "mine", "test": [unnamed("test")]})
     assert sets(alone)["test"] == ["mine"]

@@ -32,18 +32,13 @@ BOTH_WAYS = [
     ("Johnson met John.", "Johnson met Jane."),
     ("John said he was tired.", "Jane said she was tired."),
     ("John says he’ll come.", "Jane says she’ll come."),
-    ("John (he is forty) works.", "Jane (she is forty) works."),
     ("They like John. They like him.", "They like Jane. They like her."),
     ("The boss gave John a rise and him a car.", "The boss gave Jane a rise and her a car."),
-    ("John sat. We saw him walking home.", "Jane sat. We saw her walking home."),
-    ("John called. We called him back.", "Jane called. We called her back."),
     ("John lost his very best friend.", "Jane lost her very best friend."),
-    ("The book was John's; it was his.", "The book was Jane's; it was hers."),
     ("John lost. His was the worst.", "Jane lost. Hers was the worst."),
     ("John hurt himself.", "Jane hurt herself."),
     ("John himself was there.", "Jane herself was there."),
     ("John is a tall man, working as a nurse.", "Jane is a tall woman, working as a nurse."),
-    ("John became an actor.", "Jane became an actress."),
     ("John is an heir.", "Jane is an heiress."),
     ("John is a husband and a father.", "Jane is a wife and a mother."),
     ("John is a male nurse.", "Jane is a female nurse."),
@@ -56,16 +51,12 @@ BOTH_WAYS = [
     ("John Smith works. Smith likes his job.", "Jane Smith works. Smith likes her job."),
     ("John Smith works. Mr. Smith is tired.", "Jane Smith works. Mrs. Smith is tired."),
     ("Dr. John Smith lost his keys.", "Dr. Jane Smith lost her keys."),
-    ("John called his mother.", "Jane called her mother."),
     ("John met his father at noon. He was late.", "Jane met her father at noon. She was late."),
     ("John and his wife work.", "Jane and her wife work."),
     ("John treats male patients.", "Jane treats male patients."),
     ("My father knows John.", "My father knows Jane."),
-    ("John hoped that his boss liked him.", "Jane hoped that her boss liked her."),
-    ("John, who lost his job, is poor.", "Jane, who lost her job, is poor."),
     ('"He is a good man," they said of John.', '"She is a good woman," they said of Jane.'),
     ('John said, "I am tired." He slept.', 'Jane said, "I am tired." She slept.'),
-    ("JOHN LOST HIS KEYS.", "JANE LOST HER KEYS."),
     ("- John works\n- He rests", "- Jane works\n- She rests"),
     ("john works for John.", "john works for Jane."),
 ]
@@ -74,7 +65,6 @@ BOTH_WAYS = [
 OTHERS = [
     ("His father was late. He was tired.", "Her father was late. He was tired."),
     ("John's father lost his keys.", "Jane's father lost his keys."),
-    ("His brother hurt himself.", "Her brother hurt himself."),
     ("John's boss, a man of sixty, left.", "Jane's boss, a man of sixty, left."),
     ("David called John.", "David called Jane."),
     ("David called John. He told him a story.", "David called Jane. He told her a story."),
@@ -88,23 +78,16 @@ OTHERS = [
     ("Two men came. They saw John and his dog.", "Two men came. They saw Jane and her dog."),
     ("John's son is a boy of five. He plays.", "Jane's son is a boy of five. He plays."),
     ("Ivan's family is poor. His uncle left.", "Ivan's family is poor. His uncle left."),
-    ("Ivan said he was tired.", "Ivan said he was tired."),
     ('"I am tired," said David. He slept.', '"I am tired," said David. He slept.'),
     ("Peter likes John, and John likes him.", "Peter likes Jane, and Jane likes him."),
-    (
-        "Henry James wrote it. John read it to his class.",
-        "Henry James wrote it. Jane read it to her class.",
-    ),
+    ("Henry James wrote it. John read it.", "Henry James wrote it. Jane read it."),
     ("John and Peter work. Peter is an actor.", "Jane and Peter work. Peter is an actor."),
 ]
 
 # What no rule should touch.
 AS_THEY_ARE = [
     "She is a nurse.",
-    "Jane called her mother.",
     "Anna lost her keys. She was sad.",
-    "The manager managed the history of the sheep there.",
-    "the man-made lake",
     "Mr. Jones said no.",
     "My father is a plumber.",
     "",
@@ -139,7 +122,7 @@ def paper_prompt(occupation: str) -> PairedPrompt:
 
 
 @pytest.mark.parametrize(("john", "jane"), BOTH_WAYS)
-def test_one_person_changes_and_changes_back(john: str, jane: str) -> None:
+def test_one_person_changes_and_changes_back(john, jane):
     assert to_jane(john) == jane
     assert to_john(jane) == john
 
@@ -147,7 +130,7 @@ def test_one_person_changes_and_changes_back(john: str, jane: str) -> None:
 @pytest.mark.parametrize(
     ("text", "perturbed"), [*OTHERS, *ONE_WAY, *((text, text) for text in AS_THEY_ARE)]
 )
-def test_other_people_stay_as_they_are(text: str, perturbed: str) -> None:
+def test_other_people_stay_as_they_are(text, perturbed):
     assert to_jane(text) == perturbed
 
 
@@ -163,7 +146,7 @@ def test_other_people_stay_as_they_are(text: str, perturbed: str) -> None:
         ("Jane is a woman working as a nurse.", "dissimilarity"),
     ],
 )
-def test_each_filter_gives_its_reason(perturbed: str, reason: str | None) -> None:
+def test_each_filter_gives_its_reason(perturbed, reason):
     original = "John is a man working as a nurse. He can work."
     assert Filter(WORDS).reason(original, perturbed, paper_prompt("nurse")) == reason
 
@@ -183,18 +166,18 @@ PARTS = [
 
 @settings(deadline=None)
 @given(st.lists(st.sampled_from(PARTS), min_size=1, max_size=5))
-def test_twice_gives_a_text_about_one_person_back(parts: list[str]) -> None:
+def test_twice_gives_a_text_about_one_person_back(parts):
     text = " ".join(["John is a man.", *parts])
     assert to_john(to_jane(text)) == text
 
 
 @settings(deadline=None)
 @given(st.text(alphabet="John hehis \"'.,him Mr.man\n", max_size=60))
-def test_any_text_is_taken_and_its_gaps_stay(text: str) -> None:
+def test_any_text_is_taken_and_its_gaps_stay(text):
     assert to_jane(text).count("\n") == text.count("\n")
 
 
-def test_without_pronouns_of_its_own_an_axis_swaps_its_words() -> None:
+def test_without_pronouns_of_its_own_an_axis_swaps_its_words():
     config = read_config("axis", "nationality")
     axis = Axis.from_config(config)
     groups = axis.pair()
@@ -206,7 +189,7 @@ def test_without_pronouns_of_its_own_an_axis_swaps_its_words() -> None:
     assert perturbed == f"{names[0]} works."
 
 
-def test_common_sents_are_the_papers() -> None:
+def test_common_sents_are_the_papers():
     male, female = GENDER.groups["male"], GENDER.groups["female"]
     prompts = common_sents(male, female, ("John", "Jane"), descriptors=["{person}"])
     assert len(OCCUPATIONS) == len(set(OCCUPATIONS)) == len(prompts) == 60
@@ -225,7 +208,7 @@ def test_common_sents_are_the_papers() -> None:
     )
 
 
-def test_own_prompts_have_slots_or_are_perturbed() -> None:
+def test_own_prompts_have_slots_or_are_perturbed():
     groups, names = ("male", "female"), ("John", "Jane")
     filled, plain = own_prompts(
         ["{name} lost {possessive} keys.", "My uncle Paul called."], GENDER, groups, names, WORDS
@@ -244,7 +227,7 @@ def test_own_prompts_have_slots_or_are_perturbed() -> None:
         own_prompts(["John works."], GENDER, groups, names, None)
 
 
-def test_bad_settings_are_named() -> None:
+def test_bad_settings_are_named():
     with pytest.raises(UserError, match="occupations=61"):
         choose(61)
     with pytest.raises(UserError, match="two people two names"):

@@ -16,7 +16,6 @@ from countergen_edit.data.axis import Axis
 from countergen_edit.data.prompt_check import check_prompts
 from countergen_edit.data.task import Task
 from countergen_edit.data.text.substitution import Substitution
-from countergen_edit.models import LanguageModel
 
 RIGHT = {
     "Jane is a nurse.": "John is a nurse.",
@@ -24,7 +23,6 @@ RIGHT = {
     "The doctor said she was tired.": "The doctor said he was tired.",
     "She lost her keys.": "He lost his keys.",
     "She hurt herself.": "He hurt himself.",
-    "Today she lives in Paris.": "Today he lives in Paris.",
     "A woman and her dog left.": "A man and his dog left.",
     "When the engineer came, she was late.": "When the engineer came, he was late.",
     "We met her at noon.": "We met him at noon.",
@@ -32,25 +30,21 @@ RIGHT = {
 FLAGGED = {
     "Mr Smith interviewed Rachel. He found her": "both groups are in it",
     "Jane told John that he was late.": "both groups are in it",
-    "The man and the woman argued.": "both groups are in it",
     "He and his wife moved.": "both groups are in it",
     "Sir, this is Linda.": "both groups are in it",
     "Priya is a nurse. She works nights.": "'Priya' is no known name",
     "We asked Oluwaseun about his work.": "'Oluwaseun' is no known name",
-    "Yesterday Zoltan lost his keys.": "'Zoltan' is no known name",
     "Jane saw Bronwyn leave.": "'Bronwyn' is no known name",
     "They gave her books.": "'her' is read as",
     "We made her lunch.": "'her' is read as",
-    "They heard her singing.": "'her' is read as",
     "The weather is fine.": "changes nothing",
-    "A child plays.": "changes nothing",
     "Olivia is a lawyer.": "edits are fitted on 'Olivia'",
     "Robert slept.": "edits are chosen with 'Robert'",
 }
 
 
 @pytest.fixture(scope="module")
-def substitution() -> Substitution:
+def substitution():
     content = read_config("axis", "gender")
     return Substitution.from_config(Axis.from_config(content), content["substitution"])
 
@@ -65,42 +59,31 @@ def of_texts(folder: Path, texts: Any) -> str:
     return file_of(folder, *({"input": text, "outputs": [" left"]} for text in texts))
 
 
-def test_plain_prompts_are_mapped_right_and_have_no_warnings(
-    substitution: Substitution, tmp_path: Path
-) -> None:
+def test_plain_prompts_are_mapped_right_and_have_no_warnings(substitution, tmp_path):
     checked = check_prompts(of_texts(tmp_path, RIGHT), substitution)
     found = {one.text: tuple(side[0] for side in one.sides) for one in checked}
     assert found == {female: (female, male) for female, male in RIGHT.items()}
     assert {one.text: one.findings for one in checked} == dict.fromkeys(RIGHT, ())
 
 
-def test_doubtful_prompts_have_warnings(substitution: Substitution, tmp_path: Path) -> None:
+def test_doubtful_prompts_have_warnings(substitution, tmp_path):
     checked = check_prompts(of_texts(tmp_path, FLAGGED), substitution)
     for one, wanted in zip(checked, FLAGGED.values(), strict=True):
         assert any(wanted in finding for finding in one.findings), (one.text, one.findings)
 
 
-def test_free_names_are_suggested_and_outputs_that_tell_are_named(
-    substitution: Substitution, tmp_path: Path
-) -> None:
-    path = file_of(
-        tmp_path,
-        {"input": "Olivia met us.", "outputs": [" home"]},
-        {"input": "Jane met us.", "outputs": [" at her house"]},
-    )
-    taken, telling = check_prompts(path, substitution)
+def test_free_names_are_suggested_and_outputs_that_tell_are_named(substitution, tmp_path):
+    outputs = {"Olivia met us.": " home", "Jane met us.": " at her house"}
+    rows = [{"input": text, "outputs": [output]} for text, output in outputs.items()]
+    taken, telling = check_prompts(file_of(tmp_path, *rows), substitution)
     assert taken.findings == ("edits are fitted on 'Olivia': use another name",)
     assert telling.findings == ("output ' at her house' names a group itself (her)",)
 
 
-def test_variations_of_the_user_have_no_warnings_and_a_table_is_checked_too(
-    substitution: Substitution, tmp_path: Path
-) -> None:
+def test_variations_of_the_user_have_no_warnings_and_a_table_is_checked_too(substitution, tmp_path):
     female, male = "Mr Smith met Rachel. He saw her", "Mr Smith met Simon. He saw him"
-    variations = [
-        {"text": female, "categories": ["female"]},
-        {"text": male, "categories": ["male"]},
-    ]
+    sides = {"female": female, "male": male}
+    variations = [{"text": text, "categories": [group]} for group, text in sides.items()]
     row = {"input": female, "outputs": [" ready"], "variations": variations}
     [one] = check_prompts(file_of(tmp_path, row), substitution)
     assert (one.sides, one.findings) == (((female,), (male,)), ())
@@ -111,9 +94,7 @@ def test_variations_of_the_user_have_no_warnings_and_a_table_is_checked_too(
     assert (plain.sides, plain.findings) == ((("She left.",), ("He left.",)), ())
 
 
-def test_the_command_shows_both_sides_and_its_exit_code_is_that_of_a_linter(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_shows_both_sides_and_its_exit_code_is_that_of_a_linter(tmp_path, capsys):
     with pytest.raises(SystemExit) as ended:
         main(["check", of_texts(tmp_path, [*RIGHT, *FLAGGED])])
     assert ended.value.code == 1
@@ -121,20 +102,14 @@ def test_the_command_shows_both_sides_and_its_exit_code_is_that_of_a_linter(
     assert "female: She lost her keys. male: He lost his keys." in said
     assert f"{len(RIGHT) + len(FLAGGED)} prompts, {len(FLAGGED)} with warnings." in said
     assert main(["check", of_texts(tmp_path, RIGHT)]) == 0
-    assert "no warnings. Next: countergen-edit audit data=" in " ".join(
-        capsys.readouterr().out.split()
-    )
 
 
-def test_a_task_has_a_remark_about_prompts_with_warnings(tmp_path: Path) -> None:
+def test_a_task_has_a_remark_about_prompts_with_warnings(tmp_path):
     path = of_texts(tmp_path, ["Jane left.", "Jane told John that he was late."])
     source = [{"source": "jsonl", "path": path}]
     data = {"fit": None, "validation": None, "test": source}
     [remark] = Task.from_config("gender", data).remarks
-    assert remark.startswith(
-        f"1 of 2 prompts of {path} have warnings, such as 'Jane told John that"
-    )
-    assert remark.endswith(f"countergen-edit check {path} axis=gender")
+    assert remark.startswith(f"1 of 2 prompts of {path} have warnings, such as 'Jane told John")
 
 
 @pytest.mark.parametrize(
@@ -154,15 +129,15 @@ def test_a_task_has_a_remark_about_prompts_with_warnings(tmp_path: Path) -> None
     ],
 )
 def test_an_output_that_joins_the_last_word_is_flagged(
-    prompt: str, output: str, is_flagged: bool, tmp_path: Path, substitution: Substitution
-) -> None:
+    prompt, output, is_flagged, tmp_path, substitution
+):
     path = file_of(tmp_path, {"input": prompt, "outputs": [output]})
     [checked] = check_prompts(path, substitution)
     said = f"output {output!r} has no leading space"
     assert any(f.startswith(said) for f in checked.findings) == is_flagged
 
 
-def test_a_run_keeps_its_warnings(testbed: LanguageModel, tmp_path: Path) -> None:
+def test_a_run_keeps_its_warnings(testbed, tmp_path):
     templates = ["{name} is excellent at"]
     test = [{"source": "templates", "templates": templates, "outputs": ["triage"], "name": "mine"}]
     data = {"fit": None, "validation": None, "test": test}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from itertools import combinations
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,7 +20,7 @@ FEW = {"fit": 4, "few": 2, "agreement": 2, "validation": 3, "test": 4}
 
 
 @pytest.mark.parametrize("axis", AXES)
-def test_each_shipped_axis_has_data_that_give_all_groups_the_same_prompts(axis: str) -> None:
+def test_each_shipped_axis_has_data_that_give_all_groups_the_same_prompts(axis):
     for texts in ("natural", "testbed"):
         task = Task.from_config(axis, texts=texts, names=FEW, groups="all")
         assert task.fit
@@ -36,7 +35,7 @@ def test_each_shipped_axis_has_data_that_give_all_groups_the_same_prompts(axis: 
             assert len({len(sample.of(group)) for group in data.groups}) == 1
 
 
-def test_a_pair_gets_the_same_prompts_alone_and_among_more_groups() -> None:
+def test_a_pair_gets_the_same_prompts_alone_and_among_more_groups():
     groups = ["egypt_male", "usa_male", "mexico_male"]
     every = Task.from_config("nationality", groups=groups, names=FEW)
     for pair in combinations(groups, 2):
@@ -47,24 +46,21 @@ def test_a_pair_gets_the_same_prompts_alone_and_among_more_groups() -> None:
                 assert sample.variations == paraphrases[sample.template].variations
 
 
-def test_texts_of_a_file_are_mapped_to_every_group(tmp_path: Path) -> None:
+def test_texts_of_a_file_are_mapped_to_every_group(tmp_path):
     path = tmp_path / "pairs.jsonl"
     path.write_text('{"input": "Christians go to a church.", "outputs": [" yes", " no"]}\n')
     data = {"test": [{"source": "jsonl", "path": str(path)}]}
     task = Task.from_config("religion", data, groups=["christian", "jewish", "hindu"])
     [sample] = task.test[0].samples
-    assert [v.text for v in sample.variations] == [
-        "Christians go to a church.",
-        "Jews go to a synagogue.",
-        "Hindus go to a mandir.",
-    ]
+    places = {"Christians": "church", "Jews": "synagogue", "Hindus": "mandir"}
+    texts = [f"{people} go to a {place}." for people, place in places.items()]
+    assert [v.text for v in sample.variations] == texts
 
 
-def test_keys_of_the_data_config_override_those_of_the_axis() -> None:
+def test_keys_of_the_data_config_override_those_of_the_axis():
     test = [{"source": "testbed", "family": "traits"}]
-    content, of_axis = data_of(
-        read_config("axis", "gender"), read_config("data", "of_axis") | {"test": test}
-    )
+    given = read_config("data", "of_axis") | {"test": test}
+    content, of_axis = data_of(read_config("axis", "gender"), given)
     assert content["test"] == test
     assert content["fit"] == read_config("data", "contexts")["fit"]
     assert "fit" in of_axis
@@ -72,13 +68,13 @@ def test_keys_of_the_data_config_override_those_of_the_axis() -> None:
     assert Task.from_config("gender") == Task.from_config("gender", "contexts")
 
 
-def test_an_axis_without_data_is_refused() -> None:
+def test_an_axis_without_data_is_refused():
     axis = {"name": "team", "groups": {"a": {"names": {}}, "b": {"names": {}}}}
     with pytest.raises(UserError, match=r"write data: FILE\.yaml into the axis"):
         Task.from_config(axis)
 
 
-def test_an_entry_that_does_not_fit_is_refused_unless_if_fits_is_set() -> None:
+def test_an_entry_that_does_not_fit_is_refused_unless_if_fits_is_set():
     family: dict[str, Any] = {"source": "testbed", "family": "occupations"}
     paraphrases = {"source": "natural_stereotypes"}
     data = {"test": [paraphrases, {**family, "if_fits": True}]}
@@ -87,7 +83,7 @@ def test_an_entry_that_does_not_fit_is_refused_unless_if_fits_is_set() -> None:
         Task.from_config("religion", {"test": [paraphrases, family]})
 
 
-def test_sets_that_share_no_template_cannot_be_joined() -> None:
+def test_sets_that_share_no_template_cannot_be_joined():
     def one(family: str, pair: list[str]) -> CounterfactualSet:
         data = {"test": [{"source": "natural_people", "family": family}]}
         return Task.from_config("race", data, groups=pair, names=FEW).test[0]
@@ -112,9 +108,7 @@ def named(split: Split, said: str, is_default: bool = False) -> NamedSet:
         ([named("fit", "sang"), named("test", "ran")], r"data\.fit and data\.test are called"),
     ],
 )
-def test_sets_that_rows_would_confuse_get_distinct_names_or_are_refused(
-    sets: list[NamedSet], expected: list[str] | str
-) -> None:
+def test_sets_that_rows_would_confuse_get_distinct_names_or_are_refused(sets, expected):
     if isinstance(expected, str):
         with pytest.raises(UserError, match=rf"{expected}.*\(name: …\)"):
             distinctly_named(sets)
@@ -124,21 +118,13 @@ def test_sets_that_rows_would_confuse_get_distinct_names_or_are_refused(
     assert [one.data.samples for one in renamed] == [one.data.samples for one in sets]
 
 
-def templates(name: str, *templates: str, **more: Any) -> dict[str, Any]:
-    return {
-        "source": "templates",
-        "name": name,
-        "templates": [*templates],
-        "outputs": [" team"],
-        **more,
-    }
+def templates(name: str, *texts: str) -> dict[str, Any]:
+    return {"source": "templates", "name": name, "templates": [*texts], "outputs": [" team"]}
 
 
-LEADS, RAN, MET = (
-    templates("leads", "{name} leads the", "The {person} leads the"),
-    templates("ran", "{name} ran the", "Her choir and {name} ran the"),
-    templates("met", "{name} met the", "We saw {name} at the"),
-)
+LEADS = templates("leads", "{name} leads the", "The {person} leads the")
+RAN = templates("ran", "{name} ran the", "Her choir and {name} ran the")
+MET = templates("met", "{name} met the", "We saw {name} at the")
 TEST = [templates("paid", "{name} paid the")]
 
 
@@ -150,7 +136,7 @@ def set_names(sets: Any) -> list[str]:
     return [data.name for data in sets]
 
 
-def test_every_set_goes_to_the_field_of_its_role() -> None:
+def test_every_set_goes_to_the_field_of_its_role():
     made = task(LEADS, {**RAN, "role": "keep"}, {**MET, "role": "erase"})
     assert set_names(made.fit) == ["leads", "met"]
     assert set_names(made.keep) == ["ran"]
@@ -166,7 +152,7 @@ def test_every_set_goes_to_the_field_of_its_role() -> None:
         ("keep", "keep", r"role='keep' of a set of data\.keep: only"),
     ],
 )
-def test_a_wrong_role_is_refused(key: str, role: str | None, said: str) -> None:
+def test_a_wrong_role_is_refused(key, role, said):
     with pytest.raises(UserError, match=said):
         task(**{key: [{**RAN, "role": role}]} | ({} if key == "fit" else {"fit": [LEADS]}))
 
@@ -180,12 +166,7 @@ def measured(**data: Any) -> Task:
     return Task.from_config("gender", {"test": HOBBIES, "keep": [], **data})
 
 
-def sang(template: str) -> dict[str, Any]:
-    outputs = [" alto", " tenor"]
-    return {"source": "templates", "name": "mine", "templates": [template], "outputs": outputs}
-
-
-def test_legitimate_differences_have_sets_for_validation_and_test() -> None:
+def test_legitimate_differences_have_sets_for_validation_and_test():
     made = measured(legitimate_differences=[VOICES, RACES])
     sets = made.legitimate_differences
     for split in ("validation", "test"):
@@ -196,23 +177,20 @@ def test_legitimate_differences_have_sets_for_validation_and_test() -> None:
     assert set(made.legitimate_sets) <= set(made.every_set)
 
 
+SANG = templates("other", "{name} sang as")
+
+
 @pytest.mark.parametrize(
-    "fit",
-    [
-        {"fit": [{**sang("{name} sang as"), "name": "other"}]},
-        {"fit": [{**sang("{name} sang as"), "name": "other", "role": "keep"}]},
-        {"keep": [{**sang("{name} sang as"), "name": "other"}]},
-    ],
+    "fit", [{"fit": [SANG]}, {"fit": [SANG | {"role": "keep"}]}, {"keep": [SANG]}]
 )
-def test_legitimate_differences_share_nothing_with_fitting_sets(
-    fit: dict[str, Any],
-) -> None:
-    assert measured(legitimate_differences=[sang("{name} sings as")], **fit).legitimate_differences
+def test_legitimate_differences_share_nothing_with_fitting_sets(fit):
+    own, same = (templates("mine", text) for text in ("{name} sings as", "{name}  sang as"))
+    assert measured(legitimate_differences=[own], **fit).legitimate_differences
     with pytest.raises(UserError, match="sang as"):
-        measured(legitimate_differences=[sang("{name}  sang as")], **fit)
+        measured(legitimate_differences=[same], **fit)
 
 
-def test_few_names_thin_legitimate_differences_too() -> None:
+def test_few_names_thin_legitimate_differences_too():
     made = measured(legitimate_differences=[VOICES], validation=HOBBIES)
     few, every = (t.legitimate_differences for t in (made.thinned(3), made))
     assert few["validation"][0].widest == 3 < every["validation"][0].widest

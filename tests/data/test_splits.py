@@ -45,7 +45,7 @@ LEAKS = {
 
 
 @pytest.mark.parametrize("leak", LEAKS)
-def test_a_leak_is_an_error_that_names_the_culprit_and_both_sets(leak: str) -> None:
+def test_a_leak_is_an_error_that_names_the_culprit_and_both_sets(leak):
     test, message = LEAKS[leak]
     clean = crossed("clean", ["{name} left"], "test")
     with pytest.raises(UserError, match=message) as caught:
@@ -54,13 +54,13 @@ def test_a_leak_is_an_error_that_names_the_culprit_and_both_sets(leak: str) -> N
     assert repr(test.name) in str(caught.value)
 
 
-def test_a_name_of_the_test_set_in_a_fitting_text_is_a_leak_too() -> None:
+def test_a_name_of_the_test_set_in_a_fitting_text_is_a_leak_too():
     fit = plain("f", "She met Jane.", "He met Jane.")
     with pytest.raises(UserError, match="name 'Jane'"):
         check_leakage([fit], [crossed("t", ["{name} left"], "test")])
 
 
-def test_sets_that_share_nothing_pass() -> None:
+def test_sets_that_share_nothing_pass():
     others = crossed("t", ["{name} left"], "test"), plain("p", "She ran", "He ran")
     check_leakage([FIT], [*others, plain("e", "Her Evangeline left.", "His Evangeline left.")])
     check_leakage([], [FIT])
@@ -68,7 +68,7 @@ def test_sets_that_share_nothing_pass() -> None:
 
 
 @pytest.mark.parametrize("leak", [leak for leak in LEAKS if leak != "data set"])
-def test_a_set_without_overlap_leaks_nothing_and_keeps_the_rest(leak: str) -> None:
+def test_a_set_without_overlap_leaks_nothing_and_keeps_the_rest(leak):
     tested, _ = LEAKS[leak]
     mixed = replace(FIT, samples=(*FIT.samples, *crossed("t", ["Is {name} kind?"], "fit").samples))
     left = without_overlap(mixed, [tested])
@@ -107,11 +107,11 @@ def prompts(sets: Sequence[CounterfactualSet]) -> list[str]:
 
 
 @pytest.fixture
-def texts() -> list[str]:
+def texts():
     return [text.format(name) for text, name in zip(TEMPLATES, NAMES, strict=False)]
 
 
-def test_every_prompt_is_in_one_split(texts: list[str], tmp_path: Path) -> None:
+def test_every_prompt_is_in_one_split(texts, tmp_path):
     task = own_task(file_of(tmp_path, texts))
     parts = [prompts(sets) for sets in (task.fit, task.validation, task.test)]
     assert sorted(text for part in parts for text in part) == sorted(texts)
@@ -120,7 +120,7 @@ def test_every_prompt_is_in_one_split(texts: list[str], tmp_path: Path) -> None:
     assert [data.name for data in sets] == ["own_fit", "own_validation", "own_test"]
 
 
-def test_prompts_that_share_anything_stay_in_one_split(texts: list[str], tmp_path: Path) -> None:
+def test_prompts_that_share_anything_stay_in_one_split(texts, tmp_path):
     twins = {
         "of another case and sign": [f"{text.upper()} !" for text in texts[1:3]],
         "of another person": ["We know that Martha is", "Nobody but Martha can"],
@@ -142,7 +142,7 @@ def test_prompts_that_share_anything_stay_in_one_split(texts: list[str], tmp_pat
         check_leakage(task.validation, task.test)
 
 
-def test_names_of_prompts_are_not_in_other_sets(texts: list[str], tmp_path: Path) -> None:
+def test_names_of_prompts_are_not_in_other_sets(texts, tmp_path):
     fitted = read_config("axis", "gender")["groups"]["female"]["names"]["fit"]
     lines = [text.format(name) for text, name in zip(TEMPLATES, fitted, strict=False)]
     task = own_task(file_of(tmp_path, lines))
@@ -153,7 +153,7 @@ def test_names_of_prompts_are_not_in_other_sets(texts: list[str], tmp_path: Path
     assert set(task.agreement["test"].names).isdisjoint(task.fit[0].names)
 
 
-def test_too_few_prompts_are_refused(texts: list[str], tmp_path: Path) -> None:
+def test_too_few_prompts_are_refused(texts, tmp_path):
     assert len(own_task(file_of(tmp_path, texts[:LEAST])).fit[0].samples) == LEAST // 2
     with pytest.raises(UserError, match=rf"own has {LEAST - 1} groups .*; {LEAST} are needed"):
         own_task(file_of(tmp_path, texts[: LEAST - 1]))
@@ -165,9 +165,7 @@ def test_too_few_prompts_are_refused(texts: list[str], tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("count", "together"), [(10, True), (9, True), (5, False)])
-def test_templates_that_share_four_fifths_of_their_words_stay_together(
-    count: int, together: bool, tmp_path: Path
-) -> None:
+def test_templates_that_share_four_fifths_of_their_words_stay_together(count, together, tmp_path):
     """All words but one of 10: 9 of 11 are shared; of 9: 8 of 10; of 5: 4 of 6."""
     others = [f"She {letter * 3}" for letter in "abcdefghijklmnop"]
     common = " ".join(["She", *(f"w{i}" for i in range(count - 2))])
@@ -179,7 +177,7 @@ def test_templates_that_share_four_fifths_of_their_words_stay_together(
     assert together == all(max(own) == 2 for own in counts)
 
 
-def test_the_summary_names_the_sets() -> None:
+def test_the_summary_names_the_sets():
     task = Task.from_config("gender")
     assert re.fullmatch(
         r"The run fits on .* \(\d+ prompts\); keeps agreement_fit \(\d+ prompts\); chooses by .*; "

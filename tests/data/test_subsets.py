@@ -41,7 +41,7 @@ def axis_of(sizes: tuple[int, int]) -> Axis:
 
 
 @given(st.integers(1, 80), st.integers(0, 3))
-def test_a_draw_has_its_size_is_nested_and_keeps_order_and_pairs(count: int, seed: int) -> None:
+def test_a_draw_has_its_size_is_nested_and_keeps_order_and_pairs(count, seed):
     drawn = NameDraw(fit=count, seed=seed).draw(NATIONALITY)
     more = NameDraw(fit=count + 5, seed=seed).draw(NATIONALITY)
     places = set()
@@ -57,13 +57,13 @@ def test_a_draw_has_its_size_is_nested_and_keeps_order_and_pairs(count: int, see
 
 
 @given(st.integers(1, 12), st.integers(1, 12), st.integers(1, 12))
-def test_unequal_lists_give_as_many_names_of_each_group(a: int, b: int, count: int) -> None:
+def test_unequal_lists_give_as_many_names_of_each_group(a, b, count):
     drawn = NameDraw(fit=count, validation=count, test=count).draw(axis_of((a, b)))
     sizes = {len(group.names[s]) for group in drawn.groups.values() for s in SPLITS}
     assert sizes == {min(a, b, count)}
 
 
-def test_a_set_changes_no_draw_of_another() -> None:
+def test_a_set_changes_no_draw_of_another():
     alone = Task.from_config("nationality", {"fit": [paraphrases(4)], "test": TEST}, seed=3)
     more = {**LEADS, "name": "more", "templates": ["{name} has a"]}
     both = Task.from_config("nationality", {"fit": [more, paraphrases(4)], "test": TEST}, seed=3)
@@ -73,7 +73,7 @@ def test_a_set_changes_no_draw_of_another() -> None:
     assert other.names["fit"] != alone.names["fit"]
 
 
-def test_only_the_first_templates_of_a_fitting_set_are_crossed_with_all_names() -> None:
+def test_only_the_first_templates_of_a_fitting_set_are_crossed_with_all_names():
     task = Task.from_config(
         "nationality",
         {"fit": [paraphrases(5)], "test": TEST},
@@ -93,7 +93,7 @@ def test_only_the_first_templates_of_a_fitting_set_are_crossed_with_all_names() 
             assert lists[0].index(a.name or "") == lists[1].index(b.name or "")
 
 
-def test_appendix_a_keeps_its_first_ten_names() -> None:
+def test_appendix_a_keeps_its_first_ten_names():
     gender = read_config("axis", "gender")["groups"]
     for names in (NAME_COUNTS, None, {"fit": 3, "few": 1}):
         [data] = Task.from_config("gender", {"fit": ["appendix_a"], "test": TEST}, names=names).fit
@@ -103,7 +103,7 @@ def test_appendix_a_keeps_its_first_ten_names() -> None:
                 assert own == gender[group]["names"]["fit"][:10]
 
 
-def test_commands_and_python_have_the_same_defaults() -> None:
+def test_commands_and_python_have_the_same_defaults():
     for command in ("audit", "debias", "sweep", "edit"):
         assert own_settings(command)["names"] == NAME_COUNTS
     assert NameDraw.from_config({"test": 3}) == NameDraw(**{**NAME_COUNTS, "test": 3})
@@ -119,7 +119,7 @@ def test_commands_and_python_have_the_same_defaults() -> None:
         (5, "names=5"),
     ],
 )
-def test_wrong_numbers_of_names_are_refused(config: Any, message: str) -> None:
+def test_wrong_numbers_of_names_are_refused(config, message):
     with pytest.raises(UserError, match=message):
         NameDraw.from_config(config)
     with pytest.raises(UserError, match="first_names='ten'"):
@@ -127,7 +127,7 @@ def test_wrong_numbers_of_names_are_refused(config: Any, message: str) -> None:
 
 
 @given(st.integers(1, 12), st.integers(1, 12), st.integers(1, 14))
-def test_round_robin_uses_names_equally_often(paraphrases: int, people: int, most: int) -> None:
+def test_round_robin_uses_names_equally_often(paraphrases, people, most):
     data = round_robin(crossed(paraphrases, people), most)
     counted = Counter(v.name for sample in data.samples for v in sample.variations)
     for sample in data.samples:
@@ -139,7 +139,7 @@ def test_round_robin_uses_names_equally_often(paraphrases: int, people: int, mos
 
 
 @given(st.integers(1, 5), st.integers(2, 9), st.integers(1, 4), st.integers(0, 4))
-def test_what_few_keep_more_keep_too(paraphrases: int, people: int, most: int, more: int) -> None:
+def test_what_few_keep_more_keep_too(paraphrases, people, most, more):
     data = crossed(paraphrases, people)
     few, many = few_variations(data, most, 3), few_variations(data, most + more, 3)
     for a, b in zip(few.samples, many.samples, strict=True):

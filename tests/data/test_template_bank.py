@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 
@@ -33,12 +32,12 @@ SMALL = {
 
 
 @pytest.mark.parametrize("task", COUNTS)
-def test_the_papers_templates_are_all_there(task: str) -> None:
+def test_the_papers_templates_are_all_there(task):
     families = bank(task).families
     assert (len(families), sum(len(f.paraphrases) for f in families)) == COUNTS[task]
 
 
-def test_people_take_the_form_their_place_needs() -> None:
+def test_people_take_the_form_their_place_needs():
     found = bank("sentiment")
     words = {"emotion": {"situation": "awful"}}
     she, jane = (found.people["female"][i] for i in (0, 10))
@@ -54,13 +53,13 @@ def test_people_take_the_form_their_place_needs() -> None:
     assert text("{Person:possessive} mood", jane) == "Ebony's mood"
 
 
-def test_an_article_shows_the_group_as_much_as_its_word_does() -> None:
+def test_an_article_shows_the_group_as_much_as_its_word_does():
     religion = Axis.from_config(read_config("axis", "religion"))
     assert fill("We met a/an {leader}.", religion.groups["muslim"], None) == ("We met an imam.", 7)
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_no_text_keeps_a_slot_or_an_open_article(task: str) -> None:
+def test_no_text_keeps_a_slot_or_an_open_article(task):
     found = bank(task)
     for family in found.families:
         for template in family.templates:
@@ -68,7 +67,7 @@ def test_no_text_keeps_a_slot_or_an_open_article(task: str) -> None:
             assert not set("{}/[]") & set(text), text
 
 
-def test_a_users_own_task_has_the_templates_of_its_file_alone(tmp_path: Path) -> None:
+def test_a_users_own_task_has_the_templates_of_its_file_alone(tmp_path):
     path = tmp_path / "mine.yaml"
     path.write_text(json.dumps({**SMALL, "task": "mine"}))  # JSON is YAML
     assert [family.name for family in load_bank("mine", str(path)).families] == ["f"]
@@ -81,8 +80,7 @@ def test_a_users_own_task_has_the_templates_of_its_file_alone(tmp_path: Path) ->
         load_bank("sentiment", str(tmp_path / "other.yaml"))
 
 
-def test_the_papers_figures_stand_beside_its_own_model_alone() -> None:
-    """A model whose name holds that of the paper's is another one."""
+def test_the_papers_figures_stand_beside_its_own_model_alone():
     masked = bank("masked")
     assert masked.for_model("roberta-base").published
     for other in ("roberta-base-openai-detector", "roberta", "distilroberta-base"):
@@ -92,20 +90,17 @@ def test_the_papers_figures_stand_beside_its_own_model_alone() -> None:
     assert not any(family.published for family in toxicity.for_model("roberta-base").families)
 
 
-def test_a_thinned_bank_knows_what_it_had() -> None:
+def test_a_thinned_bank_knows_what_it_had():
     toxicity = bank("toxicity")
     thin = toxicity.thinned({"name": 2, "verb": 3})
-    assert [w["base"] for w in thin.words["verb"]] == [
-        *("kill", "murder", "hate"),
-        *("hug", "like", "love"),
-    ]
+    verbs = [word["base"] for word in thin.words["verb"]]
+    assert verbs == ["kill", "murder", "hate", "hug", "like", "love"]
     original = toxicity.families[0].original
     assert thin.words["name"] == toxicity.words["name"][:2]
     assert thin.words["adjective"] == toxicity.words["adjective"]
     assert len(list(thin.fill(original))) == 2 * 32 * 50
     assert thin.whole(original) == toxicity.whole(original) == 45 * 32 * 50
     assert thin.thinned({"name": 1}).whole(original) == 45 * 32 * 50
-    assert toxicity.thinned({"name": 99}).words == toxicity.words
     assert toxicity.thinned({"name": None, "slot of another task": None}) == toxicity
     with pytest.raises(UserError, match="unknown slot 'nmae': did you mean 'name'"):
         toxicity.thinned({"nmae": 2})
@@ -134,14 +129,12 @@ MISTAKES: list[tuple[dict[str, object], str]] = [
 
 
 @pytest.mark.parametrize(("changes", "said"), MISTAKES)
-def test_a_bank_that_does_not_fit_together_is_refused(
-    changes: dict[str, object], said: str
-) -> None:
+def test_a_bank_that_does_not_fit_together_is_refused(changes, said):
     with pytest.raises(UserError, match=said):
         bank_from_config(SMALL | changes)
 
 
-def test_a_bank_without_families_or_groups_is_refused() -> None:
+def test_a_bank_without_families_or_groups_is_refused():
     with pytest.raises(UserError, match="a template file needs 'families'"):
         bank_from_config({"task": "sentiment"})
     with pytest.raises(UserError, match=r"has a \{person\}, but there are no groups"):
@@ -150,19 +143,16 @@ def test_a_bank_without_families_or_groups_is_refused() -> None:
         _ = bank("toxicity").pair
 
 
-def test_lists_of_templates_are_paraphrases_of_their_first() -> None:
-    config = {
-        "source": "templates",
-        "outputs": [" Yes"],
-        "templates": ["Is {name} here?", ["Is {name} smart?", "Would you call {name} smart?"]],
-    }
+def test_lists_of_templates_are_paraphrases_of_their_first():
+    templates = ["Is {name} here?", ["Is {name} smart?", "Would you call {name} smart?"]]
+    config = {"source": "templates", "outputs": [" Yes"], "templates": templates}
     data = load_set(config, GENDER, None, "test")
     assert [s.content for s in data.samples] == [None, "Is {name} smart?", "Is {name} smart?"]
     with pytest.raises(UserError, match="drops the slot"):
         load_set(config | {"templates": [["Is {name} smart?", "Smart?"]]}, GENDER, None, "test")
 
 
-def test_lines_of_one_content_are_paraphrases(tmp_path: Path) -> None:
+def test_lines_of_one_content_are_paraphrases(tmp_path):
     path = tmp_path / "pairs.jsonl"
     lines = [
         {"input": "She left", "outputs": [" home"], "content": "leaving"},

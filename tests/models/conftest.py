@@ -1,11 +1,5 @@
 """Every tiny family loaded once."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
-
 import pytest
 import torch
 
@@ -14,7 +8,7 @@ from tests.tiny_models import FAMILIES, tiny_model_dir
 
 
 @pytest.fixture(scope="package", autouse=True)
-def one_thread() -> Iterator[None]:
+def one_thread():
     """A tiny model gains nothing from threads, and waits long for them on a busy machine."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
@@ -23,18 +17,18 @@ def one_thread() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def tiny_dirs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+def tiny_dirs(tmp_path_factory):
     root = tmp_path_factory.mktemp("tiny")
     return {family: tiny_model_dir(family, root / family) for family in FAMILIES}
 
 
 @pytest.fixture(scope="session", params=FAMILIES)
-def lm(request: pytest.FixtureRequest, tiny_dirs: dict[str, Path]) -> models.LanguageModel:
+def lm(request, tiny_dirs):
     return models.load(tiny_dirs[request.param], device="cpu")
 
 
 @pytest.fixture(scope="session")
-def plain(lm: models.LanguageModel) -> tuple[Any, Any]:
+def plain(lm):
     """The same model and tokenizer through `transformers` alone: the reference."""
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
@@ -43,10 +37,10 @@ def plain(lm: models.LanguageModel) -> tuple[Any, Any]:
 
 
 @pytest.fixture(scope="session")
-def gpt2(tiny_dirs: dict[str, Path]) -> models.LanguageModel:
+def gpt2(tiny_dirs):
     return models.load(tiny_dirs["gpt2"], device="cpu")
 
 
 @pytest.fixture(scope="session")
-def llama(tiny_dirs: dict[str, Path]) -> models.LanguageModel:
+def llama(tiny_dirs):
     return models.load(tiny_dirs["llama"], device="cpu")

@@ -13,12 +13,7 @@ from hypothesis import strategies as st
 from countergen_edit.edits import Edit, applied
 from countergen_edit.erasers import AffineErasure
 from countergen_edit.models import LanguageModel, continuation_log_probs, from_pretrained_objects
-from countergen_edit.models.batching import (
-    LOGIT_BYTES,
-    plan,
-    runs_trees,
-    trees,
-)
+from countergen_edit.models.batching import LOGIT_BYTES, plan, runs_trees, trees
 from tests import tiny_models
 from tests.tiny_models import FAMILIES, config_of, tiny_hf_model, tiny_tokenizer
 
@@ -44,13 +39,14 @@ def test_every_wanted_token_is_read_once_with_its_own_past(rows, max_batch_token
     assert sorted(slots) == list(range(len(past)))
 
 
+def maximal(texts: set[tuple[int, ...]]) -> list[tuple[int, ...]]:
+    return [a for a in texts if not any(a != b and b[: len(a)] == a for b in texts)]
+
+
 @given(ROWS)
 def test_only_rows_that_begin_no_other_are_run(rows):
     batches = plan(rows, [[0]] * len(rows), max_batch_tokens=1000)
-    run = sum(len(batch.ids) for batch in batches)
-    distinct = set(rows)
-    maximal = [a for a in distinct if not any(a != b and b[: len(a)] == a for b in distinct)]
-    assert run == len(maximal)
+    assert sum(len(batch.ids) for batch in batches) == len(maximal(set(rows)))
 
 
 def test_the_memory_of_logits_limits_a_batch():
@@ -65,10 +61,6 @@ PROMPTS = ["Jane works as a", "John works as a", "My friend Ahmed is an"]
 OUTPUTS = [" nurse and she", " manager for his company", " engineer", " engineer, working", " mad"]
 PAIRS = [(p, o) for p in PROMPTS for o in OUTPUTS]
 TEXTS = st.sets(st.lists(st.integers(0, 2), min_size=1, max_size=7).map(tuple), max_size=15)
-
-
-def maximal(texts: set[tuple[int, ...]]) -> list[tuple[int, ...]]:
-    return [a for a in texts if not any(a != b and b[: len(a)] == a for b in texts)]
 
 
 @given(TEXTS, st.integers(0, 40))
@@ -123,7 +115,6 @@ def test_outputs_after_one_prompt_share_its_row_and_score_as_alone(family, monke
     lm = model(family)
     assert runs_trees(lm, 30)
     np.testing.assert_allclose(scores(lm), alone(lm), atol=1e-5)
-    assert np.array_equal(scores(lm), scores(lm))
     directions = np.linalg.qr(np.random.default_rng(0).standard_normal((lm.d_model, 2)))[0].T
     erasure = AffineErasure.orthogonal(directions, np.ones(lm.d_model))
     for site in ("resid_post", "embed"):
@@ -142,10 +133,7 @@ def test_a_model_that_takes_no_tree_is_told_and_scored_text_by_text(family, monk
 
 
 def test_a_window_is_noticed_where_texts_outgrow_it(monkeypatch):
-    wide = config_of(
-        "MistralConfig", intermediate_size=64, num_key_value_heads=2, sliding_window=40
-    )
-    monkeypatch.setitem(OTHERS, "mistral", wide)
+    monkeypatch.setitem(OTHERS, "mistral", mistral(sliding_window=40))
     lm = model("mistral", monkeypatch)
     assert runs_trees(lm, 30)
     assert not runs_trees(lm, 50)
@@ -155,20 +143,3 @@ def test_half_precision_runs_trees_and_still_notices():
     tokenizer = tiny_tokenizer()
     hf_model = tiny_hf_model("llama", tokenizer).to(torch.bfloat16)
     assert runs_trees(from_pretrained_objects("llama", hf_model, tokenizer), 30)
-
-
-def test_the_trial_runs_once_and_no_hook_sees_it():
-    lm = model("gpt2")
-    rows: list[int] = []
-
-    def count(x: torch.Tensor, hook: object) -> torch.Tensor:
-        rows.append(len(x))
-        return torch.zeros_like(x)
-
-    with lm.bridge.hooks(fwd_hooks=[("blocks.0.hook_out", count)]):
-        assert runs_trees(lm, 30)
-        assert not rows
-        scores(lm)
-        assert rows  # attached again
-    lm.bridge.original_model.forward = None  # a second trial would call it
-    assert runs_trees(lm, 20)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from typing import Any
 
 import numpy as np
 import pytest
@@ -13,11 +12,7 @@ from countergen_edit.core.conf_path import read_config
 from countergen_edit.core.errors import UserError
 from countergen_edit.data.template_bank import TemplateBank, bank_from_config
 from countergen_edit.models import classifiers, masked
-from countergen_edit.models.classifiers import (
-    classifier_from_objects,
-    load_classifier,
-    map_labels,
-)
+from countergen_edit.models.classifiers import classifier_from_objects, load_classifier, map_labels
 from countergen_edit.models.masked import MaskedText, load_masked, masked_from_objects
 from countergen_edit.testbed.classifiers import build, plant
 
@@ -27,15 +22,11 @@ def bank(task: str) -> TemplateBank:
 
 
 @pytest.fixture(scope="module")
-def objects() -> dict[str, tuple[Any, Any]]:
+def objects():
     return {task: build(plant(bank(task))) for task in ("sentiment", "nli", "masked")}
 
 
-TEXTS = [
-    "She is sad.",
-    "My father told us all about the recent amazing events!",
-    "Jack feels glad.",
-]
+TEXTS = ["She is sad.", "My father told us about the recent amazing events!", "Jack feels glad."]
 
 
 def test_probabilities_are_those_of_each_text_alone(objects, monkeypatch):

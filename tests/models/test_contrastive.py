@@ -10,11 +10,7 @@ from hypothesis import strategies as st
 from scipy.spatial.distance import jensenshannon
 
 from countergen_edit.core.errors import UserError
-from countergen_edit.models import (
-    contrastive_generate,
-    load,
-    token_texts,
-)
+from countergen_edit.models import contrastive_generate, load, token_texts
 from countergen_edit.models.contrastive import contrast, jensen_shannon
 from tests.tiny_models import tiny_model_dir, tiny_sentencepiece
 
@@ -33,11 +29,6 @@ def any_lm(request, tmp_path_factory):
         return request.getfixturevalue("testbed")
     path = tmp_path_factory.mktemp("cid") / request.param
     return load(tiny_model_dir(request.param, path), device="cpu")
-
-
-@pytest.fixture(scope="module")
-def lm(tmp_path_factory):
-    return load(tiny_model_dir("gpt2", tmp_path_factory.mktemp("cid") / "one"), device="cpu")
 
 
 def next_probabilities(lm, prompt: str, new: list[int]) -> np.ndarray:
@@ -163,6 +154,6 @@ def test_the_divergence_is_scipys(p, q):
         (["Jane"], ["John"], {"batch_size": 0}, "batch_size=0"),
     ],
 )
-def test_bad_input_is_named(lm, x, other, options, message):
+def test_bad_input_is_named(gpt2, x, other, options, message):
     with pytest.raises(UserError, match=message):
-        contrastive_generate(lm, x, other, **{"strength": 1.0, "max_new_tokens": 4, **options})
+        contrastive_generate(gpt2, x, other, **{"strength": 1.0, "max_new_tokens": 4, **options})

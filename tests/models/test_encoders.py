@@ -17,18 +17,20 @@ from countergen_edit.models.classifiers import Classifier, classifier_from_objec
 from countergen_edit.testbed.classifiers import build, plant
 
 SMALL: dict[str, Any] = {"num_hidden_layers": 3, "num_attention_heads": 2, "hidden_size": 8}
-FAMILIES: dict[str, dict[str, Any]] = {
+SIZES: dict[str, dict[str, Any]] = {
     "Bert": SMALL | {"intermediate_size": 16},
     "Roberta": SMALL | {"intermediate_size": 16, "pad_token_id": 0},
     "Electra": SMALL | {"intermediate_size": 16, "embedding_size": 8},
     "DistilBert": {"n_layers": 3, "n_heads": 2, "dim": 8, "hidden_dim": 16},
     "GPT2": {"n_layer": 3, "n_head": 2, "n_embd": 8, "pad_token_id": 0},
+    "Albert": SMALL | {"intermediate_size": 16, "embedding_size": 8},  # its blocks share weights
 }
+FAMILIES = [*SIZES][:-1]
 TEXTS = ["She feels sad.", "My brother told us all about the recent amazing events."]
 
 
 @pytest.fixture(scope="module")
-def tokenizer() -> Any:
+def tokenizer():
     return build(plant(bank_from_config(read_config("template", "sentiment"))))[1]
 
 
@@ -37,7 +39,7 @@ def classifier(family: str, tokenizer: Any) -> Classifier:
     config = getattr(transformers, f"{family}Config")(
         vocab_size=len(tokenizer),
         id2label={0: "negative", 1: "positive"},
-        **FAMILIES[family],
+        **SIZES[family],
     )
     hf_model = getattr(transformers, f"{family}ForSequenceClassification")(config).eval()
     return classifier_from_objects(family, hf_model, tokenizer, "sentiment")
@@ -47,12 +49,11 @@ def classifier(family: str, tokenizer: Any) -> Classifier:
 def test_activations_are_the_hidden_states_of_transformers(family, tokenizer):
     model = classifier(family, tokenizer)
     rows = model.encoded(TEXTS)
-    sites: list[tuple[str, list[int]]] = [("embed", []), ("resid_post", [0, 1])]
-    found = [
-        model.encoder.activations(rows, site=site, layers=layers, tokens="all")
-        for site, layers in sites
-    ]
-    whole = np.concatenate([a.values[site] for a, (site, _) in zip(found, sites, strict=True)])
+    found = {
+        site: model.encoder.activations(rows, site=site, layers=layers, tokens="all")
+        for site, layers in (("embed", []), ("resid_post", [0, 1]))
+    }
+    whole = np.concatenate([read.values[site] for site, read in found.items()])
     expected = []
     for text in TEXTS:
         batch = tokenizer(text, return_tensors="pt")
@@ -60,7 +61,7 @@ def test_activations_are_the_hidden_states_of_transformers(family, tokenizer):
         expected.append(torch.cat(states[:3]).numpy())
     np.testing.assert_allclose(whole, np.concatenate(expected, axis=1), atol=1e-5)
     lengths = [len(row["input_ids"]) for row in rows]
-    assert found[0].row_text.tolist() == [0] * lengths[0] + [1] * lengths[1]
+    assert found["embed"].row_text.tolist() == [0] * lengths[0] + [1] * lengths[1]
 
 
 @pytest.mark.parametrize(("family", "place"), [(f, -1 if f == "GPT2" else 0) for f in FAMILIES])
@@ -96,14 +97,5 @@ def test_what_an_encoder_has_not_is_refused_in_one_line(tokenizer):
         encoder.activations(rows, site="mlp_out", layers=[0])
     with pytest.raises(UserError, match="does not continue"):
         encoder.logits(torch.ones(1, 2, dtype=torch.int64), torch.ones(1, 2, dtype=torch.int64))
-    shared = transformers.AlbertForSequenceClassification(
-        transformers.AlbertConfig(
-            vocab_size=len(tokenizer),
-            embedding_size=8,
-            intermediate_size=16,
-            id2label={0: "negative", 1: "positive"},
-            **SMALL,
-        )
-    )
     with pytest.raises(UserError, match="no list of its 3 blocks"):
-        _ = classifier_from_objects("albert", shared, tokenizer, "sentiment").encoder
+        _ = classifier("Albert", tokenizer).encoder

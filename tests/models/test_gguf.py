@@ -102,9 +102,7 @@ def test_texts_begin_as_the_file_says_here_and_once_saved(tmp_path, fields, begi
 def test_what_is_made_of_a_file_remembers_it_and_is_the_same_model_wherever_it_lies(tmp_path):
     path = written(tmp_path / "tiny.gguf")
     model = ce.load(str(path), device="cpu")
-    assert model.name == str(path)
-    assert model.origin
-    assert model.origin["file"] == "tiny.gguf"
+    assert (model.name, model.origin["file"]) == (str(path), "tiny.gguf")
     assert len(model.origin["sha256"]) == 64
     assert model.origin["weights"] == "a 4-bit rounding (Q4_1), dequantised"
     for part in load_plain(path, "float32"):
@@ -115,7 +113,6 @@ def test_what_is_made_of_a_file_remembers_it_and_is_the_same_model_wherever_it_l
     moved = ce.load(path.rename(tmp_path / "other.gguf"), device="cpu")
     assert plain.fingerprint == moved.fingerprint == model.fingerprint
     halves = load(written(tmp_path / "half.gguf", kind="F16"), device="cpu")
-    assert halves.origin
     assert halves.origin["weights"] == "weights as stored (F16)"
     assert halves.fingerprint != model.fingerprint
 

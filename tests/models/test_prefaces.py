@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 import torch
 
-from countergen_edit import api
 from countergen_edit.core.errors import UserError
 from countergen_edit.edits import Edit, applied
 from countergen_edit.metrics.costs.neutral import neutral_cost
@@ -30,7 +29,7 @@ from countergen_edit.models import (
 )
 from countergen_edit.models.language_model import INSTRUCTION
 from countergen_edit.models.tokens import before_reply, instructed
-from tests.tiny_models import FAMILIES, tiny_model_dir
+from tests.tiny_models import tiny_model_dir
 
 TEMPLATE = (
     "{% if bos_token == '<s>' %}{{ bos_token }}{% endif %}{% for m in messages %}"
@@ -44,7 +43,7 @@ NEUTRAL = ["they told a story.", "The lab is at the lake."]
 
 
 @pytest.fixture(scope="module", params=["gpt2", "llama"])
-def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(request, tmp_path_factory):
     """A tiny model with a chat template, whose texts begin with BOS in one family of two."""
     folder = Path(tiny_model_dir(request.param, tmp_path_factory.mktemp(request.param)))
     tokenizer = load(folder).tokenizer
@@ -54,7 +53,7 @@ def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 
 @pytest.fixture(scope="module")
-def model(folder: Path) -> LanguageModel:
+def model(folder):
     return load(folder, template="chat", instruction="Write.")
 
 
@@ -94,13 +93,8 @@ def test_it_is_decided_when_a_model_is_loaded(folder, model):
 def test_a_model_without_a_template_is_refused_or_left_as_it_is(tmp_path):
     folder = tiny_model_dir("gpt2", tmp_path / "gpt2")
     assert load(folder, template="auto").preface == ()
-    with pytest.raises(
-        UserError, match=r"template=chat, but .* has no chat template: use"
-    ) as error:
+    with pytest.raises(UserError, match=r"template=chat, but .* has no chat template: use"):
         load(folder, template="chat")
-    assert "\n" not in str(error.value)
-    with pytest.raises(UserError, match="but testbed has no chat template"):
-        api.load("testbed", template="chat")
     with pytest.raises(UserError, match="unknown template 'cat': did you mean 'chat'"):
         load(folder, template="cat")
     with pytest.raises(UserError, match="has no chat template"):
@@ -203,59 +197,53 @@ def test_a_template_that_writes_todays_date_writes_the_same_tomorrow(model, monk
 # Words of any kind
 
 
-@pytest.fixture(scope="module", params=FAMILIES)
-def bare(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> LanguageModel:
-    return load(tiny_model_dir(request.param, tmp_path_factory.mktemp(request.param)))
-
-
 @pytest.fixture(scope="module")
-def prefaced(bare: LanguageModel) -> LanguageModel:
-    return bare.with_preface(preface_ids(bare, WORDS))
+def prefaced(lm):
+    return lm.with_preface(preface_ids(lm, WORDS))
 
 
-def test_scores_after_a_preface_are_those_of_the_concatenated_ids(bare, prefaced):
-    bos = [bare.tokenizer.bos_token_id] if bare.adds_bos else []
-    before = [*bos, *plain_ids(bare, WORDS)]
-    expected = [by_hand(bare, before, p, o) for p, o in zip(PROMPTS, OUTPUTS, strict=True)]
-    found, without = (continuation_log_probs(lm, PROMPTS, OUTPUTS) for lm in (prefaced, bare))
+def test_scores_after_a_preface_are_those_of_the_concatenated_ids(lm, prefaced):
+    bos = [lm.tokenizer.bos_token_id] if lm.adds_bos else []
+    before = [*bos, *plain_ids(lm, WORDS)]
+    expected = [by_hand(lm, before, p, o) for p, o in zip(PROMPTS, OUTPUTS, strict=True)]
+    found, without = (continuation_log_probs(model, PROMPTS, OUTPUTS) for model in (prefaced, lm))
     np.testing.assert_allclose(found, expected, atol=1e-4)
     assert np.abs(without - expected).min() > 1e-3
-    whole, alone = (text_log_probs(lm, [""] * len(PROMPTS), PROMPTS) for lm in (prefaced, bare))
+    whole, alone = (text_log_probs(model, [""] * len(PROMPTS), PROMPTS) for model in (prefaced, lm))
     assert whole.tokens.tolist() == alone.tokens.tolist()
-    for after, own in zip(encode(prefaced, PROMPTS), encode(bare, PROMPTS), strict=True):
+    for after, own in zip(encode(prefaced, PROMPTS), encode(lm, PROMPTS), strict=True):
         count = len(own.ids) - len(bos)
         assert after.ids[-count:] == own.ids[len(bos) :]
         assert after.offsets[-count:] == own.offsets[len(bos) :]
         assert set(after.offsets[:-count]) == {(0, 0)}
 
 
-def test_what_is_written_after_a_preface_is_what_follows_all_of_it(bare, prefaced):
+def test_what_is_written_after_a_preface_is_what_follows_all_of_it(lm, prefaced):
     written = generate(prefaced, PROMPTS, max_new_tokens=5)
     for prompt, text in zip(PROMPTS, written, strict=True):
-        row = [*preface_ids(bare, WORDS), *plain_ids(bare, prompt)]
-        out = bare.bridge.original_model.generate(
+        row = [*preface_ids(lm, WORDS), *plain_ids(lm, prompt)]
+        out = lm.bridge.original_model.generate(
             torch.tensor([row]), max_new_tokens=5, do_sample=False, pad_token_id=0
         )[0].tolist()
-        decode = bare.tokenizer.decode
+        decode = lm.tokenizer.decode
         whole = decode(out, skip_special_tokens=True, clean_up_tokenization_spaces=False)
         assert whole.endswith(prompt + text)
 
 
-def test_what_is_captured_after_a_preface_is_what_the_text_has_there(bare, prefaced):
+def test_what_is_captured_after_a_preface_is_what_the_text_has_there(lm, prefaced):
     last = capture(prefaced, PROMPTS, layers=[1]).values["resid_post"][0]
     alone = [capture(prefaced, [p], layers=[1]).values["resid_post"][0, 0] for p in PROMPTS]
     np.testing.assert_allclose(last, alone, atol=1e-5)
-    assert np.abs(last - capture(bare, PROMPTS, layers=[1]).values["resid_post"][0]).max() > 1e-3
+    assert np.abs(last - capture(lm, PROMPTS, layers=[1]).values["resid_post"][0]).max() > 1e-3
     every = capture(prefaced, PROMPTS, layers=[1], starts=[0] * len(PROMPTS), positions="onward")
-    own = [len(plain_ids(bare, prompt)) for prompt in PROMPTS]
+    own = [len(plain_ids(lm, prompt)) for prompt in PROMPTS]
     assert np.bincount(every.row_text).tolist() == own
 
 
-def test_an_empty_prompt_can_follow_words_and_too_many_are_refused(tmp_path):
-    bare = load(tiny_model_dir("gpt2", tmp_path))
+def test_an_empty_prompt_can_follow_words_and_too_many_are_refused(gpt2):
     with pytest.raises(UserError, match="nothing precedes"):
-        continuation_log_probs(bare, [""], ["Jane"])
-    prefaced = bare.with_preface(preface_ids(bare, WORDS))
+        continuation_log_probs(gpt2, [""], ["Jane"])
+    prefaced = gpt2.with_preface(preface_ids(gpt2, WORDS))
     assert continuation_log_probs(prefaced, [""], ["Jane"])[0] < 0
     with pytest.raises(UserError, match="exceeds the context"):
-        encode(bare.with_preface(preface_ids(bare, WORDS * 9)), PROMPTS)
+        encode(gpt2.with_preface(preface_ids(gpt2, WORDS * 9)), PROMPTS)

@@ -3,14 +3,10 @@
 Run where the package that holds it is installed: `make test` installs it where it can be had.
 """
 
-from __future__ import annotations
-
 import contextlib
 import io
 import json
 from importlib.util import find_spec
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -42,7 +38,7 @@ OUTPUTS = [" nurse", " doctor", " teacher"]
 
 
 @pytest.fixture(scope="module")
-def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def directory(tmp_path_factory):
     directory = tmp_path_factory.mktemp("real") / "smollm2"
     out = io.StringIO()
     with contextlib.redirect_stdout(out):
@@ -52,7 +48,7 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def axis() -> dict[str, Any]:
+def axis():
     axis = read_config("axis", "gender")
     for group in axis["groups"].values():
         group["names"] = {split: names[:PEOPLE] for split, names in group["names"].items()}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
 import numpy as np
@@ -14,17 +14,11 @@ from countergen_edit.edits import Edit, applied
 from countergen_edit.erasers import AffineErasure
 from countergen_edit.models import LanguageModel, continuation_log_probs, load
 from countergen_edit.models.resumption import Scratch, last_intact_block, resuming
-from tests.tiny_models import FAMILIES, tiny_model_dir
+from tests.tiny_models import tiny_model_dir
 
 PROMPTS = ["Jane is a", "John is an", "Jane is a nurse and she", "My friend Ahmed is a"]
 OUTPUTS = [" nurse", " engineer, working", " works at the", " manager for his company"]
 PAIRS = [(p, o) for p in PROMPTS for o in OUTPUTS]
-
-
-@pytest.fixture(scope="module")
-def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, LanguageModel]:
-    root = tmp_path_factory.mktemp("models")
-    return {family: load(tiny_model_dir(family, root / family)) for family in FAMILIES}
 
 
 def erasure(d: int, seed: int) -> AffineErasure:
@@ -53,17 +47,14 @@ def blocks_run(model: LanguageModel) -> Iterator[Counter[int]]:
         yield ran
 
 
-@pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("site", ["resid_post", "mlp_out", "attn_out", "embed"])
-def test_a_resumed_run_equals_a_full_one(family, site, models):
-    model = models[family]
-    resumed = resuming(model, range(model.n_layers))
-    layers: Sequence[int | None] = [None] if site == "embed" else range(model.n_layers)
-    assert np.abs(scores(resumed) - scores(model)).max() < 1e-5
-    for layer in layers:
-        edit = Edit.at(site, {layer: erasure(model.d_model, 1)})
-        full = scores(model, edit)
-        assert np.abs(full - scores(model)).max() > 1e-2  # the edit does something
+def test_a_resumed_run_equals_a_full_one(site, lm):
+    resumed, unedited = resuming(lm, range(lm.n_layers)), scores(lm)
+    assert np.abs(scores(resumed) - unedited).max() < 1e-5
+    for layer in [None] if site == "embed" else range(lm.n_layers):
+        edit = Edit.at(site, {layer: erasure(lm.d_model, 1)})
+        full = scores(lm, edit)
+        assert np.abs(full - unedited).max() > 1e-2  # the edit does something
         for _ in range(2):  # remembered, then used
             assert np.abs(scores(resumed, edit) - full).max() < 1e-5
 
@@ -77,40 +68,37 @@ def test_a_resumed_run_equals_a_full_one(family, site, models):
         ("embed", None, {0, 1, 2}),
     ],
 )
-def test_the_blocks_below_are_not_run(site, layer, expected, models):
-    model = models["gpt2"]
-    resumed = resuming(model, range(3))
+def test_the_blocks_below_are_not_run(site, layer, expected, gpt2):
+    resumed = resuming(gpt2, range(3))
     scores(resumed)
-    edit = Edit.at(site, {layer: erasure(model.d_model, 1)})
-    above = Edit.at("resid_post", {2: erasure(model.d_model, 2)})
+    edit = Edit.at(site, {layer: erasure(gpt2.d_model, 1)})
+    above = Edit.at("resid_post", {2: erasure(gpt2.d_model, 2)})
     for own in (edit, edit.then(above)):
-        with blocks_run(model) as ran:
+        with blocks_run(gpt2) as ran:
             scores(resumed, own)
         assert set(ran) == expected
 
 
-def test_what_is_remembered_under_an_edit_is_what_the_edit_left_alone(models):
-    model = models["llama"]
-    resumed = resuming(model, range(2))
-    low, high = (Edit.at("resid_post", {k: erasure(model.d_model, k)}) for k in (0, 1))
+def test_what_is_remembered_under_an_edit_is_what_the_edit_left_alone(llama):
+    resumed = resuming(llama, range(2))
+    low, high = (Edit.at("resid_post", {k: erasure(llama.d_model, k)}) for k in (0, 1))
     for edit in (low, high, low):  # no unedited pass at all
-        assert np.abs(scores(resumed, edit) - scores(model, edit)).max() < 1e-5
+        assert np.abs(scores(resumed, edit) - scores(llama, edit)).max() < 1e-5
 
 
-def test_the_model_is_itself_again_afterwards(models):
-    model = models["gpt2"]
-    before = scores(model)
-    resumed = resuming(model, range(3))
+def test_the_model_is_itself_again_afterwards(gpt2):
+    before = scores(gpt2)
+    resumed = resuming(gpt2, range(3))
     scores(resumed)
     with (
         pytest.raises(RuntimeError, match="stop"),
-        applied(resumed, Edit.at("resid_post", {1: erasure(model.d_model, 1)})),
-        model.bridge.hooks(fwd_hooks=[("blocks.2.hook_out", _stop)]),
+        applied(resumed, Edit.at("resid_post", {1: erasure(gpt2.d_model, 1)})),
+        gpt2.bridge.hooks(fwd_hooks=[("blocks.2.hook_out", _stop)]),
     ):
         continuation_log_probs(resumed, ["Jane is a"], [" nurse"])
-    assert np.array_equal(scores(model), before)
-    assert last_intact_block(model) == 2
-    assert all("forward" not in b.original_component.__dict__ for b in model.bridge.blocks)
+    assert np.array_equal(scores(gpt2), before)
+    assert last_intact_block(gpt2) == 2
+    assert all("forward" not in b.original_component.__dict__ for b in gpt2.bridge.blocks)
 
 
 def _stop(x: object, hook: object) -> None:
@@ -125,14 +113,13 @@ def test_half_precision_is_remembered_as_it_is(tmp_path):
     assert np.array_equal(scores(resumed, edit), scores(model, edit))
 
 
-def test_states_that_outgrow_memory_go_to_disk_and_come_back(models, tmp_path):
-    model = models["gpt2"]
+def test_states_that_outgrow_memory_go_to_disk_and_come_back(gpt2, tmp_path):
     scratch = Scratch(budget=0, directory=tmp_path)
-    resumed = resuming(model, range(3), scratch)
-    edit = Edit.at("resid_post", {1: erasure(model.d_model, 1)})
+    resumed = resuming(gpt2, range(3), scratch)
+    edit = Edit.at("resid_post", {1: erasure(gpt2.d_model, 1)})
     scores(resumed)
     assert isinstance(scratch.empty((3,), np.uint8), np.memmap)
-    assert np.abs(scores(resumed, edit) - scores(model, edit)).max() < 1e-5
+    assert np.abs(scores(resumed, edit) - scores(gpt2, edit)).max() < 1e-5
     assert not list(tmp_path.iterdir())
     with pytest.raises(UserError, match=r"no room for .* GiB of activations"):
         scratch.empty((1 << 60,), np.uint8)

@@ -41,10 +41,7 @@ def distributions(lm, batch) -> torch.Tensor:
 
 
 def brute_force(plain, prompt: str, text: str) -> tuple[float, int]:
-    """Likelihood of the tokens that show a text and have one before them, and their number.
-
-    The definition, one text at a time through plain transformers.
-    """
+    """Likelihood of the tokens that show a text and have one before them, and their number."""
     model, tokenizer = plain
     table = tokenizer(prompt + text, return_offsets_mapping=True)
     ids = torch.tensor([table["input_ids"]])
@@ -54,22 +51,20 @@ def brute_force(plain, prompt: str, text: str) -> tuple[float, int]:
     return sum(log_p[k - 1, ids[0, k]].item() for k in own), len(own)
 
 
-@pytest.mark.parametrize("tokens", [1, 25, 16384])
-def test_scores_equal_the_definition_whatever_the_batches(lm, plain, tokens, monkeypatch):
+@pytest.mark.parametrize(
+    ("tokens", "has_memory"), [(1, True), (25, True), (16384, True), (16384, False)]
+)
+def test_scores_equal_the_definition_whatever_the_batches(
+    lm, plain, tokens, has_memory, monkeypatch
+):
     monkeypatch.setattr(TOKENS, tokens)
+    if not has_memory:
+        monkeypatch.setattr("countergen_edit.models.batching.LOGIT_BYTES", lm.vocab_size * 4 * 3)
+        monkeypatch.setattr("countergen_edit.models.scoring._CPU_WIDE", lm.vocab_size * 2)
     scores = continuation_log_probs(lm, PROMPTS, CONTINUATIONS)
     expected = [brute_force(plain, *p)[0] for p in zip(PROMPTS, CONTINUATIONS, strict=True)]
     assert scores.dtype == np.float64
     np.testing.assert_allclose(scores, expected, atol=TOLERANCE)
-
-
-def test_scores_are_the_same_with_a_small_memory_for_logits(lm, monkeypatch):
-    whole = continuation_log_probs(lm, PROMPTS, CONTINUATIONS)
-    monkeypatch.setattr("countergen_edit.models.batching.LOGIT_BYTES", lm.vocab_size * 4 * 3)
-    monkeypatch.setattr("countergen_edit.models.scoring._CPU_WIDE", lm.vocab_size * 2)
-    np.testing.assert_allclose(
-        continuation_log_probs(lm, PROMPTS, CONTINUATIONS), whole, atol=TOLERANCE
-    )
 
 
 @settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
@@ -99,8 +94,8 @@ def test_hooks_on_the_bridge_change_the_scores(lm):
     before = continuation_log_probs(lm, PROMPTS, CONTINUATIONS)
     with lm.bridge.hooks(fwd_hooks=[("unembed.hook_out", flatten)]):
         uniform = continuation_log_probs(lm, ["Jane", "Jane is"], [" is a nurse", " a"])
-    tokens = [len(encode(lm, [text])[0].after(len("Jane"))) for text in ("Jane is a nurse",)]
-    np.testing.assert_allclose(uniform, -np.log(lm.vocab_size) * np.array([*tokens, 1]))
+    tokens = len(encode(lm, ["Jane is a nurse"])[0].after(len("Jane")))
+    np.testing.assert_allclose(uniform, -np.log(lm.vocab_size) * np.array([tokens, 1]))
     np.testing.assert_array_equal(continuation_log_probs(lm, PROMPTS, CONTINUATIONS), before)
 
 
@@ -110,11 +105,7 @@ def test_hooks_on_the_bridge_change_the_scores(lm):
         (["Jane is"], [""], "empty continuation '' after 'Jane is'"),
         (["Jane is"], [], "1 prompts but 0 continuations"),
         ([""], [" a"], "no beginning-of-text token"),
-        (
-            ["Jane is" * 40],
-            [" a"],
-            r"a text of \d+ tokens exceeds the context .* \(64\): 'Jane isJ",
-        ),
+        (["Jane is" * 40], [" a"], r"a text of \d+ tokens exceeds the context .* \(64\)"),
     ],
 )
 def test_bad_input_is_named(gpt2, prompts, continuations, message):
@@ -130,10 +121,8 @@ def test_a_foreign_tokenizer_is_named(gpt2):
 
 
 def test_whole_texts_score_by_the_definition_and_their_tokens_are_counted(lm, plain, monkeypatch):
-    prompts, texts = (
-        ["", "", "Jane is", ""],
-        ["Jane is a nurse", "John is", " a nurse", "Jane is a"],
-    )
+    prompts = ["", "", "Jane is", ""]
+    texts = ["Jane is a nurse", "John is", " a nurse", "Jane is a"]
     monkeypatch.setattr(TOKENS, 40)
     scored = text_log_probs(lm, prompts, texts)
     expected = [brute_force(plain, *pair) for pair in zip(prompts, texts, strict=True)]

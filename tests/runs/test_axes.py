@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -61,20 +60,17 @@ def rows_at(model: LanguageModel, task: Task, before: Edit) -> tuple[np.ndarray,
 
 
 @pytest.fixture(scope="module")
-def finished(testbed: LanguageModel, tmp_path_factory: pytest.TempPathFactory) -> Run:
+def finished(testbed, tmp_path_factory):
     path = tmp_path_factory.mktemp("axes") / "run"
     run(testbed, axes(), path)
     return open_run(path, testbed)
 
 
 def whole(run: Run) -> NamedEdit:
-    assert run.best is not None
     return run.best.named
 
 
-def test_the_second_erasure_is_leace_fitted_by_hand_on_what_the_first_leaves(
-    testbed: LanguageModel, finished: Run
-) -> None:
+def test_the_second_erasure_is_leace_fitted_by_hand_on_what_the_first_leaves(testbed, finished):
     first, second = whole(finished).edit.placements
     assert (first.site, first.layer) == (second.site, second.layer) == ("resid_post", LAYER)
     chain = zip(axes().tasks, (Edit(()), Edit((first,))), (first, second), strict=True)
@@ -85,9 +81,7 @@ def test_the_second_erasure_is_leace_fitted_by_hand_on_what_the_first_leaves(
             np.testing.assert_allclose(own, theirs, rtol=1e-6, atol=1e-9)
 
 
-def test_under_the_edit_of_both_neither_axis_has_a_difference_of_means(
-    testbed: LanguageModel, finished: Run
-) -> None:
+def test_under_the_edit_of_both_neither_axis_has_a_difference_of_means(testbed, finished):
     """Present before, zero after, of the first axis too: the second map has not brought it back."""
     for task in axes().tasks:
         gaps = []
@@ -99,7 +93,7 @@ def test_under_the_edit_of_both_neither_axis_has_a_difference_of_means(
         assert gaps[1] < 1e-4 * gaps[0]  # float32 rounds the means of some hundred rows
 
 
-def test_every_axis_is_measured_as_it_came_and_under_the_edit_of_both(finished: Run) -> None:
+def test_every_axis_is_measured_as_it_came_and_under_the_edit_of_both(finished):
     parts = finished.by_task()
     assert [*parts] == [*AXES]
     record = whole(finished).record
@@ -116,13 +110,12 @@ def test_every_axis_is_measured_as_it_came_and_under_the_edit_of_both(finished: 
     with pytest.raises(UserError, match=r"of one eraser, not 2 \(leace, sal\)"):
         axes(erasers={"leace": LEACE, "sal": make_eraser("sal")})
     control = parts["nationality"].results.baseline_of(record)
-    assert control is not None
     first, second = finished.edits[control.id].edit.placements  # at one place, drawn apart
     assert np.linalg.norm(first.erasure.right @ second.erasure.right.T) < 0.5
     assert "agreement" in {r.metric for r in parts["gender"].results.rows if r.edit == record.id}
 
 
-def test_each_axis_keeps_the_grammar_of_the_other() -> None:
+def test_each_axis_keeps_the_grammar_of_the_other():
     gender, nationality = axes(names=1000).tasks
     assert gender.keep == tasks(names=1000)[0].keep  # nationality keeps nothing of its own
     [own], [other] = gender.keep, nationality.keep
@@ -135,9 +128,7 @@ def test_each_axis_keeps_the_grammar_of_the_other() -> None:
     assert not measured & {*other.names}
 
 
-def test_a_killed_run_ends_with_the_rows_of_one_that_was_not(
-    testbed: LanguageModel, finished: Run, tmp_path: Path
-) -> None:
+def test_a_killed_run_ends_with_the_rows_of_one_that_was_not(testbed, finished, tmp_path):
     units = len((finished.path / "progress.jsonl").read_text().splitlines())
     for left in (1, units // 2):
         folder = Dying.after(left, tmp_path / str(left))
@@ -147,8 +138,8 @@ def test_a_killed_run_ends_with_the_rows_of_one_that_was_not(
 
 
 def test_an_edit_before_is_part_of_the_whole_and_what_it_was_for_is_measured(
-    testbed: LanguageModel, finished: Run, tmp_path: Path
-) -> None:
+    testbed, finished, tmp_path
+):
     """The second axis added to a model that has the first: the same edit, the same figures."""
     gender, nationality = axes().tasks
     before = finished.edits[whole(finished).record.parts[0].id]

@@ -1,6 +1,4 @@
-"""What stands beside an audit's edits: prompting, steering, a random map; no choice falls on
-them.
-"""
+"""What stands beside an audit's edits: prompting, steering, a random map, none ever chosen."""
 
 from __future__ import annotations
 
@@ -20,7 +18,7 @@ from countergen_edit.erasers import AffineErasure, make_eraser
 from countergen_edit.metrics.base import METRICS
 from countergen_edit.metrics.r import r_values
 from countergen_edit.metrics.scores import score
-from countergen_edit.models import LanguageModel, in_template, load
+from countergen_edit.models import in_template, load
 from countergen_edit.reports.run import Run, open_run
 from countergen_edit.runs.baselines import Prompting, RandomMap, Steering
 from countergen_edit.runs.files import RESULTS
@@ -38,12 +36,12 @@ LAYER = 1
 
 
 @pytest.fixture(scope="module")
-def task() -> Task:
+def task():
     return make_task()
 
 
 @pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> LanguageModel:
+def model(tmp_path_factory):
     """A tiny model with a chat template."""
     model = load(tiny_model_dir("gpt2", tmp_path_factory.mktemp("gpt2")))
     model.tokenizer.chat_template = TEMPLATE
@@ -63,7 +61,7 @@ def plan_of(task: Task, **changes: Any) -> Plan:
 
 
 @pytest.fixture(scope="module")
-def path(model: LanguageModel, task: Task, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def path(model, task, tmp_path_factory):
     path = tmp_path_factory.mktemp("baseline") / "run"
     plan = plan_of(task)
     plan.check(model)
@@ -73,7 +71,7 @@ def path(model: LanguageModel, task: Task, tmp_path_factory: pytest.TempPathFact
 
 
 @pytest.fixture(scope="module")
-def run(path: Path) -> Run:
+def run(path):
     return open_run(path)
 
 
@@ -85,9 +83,7 @@ def edit(path: Path, record: EditRecord) -> NamedEdit:
     return RunFolder(path, {}, IDENTITY).edit(record.id)
 
 
-def test_each_request_the_template_alone_one_steering_and_a_map_of_each_edit_are_tested(
-    run: Run,
-) -> None:
+def test_each_request_the_template_alone_one_steering_and_a_map_of_each_edit_are_tested(run):
     labels = [record.label for record in run.results.baselines]
     assert labels[:3] == ["prompting (template alone)", "prompting (fair)", "prompting (alike)"]
     assert labels[3].startswith(f"steering@resid_post.{LAYER} (strength ")
@@ -100,9 +96,7 @@ def test_each_request_the_template_alone_one_steering_and_a_map_of_each_edit_are
         assert {"group_effect", "agreement", "perplexity_ratio", "kl"} <= measured
 
 
-def test_what_is_asked_goes_through_the_template(
-    run: Run, path: Path, model: LanguageModel, task: Task
-) -> None:
+def test_what_is_asked_goes_through_the_template(run, path, model, task):
     prefaces = [edit(path, record).edit.preface for record in run.results.baselines[:3]]
     assert prefaces == ["Write.\n", "Be fair. Write.\n", "women=men Write.\n"]
     kinds = [record.baseline_kind for record in run.results.baselines[:3]]
@@ -115,23 +109,18 @@ def test_what_is_asked_goes_through_the_template(
     assert Prompting(REQUESTS).preface(plain, told["alike"]) == "women=men\n"
 
 
-def test_the_figures_of_asking_are_those_of_the_words_before_every_text(
-    run: Run, path: Path, model: LanguageModel, task: Task
-) -> None:
+def test_the_figures_of_asking_are_those_of_the_words_before_every_text(run, path, model, task):
     record = of_kind(run, "prompting")[0]
     before = model.tokenizer("Be fair. Write.\n").input_ids
     asked = model.with_preface(before)
     expected = float(abs(r_values(score(asked, task.test[0]))).mean())
-    [row] = [
-        r for r in run.results.of("mean_abs_r", "test", record.id) if r.dataset == task.test[0].name
-    ]
+    name = task.test[0].name
+    [row] = [r for r in run.results.of("mean_abs_r", "test", record.id) if r.dataset == name]
     assert row.value == pytest.approx(expected, abs=1e-6)
     assert row.baseline
 
 
-def test_steering_subtracts_the_difference_of_the_groups_means(
-    run: Run, path: Path, model: LanguageModel, task: Task
-) -> None:
+def test_steering_subtracts_the_difference_of_the_groups_means(run, path, model, task):
     [record] = of_kind(run, "steering")
     [place] = edit(path, record).edit.placements
     assert isinstance(place.erasure, Shift)
@@ -148,7 +137,7 @@ def test_steering_subtracts_the_difference_of_the_groups_means(
     assert place.limit == data.limit(LAYER)
 
 
-def test_its_strength_is_the_one_of_the_rule_on_validation_data(run: Run) -> None:
+def test_its_strength_is_the_one_of_the_rule_on_validation_data(run):
     [chosen] = of_kind(run, "steering")
     tried = [r for r in read_records(run.path).values() if r.baseline_kind == "steering"]
     assert sorted(r.params["strength"] for r in tried) == [-1.0, 2.0]
@@ -161,7 +150,7 @@ def test_its_strength_is_the_one_of_the_rule_on_validation_data(run: Run) -> Non
     assert not ids & {p.edit for p in points(run.results.rows, "validation", costs)}
 
 
-def test_the_random_map_is_the_edits_own_between_other_directions(run: Run, path: Path) -> None:
+def test_the_random_map_is_the_edits_own_between_other_directions(run, path):
     edits = {r.eraser: r for r in run.results.shown}
     for record in of_kind(run, "random_map"):
         own = edit(path, edits[record.variant.removeprefix("of ")]).edit.placements[0]
@@ -178,18 +167,15 @@ def test_the_random_map_is_the_edits_own_between_other_directions(run: Run, path
 
 @pytest.mark.slow
 def test_a_killed_audit_goes_on_to_the_same_rows_and_a_finished_one_makes_nothing(
-    model: LanguageModel, task: Task, path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    model, task, path, tmp_path, monkeypatch
+):
     again = tmp_path / "run"
     with pytest.raises(KilledError):
         audited(model, plan_of(task), Dying.after(7, again))
     audited(model, plan_of(task), again)
     assert (again / RESULTS).read_bytes() == (path / RESULTS).read_bytes()
-
-    def fit(*args: object, **kwargs: object) -> None:
-        raise AssertionError("activations that a finished run needs no more were captured")
-
-    monkeypatch.setattr("countergen_edit.runs.fits.capture_sites", fit)
+    capturing = "countergen_edit.runs.fits.capture_sites"
+    monkeypatch.setattr(capturing, lambda *_, **__: pytest.fail("captured again"))
     audited(model, plan_of(task), again)
     assert (again / RESULTS).read_bytes() == (path / RESULTS).read_bytes()
 
@@ -204,15 +190,15 @@ def test_a_killed_audit_goes_on_to_the_same_rows_and_a_finished_one_makes_nothin
         (lambda: Steering([]), "numbers other than 0"),
     ],
 )
-def test_what_cannot_be_is_refused_in_one_line(make: Any, said: str) -> None:
+def test_what_cannot_be_is_refused_in_one_line(make, said):
     with pytest.raises(UserError, match=said) as error:
         make()
     assert "\n" not in str(error.value)
 
 
 def test_a_request_that_leaves_no_room_and_a_choice_without_data_are_refused_at_the_door(
-    model: LanguageModel, task: Task
-) -> None:
+    model, task
+):
     long = {"prompting": Prompting({"long": "Jane is a nurse. " * 30})}
     with pytest.raises(UserError, match="exceeds the context"):
         plan_of(task, baselines=long).check(model)

@@ -28,13 +28,13 @@ def beats(a: Point, b: Point) -> bool:
 
 
 @given(POINTS)
-def test_the_front_is_every_point_that_none_beats(candidates: list[Point]) -> None:
+def test_the_front_is_every_point_that_none_beats(candidates):
     unbeaten = {(p.removed, p.cost) for p in candidates if not any(beats(q, p) for q in candidates)}
     assert {(p.removed, p.cost) for p in front(candidates)} == unbeaten
 
 
 @given(POINTS)
-def test_the_chosen_point_is_on_the_front_and_affordable_if_any_is(candidates: list[Point]) -> None:
+def test_the_chosen_point_is_on_the_front_and_affordable_if_any_is(candidates):
     chosen = choose(candidates)
     assert not any(beats(q, chosen) for q in candidates)
     affordable = [p for p in candidates if p.cost <= 1]
@@ -46,7 +46,7 @@ def test_the_chosen_point_is_on_the_front_and_affordable_if_any_is(candidates: l
         assert chosen.cost == min(p.cost for p in candidates if p.removed >= half)
 
 
-def test_an_edit_that_shows_nothing_is_no_choice_however_cheap() -> None:
+def test_an_edit_that_shows_nothing_is_no_choice_however_cheap():
     nothing = Point("0", 0.01, {"kl": Degradation(0.1, 1.0)}, is_shown=False)
     dear = Point("1", 0.9, {"kl": Degradation(3.0, 1.0)})
     dearer = Point("2", 1.0, {"kl": Degradation(4.0, 1.0)})
@@ -60,7 +60,7 @@ def test_an_edit_that_shows_nothing_is_no_choice_however_cheap() -> None:
     assert choose([worse, replace(nothing, removed=-0.2)]).removed == -0.2
 
 
-def test_what_an_interval_reaches_above_zero_is_shown() -> None:
+def test_what_an_interval_reaches_above_zero_is_shown():
     def one(lo: float | None) -> Point:
         rows = [replace(r, lo=lo) if r.metric == "bias_removed" else r for r in ROWS]
         [point] = points(rows, "validation", costs())
@@ -97,7 +97,7 @@ def costs(agreement: float = 0.005, perplexity: float = 0.01) -> list[Cost]:
     return made
 
 
-def test_the_cost_is_the_worse_of_agreement_and_perplexity() -> None:
+def test_the_cost_is_the_worse_of_agreement_and_perplexity():
     [point] = points(ROWS, "validation", costs())
     # 0.01 lost of 0.005 in the budget; perplexity took a tenth of what it may.
     assert point.cost == pytest.approx(2.0)
@@ -113,14 +113,14 @@ def test_the_cost_is_the_worse_of_agreement_and_perplexity() -> None:
         choose([])
 
 
-def test_random_directions_are_shown_and_never_chosen() -> None:
+def test_random_directions_are_shown_and_never_chosen():
     named = [replace(r, edit="r", eraser="random", baseline=True) for r in ROWS if r.edit == "a"]
     every = points([*ROWS, *named], "validation", costs(), baselines=True)
     assert [p.edit for p in every] == ["a", "r"]
     assert [p.edit for p in points([*ROWS, *named], "validation", costs())] == ["a"]
 
 
-def test_legitimate_differences_that_move_count_against_an_edit_and_break_its_budget() -> None:
+def test_legitimate_differences_that_move_count_against_an_edit_and_break_its_budget():
     legitimate_differences = METRICS.make("legitimate_differences")
     assert isinstance(legitimate_differences, Cost)
     legitimate_differences.name = "legitimate_differences"

@@ -14,15 +14,15 @@ from countergen_edit.core.errors import UserError
 from countergen_edit.data.template_bank import TemplateBank, bank_from_config
 from countergen_edit.erasers import make_eraser
 from countergen_edit.metrics.classifier_tasks import TASKS
-from countergen_edit.metrics.rows import SCHEMA, UNEDITED, Row
+from countergen_edit.metrics.rows import UNEDITED, Row
 from countergen_edit.models.classifiers import Vader
 from countergen_edit.reports.run import open_run
 from countergen_edit.reports.views.classifiers import ClassifierTasksView
 from countergen_edit.runs.classifiers import Where, classifier_audit
 from countergen_edit.runs.folder import RunFolder
 from countergen_edit.testbed.classifiers import build, plant
+from tests.runs.runs import IDENTITY
 
-IDENTITY = {"fingerprint": "test", "schema": SCHEMA}
 EVERYWHERE = Where("embed", None, "all")
 
 
@@ -53,21 +53,14 @@ def of(rows: list[Row], metric: str, eraser: str = "", **detail: object) -> list
 
 
 @pytest.fixture(scope="module")
-def sentiment(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Row]]:
+def sentiment(tmp_path_factory):
     """A family, an exclamation mark among its paraphrases, edited where words come in."""
-    path = tmp_path_factory.mktemp("run") / "sentiment"
-    rows = audited(
-        "sentiment", bank("sentiment", 1, emotion=5), path, EVERYWHERE, "leace", "random"
-    )
-    return path, rows
+    path, own = tmp_path_factory.mktemp("run") / "sentiment", bank("sentiment", 1, emotion=5)
+    return path, audited("sentiment", own, path, EVERYWHERE, "leace", "random")
 
 
-def test_erased_where_words_come_in_the_groups_are_scored_alike_in_every_template(
-    sentiment: tuple[Path, list[Row]],
-) -> None:
-    """Planted is 0.5 of a logit for men on average, less where there is "!": it stands in the
-    embeddings of people, so that of the mean difference nothing is left, paraphrases included, but
-    for forms such as "his" that the original has not; people keep what tells them apart."""
+def test_erased_where_words_come_in_the_groups_are_scored_alike_in_every_template(sentiment):
+    """What is left is of forms such as "his" that originals have not."""
     before = of(sentiment[1], "sentiment_difference")
     after = of(sentiment[1], "sentiment_difference", "leace")
     control = of(sentiment[1], "sentiment_difference", "random")
@@ -83,9 +76,7 @@ def test_erased_where_words_come_in_the_groups_are_scored_alike_in_every_templat
     assert every.n > 100
 
 
-def test_the_report_has_before_and_after_with_intervals(
-    sentiment: tuple[Path, list[Row]],
-) -> None:
+def test_the_report_has_before_and_after_with_intervals(sentiment):
     path, rows = sentiment
     run = open_run(path)
     results = run.results
@@ -105,22 +96,15 @@ def test_the_report_has_before_and_after_with_intervals(
     assert run.report().is_file()
 
 
-def test_a_run_goes_on_without_fitting_or_measuring_anew(
-    sentiment: tuple[Path, list[Row]], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_goes_on_without_fitting_or_measuring_anew(sentiment, monkeypatch):
     path, rows = sentiment
-    kind = TASKS.make("sentiment")
+    kind = type(TASKS.make("sentiment"))
+    monkeypatch.setattr(kind, "rows", lambda *_: pytest.fail("measured again"))
     own = bank("sentiment", 1, emotion=5)
-    model = kind.wrap("testbed", *build(plant(own)))
-    monkeypatch.setattr(type(kind), "rows", lambda *_: pytest.fail("measured again"))
-    erasers = {name: make_eraser(name) for name in ("leace", "random")}
-    again = classifier_audit(
-        kind, own, model, RunFolder(path, {}, IDENTITY), 0, erasers, EVERYWHERE
-    )
-    assert again == rows
+    assert audited("sentiment", own, path, EVERYWHERE, "leace", "random") == rows
 
 
-def test_an_orthogonal_erasure_of_the_target_leaves_traits_to_neither(tmp_path: Path) -> None:
+def test_an_orthogonal_erasure_of_the_target_leaves_traits_to_neither(tmp_path):
     """Planted: a trait speaks for "he" and never against "she". With the difference of the two
     projected out their logits move together, so that every trait is half of each: 50 %."""
     where = Where("resid_post", None, "outputs")
@@ -130,7 +114,7 @@ def test_an_orthogonal_erasure_of_the_target_leaves_traits_to_neither(tmp_path: 
 
 
 @pytest.mark.slow
-def test_inference_and_identity_terms_are_edited_too(tmp_path: Path) -> None:
+def test_inference_and_identity_terms_are_edited_too(tmp_path):
     own = bank("nli", subject=6, object=3)
     rows = audited("nli", own, tmp_path / "nli", EVERYWHERE, "leace")
     for row in of(rows, "S-N", "leace"):
@@ -155,7 +139,7 @@ MISTAKES: dict[str, tuple[Any, str, Where, str]] = {
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
-def test_what_cannot_be_edited_is_refused_in_one_line(mistake: str, tmp_path: Path) -> None:
+def test_what_cannot_be_edited_is_refused_in_one_line(mistake, tmp_path):
     model, name, where, message = MISTAKES[mistake]
     kind, own = TASKS.make("sentiment"), bank("sentiment", 1, emotion=19)
     own = replace(own, families=tuple(replace(f, paraphrases=()) for f in own.families))

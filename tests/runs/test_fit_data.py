@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -40,28 +40,22 @@ KEEP = expand("keep", [Template("{name} said", (" she", " he"))], AXIS, "fit")
 
 
 @pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> LanguageModel:
+def model(tmp_path_factory):
     return load(tiny_model_dir("gpt2", tmp_path_factory.mktemp("gpt2")))
 
 
 def make(
     model: LanguageModel,
-    positions: str = "outputs",
+    positions: Any = "outputs",
     keep: bool = False,
     sets: Sequence[CounterfactualSet] = (ERASE,),
+    texts: Sequence[str] = TEXTS[:1],
 ) -> FitData:
-    return capture_sites(
-        model,
-        sets,
-        [KEEP] if keep else [],
-        ["The hospital is at the café."],
-        sites=["resid_post"],
-        layers=None,
-        positions=positions,  # type: ignore[arg-type]
-    )["resid_post"]
+    place: Any = {"sites": ["resid_post"], "layers": None, "positions": positions}
+    return capture_sites(model, sets, [KEEP] if keep else [], texts, **place)["resid_post"]
 
 
-def test_outputs_gives_a_row_wherever_an_output_token_is_predicted(model: LanguageModel) -> None:
+def test_outputs_gives_a_row_wherever_an_output_token_is_predicted(model):
     data = make(model)
     prompt = "Jane is"
     expected = {prompt}
@@ -82,23 +76,17 @@ def test_outputs_gives_a_row_wherever_an_output_token_is_predicted(model: Langua
         np.testing.assert_allclose(row, alone, atol=1e-5)
 
 
-def test_background_holds_every_token_of_every_text(model: LanguageModel) -> None:
-    data = capture_sites(
-        model, [ERASE], [], TEXTS, sites=["resid_post"], layers=None, positions="outputs"
-    )["resid_post"]
+def test_background_holds_every_token_of_every_text(model):
+    data = make(model, texts=TEXTS)
     alone = capture(model, TEXTS, starts=[0, 0, 0], positions="onward").values["resid_post"]
     np.testing.assert_allclose(data.background, alone, atol=1e-5)
     assert data.background.shape[1] == sum(len(model.tokenizer(t).input_ids) for t in TEXTS)
     assert data.values.shape == make(model).values.shape
 
 
-def test_a_study_weighs_its_neutral_text_and_an_edit_depends_on_it(
-    model: LanguageModel, tmp_path: Path
-) -> None:
+def test_a_study_weighs_its_neutral_text_and_an_edit_depends_on_it(model, tmp_path):
     task = Task(AXIS, ("female", "male"), fit=(ERASE,))
-    by_hand = capture_sites(
-        model, [ERASE], [], TEXTS, sites=["resid_post"], layers=None, positions="outputs"
-    )["resid_post"]
+    by_hand = make(model, texts=TEXTS)
     folder = RunFolder(tmp_path / "run", {"seed": 0}, IDENTITY)
     cell = Candidate("resid_post", 1, "leace", make_eraser("leace"))
     ids = set()
@@ -111,7 +99,7 @@ def test_a_study_weighs_its_neutral_text_and_an_edit_depends_on_it(
     assert len(ids) == 3
 
 
-def test_folds_never_part_a_pair_without_names(model: LanguageModel) -> None:
+def test_folds_never_part_a_pair_without_names(model):
     paraphrases = [
         Template(f"In {i} {{subject}} was", (" a nurse", " an engineer")) for i in range(9)
     ]
@@ -126,7 +114,7 @@ def test_folds_never_part_a_pair_without_names(model: LanguageModel) -> None:
     assert np.isfinite(data.certify(fitted, 1, 0).linear_accuracy_before)
 
 
-def test_rows_to_keep_reach_only_the_erasers_that_know_of_keeping(model: LanguageModel) -> None:
+def test_rows_to_keep_reach_only_the_erasers_that_know_of_keeping(model):
     with_keep, without = make(model, keep=True), make(model)
     assert with_keep.keep.sum() == 4
     leace = make_eraser("leace")
@@ -140,7 +128,7 @@ def test_rows_to_keep_reach_only_the_erasers_that_know_of_keeping(model: Languag
     )
 
 
-def test_a_limit_lies_in_the_widest_gap_between_three_and_five_medians() -> None:
+def test_a_limit_lies_in_the_widest_gap_between_three_and_five_medians():
     crowd = [1.0] * 50
     for above, limit in (
         ([8.0], np.sqrt(3 * 5)),
@@ -158,7 +146,7 @@ def said(name: str, *templates: str) -> dict[str, object]:
 
 
 @pytest.mark.parametrize("name", ["leace", "preserving"])
-def test_the_means_of_several_groups_become_one(name: str, model: LanguageModel) -> None:
+def test_the_means_of_several_groups_become_one(name, model):
     sets = {"fit": [said("a", "{name} is", "{name} was")], "test": [said("b", "{name} works as")]}
     names = {"fit": 12, "few": 12, "validation": 2, "test": 2}
     task = Task.from_config("race", sets | {"keep": []}, groups="all", names=names)

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 from rich.progress import Progress
 
-from countergen_edit.data.axis import Axis
 from countergen_edit.data.task import Task
 from countergen_edit.data.templates import Template, expand
 from countergen_edit.edits import Edit, Placement, applied
@@ -23,16 +20,8 @@ from countergen_edit.runs.folder import RunFolder, Units
 from countergen_edit.runs.runner import Runner
 from tests.runs.runs import IDENTITY
 from tests.runs.test_audit import make_plan
+from tests.runs.test_fit_data import AXIS
 
-AXIS = Axis.from_config(
-    {
-        "name": "gender",
-        "groups": {
-            "female": {"names": {"validation": ["Jane", "Emily"]}, "forms": {"subject": "she"}},
-            "male": {"names": {"validation": ["John", "Ahmed"]}, "forms": {"subject": "he"}},
-        },
-    }
-)
 TEXTS = ("The house is old.", "It rained on Monday, and nobody went out of the garden.")
 PROMPTS = {
     "agreement": [f"{name} said that" for name in ("Jane", "Emily", "John", "Ahmed")],
@@ -41,12 +30,12 @@ PROMPTS = {
 
 
 def small_task() -> Task:
-    agreement = expand("said", [Template("{name} said that", (" she", " he"))], AXIS, "validation")
+    agreement = expand("said", [Template("{name} said that", (" she", " he"))], AXIS, "fit")
     jobs = [Template("{name} is", (" a nurse", " an engineer"))]
     return Task(
         AXIS,
         ("female", "male"),
-        validation=(expand("jobs", jobs, AXIS, "validation"),),
+        validation=(expand("jobs", jobs, AXIS, "fit"),),
         agreement={"validation": agreement},
         neutral={"validation": TEXTS},
     )
@@ -79,16 +68,12 @@ def gated(d: int, weight: np.ndarray, bias: float) -> AffineErasure:
     return AffineErasure(np.eye(d), np.eye(d), np.zeros(d), Gate(weight, bias))
 
 
-def units(folder: RunFolder) -> Units:
-    return Units(folder, Bar(Progress()))
-
-
 def rows_of(model: LanguageModel, place: Placement) -> dict[str, Row]:
     rows = gate_rows(openings(model, small_task(), place), seed=0)
     return {str(row.facets["texts"]): row for row in rows}
 
 
-def test_a_gate_that_is_open_at_known_tokens(testbed: LanguageModel) -> None:
+def test_a_gate_that_is_open_at_known_tokens(testbed):
     """Solved for: what it is at every token is chosen, on either side of what cuts it off."""
     d = testbed.d_model
     some = Placement("resid_post", 3, gated(d, np.zeros(d), 0.0))
@@ -110,9 +95,7 @@ def test_a_gate_that_is_open_at_known_tokens(testbed: LanguageModel) -> None:
 
 @pytest.mark.parametrize(("site", "layer"), [("resid_post", 3), ("mlp_out", 1), ("embed", None)])
 @pytest.mark.parametrize("has_limit", [False, True])
-def test_what_is_closed_is_what_the_edit_leaves_to_the_last_bit(
-    testbed: LanguageModel, site: str, layer: int | None, has_limit: bool
-) -> None:
+def test_what_is_closed_is_what_the_edit_leaves_to_the_last_bit(testbed, site, layer, has_limit):
     d = testbed.d_model
     weight = np.random.default_rng(0).normal(size=d)
     plain = Placement(site, layer, gated(d, weight, 0.0))
@@ -129,11 +112,10 @@ def test_what_is_closed_is_what_the_edit_leaves_to_the_last_bit(
     assert shares != {0.0}
 
 
-def test_a_gate_fitted_in_turn_is_read_under_what_stands_before_it(
-    testbed: LanguageModel, tmp_path: Path
-) -> None:
+def test_a_gate_fitted_in_turn_is_read_under_what_stands_before_it(testbed, tmp_path):
     folder, task = RunFolder(tmp_path, {}, IDENTITY), planted_task()
-    study = Runner(make_plan(task=task, layers=(2, 4)), testbed, task, folder, units(folder))
+    units = Units(folder, Bar(Progress()))
+    study = Runner(make_plan(task=task, layers=(2, 4)), testbed, task, folder, units)
     soft = make_eraser("gated", start="leace", penalty=10.0)  # open in part almost everywhere
     erasers = {2: make_eraser("leace"), 4: soft}
     first, second = sequential(

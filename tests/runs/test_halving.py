@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -20,7 +19,6 @@ from countergen_edit.decisions.selection import Point, choose
 from countergen_edit.erasers import make_eraser
 from countergen_edit.metrics.base import METRICS, Degradation
 from countergen_edit.metrics.rows import SCREENING, Row
-from countergen_edit.models import LanguageModel
 from countergen_edit.runs.files import RESULTS
 from countergen_edit.runs.folder import RunFolder
 from countergen_edit.runs.halving import Halving, between, survivors
@@ -32,7 +30,7 @@ from tests.runs.test_audit import run
 
 
 @given(st.integers(1, 120), st.integers(2, 12))
-def test_a_grid_has_both_ends_and_no_more_than_asked(count: int, coarse: int) -> None:
+def test_a_grid_has_both_ends_and_no_more_than_asked(count, coarse):
     grid = Halving(coarse).grid(count)
     assert grid == sorted(set(grid))
     assert (grid[0], grid[-1]) == (0, count - 1)
@@ -40,7 +38,7 @@ def test_a_grid_has_both_ends_and_no_more_than_asked(count: int, coarse: int) ->
 
 
 @given(st.integers(9, 120), st.integers(4, 60))
-def test_samples_grow_and_the_last_step_reaches_neighbours(count: int, names: int) -> None:
+def test_samples_grow_and_the_last_step_reaches_neighbours(count, names):
     halving = Halving()
     samples = halving.samples(count, names)
     assert samples == sorted(samples)
@@ -61,7 +59,7 @@ def point(edit: int, removed: float, cost: float, draws: Sequence[float] = ()) -
     st.lists(st.tuples(st.floats(0, 1), st.floats(0, 3)), min_size=1, max_size=12),
     st.integers(1, 12),
 )
-def test_the_best_stays_and_no_more_than_asked(pairs: list[tuple[float, float]], most: int) -> None:
+def test_the_best_stays_and_no_more_than_asked(pairs, most):
     generator = np.random.default_rng(0)
     noise = generator.normal(0, 0.05, 50)  # shared: differences are known exactly
     candidates = [point(i, gone, cost, gone + noise) for i, (gone, cost) in enumerate(pairs)]
@@ -71,7 +69,7 @@ def test_the_best_stays_and_no_more_than_asked(pairs: list[tuple[float, float]],
     assert left[0] == best
 
 
-def test_chance_drops_nothing_and_what_is_surely_worse_falls() -> None:
+def test_chance_drops_nothing_and_what_is_surely_worse_falls():
     generator = np.random.default_rng(1)
     shared, own = generator.normal(0, 0.3, 200), generator.normal(0, 0.2, 200)
     best = point(0, 0.6, 0.1, 0.6 + shared)
@@ -98,7 +96,7 @@ def make_task() -> Task:
 
 @pytest.mark.slow
 @given(st.integers(1, 9), st.integers(1, 9), st.integers(0, 3))
-def test_few_names_and_texts_are_among_more_of_them(a: int, b: int, seed: int) -> None:
+def test_few_names_and_texts_are_among_more_of_them(a, b, seed):
     task = make_task()
     few, more = (task.thinned(names, seed) for names in sorted((a, b)))
     pairs = [(few.validation[0], more.validation[0])]
@@ -116,29 +114,21 @@ def test_few_names_and_texts_are_among_more_of_them(a: int, b: int, seed: int) -
 
 def make_plan(halving: Halving | None) -> Plan:
     budgets = {"agreement": 0.02, "perplexity": 0.02, "kl": 0.05}
+    costs = [METRICS.make(name, {"budget": budget}) for name, budget in budgets.items()]
     return Plan(
         tasks=[make_task()],
         erasers={name: make_eraser(name) for name in ("preserving", "leace")},
-        metrics=[
-            METRICS.make("r"),
-            *(METRICS.make(n, {"budget": b}) for n, b in budgets.items()),
-        ],
+        metrics=[METRICS.make("r"), *costs],
         select="task",
         halving=halving,
     )
 
 
 @pytest.fixture(scope="module")
-def halved(testbed: LanguageModel, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def halved(testbed, tmp_path_factory):
     path = tmp_path_factory.mktemp("halving") / "run"
     run(testbed, make_plan(Halving(3, 2)), path)
     return path
-
-
-@pytest.fixture(scope="module")
-def full(testbed: LanguageModel, tmp_path_factory: pytest.TempPathFactory) -> list[Row]:
-    path = tmp_path_factory.mktemp("full") / "run"
-    return run(testbed, make_plan(None), path)
 
 
 def chosen(rows: Sequence[Row]) -> Row:
@@ -149,10 +139,11 @@ def chosen(rows: Sequence[Row]) -> Row:
 
 
 @pytest.mark.slow
-def test_halving_finds_an_edit_as_good_as_the_full_search(halved: Path, full: list[Row]) -> None:
+def test_halving_finds_an_edit_as_good_as_the_full_search(testbed, halved, tmp_path):
     def measured(rows: Sequence[Row], split: str) -> set[str]:
         return {r.edit for r in rows if r.metric == "bias_removed" and r.split == split}
 
+    full = run(testbed, make_plan(None), tmp_path / "run")
     rows = RunFolder(halved, {}, IDENTITY).rows()
     ours, best = chosen(rows), chosen(full)
     assert ours.value >= best.lo  # type: ignore[operator]
@@ -163,15 +154,10 @@ def test_halving_finds_an_edit_as_good_as_the_full_search(halved: Path, full: li
 
 
 @pytest.mark.slow
-def test_what_stays_is_the_same_as_by_all_that_was_recorded(
-    testbed: LanguageModel, halved: Path, tmp_path: Path
-) -> None:
-    """A search that is killed after any unit goes on to the bytes of one that never was."""
-
+def test_a_killed_search_goes_on_to_the_bytes_of_one_that_never_was(testbed, halved, tmp_path):
     plan, path = make_plan(Halving(3, 2)), tmp_path / "run"
     for step in (4, 7):
-        folder = Dying.after(step, path)
         with pytest.raises(KilledError):
-            run(testbed, plan, folder)
+            run(testbed, plan, Dying.after(step, path))
     run(testbed, plan, path)
     assert (path / RESULTS).read_bytes() == (halved / RESULTS).read_bytes()

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -21,76 +22,62 @@ from tests.runs.foreign_logs import DATE, DOCS, answered, asked, inspect_log, lm
 from tests.tiny_models import tiny_model_dir
 
 ACCS = [1.0, 0.0] * 6
+needs_inspect = pytest.mark.skipif(find_spec("inspect_ai") is None, reason="no inspect_ai here")
 
 
 def values(log: Log, metric: str) -> list[float]:
     return [item.value for item in log.items if item.metric == metric]
 
 
-def read(path: Path, cluster: str | None = None) -> Log:
-    log = read_log(path, cluster)
-    assert log is not None
-    return log
-
-
-@pytest.fixture
-def inspect() -> None:
-    pytest.importorskip("inspect_ai", reason="needs countergen-edit[inspect]")
-
-
-def test_a_log_of_lm_eval_is_read_from_its_folder_that_of_its_model_or_its_file(
-    tmp_path: Path,
-) -> None:
+def test_a_log_of_lm_eval_is_read_from_its_folder_that_of_its_model_or_its_file(tmp_path):
     folder = lm_eval(tmp_path / "out", {"jobs": scored(ACCS)})
     [results] = folder.glob("*/results_*.json")
     for path in (folder, results.parent, results):
-        log = read(path)
+        log = read_log(path)
         assert (log.tool, log.model) == ("lm-eval 0.4.13", "/models/before")
         assert values(log, "acc") == ACCS
         assert {item.task for item in log.items} == {"jobs"}
         assert log.versions == {"jobs": {"version": "1.0", "shots": "0"}}
     renamed = results.rename(results.with_name(f"mine_{DATE}.json"))  # --output_path mine.json
-    assert values(read(renamed), "acc") == ACCS
+    assert values(read_log(renamed), "acc") == ACCS
 
 
-def test_each_filter_is_a_metric_and_what_is_no_number_is_named(tmp_path: Path) -> None:
+def test_each_filter_is_a_metric_and_what_is_no_number_is_named(tmp_path):
     lines = []
     for number, doc in enumerate(DOCS):
         strict = foreign.sample(number, doc, exact_match=0.0, brier=[0, "[0.1 0.9]"])
         lines += [strict | {"filter": "strict"}, strict | {"filter": "none", "exact_match": True}]
     lines[0]["exact_match"] = math.nan
-    log = read(lm_eval(tmp_path, {"jobs": lines}), "job")
+    log = read_log(lm_eval(tmp_path, {"jobs": lines}), "job")
     assert [item.cluster for item in log.items][::24] == ["nurse"]
     with pytest.raises(UserError, match="line 1: unknown cluster 'jab': did you mean 'job'"):
-        read(tmp_path, "jab")
+        read_log(tmp_path, "jab")
     assert values(log, "exact_match") == [1.0] * 12
     assert math.isnan(values(log, "exact_match, strict")[0])
     assert values(log, "exact_match, strict")[1:] == [0.0] * 11
     assert [*log.unread] == ["jobs, brier, strict", "jobs, brier"]
 
 
-def test_several_tasks_in_one_folder_are_one_log_unless_twice_or_of_several_models(
-    tmp_path: Path,
-) -> None:
+def test_several_tasks_in_one_folder_are_one_log_unless_twice_or_of_several_models(tmp_path):
     later = "2026-02-01T12-00-00.1"
     lm_eval(tmp_path, {"jobs": scored(ACCS)})
     lm_eval(tmp_path, {"other": scored(ACCS)}, date=later)
-    assert {*read(tmp_path).versions} == {"jobs", "other"}
+    assert {*read_log(tmp_path).versions} == {"jobs", "other"}
     lm_eval(tmp_path, {"jobs": scored(ACCS)}, date=later)
     with pytest.raises(UserError, match="holds jobs twice: name one of its files"):
-        read(tmp_path)
+        read_log(tmp_path)
     lm_eval(tmp_path, {"third": scored(ACCS)}, model="/models/after")
     with pytest.raises(UserError, match="holds logs of several models: /models/after, /models/b"):
-        read(tmp_path)
+        read_log(tmp_path)
 
 
-def test_results_without_samples_or_with_fewer_are_refused(tmp_path: Path) -> None:
+def test_results_without_samples_or_with_fewer_are_refused(tmp_path):
     lm_eval(tmp_path, {"jobs": scored(ACCS)})
     [samples] = tmp_path.glob("*/samples_*.jsonl")
     whole = samples.read_text()
     samples.write_text("".join(whole.splitlines(keepends=True)[:7]))
     with pytest.raises(UserError, match=r"holds 7 of the 12 items of results_"):
-        read(tmp_path)
+        read_log(tmp_path)
     odd = whole.replace('"doc_id": 0', '"doc_id": "0"')
     for text, says in (
         (whole[:-20], "line 12: not JSON"),
@@ -98,21 +85,21 @@ def test_results_without_samples_or_with_fewer_are_refused(tmp_path: Path) -> No
     ):
         samples.write_text(text)
         with pytest.raises(UserError, match=says):
-            read(tmp_path)
+            read_log(tmp_path)
     samples.unlink()
     with pytest.raises(UserError, match="run lm-eval with --log_samples"):
-        read(tmp_path)
+        read_log(tmp_path)
 
 
-@pytest.mark.usefixtures("inspect")
+@needs_inspect
 @pytest.mark.parametrize("name", ["log.eval", "log.json"])
-def test_a_log_of_inspect_is_read_from_both_its_formats(name: str, tmp_path: Path) -> None:
+def test_a_log_of_inspect_is_read_from_both_its_formats(name, tmp_path):
     marks = ["C", "I", "P", "N", True, False, 1, 0.25, "yes", "no", "0.5", "C"]
     samples = answered(marks)
     samples[-1]["scores"] = {}
     for sample in samples[:-1]:
         sample["scores"] |= {"two": {"value": {"length": 9.0}}, "a": {"value": "b"}}
-    log = read(inspect_log(tmp_path / name, samples), "job")
+    log = read_log(inspect_log(tmp_path / name, samples), "job")
     numbers = [1.0, 0.0, 0.5, 0.0, 1.0, 0.0, 1.0, 0.25, 1.0, 0.0, 0.5]
     assert values(log, "match")[:-1] == numbers
     assert math.isnan(values(log, "match")[-1])
@@ -122,19 +109,19 @@ def test_a_log_of_inspect_is_read_from_both_its_formats(name: str, tmp_path: Pat
     assert log.versions == {"jobs": {"version": "1", "scorer match": "{}"}}
     assert [item.cluster for item in log.items] == [doc["job"] for doc in DOCS]
     with pytest.raises(UserError, match="sample 1: unknown cluster 'jab': did you mean 'job'"):
-        read(tmp_path / name, "jab")
+        read_log(tmp_path / name, "jab")
 
 
-@pytest.mark.usefixtures("inspect")
-def test_an_item_of_inspect_is_known_by_its_input_and_not_by_its_place(tmp_path: Path) -> None:
-    one = read(inspect_log(tmp_path / "a.json", answered([1] * 12)))
+@needs_inspect
+def test_an_item_of_inspect_is_known_by_its_input_and_not_by_its_place(tmp_path):
+    one = read_log(inspect_log(tmp_path / "a.json", answered([1] * 12)))
     turned = [each | {"id": 12 - n} for n, each in enumerate(reversed(answered([1] * 12)))]
-    two = read(inspect_log(tmp_path / "b.eval", turned))
+    two = read_log(inspect_log(tmp_path / "b.eval", turned))
     assert {i.id for i in one.items} == {i.id for i in two.items}
 
     def key(**sample: Any) -> str:
         log = inspect_log(tmp_path / "c.json", [asked(1, DOCS[0]["question"], 1) | sample])
-        return read(log).items[0].id
+        return read_log(log).items[0].id
 
     shuffled = key(choices=["she", "he"], target="A"), key(choices=["he", "she"], target="B")
     assert shuffled[0] == shuffled[1]
@@ -153,7 +140,7 @@ def overwritten(path: Path) -> None:
     path.write_bytes(content)
 
 
-@pytest.mark.usefixtures("inspect")
+@needs_inspect
 @pytest.mark.parametrize(
     ("name", "settings", "then", "says"),
     [
@@ -166,27 +153,19 @@ def overwritten(path: Path) -> None:
         ("a.eval", {}, overwritten, "a.eval is damaged"),
     ],
 )
-def test_an_unfinished_or_damaged_log_of_inspect_is_refused(
-    name: str,
-    settings: dict[str, Any],
-    then: Callable[[Path], None] | None,
-    says: str,
-    tmp_path: Path,
-) -> None:
+def test_an_unfinished_or_damaged_log_of_inspect_is_refused(name, settings, then, says, tmp_path):
     path = inspect_log(tmp_path / name, **({"samples": answered([1] * 12)} | settings))
     if then:
         then(path)
     with pytest.raises(UserError, match=says) as error:
-        read(path)
+        read_log(path)
     assert "\n" not in str(error.value)
 
 
-def test_a_log_of_inspect_says_which_package_reads_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_log_of_inspect_says_which_package_reads_it(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "inspect_ai.log", None)
     with pytest.raises(UserError, match=r"a log of Inspect: pip install 'countergen-edit\[inspect"):
-        read(inspect_log(tmp_path / "a.json", answered([1] * 12)))
+        read_log(inspect_log(tmp_path / "a.json", answered([1] * 12)))
 
 
 ROWS = [doc | {"choices": ["she works", "he works"], "label": n % 2} for n, doc in enumerate(DOCS)]
@@ -198,7 +177,7 @@ def means(log: Log) -> Mapping[str, float]:
 
 
 @pytest.mark.slow
-def test_what_lm_eval_writes_is_read_as_it_says(tmp_path: Path) -> None:
+def test_what_lm_eval_writes_is_read_as_it_says(tmp_path):
     pytest.importorskip("lm_eval", reason="needs pip install 'countergen-edit[harness]'")
     from lm_eval.loggers import EvaluationTracker
 
@@ -213,12 +192,11 @@ def test_what_lm_eval_writes_is_read_as_it_says(tmp_path: Path) -> None:
         said.append(results["results"]["local_choices"])
     places = [tmp_path / "out_0", tmp_path / "out_1"]
     for place, figures in zip(places, said, strict=True):
-        log = read(place, "job")
+        log = read_log(place, "job")
         assert log.versions == {"local_choices": {"version": "3", "shots": "0"}}
         assert [item.cluster for item in log.items][::2] == [doc["job"] for doc in DOCS]
         assert means(log) == {"acc": figures["acc,none"], "acc_norm": figures["acc_norm,none"]}
     table = api.compare(*places).items
-    assert table is not None
     for line in table.rows:
         cells: dict[str, Any] = dict(zip(table.columns, line, strict=True))
         figures = [figures[f"{cells['figure']},none"] for figures in said]
@@ -228,7 +206,7 @@ def test_what_lm_eval_writes_is_read_as_it_says(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("form", ["eval", "json"])
-def test_what_inspect_writes_is_read_as_it_says(form: str, tmp_path: Path) -> None:
+def test_what_inspect_writes_is_read_as_it_says(form, tmp_path):
     inspect_ai = pytest.importorskip("inspect_ai", reason="needs countergen-edit[inspect]")
     from inspect_ai.dataset import MemoryDataset, Sample
     from inspect_ai.model import ModelOutput, ModelUsage, get_model
@@ -266,13 +244,12 @@ def test_what_inspect_writes_is_read_as_it_says(form: str, tmp_path: Path) -> No
             display="none",
         )
         assert done.status == "success", done.error and done.error.message
-        log = read(place, "job")
+        log = read_log(place, "job")
         figures = done.results.scores[0].metrics
         assert means(log) == {"match": pytest.approx(figures["accuracy"].value)}
         assert len(log.items) == 24
         places.append(place)
-    first, second = ({item.id: item.cluster for item in read(p, "job").items} for p in places)
+    first, second = ({item.id: item.cluster for item in read_log(p, "job").items} for p in places)
     assert first == second
     table = api.compare(*places).items
-    assert table is not None
     assert [row[-1] for row in table.rows] == ["12 of 12"]

@@ -1,35 +1,19 @@
 """Names that lean, and groups that do not differ: nothing is called bias, and nothing is saved."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import pytest
 
 import countergen_edit as ce
-from countergen_edit.data.task import Task
-from countergen_edit.models import LanguageModel
 from countergen_edit.reports.findings import why_nothing
-from countergen_edit.reports.run import Run
 
 
 @pytest.fixture(scope="module")
-def drinks() -> Task:
+def drinks():
     """What people drink: on the testbed every name leans, and women and men do not differ."""
     return ce.task("gender", "drinks")
 
 
-@pytest.fixture(scope="module")
-def searched(testbed: LanguageModel, drinks: Task, tmp_path_factory: pytest.TempPathFactory) -> Run:
-    return ce.search(
-        testbed, drinks, [ce.LEACE()], folder=tmp_path_factory.mktemp("run") / "search"
-    )
-
-
 @pytest.mark.slow
-def test_an_audit_says_that_names_are_all_there_is(
-    testbed: LanguageModel, drinks: Task, tmp_path: Path
-) -> None:
+def test_an_audit_says_that_names_are_all_there_is(testbed, drinks, tmp_path):
     run = ce.audit(testbed, drinks, [ce.LEACE()], folder=tmp_path / "audit")
     sentences = run.findings
     assert sentences[0].startswith("No significant bias")
@@ -42,7 +26,8 @@ def test_an_audit_says_that_names_are_all_there_is(
     assert rows["planted_group_effect"].value == pytest.approx(0.0, abs=1e-9)
 
 
-def test_a_search_ends_before_it_fits_anything(searched: Run) -> None:
+def test_a_search_ends_before_it_fits_anything(testbed, drinks, tmp_path):
+    searched = ce.search(testbed, drinks, [ce.LEACE()], folder=tmp_path / "search")
     assert searched.best is None
     assert not searched.edits
     assert why_nothing(searched) == "no significant bias on validation data; nothing was saved"

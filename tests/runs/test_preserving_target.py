@@ -5,12 +5,11 @@ Names and templates of the test split were neither fitted on nor chosen by.
 
 from __future__ import annotations
 
-from contextlib import nullcontext
-
 import numpy as np
 import pytest
 
 from countergen_edit.data.axis import Split
+from countergen_edit.data.counterfactual import CounterfactualSet
 from countergen_edit.edits import Edit, applied
 from countergen_edit.erasers import make_eraser
 from countergen_edit.metrics.costs.agreement import agreement_rows
@@ -20,64 +19,46 @@ from countergen_edit.metrics.r.group_effect import GroupEffect
 from countergen_edit.metrics.r.paired import removed
 from countergen_edit.metrics.scores import score
 from countergen_edit.models import LanguageModel
-from countergen_edit.runs.fit_data import FitData, capture_sites
+from countergen_edit.runs.fit_data import capture_sites
 from countergen_edit.testbed import load_axis, load_truth
 
 pytestmark = pytest.mark.slow  # every test is of whole runs
 
 FAMILIES = ("occupations", "traits", "hobbies")
-NEUTRAL = load_truth().neutral_texts()
+TRUTH, GENDER = load_truth(), load_axis("gender")
+NEUTRAL = TRUTH.neutral_texts()
 
 
-@pytest.fixture(scope="module")
-def data(testbed: LanguageModel) -> FitData:
-    truth, gender = load_truth(), load_axis("gender")
-    return capture_sites(
-        testbed,
-        [truth.counterfactual_set(family, "fit", gender) for family in FAMILIES],
-        [truth.agreement_set("fit", gender)],
-        NEUTRAL[::5],
-        sites=["resid_post"],
-        layers=(4, 5),
-        positions="outputs",
-    )["resid_post"]
+def sets(split: Split) -> list[CounterfactualSet]:
+    return [TRUTH.counterfactual_set(family, split, GENDER) for family in FAMILIES]
 
 
-def fitted(data: FitData, layers: tuple[int, ...], **params: object) -> Edit:
-    eraser = make_eraser("preserving", **params)
-    return Edit.at("resid_post", {layer: data.fit(eraser, layer).erasure_ for layer in layers})
-
-
-def effects(model: LanguageModel, edit: Edit | None, split: Split) -> list[GroupEffect]:
-    truth, gender = load_truth(), load_axis("gender")
-    with applied(model, edit) if edit is not None else nullcontext():
-        sets = [truth.counterfactual_set(family, split, gender) for family in FAMILIES]
-        return [GroupEffect(score(model, data)) for data in sets]
+def figures(model: LanguageModel, edit: Edit) -> tuple[list[GroupEffect], float]:
+    """Of each family, and the share of agreement."""
+    with applied(model, edit):
+        effects = [GroupEffect(score(model, data)) for data in sets("test")]
+        scores = score(model, TRUTH.agreement_set("test", GENDER))
+    return effects, agreement_rows(scores, 0)[0].value
 
 
 def mean_abs_r(of_sets: list[GroupEffect]) -> float:
     return float(np.mean([np.abs(r_values(effect.scores)).mean() for effect in of_sets]))
 
 
-def agreement(model: LanguageModel, edit: Edit | None) -> float:
-    with applied(model, edit) if edit is not None else nullcontext():
-        scores = score(model, load_truth().agreement_set("test", load_axis("gender")))
-    value = agreement_rows(scores, 0)[0].value
-    assert value is not None
-    return value
-
-
-def test_97_percent_of_the_bias_goes_and_grammar_and_perplexity_stay(
-    testbed: LanguageModel, data: FitData
-) -> None:
-    edit = fitted(data, (4, 5), rank="cv")
-    before, after = (effects(testbed, e, "test") for e in (None, edit))
+def test_97_percent_of_the_bias_goes_and_grammar_and_perplexity_stay(testbed):
+    data = capture_sites(
+        testbed, sets("fit"), [TRUTH.agreement_set("fit", GENDER)], NEUTRAL[::5],
+        sites=["resid_post"], layers=(4, 5), positions="outputs",
+    )["resid_post"]  # fmt: skip
+    eraser = make_eraser("preserving", rank="cv")
+    edit = Edit.at("resid_post", {layer: data.fit(eraser, layer).erasure_ for layer in (4, 5)})
+    (before, agreed), (after, agreed_after) = (figures(testbed, e) for e in (Edit(()), edit))
     share = removed(before, after)
     assert share.value >= 0.97
     assert share.lo >= 0.9
     # What is left of mean |R| is no more than what people of one group show.
     assert mean_abs_r(after) <= 0.07
-    assert agreement(testbed, None) - agreement(testbed, edit) <= 0.005
+    assert agreed - agreed_after <= 0.005
     texts = [text for i, text in enumerate(NEUTRAL) if i % 5][::4]
     cost = neutral_cost(testbed, edit, texts)
     change = (cost.nll_edited - cost.nll_unedited).sum() / cost.tokens.sum()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,7 +10,6 @@ import torch
 
 from countergen_edit.api import load as load_testbed
 from countergen_edit.core.errors import UserError
-from countergen_edit.data.axis import Axis
 from countergen_edit.data.task import Task
 from countergen_edit.data.templates import Template, expand
 from countergen_edit.edits import Edit, Placement, applied
@@ -31,38 +29,25 @@ from countergen_edit.runs.plan import Plan
 from countergen_edit.runs.refinement import ModelObjective
 from tests.runs.runs import Dying, KilledError
 from tests.runs.test_audit import make_plan, make_task, run, thin
+from tests.runs.test_fit_data import AXIS, ERASE
 from tests.tiny_models import tiny_model_dir
 
-GROUPS = {
-    "female": {
-        "names": {"fit": ["Jane", "Emily"], "validation": ["Ava"]},
-        "forms": {"subject": "she"},
-    },
-    "male": {
-        "names": {"fit": ["John", "Ahmed"], "validation": ["Ali"]},
-        "forms": {"subject": "he"},
-    },
-}
-AXIS = Axis.from_config({"name": "gender", "groups": GROUPS})
 TEXT = "The hospital is at the café."
 
 
 def task() -> Task:
-    erase = [Template("{name} is", (" a nurse", " an engineer"))]
     keep = [Template("{name} said that", (" she", " he"))]
     return Task(
         AXIS,
         ("female", "male"),
-        fit=(expand("erase", erase, AXIS, "fit"),),
+        fit=(ERASE,),
         keep=(expand("keep", keep, AXIS, "fit"),),
         neutral={"fit": (TEXT,)},
     )
 
 
 @pytest.fixture(scope="module", params=["gpt2", "llama"])
-def model(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> LanguageModel:
+def model(request, tmp_path_factory):
     return load(tiny_model_dir(request.param, tmp_path_factory.mktemp(request.param)))
 
 
@@ -79,13 +64,8 @@ def kl(p: torch.Tensor, q: torch.Tensor) -> float:
 
 @pytest.mark.parametrize("before", [False, True])
 @pytest.mark.parametrize("limit", [None, "half"])
-def test_every_term_is_that_of_plain_forward_passes(
-    model: LanguageModel, limit: float | str | None, before: bool
-) -> None:
-    """Of one context, one kept text pair and one neutral text, computed text by text.
-
-    Under an edit before it a map answers for both: what is wanted is what no edit gives.
-    """
+def test_every_term_is_that_of_plain_forward_passes(model, limit, before):
+    """Under an edit before it a map answers for both: what is wanted is what no edit gives."""
     rng = np.random.default_rng(0)
     d = model.d_model
     erasure = AffineErasure(rng.normal(size=(d, 2)), rng.normal(size=(2, d)) / d, np.ones(d))
@@ -144,7 +124,7 @@ def test_every_term_is_that_of_plain_forward_passes(
     assert float(terms["neutral"]) == pytest.approx(kl(plain, edited), rel=1e-3, abs=1e-7)
 
 
-def test_gradients_are_those_of_finite_differences(model: LanguageModel) -> None:
+def test_gradients_are_those_of_finite_differences(model):
     rng = np.random.default_rng(1)
     d = model.d_model
     erasure = AffineErasure(rng.normal(size=(d, 1)), rng.normal(size=(1, d)) / d, np.zeros(d))
@@ -166,7 +146,7 @@ def test_gradients_are_those_of_finite_differences(model: LanguageModel) -> None
     assert (higher - lower) / (2 * step) == pytest.approx(slope, rel=0.02)
 
 
-def test_the_model_is_unedited_afterwards_and_draws_repeat(model: LanguageModel) -> None:
+def test_the_model_is_unedited_afterwards_and_draws_repeat(model):
     d = model.d_model
     objective = ModelObjective(resuming(model, [0]), task(), "resid_post", 0, None)
     before = log_p(model, TEXT)
@@ -179,7 +159,7 @@ def test_the_model_is_unedited_afterwards_and_draws_repeat(model: LanguageModel)
 
 
 @pytest.mark.slow
-def test_what_leace_costs_on_the_testbed_is_given_back() -> None:
+def test_what_leace_costs_on_the_testbed_is_given_back():
     """Planted truth: LEACE takes bias and grammar; refined, the bias goes and grammar stays."""
     model = load_testbed()
     families = [{"source": "testbed", "family": f} for f in ("occupations", "hobbies")]
@@ -219,9 +199,7 @@ def refined_plan(steps: int) -> Plan:
 
 
 @pytest.mark.slow
-def test_layers_are_screened_by_the_closed_form_and_one_is_refined(
-    testbed: LanguageModel, tmp_path: Path
-) -> None:
+def test_layers_are_screened_by_the_closed_form_and_one_is_refined(testbed, tmp_path):
     """The same rows come out where the run is killed after its screening."""
     plan = refined_plan(steps=4)
     rows = run(testbed, plan, tmp_path / "run")
@@ -242,7 +220,7 @@ def test_layers_are_screened_by_the_closed_form_and_one_is_refined(
     assert run(testbed, plan, tmp_path / "killed") == rows
 
 
-def test_settings_that_are_none_are_refused_before_a_run_begins(testbed: LanguageModel) -> None:
+def test_settings_that_are_none_are_refused_before_a_run_begins(testbed):
     plan = make_plan(erasers={"refined": make_eraser("refined", start="leaec")})
     with pytest.raises(UserError, match="leaec"):
         plan.check(testbed)

@@ -39,14 +39,10 @@ def run(path: Path, stop_after: int = 99) -> RunFolder:
     return folder
 
 
-def test_rows_come_back_as_they_were_recorded_with_their_unit(tmp_path: Path) -> None:
+def test_rows_come_back_as_they_were_recorded_with_their_unit(tmp_path):
     rows = run(tmp_path / "run").rows()
-    assert [(r.unit, r.value) for r in rows] == [
-        ("one", 0.1),
-        ("two", 0.2),
-        ("two", None),
-        ("three", 0.3),
-    ]
+    expected = [(unit, row.value) for unit, rows in UNITS.items() for row in rows]
+    assert [(row.unit, row.value) for row in rows] == expected
     assert rows[2].detail == {"reason": "a\u2028b\x85c\nd"}
     line = json.loads((tmp_path / "run" / RESULTS).read_text().split("\n")[0])
     assert tuple(line) == COLUMNS
@@ -54,7 +50,7 @@ def test_rows_come_back_as_they_were_recorded_with_their_unit(tmp_path: Path) ->
 
 
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> None:
+def clock(monkeypatch):
     """Half a minute passes whenever somebody looks."""
     at = datetime(2026, 11, 24, 8, tzinfo=UTC)
 
@@ -73,9 +69,7 @@ def ran_of(path: Path) -> dict[str, Any]:
 
 
 @pytest.mark.usefixtures("clock")
-def test_the_manifest_says_when_and_how_long_over_all_sessions(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_manifest_says_when_and_how_long_over_all_sessions(tmp_path, monkeypatch):
     path = tmp_path / "run"
     monkeypatch.setattr(ran, "hardware", partial(str, "one"))
     run(path, stop_after=1).close()  # begins at 8:00:30, its unit ends at 8:01:00
@@ -91,7 +85,7 @@ def test_the_manifest_says_when_and_how_long_over_all_sessions(
     assert ran.in_words(json.loads((path / MANIFEST).read_text())).endswith("on one and other")
 
 
-def test_a_damaged_time_is_refused_in_one_line(tmp_path: Path) -> None:
+def test_a_damaged_time_is_refused_in_one_line(tmp_path):
     path = tmp_path / "run"
     run(path).close()
     manifest = json.loads((path / MANIFEST).read_text())
@@ -104,7 +98,7 @@ def test_a_damaged_time_is_refused_in_one_line(tmp_path: Path) -> None:
         assert "\n" not in str(refused.value)
 
 
-def test_killing_at_any_byte_and_starting_again_gives_the_undisturbed_rows(tmp_path: Path) -> None:
+def test_killing_at_any_byte_and_starting_again_gives_the_undisturbed_rows(tmp_path):
     run(tmp_path / "whole")
     results = (tmp_path / "whole" / RESULTS).read_bytes()
     progress = (tmp_path / "whole" / PROGRESS).read_bytes()
@@ -124,7 +118,7 @@ def test_killing_at_any_byte_and_starting_again_gives_the_undisturbed_rows(tmp_p
             assert (path / PROGRESS).read_bytes() == progress
 
 
-def test_the_folder_of_another_run_is_refused_and_untouched(tmp_path: Path) -> None:
+def test_the_folder_of_another_run_is_refused_and_untouched(tmp_path):
     run(tmp_path / "run")
     before = (tmp_path / "run" / RESULTS).read_bytes()
     with pytest.raises(UserError, match="belongs to another run"):
@@ -132,7 +126,7 @@ def test_the_folder_of_another_run_is_refused_and_untouched(tmp_path: Path) -> N
     assert (tmp_path / "run" / RESULTS).read_bytes() == before
 
 
-def test_a_run_that_another_process_has_open_is_refused_and_untouched(tmp_path: Path) -> None:
+def test_a_run_that_another_process_has_open_is_refused_and_untouched(tmp_path):
     path = tmp_path / "run"
     run(path, stop_after=1).close()
     before = {file.name: file.read_bytes() for file in path.iterdir()}
@@ -144,14 +138,14 @@ def test_a_run_that_another_process_has_open_is_refused_and_untouched(tmp_path: 
     assert len(run(path).rows()) == 4
 
 
-def test_nan_never_enters_the_results(tmp_path: Path) -> None:
+def test_nan_never_enters_the_results(tmp_path):
     folder = RunFolder(tmp_path / "run", CONFIG, IDENTITY)
     with pytest.raises(ValueError, match="JSON"):
         folder.record("bad", [Row("r", float("nan"))])
     assert folder.rows() == []
 
 
-def test_the_units_of_a_run_in_progress_leave_out_what_is_unfinished(tmp_path: Path) -> None:
+def test_the_units_of_a_run_in_progress_leave_out_what_is_unfinished(tmp_path):
     folder = run(tmp_path / "run", stop_after=2)
     with (folder.path / RESULTS).open("a") as file:
         file.write('{"metric": "half a row')
@@ -165,7 +159,7 @@ def test_the_units_of_a_run_in_progress_leave_out_what_is_unfinished(tmp_path: P
     assert recorded_units(tmp_path / "nowhere") == {}
 
 
-def test_what_a_kill_left_while_an_edit_was_replaced_is_made_good(tmp_path: Path) -> None:
+def test_what_a_kill_left_while_an_edit_was_replaced_is_made_good(tmp_path):
     run(tmp_path / "run")
     edits = tmp_path / "run" / EDITS
     for name in ("both", "both.old.tmp", "lost.old.tmp", "half.tmp"):
@@ -176,27 +170,16 @@ def test_what_a_kill_left_while_an_edit_was_replaced_is_made_good(tmp_path: Path
     assert left == {"both": "both", "lost": "lost.old.tmp"}
 
 
-PARTS = {
-    "config": {"seed": 0},
-    "model": "m",
-    "model_hash": "a",
-    "data_hash": "b",
-    "seed": 0,
-    "command": ["audit"],
-}
+HASHES = {"model_hash": "a", "data_hash": "b"}
+PARTS = {"config": {"seed": 0}, "model": "m", "seed": 0, "command": ["audit"], **HASHES}
 
 
 def git(folder: Path, *words: str) -> str:
     who = ["-c", "user.name=a", "-c", "user.email=a@b"]
-    done = subprocess.run(
-        ["git", *who, *words], cwd=folder, check=True, capture_output=True, text=True
-    )
-    return done.stdout.strip()
+    return subprocess.check_output(["git", *who, *words], cwd=folder, text=True).strip()
 
 
-def test_the_commit_is_that_of_the_packages_own_checkout_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_commit_is_that_of_the_packages_own_checkout_alone(tmp_path, monkeypatch):
     git(tmp_path, "init")
     git(tmp_path, "commit", "--allow-empty", "-m", "x")
     inside = tmp_path / "venv" / "countergen_edit"
@@ -209,6 +192,6 @@ def test_the_commit_is_that_of_the_packages_own_checkout_alone(
 
 
 @pytest.mark.parametrize("part", ["config", "model_hash", "data_hash", "seed"])
-def test_the_fingerprint_covers_what_the_rows_depend_on(part: str) -> None:
-    changed = PARTS | {part: {"seed": 1} if part == "config" else 1 if part == "seed" else "z"}
+def test_the_fingerprint_covers_what_the_rows_depend_on(part):
+    changed = PARTS | {part: {"config": {"seed": 1}, "seed": 1}.get(part, "z")}
     assert make_manifest(**changed)["fingerprint"] != make_manifest(**PARTS)["fingerprint"]

@@ -15,6 +15,7 @@ import pytest
 from countergen_edit.core.errors import UserError
 from countergen_edit.data.axis import Split
 from countergen_edit.data.counterfactual import CounterfactualSet
+from countergen_edit.data.subsets import few_variations
 from countergen_edit.data.task import Task
 from countergen_edit.edits import Edit, applied
 from countergen_edit.erasers import BaseEraser, make_eraser
@@ -24,7 +25,7 @@ from countergen_edit.metrics.costs.neutral import neutral_cost
 from countergen_edit.metrics.r import r_values
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.scores import score
-from countergen_edit.models import LanguageModel, Scratch
+from countergen_edit.models import Scratch
 from countergen_edit.runs.files import EDITS, RESULTS
 from countergen_edit.runs.fit_data import capture_sites
 from countergen_edit.runs.folder import (
@@ -57,11 +58,7 @@ class FailsAtRankTwo(MeanDifference):
 
 def few(data: CounterfactualSet) -> CounterfactualSet:
     """A set's first samples with the first few of their names: as true as all, and quicker."""
-    samples = [
-        replace(s, variations=tuple(v for g in data.groups for v in s.of(g)[:NAMES]))
-        for s in data.samples[:SAMPLES]
-    ]
-    return replace(data, samples=tuple(samples))
+    return few_variations(replace(data, samples=data.samples[:SAMPLES]), NAMES, seed=0)
 
 
 @cache
@@ -75,7 +72,7 @@ def make_sets() -> dict[str, CounterfactualSet]:
 
 def make_task(name: str = "") -> Task:
     truth, gender, sets = load_truth(), load_axis("gender"), make_sets()
-    neutral = truth.neutral_texts()
+    texts = tuple(truth.neutral_texts())
     return Task(
         axis=gender,
         groups=("female", "male"),
@@ -83,11 +80,7 @@ def make_task(name: str = "") -> Task:
         validation=(sets["validation"],),
         test=(sets["test"],),
         agreement={s: sets[f"agreement_{s}"] for s in ("validation", "test")},
-        neutral={
-            "fit": tuple(neutral[50:52]),
-            "validation": tuple(neutral[40:42]),
-            "test": tuple(neutral[:4]),
-        },
+        neutral={"fit": texts[50:52], "validation": texts[40:42], "test": texts[:4]},
         name=name,
     )
 
@@ -120,14 +113,14 @@ def labels(path: Path) -> dict[str, str]:
 
 
 @pytest.fixture(scope="module")
-def path(testbed: LanguageModel, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def path(testbed, tmp_path_factory):
     path = tmp_path_factory.mktemp("search") / "run"
     search(testbed, make_plan(), path)
     return path
 
 
 @pytest.fixture(scope="module")
-def rows(path: Path) -> list[Row]:
+def rows(path):
     return RunFolder(path, {}, IDENTITY).rows()
 
 
@@ -139,15 +132,12 @@ def value(rows: Sequence[Row], metric: str, edit: str, **columns: object) -> flo
         and all(getattr(r, k) == v for k, v in columns.items())
     ]
     assert len(found) == 1, found
-    assert found[0].value is not None
     return found[0].value
 
 
 @pytest.mark.parametrize("layer", LAYERS)
 @pytest.mark.parametrize("name", ["rlace", "leace"])
-def test_values_equal_those_of_a_naive_run(
-    name: str, layer: int, rows: list[Row], path: Path, testbed: LanguageModel
-) -> None:
+def test_values_equal_those_of_a_naive_run(name, layer, rows, path, testbed):
     plan, task = make_plan(), make_task()
     data = capture_sites(
         testbed, task.fit, (), task.neutral["fit"], sites=["resid_post"], layers=None,
@@ -170,10 +160,8 @@ def units(path: Path, first: int | None = None) -> dict[str, list[Row]]:
     return dict(list(recorded_units(path).items())[:first])
 
 
-@pytest.mark.parametrize("recorded", [0, 1, 3, 5, 6, 7, 8, 9, 11])
-def test_a_sweep_continues_wherever_it_ended(
-    recorded: int, testbed: LanguageModel, path: Path, tmp_path: Path
-) -> None:
+@pytest.mark.parametrize("recorded", [0, 1, 3, 6, 8, 11])
+def test_a_sweep_continues_wherever_it_ended(recorded, testbed, path, tmp_path):
     """Units that another process recorded stand for those that would be measured anew."""
     kinds = [unit.split("/")[1] for unit in units(path)]
     last = ["choice", "test", "test", "judgement"]
@@ -188,9 +176,7 @@ def test_a_sweep_continues_wherever_it_ended(
     assert (tmp_path / "run" / RESULTS).read_bytes() == (path / RESULTS).read_bytes()
 
 
-def test_an_edit_that_cannot_be_kept_is_no_fault_of_an_eraser(
-    testbed: LanguageModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_edit_that_cannot_be_kept_is_no_fault_of_an_eraser(testbed, tmp_path, monkeypatch):
     def full(*args: object, **kwargs: object) -> None:
         raise OSError(28, "No space left on device")
 
@@ -202,9 +188,7 @@ def test_an_edit_that_cannot_be_kept_is_no_fault_of_an_eraser(
 
 
 @pytest.mark.slow
-def test_jobs_join_to_the_bytes_of_one_process(
-    testbed: LanguageModel, path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_jobs_join_to_the_bytes_of_one_process(testbed, path, tmp_path, monkeypatch):
     pool, identity = tmp_path / "pool", {"tasks": {"gender": "same"}}
     for layer in reversed(LAYERS):
         folder = RunFolder(pool / str(layer), {}, IDENTITY | identity)
@@ -222,9 +206,7 @@ def test_jobs_join_to_the_bytes_of_one_process(
     assert theirs == files
 
 
-def test_the_choice_does_not_see_test_data(
-    testbed: LanguageModel, rows: list[Row], tmp_path: Path
-) -> None:
+def test_the_choice_does_not_see_test_data(testbed, rows, tmp_path):
     def worsened(row: Row) -> Row:
         return replace(row, value=0.5) if row.split == "test" and row.value else row
 
@@ -238,9 +220,7 @@ def test_the_choice_does_not_see_test_data(
     assert chosen[0] == chosen[1]
 
 
-def test_a_combination_removes_more_than_what_it_is_built_on(
-    testbed: LanguageModel, path: Path, tmp_path: Path
-) -> None:
+def test_a_combination_removes_more_than_what_it_is_built_on(testbed, path, tmp_path):
     plan = make_plan(metrics=make_metrics(budget=10.0))  # anything goes: only bias counts
     cells = units(path, 5)  # budgets change none of them
     shutil.copytree(path / EDITS, RunFolder(tmp_path / "run", {}, IDENTITY).path / EDITS)
@@ -254,9 +234,7 @@ def test_a_combination_removes_more_than_what_it_is_built_on(
     assert not any(handles for handles in testbed.bridge.list_hooks().values())
 
 
-def test_an_eraser_that_fails_costs_its_own_cells_alone(
-    testbed: LanguageModel, tmp_path: Path
-) -> None:
+def test_an_eraser_that_fails_costs_its_own_cells_alone(testbed, tmp_path):
     plan = make_plan(erasers={"own": FailsAtRankTwo()}, ranks=(2, 1))
     rows = search(testbed, plan, tmp_path / "run")
     failed = [r for r in rows if r.metric == "error"]
@@ -267,8 +245,8 @@ def test_an_eraser_that_fails_costs_its_own_cells_alone(
 
 
 def test_a_search_that_tests_the_chosen_edit_alone_has_seen_no_test_set_before(
-    testbed: LanguageModel, rows: list[Row], path: Path, tmp_path: Path
-) -> None:
+    testbed, rows, path, tmp_path
+):
     plan = make_plan(tested="chosen", metrics=make_metrics(budget=10.0))
     own = search(testbed, plan, tmp_path / "run")
     before = [r for r in own if "/test/" not in r.unit and "/judgement" not in r.unit]
@@ -287,9 +265,7 @@ def test_a_search_that_tests_the_chosen_edit_alone_has_seen_no_test_set_before(
             assert row.value == both[row.key]
 
 
-def test_two_tasks_are_searched_as_each_alone(
-    testbed: LanguageModel, rows: list[Row], path: Path, tmp_path: Path
-) -> None:
+def test_two_tasks_are_searched_as_each_alone(testbed, rows, path, tmp_path):
     plan = make_plan(tasks=[make_task(), make_task("other")], layers=(4,), combine=1)
     both = search(testbed, plan, tmp_path / "run")
     label = "leace-1@resid_post.4"
@@ -303,7 +279,7 @@ def test_two_tasks_are_searched_as_each_alone(
         assert len([r for r in both if r.unit == f"{task}/choice" and r.detail["chosen"]]) == 1
 
 
-def test_a_mistake_is_named(testbed: LanguageModel, tmp_path: Path) -> None:
+def test_a_mistake_is_named(testbed, tmp_path):
     mistakes: dict[str, dict[str, Any]] = {
         "no site": {"sites": ()},
         "a rank is at least 1": {"ranks": (0,)},

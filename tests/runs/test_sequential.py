@@ -16,7 +16,6 @@ from countergen_edit.edits.record import RECORD, edit_id
 from countergen_edit.erasers import BaseEraser, make_eraser
 from countergen_edit.erasers.orthogonal import MeanDifference
 from countergen_edit.metrics.base import METRICS
-from countergen_edit.metrics.rows import Row
 from countergen_edit.models import LanguageModel
 from countergen_edit.reports.run import open_run
 from countergen_edit.reports.views.remains import sentences
@@ -45,7 +44,6 @@ def cells(layers: Sequence[int] = LAYERS) -> list[Candidate]:
 
 
 def assert_fitted_by_hand(model: LanguageModel, place: Placement, *before: Placement) -> None:
-    assert place.layer is not None
     data = captured(model, make_task(FAMILIES), place.layer, Edit(before))
     by_hand = make_eraser("leace").fit(data.at(place.layer), data.group).erasure_
     for part in ("left", "right", "mean"):  # how many threads share a fit is in its last digits
@@ -54,9 +52,7 @@ def assert_fitted_by_hand(model: LanguageModel, place: Placement, *before: Place
     assert place.limit == data.limit(place.layer)
 
 
-def test_the_second_erasure_is_leace_fitted_by_hand_under_the_first(
-    testbed: LanguageModel, tmp_path: Path
-) -> None:
+def test_the_second_erasure_is_leace_fitted_by_hand_under_the_first(testbed, tmp_path):
     fits = fits_in(tmp_path / "run", testbed)
     first, second = fits.joined(fits.together(cells())).edit.placements
     assert (first.layer, second.layer) == LAYERS
@@ -64,12 +60,7 @@ def test_the_second_erasure_is_leace_fitted_by_hand_under_the_first(
     assert_fitted_by_hand(testbed, second, first)
 
 
-def test_in_turn_leace_leaves_no_difference_of_means_and_alone_it_does(
-    testbed: LanguageModel, tmp_path: Path
-) -> None:
-    """Present before, zero where fitted in turn; a map that was fitted alone meets what it was not
-    fitted on."""
-
+def test_in_turn_leace_leaves_no_difference_of_means_and_alone_it_does(testbed, tmp_path):
     def difference(*placements: Placement) -> float:
         data = captured(testbed, make_task(FAMILIES), LAYERS[1], Edit(placements))
         values, groups = data.at(LAYERS[1]).astype(float), make_task(FAMILIES).groups
@@ -86,21 +77,20 @@ def test_in_turn_leace_leaves_no_difference_of_means_and_alone_it_does(
     assert left("independent") > 1e-2 * unedited
 
 
-def plan_of(layers: tuple[int, ...] = LAYERS, **changes: object) -> Plan:
-    metrics = (METRICS.make("r"),)
-    given = {"erasers": {"leace": LEACE}, "metrics": metrics, "layers": layers}
-    return make_plan(FAMILIES, **(given | changes))
+def plan_of(layers: tuple[int, ...] = LAYERS, **more: object) -> Plan:
+    more |= {"erasers": {"leace": LEACE}, "metrics": (METRICS.make("r"),), "layers": layers}
+    return make_plan(FAMILIES, **more)
 
 
 @pytest.fixture(scope="module")
-def path(testbed: LanguageModel, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def path(testbed, tmp_path_factory):
     path = tmp_path_factory.mktemp("sequential") / "run"
     run(testbed, plan_of(), path)
     return path
 
 
 @pytest.fixture(scope="module")
-def rows(path: Path) -> list[Row]:
+def rows(path):
     return RunFolder(path, {}, IDENTITY).rows()
 
 
@@ -109,9 +99,7 @@ def records_of(path: Path) -> dict[str, str]:
     return {edit: (path / EDITS / edit / RECORD).read_text() for edit in read_records(path)}
 
 
-def test_the_order_in_which_layers_are_named_does_not_matter(
-    testbed: LanguageModel, path: Path, rows: list[Row], tmp_path: Path
-) -> None:
+def test_the_order_in_which_layers_are_named_does_not_matter(testbed, path, rows, tmp_path):
     assert run(testbed, plan_of(LAYERS[::-1]), tmp_path / "run") == rows
     assert records_of(tmp_path / "run") == records_of(path)
     every = [
@@ -126,9 +114,7 @@ def test_the_order_in_which_layers_are_named_does_not_matter(
     assert [len(cell.after) for cell in chains[0]] == [0, 1, 2, 3]
 
 
-def test_a_killed_audit_finds_the_same_edits_again(
-    testbed: LanguageModel, path: Path, rows: list[Row], tmp_path: Path
-) -> None:
+def test_a_killed_audit_finds_the_same_edits_again(testbed, path, rows, tmp_path):
     # The unedited model and the first layer are recorded; the second is fitted and kept.
     folder = Dying.after(2, tmp_path / "run")
     with pytest.raises(KilledError):
@@ -140,9 +126,7 @@ def test_a_killed_audit_finds_the_same_edits_again(
     assert fitted.items() <= records_of(path).items()
 
 
-def test_certificates_are_of_the_rows_that_each_layer_was_fitted_on(
-    testbed: LanguageModel, rows: list[Row], path: Path
-) -> None:
+def test_certificates_are_of_the_rows_that_each_layer_was_fitted_on(testbed, rows, path):
     chain = sequential(cells())
     fits = fits_in(path, testbed)  # takes the edits that the run keeps
     [first] = fits.joined([chain[0]]).edit.placements
@@ -156,7 +140,7 @@ def test_certificates_are_of_the_rows_that_each_layer_was_fitted_on(
         assert found["variance_removed"] == pytest.approx(own.variance_removed)
 
 
-def test_a_layer_is_measured_with_those_it_was_fitted_under(path: Path, rows: list[Row]) -> None:
+def test_a_layer_is_measured_with_those_it_was_fitted_under(path, rows):
     records = read_records(path)
     measured = {r.edit for r in rows if (r.metric, r.split) == ("bias_removed", "validation")}
     assert {records[edit].label for edit in measured} == {
@@ -171,9 +155,7 @@ def test_a_layer_is_measured_with_those_it_was_fitted_under(path: Path, rows: li
     assert any("each fitted on what those before it leave" in sentence for sentence in said)
 
 
-def test_alone_every_layer_is_fitted_on_the_unedited_model_bit_for_bit(
-    testbed: LanguageModel, tmp_path: Path
-) -> None:
+def test_alone_every_layer_is_fitted_on_the_unedited_model_bit_for_bit(testbed, tmp_path):
     rows = run(testbed, plan_of(LAYERS[::-1], fitted="independent"), tmp_path / "run")
     records = read_records(tmp_path / "run")
     [tested] = {r.edit for r in rows if r.split == "test" and r.eraser == "leace"}
@@ -200,9 +182,7 @@ class FailsUnderAnother(MeanDifference):
         return super().fit(X, y)
 
 
-def test_a_combination_that_cannot_be_fitted_costs_itself_alone(
-    testbed: LanguageModel, tmp_path: Path
-) -> None:
+def test_a_combination_that_cannot_be_fitted_costs_itself_alone(testbed, tmp_path):
     FailsUnderAnother.fits = 0
     plan = test_search.make_plan(erasers={"own": FailsUnderAnother()})
     rows = run(testbed, plan, tmp_path / "run")

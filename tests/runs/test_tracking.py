@@ -54,7 +54,7 @@ class Listening(Tracker):
 
 
 @pytest.fixture(autouse=True)
-def _listening(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _listening(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(Listening, "heard", [])
     monkeypatch.setattr(Listening, "fails_at", "")
@@ -88,11 +88,8 @@ def test_a_tracker_hears_settings_then_units_and_of_a_resumed_run_what_is_new():
         run("a", "b", "c")
     steps = [(step, next(iter(figures)).split("/")[1]) for step, figures in heard("log")]
     assert steps == [(0, "a"), (1, "b"), (2, "c")]
-    assert heard("log")[1][1] == {
-        "mean_abs_r/b/test/none": 0.1,
-        "mean_abs_r/b/test/none/lo": 0.0,
-        "mean_abs_r/b/test/none/hi": pytest.approx(0.2),
-    }
+    ends = {"": 0.1, "/lo": 0.0, "/hi": pytest.approx(0.2)}
+    assert heard("log")[1][1] == {f"mean_abs_r/b/test/none{end}": v for end, v in ends.items()}
     assert heard("end") == ["False?", "True!"]
 
 

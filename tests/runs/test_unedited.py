@@ -1,17 +1,14 @@
 """An audit without erasers measures what an audit with one measures of the unedited model."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 from countergen_edit.core.errors import UserError
 from countergen_edit.erasers import make_eraser
 from countergen_edit.metrics.base import METRICS
-from countergen_edit.metrics.rows import UNEDITED, Row
-from countergen_edit.models import LanguageModel, load
+from countergen_edit.metrics.rows import UNEDITED
+from countergen_edit.models import load
 from countergen_edit.runs.files import RESULTS
 from countergen_edit.runs.folder import RunFolder
 from countergen_edit.runs.plan import Plan
@@ -20,21 +17,13 @@ from tests.runs.runs import IDENTITY, Dying, KilledError
 from tests.runs.test_audit import make_plan, make_task, run
 from tests.tiny_models import tiny_model_dir
 
-NAMES = (
-    "r",
-    "paraphrases",
-    "fairpair",
-    "cid",
-    "agreement",
-    "perplexity",
-    "kl",
-    "legitimate_differences",
-)
 SETTINGS = {"fairpair": SMALL, "cid": {"names": 1, "strengths": [10.0], "max_new_tokens": 4}}
+COSTS = ("agreement", "perplexity", "kl", "legitimate_differences")
+NAMES = ("r", "paraphrases", *SETTINGS, *COSTS)
 
 
 @pytest.fixture(scope="module")
-def plan() -> Plan:
+def plan():
     from countergen_edit.data.task import Task
 
     small = make_task(("stereotypes",))
@@ -44,21 +33,15 @@ def plan() -> Plan:
 
 
 @pytest.fixture(scope="module")
-def path(testbed: LanguageModel, plan: Plan, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def path(testbed, plan, tmp_path_factory):
     path = tmp_path_factory.mktemp("unedited") / "run"
     run(testbed, plan, path)
     return path
 
 
-@pytest.fixture(scope="module")
-def rows(path: Path) -> list[Row]:
-    return RunFolder(path, {}, IDENTITY).rows()
-
-
 @pytest.mark.slow
-def test_its_rows_are_those_of_the_unedited_model_to_the_last_bit(
-    testbed: LanguageModel, plan: Plan, rows: list[Row], tmp_path: Path
-) -> None:
+def test_its_rows_are_those_of_the_unedited_model_to_the_last_bit(testbed, plan, path, tmp_path):
+    rows = RunFolder(path, {}, IDENTITY).rows()
     metrics = [METRICS.make(name, SETTINGS.get(name)) for name in NAMES]
     task = replace(make_task(("stereotypes",)), substitution=plan.tasks[0].substitution)
     erasers = {"leace": make_eraser("leace")}
@@ -78,8 +61,8 @@ def test_its_rows_are_those_of_the_unedited_model_to_the_last_bit(
 @pytest.mark.slow
 @pytest.mark.parametrize("units", [1, 3])
 def test_a_killed_run_continues_to_the_bytes_of_an_undisturbed_one(
-    testbed: LanguageModel, plan: Plan, path: Path, units: int, tmp_path: Path
-) -> None:
+    testbed, plan, path, units, tmp_path
+):
     with pytest.raises(KilledError):
         run(testbed, plan, Dying.after(units, tmp_path))
     run(testbed, plan, tmp_path)
@@ -87,9 +70,7 @@ def test_a_killed_run_continues_to_the_bytes_of_an_undisturbed_one(
 
 
 @pytest.mark.parametrize("family", ["t5", "bart"])
-def test_an_encoder_decoder_model_is_measured_by_what_it_writes(
-    family: str, plan: Plan, tmp_path: Path
-) -> None:
+def test_an_encoder_decoder_model_is_measured_by_what_it_writes(family, plan, tmp_path):
     model = load(tiny_model_dir(family, tmp_path / family))
     both = [METRICS.make(name, SETTINGS[name]) for name in ("fairpair", "cid")]
     writing = replace(plan, metrics=both)
