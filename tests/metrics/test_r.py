@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from countergen_edit.data.counterfactual import CounterfactualSet, Sample, Variation
 from countergen_edit.data.task import Task
-from countergen_edit.edits import Edit, NamedEdit, applied
-from countergen_edit.erasers import AffineErasure
+from countergen_edit.edits import applied
 from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.r import (
     R,
@@ -32,9 +30,9 @@ from countergen_edit.metrics.r import (
 )
 from countergen_edit.metrics.scored_texts import read, scores_of
 from countergen_edit.metrics.scores import SetScores
-from countergen_edit.models import LanguageModel, load
+from countergen_edit.models import LanguageModel
 from countergen_edit.testbed import load_axis
-from tests.tiny_models import tiny_model_dir
+from tests.metrics.small import NAMES, edit_of, log_p, set_of
 
 log_probabilities = arrays(np.float64, 5, elements=st.floats(-30, 0))
 
@@ -141,84 +139,34 @@ def test_one_prompt_gives_a_value_without_interval_or_star() -> None:
 
 SIZES = ("r", "mean_abs_r", "group_effect", "group_share", "null_abs_r")
 CHANGES = ("abs_r_reduction", "group_effect_removed", "group_effect_change")
-NAMES = {"female": ("Jane", "Emily"), "male": ("John", "Ahmed")}
 FITTED = {"female": ("Mary", "Anna"), "male": ("Paul", "Peter")}
-
-
-def small_set(
-    name: str,
-    templates: Sequence[str],
-    outputs: tuple[str, ...],
-    people: Mapping[str, Sequence[str]] = NAMES,
-) -> CounterfactualSet:
-    samples = tuple(
-        Sample(
-            template,
-            outputs,
-            tuple(
-                Variation(g, template.format(n), n) for g, names in people.items() for n in names
-            ),
-        )
-        for template in templates
-    )
-    return CounterfactualSet(name, "gender", ("female", "male"), samples)
-
-
+IS = "{} is a", "{} is an"
+WORK = " nurse", " engineer"
+SIGNS = {(template, output): (-1) ** i for template in IS for i, output in enumerate(WORK)}
 TASK = Task(
     load_axis("gender"),
     ("female", "male"),
-    fit=(small_set("work_fit", ["{} works at the"], (" hospital",), FITTED),),
-    validation=(small_set("work_validation", ["{} was asked"], (" why", " for")),),
+    fit=(set_of("work_fit", ["{} works at the"], [[" hospital"]], FITTED),),
+    validation=(set_of("work_validation", ["{} was asked"], [[" why", " for"]]),),
     test=(
-        small_set("work_test", ["{} is a", "{} is an"], (" nurse", " engineer")),
-        small_set("story_test", ["they told {} a"], (" story", " company", " café")),
+        set_of("work_test", IS, [WORK] * 2),
+        set_of("story_test", ["they told {} a"], [[" story", " company", " café"]]),
     ),
-    planted={
-        (template, output): 0.25 * (-1) ** i
-        for template in ("{} is a", "{} is an")
-        for i, output in enumerate((" nurse", " engineer"))
-    },
-    planted_effect={
-        (template, output): 0.5 * (-1) ** i
-        for template in ("{} is a", "{} is an")
-        for i, output in enumerate((" nurse", " engineer"))
-    },
+    planted={item: 0.25 * sign for item, sign in SIGNS.items()},
+    planted_effect={item: 0.5 * sign for item, sign in SIGNS.items()},
 )
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> LanguageModel:
-    return load(tiny_model_dir("gpt2", tmp_path_factory.mktemp("gpt2")))
-
-
-def edit_of(seed: int, eraser: str = "any", layer: int = 0, baseline: bool = False) -> NamedEdit:
-    direction = np.random.default_rng(seed).normal(size=(1, 32))
-    direction /= np.linalg.norm(direction)
-    erasure = AffineErasure(direction.T, direction, np.zeros(32))
-    return NamedEdit.of(Edit.at("resid_post", {layer: erasure}), eraser, baseline=baseline)
 
 
 def squared_effect(model: LanguageModel, sets: Sequence[CounterfactualSet]) -> list[float]:
     """Squared group difference of every item without bias, by pairs, from plain logits."""
     values = []
-    for groups, sample in [(data.groups, sample) for data in sets for sample in data.samples]:
+    for sample in (sample for data in sets for sample in data.samples):
         for output in sample.outputs:
-            a, b = (
-                [_log_p(model, variation.text, output) for variation in sample.of(group)]
-                for group in groups
-            )
+            a, b = ([log_p(model, v.text, output) for v in sample.of(group)] for group in NAMES)
             # Two people a group: the products of differences between pairs of different people.
-            values.append(
-                np.mean([(a[i] - b[j]) * (a[1 - i] - b[1 - j]) for i in (0, 1) for j in (0, 1)])
-            )
+            products = [(a[i] - b[j]) * (a[1 - i] - b[1 - j]) for i in (0, 1) for j in (0, 1)]
+            values.append(np.mean(products))
     return values
-
-
-def _log_p(model: LanguageModel, text: str, output: str) -> float:
-    ids = model.tokenizer(text + output, return_tensors="pt").input_ids
-    first = len(model.tokenizer(text).input_ids)
-    log_p = model.logits(ids, torch.ones_like(ids))[0].double().log_softmax(-1)
-    return sum(float(log_p[t, ids[0, t + 1]]) for t in range(first - 1, ids.shape[1] - 1))
 
 
 @pytest.mark.parametrize(
