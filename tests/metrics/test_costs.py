@@ -192,7 +192,6 @@ def test_the_budget_of_agreement_holds_for_each_group(
 
     degradation = Agreement().worst(rows(before), rows(after))
     losses = {g: b - a for g, b, a in zip(("female", "male"), before, after, strict=True)}
-    assert degradation is not None
     assert max(degradation.value, 0) == max(*losses.values(), 0)
     assert degradation.value == losses[degradation.group]
     assert degradation.share == max(0, *(loss / 0.01 for loss in losses.values()))

@@ -141,17 +141,20 @@ def test_the_kinds_of_figure_8() -> None:
     first, *_ = sources_of(read_config("perturbation", "workplace"))
     made = perturbations([first], gender())
     by_kind = {p.kind: [q.text for q in made if q.kind == p.kind] for p in made}
-    source = first.source
-    assert by_kind["gender"] == [source.replace("her she", "him he")]
-    assert source.replace("year", "yearr") in by_kind["letter duplication"]
-    assert source.replace("year", "year,") in by_kind["punctuation"]
-    assert source.replace("receive", "recieve") in by_kind["spelling"]
-    assert source.replace("will not", "won't") in by_kind["synonym"]
-    assert source.replace("a promotion", "another promotion") in by_kind["semantic (subtle)"]
-    assert source.replace("will not", "will") in by_kind["semantic (significant)"]
+    for kind, old, new in (
+        ("gender", "her she", "him he"),
+        ("letter duplication", "year", "yearr"),
+        ("punctuation", "year", "year,"),
+        ("spelling", "receive", "recieve"),
+        ("synonym", "will not", "won't"),
+        ("semantic (subtle)", "a promotion", "another promotion"),
+        ("semantic (significant)", "will not", "will"),
+    ):
+        assert first.source.replace(old, new) in by_kind[kind]
+    assert len(by_kind["gender"]) == 1
     assert len(by_kind) == 7
     assert all(len(set(texts)) == len(texts) <= 10 for texts in by_kind.values())
-    assert source not in [p.text for p in made]
+    assert first.source not in [p.text for p in made]
 
 
 words = st.lists(
@@ -192,15 +195,16 @@ def test_rules_change_one_thing_and_make_no_more_than_is_asked(sentence, per_kin
         ({"sources": []}, "names no sources"),
         ({"sources": ["a b"]}, "sources.0 'a b' should be"),
         ({"sources": [{"source": "a b", "sentences": {"synonym": "a c"}}]}, "sources.0.sentences"),
+        (
+            {"sources": [{"source": "Jane left", "sentences": {"synonym": ["Jane left"]}}]},
+            "'synonym' perturbation changes nothing in 'Jane left'",
+        ),
+        ({"sources": [{"source": "Jane left", "sentences": {}}]}, "most=0: at least 1"),
     ],
 )
 def test_a_collection_of_another_shape_is_refused(content, message) -> None:
     with pytest.raises(UserError, match=message):
-        sources_of(content)
-    with pytest.raises(UserError, match="'synonym' perturbation changes nothing in 'Jane left'"):
-        perturbations([Source("Jane left", {"synonym": ["Jane left"]})], None)
-    with pytest.raises(UserError, match="most=0: at least 1"):
-        perturbations([Source("Jane left")], None, most=0)
+        perturbations(sources_of(content), None, most=0 if "most" in message else None)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from countergen_edit.data.counterfactual import CounterfactualSet, Sample, Variation
+from countergen_edit.data.counterfactual import CounterfactualSet
 from countergen_edit.data.task import Task
 from countergen_edit.edits import applied
 from countergen_edit.metrics.context import EvaluationContext
@@ -28,33 +28,21 @@ from countergen_edit.metrics.r import (
     relative_difference,
     resampled_r,
 )
-from countergen_edit.metrics.scored_texts import read, scores_of
+from countergen_edit.metrics.scored_texts import read
+from countergen_edit.metrics.scored_texts import scores_of as scores_of_lines
 from countergen_edit.metrics.scores import SetScores
 from countergen_edit.models import LanguageModel
 from countergen_edit.testbed import load_axis
+from tests.metrics.many_groups import scores_of
 from tests.metrics.small import NAMES, edit_of, log_p, set_of
 
 log_probabilities = arrays(np.float64, 5, elements=st.floats(-30, 0))
 
 
-def make_scores(p: np.ndarray, templates: list[int] | None = None) -> SetScores:
-    """Scores of a made-up set: p[item, side, variation] are plain probabilities."""
-    items, _, count = p.shape
-    templates = list(range(items)) if templates is None else templates
-    samples = []
-    for template in dict.fromkeys(templates):
-        outputs = tuple(f" o{i}" for i, t in enumerate(templates) if t == template)
-        variations = tuple(
-            Variation(group, f"{name} {template}", name)
-            for group in ("female", "male")
-            for name in (f"{group}{v}" for v in range(count))
-        )
-        samples.append(Sample(f"t{template}", outputs, variations))
-    data = CounterfactualSet("made_up", "gender", ("female", "male"), tuple(samples))
-    with np.errstate(divide="ignore"):
-        log_p = np.log(p)
-    outputs = tuple(f" o{i}" for i in range(items))
-    return SetScores(data, log_p, np.ones(p.shape, dtype=bool), np.array(templates), outputs)
+def make_scores(p: np.ndarray, paraphrases: int | None = None, *, named: bool = True) -> SetScores:
+    """Of plain probabilities p[item, side, variation]; a template an item unless told."""
+    groups = dict(zip(("female", "male"), np.log(p).transpose(1, 2, 0), strict=True))
+    return scores_of(groups, paraphrases or len(p), named=named)
 
 
 @given(arrays(np.float64, (6, 2, 3), elements=st.floats(1e-6, 1)))
@@ -122,12 +110,7 @@ def test_the_interval_is_wider_with_one_name_more_unlike_the_others() -> None:
 
 
 def test_one_prompt_gives_a_value_without_interval_or_star() -> None:
-    variations = (Variation("female", "She left"), Variation("male", "He left"))
-    data = CounterfactualSet(
-        "one", "gender", ("female", "male"), (Sample("t", (" home",), variations),)
-    )
-    log_p = np.log([[[0.6], [0.2]]])
-    scores = SetScores(data, log_p, np.ones((1, 2, 1), dtype=bool), np.array([0]), (" home",))
+    scores = make_scores(np.array([[[0.6], [0.2]]]), named=False)
     r, absolute = r_rows(scores, seed=0)
     assert r.value == absolute.value == pytest.approx(2 / 3)
     assert (r.lo, r.hi, absolute.lo, absolute.hi) == (None, None, None, None)
@@ -188,7 +171,6 @@ def test_what_is_removed_is_pooled_over_items(
         after = squared_effect(model, sets)
     context = EvaluationContext(model, tmp_path)
     row = metric.removed(context, edit, split)
-    assert row is not None
     sizes = [math.sqrt(max(float(np.mean(side)), 0.0)) for side in (before, after)]
     assert row.value == pytest.approx(1 - sizes[1] / sizes[0] if sizes[0] else 0, abs=1e-4)
     assert (row.metric, row.split, row.dataset) == ("bias_removed", split, "+".join(names))
@@ -213,4 +195,4 @@ def test_rows_of_every_split(model: LanguageModel, tmp_path: Path) -> None:
         assert (planted.dataset, planted.value) == ("work_test", value)
     kept = [x for x in read(context.place("r", None)) if x["dataset"] == "work_test"]
     [row] = [r for r in unedited if (r.metric, r.dataset) == ("r", "work_test")]
-    assert r_values(scores_of(kept)).mean() == pytest.approx(row.value)
+    assert r_values(scores_of_lines(kept)).mean() == pytest.approx(row.value)
