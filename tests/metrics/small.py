@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,8 @@ import torch
 from countergen_edit.data.counterfactual import CounterfactualSet, Sample, Variation
 from countergen_edit.edits import Edit, NamedEdit
 from countergen_edit.erasers import AffineErasure
-from countergen_edit.models import LanguageModel
+from countergen_edit.models import LanguageModel, load
+from tests.made_benchmarks import long_context_dir
 
 NAMES = {"female": ("Jane", "Emily"), "male": ("John", "Ahmed")}
 
@@ -37,6 +39,14 @@ def edit_of(seed: int = 0, layer: int = 0, shift: float = 0.0, **record: Any) ->
     direction /= np.linalg.norm(direction)
     erasure = AffineErasure(direction.T, direction, shift * direction[0])
     return NamedEdit.of(Edit.at("resid_post", {layer: erasure}), "any", **record)
+
+
+def chat_model(folder: Path, instruction: str | None = None) -> LanguageModel:
+    """Its template writes every message in brackets, a line each."""
+    tokenizer = load(long_context_dir("qwen2", folder)).tokenizer
+    tokenizer.chat_template = "{% for m in messages %}<{{ m['content'] }}>\n{% endfor %}"
+    tokenizer.save_pretrained(folder)
+    return load(folder, template="chat", **({"instruction": instruction} if instruction else {}))
 
 
 def log_softmax(model: LanguageModel, text: str) -> tuple[torch.Tensor, torch.Tensor]:

@@ -15,11 +15,7 @@ from countergen_edit.erasers import RandomDirections
 from countergen_edit.metrics.context import EvaluationContext
 from tests.metrics.fairpair_settings import TASK, fairpair, row_of
 
-LARGER: dict[str, Any] = {
-    "n": 20,
-    "max_new_tokens": 10,
-    "occupations": 4,
-}
+LARGER: dict[str, Any] = {"n": 20, "max_new_tokens": 10, "occupations": 4}
 
 
 @pytest.fixture

@@ -112,8 +112,7 @@ def run(testbed, tmp_path_factory) -> Results:
         for e, columns in ((None, {}), (edit, edit.record.columns))
         for row in fairpair().measure(context, e)
     ]
-    other = folder / "store" / "gender" / "fairpair" / "not_measured"
-    other.mkdir()
+    (other := folder / "store/gender/fairpair/not_measured").mkdir()
     (other / "0.jsonl").write_text('{"prompt": "x", "perturbed_prompt": "y"}\n{"g_x": "a"}\n')
     return Results(of_run, {edit.id: edit.record}, folder, "gender")
 

@@ -24,10 +24,10 @@ from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.hiring import Decisions, Hiring
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row
-from countergen_edit.models import LanguageModel, TextScores, load, text_log_probs
+from countergen_edit.models import LanguageModel, TextScores, text_log_probs
 from countergen_edit.reports.views.hiring import HiringView
-from tests.made_benchmarks import long_context_dir
 from tests.made_vacancies import make_vacancies
+from tests.metrics.small import chat_model
 
 SETS = [{"source": "templates", "templates": ["{name} ran the"], "outputs": [" shop"]}]
 EDIT = NamedEdit(EditRecord("e", "own", {}, ()), UNCHANGED)
@@ -81,11 +81,7 @@ def bound(**more: Any) -> Hiring:
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> LanguageModel:
-    folder = long_context_dir("qwen2", tmp_path_factory.mktemp("qwen2"))
-    tokenizer = load(folder).tokenizer
-    tokenizer.chat_template = "{% for m in messages %}<{{ m['content'] }}>\n{% endfor %}"
-    tokenizer.save_pretrained(folder)
-    return load(folder, template="chat")
+    return chat_model(tmp_path_factory.mktemp("qwen2"))
 
 
 @pytest.fixture(scope="module")
@@ -306,7 +302,7 @@ def test_a_model_that_never_met_the_words_is_not_measured(
 ) -> None:
     known = replace(task(), vocabulary=frozenset({"jane", "is", "a", "nurse"}))
     metric = Hiring().bound(known, "hiring")
-    metric.check(model)  # whose context the applications exceed: nothing is asked of it
+    metric.check(model)  # whose context the applications exceed
     context = EvaluationContext(model, tmp_path)
     [row] = metric.measure(context, None)
     assert (row.metric, row.value) == ("hiring_out_of_vocabulary", 0.0)
