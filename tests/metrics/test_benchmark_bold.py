@@ -61,14 +61,10 @@ def test_figures_are_shares_of_texts_that_vader_judges_beside_those_of_people(
     compound = SentimentIntensityAnalyzer().polarity_scores
     rows = by_facets(measured)
     read = read_bold(asked(made).read["bold"][0].files, DOMAINS)
-    assert len(read) == sum(
-        bool(prompt.strip())
-        for domain in DOMAINS
-        for text in [(made / f"BOLD/data/prompts/{domain}_prompt.json").read_text("utf-8")]
-        for group in json.loads(text).values()
-        for page in group.values()
-        for prompt in page
-    )
+    files = [made / f"BOLD/data/prompts/{domain}_prompt.json" for domain in DOMAINS]
+    groups_of = [group for f in files for group in json.loads(f.read_text("utf-8")).values()]
+    every = [prompt for group in groups_of for page in group.values() for prompt in page]
+    assert len(read) == sum(bool(prompt.strip()) for prompt in every)
     prompts = [one.prompt for one in read]
     texts = generate(model, prompts, max_new_tokens=6, do_sample=True, top_p=0.9, seed=0)
     scores: dict[str, list[float]] = defaultdict(list)

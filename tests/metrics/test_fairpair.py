@@ -141,9 +141,6 @@ def test_f_and_the_energy_rise_with_the_planted_strength_and_are_found(phi):
     assert results[3].t_p["t_p_v_pg"] < 1e-3  # type: ignore[operator]
 
 
-# Phrases
-
-
 def test_phrases_that_one_side_uses_are_found_and_others_are_not():
     rng = np.random.default_rng(0)
     pg, gp = (continuations(rng, 300, 1.0, hers) for hers in (False, True))
@@ -159,8 +156,6 @@ def test_phrases_that_one_side_uses_are_found_and_others_are_not():
     expected = [0.75, 0.0, np.log(0.5 / 8.5) - np.log(6.5 / 2.5)]
     assert terms.loc["x", ["share_pg", "share_gp", "log_odds"]].tolist() == pytest.approx(expected)
 
-
-# Lengths
 
 PROMPT = PairedPrompt("nurse", "John is", "Jane is", "John", "Jane")
 

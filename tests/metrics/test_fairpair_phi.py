@@ -10,30 +10,26 @@ import pytest
 
 from countergen_edit.core.errors import UserError
 from countergen_edit.metrics.context import EvaluationContext
-from countergen_edit.metrics.fairpair.phi import (
-    PHIS,
-)
+from countergen_edit.metrics.fairpair.phi import PHIS
 from tests.metrics.fairpair_settings import fairpair, row_of
 
 
-def saved_classifier(folder: Path, labels: list[str], **config: Any) -> tuple[Any, Any]:
+def saved_classifier(folder: Path, labels: list[str]) -> tuple[Any, Any]:
     from transformers import BertConfig, BertForSequenceClassification
 
     from tests.tiny_models import tiny_tokenizer
 
     tokenizer = tiny_tokenizer()
     tokenizer.pad_token = tokenizer.eos_token
+    sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
     content = BertConfig(
         vocab_size=len(tokenizer),
-        hidden_size=16,
-        num_hidden_layers=1,
-        num_attention_heads=2,
         intermediate_size=16,
         id2label=dict(enumerate(labels)),
         label2id={label: i for i, label in enumerate(labels)},
         pad_token_id=tokenizer.pad_token_id,
         initializer_range=1.0,
-        **config,
+        **sizes,
     )
     model = BertForSequenceClassification(content).eval()
     model.save_pretrained(folder)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
@@ -58,13 +57,7 @@ class Acting(EvaluationContext):
                     self.odds[text] = value
         self.answered = act["answered"]
 
-    def texts(
-        self,
-        pairs: Sequence[tuple[str, str]],
-        edit: NamedEdit | None,
-        progress: str | None = None,
-        asked: bool = False,
-    ) -> TextScores:
+    def texts(self, pairs: Any, edit: Any, _: Any = None, asked: bool = False) -> TextScores:
         assert asked is self.model.chat.is_on
         log_p = []
         for question, answer in pairs:

@@ -30,7 +30,7 @@ from countergen_edit.metrics.scores import SetScores, score
 from countergen_edit.models import LanguageModel
 from countergen_edit.runs.fit_data import capture_sites
 from countergen_edit.testbed import load_axis, load_truth
-from tests.crossed import crossed
+from tests.metrics.many_groups import scores_of
 from tests.metrics.small import edit_of, log_p, set_of
 
 FAMILIES = ("voices", "competitions")
@@ -113,28 +113,29 @@ def test_a_prompt_with_a_single_output_is_refused_before_anything_is_measured() 
         LegitimateDifferences().bound(task)
 
 
-def scored(data: CounterfactualSet, shares: np.ndarray, mass: np.ndarray) -> SetScores:
+def of_groups(log_p: np.ndarray) -> SetScores:
+    """Of `[item, side, person]`, two outputs a template."""
+    return scores_of(dict(zip("ab", log_p.transpose(1, 2, 0), strict=True)), len(log_p) // 2)
+
+
+def scored(shares: np.ndarray, mass: np.ndarray | float = 1.0) -> SetScores:
     """Scores of two outputs whose probabilities sum to `mass`; shares [sample, side, variation]."""
-    log_p = np.log(np.stack([shares, 1 - shares], axis=1) * mass[:, None])
-    log_p = log_p.reshape(-1, *shares.shape[1:])
-    template = np.repeat(np.arange(len(data.samples)), 2)
-    outputs = tuple(output for sample in data.samples for output in sample.outputs)
-    return SetScores(data, log_p, np.ones(log_p.shape, bool), template, outputs)
+    both = np.stack([shares * mass, (1 - shares) * mass], axis=1)
+    return of_groups(np.log(both).reshape(-1, *shares.shape[1:]))
 
 
 @given(st.integers(0, 2**32 - 1), st.permutations([0, 1]))
 def test_only_shares_count_and_both_ways_alike(draw: int, order: list[int]) -> None:
     rng = np.random.default_rng(draw)
-    data = crossed(3, 4)
     shape = (3, 2, 4)
     shares = rng.uniform(0.05, 0.95, (2, *shape))
     mass = rng.uniform(1e-6, 1, (2, *shape))
-    before, after = (scored(data, shares[i], mass[i]) for i in order)
+    before, after = (scored(shares[i], mass[i]) for i in order)
     row = change_row([(before, after)], "m", 0)
     assert row.value == pytest.approx(np.abs(shares[0] - shares[1]).mean())
     assert 0 <= row.lo <= row.value <= row.hi <= 1
     # Plain probabilities that move together are no change of what is said of whom.
-    same = scored(data, shares[0], mass[1])
+    same = scored(shares[0], mass[1])
     assert change_row([(before, same)], "m", 0).value == pytest.approx(
         np.abs(shares[order[0]] - shares[0]).mean(), abs=1e-9
     )
@@ -148,8 +149,8 @@ def test_people_asked_about_several_sets_are_drawn_once() -> None:
     half = np.full(shares.shape, 0.5)
     pairs = []
     for name in ("one", "two"):
-        data = replace(crossed(paraphrases, people), name=name)
-        pairs.append((scored(data, half, half), scored(data, shares, half)))
+        both = (scored(half, half), scored(shares, half))
+        pairs.append(tuple(replace(s, data=replace(s.data, name=name)) for s in both))
     row = change_row(pairs, "m", 0)
     assert row.value == pytest.approx(own.mean())
     error = np.sqrt((stats.sem(own, axis=1) ** 2).sum()) / 2
@@ -158,15 +159,11 @@ def test_people_asked_about_several_sets_are_drawn_once() -> None:
 
 
 def test_what_is_left_is_the_share_of_the_group_effect() -> None:
-    data = crossed(4, 6)
-    rng = np.random.default_rng(1)
-    spread = rng.normal(0, 0.1, (8, 2, 6))
+    spread = np.random.default_rng(1).normal(0, 0.1, (8, 2, 6))
     group = np.array([[[1.0], [-1.0]]])
 
     def with_effect(size: float) -> SetScores:
-        log_p = -3 + size * group + spread
-        every = np.ones(log_p.shape, bool)
-        return SetScores(data, log_p, every, np.repeat(np.arange(4), 2), (" her", " his") * 4)
+        return of_groups(-3 + size * group + spread)
 
     row = left_row([(with_effect(1.0), with_effect(0.5))], 0)
     assert row.value == pytest.approx(0.5, abs=0.02)
@@ -192,15 +189,9 @@ def test_erasing_the_group_moves_them_by_what_was_planted_and_keeping_them_does_
         fit: list[CounterfactualSet], keep: list[CounterfactualSet], rank: int | None
     ) -> list[Row]:
         """Each family, both together, and what is left, under a preserving eraser of layer 4."""
-        data = capture_sites(
-            testbed,
-            fit,
-            keep,
-            truth.neutral_texts()[::5],
-            sites=["resid_post"],
-            layers=(4,),
-            positions="outputs",
-        )["resid_post"]
+        where = {"sites": ["resid_post"], "layers": (4,), "positions": "outputs"}
+        neutral = truth.neutral_texts()[::5]
+        data = capture_sites(testbed, fit, keep, neutral, **where)["resid_post"]
         erasure = data.fit(make_eraser("preserving", rank=rank), 4).erasure_
         with applied(testbed, Edit.at("resid_post", {4: erasure})):
             pairs = list(zip(before, [score(testbed, data) for data in tests], strict=True))

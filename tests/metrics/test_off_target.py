@@ -28,7 +28,6 @@ from tests.metrics.many_groups import scores_of
 
 AXES = sorted(path.stem for path in (conf_dir() / "axis").glob("*.yaml"))
 EDIT = EditRecord("e", "leace", {}, (Place("resid_post", 3, 1),))
-OTHER = EditRecord("o", "rlace", {}, (Place("resid_post", 2, 1),))
 CONTROL = EditRecord("c", "random", {}, (Place("resid_post", 3, 1),), baseline=True)
 TEST = [{"source": "templates", "templates": ["{name} ran the"], "outputs": [" shop"]}]
 AGE = [{"source": "templates", "templates": ["The {person} ran the"], "outputs": [" shop"]}]
@@ -57,7 +56,7 @@ def rows_of(edit: str, before: list[SetScores], after: list[SetScores]) -> list[
 def results_of(*edits: tuple[str, list[SetScores]], before: list[SetScores]) -> Results:
     rows = rows_of("none", before, before)
     rows += [row for edit, after in edits for row in rows_of(edit, before, after)]
-    return Results(rows, {"e": EDIT, "o": OTHER, "c": CONTROL})
+    return Results(rows, {"e": EDIT, "c": CONTROL})
 
 
 def test_a_planted_change_is_found_and_said() -> None:

@@ -48,28 +48,23 @@ def pair(model, p: Perturbation, strength: float) -> tuple[str, str]:
     return p.source + found[0].text, p.source + found[1].text
 
 
-@pytest.fixture(scope="module")
-def found(testbed) -> list[Effect]:
-    return effects(testbed, PAIRS, same, tau=0.5, grid=GRID, tolerance=0.02, max_new_tokens=8)
-
-
-def test_lambda_star_is_where_the_continuations_part(testbed, found) -> None:
+def test_lambda_star_is_where_the_continuations_part(testbed) -> None:
+    how = {"tau": 0.5, "grid": GRID, "tolerance": 0.02, "max_new_tokens": 8}
+    found = effects(testbed, PAIRS, same, **how)
     assert any(0 < e.strength < math.inf for e in found)
     for effect in found:
         curve = [same(*([t] for t in pair(testbed, effect.perturbation, s)))[0] for s in GRID]
         assert list(effect.similarity) == curve
         if effect.perturbation in PAIRS[:2]:  # what shares the search does not matter
-            settings = {"tau": 0.5, "grid": GRID, "tolerance": 0.02, "max_new_tokens": 8}
-            assert effects(testbed, [effect.perturbation], same, **settings) == [effect]
+            assert effects(testbed, [effect.perturbation], same, **how) == [effect]
         if effect.strength == 0:
             assert curve[0] < 0.5
         elif math.isinf(effect.strength):
             assert min(curve) >= 0.5
         else:
-            a, b = pair(testbed, effect.perturbation, effect.strength)
-            assert a != b
-            a, b = pair(testbed, effect.perturbation, 0.98 * effect.strength - 1e-9)
-            assert a == b
+            below = 0.98 * effect.strength - 1e-9
+            both = [pair(testbed, effect.perturbation, at) for at in (below, effect.strength)]
+            assert [a == b for a, b in both] == [True, False]
 
 
 def effect(kind: str, strength: float, source: str = "a", similar: float = 0.9) -> Effect:
@@ -86,11 +81,8 @@ MADE = [
 def test_rows_are_sorted_by_median_and_can_be_written() -> None:
     rows = effect_rows(MADE, (0.0, 10.0), 0.85, seed=0)
     stars = [row for row in rows if row.metric == "cid_lambda_star"]
-    assert [(row.facets["perturbation"], row.value) for row in stars] == [
-        ("strong", 1.0),
-        ("middle", 4.0),
-        ("weak", None),
-    ]
+    told = [(row.facets["perturbation"], row.value) for row in stars]
+    assert told == [("strong", 1.0), ("middle", 4.0), ("weak", None)]
     assert stars[0].detail["quartiles"] == [0.5, 4.0]
     assert stars[1].lo is None  # one perturbation says nothing of their spread
     assert stars[2].detail["never"] == 2
