@@ -178,11 +178,10 @@ def test_stereoset_is_the_mean_probability_of_the_tokens_that_fill_the_blank(
 def test_an_edit_s_changes_are_after_less_before_and_the_report_shows_them(
     made: Path, model: MaskedModel, bank: TemplateBank, tmp_path: Path
 ) -> None:
-    erasers = {name: make_eraser(name) for name in ("leace",)}
     where = Where("embed", None, "all")
     own = task(made, bias_types="all", limit=6)
     folder = RunFolder(tmp_path / "run", {}, IDENTITY)
-    rows = classifier_audit(own, bank, model, folder, 0, erasers, where)
+    rows = classifier_audit(own, bank, model, folder, 0, {"leace": make_eraser("leace")}, where)
     values, changes = figures(rows), figures(rows, "benchmark_change")
     assert changes
     for (*about, edit), row in changes.items():

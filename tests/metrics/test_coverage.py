@@ -11,7 +11,7 @@ from countergen_edit.metrics.scores import SetScores
 from countergen_edit.metrics.statistics import estimate, resample, variance_parts, weighted_mean
 from tests.metrics.many_groups import scores_of
 
-AUDITS = 500
+AUDITS, PEOPLE = 500, 10
 # 500 audits place a rate of 95 % to within a standard error of 1 %: two of those on either side
 # would fail a true 95 % now and then, and the seeds are fixed.
 LOWEST, HIGHEST = 0.93, 0.97
@@ -21,19 +21,17 @@ def simulated(
     rng: np.random.Generator,
     bias: np.ndarray,
     templates: int,
-    names: int,
-    *,
     template_effect: float,
-    name_effect: float,
+    spread: float,
 ) -> SetScores:
     """An audit whose log-odds of an output are its bias, a template's effect and two names'."""
     outputs = len(bias)
     lean = bias + rng.normal(0, template_effect, (templates, outputs))
-    named = rng.normal(0, name_effect, (2, outputs, names))
+    named = rng.normal(0, spread, (2, outputs, PEOPLE))
     log_p = -3 + np.stack([lean / 2, -lean / 2], axis=-1)[..., None]
     log_p = log_p + named.transpose(1, 0, 2)[None]
-    log_p = log_p + rng.normal(0, name_effect / 2, log_p.shape)
-    flat = log_p.reshape(-1, 2, names).transpose(1, 2, 0)
+    log_p = log_p + rng.normal(0, spread / 2, log_p.shape)
+    flat = log_p.reshape(-1, 2, PEOPLE).transpose(1, 2, 0)
     return scores_of(dict(zip(("female", "male"), flat, strict=True)), templates)
 
 
@@ -52,9 +50,7 @@ def test_intervals_of_r_and_of_mean_abs_r_cover(
     truth = (r.mean(), np.abs(r).mean())
     covered = np.zeros(2)
     for audit in range(AUDITS):
-        effects = {"template_effect": template_effect, "name_effect": name_effect}
-        scores = simulated(rng, bias, templates, 10, **effects)
-        found = mean_r(scores, audit)
+        found = mean_r(simulated(rng, bias, templates, template_effect, name_effect), audit)
         covered += [e.lo <= true <= e.hi for e, true in zip(found, truth, strict=True)]
     assert ((covered / AUDITS >= LOWEST) & (covered / AUDITS <= HIGHEST)).all(), covered / AUDITS
 

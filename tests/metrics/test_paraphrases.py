@@ -87,14 +87,10 @@ def rows(
     testbed: LanguageModel, idle: NamedEdit, tmp_path_factory: pytest.TempPathFactory
 ) -> list[Row]:
     truth, gender = load_truth(), load_axis("gender")
-    task = Task(
-        gender,
-        ("female", "male"),
-        fit=(truth.counterfactual_set("sentiment", "fit", gender),),
-        test=tuple(
-            truth.counterfactual_set(f, "test", gender) for f in ("stereotypes", "sentiment")
-        ),
-    )
+    fit = truth.counterfactual_set("sentiment", "fit", gender)
+    families = ("stereotypes", "sentiment")
+    test = tuple(truth.counterfactual_set(family, "test", gender) for family in families)
+    task = Task(gender, ("female", "male"), fit=(fit,), test=test)
     metric = Paraphrases().bound(task)
     context = EvaluationContext(testbed, tmp_path_factory.mktemp("store"))
     assert metric.measure(context, None, "validation") == []
@@ -108,11 +104,8 @@ def test_the_testbed_leans_as_planted_on_every_paraphrase(rows: list[Row]) -> No
     assert all(r.value == r.n for r in holds)
     [gap] = [r for r in rows if r.metric == "reduction_gap"]
     assert gap.value == pytest.approx(0, abs=1e-6)  # the edit does nothing
-    [spread] = [
-        r
-        for r in rows
-        if (r.metric, r.dataset, r.edit) == ("r_sd_over_paraphrases", "stereotypes_test", "none")
-    ]
+    of_set = ("r_sd_over_paraphrases", "stereotypes_test", "none")
+    [spread] = [r for r in rows if (r.metric, r.dataset, r.edit) == of_set]
     assert not spread.detail["tested"]  # no names in these prompts: categories are signs
     assert len(spread.detail["paraphrases"]) == spread.n == 16
 

@@ -169,11 +169,8 @@ def test_rules_change_one_thing_and_make_no_more_than_is_asked(sentence, per_kin
     assert all(n >= min(full[kind], max(counts.values()) - 1) for kind, n in counts.items())
     for p in made:
         if p.kind == "spelling":
-            [(old, new)] = [
-                pair
-                for pair in zip(source.source.split(), p.text.split(), strict=True)
-                if pair[0] != pair[1]
-            ]
+            both = zip(source.source.split(), p.text.split(), strict=True)
+            [(old, new)] = [pair for pair in both if pair[0] != pair[1]]
             assert sorted(old) == sorted(new)
             assert (old[0], old[-1]) == (new[0], new[-1])
         elif p.kind != "synonym":
