@@ -107,11 +107,10 @@ def judged(a: list[int], b: list[int]) -> Any:
     """The difference of two groups of which so many texts, a page each, are positive or not."""
     benchmark = BENCHMARKS.get("bold")(Files(sources()["bold"], Path()))
     groups = BOLD_GROUPS["gender"]
-    items = [
-        Item(f"{group}{k}", "", "gender", f"{group}{k}", (), group=group)
-        for group, own in zip(groups, (a, b), strict=True)
-        for k in range(len(own))
+    people = [
+        (g, f"{g}{k}") for g, n in zip(groups, (len(a), len(b)), strict=True) for k in range(n)
     ]
+    items = [Item(name, "", "gender", name, (), group=group) for group, name in people]
     own = np.array([*a, *b], dtype=np.float64)
     of = {group: np.array([item.group == group for item in items], float) for group in groups}
     counts = dict(of)

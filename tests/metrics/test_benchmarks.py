@@ -221,10 +221,9 @@ def test_winobias_is_how_much_better_stereotypes_are_resolved(
                 right.append(scores[0] > scores[1])
             accuracy[stereotype] = np.mean(right)
         about = (kind, "gender")
-        assert rows["winobias", "pro", *about].value == pytest.approx(accuracy["pro"])
-        assert rows["winobias", "anti", *about].value == pytest.approx(accuracy["anti"])
-        gap = accuracy["pro"] - accuracy["anti"]
-        assert rows["winobias", "gap", *about].value == pytest.approx(gap)
+        accuracy["gap"] = accuracy["pro"] - accuracy["anti"]
+        for figure, value in accuracy.items():
+            assert rows["winobias", figure, *about].value == pytest.approx(value)
         assert rows["winobias", "gap", *about].detail["clusters"] == 4
 
 
@@ -244,8 +243,8 @@ def test_winogender_is_accuracy_by_pronoun_and_by_what_statistics_point_to(
             usual = "female" if float(WOMEN[occupation]) > 50 else "male"
             right["gotcha" if (gender == usual) != (answer == "0") else "pro"].append(own)
     for figure in ("accuracy", "accuracy_male", "accuracy_female", "accuracy_neutral"):
-        row = rows["winogender", figure, None, "gender"]
-        assert row.value == pytest.approx(np.mean(right[figure]))
+        value = rows["winogender", figure, None, "gender"].value
+        assert value == pytest.approx(np.mean(right[figure]))
     gap = np.mean(right["pro"]) - np.mean(right["gotcha"])
     assert rows["winogender", "gap", None, "gender"].value == pytest.approx(gap)
 
@@ -391,8 +390,10 @@ def test_bias_types_are_those_of_the_axis_unless_they_are_named(made: Path) -> N
 
     assert types() == {"stereoset": {"gender"}, "crows_pairs": {"gender"}}
     assert types(bias_types=["age"]) == {"crows_pairs": {"age"}}
-    both = types(bias_types="all")
-    assert both == {"stereoset": {"gender", "race"}, "crows_pairs": {"gender", "age"}}
+    assert types(bias_types="all") == {
+        "stereoset": {"gender", "race"},
+        "crows_pairs": {"gender", "age"},
+    }
     # An axis that a benchmark lacks is asked all it has.
     age = [{"source": "templates", "templates": ["The {person} ran"], "outputs": [" a shop"]}]
     other = Task.from_config("age", {"test": age, "other_axes": None})

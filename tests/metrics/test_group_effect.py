@@ -100,11 +100,8 @@ def test_the_level_holds_where_names_spread_and_groups_do_not_differ(people: int
 
 def test_the_people_needed_find_the_effect_four_times_in_five() -> None:
     effect = GroupEffect(simulated(11, 400, 3.0, 1.0, "few"))
-    needed = effect.people_needed
-    found = [
-        (GroupEffect(simulated(11 + s, needed, 3.0, 1.0, "few"), s).p_value or 1.0) <= 0.05
-        for s in range(150)
-    ]
+    again = (simulated(11 + s, effect.people_needed, 3.0, 1.0, "few") for s in range(150))
+    found = [GroupEffect(scores, s).p_value <= 0.05 for s, scores in enumerate(again)]
     assert 0.6 < np.mean(found) < 0.97
     assert GroupEffect(simulated(0, 5, 0.0, 0.0, "free")).people_needed is None
 
@@ -128,8 +125,7 @@ def test_the_share_is_the_groups_part_of_what_separates_two_people() -> None:
     effect = GroupEffect(scores_of(a + 1.0, b - 1.0))
     # The squared difference of two people: 2² of the group's, 1 + 1 of their own.
     assert effect.share == pytest.approx(4 / 6, abs=0.01)
-    z = effect.z
-    assert z == pytest.approx(2 / np.sqrt(2 / 4000), rel=0.05)
+    assert effect.z == pytest.approx(2 / np.sqrt(2 / 4000), rel=0.05)
 
 
 @given(st.integers(0, 10**6), st.floats(-3, 3), st.integers(0, 3))

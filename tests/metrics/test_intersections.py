@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pytest
@@ -76,8 +77,7 @@ def test_axes_that_merely_add_up_are_seldom_called_more() -> None:
     for seed in range(80):
         rng = np.random.default_rng(200 + seed)
         scores = scores_of(planted(rng, cell_means(rng), 6, 0.5))
-        p = Contrast(scores, seed, weights=interactions(PARTS)[seed % 6]).p_value
-        found += p <= 0.05
+        found += Contrast(scores, seed, weights=interactions(PARTS)[seed % 6]).p_value <= 0.05
     assert found <= 9
 
 
@@ -98,8 +98,8 @@ def test_people_who_stand_in_several_cells_are_one_person_each() -> None:
 
 def row_of(metric: str, group: str, p: float | None) -> Row:
     detail = {} if p is None else {"p_adjusted": p, "least_p_adjusted": 0.002}
-    about = {"dataset": "jobs_test", "axis": "x", "group_a": group, "split": "test"}
-    return Row(metric, 1.0, lo=0.9, hi=1.1, detail=detail, **about)  # type: ignore[arg-type]
+    about: Any = {"dataset": "jobs_test", "axis": "x", "group_a": group, "split": "test"}
+    return Row(metric, 1.0, lo=0.9, hi=1.1, detail=detail, **about)
 
 
 @pytest.mark.parametrize(
