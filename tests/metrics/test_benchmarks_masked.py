@@ -69,15 +69,10 @@ def model(request: pytest.FixtureRequest) -> MaskedModel:
 
     tokenizer = tokenizer_of(request.param)
     kind = {"bert": "Bert", "roberta": "Roberta"}[request.param]
-    config = getattr(transformers, f"{kind}Config")(
-        vocab_size=len(tokenizer),
-        hidden_size=32,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        intermediate_size=64,
-        max_position_embeddings=66,
-        pad_token_id=tokenizer.pad_token_id,
-    )
+    shape = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4}
+    shape |= {"intermediate_size": 64, "max_position_embeddings": 66}
+    shape |= {"vocab_size": len(tokenizer), "pad_token_id": tokenizer.pad_token_id}
+    config = getattr(transformers, f"{kind}Config")(**shape)
     with torch.random.fork_rng():
         torch.manual_seed(0)
         own = getattr(transformers, f"{kind}ForMaskedLM")(config)

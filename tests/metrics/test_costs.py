@@ -78,8 +78,8 @@ def test_perplexity_and_kl_are_their_definitions(context: EvaluationContext) -> 
     before, after, kl = brute_force(context.model, EDIT)
     task = task_of({"test": tuple(TEXTS), "validation": ("The station is at the park.",)})
     rows = by_metric(task, context, EDIT)
-    assert rows["perplexity"].value == pytest.approx(after, rel=1e-5)
-    assert rows["perplexity_ratio"].value == pytest.approx(after / before, rel=1e-5)
+    for metric, value in (("perplexity", after), ("perplexity_ratio", after / before)):
+        assert rows[metric].value == pytest.approx(value, rel=1e-5)
     assert rows["kl"].value == pytest.approx(kl, rel=1e-4)
     assert kl > 0
     assert {(row.dataset, row.split, row.n) for row in rows.values()} == {("neutral", "test", 3)}

@@ -12,8 +12,7 @@ from countergen_edit.metrics.statistics import estimate, resample, variance_part
 from tests.metrics.many_groups import scores_of
 
 AUDITS, PEOPLE = 500, 10
-# 500 audits place a rate of 95 % to within a standard error of 1 %: two of those on either side
-# would fail a true 95 % now and then, and the seeds are fixed.
+# 500 audits place a rate of 95 % to within a standard error of 1 %; the seeds are fixed.
 LOWEST, HIGHEST = 0.93, 0.97
 
 
