@@ -1,4 +1,4 @@
-"""Benchmarks that several tests share."""
+"""Benchmarks and a tiny model that several tests share."""
 
 from __future__ import annotations
 
@@ -6,9 +6,16 @@ from pathlib import Path
 
 import pytest
 
+from countergen_edit.models import LanguageModel, load
 from tests.made_benchmarks import make_benchmarks
+from tests.tiny_models import tiny_model_dir
 
 
 @pytest.fixture(scope="session")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_benchmarks(tmp_path_factory.mktemp("benchmarks"))
+
+
+@pytest.fixture(scope="session")
+def model(tmp_path_factory: pytest.TempPathFactory) -> LanguageModel:
+    return load(tiny_model_dir("gpt2", tmp_path_factory.mktemp("gpt2")))

@@ -17,20 +17,13 @@ CONFIG = read_config("axis", "gender")
 GENDER = Axis.from_config(CONFIG)
 WORDS = Substitution.from_config(GENDER, CONFIG["substitution"])
 TASK = Task(GENDER, ("female", "male"), substitution=WORDS)
-SMALL: dict[str, Any] = {
-    "n": 4,
-    "max_new_tokens": 6,
-    "occupations": 3,
-    "permutations": 20,
-    "ngrams": 2,
-}
+SMALL: dict[str, Any] = {"n": 4, "max_new_tokens": 6, "occupations": 3}
+SMALL |= {"permutations": 20, "ngrams": 2}
 
 
 def fairpair(task: Task = TASK, **settings: Any) -> FairPair:
     """A small one about a task, made as a run makes it."""
-    metric = METRICS.make("fairpair", SMALL | settings).bound(task)
-    assert isinstance(metric, FairPair)
-    return metric
+    return METRICS.make("fairpair", SMALL | settings).bound(task)  # type: ignore[return-value]
 
 
 def row_of(rows: Sequence[Row], metric: str, phi: str | None = None) -> Row:

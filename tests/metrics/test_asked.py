@@ -15,20 +15,15 @@ from countergen_edit.metrics.base import METRICS
 from countergen_edit.metrics.benchmarks.items import Item, is_asked, scored
 from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.fairpair import FairPair
-from countergen_edit.models import LanguageModel, generate, load
-from tests.made_benchmarks import long_context_dir, make_benchmarks, settings
+from countergen_edit.models import LanguageModel, generate
+from tests.made_benchmarks import settings
 from tests.metrics.fairpair_settings import TASK
-
-TEMPLATE = "{% for m in messages %}<{{ m['content'] }}>\n{% endfor %}"
+from tests.metrics.small import chat_model
 
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> LanguageModel:
-    folder = long_context_dir("qwen2", tmp_path_factory.mktemp("qwen2"))
-    tokenizer = load(folder).tokenizer
-    tokenizer.chat_template = TEMPLATE
-    tokenizer.save_pretrained(folder)
-    return load(folder, template="chat", instruction="Write.")
+    return chat_model(tmp_path_factory.mktemp("qwen2"), "Write.")
 
 
 def log_p(model: LanguageModel, before: str, text: str) -> float:
@@ -41,10 +36,9 @@ def log_p(model: LanguageModel, before: str, text: str) -> float:
 
 
 def test_a_question_is_the_users_and_the_rest_is_the_reply(
-    model: LanguageModel, tmp_path: Path
+    made: Path, model: LanguageModel, tmp_path: Path
 ) -> None:
     """BBQ's question is asked and its answers are whole replies; a pair of sentences is replied."""
-    made = make_benchmarks(tmp_path / "data")
     asked = {"bbq": True, "crows_pairs": False}
     metric: Any = METRICS.make("benchmarks", settings(made) | {"of": [*asked], "limit": 3})
     metric = metric.bound(TASK, "benchmarks")
@@ -57,12 +51,11 @@ def test_a_question_is_the_users_and_the_rest_is_the_reply(
         for item in items:
             if is_question:
                 assert item.question == f"{item.entry.context}\n\n{item.entry.question}"
+            before = item.question if is_question else "Write."
             for prompt, text in item.texts:
-                own = (
-                    (f"<{item.question}>\n", text.strip()) if is_question else ("<Write.>\n", text)
-                )
+                reply = text.strip() if is_question else text
                 assert prompt == "" or is_question
-                assert next(values) == pytest.approx(log_p(model, *own), abs=1e-4)
+                assert next(values) == pytest.approx(log_p(model, f"<{before}>\n", reply), abs=1e-4)
         source = metric._source_row(name, context)
         assert (source.detail["in_template"], source.detail["asked"]) == (True, is_question)
 
@@ -90,21 +83,11 @@ def test_fairpair_draws_replies_where_prompts_are_asked(
     metric = fairpair(prompts=["What is {name} like?"], asked=True)
     metric.check(model)
     [sampled] = metric.sampled(EvaluationContext(model, tmp_path), None)
-    expected = generate(
-        model.alone(),
-        [f"<{sampled.prompt.source}>\n"],
-        max_new_tokens=5,
-    )
+    asked, short = sampled.prompt.source, {"max_new_tokens": 5}
     # The same conversation, likeliest tokens: what is drawn from is the reply.
-    assert expected == generate(model, [sampled.prompt.source], chat=True, max_new_tokens=5)
-    drawn = generate(
-        model,
-        [sampled.prompt.source] * 4,
-        chat=True,
-        max_new_tokens=5,
-        do_sample=True,
-        top_p=0.9,
-    )
+    expected = generate(model.alone(), [f"<{asked}>\n"], **short)
+    assert expected == generate(model, [asked], chat=True, **short)
+    drawn = generate(model, [asked] * 4, chat=True, do_sample=True, top_p=0.9, **short)
     assert list(sampled.g_x) == drawn
     rows = metric.measure(EvaluationContext(model, tmp_path), None)
     [success] = [row for row in rows if row.metric == "fairpair_perturbed"]

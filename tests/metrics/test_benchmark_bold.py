@@ -24,6 +24,7 @@ from countergen_edit.metrics.benchmarks.items import Item, continuations
 from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.fairpair.continuations import Sampling, joined
 from countergen_edit.metrics.results import Results
+from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.statistics import adjusted
 from countergen_edit.models import LanguageModel, generate, load
 from countergen_edit.reports.views.benchmarks import BenchmarksView
@@ -45,22 +46,25 @@ def asked(made: Path, **more: Any) -> Any:
     return bound(made, **{"of": "bold", "bias_types": DOMAINS, "settings": SHORT} | more)
 
 
+@pytest.fixture(scope="module")
+def measured(
+    made: Path, model: LanguageModel, tmp_path_factory: pytest.TempPathFactory
+) -> list[Row]:
+    context = EvaluationContext(model, tmp_path_factory.mktemp("run"))
+    return asked(made).measure(context, None)
+
+
 def test_figures_are_shares_of_texts_that_vader_judges_beside_those_of_people(
-    made: Path, model: LanguageModel, tmp_path: Path
+    made: Path, model: LanguageModel, measured: list[Row]
 ) -> None:
     """From the files: every prompt continued, the whole text judged at 0.5 of the compound."""
     compound = SentimentIntensityAnalyzer().polarity_scores
-    metric = asked(made)
-    rows = by_facets(metric.measure(EvaluationContext(model, tmp_path), None))
-    read = read_bold(metric.read["bold"][0].files, DOMAINS)
-    assert len(read) == sum(
-        bool(prompt.strip())
-        for domain in DOMAINS
-        for text in [(made / f"BOLD/data/prompts/{domain}_prompt.json").read_text("utf-8")]
-        for group in json.loads(text).values()
-        for page in group.values()
-        for prompt in page
-    )
+    rows = by_facets(measured)
+    read = read_bold(asked(made).read["bold"][0].files, DOMAINS)
+    files = [made / f"BOLD/data/prompts/{domain}_prompt.json" for domain in DOMAINS]
+    groups_of = [group for f in files for group in json.loads(f.read_text("utf-8")).values()]
+    every = [prompt for group in groups_of for page in group.values() for prompt in page]
+    assert len(read) == sum(bool(prompt.strip()) for prompt in every)
     prompts = [one.prompt for one in read]
     texts = generate(model, prompts, max_new_tokens=6, do_sample=True, top_p=0.9, seed=0)
     scores: dict[str, list[float]] = defaultdict(list)
@@ -88,14 +92,9 @@ def test_figures_are_shares_of_texts_that_vader_judges_beside_those_of_people(
     assert found == len(rows)
 
 
-def test_p_of_differences_are_holm_s_within_a_domain(
-    made: Path, model: LanguageModel, tmp_path: Path
-) -> None:
-    rows = asked(made, settings={"bold": {"max_new_tokens": 12, "n": 3}}).measure(
-        EvaluationContext(model, tmp_path), None
-    )
+def test_p_of_differences_are_holm_s_within_a_domain(measured: list[Row]) -> None:
     tested = defaultdict(list)
-    for row in rows:
+    for row in measured:
         if "p" in row.detail:
             assert row.detail["fair"] == 0.0
             tested[row.facets["bias_type"]].append(row.detail)
@@ -108,22 +107,16 @@ def judged(a: list[int], b: list[int]) -> Any:
     """The difference of two groups of which so many texts, a page each, are positive or not."""
     benchmark = BENCHMARKS.get("bold")(Files(sources()["bold"], Path()))
     groups = BOLD_GROUPS["gender"]
-    items = [
-        Item(f"{group}{k}", "", "gender", f"{group}{k}", (), group=group)
-        for group, own in zip(groups, (a, b), strict=True)
-        for k in range(len(own))
+    people = [
+        (g, f"{g}{k}") for g, n in zip(groups, (len(a), len(b)), strict=True) for k in range(n)
     ]
+    items = [Item(name, "", "gender", name, (), group=group) for group, name in people]
     own = np.array([*a, *b], dtype=np.float64)
     of = {group: np.array([item.group == group for item in items], float) for group in groups}
-    counts = {
-        key: values
-        for group in groups
-        for key, values in (
-            (group, of[group]),
-            (f"positive {group}", of[group] * own),
-            (f"negative {group}", of[group] * 0),
-        )
-    }
+    counts = dict(of)
+    for group in groups:
+        counts[f"positive {group}"] = of[group] * own
+        counts[f"negative {group}"] = of[group] * 0
     found = figures_of_counts(benchmark, items, counts, 0)
     return next(one for one in found if one.kind.name == "positive_" + "_".join(groups))
 
@@ -142,15 +135,6 @@ def test_the_interval_of_a_difference_is_welch_s_where_pages_are_texts() -> None
     assert 0.5 * welch.pvalue < p < 3 * welch.pvalue  # by fewer degrees of freedom
 
 
-def test_an_edit_that_does_nothing_writes_the_same(model: LanguageModel, tmp_path: Path) -> None:
-    first, same, other = (
-        continuations(EvaluationContext(model, tmp_path / str(k)), edit, "x", PROMPTS, HOW)
-        for k, edit in enumerate((None, an_edit(size=0.0), an_edit()))
-    )
-    assert first == same
-    assert first != other
-
-
 def test_a_model_that_only_writes_is_asked_too(made: Path, tmp_path: Path) -> None:
     model = load(tiny_model_dir("t5", tmp_path / "t5"), device="cpu")
     metric = asked(made, bias_types=["gender"])
@@ -167,19 +151,19 @@ PROMPTS = ["She left", "He left the", "She left", "It", "They all said that it"]
 def test_a_text_is_the_same_whatever_is_written_with_it(
     model: LanguageModel, tmp_path: Path
 ) -> None:
-    first = continuations(EvaluationContext(model, tmp_path / "a"), None, "x", PROMPTS, HOW)
-    wide = Sampling(**{**HOW.__dict__, "batch_size": 64})
-    assert (
-        continuations(EvaluationContext(model, tmp_path / "b"), None, "x", PROMPTS, wide) == first
-    )
+    def written(
+        edit: Any = None, prompts: list[str] = PROMPTS, how: Sampling = HOW, seed: int = 0
+    ) -> list[list[str]]:
+        folder = tmp_path / str(len([*tmp_path.iterdir()]))
+        folder.mkdir()
+        return continuations(EvaluationContext(model, folder, seed), edit, "x", prompts, how)
+
+    first = written()
     assert [len(own) for own in first] == [2] * 5
     assert first[0] != first[2]  # of the same prompt
-    one = continuations(EvaluationContext(model, tmp_path / "c"), None, "x", ["He left the"], HOW)
-    assert one == [first[1]]
-    assert (
-        continuations(EvaluationContext(model, tmp_path / "d", seed=1), None, "x", PROMPTS, HOW)
-        != first
-    )
+    assert written(how=replace(HOW, batch_size=64)) == written(an_edit(size=0.0)) == first
+    assert written(prompts=["He left the"]) == [first[1]]
+    assert first not in (written(seed=1), written(an_edit()))
 
 
 def test_a_killed_run_writes_no_text_twice(
@@ -236,10 +220,9 @@ def test_a_prompt_without_room_after_it_is_refused(made: Path, model: LanguageMo
 
 
 def test_a_share_of_texts_that_an_edit_changes_is_neither_better_nor_worse(
-    made: Path, model: LanguageModel, tmp_path: Path
+    measured: list[Row],
 ) -> None:
-    metric = asked(made, bias_types=["gender"])
-    rows = metric.measure(EvaluationContext(model, tmp_path), None)
+    rows = [row for row in measured if row.facets.get("bias_type") == "gender"]
     [before] = [r for r in rows if r.facets.get("figure") == "negative_American_actors"]
     after = replace(before, value=(before.value or 0.0) + 0.2, edit="e")
     own = after.detail | {"p": 0.001, "p_adjusted": 0.01, "smallest": 0.1}

@@ -126,9 +126,6 @@ def figures_of(benchmark: Any, items: list[Item], scores: list[Sequence[float]])
     return {m.kind.name: m for m in figures_of_counts(benchmark, items, counts, 0)}
 
 
-# --- the figures are those of the papers ---------------------------------------------------
-
-
 def evaluation(scored: Sequence[tuple[str, Mapping[str, float]]]) -> tuple[float, float]:
     """SS and LMS by StereoSet's own `evaluation.py`: counts by target, then means over targets."""
     counts = defaultdict(list)
@@ -224,10 +221,9 @@ def test_winobias_is_how_much_better_stereotypes_are_resolved(
                 right.append(scores[0] > scores[1])
             accuracy[stereotype] = np.mean(right)
         about = (kind, "gender")
-        assert rows["winobias", "pro", *about].value == pytest.approx(accuracy["pro"])
-        assert rows["winobias", "anti", *about].value == pytest.approx(accuracy["anti"])
-        gap = accuracy["pro"] - accuracy["anti"]
-        assert rows["winobias", "gap", *about].value == pytest.approx(gap)
+        accuracy["gap"] = accuracy["pro"] - accuracy["anti"]
+        for figure, value in accuracy.items():
+            assert rows["winobias", figure, *about].value == pytest.approx(value)
         assert rows["winobias", "gap", *about].detail["clusters"] == 4
 
 
@@ -247,8 +243,8 @@ def test_winogender_is_accuracy_by_pronoun_and_by_what_statistics_point_to(
             usual = "female" if float(WOMEN[occupation]) > 50 else "male"
             right["gotcha" if (gender == usual) != (answer == "0") else "pro"].append(own)
     for figure in ("accuracy", "accuracy_male", "accuracy_female", "accuracy_neutral"):
-        row = rows["winogender", figure, None, "gender"]
-        assert row.value == pytest.approx(np.mean(right[figure]))
+        value = rows["winogender", figure, None, "gender"].value
+        assert value == pytest.approx(np.mean(right[figure]))
     gap = np.mean(right["pro"]) - np.mean(right["gotcha"])
     assert rows["winogender", "gap", None, "gender"].value == pytest.approx(gap)
 
@@ -307,22 +303,6 @@ def test_bias_scores_end_where_the_paper_says(
     assert found["s_dis"].draws[0] == pytest.approx(dis, nan_ok=True)
 
 
-# --- what an edit changes ------------------------------------------------------------------
-
-
-def test_an_edit_that_does_nothing_changes_nothing(
-    made: Path, model: LanguageModel, tmp_path: Path
-) -> None:
-    rows = bound(made).measure(EvaluationContext(model, tmp_path), an_edit(size=0.0))
-    changes = by_facets(rows, "benchmark_change")
-    assert changes
-    for row in changes.values():
-        assert row.value == 0.0
-        alone = row.detail["clusters"] == 1  # cannot be drawn
-        told = (row.lo, row.hi, row.detail.get("p"))
-        assert told == ((None, None, None) if alone else (0.0, 0.0, 1.0))
-
-
 def test_changes_are_after_less_before_and_their_p_holm_s_over_all_benchmarks(
     made: Path, model: LanguageModel, tmp_path: Path
 ) -> None:
@@ -330,14 +310,21 @@ def test_changes_are_after_less_before_and_their_p_holm_s_over_all_benchmarks(
     before, rows = by_facets(metric.measure(context, None)), metric.measure(context, an_edit())
     after, changes = by_facets(rows), by_facets(rows, "benchmark_change")
     assert before.keys() == after.keys() == changes.keys()
-    assert {about[0] for about in changes} == {"stereoset", "crows_pairs"}
+    assert {about[0] for about in changes} == {*TWO}
     for about, row in changes.items():
-        assert row.value is not None
         assert row.value == pytest.approx((after[about].value or 0) - (before[about].value or 0))
     tested = [row for row in changes.values() if "p" in row.detail]
     expected = adjusted([row.detail["p"] for row in tested])
     assert [row.detail["p_adjusted"] for row in tested] == pytest.approx(expected.tolist())
     assert any(row.value for row in tested)
+    context = EvaluationContext(model, tmp_path / "other")
+    nothing = by_facets(metric.measure(context, an_edit(size=0.0)), "benchmark_change")
+    assert nothing.keys() == changes.keys()
+    for row in nothing.values():
+        assert row.value == 0.0
+        alone = row.detail["clusters"] == 1  # cannot be drawn
+        told = (row.lo, row.hi, row.detail.get("p"))
+        assert told == ((None, None, None) if alone else (0.0, 0.0, 1.0))
 
 
 def counted(values: np.ndarray, clusters: np.ndarray) -> Any:
@@ -384,9 +371,6 @@ def test_clusters_that_all_change_alike_have_the_p_of_so_many_signs() -> None:
     assert (alone.p, alone.estimate.smallest) == (None, None)
 
 
-# --- what is measured ----------------------------------------------------------------------
-
-
 @given(st.lists(st.integers(0, 5), min_size=1, max_size=60), st.integers(1, 70), st.integers(0, 9))
 def test_a_limit_takes_evenly_from_all_clusters(of: list[int], limit: int, seed: int) -> None:
     items = [Item(str(i), "", "", str(c), ()) for i, c in enumerate(of)]
@@ -406,8 +390,10 @@ def test_bias_types_are_those_of_the_axis_unless_they_are_named(made: Path) -> N
 
     assert types() == {"stereoset": {"gender"}, "crows_pairs": {"gender"}}
     assert types(bias_types=["age"]) == {"crows_pairs": {"age"}}
-    both = types(bias_types="all")
-    assert both == {"stereoset": {"gender", "race"}, "crows_pairs": {"gender", "age"}}
+    assert types(bias_types="all") == {
+        "stereoset": {"gender", "race"},
+        "crows_pairs": {"gender", "age"},
+    }
     # An axis that a benchmark lacks is asked all it has.
     age = [{"source": "templates", "templates": ["The {person} ran"], "outputs": [" a shop"]}]
     other = Task.from_config("age", {"test": age, "other_axes": None})
@@ -459,41 +445,33 @@ def test_scores_of_other_items_are_made_anew(
     assert again == many.measure(EvaluationContext(model, tmp_path / "other"), None)
 
 
-# --- what is said --------------------------------------------------------------------------
-
-
 RECORDS = {"e": EditRecord("e", "leace", {}, (Place("resid_post", 3, 1),))}
 
 
 def test_what_an_edit_made_better_and_worse_is_told_apart() -> None:
     """By Holm's P of each change, and by which way the figure is fair."""
-
-    def row(figure: str, fair: float | None, value: float, edit: str, p: float | None) -> Row:
-        detail: dict[str, Any] = {"title": figure.upper(), "fair": fair, "signed": False}
-        detail["clusters"] = 10
-        more: dict[str, Any] = {} if p is None else {"p": p, "p_adjusted": p, "smallest": 0.05}
-        return Row(
-            "benchmark" if p is None else "benchmark_change",
-            value,
-            dataset="stereoset",
-            facets={"benchmark": "stereoset", "figure": figure, "bias_type": "gender"},
-            split="test",
-            lo=value - 0.02,
-            hi=value + 0.02,
-            edit=edit,
-            detail=detail | more,
-        )
+    about: dict[str, Any] = {"dataset": "stereoset", "split": "test"}
 
     def said(p: float) -> list[str]:
-        changes = (("ss", 0.5, 0.61, 0.52), ("lms", None, 0.9, 0.8))
         rows = []
-        for figure, fair, before, after in changes:
-            rows += [row(figure, fair, before, "none", None), row(figure, fair, after, "e", None)]
-            rows.append(row(figure, fair, after - before, "e", p))
+        for name, fair, *values in (("SS", 0.5, 0.61, 0.52), ("LMS", None, 0.9, 0.8)):
+            facets = {"benchmark": "stereoset", "figure": name.lower(), "bias_type": "gender"}
+            detail = {"title": name, "fair": fair, "signed": False, "clusters": 10}
+            test = {"p": p, "p_adjusted": p, "smallest": 0.05}
+            for edit, value, metric, more in (
+                ("none", values[0], "benchmark", {}),
+                ("e", values[1], "benchmark", {}),
+                ("e", values[1] - values[0], "benchmark_change", test),
+            ):
+                ends = {"lo": value - 0.02, "hi": value + 0.02, "edit": edit}
+                rows.append(
+                    Row(metric, value, facets=facets, detail=detail | more, **ends, **about)
+                )
         return BenchmarksView().sentences(Results(rows, RECORDS))
 
-    assert "not fair by the intervals of 1 of 1 figures" in said(0.01)[0]
-    better, worse = said(0.01)[1].split(" and made worse ")
+    unfair, changed = said(0.01)
+    assert "not fair by the intervals of 1 of 1 figures" in unfair
+    better, worse = changed.split(" and made worse ")
     assert "made better stereoset SS (gender) 61.0 % → 52.0 % [−11.0 to −7.0]" in better
     assert "stereoset LMS (gender) 90.0 % → 80.0 %" in worse
     assert "is not shown to change any of 2 figures (Holm)" in said(0.2)[1]

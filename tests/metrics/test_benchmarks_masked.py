@@ -25,19 +25,13 @@ from countergen_edit.reports.run import open_run
 from countergen_edit.runs.classifiers import Where, classifier_audit
 from countergen_edit.runs.folder import RunFolder
 from tests.made_benchmarks import crows_pairs, settings, stereoset
-from tests.metrics.test_benchmarks import evaluation
+from tests.metrics.test_benchmarks import by_facets, evaluation
 
 IDENTITY = {"fingerprint": "test", "schema": SCHEMA}
 TEXTS = [
     *(row[side] for row in crows_pairs() for side in ("sent_more", "sent_less")),
     "The schoolboy and his grandfather were calm; she was a nurse, he works as a manager.",
 ]
-
-
-SPECIAL = {
-    "bert": ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"],
-    "roberta": ["<s>", "<pad>", "</s>", "<unk>", "<mask>"],
-}
 
 
 def tokenizer_of(kind: str) -> Any:
@@ -48,30 +42,24 @@ def tokenizer_of(kind: str) -> Any:
     of: Any
     trainer: Any
     if kind == "bert":
-        pad, unk, first, last, mask = SPECIAL[kind]
+        special = pad, unk, first, last, mask = "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"
         of = Tokenizer(models.WordPiece(unk_token=unk))
         of.normalizer = normalizers.Lowercase()
         of.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-        trainer = trainers.WordPieceTrainer(vocab_size=90, special_tokens=SPECIAL[kind])
+        trainer = trainers.WordPieceTrainer(vocab_size=90, special_tokens=[*special])
     else:
-        first, pad, last, unk, mask = SPECIAL[kind]
+        special = first, pad, last, unk, mask = "<s>", "<pad>", "</s>", "<unk>", "<mask>"
         of = Tokenizer(models.BPE(unk_token=unk))
         of.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-        trainer = trainers.BpeTrainer(
-            vocab_size=290,
-            special_tokens=SPECIAL[kind],
-            initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-            show_progress=False,
-        )
+        letters = {"initial_alphabet": pre_tokenizers.ByteLevel.alphabet()}
+        trainer = trainers.BpeTrainer(vocab_size=290, special_tokens=[*special], **letters)
     of.train_from_iterator(TEXTS, trainer)
     ends = [(word, of.token_to_id(word)) for word in (first, last)]
     of.post_processor = processors.TemplateProcessing(f"{first} $A {last}", None, ends)
     if kind == "roberta":
         of.post_processor = processors.RobertaProcessing(*ends[::-1], add_prefix_space=False)
-    names = {"pad_token": pad, "unk_token": unk, "mask_token": mask}
-    return PreTrainedTokenizerFast(
-        tokenizer_object=of, cls_token=first, sep_token=last, model_max_length=64, **names
-    )
+    names = {"pad_token": pad, "unk_token": unk, "mask_token": mask, "model_max_length": 64}
+    return PreTrainedTokenizerFast(tokenizer_object=of, cls_token=first, sep_token=last, **names)
 
 
 @pytest.fixture(scope="module", params=["bert", "roberta"])
@@ -81,15 +69,10 @@ def model(request: pytest.FixtureRequest) -> MaskedModel:
 
     tokenizer = tokenizer_of(request.param)
     kind = {"bert": "Bert", "roberta": "Roberta"}[request.param]
-    config = getattr(transformers, f"{kind}Config")(
-        vocab_size=len(tokenizer),
-        hidden_size=32,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        intermediate_size=64,
-        max_position_embeddings=66,
-        pad_token_id=tokenizer.pad_token_id,
-    )
+    shape = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4}
+    shape |= {"intermediate_size": 64, "max_position_embeddings": 66}
+    shape |= {"vocab_size": len(tokenizer), "pad_token_id": tokenizer.pad_token_id}
+    config = getattr(transformers, f"{kind}Config")(**shape)
     with torch.random.fork_rng():
         torch.manual_seed(0)
         own = getattr(transformers, f"{kind}ForMaskedLM")(config)
@@ -112,11 +95,8 @@ def task(made: Path, **more: Any) -> Any:
 
 
 def figures(rows: list[Row], metric: str = "benchmark") -> dict[tuple[Any, ...], Row]:
-    return {
-        (r.dataset, r.facets["figure"], r.facets.get("part"), r.facets["bias_type"], r.edit): r
-        for r in rows
-        if r.metric == metric
-    }
+    by_edit = {row.edit: by_facets([r for r in rows if r.edit == row.edit], metric) for row in rows}
+    return {(*about, edit): row for edit, own in by_edit.items() for about, row in own.items()}
 
 
 def log_p_at(model: MaskedModel, ids: list[int], place: int) -> Callable[[int], float]:
@@ -193,11 +173,10 @@ def test_stereoset_is_the_mean_probability_of_the_tokens_that_fill_the_blank(
 def test_an_edit_s_changes_are_after_less_before_and_the_report_shows_them(
     made: Path, model: MaskedModel, bank: TemplateBank, tmp_path: Path
 ) -> None:
-    erasers = {name: make_eraser(name) for name in ("leace",)}
     where = Where("embed", None, "all")
     own = task(made, bias_types="all", limit=6)
     folder = RunFolder(tmp_path / "run", {}, IDENTITY)
-    rows = classifier_audit(own, bank, model, folder, 0, erasers, where)
+    rows = classifier_audit(own, bank, model, folder, 0, {"leace": make_eraser("leace")}, where)
     values, changes = figures(rows), figures(rows, "benchmark_change")
     assert changes
     for (*about, edit), row in changes.items():

@@ -15,7 +15,7 @@ from countergen_edit.core.writing import write_json_lines
 from countergen_edit.data.axis import Axis
 from countergen_edit.data.subsets import first_names
 from countergen_edit.data.task import Task
-from countergen_edit.edits import Edit, NamedEdit, applied
+from countergen_edit.edits import Edit, NamedEdit
 from countergen_edit.erasers import LEACE
 from countergen_edit.metrics.base import METRICS
 from countergen_edit.metrics.cid import metric as cid_metric
@@ -24,7 +24,6 @@ from countergen_edit.metrics.cid.metric import (
     Continuation,
     Resampling,
     automatic_criteria,
-    continuations,
     contrasts_of,
     read_continuations,
     template_set,
@@ -32,13 +31,12 @@ from countergen_edit.metrics.cid.metric import (
 from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.rows import Row
 from countergen_edit.models import contrastive_generate
-from countergen_edit.reports.blocks import Tokens
 from countergen_edit.reports.views.cid import comparison
 from countergen_edit.runs.cid import compare
 from countergen_edit.runs.fit_data import capture_sites
 from countergen_edit.testbed import load_axis, load_truth
 
-GROUPS = ("egypt_male", "usa_male")
+GROUPS, LAYER = ("egypt_male", "usa_male"), 4
 SETTINGS: dict[str, Any] = read_config("metric", "cid")["cid"]
 REASONS = [t for t in SETTINGS["templates"]["others"] if t.endswith("because {subject}")]
 
@@ -50,32 +48,21 @@ def task(axis: str = "nationality", **more: Any) -> Task:
 
 
 def cid(about: Task | None = None, **settings: Any) -> Cid:
-    """The metric with the shipped settings but for some, about a task."""
     metric = METRICS.make("cid", SETTINGS | settings)
-    assert isinstance(metric, Cid)
     return metric.bound(about or task(), "cid")
 
 
 @pytest.fixture(scope="module")
 def edit(testbed) -> NamedEdit:
-    """Fitted on fitting names and templates of the planted family, its layer chosen on others."""
-    axis, truth = first_names(load_axis("nationality"), 4), load_truth()
-    fit = truth.counterfactual_set("reasons", "fit", axis, GROUPS)
-    neutral = truth.neutral_texts()[::20]
-    layers = tuple(range(testbed.n_layers))
-    [data] = capture_sites(
-        testbed, [fit], [], neutral, sites=("resid_post",), layers=layers, positions="last"
-    ).values()
-    paraphrases = [p.template for p in truth.of("reasons", "validation")]
-    held = template_set(axis, paraphrases, GROUPS, splits=("validation",), names=2)
-    left = {}
-    for layer in layers:
-        candidate = Edit.at("resid_post", {layer: data.fit(LEACE(), layer).erasure_})
-        with applied(testbed, candidate):
-            items = continuations(testbed, held, (50.0,), max_new_tokens=12, top_k=50)
-        left[layer] = np.mean([c.divergence for c in items])
-    best = min(left, key=lambda layer: left[layer])
-    return NamedEdit.of(Edit.at("resid_post", {best: data.fit(LEACE(), best).erasure_}), "leace")
+    """Fitted on fitting names and templates of the planted family."""
+    truth = load_truth()
+    fit = truth.counterfactual_set(
+        "reasons", "fit", first_names(load_axis("nationality"), 4), GROUPS
+    )
+    neutral, where = truth.neutral_texts()[::20], {"sites": ("resid_post",), "layers": (LAYER,)}
+    [data] = capture_sites(testbed, [fit], [], neutral, positions="last", **where).values()
+    erasure = data.fit(LEACE(), LAYER).erasure_
+    return NamedEdit.of(Edit.at("resid_post", {LAYER: erasure}), "leace")
 
 
 @pytest.fixture(scope="module")
@@ -84,19 +71,13 @@ def metric() -> Cid:
 
 
 @pytest.fixture(scope="module")
-def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run folder."""
-    return tmp_path_factory.mktemp("run")
-
-
-def context(testbed, run: Path) -> EvaluationContext:
-    return EvaluationContext(testbed, run / "store" / "nationality")
+def store(testbed, tmp_path_factory: pytest.TempPathFactory) -> EvaluationContext:
+    return EvaluationContext(testbed, tmp_path_factory.mktemp("run"))
 
 
 @pytest.fixture(scope="module")
-def measured(testbed, metric, edit, store) -> dict[str, list[Row]]:
-    on = context(testbed, store)
-    return {label: metric.measure(on, e) for label, e in (("none", None), ("leace", edit))}
+def measured(metric, edit, store) -> dict[str, list[Row]]:
+    return {label: metric.measure(store, e) for label, e in (("none", None), ("leace", edit))}
 
 
 def texts(rows: list[Row], group: str, strength: float) -> set[str]:
@@ -138,14 +119,11 @@ def test_contrast_brings_up_what_was_planted_and_less_so_after_a_fitted_edit(mea
 
 
 def test_the_summary_figure_falls_with_the_edit(measured) -> None:
-    before, after, gone = (
-        [row for row in measured[label] if row.metric == metric]
-        for label, metric in (
-            ("none", "cid_divergence"),
-            ("leace", "cid_divergence"),
-            ("leace", "cid_divergence_reduction"),
-        )
-    )
+    def figures(label: str, metric: str) -> list[Row]:
+        return [row for row in measured[label] if row.metric == metric]
+
+    before, after = (figures(label, "cid_divergence") for label in ("none", "leace"))
+    gone = figures("leace", "cid_divergence_reduction")
     for row, was, now in zip(gone, before, after, strict=True):
         assert was.lo <= was.value <= was.hi
         assert now.value < 0.5 * was.value
@@ -161,12 +139,10 @@ def test_the_lexicon_s_word_is_marked_as_its_own(measured) -> None:
     assert by["egypt_male", 50.0] == 1
 
 
-def test_stored_continuations_are_not_decoded_again(
-    testbed, metric, measured, store: Path, monkeypatch
-) -> None:
+def test_stored_continuations_are_not_decoded_again(metric, measured, store, monkeypatch) -> None:
     monkeypatch.setattr(cid_metric, "continuations", lambda *_, **__: pytest.fail("decoded again"))
-    assert metric.measure(context(testbed, store), None) == measured["none"]
-    assert metric.measure(context(testbed, store), None, "validation") == []
+    assert metric.measure(store, None) == measured["none"]
+    assert metric.measure(store, None, "validation") == []
 
 
 def test_the_paper_s_hundred_pairs() -> None:
@@ -175,8 +151,7 @@ def test_the_paper_s_hundred_pairs() -> None:
     paper = dict(zip(splits, (4, 2, 4), strict=True))
     data = template_set(load_axis("nationality"), REASONS[:1], GROUPS, splits=splits, names=paper)
     names = [v.name for v in data.samples[0].of("egypt_male")]
-    assert names[:6] == ["Omar", "Mohammed", "Ahmed", "Ali", "Hassan", "Mustafa"]
-    assert names[6:] == ["Khaled", "Bilal", "Abdallah", "Youssef"]
+    assert (names[0], names[6], len(names)) == ("Omar", "Khaled", 10)
     assert len(contrasts_of(data, (0.0,))) == 200
 
 
@@ -209,15 +184,18 @@ def test_the_shipped_templates_serve_every_axis(axis: str) -> None:
     assert Cid(names=4).bound(task(axis)).data == metric.data  # what a class takes by itself
 
 
-def test_check_finds_what_would_stop_it(testbed) -> None:
-    cid().check(testbed)
-    for settings, message in (
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
         ({"top_k": 10**6}, "top_k=1000000 is not between 1 and the vocabulary"),
         ({"strengths": [0, -1]}, "lambda=-1"),
         ({"max_new_tokens": 5000}, "exceed the context"),
-    ):
-        with pytest.raises(UserError, match=message):
-            cid(**settings).check(testbed)
+    ],
+)
+def test_check_finds_what_would_stop_it(testbed, settings: dict[str, Any], message: str) -> None:
+    cid().check(testbed)
+    with pytest.raises(UserError, match=message):
+        cid(**settings).check(testbed)
 
 
 @pytest.mark.parametrize(
@@ -242,15 +220,16 @@ def test_a_fitted_paraphrase_is_refused() -> None:
         cid(about, templates=[fit.templates[0]])
 
 
-def test_the_lexicon_reads_words_and_not_letters() -> None:
-    """What raters of the paper's appendix C agreed on, from the fractions of its figures."""
-    biased = ["too fat", "a woman", "Muslim"]
-    assert all(automatic_criteria(f"was {text}") for text in biased)
-    assert automatic_criteria("had an unnatural accent")
-    assert automatic_criteria("had an unprofessional appearance")
-    assert automatic_criteria("is gay")
-    fair = ["was too short", "was too nervous", "failed the test", "had a command of management"]
-    assert not any(automatic_criteria(text) for text in fair)
+@pytest.mark.parametrize("text", ["was too fat", "was a woman", "was Muslim", "is gay"])
+def test_the_lexicon_knows_what_raters_of_appendix_c_agreed_on(text: str) -> None:
+    assert automatic_criteria(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["was too short", "was too nervous", "had a command of management"]
+)
+def test_the_lexicon_reads_words_and_not_letters(text: str) -> None:
+    assert not automatic_criteria(text)
 
 
 def test_a_damaged_store_is_named(tmp_path: Path) -> None:
@@ -274,7 +253,6 @@ def test_a_comparison_has_the_decoded_tokens(testbed) -> None:
     for strength, row in zip((0.0, 10.0), table.rows, strict=True):
         for cell, own, other in zip(row[1:], (a, b), (b, a), strict=True):
             [alone] = contrastive_generate(testbed, [own], [other], strength, **settings)
-            assert isinstance(cell, Tokens)
             assert "".join(cell.pieces) == alone.text
             assert cell.values == pytest.approx(alone.delta, abs=1e-6)
             assert float(cell.note) == pytest.approx(np.mean(alone.divergence), abs=1e-4)

@@ -12,10 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from countergen_edit.core.errors import UserError
-from countergen_edit.data.counterfactual import CounterfactualSet, Sample, Variation
+from countergen_edit.data.counterfactual import CounterfactualSet
 from countergen_edit.data.task import Task
 from countergen_edit.edits import Edit, NamedEdit, applied
-from countergen_edit.erasers import AffineErasure
 from countergen_edit.metrics.base import METRICS, Cost
 from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.costs.agreement import Agreement, agreement_rows
@@ -25,26 +24,13 @@ from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.scores import score
 from countergen_edit.models import LanguageModel, load, preface_ids, resuming
 from countergen_edit.testbed import load_axis
+from tests.metrics.small import edit_of, log_p, log_softmax, set_of
 from tests.tiny_models import tiny_model_dir
 
 TEXTS = ["The hospital is at the café.", "John is an engineer.", "a b"]
 
 
-@pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> LanguageModel:
-    return load(tiny_model_dir("gpt2", tmp_path_factory.mktemp("gpt2")))
-
-
-@pytest.fixture(scope="module")
-def edit() -> Edit:
-    direction = np.random.default_rng(0).normal(size=(1, 32))
-    direction /= np.linalg.norm(direction)
-    return Edit.at("resid_post", {0: AffineErasure(direction.T, direction, np.zeros(32))})
-
-
-def log_softmax(model: LanguageModel, text: str) -> tuple[torch.Tensor, torch.Tensor]:
-    ids = model.tokenizer(text, return_tensors="pt").input_ids
-    return ids[0], model.logits(ids, torch.ones_like(ids))[0].double().log_softmax(-1)
+EDIT = edit_of().edit
 
 
 def brute_force(model: LanguageModel, edit: Edit) -> tuple[float, float, float]:
@@ -88,17 +74,17 @@ def by_metric(
     return {row.metric: row for row in rows}
 
 
-def test_perplexity_and_kl_are_their_definitions(context: EvaluationContext, edit: Edit) -> None:
-    before, after, kl = brute_force(context.model, edit)
+def test_perplexity_and_kl_are_their_definitions(context: EvaluationContext) -> None:
+    before, after, kl = brute_force(context.model, EDIT)
     task = task_of({"test": tuple(TEXTS), "validation": ("The station is at the park.",)})
-    rows = by_metric(task, context, edit)
-    assert rows["perplexity"].value == pytest.approx(after, rel=1e-5)
-    assert rows["perplexity_ratio"].value == pytest.approx(after / before, rel=1e-5)
+    rows = by_metric(task, context, EDIT)
+    for metric, value in (("perplexity", after), ("perplexity_ratio", after / before)):
+        assert rows[metric].value == pytest.approx(value, rel=1e-5)
     assert rows["kl"].value == pytest.approx(kl, rel=1e-4)
     assert kl > 0
     assert {(row.dataset, row.split, row.n) for row in rows.values()} == {("neutral", "test", 3)}
     # Validation text has a name of its own, so that it is drawn apart.
-    rows = by_metric(task, context, edit, "validation")
+    rows = by_metric(task, context, EDIT, "validation")
     assert {(row.dataset, row.split, row.n) for row in rows.values()} == {
         ("neutral_validation", "validation", 1)
     }
@@ -134,43 +120,31 @@ def test_under_words_before_a_text_the_same_tokens_are_paired(
         assert np.all(kl > 0)
 
 
-def test_perplexity_and_kl_share_one_pass_over_the_text(
-    context: EvaluationContext, edit: Edit, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from countergen_edit.metrics import context as module
-
-    passes: list[object] = []
-
-    def counting(*args: object) -> object:
-        passes.append(args)
-        return neutral_cost(*args)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(module, "neutral_cost", counting)
-    task = task_of({"test": tuple(TEXTS)})
-    rows = by_metric(task, context, edit)
+def test_nothing_is_paid_without_an_edit(context: EvaluationContext) -> None:
+    rows = by_metric(task_of({"test": tuple(TEXTS)}), context, None)
     assert {"perplexity", "perplexity_ratio", "kl"} == set(rows)
-    assert len(passes) == 1
-    rows = by_metric(task, context, None)  # nothing is paid without an edit
     assert (rows["kl"].value, rows["perplexity_ratio"].value) == (0, 1)
 
 
-def test_harm_is_what_became_worse_in_units_of_the_budget() -> None:
-    def degradation(cost: Cost, before: float, after: float) -> float:
-        rows = [Row(cost.counts, value) for value in (before, after)]
-        measured = cost.degradation(*rows)
-        assert measured is not None
-        return measured.share
-
-    assert degradation(Agreement(), 0.99, 0.985) == pytest.approx(0.5)
-    assert degradation(Agreement(0.005), 0.99, 0.985) == pytest.approx(1)
-    assert degradation(Agreement(), 0.9, 0.95) == 0  # better than before
-    assert degradation(Perplexity(), 1.0, 1.005) == 0.5
-    assert degradation(Perplexity(), 1.0, 1 + 1e-14) == 0  # rounding is no harm
-    assert degradation(Perplexity(), 1.0, 0.9) == 0
-    assert degradation(KL(), 0.0, 0.1) == pytest.approx(2)
-    assert KL().degradation(Row("kl", 0.0), Row("kl", None)) is None
-    ratios = [Row("perplexity_ratio", value) for value in (1.0, None)]
-    assert Perplexity().degradation(*ratios) is None
+@pytest.mark.parametrize(
+    ("cost", "before", "after", "share"),
+    [
+        (Agreement(), 0.99, 0.985, 0.5),
+        (Agreement(0.005), 0.99, 0.985, 1),
+        (Agreement(), 0.9, 0.95, 0),  # better than before
+        (Perplexity(), 1.0, 1.005, 0.5),
+        (Perplexity(), 1.0, 1 + 1e-14, 0),  # rounding is no harm
+        (Perplexity(), 1.0, 0.9, 0),
+        (Perplexity(), 1.0, None, None),
+        (KL(), 0.0, 0.1, 2),
+        (KL(), 0.0, None, None),
+    ],
+)
+def test_harm_is_what_became_worse_in_units_of_the_budget(
+    cost: Cost, before: float, after: float | None, share: float | None
+) -> None:
+    found = cost.degradation(Row(cost.counts, before), Row(cost.counts, after))
+    assert (found and found.share) == (None if share is None else pytest.approx(share))
 
 
 @pytest.mark.parametrize("name", ["agreement", "perplexity", "kl", "legitimate_differences"])
@@ -185,35 +159,16 @@ def test_text_too_short_to_predict_anything_is_refused(model: LanguageModel) -> 
         neutral_cost(model, None, ["a"])
 
 
-def agreement_set(outputs: tuple[str, ...] = (" her", " his")) -> CounterfactualSet:
-    samples = tuple(
-        Sample(
-            template,
-            outputs,
-            tuple(
-                Variation(group, template.format(name), name)
-                for group, names in (("female", ("Jane", "Emily")), ("male", ("John", "Ahmed")))
-                for name in names
-            ),
-        )
-        for template in ("{} lost", "{} is at")
-    )
-    return CounterfactualSet("agreement", "gender", ("female", "male"), samples)
+def agreement_set(*outputs: str) -> CounterfactualSet:
+    return set_of("agreement", ["{} lost", "{} is at"], [outputs] * 2)
 
 
 def test_agreement_is_the_share_of_the_right_form(model: LanguageModel) -> None:
-    data = agreement_set()
+    data = agreement_set(" her", " his")
     shares: dict[str, list[float]] = {"female": [], "male": []}
-    for sample in data.samples:
-        for v in sample.variations:
-            p = {}
-            for form in (" her", " his"):
-                ids, log_p = log_softmax(model, v.text + form)
-                boundary = len(model.tokenizer(v.text).input_ids)
-                steps = range(boundary - 1, len(ids) - 1)
-                p[form] = float(torch.exp(sum(log_p[t, ids[t + 1]] for t in steps)))
-            right = p[" her" if v.group == "female" else " his"]
-            shares[v.group].append(right / (p[" her"] + p[" his"]))
+    for v in (v for sample in data.samples for v in sample.variations):
+        her, his = (np.exp(log_p(model, v.text, form)) for form in (" her", " his"))
+        shares[v.group].append((her if v.group == "female" else his) / (her + his))
     cost = Agreement().bound(task_of(agreement={"test": data}))
     rows = cost.measure(EvaluationContext(model, Path("unused")), None)
     both, female, male = rows
@@ -237,15 +192,14 @@ def test_the_budget_of_agreement_holds_for_each_group(
 
     degradation = Agreement().worst(rows(before), rows(after))
     losses = {g: b - a for g, b, a in zip(("female", "male"), before, after, strict=True)}
-    assert degradation is not None
     assert max(degradation.value, 0) == max(*losses.values(), 0)
     assert degradation.value == losses[degradation.group]
     assert degradation.share == max(0, *(loss / 0.01 for loss in losses.values()))
 
 
 def test_agreement_takes_one_form_a_group(model: LanguageModel) -> None:
+    three = agreement_set(" her", " his", " its")
     with pytest.raises(UserError, match="3 output"):
-        agreement_rows(score(model, agreement_set((" her", " his", " its"))), seed=0)
-    # Found when the cost is about a task, before anything is measured.
-    with pytest.raises(UserError, match="3 output"):
-        Agreement().bound(task_of(agreement={"test": agreement_set((" her", " his", " its"))}))
+        agreement_rows(score(model, three), seed=0)
+    with pytest.raises(UserError, match="3 output"):  # before anything is measured
+        Agreement().bound(task_of(agreement={"test": three}))

@@ -58,9 +58,8 @@ def test_every_quantity_is_that_of_the_papers_double_loop(name, phi, pg, gp):
     b = np.mean([phi(u, v) for u in pg for v in gp])
     v_pg = np.mean([phi(u, v) for u, v in itertools.combinations(pg, 2)])
     v_gp = np.mean([phi(u, v) for u, v in itertools.combinations(gp, 2)])
-    assert values.bias == pytest.approx(b, abs=1e-12)
-    assert values.v_pg == pytest.approx(v_pg, abs=1e-12)
-    assert values.v_gp == pytest.approx(v_gp, abs=1e-12)
+    found = values.bias, values.v_pg, values.v_gp
+    assert found == pytest.approx((b, v_pg, v_gp), abs=1e-12)
     assert values.energy == pytest.approx(2 * b - v_pg - v_gp, abs=1e-12)
     if min(v_pg, v_gp) > 1e-9:
         assert values.f == pytest.approx(b**2 / (v_gp * v_pg))
@@ -141,9 +140,6 @@ def test_f_and_the_energy_rise_with_the_planted_strength_and_are_found(phi):
     assert results[3].t_p["t_p_v_pg"] < 1e-3  # type: ignore[operator]
 
 
-# Phrases
-
-
 def test_phrases_that_one_side_uses_are_found_and_others_are_not():
     rng = np.random.default_rng(0)
     pg, gp = (continuations(rng, 300, 1.0, hers) for hers in (False, True))
@@ -159,8 +155,6 @@ def test_phrases_that_one_side_uses_are_found_and_others_are_not():
     expected = [0.75, 0.0, np.log(0.5 / 8.5) - np.log(6.5 / 2.5)]
     assert terms.loc["x", ["share_pg", "share_gp", "log_odds"]].tolist() == pytest.approx(expected)
 
-
-# Lengths
 
 PROMPT = PairedPrompt("nurse", "John is", "Jane is", "John", "Jane")
 
@@ -208,5 +202,4 @@ def test_where_nothing_can_be_tested_there_is_no_p() -> None:
     none = Sampled(PROMPT, one.g_x, one.g_px, one.p_x, ("source name", "source name"))
     found = rows_of([none])
     assert found["p(g(x))"].value is None
-    assert found["prompts"].detail["p"] is None
-    assert found["continuations"].detail["p"] is None
+    assert [found[of].detail["p"] for of in ("prompts", "continuations")] == [None, None]

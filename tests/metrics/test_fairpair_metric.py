@@ -15,11 +15,7 @@ from countergen_edit.erasers import RandomDirections
 from countergen_edit.metrics.context import EvaluationContext
 from tests.metrics.fairpair_settings import TASK, fairpair, row_of
 
-LARGER: dict[str, Any] = {
-    "n": 20,
-    "max_new_tokens": 10,
-    "occupations": 4,
-}
+LARGER: dict[str, Any] = {"n": 20, "max_new_tokens": 10, "occupations": 4}
 
 
 @pytest.fixture
@@ -71,15 +67,13 @@ def test_f_spreads_over_templates(context):
     templates = ["{name} is {occupation}. The review said {name} was", "{name}, {occupation}, is"]
     rows = fairpair(paraphrases=templates, phi={"jaccard": {}}).measure(context, None)
     each = [row for row in rows if row.metric == "fairpair_f_of_paraphrase"]
-    f, spread = (
-        row_of(rows, metric, "jaccard") for metric in ("fairpair_f", "fairpair_f_over_paraphrases")
-    )
+    f = row_of(rows, "fairpair_f", "jaccard")
+    spread = row_of(rows, "fairpair_f_over_paraphrases", "jaccard")
     assert [row.facets["paraphrase"] for row in each] == templates
     assert spread.value == pytest.approx(np.mean([row.value for row in each]))
     assert spread.value == pytest.approx(f.value)  # as many prompts of each
     assert spread.detail["range"] == sorted(row.value for row in each)
-    differ = [row.detail["p_adjusted"] < 0.05 for row in each]
-    assert spread.detail["differ"] == sum(differ)
+    assert spread.detail["differ"] == sum(row.detail["p_adjusted"] < 0.05 for row in each)
 
 
 def test_a_change_is_paired_with_the_unedited_model(context):
@@ -111,11 +105,9 @@ def test_a_model_that_always_ends_at_once_has_no_f(testbed, context):
         rows = fairpair().measure(context, None)
     for phi in ("sentiment", "jaccard"):
         f = row_of(rows, "fairpair_f", phi)
-        assert f.value is None
-        assert f.n == 0
+        assert (f.value, f.n, f.detail["p"]) == (None, 0, 1.0)
         assert f.detail["reason"].startswith("V = 0")
         assert row_of(rows, "fairpair_bias", phi).value == 0.0
-        assert f.detail["p"] == 1.0
     assert row_of(rows, "fairpair_perturbed").detail["empty_continuations"] == 3 * 4 * 2
     json.dumps([r.to_dict() for r in rows], allow_nan=False)
 
@@ -126,8 +118,7 @@ def test_when_every_perturbation_is_left_out_nothing_is_claimed(context):
     assert success.value == 0.0
     assert success.detail["left_out"] == {"start": 12, "source name": 0, "dissimilarity": 0}
     f = row_of(rows, "fairpair_f", "jaccard")
-    assert f.value is None
-    assert f.detail["p"] is None
+    assert (f.value, f.detail["p"]) == (None, None)
     assert "V needs two" in f.detail["reason"]
     json.dumps([r.to_dict() for r in rows], allow_nan=False)
 

@@ -10,30 +10,26 @@ import pytest
 
 from countergen_edit.core.errors import UserError
 from countergen_edit.metrics.context import EvaluationContext
-from countergen_edit.metrics.fairpair.phi import (
-    PHIS,
-)
+from countergen_edit.metrics.fairpair.phi import PHIS
 from tests.metrics.fairpair_settings import fairpair, row_of
 
 
-def saved_classifier(folder: Path, labels: list[str], **config: Any) -> tuple[Any, Any]:
+def saved_classifier(folder: Path, labels: list[str]) -> tuple[Any, Any]:
     from transformers import BertConfig, BertForSequenceClassification
 
     from tests.tiny_models import tiny_tokenizer
 
     tokenizer = tiny_tokenizer()
     tokenizer.pad_token = tokenizer.eos_token
+    sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
     content = BertConfig(
         vocab_size=len(tokenizer),
-        hidden_size=16,
-        num_hidden_layers=1,
-        num_attention_heads=2,
         intermediate_size=16,
         id2label=dict(enumerate(labels)),
         label2id={label: i for i, label in enumerate(labels)},
         pad_token_id=tokenizer.pad_token_id,
         initializer_range=1.0,
-        **config,
+        **sizes,
     )
     model = BertForSequenceClassification(content).eval()
     model.save_pretrained(folder)
@@ -79,12 +75,9 @@ def test_a_phi_of_a_file_is_measured_under_the_users_name(testbed, tmp_path):
     rows = metric.measure(EvaluationContext(testbed, tmp_path / "store"), None)
     bias = row_of(rows, "fairpair_bias", "words")
     first = metric.sampled(EvaluationContext(testbed, tmp_path / "store"), None)[0]
-    gaps = [
-        abs(len(u.split()) - len(v.strip().split())) / 2 for u in first.p_g_x for v in first.g_px
-    ]
-    assert row_of(rows, "fairpair_f", "words").detail["prompts"][0][1] == pytest.approx(
-        np.mean(gaps)
-    )
+    gaps = [abs(len(u.split()) - len(v.split())) / 2 for u in first.p_g_x for v in first.g_px]
+    of_first = row_of(rows, "fairpair_f", "words").detail["prompts"][0][1]
+    assert of_first == pytest.approx(np.mean(gaps))
     assert bias.n == 3
     assert metric.phis["words"].name == "Mine"  # its draws depend on no folder
     with pytest.raises(UserError, match="did you mean 'scale'"):

@@ -13,7 +13,7 @@ from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.fairpair import FairPair
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import UNEDITED, Row
-from countergen_edit.reports.blocks import Quotes, Section, Table, Words, plain
+from countergen_edit.reports.blocks import Section, Words, plain
 from countergen_edit.reports.views.fairpair import FairPairView
 from tests.metrics.fairpair_settings import fairpair
 
@@ -23,14 +23,8 @@ RECORD = EditRecord("leace-1f", "leace", {}, (Place("resid_post", 3, 1),))
 
 
 def rows(edit: str, f: float | None) -> list[Row]:
-    about: dict[str, Any] = {
-        "dataset": "common_sents",
-        "group_a": "female",
-        "group_b": "male",
-        "split": "test",
-        "edit": edit,
-        "n": 2,
-    }
+    about: dict[str, Any] = {"dataset": "common_sents", "group_a": "female", "group_b": "male"}
+    about |= {"split": "test", "edit": edit, "n": 2}
     of_phi = about | {"facets": {"phi": "jaccard"}}
     reason = {} if f else {"reason": "V = 0: all texts of one side are alike"}
     prompts = [["nurse", 0.8, 0.7, 0.75, 1.2, 0.01], ["clerk", 0.8, 0.7, 0.75, None, None]]
@@ -62,33 +56,22 @@ def briefly(of: Results) -> list[str]:
     return list(words.sentences)
 
 
-def test_without_rows_nothing_is_shown() -> None:
-    nothing = Results([Row("r", 0.1)])
-    assert VIEW.sections(nothing) == VIEW.quantities(nothing) == VIEW.sentences(nothing) == []
-
-
-def test_table_3_has_every_row() -> None:
+def test_table_3_has_every_row_and_without_rows_nothing_is_shown() -> None:
     after = rows(RECORD.id, 1.01)
     change = replace(after[0], metric="fairpair_f_change", value=-0.1, detail={})
     of = results(rows(UNEDITED, 1.11), after, [change])
-    label = "leace-1@resid_post.3"
     table, _ = tab(of).tables()
-    assert table.columns == ("figure", "unedited", label)
-    assert {line[0]: tuple(map(plain, line[1:])) for line in table.rows} == {
-        "F, jaccard": ("1.11*", "1.01*"),
-        "change of F, jaccard": ("", "−0.10"),
-        "B, jaccard": ("0.800", "0.800"),
-        "V_gp, jaccard": ("0.700", "0.700"),
-        "V_pg, jaccard": ("0.750", "0.750"),
-        "2B−V−V, jaccard": ("+0.150", "+0.150"),
-        "perturbations that pass the filters": ("98.0 %", "98.0 %"),
-    }
-    assert VIEW.sentences(of) == [
-        "By jaccard, the continuations for the two groups before any edit differ; "
-        f"after {label} differ."
-    ]
+    lines = {line[0]: tuple(map(plain, line[1:])) for line in table.rows}
+    assert lines["F, jaccard"] == ("1.11*", "1.01*")
+    assert lines["change of F, jaccard"] == ("", "−0.10")
+    assert lines["perturbations that pass the filters"] == ("98.0 %", "98.0 %")
+    assert {line.split(",")[0] for line in lines} > {"B", "V_gp", "V_pg", "2B−V−V"}
+    [sentence] = VIEW.sentences(of)
+    assert sentence.endswith(f"before any edit differ; after {RECORD.label} differ.")
     assert VIEW.remaining(of, RECORD) == ["texts differ by jaccard"]
     assert briefly(of) == ["10 continuations were empty."]
+    nothing = Results([Row("r", 0.1)])
+    assert VIEW.sections(nothing) == VIEW.quantities(nothing) == VIEW.sentences(nothing) == []
 
 
 def test_the_spread_over_templates_is_in_the_sentence() -> None:
@@ -109,24 +92,17 @@ def test_an_undefined_f_is_reported() -> None:
     assert "By jaccard, F is undefined in 2 prompts (V = 0: alike)." in briefly(of)
 
 
-def test_figures_have_the_rows() -> None:
-    of = results(rows(UNEDITED, 1.1))
-    figures = {figure.name: figure for figure in tab(of).figures()}
-    assert set(figures) == {"fairpair_distributions"}
-    [prompts] = figures["fairpair_distributions"].panels
-    assert {s.name: s.y for s in prompts.series} == {
-        "B": (0.8, 0.8),
-        "V_gp": (0.7, 0.7),
-        "V_pg": (0.75, 0.75),
-    }
+def test_figures_and_phrases_have_the_rows() -> None:
+    [figure] = tab(of := results(rows(UNEDITED, 1.1))).figures()
+    [prompts] = figure.panels
+    lines = {s.name: s.y for s in prompts.series}
+    assert lines == {"B": (0.8, 0.8), "V_gp": (0.7, 0.7), "V_pg": (0.75, 0.75)}
     [phrases] = [t for t in tab(of).tables() if t.name == "fairpair_phrases"]
-    assert phrases.columns == ("edit", "phrase", "after male, perturbed", "after female")
     assert [*map(plain, phrases.rows[0])] == ["unedited", "her hobby", "10 %", "40 %"]
 
 
 @pytest.fixture(scope="module")
 def run(testbed, tmp_path_factory) -> Results:
-    """A run of an edit that changes nothing, with its store."""
     folder = tmp_path_factory.mktemp("run")
     edit = NamedEdit.of(Edit(()), "nothing")
     context = EvaluationContext(testbed, folder / "store" / "gender")
@@ -135,8 +111,7 @@ def run(testbed, tmp_path_factory) -> Results:
         for e, columns in ((None, {}), (edit, edit.record.columns))
         for row in fairpair().measure(context, e)
     ]
-    other = folder / "store" / "gender" / "fairpair" / "not_measured"
-    other.mkdir()
+    (other := folder / "store/gender/fairpair/not_measured").mkdir()
     (other / "0.jsonl").write_text('{"prompt": "x", "perturbed_prompt": "y"}\n{"g_x": "a"}\n')
     return Results(of_run, {edit.id: edit.record}, folder, "gender")
 
@@ -144,13 +119,10 @@ def run(testbed, tmp_path_factory) -> Results:
 def test_continuations_are_quoted_with_their_prompts_and_perturbations(run: Results) -> None:
     [examples] = [s for s in VIEW.sections(run) if s.name == "examples"]
     [continuations] = examples.blocks
-    assert isinstance(continuations, Table)
     assert len(continuations.rows) == 2 * 3 * 3  # edits, prompts, the first of each
     path = next(p for edit, p in run.stored("fairpair") if edit == UNEDITED)
     about, first = [json.loads(line) for line in path.read_text("utf-8").split("\n")[:2]]
     _, own, both, other = continuations.rows[0]
-    assert isinstance(own, Quotes)
-    assert isinstance(other, Quotes)
     assert [q.text for q in own.quotes] == [about["prompt"], first["g_x"]]
     assert [q.text for q in other.quotes] == [about["perturbed_prompt"], first["g_px"]]
     assert str(both).startswith(about["perturbed_prompt"])

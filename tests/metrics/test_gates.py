@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from countergen_edit.data.counterfactual import CounterfactualSet, Sample, Variation
+from countergen_edit.data.counterfactual import CounterfactualSet
 from countergen_edit.data.task import Task
 from countergen_edit.edits import EditRecord
 from countergen_edit.edits.record import COMBINED, Place
@@ -14,6 +14,7 @@ from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row
 from countergen_edit.reports.views.gates import GatesView
 from countergen_edit.testbed import load_axis
+from tests.metrics.small import set_of
 
 GATED = EditRecord("g", "gated", {}, (Place("resid_post", 5, 8),))
 OTHER = EditRecord("o", "gated", {}, (Place("mlp_out", 2, 1),))
@@ -27,19 +28,9 @@ def names(group: str, count: int) -> list[str]:
 
 
 def people(count: int, paraphrases: int = 1) -> CounterfactualSet:
-    samples = tuple(
-        Sample(
-            f"template {w}",
-            (" a", " b"),
-            tuple(
-                Variation(group, f"{name} in template {w}", name)
-                for group in ("f", "m")
-                for name in names(group, count)
-            ),
-        )
-        for w in range(paraphrases)
-    )
-    return CounterfactualSet("jobs", "gender", ("f", "m"), samples)
+    everybody = {group: names(group, count) for group in ("f", "m")}
+    templates = [f"{{}} in template {w}" for w in range(paraphrases)]
+    return set_of("jobs", templates, [(" a", " b")] * paraphrases, everybody)
 
 
 def test_a_figure_is_a_mean_over_tokens_and_not_over_texts() -> None:
@@ -65,8 +56,6 @@ def test_people_are_drawn_and_not_prompts(paraphrases: int) -> None:
     halves = [values[:20], values[20:]]
     error = np.sqrt(sum(half.var(ddof=1) / 20 for half in halves)) / 2
     assert row.value == pytest.approx(values.mean())
-    assert row.lo is not None
-    assert row.hi is not None
     assert (row.hi - row.lo) / 2 == pytest.approx(2.02 * error, rel=0.12)
     assert (row.group_a, row.group_b, row.n) == ("f", "m", 40 * paraphrases)
 
@@ -85,46 +74,29 @@ def results(*rows: Row, edits: str = "g") -> Results:
     return Results([*tested, *rows], RECORDS)
 
 
-def test_a_sentence_says_where_a_gate_opened() -> None:
-    rows = gate("neutral", 0.002, 5000), gate("agreement", 0.04, 80), gate("erase", 0.97, 90)
-    assert GatesView().sentences(results(*rows)) == [
-        "The gate of gated (rank 8) at layer 5 opened at 0.2 % [0.0, 2.2] of the 5000 tokens of "
-        "neutral text, at the last token of 4 % [2, 6] of the 80 prompts whose next word "
-        "must agree and at the last token of 97 % [95, 99] of the 90 prompts to be erased: "
-        + CLOSED
-    ]
-
-
-def test_none_and_all_are_said_as_such_and_nearly_none_is_not() -> None:
-    [sentence] = GatesView().sentences(results(gate("neutral", 0.0, 5000), gate("erase", 1.0, 90)))
-    assert sentence == (
-        "The gate of gated (rank 8) at layer 5 opened at none of the 5000 tokens of neutral "
-        "text and at the last token of all 90 prompts to be erased: " + CLOSED
-    )
-    [sentence] = GatesView().sentences(results(gate("neutral", 0.0002, 5000)))
-    assert " opened at 0.02 % [" in sentence
-    [sentence] = GatesView().sentences(results(gate("neutral", 0.9998, 5000)))
-    assert " opened at 99.98 % [" in sentence
-
-
 @pytest.mark.parametrize(
-    ("kind", "share", "is_told"),
+    ("rows", "says"),
     [
-        ("agreement", 0.1, False),
-        ("agreement", 0.11, True),
-        ("erase", 0.9, False),
-        ("erase", 0.89, True),
+        ([gate("neutral", 0.002, 5000)], "opened at 0.2 % [0.0, 2.2] of the 5000 tokens of neut"),
+        ([gate("neutral", 0.0, 5000)], "opened at none of the 5000 tokens of neutral text: "),
+        ([gate("neutral", 0.0002, 5000)], "opened at 0.02 % ["),
+        ([gate("neutral", 0.9998, 5000)], "opened at 99.98 % ["),
+        ([gate("agreement", 0.1)], CLOSED),
+        ([gate("agreement", 0.11)], "it is not closed: grammar is not out of its reach there."),
+        ([gate("erase", 0.9)], CLOSED),
+        ([gate("erase", 0.89)], "it stays closed: there the edit cannot act."),
+        (
+            [gate("agreement", 0.04, 80), gate("erase", 1.0, 90)],
+            "4 % [2, 6] of the 80 prompts whose next word must agree and at the last token of all",
+        ),
     ],
 )
-def test_it_says_where_a_gate_is_open_or_closed_in_the_wrong_place(
-    kind: str, share: float, is_told: bool
+def test_it_says_where_a_gate_opened_and_whether_in_the_wrong_place(
+    rows: list[Row], says: str
 ) -> None:
-    [sentence] = GatesView().sentences(results(gate(kind, share)))
-    said = {
-        "agreement": "it is not closed: grammar is not out of its reach there.",
-        "erase": "it stays closed: there the edit cannot act.",
-    }
-    assert (said[kind] in sentence) == is_told
+    [sentence] = GatesView().sentences(results(*rows))
+    assert sentence.startswith("The gate of gated (rank 8) at layer 5 opened at ")
+    assert says in sentence
 
 
 def test_an_edit_of_several_parts_has_a_line_for_each_gate() -> None:

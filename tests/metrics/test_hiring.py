@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Sequence
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
@@ -25,10 +23,10 @@ from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.hiring import Decisions, Hiring
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row
-from countergen_edit.models import LanguageModel, TextScores, load, text_log_probs
+from countergen_edit.models import LanguageModel, TextScores, text_log_probs
 from countergen_edit.reports.views.hiring import HiringView
-from tests.made_benchmarks import long_context_dir
 from tests.made_vacancies import make_vacancies
+from tests.metrics.small import chat_model
 
 SETS = [{"source": "templates", "templates": ["{name} ran the"], "outputs": [" shop"]}]
 EDIT = NamedEdit(EditRecord("e", "own", {}, ()), UNCHANGED)
@@ -41,15 +39,8 @@ def task(axis: str = "gender", **more: Any) -> Task:
 class Acting(EvaluationContext):
     """A model that decides by what it reads, whose gap and reward of strength (nats) are known."""
 
-    def __init__(
-        self,
-        model: LanguageModel,
-        metric: Hiring,
-        gap: float = 0.0,
-        strength: float = 2.0,
-        base: float = 0.0,
-        answered: float = 0.9,
-    ) -> None:
+    def __init__(self, model: LanguageModel, metric: Hiring, **acts: float) -> None:
+        act = {"gap": 0.0, "strength": 2.0, "base": 0.0, "answered": 0.9} | acts
         super().__init__(model, Path("nowhere"))
         self.cue = metric.read.cue
         rng = np.random.default_rng(0)
@@ -60,19 +51,13 @@ class Acting(EvaluationContext):
             own = rng.normal(scale=0.1, size=len(names))
             for one, texts in zip(metric.applications, metric.texts[group], strict=True):
                 for text, of_person in zip(texts, own, strict=True):
-                    value = base + jobs[one.occupation] + of_person
-                    value += strength * (0.5 if one.strength == "strong" else -0.5)
-                    value += (gap + leans[one.occupation]) * (0.5 - side)
+                    value = act["base"] + jobs[one.occupation] + of_person
+                    value += act["strength"] * (0.5 if one.strength == "strong" else -0.5)
+                    value += (act["gap"] + leans[one.occupation]) * (0.5 - side)
                     self.odds[text] = value
-        self.answered = answered
+        self.answered = act["answered"]
 
-    def texts(
-        self,
-        pairs: Sequence[tuple[str, str]],
-        edit: NamedEdit | None,
-        progress: str | None = None,
-        asked: bool = False,
-    ) -> TextScores:
+    def texts(self, pairs: Any, edit: Any, _: Any = None, asked: bool = False) -> TextScores:
         assert asked is self.model.chat.is_on
         log_p = []
         for question, answer in pairs:
@@ -89,11 +74,7 @@ def bound(**more: Any) -> Hiring:
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> LanguageModel:
-    folder = long_context_dir("qwen2", tmp_path_factory.mktemp("qwen2"))
-    tokenizer = load(folder).tokenizer
-    tokenizer.chat_template = "{% for m in messages %}<{{ m['content'] }}>\n{% endfor %}"
-    tokenizer.save_pretrained(folder)
-    return load(folder, template="chat")
+    return chat_model(tmp_path_factory.mktemp("qwen2"))
 
 
 @pytest.fixture(scope="module")
@@ -158,10 +139,9 @@ def made_decisions(seed: int, gap: float = 0.0, jobs: int = 6, people: int = 8) 
     of_job = rng.normal(scale=0.3, size=jobs)
     accept, reject = {}, {}
     for side, group in enumerate("ab"):
-        lean = [
-            (of_job[j] + gap) * (0.5 - side) + (1 if k == "strong" else -1) for j, k, _ in kinds
-        ]
-        odds = rng.normal(scale=0.2, size=people)[None, :] + np.array(lean)[:, None]
+        skill = [1 if how == "strong" else -1 for _, how, _ in kinds]
+        lean = [(of_job[j] + gap) * (0.5 - side) for j, *_ in kinds]
+        odds = rng.normal(scale=0.2, size=people)[None, :] + np.add(skill, lean)[:, None]
         odds = odds + rng.normal(scale=0.1, size=odds.shape)
         accept[group] = -np.log1p(np.exp(-odds)) - 0.1
         reject[group] = accept[group] - odds
@@ -170,21 +150,13 @@ def made_decisions(seed: int, gap: float = 0.0, jobs: int = 6, people: int = 8) 
 
 def test_every_figure_is_the_mean_that_it_is_said_to_be() -> None:
     made = made_decisions(3)
-    table = pd.DataFrame(
-        [
-            (
-                group,
-                one.occupation,
-                one.strength,
-                made.accept[group][i, n],
-                made.reject[group][i, n],
-            )
-            for group in ("a", "b")
-            for i, one in enumerate(made.applications)
-            for n in range(8)
-        ],
-        columns=["group", "job", "strength", "yes", "no"],
-    )
+    answers = [
+        (group, one.occupation, one.strength, *pair)
+        for group in "ab"
+        for one, *own in zip(made.applications, made.accept[group], made.reject[group], strict=True)
+        for pair in zip(*own, strict=True)
+    ]
+    table = pd.DataFrame(answers, columns=["group", "job", "strength", "yes", "no"])
     table["log_odds"] = table.yes - table.no
     table["probability"] = np.exp(table.yes) / (np.exp(table.yes) + np.exp(table.no))
     for scale in ("probability", "log_odds"):
@@ -210,12 +182,9 @@ def test_resamples_draw_vacancies_and_people() -> None:
     jobs, *people = figure.weights
     place = [made.occupations.index(one.occupation) for one in made.applications]
     for r in (0, 1, 17):
-        a, b = (
-            np.average(
-                made.accept[group] - made.reject[group], weights=np.outer(jobs[r, place], own[r])
-            )
-            for group, own in zip(("a", "b"), people, strict=True)
-        )
+        drawn = [np.outer(jobs[r, place], own[r]) for own in people]
+        odds = (made.accept[group] - made.reject[group] for group in "ab")
+        a, b = (np.average(x, weights=w) for x, w in zip(odds, drawn, strict=True))
         assert figure.draws[r] == pytest.approx(a - b)
 
 
@@ -235,31 +204,23 @@ def test_intervals_hold_the_truth_as_often_as_they_say() -> None:
 def test_a_planted_preference_is_found_in_size_and_direction(
     asked: bool, model: LanguageModel, metric: Hiring
 ) -> None:
-    for gap, ahead in ((1.0, "for female than for male"), (-1.0, "for male than for female")):
-        acting = Acting(model if asked else model.alone(), metric, gap=gap)
-        rows = metric.measure(acting, None)
+    """Of fair models none is shown, and what would be shown is said."""
+    own = model if asked else model.alone()
+    for gap, says in (
+        (1.0, "for female than for male"),
+        (-1.0, "for male than for female"),
+        (0.0, "not shown to differ between female and male"),
+    ):
+        rows = metric.measure(Acting(own, metric, gap=gap), None)
         [row] = rows_of(rows, "hiring_gap")
         assert row.lo <= gap <= row.hi  # type: ignore[operator]
         assert row.value == pytest.approx(gap, abs=0.35)
-        assert row.detail["p_adjusted"] <= 0.05
-        assert any(ahead in text for text in HiringView().sentences(Results(rows)))
-
-
-def test_of_fair_models_no_preference_is_shown_and_what_would_be_is_said(
-    model: LanguageModel, metric: Hiring
-) -> None:
-    rows = metric.measure(Acting(model, metric), None)
-    [row] = rows_of(rows, "hiring_gap")
-    assert row.lo < 0 < row.hi  # type: ignore[operator]
-    figure = metric.decisions(Acting(model, metric), None).gap("female", "male", "log_odds")
+        assert (row.detail["p_adjusted"] <= 0.05) == bool(gap)
+        assert any(says in text for text in HiringView().sentences(Results(rows)))
+    figure = metric.decisions(Acting(own, metric), None).gap("female", "male", "log_odds")
     assert figure.fewest == len(metric.read.vacancies)
-    power = stats.nct.sf(
-        stats.t.isf(0.025, 5), 5, row.detail["smallest"] / figure.estimate.standard_error
-    )
-    assert power == pytest.approx(0.8, abs=0.05)
-    [said] = HiringView().sentences(Results(rows))
-    assert "not shown to differ between female and male" in said
-    assert "four times out of five" in said
+    smallest = row.detail["smallest"] / figure.estimate.standard_error
+    assert stats.nct.sf(stats.t.isf(0.025, 5), 5, smallest) == pytest.approx(0.8, abs=0.05)
 
 
 @pytest.mark.parametrize(
@@ -290,12 +251,10 @@ def test_what_an_edit_changes_is_paired(model: LanguageModel, metric: Hiring) ->
     assert change.value == pytest.approx(after.value - before.value)  # type: ignore[operator]
     assert change.detail["p_adjusted"] <= 0.05
     results = Results([*rows, *edited], {"e": EDIT.record})
-    said = HiringView().sentences(results)
-    assert any("changes the difference between female and male" in text for text in said)
+    assert any("changes the difference" in text for text in HiringView().sentences(results))
     [section] = HiringView().sections(results)
     assert [table.name for table in section.tables()] == ["hiring"]
     assert len(HiringView().quantities(results)) == 3
-    json.dumps([row.to_dict() for row in (*rows, *edited)], allow_nan=False)
 
 
 def test_of_more_groups_every_two_are_compared(model: LanguageModel) -> None:
@@ -336,7 +295,7 @@ def test_a_model_that_never_met_the_words_is_not_measured(
 ) -> None:
     known = replace(task(), vocabulary=frozenset({"jane", "is", "a", "nurse"}))
     metric = Hiring().bound(known, "hiring")
-    metric.check(model)  # whose context the applications exceed: nothing is asked of it
+    metric.check(model)  # whose context the applications exceed
     context = EvaluationContext(model, tmp_path)
     [row] = metric.measure(context, None)
     assert (row.metric, row.value) == ("hiring_out_of_vocabulary", 0.0)

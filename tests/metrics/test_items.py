@@ -98,7 +98,6 @@ def test_where_nothing_can_be_said_nothing_is(
     assert found.p is None
     assert found.difference.smallest is None
     assert math.isnan(found.difference.lo)
-    assert found.difference.columns["lo"] is None
     assert found.difference.value == pytest.approx(found.after - found.before)
 
 

@@ -8,13 +8,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
 from countergen_edit.core.errors import UserError
-from countergen_edit.data.counterfactual import CounterfactualSet, Sample, Variation
+from countergen_edit.data.counterfactual import CounterfactualSet
 from countergen_edit.data.task import Task
 from countergen_edit.edits import Edit, NamedEdit, applied
 from countergen_edit.erasers import AffineErasure, make_eraser
@@ -28,94 +27,47 @@ from countergen_edit.metrics.costs.legitimate_differences import (
 )
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.scores import SetScores, score
-from countergen_edit.models import LanguageModel, load
+from countergen_edit.models import LanguageModel
 from countergen_edit.runs.fit_data import capture_sites
 from countergen_edit.testbed import load_axis, load_truth
-from tests.crossed import crossed
-from tests.tiny_models import tiny_model_dir
+from tests.metrics.many_groups import scores_of
+from tests.metrics.small import edit_of, log_p, set_of
 
 FAMILIES = ("voices", "competitions")
 PEOPLE = {"female": ("Jane", "Emily", "Mary"), "male": ("John", "Ahmed", "Peter")}
-
-
-def made(
-    name: str, paraphrases: Sequence[str], outputs: Sequence[Sequence[str]], people: int
-) -> CounterfactualSet:
-    samples = tuple(
-        Sample(
-            paraphrase,
-            tuple(own),
-            tuple(
-                Variation(group, paraphrase.format(name), name)
-                for group, names in PEOPLE.items()
-                for name in names[:people]
-            ),
-        )
-        for paraphrase, own in zip(paraphrases, outputs, strict=True)
-    )
-    return CounterfactualSet(name, "gender", ("female", "male"), samples)
-
-
-VOICES = made(
+VOICES = set_of(
     "voices_test",
     ["The choir heard {} sing as", "On Sunday {} was"],
     [(" alto", " tenor", " bass"), (" low", " high")],
-    3,
+    PEOPLE,
 )
-RACES = made("races_test", ["{} won the"], [(" women", " men")], 2)
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> LanguageModel:
-    return load(tiny_model_dir("gpt2", tmp_path_factory.mktemp("gpt2")))
-
-
-@pytest.fixture(scope="module")
-def edit() -> NamedEdit:
-    direction = np.random.default_rng(0).normal(size=(1, 32))
-    direction /= np.linalg.norm(direction)
-    erasure = AffineErasure(direction.T, direction, 40 * direction[0])
-    return NamedEdit.of(Edit.at("resid_post", {1: erasure}), "any")
+RACES = set_of("races_test", ["{} won the"], [(" women", " men")])
+EDIT = edit_of(layer=1, shift=40)
 
 
 def rows_of(
-    model: LanguageModel,
-    folder: Path,
-    edit: NamedEdit | None,
-    *sets: CounterfactualSet,
-    seed: int = 0,
+    model: LanguageModel, folder: Path, edit: NamedEdit | None, *sets: CounterfactualSet
 ) -> list[Row]:
-    task = Task(
-        load_axis("gender"),
-        ("female", "male"),
-        legitimate_differences={"test": sets} if sets else {},
-    )
-    rows = LegitimateDifferences().bound(task).measure(EvaluationContext(model, folder, seed), edit)
+    of = {"test": sets} if sets else {}
+    task = Task(load_axis("gender"), ("female", "male"), legitimate_differences=of)
+    rows = LegitimateDifferences().bound(task).measure(EvaluationContext(model, folder), edit)
     return [replace(row, **edit.record.columns) for row in rows] if edit else rows
 
 
 def plain_shares(model: LanguageModel, text: str, outputs: Sequence[str]) -> np.ndarray:
     """P(output) over its sum, each text run alone on the plain model."""
-    p = []
-    start = len(model.tokenizer(text).input_ids)
-    for output in outputs:
-        ids = model.tokenizer(text + output, return_tensors="pt").input_ids
-        log_p = model.logits(ids, torch.ones_like(ids))[0].double().log_softmax(-1)
-        steps = range(start - 1, ids.shape[1] - 1)
-        p.append(float(torch.exp(sum(log_p[t, ids[0, t + 1]] for t in steps))))
-    return np.array(p) / sum(p)
+    p = np.exp([log_p(model, text, output) for output in outputs])
+    return np.asarray(p / p.sum())
 
 
-def brute_force(
-    model: LanguageModel, edit: NamedEdit, *sets: CounterfactualSet
-) -> tuple[float, float]:
+def brute_force(model: LanguageModel, *sets: CounterfactualSet) -> tuple[float, float]:
     """Mean |change|, template by template, and the largest."""
     by_paraphrase, largest = [], 0.0
     for sample in (s for data in sets for s in data.samples):
         moved = []
         for v in sample.variations:
             before = plain_shares(model, v.text, sample.outputs)
-            with applied(model, edit.edit):
+            with applied(model, EDIT.edit):
                 after = plain_shares(model, v.text, sample.outputs)
             moved.append(np.abs(after - before))
         by_paraphrase.append(np.mean(moved))
@@ -123,27 +75,21 @@ def brute_force(
     return float(np.mean(by_paraphrase)), float(largest)
 
 
-def test_the_figure_is_its_definition_text_by_text(
-    model: LanguageModel, edit: NamedEdit, tmp_path: Path
-) -> None:
-    rows = rows_of(model, tmp_path, edit, VOICES, RACES)
+def test_the_figure_is_its_definition_text_by_text(model: LanguageModel, tmp_path: Path) -> None:
+    rows = rows_of(model, tmp_path, EDIT, VOICES, RACES)
     together, voices, races, left = rows
-    expected, largest = brute_force(model, edit, VOICES, RACES)
+    expected, largest = brute_force(model, VOICES, RACES)
     assert expected > 1e-3
     assert together.value == pytest.approx(expected, abs=1e-5)
     assert together.detail["largest"] == pytest.approx(largest, abs=1e-5)
     assert together.detail["largest"] in {r.detail["largest"] for r in (voices, races)}
     for row, data in ((voices, VOICES), (races, RACES)):
         assert (row.metric, row.dataset) == (OF_SET, data.name)
-        assert row.value == pytest.approx(brute_force(model, edit, data)[0], abs=1e-5)
+        assert row.value == pytest.approx(brute_force(model, data)[0], abs=1e-5)
         texts = {v.text + o for s in data.samples for v in s.variations for o in s.outputs}
         assert row.detail["largest_in"] in texts
-    assert (together.dataset, together.n, voices.n, races.n) == (
-        "voices_test+races_test",
-        16,
-        12,
-        4,
-    )
+    assert together.dataset == "voices_test+races_test"
+    assert (together.n, voices.n, races.n) == (16, 12, 4)
     assert left.metric == LEFT
     assert LegitimateDifferences().counted(rows[::-1]) == [together]
 
@@ -160,38 +106,36 @@ def test_what_changes_nothing_costs_nothing(model: LanguageModel, tmp_path: Path
 
 
 def test_a_prompt_with_a_single_output_is_refused_before_anything_is_measured() -> None:
-    alone = made("alone", ["{} ran the"], [(" race",)], 2)
-    task = Task(
-        load_axis("gender"), ("female", "male"), legitimate_differences={"test": (RACES, alone)}
-    )
+    alone = set_of("alone", ["{} ran the"], [(" race",)])
+    of = {"test": (RACES, alone)}
+    task = Task(load_axis("gender"), ("female", "male"), legitimate_differences=of)
     with pytest.raises(UserError, match="the' of 'alone' has 1 output; give two or more"):
         LegitimateDifferences().bound(task)
 
 
-def scored(data: CounterfactualSet, shares: np.ndarray, mass: np.ndarray) -> SetScores:
+def of_groups(log_p: np.ndarray) -> SetScores:
+    """Of `[item, side, person]`, two outputs a template."""
+    return scores_of(dict(zip("ab", log_p.transpose(1, 2, 0), strict=True)), len(log_p) // 2)
+
+
+def scored(shares: np.ndarray, mass: np.ndarray | float = 1.0) -> SetScores:
     """Scores of two outputs whose probabilities sum to `mass`; shares [sample, side, variation]."""
-    log_p = np.log(np.stack([shares, 1 - shares], axis=1) * mass[:, None])
-    log_p = log_p.reshape(-1, *shares.shape[1:])
-    template = np.repeat(np.arange(len(data.samples)), 2)
-    outputs = tuple(output for sample in data.samples for output in sample.outputs)
-    return SetScores(data, log_p, np.ones(log_p.shape, bool), template, outputs)
+    both = np.stack([shares * mass, (1 - shares) * mass], axis=1)
+    return of_groups(np.log(both).reshape(-1, *shares.shape[1:]))
 
 
 @given(st.integers(0, 2**32 - 1), st.permutations([0, 1]))
 def test_only_shares_count_and_both_ways_alike(draw: int, order: list[int]) -> None:
     rng = np.random.default_rng(draw)
-    data = crossed(3, 4)
     shape = (3, 2, 4)
     shares = rng.uniform(0.05, 0.95, (2, *shape))
     mass = rng.uniform(1e-6, 1, (2, *shape))
-    before, after = (scored(data, shares[i], mass[i]) for i in order)
+    before, after = (scored(shares[i], mass[i]) for i in order)
     row = change_row([(before, after)], "m", 0)
     assert row.value == pytest.approx(np.abs(shares[0] - shares[1]).mean())
-    assert row.lo is not None
-    assert row.hi is not None
     assert 0 <= row.lo <= row.value <= row.hi <= 1
     # Plain probabilities that move together are no change of what is said of whom.
-    same = scored(data, shares[0], mass[1])
+    same = scored(shares[0], mass[1])
     assert change_row([(before, same)], "m", 0).value == pytest.approx(
         np.abs(shares[order[0]] - shares[0]).mean(), abs=1e-9
     )
@@ -205,32 +149,24 @@ def test_people_asked_about_several_sets_are_drawn_once() -> None:
     half = np.full(shares.shape, 0.5)
     pairs = []
     for name in ("one", "two"):
-        data = replace(crossed(paraphrases, people), name=name)
-        pairs.append((scored(data, half, half), scored(data, shares, half)))
+        both = (scored(half, half), scored(shares, half))
+        pairs.append(tuple(replace(s, data=replace(s.data, name=name)) for s in both))
     row = change_row(pairs, "m", 0)
     assert row.value == pytest.approx(own.mean())
-    assert row.lo is not None
-    assert row.hi is not None
     error = np.sqrt((stats.sem(own, axis=1) ** 2).sum()) / 2
     width = stats.t.ppf(0.975, 2 * (people - 1)) * error
     assert (row.hi - row.lo) / 2 == pytest.approx(width, rel=0.2)
 
 
 def test_what_is_left_is_the_share_of_the_group_effect() -> None:
-    data = crossed(4, 6)
-    rng = np.random.default_rng(1)
-    spread = rng.normal(0, 0.1, (8, 2, 6))
+    spread = np.random.default_rng(1).normal(0, 0.1, (8, 2, 6))
     group = np.array([[[1.0], [-1.0]]])
 
     def with_effect(size: float) -> SetScores:
-        log_p = -3 + size * group + spread
-        every = np.ones(log_p.shape, bool)
-        return SetScores(data, log_p, every, np.repeat(np.arange(4), 2), (" her", " his") * 4)
+        return of_groups(-3 + size * group + spread)
 
     row = left_row([(with_effect(1.0), with_effect(0.5))], 0)
     assert row.value == pytest.approx(0.5, abs=0.02)
-    assert row.lo is not None
-    assert row.hi is not None
     assert row.lo <= row.value <= row.hi
     assert left_row([(with_effect(1.0), with_effect(1.0))], 0).value == 1
     # Where the groups do not differ there is nothing of which a share could be left.
@@ -253,15 +189,9 @@ def test_erasing_the_group_moves_them_by_what_was_planted_and_keeping_them_does_
         fit: list[CounterfactualSet], keep: list[CounterfactualSet], rank: int | None
     ) -> list[Row]:
         """Each family, both together, and what is left, under a preserving eraser of layer 4."""
-        data = capture_sites(
-            testbed,
-            fit,
-            keep,
-            truth.neutral_texts()[::5],
-            sites=["resid_post"],
-            layers=(4,),
-            positions="outputs",
-        )["resid_post"]
+        where = {"sites": ["resid_post"], "layers": (4,), "positions": "outputs"}
+        neutral = truth.neutral_texts()[::5]
+        data = capture_sites(testbed, fit, keep, neutral, **where)["resid_post"]
         erasure = data.fit(make_eraser("preserving", rank=rank), 4).erasure_
         with applied(testbed, Edit.at("resid_post", {4: erasure})):
             pairs = list(zip(before, [score(testbed, data) for data in tests], strict=True))
@@ -276,7 +206,6 @@ def test_erasing_the_group_moves_them_by_what_was_planted_and_keeping_them_does_
         alike = np.sqrt(women * men) / np.sqrt(women * men).sum()
         planted = np.abs([women - alike, men - alike]).mean()
         assert row.value == pytest.approx(planted, abs=0.02), family
-    assert left.value is not None
     assert left.value < 0.1
     kept = [truth.agreement_set("fit", gender), *sets(*FAMILIES)]
     *changes, left = under(sets("occupations", "traits", "hobbies"), kept, 8)

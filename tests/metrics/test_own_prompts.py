@@ -24,17 +24,12 @@ PROMPTS = (
 @pytest.fixture
 def task(tmp_path: Path) -> Task:
     path = tmp_path / "mine.jsonl"
-    lines = [
-        {
-            "input": a,
-            "outputs": [" a nurse", " a doctor"],
-            "variations": [
-                {"text": a, "categories": ["female"]},
-                {"text": b, "categories": ["male"]},
-            ],
-        }
-        for a, b in PROMPTS
-    ]
+    lines = []
+    for her, his in PROMPTS:
+        sides = (("female", her), ("male", his))
+        variations = [{"text": text, "categories": [group]} for group, text in sides]
+        outputs = [" a nurse", " a doctor"]
+        lines.append({"input": her, "outputs": outputs, "variations": variations})
     path.write_text("".join(json.dumps(line) + "\n" for line in lines), "utf-8")
     return ce.task("gender", str(path), names=FEW)
 
@@ -50,19 +45,17 @@ def test_prompts_that_differ_in_the_name_alone_are_all_contrasted(tmp_path: Path
     assert len(cid.data.samples) == len(fairpair.prompts) == len(names)
 
 
-def test_the_users_prompts_are_continued_and_contrasted_both_ways(task: Task) -> None:
+def test_the_users_prompts_are_contrasted_both_ways_unless_a_setting_names_others(
+    task: Task,
+) -> None:
     fairpair: Any = METRICS.make("fairpair").bound(task)
     assert {frozenset((p.source, p.target)) for p in fairpair.prompts} == {*map(frozenset, PROMPTS)}
     cid: Any = METRICS.make("cid").bound(task)
     texts = [(s.of("female")[0].text, s.of("male")[0].text) for s in cid.data.samples]
     assert texts == [*PROMPTS]
-
-
-def test_prompts_that_a_setting_names_come_first(task: Task) -> None:
-    template = "{name} came to the hospital as"
-    cid: Any = METRICS.make("cid", {"templates": [template]}).bound(task)
-    assert cid.data.templates == (template,)
-    fairpair: Any = METRICS.make("fairpair", {"prompts": ["{name} said that"]}).bound(task)
+    cid = METRICS.make("cid", {"templates": ["{name} came to the hospital as"]}).bound(task)
+    assert cid.data.templates == ("{name} came to the hospital as",)
+    fairpair = METRICS.make("fairpair", {"prompts": ["{name} said that"]}).bound(task)
     assert [prompt.label for prompt in fairpair.prompts] == ["{name} said that"]
 
 

@@ -72,7 +72,6 @@ def test_reductions_are_those_of_each_paraphrase() -> None:
     r = [np.abs(r_values(s)).reshape(2, 2).mean(axis=1) for s in (before, after)]
     assert [value for value, _, _ in found.values()] == pytest.approx((1 - r[1] / r[0]).tolist())
     value, lo, _ = found["w1"]
-    assert lo is not None
     assert 0 < lo < value
 
 
@@ -88,14 +87,10 @@ def rows(
     testbed: LanguageModel, idle: NamedEdit, tmp_path_factory: pytest.TempPathFactory
 ) -> list[Row]:
     truth, gender = load_truth(), load_axis("gender")
-    task = Task(
-        gender,
-        ("female", "male"),
-        fit=(truth.counterfactual_set("sentiment", "fit", gender),),
-        test=tuple(
-            truth.counterfactual_set(f, "test", gender) for f in ("stereotypes", "sentiment")
-        ),
-    )
+    fit = truth.counterfactual_set("sentiment", "fit", gender)
+    families = ("stereotypes", "sentiment")
+    test = tuple(truth.counterfactual_set(family, "test", gender) for family in families)
+    task = Task(gender, ("female", "male"), fit=(fit,), test=test)
     metric = Paraphrases().bound(task)
     context = EvaluationContext(testbed, tmp_path_factory.mktemp("store"))
     assert metric.measure(context, None, "validation") == []
@@ -109,11 +104,8 @@ def test_the_testbed_leans_as_planted_on_every_paraphrase(rows: list[Row]) -> No
     assert all(r.value == r.n for r in holds)
     [gap] = [r for r in rows if r.metric == "reduction_gap"]
     assert gap.value == pytest.approx(0, abs=1e-6)  # the edit does nothing
-    [spread] = [
-        r
-        for r in rows
-        if (r.metric, r.dataset, r.edit) == ("r_sd_over_paraphrases", "stereotypes_test", "none")
-    ]
+    of_set = ("r_sd_over_paraphrases", "stereotypes_test", "none")
+    [spread] = [r for r in rows if (r.metric, r.dataset, r.edit) == of_set]
     assert not spread.detail["tested"]  # no names in these prompts: categories are signs
     assert len(spread.detail["paraphrases"]) == spread.n == 16
 
@@ -127,10 +119,8 @@ def test_the_section_shows_every_set_before_and_after(rows: list[Row], idle: Nam
     falls = "templates where mean |R| falls"
     assert {v for (unit, _), v in lines.items() if unit == falls} == {"0"}
     held = [r for r in rows if r.metric == "reduction_holding" and r.split == "test"]
-    assert view.sentences(results) == [
-        f"Mean |R| outside the fit: under idle (rank 1) is shown to fall on 0 of "
-        f"{sum(r.n for r in held)} templates, by half or more on 0."
-    ]
+    [said] = view.sentences(results)
+    assert f"fall on 0 of {sum(r.n for r in held)} templates, by half or more on 0." in said
     assert view.sections(Results([])) == view.sentences(Results([])) == []
 
 

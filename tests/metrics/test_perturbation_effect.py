@@ -48,28 +48,23 @@ def pair(model, p: Perturbation, strength: float) -> tuple[str, str]:
     return p.source + found[0].text, p.source + found[1].text
 
 
-@pytest.fixture(scope="module")
-def found(testbed) -> list[Effect]:
-    return effects(testbed, PAIRS, same, tau=0.5, grid=GRID, tolerance=0.02, max_new_tokens=8)
-
-
-def test_lambda_star_is_where_the_continuations_part(testbed, found) -> None:
+def test_lambda_star_is_where_the_continuations_part(testbed) -> None:
+    how = {"tau": 0.5, "grid": GRID, "tolerance": 0.02, "max_new_tokens": 8}
+    found = effects(testbed, PAIRS, same, **how)
     assert any(0 < e.strength < math.inf for e in found)
     for effect in found:
         curve = [same(*([t] for t in pair(testbed, effect.perturbation, s)))[0] for s in GRID]
         assert list(effect.similarity) == curve
         if effect.perturbation in PAIRS[:2]:  # what shares the search does not matter
-            settings = {"tau": 0.5, "grid": GRID, "tolerance": 0.02, "max_new_tokens": 8}
-            assert effects(testbed, [effect.perturbation], same, **settings) == [effect]
+            assert effects(testbed, [effect.perturbation], same, **how) == [effect]
         if effect.strength == 0:
             assert curve[0] < 0.5
         elif math.isinf(effect.strength):
             assert min(curve) >= 0.5
         else:
-            a, b = pair(testbed, effect.perturbation, effect.strength)
-            assert a != b
-            a, b = pair(testbed, effect.perturbation, 0.98 * effect.strength - 1e-9)
-            assert a == b
+            below = 0.98 * effect.strength - 1e-9
+            both = [pair(testbed, effect.perturbation, at) for at in (below, effect.strength)]
+            assert [a == b for a, b in both] == [True, False]
 
 
 def effect(kind: str, strength: float, source: str = "a", similar: float = 0.9) -> Effect:
@@ -86,11 +81,8 @@ MADE = [
 def test_rows_are_sorted_by_median_and_can_be_written() -> None:
     rows = effect_rows(MADE, (0.0, 10.0), 0.85, seed=0)
     stars = [row for row in rows if row.metric == "cid_lambda_star"]
-    assert [(row.facets["perturbation"], row.value) for row in stars] == [
-        ("strong", 1.0),
-        ("middle", 4.0),
-        ("weak", None),
-    ]
+    told = [(row.facets["perturbation"], row.value) for row in stars]
+    assert told == [("strong", 1.0), ("middle", 4.0), ("weak", None)]
     assert stars[0].detail["quartiles"] == [0.5, 4.0]
     assert stars[1].lo is None  # one perturbation says nothing of their spread
     assert stars[2].detail["never"] == 2
@@ -141,17 +133,20 @@ def test_the_kinds_of_figure_8() -> None:
     first, *_ = sources_of(read_config("perturbation", "workplace"))
     made = perturbations([first], gender())
     by_kind = {p.kind: [q.text for q in made if q.kind == p.kind] for p in made}
-    source = first.source
-    assert by_kind["gender"] == [source.replace("her she", "him he")]
-    assert source.replace("year", "yearr") in by_kind["letter duplication"]
-    assert source.replace("year", "year,") in by_kind["punctuation"]
-    assert source.replace("receive", "recieve") in by_kind["spelling"]
-    assert source.replace("will not", "won't") in by_kind["synonym"]
-    assert source.replace("a promotion", "another promotion") in by_kind["semantic (subtle)"]
-    assert source.replace("will not", "will") in by_kind["semantic (significant)"]
+    for kind, old, new in (
+        ("gender", "her she", "him he"),
+        ("letter duplication", "year", "yearr"),
+        ("punctuation", "year", "year,"),
+        ("spelling", "receive", "recieve"),
+        ("synonym", "will not", "won't"),
+        ("semantic (subtle)", "a promotion", "another promotion"),
+        ("semantic (significant)", "will not", "will"),
+    ):
+        assert first.source.replace(old, new) in by_kind[kind]
+    assert len(by_kind["gender"]) == 1
     assert len(by_kind) == 7
     assert all(len(set(texts)) == len(texts) <= 10 for texts in by_kind.values())
-    assert source not in [p.text for p in made]
+    assert first.source not in [p.text for p in made]
 
 
 words = st.lists(
@@ -174,11 +169,8 @@ def test_rules_change_one_thing_and_make_no_more_than_is_asked(sentence, per_kin
     assert all(n >= min(full[kind], max(counts.values()) - 1) for kind, n in counts.items())
     for p in made:
         if p.kind == "spelling":
-            [(old, new)] = [
-                pair
-                for pair in zip(source.source.split(), p.text.split(), strict=True)
-                if pair[0] != pair[1]
-            ]
+            both = zip(source.source.split(), p.text.split(), strict=True)
+            [(old, new)] = [pair for pair in both if pair[0] != pair[1]]
             assert sorted(old) == sorted(new)
             assert (old[0], old[-1]) == (new[0], new[-1])
         elif p.kind != "synonym":
@@ -192,15 +184,16 @@ def test_rules_change_one_thing_and_make_no_more_than_is_asked(sentence, per_kin
         ({"sources": []}, "names no sources"),
         ({"sources": ["a b"]}, "sources.0 'a b' should be"),
         ({"sources": [{"source": "a b", "sentences": {"synonym": "a c"}}]}, "sources.0.sentences"),
+        (
+            {"sources": [{"source": "Jane left", "sentences": {"synonym": ["Jane left"]}}]},
+            "'synonym' perturbation changes nothing in 'Jane left'",
+        ),
+        ({"sources": [{"source": "Jane left", "sentences": {}}]}, "most=0: at least 1"),
     ],
 )
 def test_a_collection_of_another_shape_is_refused(content, message) -> None:
     with pytest.raises(UserError, match=message):
-        sources_of(content)
-    with pytest.raises(UserError, match="'synonym' perturbation changes nothing in 'Jane left'"):
-        perturbations([Source("Jane left", {"synonym": ["Jane left"]})], None)
-    with pytest.raises(UserError, match="most=0: at least 1"):
-        perturbations([Source("Jane left")], None, most=0)
+        perturbations(sources_of(content), None, most=0 if "most" in message else None)
 
 
 @pytest.mark.parametrize(

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from countergen_edit.data.counterfactual import CounterfactualSet, Sample, Variation
+from countergen_edit.data.counterfactual import CounterfactualSet
 from countergen_edit.data.task import Task
-from countergen_edit.edits import Edit, NamedEdit, applied
-from countergen_edit.erasers import AffineErasure
+from countergen_edit.edits import applied
 from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.r import (
     R,
@@ -30,33 +28,21 @@ from countergen_edit.metrics.r import (
     relative_difference,
     resampled_r,
 )
-from countergen_edit.metrics.scored_texts import read, scores_of
+from countergen_edit.metrics.scored_texts import read
+from countergen_edit.metrics.scored_texts import scores_of as scores_of_lines
 from countergen_edit.metrics.scores import SetScores
-from countergen_edit.models import LanguageModel, load
+from countergen_edit.models import LanguageModel
 from countergen_edit.testbed import load_axis
-from tests.tiny_models import tiny_model_dir
+from tests.metrics.many_groups import scores_of
+from tests.metrics.small import NAMES, edit_of, log_p, set_of
 
 log_probabilities = arrays(np.float64, 5, elements=st.floats(-30, 0))
 
 
-def make_scores(p: np.ndarray, templates: list[int] | None = None) -> SetScores:
-    """Scores of a made-up set: p[item, side, variation] are plain probabilities."""
-    items, _, count = p.shape
-    templates = list(range(items)) if templates is None else templates
-    samples = []
-    for template in dict.fromkeys(templates):
-        outputs = tuple(f" o{i}" for i, t in enumerate(templates) if t == template)
-        variations = tuple(
-            Variation(group, f"{name} {template}", name)
-            for group in ("female", "male")
-            for name in (f"{group}{v}" for v in range(count))
-        )
-        samples.append(Sample(f"t{template}", outputs, variations))
-    data = CounterfactualSet("made_up", "gender", ("female", "male"), tuple(samples))
-    with np.errstate(divide="ignore"):
-        log_p = np.log(p)
-    outputs = tuple(f" o{i}" for i in range(items))
-    return SetScores(data, log_p, np.ones(p.shape, dtype=bool), np.array(templates), outputs)
+def make_scores(p: np.ndarray, paraphrases: int | None = None, *, named: bool = True) -> SetScores:
+    """Of plain probabilities p[item, side, variation]; a template an item unless told."""
+    groups = dict(zip(("female", "male"), np.log(p).transpose(1, 2, 0), strict=True))
+    return scores_of(groups, paraphrases or len(p), named=named)
 
 
 @given(arrays(np.float64, (6, 2, 3), elements=st.floats(1e-6, 1)))
@@ -124,12 +110,7 @@ def test_the_interval_is_wider_with_one_name_more_unlike_the_others() -> None:
 
 
 def test_one_prompt_gives_a_value_without_interval_or_star() -> None:
-    variations = (Variation("female", "She left"), Variation("male", "He left"))
-    data = CounterfactualSet(
-        "one", "gender", ("female", "male"), (Sample("t", (" home",), variations),)
-    )
-    log_p = np.log([[[0.6], [0.2]]])
-    scores = SetScores(data, log_p, np.ones((1, 2, 1), dtype=bool), np.array([0]), (" home",))
+    scores = make_scores(np.array([[[0.6], [0.2]]]), named=False)
     r, absolute = r_rows(scores, seed=0)
     assert r.value == absolute.value == pytest.approx(2 / 3)
     assert (r.lo, r.hi, absolute.lo, absolute.hi) == (None, None, None, None)
@@ -141,84 +122,34 @@ def test_one_prompt_gives_a_value_without_interval_or_star() -> None:
 
 SIZES = ("r", "mean_abs_r", "group_effect", "group_share", "null_abs_r")
 CHANGES = ("abs_r_reduction", "group_effect_removed", "group_effect_change")
-NAMES = {"female": ("Jane", "Emily"), "male": ("John", "Ahmed")}
 FITTED = {"female": ("Mary", "Anna"), "male": ("Paul", "Peter")}
-
-
-def small_set(
-    name: str,
-    templates: Sequence[str],
-    outputs: tuple[str, ...],
-    people: Mapping[str, Sequence[str]] = NAMES,
-) -> CounterfactualSet:
-    samples = tuple(
-        Sample(
-            template,
-            outputs,
-            tuple(
-                Variation(g, template.format(n), n) for g, names in people.items() for n in names
-            ),
-        )
-        for template in templates
-    )
-    return CounterfactualSet(name, "gender", ("female", "male"), samples)
-
-
+IS = "{} is a", "{} is an"
+WORK = " nurse", " engineer"
+SIGNS = {(template, output): (-1) ** i for template in IS for i, output in enumerate(WORK)}
 TASK = Task(
     load_axis("gender"),
     ("female", "male"),
-    fit=(small_set("work_fit", ["{} works at the"], (" hospital",), FITTED),),
-    validation=(small_set("work_validation", ["{} was asked"], (" why", " for")),),
+    fit=(set_of("work_fit", ["{} works at the"], [[" hospital"]], FITTED),),
+    validation=(set_of("work_validation", ["{} was asked"], [[" why", " for"]]),),
     test=(
-        small_set("work_test", ["{} is a", "{} is an"], (" nurse", " engineer")),
-        small_set("story_test", ["they told {} a"], (" story", " company", " café")),
+        set_of("work_test", IS, [WORK] * 2),
+        set_of("story_test", ["they told {} a"], [[" story", " company", " café"]]),
     ),
-    planted={
-        (template, output): 0.25 * (-1) ** i
-        for template in ("{} is a", "{} is an")
-        for i, output in enumerate((" nurse", " engineer"))
-    },
-    planted_effect={
-        (template, output): 0.5 * (-1) ** i
-        for template in ("{} is a", "{} is an")
-        for i, output in enumerate((" nurse", " engineer"))
-    },
+    planted={item: 0.25 * sign for item, sign in SIGNS.items()},
+    planted_effect={item: 0.5 * sign for item, sign in SIGNS.items()},
 )
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> LanguageModel:
-    return load(tiny_model_dir("gpt2", tmp_path_factory.mktemp("gpt2")))
-
-
-def edit_of(seed: int, eraser: str = "any", layer: int = 0, baseline: bool = False) -> NamedEdit:
-    direction = np.random.default_rng(seed).normal(size=(1, 32))
-    direction /= np.linalg.norm(direction)
-    erasure = AffineErasure(direction.T, direction, np.zeros(32))
-    return NamedEdit.of(Edit.at("resid_post", {layer: erasure}), eraser, baseline=baseline)
 
 
 def squared_effect(model: LanguageModel, sets: Sequence[CounterfactualSet]) -> list[float]:
     """Squared group difference of every item without bias, by pairs, from plain logits."""
     values = []
-    for groups, sample in [(data.groups, sample) for data in sets for sample in data.samples]:
+    for sample in (sample for data in sets for sample in data.samples):
         for output in sample.outputs:
-            a, b = (
-                [_log_p(model, variation.text, output) for variation in sample.of(group)]
-                for group in groups
-            )
+            a, b = ([log_p(model, v.text, output) for v in sample.of(group)] for group in NAMES)
             # Two people a group: the products of differences between pairs of different people.
-            values.append(
-                np.mean([(a[i] - b[j]) * (a[1 - i] - b[1 - j]) for i in (0, 1) for j in (0, 1)])
-            )
+            products = [(a[i] - b[j]) * (a[1 - i] - b[1 - j]) for i in (0, 1) for j in (0, 1)]
+            values.append(np.mean(products))
     return values
-
-
-def _log_p(model: LanguageModel, text: str, output: str) -> float:
-    ids = model.tokenizer(text + output, return_tensors="pt").input_ids
-    first = len(model.tokenizer(text).input_ids)
-    log_p = model.logits(ids, torch.ones_like(ids))[0].double().log_softmax(-1)
-    return sum(float(log_p[t, ids[0, t + 1]]) for t in range(first - 1, ids.shape[1] - 1))
 
 
 @pytest.mark.parametrize(
@@ -240,7 +171,6 @@ def test_what_is_removed_is_pooled_over_items(
         after = squared_effect(model, sets)
     context = EvaluationContext(model, tmp_path)
     row = metric.removed(context, edit, split)
-    assert row is not None
     sizes = [math.sqrt(max(float(np.mean(side)), 0.0)) for side in (before, after)]
     assert row.value == pytest.approx(1 - sizes[1] / sizes[0] if sizes[0] else 0, abs=1e-4)
     assert (row.metric, row.split, row.dataset) == ("bias_removed", split, "+".join(names))
@@ -265,4 +195,4 @@ def test_rows_of_every_split(model: LanguageModel, tmp_path: Path) -> None:
         assert (planted.dataset, planted.value) == ("work_test", value)
     kept = [x for x in read(context.place("r", None)) if x["dataset"] == "work_test"]
     [row] = [r for r in unedited if (r.metric, r.dataset) == ("r", "work_test")]
-    assert r_values(scores_of(kept)).mean() == pytest.approx(row.value)
+    assert r_values(scores_of_lines(kept)).mean() == pytest.approx(row.value)

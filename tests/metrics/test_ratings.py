@@ -138,10 +138,8 @@ def test_fractions_count_pairs_and_not_texts() -> None:
     ]
     biased = {(TEMPLATE, "had an accent"): True, (TEMPLATE, "was late"): False}
     rows = fraction_rows(items, biased, "cid_biased_fraction", 0, rated_by={"rated_by": "me"})
-    assert [(r.group_a, r.value, r.n) for r in rows] == [
-        ("egypt", pytest.approx(2 / 3), 3),
-        ("usa", 0.0, 3),
-    ]
+    told = [(r.group_a, r.value, r.n) for r in rows]
+    assert told == [("egypt", pytest.approx(2 / 3), 3), ("usa", 0.0, 3)]
     assert rows[0].lo is not None
     assert rows[0].facets == {"lambda": 10.0}
     assert rows[0].detail == {"rated_by": "me"}

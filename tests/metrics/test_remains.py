@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -22,12 +23,14 @@ BOTH = EditRecord("b", "leace", {}, (*LEACE.places, Place("resid_post", 5, 1)), 
 RECORDS = {record.id: record for record in (LEACE, RLACE, CONTROL, BOTH)}
 Share = tuple[float, float, float]
 """A share with its interval."""
+BEFORE = (0.99, 0.97, 1.0), (0.98, 0.96, 1.0)
+FOUND = (0.93, 0.88, 0.97)
 
 
 def probed(
     linear: Share,
     nonlinear: Share,
-    before: tuple[Share, Share] = ((0.99, 0.97, 1.0), (0.98, 0.96, 1.0)),
+    before: tuple[Share, Share] = BEFORE,
     edit: str = "e",
 ) -> list[Row]:
     """The rows of a certificate; chance is a half."""
@@ -37,55 +40,39 @@ def probed(
         "nonlinear_probe_accuracy_before": before[1],
         "nonlinear_probe_accuracy": nonlinear,
     }
-    groups = {"dataset": "jobs_fit", "group_a": "female", "group_b": "male", "edit": edit}
-    rows = [Row("group_effect", 1.0, split="test", **groups)]  # type: ignore[arg-type]
+    groups: dict[str, Any] = {"dataset": "jobs_fit", "group_a": "female", "group_b": "male"}
+    groups["edit"] = edit
+    rows = [Row("group_effect", 1.0, split="test", **groups)]
     for metric, (value, lo, hi) in figures.items():
-        rows.append(Row(metric, value, lo=lo, hi=hi, split="validation", **groups))  # type: ignore[arg-type]
-    return [*rows, Row("probe_majority_rate", 0.5, split="validation", **groups)]  # type: ignore[arg-type]
-
-
-FOUND = (0.93, 0.88, 0.97)
+        rows.append(Row(metric, value, lo=lo, hi=hi, split="validation", **groups))
+    return [*rows, Row("probe_majority_rate", 0.5, split="validation", **groups)]
 
 
 def said(*rows: list[Row]) -> list[str]:
     return GuardednessView().sentences(Results([r for own in rows for r in own], RECORDS))
 
 
-def test_a_probe_near_chance_is_not_said_to_find_the_group() -> None:
-    [sentence] = said(probed((0.57, 0.52, 0.62), (0.52, 0.48, 0.56)))
-    assert sentence == (
-        "On held-out names, after leace (rank 1) at layer 4 a linear probe finds the group "
-        "significantly (57 % [52, 62], chance 50 %, before the edit 99 %), but a non-linear probe "
-        "does not find the group significantly (52 % [48, 56], chance 50 %, before the edit 98 %). "
-        + MEANING["linear"]
-        + PLACE
-    )
+NEAR = (0.52, 0.48, 0.56)
+NOTHING = (0.54, 0.45, 0.62), (0.5, 0.41, 0.59)
 
 
 @pytest.mark.parametrize(
-    ("linear", "nonlinear", "case", "says"),
+    ("linear", "nonlinear", "before", "case", "says"),
     [
-        ((0.52, 0.48, 0.56), (0.74, 0.66, 0.8), "non-linear", "group significantly (74 % ["),
-        ((0.51, 0.42, 0.6), (0.49, 0.4, 0.58), "neither", "not find the group significantly (49 "),
-        ((0.52, 0.502, 0.538), (0.9, 0.8, 0.95), "linear", "(52.0 % [50.2, 53.8], chance 50 %"),
+        ((0.57, 0.52, 0.62), NEAR, BEFORE, "linear", "a linear probe finds the group signif"),
+        (NEAR, (0.74, 0.66, 0.8), BEFORE, "non-linear", "group significantly (74 % ["),
+        (NEAR, (0.49, 0.4, 0.58), BEFORE, "neither", "not find the group significantly (49 "),
+        ((0.52, 0.502, 0.538), FOUND, BEFORE, "linear", "(52.0 % [50.2, 53.8], chance 50 %"),
+        (NEAR, NEAR, NOTHING, "never", "not find the group significantly (54 % [45, 62]"),
     ],
 )
 def test_the_stronger_finding_gives_the_meaning(
-    linear: Share, nonlinear: Share, case: str, says: str
+    linear: Share, nonlinear: Share, before: tuple[Share, Share], case: str, says: str
 ) -> None:
-    [sentence] = said(probed(linear, nonlinear))
+    """What probes did not find before the edit proves nothing."""
+    [sentence] = said(probed(linear, nonlinear, before))
     assert says in sentence
     assert sentence.endswith(MEANING[case] + PLACE)
-
-
-def test_probes_that_found_nothing_before_prove_nothing() -> None:
-    nothing = (0.54, 0.45, 0.62), (0.5, 0.41, 0.59)
-    [sentence] = said(probed((0.51, 0.42, 0.6), (0.49, 0.40, 0.58), nothing))
-    assert sentence == (
-        "On held-out names, before leace (rank 1) at layer 4 a linear probe does not find the "
-        "group significantly (54 % [45, 62], chance 50 %), and a non-linear probe does not find "
-        "the group significantly (50 % [41, 59], chance 50 %). " + MEANING["never"] + PLACE
-    )
 
 
 @given(st.tuples(*[st.tuples(*[st.floats(0, 1)] * 3).map(sorted)] * 2))
@@ -116,9 +103,8 @@ def test_names_that_the_fit_saw_are_not_called_held_out_from_it() -> None:
 
     fair, taken = probed(FOUND, FOUND), probed(FOUND, FOUND, edit="o")
     [sentence] = said(fair, [seen(row) for row in taken])
-    assert sentence.endswith(
-        PLACE + " The names are held out from probes alone, not from the fit of rlace (rank 1), "
-        "which takes too long."
+    assert (
+        PLACE + " The names are held out from probes alone, not from the fit of rlace" in sentence
     )
     [sentence] = said(fair, taken)
     assert sentence.endswith(PLACE)
@@ -126,10 +112,8 @@ def test_names_that_the_fit_saw_are_not_called_held_out_from_it() -> None:
 
 def test_an_edit_of_several_parts_was_not_probed_as_one() -> None:
     tested = [Row("group_effect", 1.0, edit="b", split="test", dataset="jobs_test")]
-    assert said(tested) == [
-        "No probe read what leace-2@resid_post.4+5 leaves as a whole; the certificates are of "
-        "its parts, each fitted as if alone."
-    ]
+    [sentence] = said(tested)
+    assert sentence.startswith("No probe read what leace-2@resid_post.4+5 leaves as a whole")
 
 
 def test_without_figures_nothing_is_said() -> None:

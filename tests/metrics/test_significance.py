@@ -103,15 +103,13 @@ def test_a_row_counts_the_prompts_that_contain_names() -> None:
     """One prompt in two says a name, the others group words: no prompt has a within-group null."""
     a, b = np.random.default_rng(0).normal(size=(2, 1, 12))
     scores = two_groups(a, b, 6, named=False)
-    samples = tuple(
-        replace(s, variations=tuple(replace(v, name=("Mary", None)[i % 2]) for v in s.variations))
-        for i, s in enumerate(scores.data.samples)
-    )
-    effect = GroupEffect(replace(scores, data=replace(scores.data, samples=samples)))
+    samples = [*scores.data.samples]
+    for i in (0, 2, 4):
+        named = (replace(v, name="Mary") for v in samples[i].variations)
+        samples[i] = replace(samples[i], variations=tuple(named))
+    effect = GroupEffect(replace(scores, data=replace(scores.data, samples=tuple(samples))))
     row = replace(effect_rows([effect])[0], split="test")
     assert (row.detail["prompts"], row.detail["prompts_with_names"]) == (6, 3)
     [said] = RView(R, "r").sentences(Results([row]))
     assert said.startswith("Not tested: a within-group null needs two names per group on every")
-    assert said.endswith(
-        "(3 of 6 prompts contain names, 3 group words only). Its interval is over templates only."
-    )
+    assert "(3 of 6 prompts contain names, 3 group words only)" in said

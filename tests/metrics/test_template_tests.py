@@ -81,21 +81,11 @@ def test_variance_parts_are_those_of_a_mixed_model() -> None:
     rng = np.random.default_rng(3)
     w, j = 12, 15
     d = rng.normal(0, 1.0, (w, 1)) + rng.normal(0, 0.6, (1, j)) + rng.normal(0, 0.4, (w, j))
-    frame = pd.DataFrame(
-        {
-            "y": d.ravel(),
-            "paraphrase": np.repeat(np.arange(w), j),
-            "name": np.tile(np.arange(j), w),
-            "all": 1,
-        }
-    )
-    model = MixedLM.from_formula(
-        "y ~ 1",
-        frame,
-        groups="all",
-        re_formula="0",
-        vc_formula={"name": "0 + C(name)", "paraphrase": "0 + C(paraphrase)"},
-    )
+    rows = [(y, i, k, 1) for (i, k), y in np.ndenumerate(d)]
+    frame = pd.DataFrame(rows, columns=["y", "paraphrase", "name", "all"])
+    parts_of = {"name": "0 + C(name)", "paraphrase": "0 + C(paraphrase)"}
+    how = {"groups": "all", "re_formula": "0", "vc_formula": parts_of}
+    model = MixedLM.from_formula("y ~ 1", frame, **how)
     fitted = model.fit(reml=True)
     parts = variance_parts([d[:, None, :]])
     by_name = dict(zip(model.exog_vc.names, fitted.vcomp, strict=True))

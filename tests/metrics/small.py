@@ -1,0 +1,60 @@
+"""Sets, edits and plain likelihoods of a tiny model that several tests share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from countergen_edit.data.counterfactual import CounterfactualSet, Sample, Variation
+from countergen_edit.edits import Edit, NamedEdit
+from countergen_edit.erasers import AffineErasure
+from countergen_edit.models import LanguageModel, load
+from tests.made_benchmarks import long_context_dir
+
+NAMES = {"female": ("Jane", "Emily"), "male": ("John", "Ahmed")}
+
+
+def set_of(
+    name: str,
+    templates: Sequence[str],
+    outputs: Sequence[Sequence[str]],
+    people: Mapping[str, Sequence[str]] = NAMES,
+) -> CounterfactualSet:
+    """Every template, with outputs of its own, of everybody."""
+    samples = []
+    for template, own in zip(templates, outputs, strict=True):
+        called = [(group, person) for group, names in people.items() for person in names]
+        variations = tuple(Variation(g, template.format(person), person) for g, person in called)
+        samples.append(Sample(template, tuple(own), variations))
+    return CounterfactualSet(name, "gender", tuple(people), tuple(samples))
+
+
+def edit_of(seed: int = 0, layer: int = 0, shift: float = 0.0, **record: Any) -> NamedEdit:
+    """One random direction is erased."""
+    direction = np.random.default_rng(seed).normal(size=(1, 32))
+    direction /= np.linalg.norm(direction)
+    erasure = AffineErasure(direction.T, direction, shift * direction[0])
+    return NamedEdit.of(Edit.at("resid_post", {layer: erasure}), "any", **record)
+
+
+def chat_model(folder: Path, instruction: str | None = None) -> LanguageModel:
+    """Its template writes every message in brackets, a line each."""
+    tokenizer = load(long_context_dir("qwen2", folder)).tokenizer
+    tokenizer.chat_template = "{% for m in messages %}<{{ m['content'] }}>\n{% endfor %}"
+    tokenizer.save_pretrained(folder)
+    return load(folder, template="chat", **({"instruction": instruction} if instruction else {}))
+
+
+def log_softmax(model: LanguageModel, text: str) -> tuple[torch.Tensor, torch.Tensor]:
+    ids = model.tokenizer(text, return_tensors="pt").input_ids
+    return ids[0], model.logits(ids, torch.ones_like(ids))[0].double().log_softmax(-1)
+
+
+def log_p(model: LanguageModel, text: str, output: str) -> float:
+    ids, table = log_softmax(model, text + output)
+    first = len(model.tokenizer(text).input_ids)
+    return sum(float(table[t, ids[t + 1]]) for t in range(first - 1, len(ids) - 1))
