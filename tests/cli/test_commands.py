@@ -60,8 +60,10 @@ UNSET = ("layers", "limit", "directory", "sources")
 """Settings that are null unless they are given."""
 OUTPUTS = ("save", "run_dir", "folder")
 """Settings that name a folder to be written; each command gets one of its own."""
-MODELS = {"gpt2": 3, "gpt2-xl": 3, "path/to/directory": 3, "real/SmolLM2-135M-Instruct-Q4_1": 30}
-"""Directories of random-weight models, and their layers."""
+MODELS = ("gpt2", "gpt2-xl", "path/to/directory", "real/SmolLM2-135M-Instruct-Q4_1")
+"""Directories of random-weight models of three layers."""
+DEEP = re.compile(r"(?<=layers=\[)[\d,]*\d\d[\d,]*(?=\])")
+"""Layers that such a model does not have."""
 PROMPT = {"outputs": [" gentle", " logical"]}
 TEXTS = (
     *("At work Susan is known to be", "Everybody in this town finds Laura", "To me Claire seems"),
@@ -108,7 +110,7 @@ def small(command: str, words: list[str], place: Path) -> list[str]:
     if refines:  # a gradient step reads every fitting context
         sizes |= {"data.fit": FEW_CONTEXTS, "data.validation": FEW_CONTEXTS}
     hires = any(word.startswith("metric=") and "hiring" in word for word in words)
-    more = ["+eraser.refined.steps=2"] * refines + ["+metric.hiring.names=1"] * hires
+    more = ["+eraser.refined.steps=2"] * refines + ["+metric.hiring.names=2"] * hires
     return (
         words
         + more
@@ -128,13 +130,13 @@ def _is_setting(config: Any, key: str) -> bool:
     return last in config and (config[last] is not None or last in UNSET)
 
 
-def make_model(folder: Path, layers: int) -> None:
+def make_model(folder: Path) -> None:
     import torch
     from transformers import GPT2Config, GPT2LMHeadModel
 
     tokenizer = tiny_tokenizer()
     tokenizer.chat_template = "{% for m in messages %}{{ m['content'] }}{% endfor %}"
-    size = {"n_embd": 32, "n_head": 4, "n_layer": layers, "n_positions": 2048}
+    size = {"n_embd": 32, "n_head": 4, "n_layer": 3, "n_positions": 2048}
     with torch.random.fork_rng():
         torch.manual_seed(0)
         model = GPT2LMHeadModel(GPT2Config(vocab_size=len(tokenizer), **size))
@@ -158,8 +160,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     before = Path.cwd()
     os.chdir(place)
     try:
-        for name, layers in MODELS.items():
-            make_model(place / name, layers)
+        for name in MODELS:
+            make_model(place / name)
         shutil.copytree(place / "gpt2", place / "path/to/an/instruct/model")
         make_masked_model(place / "bert")
         for name, text in {
@@ -198,6 +200,7 @@ def test_every_command_runs(
     directory = "debiased" if " chat " in line else "path/to/an/instruct/model"
     for word, own in {**WORDS, "DIR": directory}.items():
         line = line.replace(word, own)
+    line = DEEP.sub("2", line)
     _, command, *words = shlex.split(line)
     words = [re.sub(rf"^({'|'.join(OUTPUTS)})=.*", rf"\1=made/{number}", word) for word in words]
     if command != "help" and "--help" not in words:
