@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from dataclasses import replace
 from itertools import product
@@ -217,6 +218,8 @@ def test_a_planted_preference_is_found_in_size_and_direction(
         assert row.value == pytest.approx(gap, abs=0.35)
         assert (row.detail["p_adjusted"] <= 0.05) == bool(gap)
         assert any(says in text for text in HiringView().sentences(Results(rows)))
+    assert row.lo < 0 < row.hi  # type: ignore[operator]
+    assert "four times out of five" in HiringView().sentences(Results(rows))[0]
     figure = metric.decisions(Acting(own, metric), None).gap("female", "male", "log_odds")
     assert figure.fewest == len(metric.read.vacancies)
     smallest = row.detail["smallest"] / figure.estimate.standard_error
@@ -255,6 +258,7 @@ def test_what_an_edit_changes_is_paired(model: LanguageModel, metric: Hiring) ->
     [section] = HiringView().sections(results)
     assert [table.name for table in section.tables()] == ["hiring"]
     assert len(HiringView().quantities(results)) == 3
+    json.dumps([row.to_dict() for row in (*rows, *edited)], allow_nan=False)
 
 
 def test_of_more_groups_every_two_are_compared(model: LanguageModel) -> None:

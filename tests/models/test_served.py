@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from pathlib import Path
 from typing import Any
@@ -50,18 +51,27 @@ def test_greedy_text_is_that_of_the_model_here_and_is_asked_once(server, testbed
 
 def test_samples_depend_on_seed_and_prompt_and_on_no_other_prompt(server, tmp_path):
     how: dict[str, Any] = {"max_new_tokens": 5, "do_sample": True, "top_p": 0.9}
-    first = generate(served(server, tmp_path / "a"), PROMPTS * 4, **how)
-    other = generate(served(server, tmp_path / "b", parallel=1), PROMPTS[:1] * 4, **how)
+    first = generate(served(server, tmp_path / "a"), PROMPTS * 8, **how)
+    other = generate(served(server, tmp_path / "b", parallel=1), PROMPTS[:1] * 8, **how)
     assert first[:: len(PROMPTS)] == other
-    assert len(set(other)) > 1
-    assert generate(served(server, tmp_path / "b"), PROMPTS[:1] * 4, seed=1, **how) != other
+    assert len(set(other)) > 2
+    assert generate(served(server, tmp_path / "b"), PROMPTS[:1] * 8, seed=1, **how) != other
     assert len(server.requests) == len(first) + 2 * len(other)
+
+
+@pytest.mark.slow
+def test_samples_have_the_frequencies_of_the_model(server, testbed, tmp_path):
+    prompt, n = PROMPTS[0], 200
+    texts = generate(served(server, tmp_path), [prompt] * n, max_new_tokens=1, do_sample=True)
+    for text in sorted(set(texts), key=texts.count)[-3:]:
+        p = math.exp(continuation_log_probs(testbed, [prompt], [text])[0])
+        assert abs(texts.count(text) / n - p) < 4 * math.sqrt(p * (1 - p) / n)
 
 
 def test_every_fault_that_passes_is_survived_and_nothing_is_asked_twice(
     server, testbed, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr("countergen_edit.models.server.TIMEOUT", 3.0)
+    monkeypatch.setattr("countergen_edit.models.server.TIMEOUT", 5.0)
     faults = [(429, {"Retry-After": "1"}), (500, {}), "cut", "malformed", "odd", "hang"]
     server.faults = list(faults)
     begin = time.monotonic()

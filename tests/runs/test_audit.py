@@ -23,6 +23,7 @@ from countergen_edit.metrics.rows import Row
 from countergen_edit.models import LanguageModel, load
 from countergen_edit.reports.run import open_run
 from countergen_edit.runs.folder import RunFolder, read_records
+from countergen_edit.runs.halving import Halving
 from countergen_edit.runs.plan import Plan
 from countergen_edit.runs.runner import run as run_plan
 from countergen_edit.testbed import load_axis, load_truth
@@ -162,6 +163,17 @@ def test_the_chosen_layer_is_that_of_the_rule_on_validation(rows):
     assert choice.value == pytest.approx(cost[chosen])
     assert not choice.detail["affordable"]
     assert "agreement" in choice.detail["over"]
+
+
+@pytest.mark.slow
+def test_many_layers_are_screened_and_only_the_chosen_edit_is_certified(testbed, tmp_path):
+    rows = run(testbed, make_plan(halving=Halving(3, 2)), tmp_path / "run")
+    in_full = {r.layers for r in rows if (r.metric, r.split) == ("bias_removed", "validation")}
+    screened = {r.layers for r in rows if (r.metric, r.split) == ("bias_removed", "screening")}
+    assert {(0,), (5,)} < screened
+    assert 1 <= len(in_full) < 6
+    [chosen] = {r.layers for r in rows if r.split == "test" and r.eraser == "rlace"}
+    assert {r.layers for r in rows if r.metric == "linear_probe_accuracy"} == {chosen}
 
 
 def files_of(path: Path) -> dict[str, bytes]:

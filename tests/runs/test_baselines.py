@@ -1,4 +1,4 @@
-"""What stands beside an audit's edits: prompting, steering, a random map, none ever chosen."""
+"""Baselines of an audit (prompting, steering, a random map) are measured and never selected."""
 
 from __future__ import annotations
 
