@@ -30,13 +30,14 @@ unexport PYTHONDONTWRITEBYTECODE
 audit: $(READY)
 	$(BIN)/countergen-edit audit
 
-# For every day; `test-all` asks the slow ones too, as CI does.
+# For every day; CI adds the documented commands (.ci/run), `test-all` every slow test.
+TESTED ?= not slow
 test: lint everyday
 
 test-all: lint every
 
 everyday: tests
-	$(TESTS) -m "not slow"
+	$(TESTS) -m "$(TESTED)"
 
 every: tests
 	$(TESTS)
