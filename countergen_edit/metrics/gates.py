@@ -107,7 +107,10 @@ def _row(opening: Opening, seed: int) -> Row:
         weighted_mean(np.bincount(opening.text, own, len(index)), index, drawn) for own in values
     )
     with np.errstate(invalid="ignore"):  # a draw may hold no one of whom a drawn template is asked
-        mean, not_closed = (estimate(own / tokens, *kinds, within=(0, 1)).columns for own in sums)
+        mean, not_closed = (
+            estimate(own / tokens, *kinds, within=(0, 1), whole=whole).columns
+            for own, whole in zip(sums, (0, 1), strict=True)
+        )
     about: dict[str, Any] = {}
     if texts.sets:
         first = texts.sets[0]

@@ -163,7 +163,7 @@ def test_every_figure_is_the_mean_that_it_is_said_to_be() -> None:
     for scale in ("probability", "log_odds"):
         mean = table.groupby("group")[scale].mean()
         for group in ("a", "b"):
-            assert made.acceptance(group, scale).estimate.value == pytest.approx(mean[group])
+            assert made.acceptance(scale, group).estimate.value == pytest.approx(mean[group])
         assert made.gap("a", "b", scale).estimate.value == pytest.approx(mean["a"] - mean["b"])
         of_job = table.groupby(["job", "group"])[scale].mean()
         for job in made.occupations:
@@ -174,7 +174,14 @@ def test_every_figure_is_the_mean_that_it_is_said_to_be() -> None:
         assert made.strength(scale).estimate.value == pytest.approx(apart)
     share = np.mean(np.exp(made.accept["a"]) + np.exp(made.reject["a"]))
     assert made.answered("a") == pytest.approx(share)
-    assert made.invited("a") == np.mean(made.accept["a"] > made.reject["a"])
+    invited = [made.accept[group] > made.reject[group] for group in "ab"]
+    for groups, own in (("a", invited[:1]), ("ab", invited)):
+        rate = made.acceptance("selection", *groups).estimate.value
+        assert rate == pytest.approx(np.mean(own))
+    above = table.log_odds > table.log_odds.median()
+    for group in "ab":
+        rate = made.acceptance("scoring", group).estimate.value
+        assert rate == pytest.approx(above[table.group == group].mean())
 
 
 def test_resamples_draw_vacancies_and_people() -> None:
@@ -256,7 +263,7 @@ def test_what_an_edit_changes_is_paired(model: LanguageModel, metric: Hiring) ->
     results = Results([*rows, *edited], {"e": EDIT.record})
     assert any("changes the difference" in text for text in HiringView().sentences(results))
     [section] = HiringView().sections(results)
-    assert [table.name for table in section.tables()] == ["hiring"]
+    assert [table.name for table in section.tables()] == ["hiring_rates", "hiring"]
     assert len(HiringView().quantities(results)) == 3
     json.dumps([row.to_dict() for row in (*rows, *edited)], allow_nan=False)
 
