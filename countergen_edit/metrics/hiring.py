@@ -66,8 +66,8 @@ RATE, IMPACT, OVERCORRECTION = "hiring_rate", "hiring_impact_ratio", "hiring_ove
 IN_CONTEXT, CONTEXT_CHANGE = "hiring_gap_in_context", "hiring_context_change"
 PROMPTED, PLACEBO = "hiring_gap_prompted", "placebo"
 NO_AUDIT = (
-    "These applications are simulated: rates and impact ratios are no bias audit under New York "
-    "City's Local Law 144, which takes historical or test data and an independent auditor."
+    "These applications are simulated: by themselves, rates and impact ratios are no bias audit under "
+    "New York City's Local Law 144, which needs historical or test data and an independent auditor."
 )
 LEAST_DEFINED = 0.95
 """Share of resamples in which an impact ratio with an interval must be defined."""
