@@ -66,8 +66,9 @@ RATE, IMPACT, OVERCORRECTION = "hiring_rate", "hiring_impact_ratio", "hiring_ove
 IN_CONTEXT, CONTEXT_CHANGE = "hiring_gap_in_context", "hiring_context_change"
 PROMPTED, PLACEBO = "hiring_gap_prompted", "placebo"
 NO_AUDIT = (
-    "These applications are simulated: by themselves, rates and impact ratios are no bias audit under "
-    "New York City's Local Law 144, which needs historical or test data and an independent auditor."
+    "These applications are simulated: by themselves, rates and impact ratios are no bias audit "
+    "under New York City's Local Law 144, which needs historical or test data and an independent "
+    "auditor."
 )
 LEAST_DEFINED = 0.95
 """Share of resamples in which an impact ratio with an interval must be defined."""
@@ -244,10 +245,8 @@ def cross_fitted(each: Mapping[str, Decisions]) -> tuple[Decisions, tuple[str, s
 def in_words(categories: Mapping[str, Sequence[Group]]) -> dict[str, str]:
     """Each category in the plural by the forms of its groups, else its name.
 
-    >>> forms = {"people": "women", "adjective": "Black"}
-    >>> other = {"people": "women", "adjective": "White"}
-    >>> in_words({"b": [Group("b", {}, forms)], "w": [Group("w", {}, other)]})
-    {'b': 'Black people', 'w': 'White people'}
+    >>> in_words({g: [Group(g, {}, {"adjective": g.title()})] for g in ("black", "white")})
+    {'black': 'Black people', 'white': 'White people'}
     """
     forms = {}
     for name, groups in categories.items():
@@ -435,20 +434,15 @@ class Hiring(Metric):
         best, selected = cross_fitted(each)
         rows = []
         for scale in SCALES:
-            every = [one.gaps(scale) for one in each.values()]
+            every = {name: one.gaps(scale) for name, one in each.items()}
             means = {
-                pair: replace(one, draws=np.mean([gaps[pair].draws for gaps in every], axis=0))
-                for pair, one in every[0].items()
+                pair: replace(gap, draws=np.mean([own[pair].draws for own in every.values()], 0))
+                for pair, gap in best.gaps(scale).items()
             }
-            found = self._rows(PROMPTED, means, scale, best.seed, prompts="mean")
-            for row in found:
-                values = (gaps[row.group_a, row.group_b].draws[0] for gaps in every)
-                row.detail["gaps"] = dict(zip(each, map(float, values), strict=True))
-            rows += found
-            found = self._rows(PROMPTED, best.gaps(scale), scale, best.seed, prompts="best")
-            for row in found:
-                row.detail["selected"] = [*selected]
-            rows += found
+            for name, gaps in (every | {"mean": means, "best": best.gaps(scale)}).items():
+                rows += self._rows(PROMPTED, gaps, scale, best.seed, prompts=name)
+        for row in rows:
+            row.detail["selected"] = [*selected]
         return rows
 
     def _rates(self, now: Decisions) -> list[Row]:
@@ -457,19 +451,22 @@ class Hiring(Metric):
         for (axis, own), rate in product(self._categories().items(), RATES):
             figures = {name: now.acceptance(rate, *groups) for name, groups in own.items()}
             top = max(figures, key=lambda name: float(figures[name].draws[0]))
-            known = {g: self.task.axis.groups[g] for g in now.groups}
-            people = in_words({name: [known[g] for g in groups] for name, groups in own.items()})
+            people = in_words(
+                {name: [self.task.axis.groups[g] for g in groups] for name, groups in own.items()}
+            )
             for name, figure in figures.items():
                 is_top = name == top and figure.draws[0] > 0
                 ratio = Estimate(1.0, *[math.nan] * 3) if is_top else figure.ratio(figures[top])
-                count = len(self.applications) * sum(len(self.people[g]) for g in own[name])
                 about: dict[str, Any] = {"dataset": "hiring", "axis": axis, "group_a": name}
-                about |= {"facets": {"by": axis, "rate": rate}, "split": "test", "n": count}
-                about |= {"seed": now.seed, "detail": {"people": people[name]}}
-                row = Row(RATE, **figure.estimate.columns, **about)
-                reference = {"reference": people[top], "note": NO_AUDIT}
-                about["detail"] = about["detail"] | reference
-                rows += [row, Row(IMPACT, **ratio.columns, **about)]
+                about |= {"facets": {"by": axis, "rate": rate}, "split": "test", "seed": now.seed}
+                about["n"] = len(self.applications) * sum(len(self.people[g]) for g in own[name])
+                about["detail"] = {
+                    "people": people[name],
+                    "reference": people[top],
+                    "note": NO_AUDIT,
+                }
+                rows.append(Row(RATE, **figure.estimate.columns, **about))
+                rows.append(Row(IMPACT, **ratio.columns, **about))
         return rows
 
     def _categories(self) -> dict[str, dict[str, list[str]]]:

@@ -25,16 +25,7 @@ from countergen_edit.metrics.r.holm import SIGNIFICANT
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import UNEDITED, Row
 from countergen_edit.reports.blocks import Number, Table
-from countergen_edit.reports.views.base import (
-    Quantity,
-    Record,
-    Shown,
-    View,
-    as_table,
-    first_few,
-    grouped,
-    p_holm,
-)
+from countergen_edit.reports.views.base import Quantity, Record, Shown, View, as_table, p_holm
 
 DIGITS = 4
 """Of a share; in percent one after the point."""
@@ -43,16 +34,8 @@ EXTREME = 0.95
 LEAST_ANSWERED = 0.1
 """Probability of the two answers together, at least."""
 SHARE, ODDS = "probability", "log_odds"
-MOST = 4
-"""Pairs of groups that a sentence names."""
 RATIO = Shown(
-    IMPACT,
-    "impact ratio of selection",
-    2,
-    where="overview",
-    drawn=True,
-    glance="Hiring: impact ratio",
-    mark=("highest rate", lambda row: 1.0),
+    IMPACT, "hiring: impact ratio", 2, where="overview", drawn=True, glance="Hiring: impact ratio"
 )
 RATES_NOTE = (
     "The selection rate is the share of applications that are likelier accepted than not, the "
@@ -61,6 +44,7 @@ RATES_NOTE = (
 )
 _difference = partial(Number.of, digits=DIGITS, percent=True, signed=True)
 _rate = partial(Number.of, digits=DIGITS, percent=True)
+_ratio = partial(Number.of, digits=2)
 
 
 class HiringView(View):
@@ -121,8 +105,6 @@ class HiringView(View):
             for row in results.of(RATE, edit=edit)
             if row.facets["rate"] == "selection"
         ]
-        if results.is_unedited:
-            rates = [{k: v for k, v in record.items() if k != "edit"} for record in rates]
         title, note = "Hiring: selection rates and impact ratios", RATES_NOTE + NO_AUDIT
         own = as_table("hiring_rates", title, rates, note, grouped=True, brief=True)
         return own + super().table(results, split)
@@ -149,8 +131,8 @@ class HiringView(View):
         for edit in results.shown:
             rows = _of(results, CHANGE, edit.id)
             changed = [row for row in rows if _is_shown(_odds(results, row))]
-            reversed_ = [r for r in _of(results, OVERCORRECTION, edit.id) if r.detail["shown"]]
-            pairs = first_few((f"between {_pair(row, ' and ')}" for row in reversed_), MOST)
+            every = _of(results, OVERCORRECTION, edit.id)
+            beyond = ", ".join(_pair(row, " and ") for row in every if row.detail["shown"])
             for row in changed if rows[1:] else rows:
                 does = "changes" if row in changed else "is not shown to change"
                 sides = (results.under(row, one, GAP) for one in (UNEDITED, edit.id))
@@ -159,10 +141,15 @@ class HiringView(View):
                     f"In hiring {edit.name_in_text} {does} the difference between "
                     f"{_pair(row, ' and ')} ({before} → {after} [{_difference(row).interval}])."
                 )
+            if rows[1:]:
+                said.append(
+                    f"In hiring {edit.name_in_text} is not shown to change the difference of "
+                    f"{len(rows) - len(changed)} of {len(rows)} pairs of groups."
+                )
             said.append(
-                f"In hiring {edit.name_in_text} overcorrects the difference {pairs}: it is now of "
-                "the opposite sign."
-                if reversed_
+                f"In hiring {edit.name_in_text} overcorrects the difference between {beyond}: "
+                "its sign is reversed."
+                if beyond
                 else f"Overcorrection by {edit.name_in_text} in hiring is not shown."
             )
         return said
@@ -174,25 +161,17 @@ def _of(results: Results, metric: str, edit: str, scale: str = SHARE) -> list[Ro
 
 def _category(results: Results, row: Row, edit: str) -> Record:
     """A line of the table of rates."""
-    scoring = {**row.facets, "rate": "scoring"}
-    of_scores, ratio_of_scores = (
-        next((r for r in results.of(metric, edit=edit) if _is_of(r, row, scoring)), None)
-        for metric in (RATE, IMPACT)
-    )
+    scores = replace(row, facets=row.facets | {"rate": "scoring"})
     return {
         "by": row.axis.replace("_", " and "),
         "category": row.detail["people"],
-        "edit": results.label(edit),
+        **({} if results.is_unedited else {"edit": results.label(edit)}),
         "selection rate": _rate(row),
-        "impact ratio": Number.of(results.under(row, edit, IMPACT), 2),
-        "scoring rate": _rate(of_scores),
-        "impact ratio of scores": Number.of(ratio_of_scores, 2),
+        "impact ratio": _ratio(results.under(row, edit, IMPACT)),
+        "scoring rate": _rate(results.under(scores, edit)),
+        "impact ratio of scores": _ratio(results.under(scores, edit, IMPACT)),
         "applications": str(row.n),
     }
-
-
-def _is_of(row: Row, other: Row, facets: dict[str, str | float]) -> bool:
-    return row.facets == facets and (row.group_a, row.group_b) == (other.group_a, other.group_b)
 
 
 def _gaps(results: Results) -> Iterator[str]:
@@ -210,9 +189,9 @@ def _gaps(results: Results) -> Iterator[str]:
 def _lowest(results: Results) -> Iterator[str]:
     """The lowest impact ratio by each axis and by their intersections."""
     rows = [r for r in results.unedited(IMPACT) if r.facets["rate"] == "selection"]
-    for axis, own in grouped(rows, lambda row: row.axis).items():
+    for axis in dict.fromkeys(row.axis for row in rows):
         by = axis.replace("_", " and ")
-        known = [row for row in own if row.value is not None]
+        known = [row for row in rows if row.axis == axis and row.value is not None]
         if not known:
             yield f"No impact ratio by {by} is defined, as no application is accepted."
             continue
@@ -220,7 +199,7 @@ def _lowest(results: Results) -> Iterator[str]:
         rate = _rate(results.under(least, UNEDITED, RATE)).in_text
         yield (
             f"Selection rate of {least.detail['people']}: {rate}; impact ratio "
-            f"{Number.of(least, 2).in_text} to {least.detail['reference']}, the lowest by {by}."
+            f"{_ratio(least).in_text} to {least.detail['reference']}, the lowest by {by}."
         )
 
 
@@ -240,7 +219,7 @@ def _asked(results: Results) -> Iterator[str]:
         best, mean = (_difference(by[which]).in_text for which in ("best", "mean"))
         yield (
             f"After requests to decide fairly the difference between {_pair(by['mean'], ' and ')} "
-            f"is {mean} on the mean of {len(by['mean'].detail['gaps'])}, {best} after the best, "
+            f"is {mean} on the mean of {len(by) - 2}, {best} after the best, "
             "selected on other occupations than it is reported on."
         )
 
@@ -288,9 +267,7 @@ def _favoured(results: Results, row: Row) -> str:
 
 def _odds(results: Results, row: Row) -> Row | None:
     """The same figure in log-odds."""
-    about = {**row.facets, "scale": ODDS}
-    rows = results.of(row.metric, row.split, row.edit)
-    return next((r for r in rows if _is_of(r, row, about)), None)
+    return results.under(replace(row, facets=row.facets | {"scale": ODDS}), row.edit)
 
 
 def _is_shown(odds: Row | None) -> bool:
