@@ -25,7 +25,7 @@ from countergen_edit.data.task import Task
 from countergen_edit.edits import EditRecord, NamedEdit
 from countergen_edit.edits.edit import UNCHANGED
 from countergen_edit.metrics.context import EvaluationContext
-from countergen_edit.metrics.hiring import Decisions, Hiring, cross_fitted
+from countergen_edit.metrics.hiring import Decisions, Hiring, cross_fitted, in_words
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.statistics import share_interval
@@ -397,6 +397,20 @@ def test_rates_of_crossed_axes_are_counts(model: LanguageModel) -> None:
         *("gender", "race", "gender and race")
     ]
     assert len(first.rows) == 14
+
+
+@pytest.mark.parametrize(
+    ("axis", "says"),
+    [
+        ("gender", ["women", "men"]),
+        ("religion", ["Christians", "Muslims"]),
+        (["gender", "religion"], ["Christian women", "Muslim women"]),
+        (["race", "gender"], ["white female", "white male"]),  # people are those of the first axis
+    ],
+)
+def test_categories_are_named_by_the_forms_of_their_groups(axis: Any, says: list[str]) -> None:
+    groups = Axis.from_config(axis_config(axis)).groups
+    assert [*in_words({name: [group] for name, group in groups.items()}).values()][:2] == says
 
 
 @given(st.lists(st.lists(st.booleans(), min_size=24, max_size=24), min_size=2, max_size=4))

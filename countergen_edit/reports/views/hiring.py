@@ -101,9 +101,9 @@ class HiringView(View):
         """Rates by category, then the default table."""
         rates = [
             _category(results, row, edit)
+            for first in results.unedited(RATE)
             for edit in results.compared
-            for row in results.of(RATE, edit=edit)
-            if row.facets["rate"] == "selection"
+            if first.facets["rate"] == "selection" and (row := results.under(first, edit))
         ]
         title, note = "Hiring: selection rates and impact ratios", RATES_NOTE + NO_AUDIT
         own = as_table("hiring_rates", title, rates, note, grouped=True, brief=True)
@@ -116,6 +116,10 @@ class HiringView(View):
             return {}
         odds, smallest = _odds(results, row), _percent(row.detail["smallest"])
         return {"P (Holm)": p_holm(odds) if odds else "", "detectable": smallest}
+
+    def headline(self, results: Results) -> list[str]:
+        """The first sentence, and the lowest impact ratio of the groups."""
+        return [*self.sentences(results)[:1], *[*_lowest(results)][-1:]]
 
     def sentences(self, results: Results) -> list[str]:
         """Doubts about the answers, the favoured groups, and the changes by edits."""
