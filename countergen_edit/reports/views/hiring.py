@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -24,7 +24,7 @@ from countergen_edit.metrics.hiring import (
 from countergen_edit.metrics.r.holm import SIGNIFICANT
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import UNEDITED, Row
-from countergen_edit.reports.blocks import Number, Table
+from countergen_edit.reports.blocks import Fold, Number, Section, Table
 from countergen_edit.reports.views.base import Quantity, Record, Shown, View, as_table, p_holm
 
 DIGITS = 4
@@ -40,7 +40,8 @@ RATIO = Shown(
 RATES_NOTE = (
     "The selection rate is the share of applications that are likelier accepted than not, the "
     "scoring rate the share with a score above the median; an impact ratio is a rate over the "
-    "highest rate by the same axes, whose category is held fixed. "
+    "highest rate by the same axes, whose category is held fixed; it has no "
+    "interval where that rate may be 0. "
 )
 _difference = partial(Number.of, digits=DIGITS, percent=True, signed=True)
 _rate = partial(Number.of, digits=DIGITS, percent=True)
@@ -118,8 +119,21 @@ class HiringView(View):
         return {"P (Holm)": p_holm(odds) if odds else "", "detectable": smallest}
 
     def headline(self, results: Results) -> list[str]:
-        """The first sentence, and the lowest impact ratio of the groups."""
-        return [*self.sentences(results)[:1], *[*_lowest(results)][-1:]]
+        """The first sentence, and the lowest impact ratios of the groups."""
+        return [*self.sentences(results)[:1], *[*_lowest(results)][-2:]]
+
+    def sections(self, results: Results) -> list[Section]:
+        """A tab; differences of many pairs are folded."""
+        if self.shown(results) == self.shows:
+            return super().sections(results)
+        rates, *others = self.table(results)
+        title, note = (
+            "Impact ratios of selection",
+            "A dot alone has the highest rate, or no interval.",
+        )
+        figures = (replace(figure, title=title, note=note) for figure in self.figure(results))
+        fold = Fold("Differences of every two groups", tuple(others))
+        return [Section(*self.place, (rates, *figures, fold))]
 
     def sentences(self, results: Results) -> list[str]:
         """Doubts about the answers, the favoured groups, and the changes by edits."""
@@ -137,7 +151,7 @@ class HiringView(View):
             changed = [row for row in rows if _is_shown(_odds(results, row))]
             every = _of(results, OVERCORRECTION, edit.id)
             beyond = ", ".join(_pair(row, " and ") for row in every if row.detail["shown"])
-            for row in changed if rows[1:] else rows:
+            for row in _largest(changed if rows[1:] else rows):
                 does = "changes" if row in changed else "is not shown to change"
                 sides = (results.under(row, one, GAP) for one in (UNEDITED, edit.id))
                 before, after = (_difference(side).text for side in sides)
@@ -147,8 +161,8 @@ class HiringView(View):
                 )
             if rows[1:]:
                 said.append(
-                    f"In hiring {edit.name_in_text} is not shown to change the difference of "
-                    f"{len(rows) - len(changed)} of {len(rows)} pairs of groups."
+                    f"In hiring {edit.name_in_text} is shown to change the difference of "
+                    f"{len(changed)} of {len(rows)} pairs of groups."
                 )
             said.append(
                 f"In hiring {edit.name_in_text} overcorrects the difference between {beyond}: "
@@ -179,30 +193,32 @@ def _category(results: Results, row: Row, edit: str) -> Record:
 
 
 def _gaps(results: Results) -> Iterator[str]:
-    """The favoured group of each pair; of many pairs those that are shown to differ."""
+    """The favoured group; of many pairs that with the largest difference, and their number."""
     rows = _of(results, GAP, UNEDITED)
     found = [row for row in rows if _is_shown(_odds(results, row))]
-    yield from (_favoured(results, row) for row in (found if rows[1:] else rows))
+    yield from (_favoured(results, row) for row in _largest(found if rows[1:] else rows))
     if rows[1:]:
-        yield (
-            "With the same applications acceptance is not shown to differ in "
-            f"{len(rows) - len(found)} of {len(rows)} pairs of groups."
-        )
+        does = f"is shown to differ in {len(found)}" if found else "is not shown to differ in any"
+        yield f"With the same applications acceptance {does} of {len(rows)} pairs of groups."
+
+
+def _largest(rows: Sequence[Row]) -> Sequence[Row]:
+    return [max(rows, key=lambda row: abs(row.value or 0.0))] if rows else []
 
 
 def _lowest(results: Results) -> Iterator[str]:
-    """The lowest impact ratio by each axis and by their intersections."""
-    rows = [r for r in results.unedited(IMPACT) if r.facets["rate"] == "selection"]
-    for axis in dict.fromkeys(row.axis for row in rows):
-        by = axis.replace("_", " and ")
-        known = [row for row in rows if row.axis == axis and row.value is not None]
+    """The lowest impact ratios by each axis and by their intersections."""
+    rows = results.unedited(IMPACT)
+    for axis, kind in dict.fromkeys((row.axis, row.facets["rate"]) for row in rows):
+        by, own = axis.replace("_", " and "), [row for row in rows if row.axis == axis]
+        known = [row for row in own if row.facets["rate"] == kind and row.value is not None]
         if not known:
             yield f"No impact ratio by {by} is defined, as no application is accepted."
             continue
         least = min(known, key=lambda row: row.value or 0.0)
         rate = _rate(results.under(least, UNEDITED, RATE)).in_text
         yield (
-            f"Selection rate of {least.detail['people']}: {rate}; impact ratio "
+            f"{str(kind).title()} rate of {least.detail['people']}: {rate}; impact ratio "
             f"{_ratio(least).in_text} to {least.detail['reference']}, the lowest by {by}."
         )
 
