@@ -29,9 +29,9 @@ the category with the highest one in the data.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import combinations, product
 from typing import Any, Literal
 
@@ -123,6 +123,9 @@ class Figure:
         return estimate(draws, *self.weights, *top.weights[1:], within=(0.0, math.inf))
 
 
+Gaps = dict[tuple[str, str], Figure]
+
+
 @dataclass(frozen=True)
 class Decisions:
     """Log P of either answer to every application, by group, (application, name)."""
@@ -160,14 +163,13 @@ class Decisions:
 
     def acceptance(self, scale: Scale, *groups: str) -> Figure:
         """Acceptance, or a rate, of the applications of some groups together."""
-        figure = self._figure(self._mean(scale, *groups), scale, *groups, least=0.0)
-        return replace(figure, whole=float(scale in RATES))
+        return self._figure(self._mean(scale, *groups), scale, *groups, least=0.0)
 
     def gap(self, a: str, b: str, scale: Scale) -> Figure:
         """Acceptance of group a less that of group b."""
         return self._figure(self._mean(scale, a) - self._mean(scale, b), scale, a, b)
 
-    def gaps(self, scale: Scale) -> dict[tuple[str, str], Figure]:
+    def gaps(self, scale: Scale) -> Gaps:
         """The same of every two groups."""
         return {(a, b): self.gap(a, b, scale) for a, b in combinations(self.groups, 2)}
 
@@ -197,7 +199,8 @@ class Decisions:
 
     def _figure(self, draws: Drawn, scale: Scale, *groups: str, least: float = -1.0) -> Figure:
         limits = (-math.inf, math.inf) if scale == "log_odds" else (least, 1.0)
-        return Figure(draws, (self._drawn, *map(self._people, groups)), limits)
+        weights = (self._drawn, *map(self._people, groups))
+        return Figure(draws, weights, limits, whole=float(scale in RATES))
 
     @cached_property
     def _drawn(self) -> Weights:
@@ -223,6 +226,12 @@ class Decisions:
             count = count + vacancies.sum(axis=1) * people.sum(axis=1)
         mean: Drawn = sums / count
         return mean
+
+
+def changes(now: Decisions, before: Decisions, scale: Scale) -> Gaps:
+    """The changes of all gaps, on the same resamples."""
+    were = before.gaps(scale)
+    return {pair: gap.less(were[pair]) for pair, gap in now.gaps(scale).items()}
 
 
 def cross_fitted(each: Mapping[str, Decisions]) -> tuple[Decisions, tuple[str, str]]:
@@ -351,14 +360,15 @@ class Hiring(Metric):
             return [row] if edit is None else []
         now = self.decisions(context, edit)
         rows = self._acceptances(now, context.model.chat.is_on)
-        rows += [*self._gaps(now), *self._of_occupations(now), *self._rates(now)]
-        rows += self._in_contexts(context, edit)
+        rows += self._of_gaps(GAP, now.gaps, seed=now.seed)
+        rows += [*self._of_occupations(now), *self._rates(now), *self._in_contexts(context, edit)]
         for scale in SCALES:
             rows += self._rows(STRENGTH, {(): now.strength(scale)}, scale, now.seed, tested=False)
         if edit is None:
             return rows + self._prompted(context)
         unedited = self.decisions(context, None)
-        return rows + self._gaps(now, unedited) + self._overcorrections(now, unedited)
+        rows += self._of_gaps(CHANGE, partial(changes, now, unedited), seed=now.seed)
+        return rows + self._overcorrections(now, unedited)
 
     def decisions(
         self, context: EvaluationContext, edit: NamedEdit | None, before: str = ""
@@ -400,31 +410,25 @@ class Hiring(Metric):
             rows.append(row)
         return rows
 
-    def _gaps(self, now: Decisions, before: Decisions | None = None) -> list[Row]:
-        rows = []
-        for scale in SCALES:
-            figures = now.gaps(scale) if before is None else _changes(now, before, scale)
-            rows += self._rows(GAP if before is None else CHANGE, figures, scale, now.seed)
-        return rows
+    def _of_gaps(self, metric: str, gaps: Callable[[Scale], Gaps], **about: Any) -> list[Row]:
+        return [row for scale in SCALES for row in self._rows(metric, gaps(scale), scale, **about)]
 
     def _overcorrections(self, now: Decisions, before: Decisions) -> list[Row]:
-        rows = []
-        for scale in SCALES:
-            found = self._rows(OVERCORRECTION, now.gaps(scale), scale, now.seed, tested=False)
-            for row, was in zip(found, before.gaps(scale).values(), strict=True):
-                value, lo, hi = was.estimate.value, row.lo or 0.0, row.hi or 0.0
-                row.detail.update(before=value, shown=hi < 0 < value or value < 0 < lo)
-            rows += found
+        rows = self._of_gaps(OVERCORRECTION, now.gaps, seed=now.seed, tested=False)
+        unedited = [gap.estimate.value for scale in SCALES for gap in before.gaps(scale).values()]
+        for row, was in zip(rows, unedited, strict=True):
+            lo, hi = row.lo or 0.0, row.hi or 0.0
+            row.detail.update(before=was, shown=hi < 0 < was or was < 0 < lo)
         return rows
 
     def _in_contexts(self, context: EvaluationContext, edit: NamedEdit | None) -> list[Row]:
         made = {name: self.decisions(context, edit, text) for name, text in self.contexts.items()}
         rows = []
-        for (name, now), scale in product(made.items(), SCALES):
-            about: dict[str, Any] = {"scale": scale, "seed": now.seed, "context": name}
-            rows += self._rows(IN_CONTEXT, now.gaps(scale), **about)
+        for name, now in made.items():
+            about = {"seed": now.seed, "context": name}
+            rows += self._of_gaps(IN_CONTEXT, now.gaps, **about)
             if PLACEBO in made and name != PLACEBO:
-                rows += self._rows(CONTEXT_CHANGE, _changes(now, made[PLACEBO], scale), **about)
+                rows += self._of_gaps(CONTEXT_CHANGE, partial(changes, now, made[PLACEBO]), **about)
         return rows
 
     def _prompted(self, context: EvaluationContext) -> list[Row]:
@@ -432,15 +436,18 @@ class Hiring(Metric):
         if not each:
             return []
         best, selected = cross_fitted(each)
-        rows = []
-        for scale in SCALES:
-            every = {name: one.gaps(scale) for name, one in each.items()}
-            means = {
-                pair: replace(gap, draws=np.mean([own[pair].draws for own in every.values()], 0))
-                for pair, gap in best.gaps(scale).items()
+
+        def means(scale: Scale) -> Gaps:
+            every = [one.gaps(scale) for one in each.values()]
+            return {
+                pair: replace(gap, draws=np.mean([own[pair].draws for own in every], axis=0))
+                for pair, gap in every[0].items()
             }
-            for name, gaps in (every | {"mean": means, "best": best.gaps(scale)}).items():
-                rows += self._rows(PROMPTED, gaps, scale, best.seed, prompts=name)
+
+        asked = {name: one.gaps for name, one in each.items()} | {"mean": means, "best": best.gaps}
+        rows = []
+        for name, gaps in asked.items():
+            rows += self._of_gaps(PROMPTED, gaps, seed=best.seed, prompts=name)
         for row in rows:
             row.detail["selected"] = [*selected]
         return rows
@@ -536,8 +543,3 @@ def _named(kind: str, chosen: str | Sequence[str], known: Mapping[str, str]) -> 
     for name in names:
         require_known(f"metric.hiring.{kind}", name, known)
     return {name: known[name] for name in names}
-
-
-def _changes(now: Decisions, before: Decisions, scale: Scale) -> dict[tuple[str, str], Figure]:
-    were = before.gaps(scale)
-    return {pair: figure.less(were[pair]) for pair, figure in now.gaps(scale).items()}

@@ -397,6 +397,10 @@ def test_rates_of_crossed_axes_are_counts(model: LanguageModel) -> None:
         *("gender", "race", "gender and race")
     ]
     assert len(first.rows) == 14
+    edited = [replace(row, edit="e") for row in metric.measure(acting, EDIT)]
+    said = HiringView().sentences(Results([*rows, *edited], {"e": EDIT.record}))
+    assert any(text.endswith("of 28 pairs of groups.") and " change " in text for text in said)
+    assert len(said) < 14  # of many pairs those with the largest differences are named
 
 
 @pytest.mark.parametrize(

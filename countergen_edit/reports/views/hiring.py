@@ -41,7 +41,7 @@ RATES_NOTE = (
     "The selection rate is the share of applications that are likelier accepted than not, the "
     "scoring rate the share with a score above the median; an impact ratio is a rate over the "
     "highest rate by the same axes, whose category is held fixed; it has no "
-    "interval where that rate may be 0. "
+    "interval where that rate may be 0. Intervals are not adjusted for the number of categories. "
 )
 _difference = partial(Number.of, digits=DIGITS, percent=True, signed=True)
 _rate = partial(Number.of, digits=DIGITS, percent=True)
@@ -127,11 +127,11 @@ class HiringView(View):
         if self.shown(results) == self.shows:
             return super().sections(results)
         rates, *others = self.table(results)
-        title, note = (
-            "Impact ratios of selection",
-            "A dot alone has the highest rate, or no interval.",
-        )
-        figures = (replace(figure, title=title, note=note) for figure in self.figure(results))
+        about = {
+            "title": "Impact ratios of selection",
+            "note": "The highest rate has a ratio of 1.",
+        }
+        figures = (replace(figure, **about) for figure in self.figure(results))
         fold = Fold("Differences of every two groups", tuple(others))
         return [Section(*self.place, (rates, *figures, fold))]
 
