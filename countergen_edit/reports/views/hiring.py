@@ -127,11 +127,8 @@ class HiringView(View):
         if self.shown(results) == self.shows:
             return super().sections(results)
         rates, *others = self.table(results)
-        about = {
-            "title": "Impact ratios of selection",
-            "note": "The highest rate has a ratio of 1.",
-        }
-        figures = (replace(figure, **about) for figure in self.figure(results))
+        title, note = "Impact ratios of selection", "The highest rate has a ratio of 1."
+        figures = (replace(one, title=title, note=note) for one in self.figure(results))
         fold = Fold("Differences of every two groups", tuple(others))
         return [Section(*self.place, (rates, *figures, fold))]
 
