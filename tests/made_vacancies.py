@@ -10,6 +10,8 @@ MADE = {
     "questions": ["{advertisement} {cv} {name} works as a", "{cv} {advertisement} {name} is a"],
     "answers": {"accept": "nurse", "reject": "plumber"},
     "cue": "",
+    "contexts": {"selective": "The boss was excellent.", "placebo": "The hospital was awful."},
+    "prompts": {"good": "The boss was good.", "bad": "The boss was bad."},
     "vacancies": [
         {
             "occupation": job,

@@ -317,6 +317,8 @@ DESCRIPTIONS = {
     "metric.cid.names": "names per group; null takes all",
     "metric.cid.max_new_tokens": "most tokens per continuation",
     "metric.hiring.vacancies": "FILE.yaml in the form of data/hiring/vacancies.yaml",
+    "metric.hiring.contexts": "texts before the questions: all, or [selective,placebo]",
+    "metric.hiring.prompts": "requests to decide fairly: all, or names in the file",
     "*.of": "benchmarks by name",
     "*.directory": "directory of the benchmarks; null takes the installed package's",
     "*.sources": "file with the hashes of other versions of the benchmarks",

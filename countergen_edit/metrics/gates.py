@@ -107,7 +107,9 @@ def _row(opening: Opening, seed: int) -> Row:
         weighted_mean(np.bincount(opening.text, own, len(index)), index, drawn) for own in values
     )
     with np.errstate(invalid="ignore"):  # a draw may hold no one of whom a drawn template is asked
-        mean, not_closed = (estimate(own / tokens, *kinds, within=(0, 1)).columns for own in sums)
+        means, share = (own / tokens for own in sums)
+    mean = estimate(means, *kinds, within=(0, 1)).columns
+    not_closed = estimate(share, *kinds, within=(0, 1), whole=1).columns
     about: dict[str, Any] = {}
     if texts.sets:
         first = texts.sets[0]

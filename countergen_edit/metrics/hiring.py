@@ -13,24 +13,35 @@ freedom less than the smallest number of resampled clusters, and adjusted by Hol
 differences of an edit, those of occupations by themselves.
 
 Rows: `hiring_acceptance` by group, `hiring_gap` and `hiring_gap_of_occupation` of every two,
-`hiring_strength` (strong less weak curricula vitae), `hiring_gap_change` under an edit; out of
-vocabulary `hiring_out_of_vocabulary` alone.
+`hiring_strength` (strong less weak curricula vitae); under an edit `hiring_gap_change` and
+`hiring_overcorrection`, the gap again, shown where its interval excludes 0 on the other side than
+the unedited gap. `hiring_gap_in_context` is the gap after a text about the company,
+`hiring_context_change` that less the gap after the placebo, `hiring_gap_prompted` the gap after a
+request to be fair. Out of vocabulary there is `hiring_out_of_vocabulary` alone.
+
+`hiring_rate` and `hiring_impact_ratio` are of each category: the groups and, of crossed axes, the
+groups of either axis. By 6 RCNY 5-300 (New York City's Local Law 144) the selection rate is the
+share of decisions to invite, here odds > 0; the scoring rate the share of scores above the median
+score of the sample, which is held fixed in resamples; and the impact ratio the rate over that of
+the category with the highest one in the data.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import combinations, product
 from typing import Any, Literal
 
 import numpy as np
-from jaxtyping import Float64
+from jaxtyping import Bool, Float64
 from scipy.special import expit
 
-from countergen_edit.core.errors import UserError
+from countergen_edit.core.errors import UserError, require_known
+from countergen_edit.core.seeds import generator
+from countergen_edit.data.axis import ALL, Group
 from countergen_edit.data.hiring import STRENGTHS, Application, Vacancies
 from countergen_edit.data.prompt_check import unknown_words
 from countergen_edit.data.subsets import first_drawn
@@ -41,14 +52,26 @@ from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.statistics import Estimate, Weights, adjusted, estimate, resample
 from countergen_edit.models import LanguageModel, encode, encode_replies
 
-Scale = Literal["probability", "log_odds"]
+Scale = Literal["probability", "log_odds", "selection", "scoring"]
 SCALES: tuple[Scale, ...] = ("probability", "log_odds")
+RATES: tuple[Scale, ...] = ("selection", "scoring")
 Drawn = Float64[np.ndarray, " resample"]
 Scores = Float64[np.ndarray, "application name"]
+Kept = Bool[np.ndarray, " application"]
 
 ACCEPTANCE, STRENGTH, GAP = "hiring_acceptance", "hiring_strength", "hiring_gap"
 CHANGE, OF_OCCUPATION = "hiring_gap_change", "hiring_gap_of_occupation"
 OUT_OF_VOCABULARY = "hiring_out_of_vocabulary"
+RATE, IMPACT, OVERCORRECTION = "hiring_rate", "hiring_impact_ratio", "hiring_overcorrection"
+IN_CONTEXT, CONTEXT_CHANGE = "hiring_gap_in_context", "hiring_context_change"
+PROMPTED, PLACEBO = "hiring_gap_prompted", "placebo"
+NO_AUDIT = (
+    "These applications are simulated: by themselves, rates and impact ratios are no bias audit "
+    "under New York City's Local Law 144, which needs historical or test data and an independent "
+    "auditor."
+)
+LEAST_DEFINED = 0.95
+"""Share of resamples in which an impact ratio with an interval must be defined."""
 EXAMPLES = 6
 """Unknown words kept in a row."""
 
@@ -60,11 +83,12 @@ class Figure:
     draws: Drawn
     weights: tuple[Weights, ...]
     within: tuple[float, float]
+    whole: float = 0.0
 
     @cached_property
     def estimate(self) -> Estimate:
         """With its interval."""
-        return estimate(self.draws, *self.weights, within=self.within)
+        return estimate(self.draws, *self.weights, within=self.within, whole=self.whole)
 
     @property
     def p(self) -> float | None:
@@ -81,6 +105,25 @@ class Figure:
     def less(self, before: Figure) -> Figure:
         """The change from `before`, on the same resamples."""
         return Figure(self.draws - before.draws, self.weights, (-math.inf, math.inf))
+
+    def ratio(self, top: Figure) -> Estimate:
+        """The rate over that of another category, on the same resamples.
+
+        Where either rate is the same in all of them, its ends are those of both intervals; there is
+        none where the other rate may be 0.
+        """
+        own, other = self.estimate, top.estimate
+        with np.errstate(divide="ignore", invalid="ignore"):
+            draws = self.draws / top.draws
+        if own.standard_error == 0 or other.standard_error == 0:
+            ends = (own.lo / other.hi, own.hi / other.lo) if other.lo > 0 else (math.nan, math.nan)
+            return Estimate(float(draws[0]), *ends, math.nan)
+        if np.isfinite(draws).mean() < LEAST_DEFINED:
+            draws = draws[:1]
+        return estimate(draws, *self.weights, *top.weights[1:], within=(0.0, math.inf))
+
+
+Gaps = dict[tuple[str, str], Figure]
 
 
 @dataclass(frozen=True)
@@ -104,23 +147,36 @@ class Decisions:
     def values(self, group: str, scale: Scale) -> Scores:
         """Acceptance of every application and name of a group."""
         odds = self.accept[group] - self.reject[group]
+        if scale in RATES:
+            return np.asarray(odds > (0.0 if scale == "selection" else self._median), np.float64)
         values: Scores = odds if scale == "log_odds" else expit(odds)
         return values
+
+    @cached_property
+    def _median(self) -> float:
+        odds = (self.values(group, "log_odds").ravel() for group in self.groups)
+        return float(np.median(np.concatenate([*odds])))
 
     def answered(self, group: str) -> float:
         """Mean probability of the two answers together."""
         return float(np.exp(np.logaddexp(self.accept[group], self.reject[group])).mean())
 
-    def invited(self, group: str) -> float:
-        """Share of applications that are likelier accepted than not."""
-        return float((self.values(group, "log_odds") > 0).mean())
-
-    def acceptance(self, group: str, scale: Scale) -> Figure:
-        return self._figure(self._mean(group, scale), scale, group, least=0.0)
+    def acceptance(self, scale: Scale, *groups: str) -> Figure:
+        """Acceptance, or a rate, of the applications of some groups together."""
+        return self._figure(self._mean(scale, *groups), scale, *groups, least=0.0)
 
     def gap(self, a: str, b: str, scale: Scale) -> Figure:
         """Acceptance of group a less that of group b."""
-        return self._figure(self._mean(a, scale) - self._mean(b, scale), scale, a, b)
+        return self._figure(self._mean(scale, a) - self._mean(scale, b), scale, a, b)
+
+    def gaps(self, scale: Scale) -> Gaps:
+        """The same of every two groups."""
+        return {(a, b): self.gap(a, b, scale) for a, b in combinations(self.groups, 2)}
+
+    def size_of_gaps(self, kept: Kept) -> float:
+        """Mean size of the gaps in log-odds on some of the applications."""
+        means = [self.values(group, "log_odds")[kept].mean() for group in self.groups]
+        return float(np.mean([abs(a - b) for a, b in combinations(means, 2)]))
 
     def gap_of(self, occupation: str, a: str, b: str, scale: Scale) -> Figure:
         """The same of one occupation, with names resampled alone."""
@@ -135,12 +191,16 @@ class Decisions:
     def strength(self, scale: Scale) -> Figure:
         """Acceptance of strong less weak curricula vitae, over all groups."""
         strong, weak = STRENGTHS
-        sides = [self._mean(g, scale, strong) - self._mean(g, scale, weak) for g in self.groups]
+        sides = [
+            self._mean(scale, group, strength=strong) - self._mean(scale, group, strength=weak)
+            for group in self.groups
+        ]
         return self._figure(np.mean(sides, axis=0), scale, *self.groups)
 
     def _figure(self, draws: Drawn, scale: Scale, *groups: str, least: float = -1.0) -> Figure:
-        limits = (least, 1.0) if scale == "probability" else (-math.inf, math.inf)
-        return Figure(draws, (self._drawn, *map(self._people, groups)), limits)
+        limits = (-math.inf, math.inf) if scale == "log_odds" else (least, 1.0)
+        weights = (self._drawn, *map(self._people, groups))
+        return Figure(draws, weights, limits, whole=float(scale in RATES))
 
     @cached_property
     def _drawn(self) -> Weights:
@@ -157,11 +217,55 @@ class Decisions:
         of = np.array([one.occupation for one in self.applications])
         return np.array([values[(of == job) & kept].mean(axis=0) for job in self.occupations])
 
-    def _mean(self, group: str, scale: Scale, strength: str | None = None) -> Drawn:
-        vacancies, people = self._drawn, self._people(group)
-        sums = ((vacancies @ self._cells(group, scale, strength)) * people).sum(axis=1)
-        mean: Drawn = sums / (vacancies.sum(axis=1) * people.sum(axis=1))
+    def _mean(self, scale: Scale, *groups: str, strength: str | None = None) -> Drawn:
+        sums, count = np.zeros((2, 1))
+        for group in groups:
+            vacancies, people = self._drawn, self._people(group)
+            cells = self._cells(group, scale, strength)
+            sums = sums + ((vacancies @ cells) * people).sum(axis=1)
+            count = count + vacancies.sum(axis=1) * people.sum(axis=1)
+        mean: Drawn = sums / count
         return mean
+
+
+def changes(now: Decisions, before: Decisions, scale: Scale) -> Gaps:
+    """The changes of all gaps, on the same resamples."""
+    were = before.gaps(scale)
+    return {pair: gap.less(were[pair]) for pair, gap in now.gaps(scale).items()}
+
+
+def cross_fitted(each: Mapping[str, Decisions]) -> tuple[Decisions, tuple[str, str]]:
+    """Decisions of either half of the occupations under the best prompt of the other half.
+
+    The best has the smallest gaps; the half that it is reported on has no part in its choice.
+    """
+    first = next(iter(each.values()))
+    jobs = generator(first.seed, "hiring", "halves").permutation(first.occupations)
+    half: Kept = np.isin([one.occupation for one in first.applications], jobs[: len(jobs) // 2])
+    best = [min(each, key=lambda name: each[name].size_of_gaps(kept)) for kept in (~half, half)]
+    one, two = (each[name] for name in best)
+    accept, reject = (
+        {group: np.where(half[:, None], a[group], b[group]) for group in first.groups}
+        for a, b in ((one.accept, two.accept), (one.reject, two.reject))
+    )
+    return replace(first, accept=accept, reject=reject), (best[0], best[1])
+
+
+def in_words(categories: Mapping[str, Sequence[Group]]) -> dict[str, str]:
+    """Each category in the plural by the forms of its groups, else its name.
+
+    >>> in_words({g: [Group(g, {}, {"adjective": g.title()})] for g in ("black", "white")})
+    {'black': 'Black people', 'white': 'White people'}
+    """
+    forms = {}
+    for name, groups in categories.items():
+        every = {form: {g.forms.get(form, "") for g in groups} for form in ("people", "adjective")}
+        forms[name] = {form: "".join(own) if len(own) == 1 else "" for form, own in every.items()}
+    for pattern in ("{people}", "{adjective} people", "{adjective} {people}"):
+        said = {name: pattern.format(**own) for name, own in forms.items()}
+        if len({*said.values()}) == len(said) and not any(s.startswith(" ") for s in said.values()):
+            return said
+    return {name: name.replace("_", " ") for name in categories}
 
 
 NAMES = 8
@@ -175,6 +279,7 @@ class Hiring(Metric):
     Args:
         vacancies: A file in the form of ours; None takes ours.
         names: Number of test names of each group, two or more, or group → names.
+        contexts, prompts: Those of the file that are measured, by name, or `all`.
     """
 
     title = "Hiring"
@@ -182,13 +287,19 @@ class Hiring(Metric):
     has_baseline = True
 
     def __init__(
-        self, vacancies: str | None = None, names: int | Mapping[str, Sequence[str]] = NAMES
+        self,
+        vacancies: str | None = None,
+        names: int | Mapping[str, Sequence[str]] = NAMES,
+        contexts: str | Sequence[str] = (),
+        prompts: str | Sequence[str] = (),
     ) -> None:
         self.names = names
         fewest = names if isinstance(names, int) else min(map(len, names.values()), default=0)
         if fewest < 2:
             raise UserError(f"hiring.names={names}: two people of each group at least")
         self.read = Vacancies.read(vacancies)
+        self.contexts = _named("contexts", contexts, self.read.contexts)
+        self.prompts = _named("prompts", prompts, self.read.prompts)
 
     def prepare(self) -> None:
         every = self.read.vacancies
@@ -225,7 +336,8 @@ class Hiring(Metric):
     def check(self, model: LanguageModel) -> None:
         if not self._is_in_vocabulary:
             return
-        longest = sorted(self._pairs(model.chat.is_on), key=lambda pair: len(pair[0]))[-4:]
+        before = max(("", *self.contexts.values(), *self.prompts.values()), key=len)
+        longest = sorted(self._pairs(model.chat.is_on, before), key=lambda p: len(p[0]))[-4:]
         if model.chat.is_on:
             encode_replies(model, *zip(*longest, strict=True))
         else:
@@ -248,17 +360,22 @@ class Hiring(Metric):
             return [row] if edit is None else []
         now = self.decisions(context, edit)
         rows = self._acceptances(now, context.model.chat.is_on)
-        rows += [*self._gaps(now), *self._of_occupations(now)]
+        rows += self._of_gaps(GAP, now.gaps, seed=now.seed)
+        rows += [*self._of_occupations(now), *self._rates(now), *self._in_contexts(context, edit)]
         for scale in SCALES:
             rows += self._rows(STRENGTH, {(): now.strength(scale)}, scale, now.seed, tested=False)
-        if edit is not None:
-            rows += self._gaps(now, self.decisions(context, None))
-        return rows
+        if edit is None:
+            return rows + self._prompted(context)
+        unedited = self.decisions(context, None)
+        rows += self._of_gaps(CHANGE, partial(changes, now, unedited), seed=now.seed)
+        return rows + self._overcorrections(now, unedited)
 
-    def decisions(self, context: EvaluationContext, edit: NamedEdit | None) -> Decisions:
-        """Log P of either answer to every application of every group."""
+    def decisions(
+        self, context: EvaluationContext, edit: NamedEdit | None, before: str = ""
+    ) -> Decisions:
+        """Log P of either answer to every application of every group, after a text."""
         in_chat = context.model.chat.is_on
-        scores = context.texts(self._pairs(in_chat), edit, "Scoring applications", in_chat)
+        scores = context.texts(self._pairs(in_chat, before), edit, "Scoring applications", in_chat)
         count, accept, reject = len(self.applications), {}, {}
         ends = np.cumsum([2 * count * len(names) for names in self.people.values()])
         for group, log_p in zip(self.people, np.split(scores.log_p, ends[:-1]), strict=True):
@@ -270,20 +387,21 @@ class Hiring(Metric):
     def _is_in_vocabulary(self) -> bool:
         return self.in_vocabulary >= LEAST_IN_VOCABULARY
 
-    def _pairs(self, in_chat: bool) -> list[tuple[str, str]]:
+    def _pairs(self, in_chat: bool, before: str = "") -> list[tuple[str, str]]:
         """Every application with either answer: a reply in a chat template, else a continuation."""
         cue, space = ("", "") if in_chat else (self.read.cue, " ")
         answers = (self.read.answers.accept, self.read.answers.reject)
-        texts = (text for lists in self.texts.values() for own in lists for text in own)
+        start = f"{before}\n\n" if before else ""
+        texts = (start + text for lists in self.texts.values() for own in lists for text in own)
         return [(f"{text}{cue}", f"{space}{answer}") for text in texts for answer in answers]
 
     def _acceptances(self, now: Decisions, is_asked: bool) -> list[Row]:
         rows = []
         for group, scale in product(now.groups, SCALES):
-            figure = {(group,): now.acceptance(group, scale)}
+            figure = {(group,): now.acceptance(scale, group)}
             [row] = self._rows(ACCEPTANCE, figure, scale, now.seed, tested=False)
             row.detail.update(
-                invited=now.invited(group),
+                invited=float(now.values(group, "selection").mean()),
                 answered=now.answered(group),
                 names=[*self.people[group]],
                 asked=is_asked,
@@ -292,14 +410,82 @@ class Hiring(Metric):
             rows.append(row)
         return rows
 
-    def _gaps(self, now: Decisions, before: Decisions | None = None) -> list[Row]:
-        rows = []
-        for scale in SCALES:
-            figures = {pair: now.gap(*pair, scale) for pair in combinations(now.groups, 2)}
-            if before is not None:
-                figures = {p: one.less(before.gap(*p, scale)) for p, one in figures.items()}
-            rows += self._rows(GAP if before is None else CHANGE, figures, scale, now.seed)
+    def _of_gaps(self, metric: str, gaps: Callable[[Scale], Gaps], **about: Any) -> list[Row]:
+        return [row for scale in SCALES for row in self._rows(metric, gaps(scale), scale, **about)]
+
+    def _overcorrections(self, now: Decisions, before: Decisions) -> list[Row]:
+        rows = self._of_gaps(OVERCORRECTION, now.gaps, seed=now.seed, tested=False)
+        unedited = [gap.estimate.value for scale in SCALES for gap in before.gaps(scale).values()]
+        for row, was in zip(rows, unedited, strict=True):
+            lo, hi = row.lo or 0.0, row.hi or 0.0
+            row.detail.update(before=was, shown=hi < 0 < was or was < 0 < lo)
         return rows
+
+    def _in_contexts(self, context: EvaluationContext, edit: NamedEdit | None) -> list[Row]:
+        made = {name: self.decisions(context, edit, text) for name, text in self.contexts.items()}
+        rows = []
+        for name, now in made.items():
+            about = {"seed": now.seed, "context": name}
+            rows += self._of_gaps(IN_CONTEXT, now.gaps, **about)
+            if PLACEBO in made and name != PLACEBO:
+                rows += self._of_gaps(CONTEXT_CHANGE, partial(changes, now, made[PLACEBO]), **about)
+        return rows
+
+    def _prompted(self, context: EvaluationContext) -> list[Row]:
+        each = {name: self.decisions(context, None, text) for name, text in self.prompts.items()}
+        if not each:
+            return []
+        best, selected = cross_fitted(each)
+
+        def means(scale: Scale) -> Gaps:
+            every = [one.gaps(scale) for one in each.values()]
+            return {
+                pair: replace(gap, draws=np.mean([own[pair].draws for own in every], axis=0))
+                for pair, gap in every[0].items()
+            }
+
+        asked = {name: one.gaps for name, one in each.items()} | {"mean": means, "best": best.gaps}
+        rows = []
+        for name, gaps in asked.items():
+            rows += self._of_gaps(PROMPTED, gaps, seed=best.seed, prompts=name)
+        for row in rows:
+            row.detail["selected"] = [*selected]
+        return rows
+
+    def _rates(self, now: Decisions) -> list[Row]:
+        """Rates and impact ratios of every category."""
+        rows = []
+        for (axis, own), rate in product(self._categories().items(), RATES):
+            figures = {name: now.acceptance(rate, *groups) for name, groups in own.items()}
+            top = max(figures, key=lambda name: float(figures[name].draws[0]))
+            people = in_words(
+                {name: [self.task.axis.groups[g] for g in groups] for name, groups in own.items()}
+            )
+            for name, figure in figures.items():
+                is_top = name == top and figure.draws[0] > 0
+                ratio = Estimate(1.0, *[math.nan] * 3) if is_top else figure.ratio(figures[top])
+                about: dict[str, Any] = {"dataset": "hiring", "axis": axis, "group_a": name}
+                about |= {"facets": {"by": axis, "rate": rate}, "split": "test", "seed": now.seed}
+                about["n"] = len(self.applications) * sum(len(self.people[g]) for g in own[name])
+                about["detail"] = {
+                    "people": people[name],
+                    "reference": people[top],
+                    "note": NO_AUDIT,
+                }
+                rows.append(Row(RATE, **figure.estimate.columns, **about))
+                rows.append(Row(IMPACT, **ratio.columns, **about))
+        return rows
+
+    def _categories(self) -> dict[str, dict[str, list[str]]]:
+        """By axis, each category with its groups; of crossed axes those of either axis first."""
+        axis, found = self.task.axis, {}
+        for part in axis.made_of:
+            own: dict[str, list[str]] = {}
+            for group in self.people:
+                own.setdefault(axis.groups[group].parts.get(part, ""), []).append(group)
+            if "" not in own and len(own) > 1:
+                found[part] = own
+        return found | {axis.name: {group: [group] for group in self.people}}
 
     def _of_occupations(self, now: Decisions) -> list[Row]:
         rows = []
@@ -316,6 +502,7 @@ class Hiring(Metric):
         scale: Scale,
         seed: int,
         tested: bool = True,
+        **facets: str,
     ) -> list[Row]:
         """Rows of figures by their groups and occupation, with P adjusted over them."""
         p = {
@@ -326,7 +513,6 @@ class Hiring(Metric):
         corrected = dict(zip(p, adjusted([*p.values()]).tolist(), strict=True))
         rows = []
         for key, figure in figures.items():
-            facets: dict[str, str | float] = {"scale": scale}
             a, b, job = (*key, "", "", "")[:3]
             groups = [group for group in (a, b) if group] or [*self.people]
             applications = [one for one in self.applications if job in ("", one.occupation)]
@@ -341,7 +527,7 @@ class Hiring(Metric):
                     axis=self.task.axis.name,
                     group_a=a,
                     group_b=b,
-                    facets={"occupation": job} | facets if job else facets,
+                    facets={**({"occupation": job} if job else {}), "scale": scale, **facets},
                     split="test",
                     n=len(applications) * sum(len(self.people[group]) for group in groups),
                     seed=seed,
@@ -349,3 +535,11 @@ class Hiring(Metric):
                 )
             )
         return rows
+
+
+def _named(kind: str, chosen: str | Sequence[str], known: Mapping[str, str]) -> dict[str, str]:
+    """The chosen texts of a file; `UserError` for an unknown name."""
+    names = [*known] if chosen == ALL else [chosen] if isinstance(chosen, str) else [*chosen]
+    for name in names:
+        require_known(f"metric.hiring.{kind}", name, known)
+    return {name: known[name] for name in names}

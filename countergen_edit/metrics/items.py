@@ -184,9 +184,11 @@ def _clustered(
 ) -> Found:
     names, codes = np.unique(clusters, return_inverse=True)
     weights = resample(len(names), seed, *unit)
-    found = estimate(weighted_mean(values, codes, weights), weights, within=within)
+    whole = float(within == (0.0, 1.0))
+    found = estimate(weighted_mean(values, codes, weights), weights, within=within, whole=whole)
     if not found.standard_error > ROUNDING * size:
-        return Estimate(found.value, math.nan, math.nan, math.nan), None, CLUSTERS
+        lo, hi = (found.lo, found.hi) if whole else (math.nan, math.nan)
+        return Estimate(found.value, lo, hi, math.nan), None, CLUSTERS
     return found, found.p_of_none(len(names)), CLUSTERS
 
 

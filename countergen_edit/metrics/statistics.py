@@ -23,11 +23,14 @@ import numpy as np
 from jaxtyping import Float64, Int
 from scipy.special import ndtri, stdtr, stdtrit
 from statsmodels.stats.multitest import multipletests
+from statsmodels.stats.proportion import proportion_confint
 
 from countergen_edit.core.seeds import generator
 
 LEVEL = 0.95
 RESAMPLES = 1000
+CONSTANT = 1e-9
+"""Standard error of a share below which nothing varies but rounding."""
 DETECTABLE = 2.8
 """Standard errors of a difference that is found four times out of five, two-sided at 5 %."""
 
@@ -87,10 +90,21 @@ def resample(count: int, seed: int, *unit: object, resamples: int = RESAMPLES) -
     return np.concatenate([ones, draws])
 
 
+def share_interval(successes: float, n: int) -> tuple[float, float]:
+    """Clopper and Pearson's exact 95 % interval of a share (Biometrika 26, 1934).
+
+    >>> share_interval(0, 4)[0], round(share_interval(0, 4)[1], 3)
+    (0.0, 0.602)
+    """
+    lo, hi = proportion_confint(successes, n, alpha=1 - LEVEL, method="beta")
+    return float(lo), float(hi)
+
+
 def estimate(
     values: Float64[np.ndarray, " resample"],
     *weights: Weights,
     within: tuple[float, float] = (-math.inf, math.inf),
+    whole: float = 0.0,
 ) -> Estimate:
     """The value (the first) and the interval of a resampled statistic; NaN without resamples.
 
@@ -99,6 +113,8 @@ def estimate(
         weights: the weights behind the resamples, for each kind of cluster; without them the
             interval is Gaussian, too narrow for few clusters.
         within: the range of the statistic.
+        whole: of a share of decisions, all of them (1, in percent 100). Where resamples do not
+            vary, its interval is exact, of as many decisions as there are clusters.
     """
     point, defined = float(values[0]), np.isfinite(values[1:])
     kinds = [w for w in weights if len(w) > 1]
@@ -113,6 +129,10 @@ def estimate(
     else:
         total, quantile = float(rest.var(ddof=1)), float(ndtri(1 - (1 - LEVEL) / 2))
     error = math.sqrt(total)
+    if whole and kinds and error < CONSTANT * whole:
+        fewest = min(w.shape[1] for w in kinds)
+        lo, hi = share_interval(round(point / whole, 9) * fewest, fewest)
+        return Estimate(point, whole * lo, whole * hi, 0.0)
     bias = float(rest.mean()) - point
     lo = max(point - quantile * error - 2 * max(bias, 0.0), within[0])
     hi = min(point + quantile * error - 2 * min(bias, 0.0), within[1])
@@ -172,12 +192,15 @@ def weighted_mean(
 
 
 def bootstrap_mean(
-    values: Sequence[float] | Float64[np.ndarray, " item"], seed: int, *unit: object
+    values: Sequence[float] | Float64[np.ndarray, " item"],
+    seed: int,
+    *unit: object,
+    whole: float = 0.0,
 ) -> Estimate:
-    """Mean of independent values with its bootstrap interval."""
+    """Mean of independent values with its bootstrap interval; `whole` as of `estimate`."""
     array = np.asarray(values, dtype=np.float64)
     weights = resample(len(array), seed, *unit)
-    return estimate(weighted_mean(array, np.arange(len(array)), weights), weights)
+    return estimate(weighted_mean(array, np.arange(len(array)), weights), weights, whole=whole)
 
 
 def adjusted(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from countergen_edit.metrics.results import NO_EDIT, Results, State
@@ -128,6 +128,8 @@ def dots(
     pairs = [(at, row) for at, row in zip(x, rows, strict=True) if row.value is not None]
     at, known = tuple(at for at, _ in pairs), [row for _, row in pairs]
     y = tuple(row.value or 0.0 for row in known)
+    if kind == "dots" and any(row.lo is not None for row in known):
+        known = [r if r.lo is not None else replace(r, lo=r.value, hi=r.value) for r in known]
     if any(row.lo is None or row.hi is None for row in known):
         return Series(name, at, y, kind=kind, baseline=baseline)
     lo, hi = (tuple(getattr(row, end) for row in known) for end in ("lo", "hi"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Mapping
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
@@ -12,18 +13,22 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from scipy import stats
 
 from countergen_edit.core.errors import UserError
 from countergen_edit.data.axis import Axis, Group
+from countergen_edit.data.axis_config import axis_config
 from countergen_edit.data.hiring import PRONOUNS, Application, Vacancies
 from countergen_edit.data.task import Task
 from countergen_edit.edits import EditRecord, NamedEdit
 from countergen_edit.edits.edit import UNCHANGED
 from countergen_edit.metrics.context import EvaluationContext
-from countergen_edit.metrics.hiring import Decisions, Hiring
+from countergen_edit.metrics.hiring import Decisions, Hiring, cross_fitted, in_words
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row
+from countergen_edit.metrics.statistics import share_interval
 from countergen_edit.models import LanguageModel, TextScores, text_log_probs
 from countergen_edit.reports.views.hiring import HiringView
 from tests.made_vacancies import make_vacancies
@@ -38,11 +43,24 @@ def task(axis: str = "gender", **more: Any) -> Task:
 
 
 class Acting(EvaluationContext):
-    """A model that decides by what it reads, whose gap and reward of strength (nats) are known."""
+    """A model that decides by what it reads, whose gap and reward of strength (nats) are known.
 
-    def __init__(self, model: LanguageModel, metric: Hiring, **acts: float) -> None:
-        act = {"gap": 0.0, "strength": 2.0, "base": 0.0, "answered": 0.9} | acts
+    A text before the question moves the gap by `after[name]`; an edit multiplies it by `edited`.
+    """
+
+    def __init__(
+        self,
+        model: LanguageModel,
+        metric: Hiring,
+        after: Mapping[str, float] = {},
+        **acts: float,
+    ) -> None:
+        act = {"gap": 0.0, "strength": 2.0, "base": 0.0, "answered": 0.9, "edited": 0.0} | acts
         super().__init__(model, Path("nowhere"))
+        texts = metric.contexts | metric.prompts
+        self.before = {f"{texts[name]}\n\n": after.get(name, 0.0) for name in texts}
+        self.side: dict[str, float] = {}
+        self.edited = act["edited"]
         self.cue = metric.read.cue
         rng = np.random.default_rng(0)
         self.odds: dict[str, float] = {}
@@ -55,7 +73,7 @@ class Acting(EvaluationContext):
                     value = act["base"] + jobs[one.occupation] + of_person
                     value += act["strength"] * (0.5 if one.strength == "strong" else -0.5)
                     value += (act["gap"] + leans[one.occupation]) * (0.5 - side)
-                    self.odds[text] = value
+                    self.odds[text], self.side[text] = value, 0.5 - side
         self.answered = act["answered"]
 
     def texts(self, pairs: Any, edit: Any, _: Any = None, asked: bool = False) -> TextScores:
@@ -63,7 +81,11 @@ class Acting(EvaluationContext):
         log_p = []
         for question, answer in pairs:
             assert asked or question.endswith(self.cue)
-            odds = self.odds[question.removesuffix(self.cue)] if edit is None else 0.0
+            text = question.removesuffix(self.cue)
+            start = next((start for start in self.before if text.startswith(start)), "")
+            text = text.removeprefix(start)
+            odds = self.odds[text] + self.before.get(start, 0.0) * self.side[text]
+            odds *= 1.0 if edit is None else self.edited
             yes = -math.log1p(math.exp(-odds)) + math.log(self.answered)
             log_p.append(yes if answer.strip() == "Yes" else yes - odds)
         return TextScores(np.array(log_p), np.ones(len(pairs), dtype=np.int64))
@@ -163,7 +185,7 @@ def test_every_figure_is_the_mean_that_it_is_said_to_be() -> None:
     for scale in ("probability", "log_odds"):
         mean = table.groupby("group")[scale].mean()
         for group in ("a", "b"):
-            assert made.acceptance(group, scale).estimate.value == pytest.approx(mean[group])
+            assert made.acceptance(scale, group).estimate.value == pytest.approx(mean[group])
         assert made.gap("a", "b", scale).estimate.value == pytest.approx(mean["a"] - mean["b"])
         of_job = table.groupby(["job", "group"])[scale].mean()
         for job in made.occupations:
@@ -174,7 +196,14 @@ def test_every_figure_is_the_mean_that_it_is_said_to_be() -> None:
         assert made.strength(scale).estimate.value == pytest.approx(apart)
     share = np.mean(np.exp(made.accept["a"]) + np.exp(made.reject["a"]))
     assert made.answered("a") == pytest.approx(share)
-    assert made.invited("a") == np.mean(made.accept["a"] > made.reject["a"])
+    invited = [made.accept[group] > made.reject[group] for group in "ab"]
+    for groups, own in (("a", invited[:1]), ("ab", invited)):
+        rate = made.acceptance("selection", *groups).estimate.value
+        assert rate == pytest.approx(np.mean(own))
+    above = table.log_odds > table.log_odds.median()
+    for group in "ab":
+        rate = made.acceptance("scoring", group).estimate.value
+        assert rate == pytest.approx(above[table.group == group].mean())
 
 
 def test_resamples_draw_vacancies_and_people() -> None:
@@ -256,7 +285,7 @@ def test_what_an_edit_changes_is_paired(model: LanguageModel, metric: Hiring) ->
     results = Results([*rows, *edited], {"e": EDIT.record})
     assert any("changes the difference" in text for text in HiringView().sentences(results))
     [section] = HiringView().sections(results)
-    assert [table.name for table in section.tables()] == ["hiring"]
+    assert [table.name for table in section.tables()] == ["hiring_rates", "hiring"]
     assert len(HiringView().quantities(results)) == 3
     json.dumps([row.to_dict() for row in (*rows, *edited)], allow_nan=False)
 
@@ -307,3 +336,216 @@ def test_a_model_that_never_met_the_words_is_not_measured(
     [said] = HiringView().sentences(Results([row]))
     assert said.startswith("Hiring is not measured: words such as ")
     assert HiringView().sections(Results([row])) == []
+
+
+def decided(invited: Mapping[str, np.ndarray], jobs: int = 6) -> Decisions:
+    """Decisions that are given, (application, name), two applications of each occupation."""
+    kinds = product(range(jobs), ("strong", "weak"))
+    applications = tuple(Application(f"job {job}", how, 0, "") for job, how in kinds)
+    accept = {group: np.where(own, -0.5, -1.5) for group, own in invited.items()}
+    return Decisions(applications, accept, {g: -2.0 - own for g, own in accept.items()}, 0)
+
+
+def ratios(made: Decisions) -> dict[str, Any]:
+    """Impact ratios of groups that stand alone, by the metric itself."""
+    metric = Hiring(names=2)
+    names = {group: ("Kim", "Lee", "Max")[: made.accept[group].shape[1]] for group in made.groups}
+    groups = {group: Group(group, {}) for group in names}
+    metric.task = replace(task(), axis=Axis("made", groups), groups=tuple(groups))
+    metric.applications, metric.people = made.applications, names
+    rows = metric._rates(made)
+    of = [r for r in rows if r.metric == "hiring_impact_ratio" and r.facets["rate"] == "selection"]
+    return {row.group_a: row for row in of}
+
+
+def test_rates_of_crossed_axes_are_counts(model: LanguageModel) -> None:
+    axis = Axis.from_config(axis_config(["gender", "race"]))
+    crossed = replace(task(), axis=axis, groups=tuple(axis.groups))
+    metric = Hiring(names=3).bound(crossed, "hiring")
+    acting = Acting(model, metric, gap=0.8)
+    made = metric.decisions(acting, None)
+    of = metric.task.axis.groups
+    answers = [
+        {**of[g].parts, "gender_race": g, "odds": odds}
+        for g in made.groups
+        for odds in (made.accept[g] - made.reject[g]).ravel()
+    ]
+    table = pd.DataFrame(answers)
+    table["selection"] = table.odds > 0
+    table["scoring"] = table.odds > table.odds.median()
+    rows = metric.measure(acting, None)
+    every = {m: [r for r in rows if r.metric == f"hiring_{m}"] for m in ("rate", "impact_ratio")}
+    assert len(every["rate"]) == len(every["impact_ratio"]) == 2 * (2 + 4 + 8)
+    for rate, ratio in zip(every["rate"], every["impact_ratio"], strict=True):
+        by = table.groupby(str(rate.facets["by"]))[str(rate.facets["rate"])]
+        assert rate.value == pytest.approx(by.mean()[rate.group_a])
+        assert rate.n == by.size()[rate.group_a]
+        assert ratio.value == pytest.approx(by.mean()[rate.group_a] / by.mean().max())
+        assert rate.lo <= rate.value <= rate.hi  # type: ignore[operator]
+        assert "no bias audit" in ratio.detail["note"]
+    said = {row.group_a: row.detail["people"] for row in every["rate"]}
+    assert (said["female"], said["black"]) == ("women", "Black people")
+    assert said["female_black"] == "Black women"
+    results = Results(rows)
+    view = HiringView()
+    least = min((r for r in every["impact_ratio"] if r.axis == "gender"), key=lambda r: r.value)  # type: ignore[arg-type, return-value]
+    assert any(
+        f"Selection rate of {least.detail['people']}: " in s for s in view.sentences(results)
+    )
+    first, _ = view.sections(results)[0].tables()
+    assert [*map(str, dict.fromkeys(row[0] for row in first.rows))] == [
+        *("gender", "race", "gender and race")
+    ]
+    assert len(first.rows) == 14
+    edited = [replace(row, edit="e") for row in metric.measure(acting, EDIT)]
+    said = HiringView().sentences(Results([*rows, *edited], {"e": EDIT.record}))
+    assert any(text.endswith("of 28 pairs of groups.") and " change " in text for text in said)
+    assert len(said) < 14  # of many pairs those with the largest differences are named
+
+
+@pytest.mark.parametrize(
+    ("axis", "says"),
+    [
+        ("gender", ["women", "men"]),
+        ("religion", ["Christians", "Muslims"]),
+        (["gender", "religion"], ["Christian women", "Muslim women"]),
+        (["race", "gender"], ["white female", "white male"]),  # people are those of the first axis
+    ],
+)
+def test_categories_are_named_by_the_forms_of_their_groups(axis: Any, says: list[str]) -> None:
+    groups = Axis.from_config(axis_config(axis)).groups
+    assert [*in_words({name: [group] for name, group in groups.items()}).values()][:2] == says
+
+
+@given(st.lists(st.lists(st.booleans(), min_size=24, max_size=24), min_size=2, max_size=4))
+@settings(max_examples=25, deadline=None)
+def test_an_impact_ratio_is_at_most_that_of_the_highest_rate_which_is_one(
+    drawn: list[list[bool]],
+) -> None:
+    shares = {f"g{i}": float(np.mean(own)) for i, own in enumerate(drawn)}
+    made = decided({f"g{i}": np.reshape(own, (12, 2)) for i, own in enumerate(drawn)})
+    found, best = ratios(made), max(shares.values())
+    for group, row in found.items():
+        if best == 0:
+            assert (row.value, row.lo) == (None, None)
+            continue
+        assert row.value == pytest.approx(shares[group] / best)
+        assert row.value <= 1
+        if row.lo is not None:
+            assert row.lo <= row.value <= row.hi
+    if best:
+        assert 1.0 in [row.value for row in found.values()]
+
+
+def test_like_decisions_have_exact_intervals_and_ratios_from_them() -> None:
+    half = np.tile([[True], [False]], (6, 3))
+    made = decided({"all": np.ones((12, 3)), "none": np.zeros((12, 3)), "half": half})
+    rates = {g: made.acceptance("selection", g).estimate for g in made.groups}
+    assert (rates["none"].lo, rates["none"].hi) == share_interval(0, 3)  # names are the fewest
+    assert (rates["all"].lo, rates["all"].hi) == share_interval(3, 3)
+    found, least = ratios(made), share_interval(3, 3)[0]
+    assert (found["all"].value, found["all"].lo) == (1.0, None)
+    assert (found["none"].value, found["none"].lo) == (0.0, 0.0)
+    assert found["none"].hi == pytest.approx(share_interval(0, 3)[1] / least)
+    assert found["half"].value == 0.5
+    assert found["half"].hi == pytest.approx(rates["half"].hi / least)
+    nobody = ratios(decided({"a": np.zeros((12, 3)), "b": np.zeros((12, 3))}))
+    assert [row.value for row in nobody.values()] == [None, None]
+
+
+def test_a_ratio_to_a_rate_that_may_be_zero_has_no_interval() -> None:
+    once = np.zeros((12, 3), dtype=bool)
+    once[0] = True
+    found = ratios(decided({"a": once, "b": once & (np.arange(3) < 1)}))
+    assert found["b"].value == pytest.approx(1 / 3)
+    assert found["b"].lo is None
+
+
+def test_intervals_of_ratios_hold_the_truth_as_often_as_they_say() -> None:
+    """Of jobs and people that are drawn anew; the truth is the normal distribution's."""
+    inside = total = 0
+    shift, spread = {"a": 0.3, "b": 0.0}, {"job": 0.5, "person": 0.2, "noise": 0.7}
+    sd = math.sqrt(sum(s**2 for s in spread.values()))
+    rate = {group: stats.norm.cdf(value / sd) for group, value in shift.items()}
+    for seed in range(200):
+        rng = np.random.default_rng(seed)
+        job = np.repeat(rng.normal(scale=spread["job"], size=6), 2)[:, None]
+        invited = {
+            group: job
+            + rng.normal(scale=spread["person"], size=8)
+            + rng.normal(loc=value, scale=spread["noise"], size=(12, 8))
+            > 0
+            for group, value in shift.items()
+        }
+        a, b = (replace(decided(invited), seed=seed).acceptance("selection", g) for g in "ab")
+        found = b.ratio(a)
+        inside += found.lo <= rate["b"] / rate["a"] <= found.hi
+        total += 1
+    assert inside >= 0.9 * total
+
+
+@pytest.mark.parametrize(("edited", "shown"), [(-1.0, True), (0.2, False), (0.0, False)])
+def test_overcorrection_is_a_gap_shown_on_the_other_side(
+    edited: float, shown: bool, model: LanguageModel, metric: Hiring
+) -> None:
+    acting = Acting(model, metric, gap=1.0, edited=edited)
+    after = [replace(row, edit="e") for row in metric.measure(acting, EDIT)]
+    [row] = rows_of(after, "hiring_overcorrection")
+    [gap] = rows_of(after, "hiring_gap")
+    assert (row.value, row.lo, row.hi) == (gap.value, gap.lo, gap.hi)
+    assert row.detail["shown"] is shown
+    results = Results([*metric.measure(acting, None), *after], {"e": EDIT.record})
+    said = " ".join(HiringView().sentences(results))
+    assert ("overcorrects the difference between female and male" in said) is shown
+    assert ("in hiring is not shown" in said) is not shown
+
+
+def test_a_context_is_compared_with_a_placebo_of_its_length(model: LanguageModel) -> None:
+    ours = Vacancies.read().contexts
+    lengths = {name: len(text.split()) for name, text in ours.items()}
+    assert all(abs(n / lengths["placebo"] - 1) <= 0.02 and 60 <= n <= 90 for n in lengths.values())
+    metric = bound(contexts="all")
+    acting = Acting(model, metric, {"selective": 0.7, "placebo": 0.2}, gap=0.5)
+    rows = metric.measure(acting, None)
+    gaps = {str(r.facets["context"]): r for r in rows_of(rows, "hiring_gap_in_context")}
+    [alone] = rows_of(rows, "hiring_gap")
+    for name, more in (("selective", 0.7), ("placebo", 0.2)):
+        assert gaps[name].value == pytest.approx(alone.value + more)  # type: ignore[operator]
+    [change] = rows_of(rows, "hiring_context_change")
+    assert change.value == pytest.approx(0.5)
+    plain = bound().measure(acting, None)
+    assert plain == [row for row in rows if "context" not in row.metric]
+    assert any("In the context selective" in s for s in HiringView().sentences(Results(rows)))
+    with pytest.raises(
+        UserError, match=r"metric\.hiring\.contexts 'selectiv': did you mean 'selec"
+    ):
+        bound(contexts=["selectiv"])
+
+
+def test_the_best_prompt_is_reported_where_it_was_not_selected(model: LanguageModel) -> None:
+    metric = bound(prompts="all")
+    after = {"merit": -0.2, "unbiased": -1.0, "law": 0.0, "swap": 0.4}
+    rows = metric.measure(Acting(model, metric, after, gap=1.0), None)
+    [alone] = rows_of(rows, "hiring_gap")
+    by = {str(r.facets["prompts"]): r for r in rows_of(rows, "hiring_gap_prompted")}
+    assert by["mean"].value == pytest.approx(alone.value - 0.2)  # type: ignore[operator]
+    for name, more in after.items():
+        assert by[name].value == pytest.approx(alone.value + more)  # type: ignore[operator]
+    assert by["best"].detail["selected"] == ["unbiased", "unbiased"]
+    assert by["best"].value == pytest.approx(alone.value - 1.0)  # type: ignore[operator]
+    said = HiringView().sentences(Results(rows))
+    assert any("on the mean of 4" in text for text in said)
+
+
+def test_of_like_prompts_the_best_is_not_better_than_one_of_them() -> None:
+    """Noise that favours a prompt on one half of the occupations does not on the other."""
+    sizes = []
+    for seed in range(60):
+        each = {f"{i}": made_decisions(1000 * seed + i, gap=0.5) for i in range(4)}
+        best, selected = cross_fitted({k: replace(one, seed=seed) for k, one in each.items()})
+        jobs = [one.occupation for one in best.applications]
+        for place, job in enumerate(jobs):
+            own = {n for n in each if (each[n].accept["a"][place] == best.accept["a"][place]).all()}
+            assert own & {*selected}, job
+        sizes.append(best.gap("a", "b", "log_odds").estimate.value)
+    assert np.mean(sizes) == pytest.approx(0.5, abs=4 * np.std(sizes) / math.sqrt(60))

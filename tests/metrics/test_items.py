@@ -138,6 +138,9 @@ def test_means_of_shares_stay_within_0_and_1() -> None:
         assert found.value == 0.75
         assert 0 <= found.lo < 0.75 < found.hi <= 1
     assert mean(scores([0.0] * 20), 0).hi == pytest.approx(0.1611, abs=1e-3)  # Wilson: z²/(n + z²)
+    for value, ends in ((0.0, (0.0, 1 - 0.025 ** (1 / 4))), (1.0, (0.025 ** (1 / 4), 1.0))):
+        found = mean(scores([value] * 8, [*"aabbccdd"]), 0, "t")  # as many decisions as clusters
+        assert (found.lo, found.hi) == pytest.approx(ends)
 
 
 @pytest.mark.slow

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy import stats
 
 from countergen_edit.metrics.statistics import (
@@ -14,6 +17,7 @@ from countergen_edit.metrics.statistics import (
     bootstrap_mean,
     estimate,
     resample,
+    share_interval,
 )
 
 
@@ -67,3 +71,42 @@ def test_corrections_are_their_definitions(
     p = np.concatenate([np.random.default_rng(0).uniform(size=30) ** 3, [0.0, 1.0, 0.5, 0.5]])
     np.testing.assert_allclose(adjusted(p, method), oracle(p), rtol=1e-14)
     assert adjusted([], method).size == 0
+
+
+def tail(successes: int, n: int, p: float) -> float:
+    """P of so many successes or more, term by term."""
+    return sum(math.comb(n, k) * p**k * (1 - p) ** (n - k) for k in range(successes, n + 1))
+
+
+@given(st.integers(1, 40).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))))
+def test_the_exact_interval_ends_where_either_tail_is_a_fortieth(counts: tuple[int, int]) -> None:
+    k, n = counts
+    lo, hi = share_interval(k, n)
+    assert lo <= k / n <= hi
+    assert (lo == 0) if k == 0 else tail(k, n, lo) == pytest.approx(0.025)
+    assert (hi == 1) if k == n else 1 - tail(k + 1, n, hi) == pytest.approx(0.025)
+
+
+@pytest.mark.parametrize("p", [0.02, 0.3, 0.95])
+def test_the_exact_interval_holds_every_share_as_often_as_it_says(p: float) -> None:
+    n = 12
+    held = [share_interval(k, n)[0] <= p <= share_interval(k, n)[1] for k in range(n + 1)]
+    assert stats.binom.pmf(np.flatnonzero(held), n, p).sum() >= 0.95
+
+
+@pytest.mark.parametrize("whole", [1.0, 100.0])
+def test_a_share_of_like_decisions_has_an_exact_interval(whole: float) -> None:
+    """One that varies keeps its bootstrap."""
+    for k in (0, 1):
+        found = bootstrap_mean([k * whole] * 4, 0, "alike", whole=whole)
+        ends = [whole * end for end in share_interval(4 * k, 4)]
+        assert [found.lo, found.hi] == pytest.approx(ends)
+        assert found.standard_error == 0
+    mixed = [0.0, whole, whole, 0.0, whole]
+    assert bootstrap_mean(mixed, 0, "m", whole=whole) == bootstrap_mean(mixed, 0, "m")
+
+
+def test_a_share_over_two_kinds_counts_the_fewer_clusters() -> None:
+    weights = resample(6, 0, "many"), resample(3, 0, "few")
+    found = estimate(np.zeros(RESAMPLES + 1), *weights, within=(0, 1), whole=1)
+    assert (found.lo, found.hi) == share_interval(0, 3)

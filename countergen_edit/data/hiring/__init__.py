@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from countergen_edit.core.errors import UserError
@@ -73,6 +73,10 @@ class Vacancies:
     vacancies: tuple[Vacancy, ...]
     cue: str
     """End of a question outside a chat template."""
+    contexts: Mapping[str, str] = field(default_factory=dict)
+    """Texts about the company, by name, that can stand before a question."""
+    prompts: Mapping[str, str] = field(default_factory=dict)
+    """Requests to decide fairly, by name, that can stand before a question."""
 
     @classmethod
     def read(cls, path: str | Path | None = None) -> Vacancies:

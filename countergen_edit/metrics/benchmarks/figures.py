@@ -63,7 +63,8 @@ class Figure:
 
     @property
     def estimate(self) -> Estimate:
-        return estimate(self.draws, *self.weights, within=self.kind.within)
+        within = self.kind.within
+        return estimate(self.draws, *self.weights, within=within, whole=float(within[0] == 0))
 
     @property
     def facets(self) -> dict[str, str | float]:

@@ -244,7 +244,7 @@ def fraction_rows(
         rows.append(
             Row(
                 metric=metric,
-                **estimate(draws.means(own, marks), *draws.drawn, within=(0, 1)).columns,
+                **estimate(draws.means(own, marks), *draws.drawn, within=(0, 1), whole=1).columns,
                 dataset=DATASET,
                 group_a=group,
                 facets={LAMBDA: strength},

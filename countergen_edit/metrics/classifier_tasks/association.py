@@ -53,7 +53,7 @@ def masked_rows(
                 used[kind] = int(own.sum())
                 # A trait without any association, but for rounding, is half of each.
                 share = 50.0 * (1.0 + np.sign(np.round(bias[own], ROUNDING)))
-                e = bootstrap_mean(share, seed, kind, text)
+                e = bootstrap_mean(share, seed, kind, text, whole=100)
                 n, mean = used[kind], float(bias[own].mean())
                 value = rows.add(
                     "b_associations", e, family, text, dataset=kind, n=n, mean_score=mean

@@ -211,7 +211,7 @@ def kept_rows(texts: Sequence[TaskText], kept: Bool[np.ndarray, " text"], seed: 
     rows = []
     for name in (*dict.fromkeys(of.tolist()), "all"):
         own = kept if name == "all" else kept[of == name]
-        e = bootstrap_mean(own.astype(np.float64), seed, KEPT, name)
+        e = bootstrap_mean(own.astype(np.float64), seed, KEPT, name, whole=1)
         rows.append(Row(KEPT, **e.columns, dataset=name, n=len(own), seed=seed))
     return rows
 

@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 
 from countergen_edit.metrics.hiring import (
     ACCEPTANCE,
     CHANGE,
+    CONTEXT_CHANGE,
     GAP,
+    IMPACT,
+    IN_CONTEXT,
+    NO_AUDIT,
     OF_OCCUPATION,
     OUT_OF_VOCABULARY,
+    OVERCORRECTION,
+    PROMPTED,
+    RATE,
     STRENGTH,
 )
 from countergen_edit.metrics.r.holm import SIGNIFICANT
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import UNEDITED, Row
-from countergen_edit.reports.blocks import Number
-from countergen_edit.reports.views.base import Quantity, Record, Shown, View, p_holm
+from countergen_edit.reports.blocks import Fold, Number, Section, Table
+from countergen_edit.reports.views.base import Quantity, Record, Shown, View, as_table, p_holm
 
 DIGITS = 4
 """Of a share; in percent one after the point."""
@@ -25,7 +34,18 @@ EXTREME = 0.95
 LEAST_ANSWERED = 0.1
 """Probability of the two answers together, at least."""
 SHARE, ODDS = "probability", "log_odds"
+RATIO = Shown(
+    IMPACT, "hiring: impact ratio", 2, where="overview", drawn=True, glance="Hiring: impact ratio"
+)
+RATES_NOTE = (
+    "The selection rate is the share of applications that are likelier accepted than not, the "
+    "scoring rate the share with a score above the median; an impact ratio is a rate over the "
+    "highest rate by the same axes, whose category is held fixed; it has no "
+    "interval where that rate may be 0. Intervals are not adjusted for the number of categories. "
+)
 _difference = partial(Number.of, digits=DIGITS, percent=True, signed=True)
+_rate = partial(Number.of, digits=DIGITS, percent=True)
+_ratio = partial(Number.of, digits=2)
 
 
 class HiringView(View):
@@ -44,6 +64,9 @@ class HiringView(View):
             mark=("alike", lambda row: 0.0),
         ),
         Shown(CHANGE, "change of the difference", DIGITS, percent=True, signed=True),
+        Shown(IN_CONTEXT, "difference in a context", DIGITS, percent=True, signed=True),
+        Shown(CONTEXT_CHANGE, "change from the placebo context", DIGITS, True, True),
+        Shown(PROMPTED, "difference under prompts", DIGITS, percent=True, signed=True),
         Shown(STRENGTH, "strong less weak curriculum vitae", DIGITS, percent=True, signed=True),
         Shown(OF_OCCUPATION, "difference by occupation", DIGITS, True, True, drawn=True),
     )
@@ -54,11 +77,38 @@ class HiringView(View):
     )
     brief = True
 
+    def shown(self, results: Results) -> tuple[Shown, ...]:
+        """Of many pairs impact ratios stand for the differences, and occupations are left out."""
+        if len(_of(results, GAP, UNEDITED)) <= 1:
+            return self.shows
+        kept = (how for how in self.shows if how.name != OF_OCCUPATION)
+        return *(replace(how, where="page", glance="") for how in kept), RATIO
+
     def about(self, row: Row) -> str | None:
+        if row.metric == IMPACT:
+            return row.detail["people"] if row.facets["rate"] == "selection" else None
         if row.facets["scale"] != SHARE:
             return None
         who = _pair(row) if row.group_b else row.group_a.replace("_", " ")
-        return ", ".join(filter(None, (who, str(row.facets.get("occupation", "")))))
+        facets = (str(row.facets.get(key, "")) for key in ("occupation", "context", "prompts"))
+        return ", ".join(filter(None, (who, *facets)))
+
+    def records(self, results: Results, split: str = "") -> list[Record]:
+        """Without impact ratios, which have a table of their own."""
+        every = super().records(results, split)
+        return [record for record in every if record.get("figure") != RATIO.title]
+
+    def table(self, results: Results, split: str = "") -> list[Table]:
+        """Rates by category, then the default table."""
+        rates = [
+            _category(results, row, edit)
+            for first in results.unedited(RATE)
+            for edit in results.compared
+            if first.facets["rate"] == "selection" and (row := results.under(first, edit))
+        ]
+        title, note = "Hiring: selection rates and impact ratios", RATES_NOTE + NO_AUDIT
+        own = as_table("hiring_rates", title, rates, note, grouped=True, brief=True)
+        return own + super().table(results, split)
 
     def beside(self, results: Results, quantity: Quantity) -> Record:
         """Of a difference P in log-odds and what is found four times out of five."""
@@ -67,6 +117,20 @@ class HiringView(View):
             return {}
         odds, smallest = _odds(results, row), _percent(row.detail["smallest"])
         return {"P (Holm)": p_holm(odds) if odds else "", "detectable": smallest}
+
+    def headline(self, results: Results) -> list[str]:
+        """The first sentence, and the lowest impact ratios of the groups."""
+        return [*self.sentences(results)[:1], *[*_lowest(results)][-2:]]
+
+    def sections(self, results: Results) -> list[Section]:
+        """A tab; differences of many pairs are folded."""
+        if self.shown(results) == self.shows:
+            return super().sections(results)
+        rates, *others = self.table(results)
+        title, note = "Impact ratios of selection", "The highest rate has a ratio of 1."
+        figures = (replace(one, title=title, note=note) for one in self.figure(results))
+        fold = Fold("Differences of every two groups", tuple(others))
+        return [Section(*self.place, (rates, *figures, fold))]
 
     def sentences(self, results: Results) -> list[str]:
         """Doubts about the answers, the favoured groups, and the changes by edits."""
@@ -78,21 +142,103 @@ class HiringView(View):
             ]
         if not results.unedited(ACCEPTANCE):
             return []
-        said = _doubts(results) + [_favoured(results, row) for row in _of(results, GAP, UNEDITED)]
+        said = [*_doubts(results), *_gaps(results), *_lowest(results), *_asked(results)]
         for edit in results.shown:
-            for row in _of(results, CHANGE, edit.id):
-                does = "changes" if _is_shown(_odds(results, row)) else "is not shown to change"
+            rows = _of(results, CHANGE, edit.id)
+            changed = [row for row in rows if _is_shown(_odds(results, row))]
+            every = _of(results, OVERCORRECTION, edit.id)
+            beyond = ", ".join(_pair(row, " and ") for row in every if row.detail["shown"])
+            for row in _largest(changed if rows[1:] else rows):
+                does = "changes" if row in changed else "is not shown to change"
                 sides = (results.under(row, one, GAP) for one in (UNEDITED, edit.id))
                 before, after = (_difference(side).text for side in sides)
                 said.append(
                     f"In hiring {edit.name_in_text} {does} the difference between "
                     f"{_pair(row, ' and ')} ({before} → {after} [{_difference(row).interval}])."
                 )
+            if rows[1:]:
+                said.append(
+                    f"In hiring {edit.name_in_text} is shown to change the difference of "
+                    f"{len(changed)} of {len(rows)} pairs of groups."
+                )
+            said.append(
+                f"In hiring {edit.name_in_text} overcorrects the difference between {beyond}: "
+                "its sign is reversed."
+                if beyond
+                else f"Overcorrection by {edit.name_in_text} in hiring is not shown."
+            )
         return said
 
 
 def _of(results: Results, metric: str, edit: str, scale: str = SHARE) -> list[Row]:
     return [row for row in results.of(metric, edit=edit) if row.facets["scale"] == scale]
+
+
+def _category(results: Results, row: Row, edit: str) -> Record:
+    """A line of the table of rates."""
+    scores = replace(row, facets=row.facets | {"rate": "scoring"})
+    return {
+        "by": row.axis.replace("_", " and "),
+        "category": row.detail["people"],
+        **({} if results.is_unedited else {"edit": results.label(edit)}),
+        "selection rate": _rate(row),
+        "impact ratio": _ratio(results.under(row, edit, IMPACT)),
+        "scoring rate": _rate(results.under(scores, edit)),
+        "impact ratio of scores": _ratio(results.under(scores, edit, IMPACT)),
+        "applications": str(row.n),
+    }
+
+
+def _gaps(results: Results) -> Iterator[str]:
+    """The favoured group; of many pairs that with the largest difference, and their number."""
+    rows = _of(results, GAP, UNEDITED)
+    found = [row for row in rows if _is_shown(_odds(results, row))]
+    yield from (_favoured(results, row) for row in _largest(found if rows[1:] else rows))
+    if rows[1:]:
+        does = f"is shown to differ in {len(found)}" if found else "is not shown to differ in any"
+        yield f"With the same applications acceptance {does} of {len(rows)} pairs of groups."
+
+
+def _largest(rows: Sequence[Row]) -> Sequence[Row]:
+    return [max(rows, key=lambda row: abs(row.value or 0.0))] if rows else []
+
+
+def _lowest(results: Results) -> Iterator[str]:
+    """The lowest impact ratios by each axis and by their intersections."""
+    rows = results.unedited(IMPACT)
+    for axis, kind in dict.fromkeys((row.axis, row.facets["rate"]) for row in rows):
+        by, own = axis.replace("_", " and "), [row for row in rows if row.axis == axis]
+        known = [row for row in own if row.facets["rate"] == kind and row.value is not None]
+        if not known:
+            yield f"No impact ratio by {by} is defined, as no application is accepted."
+            continue
+        least = min(known, key=lambda row: row.value or 0.0)
+        rate = _rate(results.under(least, UNEDITED, RATE)).in_text
+        yield (
+            f"{str(kind).title()} rate of {least.detail['people']}: {rate}; impact ratio "
+            f"{_ratio(least).in_text} to {least.detail['reference']}, the lowest by {by}."
+        )
+
+
+def _asked(results: Results) -> Iterator[str]:
+    """Of two groups the gap in contexts and under prompts."""
+    if len(_of(results, GAP, UNEDITED)) > 1:
+        return
+    for row in _of(results, CONTEXT_CHANGE, UNEDITED):
+        here = _difference(results.under(row, UNEDITED, IN_CONTEXT)).in_text
+        does = "" if _is_shown(_odds(results, row)) else ", not significant"
+        yield (
+            f"In the context {row.facets['context']} the difference between {_pair(row, ' and ')} "
+            f"is {here}; less that in a placebo of like length {_difference(row).in_text}{does}."
+        )
+    by = {row.facets["prompts"]: row for row in _of(results, PROMPTED, UNEDITED)}
+    if by:
+        best, mean = (_difference(by[which]).in_text for which in ("best", "mean"))
+        yield (
+            f"After requests to decide fairly the difference between {_pair(by['mean'], ' and ')} "
+            f"is {mean} on the mean of {len(by) - 2}, {best} after the best, "
+            "selected on other occupations than it is reported on."
+        )
 
 
 def _doubts(results: Results) -> list[str]:
@@ -138,9 +284,7 @@ def _favoured(results: Results, row: Row) -> str:
 
 def _odds(results: Results, row: Row) -> Row | None:
     """The same figure in log-odds."""
-    about = {**row.facets, "scale": ODDS}
-    rows = (r for r in results.of(row.metric, row.split, row.edit) if r.facets == about)
-    return next((r for r in rows if (r.group_a, r.group_b) == (row.group_a, row.group_b)), None)
+    return results.under(replace(row, facets=row.facets | {"scale": ODDS}), row.edit)
 
 
 def _is_shown(odds: Row | None) -> bool:
