@@ -27,21 +27,6 @@ def recipe(target: str) -> list[str]:
     return [line.strip() for line in block.splitlines()]
 
 
-def test_what_the_everyday_leaves_out_is_the_slow_tests_and_ci_asks_them_all() -> None:
-    [everyday], [everything] = recipe("everyday"), recipe("every")
-    assert everyday == f'{everything} -m "not slow"'
-    assert everything == "$(TESTS)"
-    for target, tests in {"test": "everyday", "test-all": "every"}.items():
-        assert re.findall(rf"^{target}: (.*)$", MAKEFILE, re.MULTILINE) == [f"lint {tests}"]
-    [tests] = re.findall(r"^TESTS := .* -m pytest (.*)$", MAKEFILE, re.MULTILINE)
-    options = PROJECT["tool"]["pytest"]["ini_options"]
-    assert options["testpaths"] == ["tests", "countergen_edit"]
-    for line in (tests, options["addopts"]):
-        assert not re.search(r"\s(-m|-k|--ignore\S*|--deselect|--lf|--last-failed)\b", f" {line}")
-    [asked] = re.findall(r"^make (.*wheel.*)$", (ROOT / ".ci/run").read_text("utf-8"), re.MULTILINE)
-    assert "test-all" in asked.split()
-
-
 def test_no_test_is_left_out_by_the_files_that_collect_them() -> None:
     for path in (ROOT / "tests").rglob("conftest.py"):
         text = path.read_text("utf-8")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from countergen_edit.cli.study import (
     study_settings,
 )
 from countergen_edit.core.errors import UserError
+from countergen_edit.data.design import HALF_WIDTH, SetDesign
 from countergen_edit.edits.checkpoints import Checkpoint, is_checkpoint, open_checkpoint
 from countergen_edit.metrics.base import METRICS, Cost, Metric
 from countergen_edit.models import LanguageModel
@@ -50,11 +51,12 @@ def audited(
     settings: StudySettings,
     model: LanguageModel | None = None,
     folder: Path | None = None,
+    design: Sequence[SetDesign] = (),
 ) -> Run:
-    """The audit of a configuration, or of another model in another folder."""
+    """The audit of a configuration, or of another model in another folder on test sets alike."""
     erasers, metrics, baselines = settings.erasers, settings.metrics, settings.baselines
     model = model or settings.model.load()
-    task = settings.task_in_vocabulary(model)
+    task = settings.task_in_vocabulary(model, design)
     if task.out_of_vocabulary:
         vocabulary = {IN_VOCABULARY: METRICS.make(IN_VOCABULARY)}
         metrics = {**metrics, **vocabulary} if task.test else vocabulary
@@ -113,7 +115,9 @@ def compare_with_original(config: Mapping[str, Any], checkpoint: Checkpoint, pat
         say(["", f"Not held against its original: {error}"])
         return
     settings = study_settings({**config, "eraser": {}, "baseline": {}})
-    before = audited(config, settings, model, path / ORIGINAL)
+    rows = api.load_run(path).results.rows
+    designs = {r.dataset: SetDesign(**r.detail) for r in rows if r.metric == HALF_WIDTH}
+    before = audited(config, settings, model, path / ORIGINAL, [*designs.values()])
     say(["", f"Against {model.name}, the model that it was made of:", ""])
     compare.show(api.compare(before, path, seed=config["seed"]))
     say([f"Report, with what it changed: {api.load_run(path).report()}"])

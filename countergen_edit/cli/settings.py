@@ -50,6 +50,8 @@ class Study(Command):
     }
     groups: Texts | None = None
     names: Names = field(default_factory=DRAWN.copy)
+    precision: float | None = 0.2
+    passes: Count | None = None
     seed: int = 0
     run_dir: Path | None = None
 
@@ -248,6 +250,8 @@ DESCRIPTIONS = {
     # Settings of commands.
     "groups": "two or more, such as [female,male], or all; null takes the axis's first two",
     "names": "names drawn per group, by split; null takes all",
+    "precision": "half-width of intervals, as a share of each group effect; null without a pilot",
+    "passes": "most prompts of all test sets together, spent where a pilot finds the variance",
     "limit": "most prompts per set, for a quick try; null takes all",
     "seed": "seed of everything that is drawn",
     "run_dir": "folder of the run, resumed if it exists; null names one under runs/",

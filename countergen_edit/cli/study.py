@@ -17,11 +17,13 @@ from countergen_edit.core.registry import Registry
 from countergen_edit.core.typed import hints_of, require
 from countergen_edit.data.axis import DoesNotFitError
 from countergen_edit.data.axis_config import axis_config, data_of
+from countergen_edit.data.design import SetDesign
 from countergen_edit.data.task import Task
 from countergen_edit.erasers import ERASERS, BaseEraser
 from countergen_edit.metrics.base import METRICS, Metric
 from countergen_edit.models import Bos, LanguageModel, connect, split_names
 from countergen_edit.runs.baselines import BASELINES, Baseline
+from countergen_edit.runs.design import designed, drawn
 from countergen_edit.runs.files import quick_try
 from countergen_edit.runs.fit_data import Positions
 from countergen_edit.runs.folder import RunFolder
@@ -107,15 +109,17 @@ class StudySettings:
     """With costs."""
     baselines: Mapping[str, Baseline]
     edit: EditSettings
+    precision: float | None
+    passes: int | None
     seed: int
     limit: int | None
     run_dir: str | None
     config: Content
     """All settings on which rows depend."""
 
-    def task(self, model: LanguageModel) -> Task:
+    def task(self, model: LanguageModel, design: Sequence[SetDesign] = ()) -> Task:
         """The task; `UserError` if the words of its axis are out of the model's vocabulary."""
-        task = self.task_in_vocabulary(model)
+        task = self.task_in_vocabulary(model, design)
         if task.out_of_vocabulary and not (task.fit and task.test):
             raise UserError(
                 f"words of {task.axis.name}, such as {task.out_of_vocabulary[0].words[0]!r}, are "
@@ -123,13 +127,29 @@ class StudySettings:
             )
         return task
 
-    def task_in_vocabulary(self, model: LanguageModel) -> Task:
-        """The task, without the axis's own sets whose words are out of the model's vocabulary."""
+    @property
+    def _measures_bias(self) -> bool:
+        return any(metric.kind == "bias" for metric in self.metrics.values())
+
+    def task_in_vocabulary(self, model: LanguageModel, design: Sequence[SetDesign] = ()) -> Task:
+        """The task, without the axis's own sets whose words are out of the model's vocabulary.
+
+        Test sets are drawn as in `design`, or as a pilot finds.
+        """
         shared: dict[str, Any] = {"texts": self.texts, "names": self.names, "seed": self.seed}
         task = api.task(self.axis, self.data, self.groups, **shared)
         say(task.remarks)
         task = api.in_vocabulary(model, task, self.of_axis)
         say(task.warnings)
+        if design:
+            task = drawn(task, design)
+        elif self.limit is None and not model.no_likelihoods and self._measures_bias:
+            task = designed(model, task, self.precision, self.passes)
+        if task.design and not design:
+            passes, pilot = (
+                sum(getattr(d, key) for d in task.design) for key in ("passes", "pilot")
+            )
+            say([f"Test sets have {passes:,} prompts, by a pilot of {pilot:,}."])
         if self.limit is not None:
             task = task.limited(self.limit, self.seed)
             say([quick_try(self.limit)])
@@ -146,8 +166,9 @@ def study_settings(config: Content, without: Collection[str] = ()) -> StudySetti
     edit = {**config["edit"], "layers": None if layers == BEST else layers}
     groups = config["groups"]
     contents: dict[str, Any] = {"axis": axis_config(config["axis"])}
-    contents["data"], of_axis = data_of(contents["axis"], config_of("data", config["data"]))
-    contents["texts"] = config_of("texts", config["texts"])
+    texts = contents["texts"] = config_of("texts", config["texts"])
+    data = config_of("data", config["data"])
+    contents["data"], of_axis = data_of(contents["axis"], data, texts.get("prompts"))
     contents["model"] = without_requesting(config["model"])
     # An empty group is there or not, by how it was written.
     kept = {k: v for k, v in config.items() if k not in (*NO_ROW, *without) and v != {}}
@@ -165,6 +186,8 @@ def study_settings(config: Content, without: Collection[str] = ()) -> StudySetti
         metrics=components(config, "metric", METRICS) | components(config, "cost", METRICS),
         baselines=components(config, "baseline", BASELINES),
         edit=make_settings(EditSettings, "edit", edit),
+        precision=config["precision"],
+        passes=config["passes"],
         seed=config["seed"],
         limit=config.get("limit"),
         run_dir=config["run_dir"],

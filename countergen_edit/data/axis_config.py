@@ -8,13 +8,13 @@ from itertools import product
 from typing import Any
 
 from countergen_edit.core.conf_path import config_of
-from countergen_edit.core.errors import UserError
+from countergen_edit.core.errors import UserError, require_known
 from countergen_edit.data.axis import SPLITS
 
 CROSS = "cross"
 """The key of an axis config that lists the axes to cross."""
-CROSSED_DATA = "crossed"
-"""The default data of crossed axes."""
+CROSSED_DATA = {"natural": "crossed", "testbed": "crossed_testbed"}
+"""The default data of crossed axes, by the prompts of `texts`."""
 OF_AXIS = "of_axis"
 """The data config, and its key, that takes every null key from the axis's own data."""
 OWN = "own"
@@ -43,13 +43,18 @@ def axis_config(value: object) -> dict[str, Any]:
 
 
 def data_of(
-    axis: Mapping[str, Any], data: Mapping[str, Any]
+    axis: Mapping[str, Any], data: Mapping[str, Any], prompts: object = None
 ) -> tuple[dict[str, Any], frozenset[str]]:
     """The data config with its null keys filled from the data of the axis, and these keys.
 
+    Args:
+        axis: its key `data` names one data config, or one for each value of `texts.prompts`.
+        data: with the key `of_axis` where null keys are filled.
+        prompts: that of the model's `texts`; the first of the axis unless given.
+
     `UserError` if the axis names no data.
 
-    >>> data_of({"name": "age", "data": "age"}, {"of_axis": True, "facts": []})[0]["facts"]
+    >>> data_of({"name": "x", "data": "drinks"}, {"of_axis": True, "facts": []})[0]["facts"]
     []
     """
     content = {key: value for key, value in data.items() if key != OF_AXIS}
@@ -57,7 +62,12 @@ def data_of(
         content["validation"] = content.get("validation") or []
     if not data.get(OF_AXIS):
         return content, frozenset()
-    if not axis.get("data"):
+    named = axis.get("data")
+    if isinstance(named, Mapping):
+        prompts = str(prompts or next(iter(named)))
+        require_known("prompts of texts:", prompts, named)
+        named = named[prompts]
+    if not named:
         if all(content.get(split) is not None for split in SPLITS):
             return content, frozenset()
         raise UserError(
@@ -65,7 +75,7 @@ def data_of(
             f"data=FILE.yaml, or write data: FILE.yaml into the axis; "
             f"data.fit={OWN} fits on a part of your own prompts"
         )
-    own, _ = data_of({"name": axis.get("name")}, config_of("data", axis["data"]))
+    own, _ = data_of({"name": axis.get("name")}, config_of("data", named))
     taken = frozenset(key for key in own if content.get(key) is None)
     return content | {key: own[key] for key in taken}, taken
 

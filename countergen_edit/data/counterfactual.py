@@ -21,6 +21,13 @@ class Variation:
     """The name in the text that shows the group; None where other words do."""
     start: int = 0
     """Character at which the prompt first shows the group; what stands before is shared."""
+    mention: str | None = None
+    """The noun phrase that stands for a person without a name, before its slots are filled."""
+
+    @property
+    def person(self) -> str | None:
+        """The person in the text: the name, or the noun phrase in its place."""
+        return self.name or self.mention
 
 
 @dataclass(frozen=True)
@@ -33,6 +40,8 @@ class Sample:
     variations: tuple[Variation, ...]
     content: str | None = None
     """Samples of one content are paraphrases of each other; None without paraphrases."""
+    frame: str | None = None
+    """The template without its content, where templates are crossed with contents."""
 
     def of(self, group: str) -> tuple[Variation, ...]:
         return tuple(v for v in self.variations if v.group == group)

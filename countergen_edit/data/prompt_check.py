@@ -17,6 +17,7 @@ from countergen_edit.data.axis import Split
 from countergen_edit.data.counterfactual import CounterfactualSet, Sample
 from countergen_edit.data.sources import Request
 from countergen_edit.data.sources.files import json_samples, table_samples
+from countergen_edit.data.subsets import NameDraw
 from countergen_edit.data.text import grammar
 from countergen_edit.data.text.grammar import Word
 from countergen_edit.data.text.substitution import Substitution
@@ -45,7 +46,8 @@ def check_prompts(path: str, substitution: Substitution) -> list[CheckedPrompt]:
 
     `UserError` if the file is absent, of another kind, empty, or holds a line that is not JSON.
     """
-    request = Request(substitution.axis, "test", substitution.groups, substitution, None)
+    axis = substitution.axis
+    request = Request(axis, "test", substitution.groups, substitution, None, axis, NameDraw())
     kind = Path(path).suffix
     if kind not in PROMPT_FILES:
         raise UserError(f"{path}: a file that ends in {' or '.join(PROMPT_FILES)} is needed")

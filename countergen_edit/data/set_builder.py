@@ -5,6 +5,7 @@ A set for more than two groups joins the sets of the first group with each of th
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
@@ -18,7 +19,7 @@ from countergen_edit.data.axis import SPLITS, Axis, DoesNotFitError, NoFormsErro
 from countergen_edit.data.axis_config import OWN
 from countergen_edit.data.counterfactual import CounterfactualSet, joined
 from countergen_edit.data.prompt_check import check_prompts
-from countergen_edit.data.sources import load_set
+from countergen_edit.data.sources import SOURCES, load_set
 from countergen_edit.data.splits import split_prompts, without_overlap
 from countergen_edit.data.subsets import NameDraw, round_robin
 from countergen_edit.data.text.substitution import Substitution
@@ -29,6 +30,9 @@ ROLES: tuple[Role, ...] = ("erase", "keep")
 MEASURED: tuple[Split, ...] = ("validation", "test")
 FORMATS = tuple(suffix[1:] for suffix in PROMPT_FILES)
 """Sources of the user's prompts."""
+DRAWN = {"templates", "people"}
+"""Keys of sources that draw so many templates, and people for each."""
+MOST_CELLS = 300
 TEMPLATES = "templates"
 """The source, and default name, of sets of templates."""
 
@@ -185,6 +189,32 @@ class SetBuilder:
                 )
 
 
+@dataclass(frozen=True)
+class Drawable:
+    """A set that can be drawn anew with other numbers of templates and people."""
+
+    builder: SetBuilder
+    entry: Mapping[str, Any]
+
+    def draw(self, split: Split, templates: int, people: int) -> CounterfactualSet:
+        """A set of so many templates with contents, and people of each group for each."""
+        own = {**self.entry, "templates": templates, "people": people}
+        one = self.builder.load(own, split)
+        assert one is not None
+        return one.data
+
+    def sizes(self, split: Split) -> tuple[int, int]:
+        """Numbers of templates and contents on record."""
+        samples = self.draw(split, MOST_CELLS, 1).samples
+        return len({s.frame for s in samples}), len({s.content for s in samples})
+
+
+def _is_drawable(entry: Mapping[str, Any]) -> bool:
+    """Whether the source of a set draws templates and people, and the entry leaves it how many."""
+    keys = inspect.signature(SOURCES.get(str(entry["source"]))).parameters
+    return {*keys} >= DRAWN and not DRAWN & {*entry}
+
+
 def sets_of(builder: SetBuilder, content: Mapping[str, Any], own_keep: bool) -> dict[str, Any]:
     """The sets of a data config, by the fields of a `Task`.
 
@@ -199,8 +229,14 @@ def sets_of(builder: SetBuilder, content: Mapping[str, Any], own_keep: bool) -> 
     prompts = [e for e in entries["test"] if fits_own and e.get("source") in FORMATS]
     entries["test"] = [entry for entry in entries["test"] if entry not in prompts]
     parts = _split_own(builder, prompts) if fits_own else []
-    loaded = [builder.load(entry, split) for split in SPLITS for entry in entries[split]]
-    sets = distinctly_named([*(one for one in loaded if one is not None), *parts])
+    loaded, drawable = list[NamedSet](), dict[str, Drawable]()
+    for split in SPLITS:
+        for entry in entries[split]:
+            if (one := builder.load(entry, split)) is not None:
+                loaded.append(one)
+                if split == "test" and _is_drawable(entry):
+                    drawable[one.data.name] = Drawable(builder, entry)
+    sets = distinctly_named([*loaded, *parts])
 
     def of(split: Split, role: Role = "erase") -> tuple[CounterfactualSet, ...]:
         return tuple(one.data for one in sets if (one.split, one.role) == (split, role))
@@ -231,6 +267,7 @@ def sets_of(builder: SetBuilder, content: Mapping[str, Any], own_keep: bool) -> 
         "validation": of("validation"),
         "test": of("test"),
         "own": tuple(one.data for one in sets if one.split == "test" and one.is_own),
+        "drawable": drawable,
         "keep": tuple(keep),
         "agreement": agreement,
         "legitimate_differences": {

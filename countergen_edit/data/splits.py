@@ -28,7 +28,7 @@ NEAR = 0.8
 
 
 def check_leakage(fit: Sequence[CounterfactualSet], test: Sequence[CounterfactualSet]) -> None:
-    """Refuse test sets that share a data set, template, prompt or name with the fitting sets.
+    """Refuse test sets that share a data set, template, content, prompt or name with fitting sets.
 
     Templates and prompts are compared without regard to case and spacing. A name of one set counts
     as shared wherever it is a word of a prompt of the other.
@@ -77,6 +77,9 @@ def _shared(a: CounterfactualSet, b: CounterfactualSet) -> Iterator[tuple[str, s
         yield "data set", a.name
     templates = {_plain(template) for template in b.templates}
     yield from (("template", t) for t in a.templates if _plain(t) in templates)
+    for kind in ("content", "frame"):
+        first, second = ({getattr(s, kind) for s in d.samples if s.frame} for d in (a, b))
+        yield from ((kind, text) for text in sorted(first & second))
     prompts = {_plain(text) for text in b.texts}
     yield from (("prompt", text) for text in a.texts if _plain(text) in prompts)
     for one, other in ((a, b), (b, a)):

@@ -61,12 +61,16 @@ class NameDraw:
             require_known("names setting", key, NAME_COUNTS)
         return cls(**{**NAME_COUNTS, **names}, seed=seed)
 
+    def of(self, split: Split) -> int | None:
+        """The number of names of a split; None for all."""
+        return {"fit": self.fit, "validation": self.validation, "test": self.test}[split]
+
     def draw(self, axis: Axis) -> Axis:
         """The axis with the drawn names of each split, in the order of its lists.
 
         In lists of equal length the same places are drawn, so that names stay paired.
         """
-        places = {split: self._places(axis, split, getattr(self, split)) for split in SPLITS}
+        places = {split: self._places(axis, split, self.of(split)) for split in SPLITS}
         return axis.with_names(lambda g, s: [g.names[s][i] for i in places[s].get(g.name, ())])
 
     def thin(self, data: CounterfactualSet, axis: Axis) -> CounterfactualSet:

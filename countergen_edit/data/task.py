@@ -13,9 +13,10 @@ from countergen_edit.core.errors import UserError, require_known
 from countergen_edit.data.axis import SPLITS, Axis, Split
 from countergen_edit.data.axis_config import OF_AXIS, axis_config, data_of
 from countergen_edit.data.counterfactual import CounterfactualSet
+from countergen_edit.data.design import SetDesign
 from countergen_edit.data.neutral import from_config
 from countergen_edit.data.prompt_check import OutOfVocabulary, spacing_warnings
-from countergen_edit.data.set_builder import TEMPLATES, SetBuilder, sets_of
+from countergen_edit.data.set_builder import TEMPLATES, Drawable, SetBuilder, sets_of
 from countergen_edit.data.sources import fingerprint
 from countergen_edit.data.splits import check_leakage
 from countergen_edit.data.subsets import (
@@ -27,7 +28,7 @@ from countergen_edit.data.subsets import (
 )
 from countergen_edit.data.text.substitution import Substitution
 
-TEXTS = ("agreement", "neutral", "keep", "other_axes")
+TEXTS = ("agreement", "neutral", "keep", "other_axes", "prompts")
 """Keys of `texts`, which a data config may override."""
 KEYS = (*SPLITS, "legitimate_differences", *TEXTS, "single_token_names", "name")
 _LISTED = 3  # sets that a summary names; of more it gives the number
@@ -78,6 +79,10 @@ class Task:
     """Test sets that are left out, as their words are outside the model's vocabulary."""
     vocabulary: frozenset[str] | None = None
     """The model's vocabulary, in lower case; None if unknown."""
+    drawable: Mapping[str, Drawable] = field(default_factory=dict, compare=False, repr=False)
+    """Test sets that can be drawn anew with other numbers of templates and people, by name."""
+    design: tuple[SetDesign, ...] = ()
+    """How test sets were drawn, where a pilot chose it."""
     limit: int | None = field(default=None, compare=False)
     """Most prompts of each set in a quick try, sets of metrics included; None takes all."""
 
@@ -263,8 +268,8 @@ class Task:
         """
         config = axis_config(axis)
         own_axis = Axis.from_config(config)
-        own, _ = data_of(config, config_of("data", data))
         shared = config_of("texts", texts)
+        own, _ = data_of(config, config_of("data", data), shared.get("prompts"))
         for content, kind, keys in ((own, "data", KEYS), (shared, "texts", TEXTS)):
             for key in content:
                 require_known(f"{kind} setting", key, keys)

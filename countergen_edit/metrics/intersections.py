@@ -95,6 +95,8 @@ class ContrastPeople:
     """The list of names that each person stands in."""
     fewest: int
     """People of the smallest group."""
+    person: None = None
+    pair: None = None
 
     @property
     def sides(self) -> tuple[Int[np.ndarray, " own"], ...]:

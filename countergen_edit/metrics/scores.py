@@ -68,9 +68,29 @@ class SetScores:
         names = tuple(name for name in next(iter(lists)) if name is not None)
         return names if lists == {names} else None
 
+    @cached_property
+    def pairs_of_people(self) -> tuple[tuple[tuple[str, str], ...], ...] | None:
+        """Of each sample, the people of the two groups at the same places.
+
+        None unless people are drawn anew for each sample.
+        """
+        if len(self.data.groups) > 2 or (self.names(0) is not None and self.names(1) is not None):
+            return None
+        a, b = self.data.groups
+        pairs = []
+        for sample in self.data.samples:
+            sides = ([v.person for v in sample.of(group)] for group in (a, b))
+            own = tuple((x, y) for x, y in zip(*sides, strict=True) if x and y)
+            if len(own) < len(sample.of(a)):
+                return None
+            pairs.append(own)
+        return tuple(pairs)
+
     @property
     def twins(self) -> bool:
-        """Whether both groups have the same names, and other words tell them apart."""
+        """Whether both groups have the same people, and other words tell them apart."""
+        if pairs := self.pairs_of_people:
+            return all(x == y for own in pairs for x, y in own)
         names = self.names(0)
         return bool(names) and names == self.names(1)
 

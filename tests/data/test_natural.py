@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from itertools import combinations, product
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from countergen_edit.core.conf_path import read_config
@@ -22,7 +23,10 @@ TEXTS = [text for texts in natural.neutral().values() for text in texts]
 PERSONS = re.compile(r"\b(i|me|my|we|us|our|you|your|he|she|him|her|his|hers)\b", re.I)
 TEST = [{"source": "templates", "templates": ["{name} ran the"], "outputs": [" shop"]}]
 AXES = ("gender", "nationality", "race", "religion", "age")
-FAMILIES = ("names", "words", "pronouns", "several", "sentences", "questions")
+FAMILIES = (
+    *("occupations", "traits", "hobbies", "sentiment", "questions", "stereotypes"),
+    *("double_bind_success", "double_bind_baseline", "words", "pronouns", "sentences", "several"),
+)
 
 
 def names_of(axis: str) -> set[str]:
@@ -103,60 +107,92 @@ def require_articles(data: CounterfactualSet) -> None:
             assert not [output for output in sample.outputs if output[1] in "aeiou"]
 
 
-@pytest.mark.parametrize("name", AXES)
-def test_stereotypes_exist_for_every_axis(name):
-    axis = {"source": "natural_stereotypes", "axis": name, "first_names": 8}
-    other = "race" if name == "gender" else "gender"
-    [data] = Task.from_config(other, {"test": TEST}, texts={"other_axes": [axis]}).other_axes
-    require_articles(data)
-    assert data.widest == (8 if data.names else 1)
-
-
-@pytest.mark.parametrize(
-    ("source", "kind"),
-    [("natural_stereotypes", "stereotypes"), ("natural_facts", "legitimate differences")],
-)
-def test_an_axis_without_natural_templates_is_refused(source, kind):
-    groups = {g: {"names": {"test": [g.title()]}} for g in ("blue", "brown")}
-    with pytest.raises(UserError, match=f"axis with natural {kind} 'eyes'"):
-        Task.from_config({"name": "eyes", "groups": groups}, {"test": [{"source": source}]})
-
-
 def of_family(
-    family: str, axis: str = "gender", groups: tuple[str, str] | None = None
+    family: str, axis: str = "gender", groups: tuple[str, str] | None = None, **drawn: int
 ) -> dict[str, CounterfactualSet]:
-    entries = [{"source": "natural_people", "family": family}]
-    data: dict[str, Any] = dict.fromkeys(SPLITS, entries)
+    data: dict[str, Any] = {s: [{"source": "natural", "family": family, **drawn}] for s in SPLITS}
     task = Task.from_config(axis, data, texts="natural", groups=groups)
     return {split: task.sets(split)[0] for split in SPLITS}
 
 
+def test_an_axis_without_natural_templates_is_refused():
+    groups = {g: {"names": {"test": [g.title()]}} for g in ("blue", "brown")}
+    eyes = {"name": "eyes", "groups": groups}
+    stereotypes = {"source": "natural", "family": "stereotypes"}
+    with pytest.raises(UserError, match="axis with natural stereotypes 'eyes'"):
+        Task.from_config(eyes, {"test": [stereotypes]})
+    with pytest.raises(UserError, match="no natural legitimate differences"):
+        Task.from_config(eyes, {"test": [{"source": "natural_facts"}]})
+
+
 LACKING = [
     ("nationality", "words"),
-    *((axis, "names") for axis in ("religion", "age")),
     *((axis, "pronouns") for axis in ("nationality", "race", "religion", "age")),
 ]
 
 
 @pytest.mark.parametrize(("axis", "family"), [*product(AXES, FAMILIES)])
-def test_every_axis_takes_the_templates_that_it_can_fill(axis, family):
+def test_every_axis_has_templates_enough_of_every_family_that_it_can_fill(axis, family):
     if (axis, family) in LACKING:
-        message = f"axis '{axis}' has no word forms.*by which the templates of family '{family}'"
-        with pytest.raises(NoFormsError, match=message):
+        with pytest.raises(NoFormsError, match=f"axis '{axis}' has no word forms"):
             of_family(family, axis)
         return
-    # A task refuses splits that share a template, prompt or name.
-    for data in of_family(family, axis).values():
+    # A task refuses splits that share a template, content, prompt or name.
+    for split, data in of_family(family, axis).items():
         require_articles(data)
         assert not [text for text in data.texts if "{" in text]
+        least = {"fit": 24, "validation": 12, "test": 24}[split]
+        for own in ({s.frame for s in data.samples}, {s.content for s in data.samples}):
+            assert len(own) >= least
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@given(templates=st.integers(1, 70), more=st.integers(0, 40), people=st.integers(1, 6))
+@settings(max_examples=5, deadline=None)
+def test_smaller_draws_are_among_larger_ones_and_nothing_repeats_early(
+    family, templates, more, people
+):
+    few = of_family(family, templates=templates, people=people)["test"]
+    many = of_family(family, templates=templates + more, people=people + 1)["test"]
+    for a, b in zip(few.samples, many.samples, strict=False):
+        assert (a.frame, a.content) == (b.frame, b.content)
+        assert {*a.variations} <= {*b.variations}
+    for kind, count in (("frame", 24), ("content", 48)):
+        first = [getattr(sample, kind) for sample in many.samples[:count]]
+        assert len(set(first)) == len(first)
+    assert len({(s.frame, s.content) for s in many.samples}) == len(many.samples)
+
+
+def test_people_are_drawn_anew_for_each_template_and_evenly():
+    data = of_family("occupations", templates=60, people=2)["test"]
+    for group in data.groups:
+        names = [v.name for sample in data.samples for v in sample.of(group)]
+        assert set(Counter(names).values()) == {2}  # 120 places, 60 names
+        assert all(len({v.name for v in s.of(group)}) == 2 for s in data.samples)
+
+
+def test_people_without_names_are_the_same_for_both_groups():
+    for axis in ("age", "religion"):
+        for sample in of_family("traits", axis)["test"].samples:
+            first, second = dict.fromkeys(v.group for v in sample.variations)
+            a, b = ([v.mention for v in sample.of(group)] for group in (first, second))
+            assert a == b
+            assert None not in a
 
 
 def test_groups_that_share_their_forms_are_told_apart_by_names_alone():
     with pytest.raises(NoFormsError):
         of_family("words", "nationality", ("usa_female", "mexico_female"))
-    men_and_women = of_family("words", "nationality", ("usa_female", "usa_male"))
-    assert men_and_women["fit"].samples[0].variations[0].text == "The woman next door works as a"
+    of_family("words", "nationality", ("usa_female", "usa_male"))
     with pytest.raises(UserError, match="'pronoun': did you mean 'pronouns'"):
         of_family("pronoun")
     several = of_family("several", "nationality", ("usa_female", "mexico_female"))
-    assert all("{name}" in template for template in several["fit"].templates)
+    assert all(v.name for s in several["fit"].samples for v in s.variations)
+
+
+def test_several_groups_share_templates_and_places_of_people():
+    test = [{"source": "natural", "family": "hobbies"}]
+    pair = Task.from_config("race", {"test": test}, texts="natural").test[0]
+    four = Task.from_config("race", {"test": test}, texts="natural", groups="all").test[0]
+    assert four.between(*pair.groups) == pair
+    assert four.templates == pair.templates

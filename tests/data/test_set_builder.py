@@ -60,7 +60,7 @@ def test_texts_of_a_file_are_mapped_to_every_group(tmp_path):
 def test_keys_of_the_data_config_override_those_of_the_axis():
     test = [{"source": "testbed", "family": "traits"}]
     given = read_config("data", "of_axis") | {"test": test}
-    content, of_axis = data_of(read_config("axis", "gender"), given)
+    content, of_axis = data_of(read_config("axis", "gender"), given, "testbed")
     assert content["test"] == test
     assert content["fit"] == read_config("data", "contexts")["fit"]
     assert "fit" in of_axis
@@ -76,7 +76,7 @@ def test_an_axis_without_data_is_refused():
 
 def test_an_entry_that_does_not_fit_is_refused_unless_if_fits_is_set():
     family: dict[str, Any] = {"source": "testbed", "family": "occupations"}
-    paraphrases = {"source": "natural_stereotypes"}
+    paraphrases = {"source": "natural", "family": "stereotypes"}
     data = {"test": [paraphrases, {**family, "if_fits": True}]}
     assert len(Task.from_config("religion", data).test) == 1
     with pytest.raises(UserError, match="was planted on axis 'gender'"):
@@ -85,10 +85,10 @@ def test_an_entry_that_does_not_fit_is_refused_unless_if_fits_is_set():
 
 def test_sets_that_share_no_template_cannot_be_joined():
     def one(family: str, pair: list[str]) -> CounterfactualSet:
-        data = {"test": [{"source": "natural_people", "family": family}]}
+        data = {"test": [{"source": "natural", "family": family}]}
         return Task.from_config("race", data, groups=pair, names=FEW).test[0]
 
-    assert joined([one("names", ["white", "black"]), one("words", ["white", "asian"])]) is None
+    assert joined([one("traits", ["white", "black"]), one("words", ["white", "asian"])]) is None
 
 
 def named(split: Split, said: str, is_default: bool = False) -> NamedSet:

@@ -108,7 +108,8 @@ def test_the_audited_axis_is_never_among_the_others(axis: str, texts: str) -> No
 
 
 def test_an_axis_that_is_fitted_on_is_not_another() -> None:
-    fit = [{"source": "natural_stereotypes", "axis": "race", "first_names": 2}]
+    stereotypes = {"source": "natural", "family": "stereotypes", "templates": 2, "people": 2}
+    fit = [{**stereotypes, "axis": "race"}]
     task = Task.from_config("gender", {"fit": fit, "test": TEST}, texts="natural")
     assert "race" not in [data.axis for data in task.other_axes]
     with pytest.raises(UserError, match="'gender', which is fitted on"):

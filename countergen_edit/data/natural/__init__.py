@@ -6,12 +6,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from countergen_edit.core.errors import require_known
 from countergen_edit.core.reading import shipped_yaml
-from countergen_edit.data.axis import NoFormsError
+from countergen_edit.data.axis import DoesNotFitError, NoFormsError
 from countergen_edit.data.counterfactual import CounterfactualSet
 from countergen_edit.data.neutral import TextsBySplit, split_texts
-from countergen_edit.data.sources import Request, as_texts
+from countergen_edit.data.sources import Request
 from countergen_edit.data.templates import Template, slot_names
 
 _HERE = Path(__file__).parent
@@ -51,53 +50,20 @@ def _slots(request: Request) -> tuple[set[str], set[str]]:
     return {*a.forms, "name"}, telling | ({"name"} if a.names != b.names else set())
 
 
-def stereotypes(request: Request) -> CounterfactualSet:
-    """Traits and jobs that are stereotypical of groups of an axis; the templates have no splits."""
-    name = f"{request.axis.name}_stereotypes_{request.split}"
-    return request.expand(name, _of_axis("stereotypes", request, "templates"))
-
-
 def legitimate_differences(request: Request) -> CounterfactualSet:
     """Factual differences between groups of an axis, such as the voices that people sing with."""
-    templates = _of_axis("legitimate_differences", request, request.split)
-    return request.expand(f"natural_facts_{request.split}", templates)
-
-
-def people(request: Request, *, family: str | list[str]) -> CounterfactualSet:
-    """The prompts of one family of templates or several that the axis can fill.
-
-    A family is `names` (a name shows the group), `words` (a noun or adjective), `pronouns`,
-    `several` (several people, one of a group), `sentences` (letters and other prose), `questions`
-    or `described` (a name or noun, and an adjective or age).
-
-    `UserError` for an unknown family, `NoFormsError` where no template tells the groups apart.
-    """
-    content = _read("people")
-    families = as_texts(family, "family")
-    for own in families:
-        require_known("family of natural_people", own, content["families"])
-    slots, telling = _slots(request)
+    axes = _read("legitimate_differences")
+    if request.axis.name not in axes:
+        raise DoesNotFitError(
+            f"no natural legitimate differences are on record for axis {request.axis.name!r}, only "
+            f"for {', '.join(axes)}"
+        )
     templates = [
-        Template(text, tuple(f" {output}" for output in content["outputs"][kind]))
-        for own in families
-        for kind, texts in content["families"][own][request.split].items()
-        for text in texts
-        if slot_names(text) <= slots and slot_names(text) & telling
-    ]
-    if not templates:
-        prompts = f"the templates of family {' and '.join(families)!r}"
-        raise NoFormsError(request.axis.name, request.groups, prompts)
-    return request.expand(f"natural_{'_'.join(families)}_{request.split}", templates)
-
-
-def _of_axis(file: str, request: Request, key: str) -> list[Template]:
-    axes = _read(file)
-    require_known(f"axis with natural {file.replace('_', ' ')}", request.axis.name, axes)
-    return [
         Template(text, tuple(f" {output}" for output in kind["outputs"]))
         for kind in axes[request.axis.name]
-        for text in kind[key]
+        for text in kind[request.split]
     ]
+    return request.expand(f"natural_facts_{request.split}", templates)
 
 
 @cache

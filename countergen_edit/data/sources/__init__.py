@@ -30,6 +30,10 @@ class Request:
     substitution: Substitution
     name: str | None
     """The set's name in the config; None takes the source's default."""
+    whole: Axis
+    """The axis with all of its names."""
+    draw: NameDraw
+    """How many names of a split are drawn, and the seed of draws."""
 
     def expand(self, name: str, templates: Sequence[Template]) -> CounterfactualSet:
         """The templates crossed with the names of the split."""
@@ -54,8 +58,7 @@ SOURCES: Registry[Source] = Registry(
         "testbed": "countergen_edit.testbed.files:family_set",
         "testbed_agreement": "countergen_edit.testbed.files:testbed_agreement",
         "natural_agreement": "countergen_edit.data.natural:agreement",
-        "natural_people": "countergen_edit.data.natural:people",
-        "natural_stereotypes": "countergen_edit.data.natural:stereotypes",
+        "natural": "countergen_edit.data.natural.families:natural",
         "natural_facts": "countergen_edit.data.natural:legitimate_differences",
     },
 )
@@ -106,7 +109,7 @@ def load_set(
     first = config.get("first_names")
     draw = (names or NameDraw()) if first is None else NameDraw()
     drawn = draw.draw(axis) if first is None else first_names(axis, first)
-    request = Request(drawn, split, words.groups, words, config.get("name"))
+    request = Request(drawn, split, words.groups, words, config.get("name"), axis, draw)
     arguments = {k: v for k, v in config.items() if k not in _SHARED}
     require_arguments(source, arguments, label)
     data = source(request, **arguments)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from itertools import groupby
 
 import numpy as np
 
+from countergen_edit.data.design import HALF_WIDTH, SetDesign
 from countergen_edit.metrics.r.formula import mean_r
 from countergen_edit.metrics.r.group_effect import GroupEffect
 from countergen_edit.metrics.r.holm import holm_tests
@@ -42,7 +43,7 @@ def effect_rows(effects: Sequence[GroupEffect]) -> list[Row]:
             "people_needed": effect.people_needed,
             "paraphrases": len(data.templates),
             "prompts": len(data.samples),
-            "prompts_with_names": sum(any(v.name for v in s.variations) for s in data.samples),
+            "prompts_with_names": sum(any(v.person for v in s.variations) for s in data.samples),
         }
         rows.append(
             Row.of_set(data, "group_effect", effect.estimate, detail=test | size, **columns)
@@ -50,6 +51,15 @@ def effect_rows(effects: Sequence[GroupEffect]) -> list[Row]:
         others = {"group_share": effect.share, "null_abs_r": effect.within_group_null}
         rows += [Row.of_set(data, m, x, **columns) for m, x in others.items() if x is not None]
     return rows
+
+
+def design_row(effect: GroupEffect, design: SetDesign) -> Row:
+    """Row `half_width`: that of the interval of a group effect, with the design behind it."""
+    estimate, data = effect.estimate, effect.scores.data
+    value = (estimate.hi - estimate.lo) / 2
+    return Row.of_set(
+        data, HALF_WIDTH, value, n=effect.items, seed=effect.seed, detail=asdict(design)
+    )
 
 
 def gap_rows(effects: Sequence[GroupEffect], rows: Sequence[Row]) -> list[Row]:

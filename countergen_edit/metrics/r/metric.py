@@ -13,7 +13,7 @@ from countergen_edit.data.counterfactual import CounterfactualSet
 from countergen_edit.edits import NamedEdit
 from countergen_edit.metrics.base import Kind, MeasuredSplit, Metric
 from countergen_edit.metrics.context import EvaluationContext, id_of
-from countergen_edit.metrics.r.effect_rows import among, effect_rows, gap_rows, r_rows
+from countergen_edit.metrics.r.effect_rows import among, design_row, effect_rows, gap_rows, r_rows
 from countergen_edit.metrics.r.formula import abs_r_reduction, r_values
 from countergen_edit.metrics.r.group_effect import GroupEffect
 from countergen_edit.metrics.r.largest_gap import effects_of
@@ -38,11 +38,12 @@ class R(Metric):
 
         Each has `r`, `mean_abs_r`, `group_effect`, `group_share` and `null_abs_r`; on test data an
         edit has `abs_r_reduction`, `group_effect_removed` and `group_effect_change`, the unedited
-        model the planted truth where it is known.
+        model `half_width` where a pilot chose the design, and the planted truth where it is known.
         """
         if split != "test":
             return self._of_sets(context, edit, split, self.task.validation)
         rows, texts = [], []
+        designs = {} if edit else {design.dataset: design for design in self.task.design}
         for part, sets in self.task.measured:
             rows += self._of_sets(context, edit, part, sets)
             for data in sets:
@@ -50,6 +51,8 @@ class R(Metric):
                 for before, now in zip(*both, strict=True):
                     effect = GroupEffect(now, context.seed)
                     own = self._planted(effect) if edit is None else _changes(before, effect)
+                    if part == "test" and data.name in designs:
+                        own = [*own, design_row(effect, designs[data.name])]
                     rows += [replace(row, split=part) for row in among(own, len(data.groups))]
                     z = effect.z
                     listed = None if z is None else z.tolist()

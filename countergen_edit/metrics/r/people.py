@@ -1,7 +1,8 @@
 """The names of a set: residuals of their log-probabilities about the mean of their group.
 
 The squares of an item's residuals sum to the sampling variance of the group difference. Without
-names that all prompts share, the variations of each prompt take their place. Twins are the names
+names that all prompts share, the variations of each prompt take their place; people drawn anew for
+each prompt may come back in another. Twins are the names
 of both groups, which other words tell apart; the two residuals of a twin are one, since a leaning
 of both is no noise of the difference.
 """
@@ -9,6 +10,7 @@ of both is no noise of the difference.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations, product
 
@@ -33,6 +35,10 @@ class People:
     block: Int[np.ndarray, " person"]
     twins: bool = False
     """Whether the second group are the people of the first, in the same order."""
+    person: Int[np.ndarray, " person"] | None = None
+    """Where people are drawn anew for each prompt: rows of one number are of one person."""
+    pair: Int[np.ndarray, " person"] | None = None
+    """Where people are drawn anew: rows of one number are of two people at the same places."""
 
     @classmethod
     def of(cls, scores: SetScores) -> People:
@@ -48,7 +54,13 @@ class People:
                 rows.append(row)
                 sides.append(side)
                 of_block.append(block)
-        return cls(np.array(rows), np.array(sides), np.array(of_block), scores.twins)
+        table, side, block = np.array(rows), np.array(sides), np.array(of_block)
+        if (pairs := scores.pairs_of_people) is None:
+            return cls(table, side, block, scores.twins)
+        # Rows of a sample are those of the first group, then those of the second.
+        people = [(s, own[s]) for pair in pairs for s in (0, 1) for own in pair]
+        both = [own for pair in pairs for _ in (0, 1) for own in pair]
+        return cls(table, side, block, scores.twins, numbered(people), numbered(both))
 
     @property
     def counts(self) -> Int[np.ndarray, "side item"]:
@@ -99,6 +111,8 @@ class People:
 
     def deals(self, names: int | None = None) -> int:
         """In how many ways the groups can be dealt out among these people, or `names` a group."""
+        if self.pair is not None:
+            return 1 << (names * len(np.unique(self.block)) if names else len(np.unique(self.pair)))
         if self.twins:
             return 1 << (names or len(self.side) // 2)
         sizes: list[int] = np.unique(self.block, return_counts=True)[1].tolist()
@@ -111,7 +125,7 @@ class People:
         The statistic is a sum over blocks, and stays as it is where those of a block are turned
         round.
         """
-        blocks = 1 if self.twins else len(np.unique(self.block))
+        blocks = 1 if self.twins or self.pair is not None else len(np.unique(self.block))
         share: float = 2**blocks / self.deals(names)  # whole numbers, as they may be huge
         return share
 
@@ -128,6 +142,15 @@ class People:
         np.put_along_axis(weights, np.array(chosen), 1.0, axis=1)
         return weights / half
 
+    def differences_of_pairs(self) -> Float64[np.ndarray, "pair item"]:
+        """What each pair of people adds to `difference`."""
+        assert self.pair is not None
+        shares = np.nan_to_num(self.log_p) / self.counts[self.side]
+        shares *= np.where(self.side == 0, 1.0, -1.0)[:, None]
+        sums = np.zeros((self.pair.max() + 1, shares.shape[1]))
+        np.add.at(sums, self.pair, shares)
+        return sums
+
     def dealt(self, block: int, rng: np.random.Generator, count: int) -> Float64[np.ndarray, "_ _"]:
         """Weights of a block's people in the difference of the means of two groups: first as they
         are, then as they are dealt out at random, twins one to each side."""
@@ -139,3 +162,9 @@ class People:
         else:
             dealt = rng.permuted(np.tile(weights, (count, 1)), axis=1)
         return np.concatenate([weights[None], dealt])
+
+
+def numbered(units: Sequence[object]) -> Int[np.ndarray, " row"]:
+    """One number for each distinct unit."""
+    index = {unit: i for i, unit in enumerate(dict.fromkeys(units))}
+    return np.array([index[unit] for unit in units])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from countergen_edit.data.design import HALF_WIDTH
 from countergen_edit.decisions.changes import change_of
 from countergen_edit.decisions.significance import class_of
 from countergen_edit.edits import EditRecord
@@ -27,6 +28,7 @@ from countergen_edit.reports.views.r.examples import examples
 EFFECT, REMOVED = "group_effect", "group_effect_removed"
 NATS = "group effect, nats"
 """The label of an axis of group effects."""
+HALF_WIDTHS = ("asked for, nats", "foreseen", "actual", "contents needed")
 FEW = 3
 """Templates up to which 95 % intervals cover too little: see `statistics`."""
 TESTED = (
@@ -110,7 +112,9 @@ class RView(View):
         named = tuple(replace(b, name=f"{b.name}_fit", title=f"{b.title} (fitted)") for b in fitted)
         fold = [Fold("Sets that erasers were fitted on", named)] if named else []
         return [
-            *as_section(*self.place, self.figure(results), self.table(results), fold),
+            *as_section(
+                *self.place, self.figure(results), self.table(results), fold, _design(results)
+            ),
             *as_section("layers", "Layers and erasers", layers),
             *examples(results),
         ]
@@ -178,6 +182,31 @@ class RView(View):
     def caveats(self, results: Results) -> list[str]:
         """The basis of the intervals, and where names are too few."""
         return sentences.caveats(results)
+
+
+def _design(results: Results) -> list[Table]:
+    """How a pilot had the test sets drawn, and the half-widths that came of it."""
+    rows = results.unedited(HALF_WIDTH)
+    columns = ("set", "templates", "contents", "people", "prompts", *HALF_WIDTHS)
+    cells: tuple[tuple[Cell, ...], ...] = tuple(
+        (
+            set_label(row),
+            *(str(row.detail[key]) for key in ("templates", "contents", "people", "passes")),
+            Number(row.detail["target"]),
+            Number(row.detail["half_width"]),
+            Number.of(row),
+            str(row.detail["contents_needed"] or ""),
+        )
+        for row in rows
+    )
+    pilot = sum(row.detail["pilot"] for row in rows)
+    note = (
+        f"A pilot of {pilot:,} validation prompts estimated the variance between templates, "
+        "contents and people, and from it the least prompts for the half-width asked for. People: "
+        "of each group in a prompt's template, drawn anew for each."
+    )
+    title = "Design of the test sets"
+    return [Table("design", title, columns, cells, note)] if rows else []
 
 
 def _main_row(results: Results, split: str = "test") -> Row | None:

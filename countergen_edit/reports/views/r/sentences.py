@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import get_args
 
+from countergen_edit.data.design import HALF_WIDTH
 from countergen_edit.decisions.changes import FEWEST_TEMPLATES, classified, too_few_templates
 from countergen_edit.decisions.significance import by_class, is_significant, is_tested
 from countergen_edit.edits import EditRecord
@@ -160,6 +161,10 @@ def caveats(results: Results) -> list[str]:
             f"Too few templates for a change to be significant: {each}; needs {FEWEST_TEMPLATES}, "
             "or names."
         )
+    wide = [row for row in results.unedited(HALF_WIDTH) if row.value > row.detail["target"]]
+    if wide:
+        each = _listed(wide, _lacking)
+        sentences.append(f"Wider than the half-width asked for: {each}.")
     few = by_class(rows)["not significant"]
     few = [row for row in few if (row.detail["people_needed"] or 0) > row.detail["people"]]
     if few:
@@ -169,6 +174,14 @@ def caveats(results: Results) -> list[str]:
             f"make an effect of this size significant 4 times in 5: {needed}."
         )
     return sentences
+
+
+def _lacking(row: Row) -> str:
+    """A set's half-width, that asked for, and the number of contents that would reach it."""
+    width, target = (Number(x, None, None).text for x in (row.value, row.detail["target"]))
+    contents, needed = row.detail["contents"], row.detail["contents_needed"]
+    lacks = f", about {needed} contents would do, of {contents}" if needed else ""
+    return f"{set_label(row)} ±{width} nats ({target} asked for{lacks})"
 
 
 def _with_names(row: Row) -> str:

@@ -1,0 +1,165 @@
+"""Designs from a pilot: numbers of cells and people for intervals of a given width at least cost.
+
+The pilot scores validation prompts of each family of the test sets. Its variance components
+(`Components`) foresee the interval of any design; the test sets are then drawn anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, replace
+from itertools import product
+
+from countergen_edit.core.errors import UserError
+from countergen_edit.data.counterfactual import CounterfactualSet
+from countergen_edit.data.design import SetDesign
+from countergen_edit.data.task import Task
+from countergen_edit.metrics.r.components import Components, pooled
+from countergen_edit.metrics.r.group_effect import GroupEffect
+from countergen_edit.metrics.scores import score
+from countergen_edit.models import LanguageModel
+
+PILOT_CELLS = 24
+PILOT_PEOPLE = 2
+CELLS = (48, 60, 84, 108, 132, 192, 264)
+PEOPLE = (4, 6, 8)
+MOST_PEOPLE = 800
+"""Of each group in a set."""
+PRECISION = 0.2
+"""Default half-width, as a share of the effect."""
+SMALL = 0.5
+"""Nats of half-width per unit of precision that will do for small effects."""
+MOST_CONTENTS = 10_000
+NEAR = 1.1
+"""Half-width, in units of the narrowest, of a design that will do where none reaches the target."""
+
+
+def designed(
+    model: LanguageModel, task: Task, precision: float | None = PRECISION, passes: int | None = None
+) -> Task:
+    """The task with its test sets drawn by a pilot; sets that cannot be drawn stay as they are.
+
+    Args:
+        model: scores the pilot's prompts.
+        task: of a config.
+        precision: half-width of the 95 % interval of each group effect, as a share of the effect,
+            or in nats twice as much where the effect is small.
+        passes: most prompts of all sets together; with it, precision is the best that they reach.
+
+    Raises:
+        UserError: a precision or number of passes that no design has.
+    """
+    if precision is not None and not 0 < precision <= 1:
+        raise UserError(f"precision={precision}: a share of the effect, such as {PRECISION}")
+    own = {data.name: task.drawable[data.name] for data in task.test if data.name in task.drawable}
+    if not own or (precision is None and passes is None):
+        return task
+    pilots = {name: one.draw("validation", PILOT_CELLS, PILOT_PEOPLE) for name, one in own.items()}
+    found = pooled(
+        {
+            name: Components.of(GroupEffect(score(model, data, f"Pilot of {name}").pairs[0]))
+            for name, data in pilots.items()
+        }
+    )
+    pools = {name: own[name].sizes("test") for name in own}
+    groups = len(task.groups)
+    options = {
+        name: [*_options(pilots[name], name, found[name], pools[name], groups, precision or 0.0)]
+        for name in own
+    }
+    if passes is None:
+        chosen = {name: _cheapest(every) for name, every in options.items()}
+    else:
+        chosen = within(options, passes)
+    return drawn(task, chosen.values())
+
+
+def drawn(task: Task, designs: Iterable[SetDesign]) -> Task:
+    """The task with test sets of given designs, such as those of another model."""
+    by_name = {design.dataset: design for design in designs}
+
+    def anew(data: CounterfactualSet) -> CounterfactualSet:
+        if (design := by_name.get(data.name)) is None:
+            return data
+        return task.drawable[data.name].draw("test", design.cells, design.people)
+
+    return replace(task, test=tuple(map(anew, task.test)), design=tuple(by_name.values()))
+
+
+def _options(
+    pilot: CounterfactualSet,
+    name: str,
+    own: Components,
+    pool: tuple[int, int],
+    groups: int,
+    precision: float,
+) -> Iterator[SetDesign]:
+    """Every design of a set, by passes."""
+    templates, contents = pool
+    target = max(precision * own.squared**0.5, SMALL * precision)
+    needed = _contents_needed(own, pool, target)
+    for cells, people in sorted(product(CELLS, PEOPLE), key=lambda both: both[0] * both[1]):
+        if cells <= templates * contents and cells * people <= MOST_PEOPLE:
+            yield SetDesign(
+                name,
+                cells,
+                min(cells, templates),
+                min(cells, contents),
+                people,
+                groups * cells * people,
+                len(pilot.texts),
+                own.half_width(cells, templates, contents, people),
+                target,
+                needed,
+                asdict(own),
+            )
+
+
+def _cheapest(options: list[SetDesign]) -> SetDesign:
+    """The least passes that reach the target; near the narrowest where none does."""
+    best = min(design.half_width for design in options)
+    wanted = max(options[0].target, NEAR * best)
+    return min((d for d in options if d.half_width <= wanted), key=lambda d: d.passes)
+
+
+def _contents_needed(own: Components, pool: tuple[int, int], target: float) -> int | None:
+    """Number of contents that reaches the target; None where those on record do."""
+    templates, contents = pool
+    most = max(cells for cells in CELLS if cells <= templates * contents)
+    if own.half_width(most, templates, contents, PEOPLE[-1]) <= target:
+        return None
+    for count in range(contents, MOST_CONTENTS, max(1, contents // 8)):
+        if own.half_width(max(most, count), max(templates, count), count, PEOPLE[-1]) <= target:
+            return count
+    return MOST_CONTENTS
+
+
+def within(options: Mapping[str, list[SetDesign]], passes: int) -> dict[str, SetDesign]:
+    """Designs whose passes sum to no more than `passes`, the worst set improved first.
+
+    The worst set has the largest half-width in units of its target, in nats without targets.
+    `UserError` where the smallest designs need more.
+    """
+    chosen = {name: min(every, key=lambda d: d.passes) for name, every in options.items()}
+    left = passes - sum(design.passes for design in chosen.values())
+    if left < 0:
+        raise UserError(f"passes={passes} are too few: the smallest designs need {passes - left}")
+    open_sets = set(options)
+    while open_sets:
+        name = max(open_sets, key=lambda n: chosen[n].half_width / (chosen[n].target or 1.0))
+        now = chosen[name]
+        better = [
+            d
+            for d in options[name]
+            if d.half_width < now.half_width and d.passes - now.passes <= left
+        ]
+        if not better:
+            open_sets.remove(name)
+            continue
+        # The largest gain for each further pass.
+        step = max(
+            better, key=lambda d: (now.half_width - d.half_width) / max(d.passes - now.passes, 0.5)
+        )
+        left -= step.passes - now.passes
+        chosen[name] = step
+    return chosen

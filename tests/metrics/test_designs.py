@@ -1,0 +1,195 @@
+"""Intervals, tests and variance components of drawn sets against simulated truth."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from countergen_edit.core.errors import UserError
+from countergen_edit.data.design import SetDesign
+from countergen_edit.metrics.r.components import Components, henderson, pooled
+from countergen_edit.metrics.r.group_effect import GroupEffect
+from countergen_edit.metrics.r.paired import removed
+from countergen_edit.runs.design import within
+from tests.metrics.designs import WORLDS, World, simulated
+
+AUDITS = 200
+
+
+def coverage(name: str, contents: int, people: int, crossed: bool = False) -> float:
+    world, covered = WORLDS[name], 0
+    for audit in range(AUDITS):
+        scores = simulated(world, contents, people, np.random.default_rng(audit), crossed)
+        e = GroupEffect(scores, audit).estimate
+        covered += e.lo <= world.effect <= e.hi
+    return covered / AUDITS
+
+
+@pytest.mark.parametrize("name", ["occupations", "traits", "sentiment"])
+@pytest.mark.parametrize(("contents", "people"), [(4, 4), (12, 2), (24, 4), (48, 2)])
+def test_intervals_cover_with_few_templates_and_many(name: str, contents: int, people: int) -> None:
+    assert coverage(name, contents, people) >= 0.91  # 0.95 less 2.6 standard errors
+
+
+@pytest.mark.parametrize(("contents", "people"), [(4, 4), (24, 2)])
+def test_the_level_of_the_test_holds_with_people_of_their_own(contents: int, people: int) -> None:
+    rejected = 0
+    for audit in range(400):
+        scores = simulated(WORLDS["equal"], contents, people, np.random.default_rng(audit))
+        p = GroupEffect(scores, audit).p_value
+        assert p is not None
+        rejected += p <= 0.05
+    assert 0.02 <= rejected / 400 <= 0.085  # 0.05 within 2.9 standard errors
+
+
+def test_the_estimate_is_unbiased_and_swaps_groups() -> None:
+    world = WORLDS["traits"]
+    squared = [
+        GroupEffect(simulated(world, 24, 2, np.random.default_rng(seed))).squared
+        for seed in range(AUDITS)
+    ]
+    error = np.std(squared) / np.sqrt(AUDITS)
+    assert abs(np.mean(squared) - world.effect**2) < 3 * error
+
+
+def test_the_test_is_that_of_swapped_pairs() -> None:
+    """Every swap of two people at the same places, in all of their prompts."""
+    scores = simulated(WORLDS["traits"], 3, 2, np.random.default_rng(5))
+    effect = GroupEffect(scores)
+    pairs = sorted(
+        {v.name.removeprefix("female") for v in scores.data.samples[0].of("female")}
+        | {v.name.removeprefix("female") for s in scores.data.samples for v in s.of("female")}
+    )
+    outputs = len(scores.data.samples[0].outputs)
+    totals = []
+    for swaps in np.ndindex(*(2,) * len(pairs)):
+        swapped = dict(zip(pairs, swaps, strict=True))
+        d = []
+        for c, sample in enumerate(scores.data.samples):
+            own = scores.log_p[c * outputs : (c + 1) * outputs]
+            signs = [1 - 2 * swapped[v.name.removeprefix("female")] for v in sample.of("female")]
+            d.append(((own[:, 0] - own[:, 1]) * signs).mean(axis=1))
+        totals.append(float((np.concatenate(d) ** 2).mean()))
+    expected = np.mean(np.array(totals) >= totals[0] * (1 - 1e-12))
+    assert effect.p_value == pytest.approx(expected)
+
+
+def test_components_are_those_of_a_balanced_analysis_of_variance() -> None:
+    """Henderson's first method is the analysis of variance where every cell is filled."""
+    rng = np.random.default_rng(0)
+    a, b = 6, 9
+    table = rng.normal(size=(a, 1)) + 2 * rng.normal(size=(1, b)) + 0.5 * rng.normal(size=(a, b))
+    rows, columns = np.indices((a, b)).reshape(2, -1)
+    means = table.mean(axis=1), table.mean(axis=0)
+    of_rows, of_columns = b * means[0].var(ddof=1), a * means[1].var(ddof=1)
+    rest = table - means[0][:, None] - means[1][None] + table.mean()
+    error = (rest**2).sum() / ((a - 1) * (b - 1))
+    expected = (of_rows - error) / b, (of_columns - error) / a, error
+    assert henderson(table.ravel(), rows, columns) == pytest.approx(expected)
+
+
+def test_components_of_incomplete_crossings_are_unbiased() -> None:
+    rng, found = np.random.default_rng(0), []
+    rows, columns = np.arange(24) % 12, (np.arange(24) + np.arange(24) // 12) % 12
+    for _ in range(2000):
+        own = rng.normal(0, 1, 12)[rows] + rng.normal(0, 2, 12)[columns] + rng.normal(0, 1.5, 24)
+        found.append(henderson(own, rows, columns))
+    # The first two are cut at 0, which raises small ones.
+    assert np.mean(found, axis=0)[1:] == pytest.approx([4.0, 2.25], rel=0.1)
+
+
+@pytest.mark.parametrize("name", ["occupations", "sentiment"])
+def test_a_pilot_foresees_the_half_width(name: str) -> None:
+    world = WORLDS[name]
+    widths, foreseen = [], []
+    for seed in range(40):
+        pilot = GroupEffect(simulated(world, 24, 2, np.random.default_rng(1000 + seed)))
+        foreseen.append(Components.of(pilot).half_width(48, 24, 48, 4))
+        e = GroupEffect(simulated(world, 48, 4, np.random.default_rng(seed)), seed).estimate
+        widths.append((e.hi - e.lo) / 2)
+    assert np.median(foreseen) == pytest.approx(np.median(widths), rel=0.5)
+
+
+@given(st.integers(24, 200), st.integers(2, 20), st.integers(1, 50), st.integers(0, 9))
+@settings(max_examples=30, deadline=None)
+def test_more_of_anything_never_widens(cells: int, people: int, more: int, extra: int) -> None:
+    own = Components(0.8, 1.0, 0.05, 0.6, 0.3, 1.2, 1.3)
+    narrow = own.half_width(cells + more, 24 + more, 48 + more, people + extra)
+    assert narrow <= own.half_width(cells, 24, 48, people) + 1e-12
+
+
+def test_pooled_components_never_fall_and_leave_one_set_alone() -> None:
+    few = Components(0.5, 1.0, 0.0, 0.01, 0.0, 0.4, 0.6)
+    many = Components(0.5, 1.0, 0.1, 0.60, 0.2, 0.4, 0.6)
+    both = pooled({"few": few, "many": many})
+    assert both["few"].relative == pytest.approx(
+        (few.relative + many.relative / 2 + few.relative / 2) / 2
+    )
+    assert both["many"] == many
+    assert pooled({"few": few}) == {"few": few}
+
+
+def options_of(own: Components, name: str) -> list[SetDesign]:
+    return [
+        SetDesign(
+            name,
+            k,
+            min(k, 24),
+            min(k, 60),
+            n,
+            2 * k * n,
+            96,
+            own.half_width(k, 24, 60, n),
+            0.1,
+            None,
+        )
+        for k in (24, 48, 96)
+        for n in (2, 4, 8)
+    ]
+
+
+@given(st.integers(200, 4000))
+@settings(max_examples=20, deadline=None)
+def test_passes_are_never_exceeded_and_go_where_the_variance_is(passes: int) -> None:
+    quiet = Components(0.5, 0.2, 0.0, 0.02, 0.0, 0.05, 0.6)
+    loud = Components(0.5, 1.2, 0.1, 0.60, 0.2, 1.4, 1.1)
+    chosen = within({"quiet": options_of(quiet, "quiet"), "loud": options_of(loud, "loud")}, passes)
+    assert sum(design.passes for design in chosen.values()) <= passes
+    assert chosen["loud"].passes >= chosen["quiet"].passes
+    # No set could be equally wide with what the other has left.
+    equal = max(
+        min(d.half_width for d in options_of(own, "x") if d.passes <= passes // 2)
+        for own in (quiet, loud)
+    )
+    assert max(design.half_width for design in chosen.values()) <= equal + 1e-12
+
+
+def test_too_few_passes_are_refused() -> None:
+    own = Components(0.5, 0.2, 0.0, 0.02, 0.0, 0.05, 0.6)
+    with pytest.raises(UserError, match="passes=10 are too few: the smallest designs need 96"):
+        within({"a": options_of(own, "a")}, 10)
+
+
+def test_shares_removed_are_narrow_where_the_same_prompts_are_scored_twice() -> None:
+    """An edit that halves every difference of groups, and leaves names as they are."""
+    world = WORLDS["occupations"]
+    half = replace(world, effect=world.effect / 2)
+    shares = []
+    for seed in range(40):
+        both = (simulated(w, 84, 4, np.random.default_rng(seed)) for w in (world, half))
+        before, after = (GroupEffect(scores, seed) for scores in both)
+        shares.append(removed([before], [after]))
+    assert np.mean([share.lo <= 0.5 <= share.hi for share in shares]) >= 0.85
+    assert np.median([(share.hi - share.lo) / 2 for share in shares]) < 0.1
+
+
+def test_a_world_has_the_effect_that_it_says() -> None:
+    for world in WORLDS.values():
+        assert isinstance(world, World)
+        own = (simulated(world, 60, 4, np.random.default_rng(seed)) for seed in range(12))
+        many = np.mean([GroupEffect(scores).squared for scores in own])
+        assert many == pytest.approx(world.effect**2, rel=0.2, abs=0.01)
