@@ -19,7 +19,10 @@ the mean of a cluster's logarithmic and linear influence, of which the first hol
 and the second for many. People and templates that come back in other clusters add their covariances
 (Cameron, Gelbach and Miller, Journal of Business & Economic Statistics 29, 2011).
 
-COVERAGE
+Resampled from scores of SmolLM2-135M (seven families, 400 audits each, two names per group and
+prompt), 95 % intervals covered 92 to 97 % over 4 to 48 contents. With names that all prompts share,
+in 500 simulations each, G² was unbiased, the test's level 4.3 to 5.1 %, and intervals over names
+covered 94 to 99 %, 88 to 90 % where a large spread of names lies along G.
 """
 
 from __future__ import annotations
