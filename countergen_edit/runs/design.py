@@ -42,9 +42,10 @@ def designed(
     Args:
         model: scores the pilot's prompts.
         task: of a config.
-        precision: half-width of the 95 % interval of each group effect, as a share of the effect,
-            or in nats twice as much where the effect is small.
-        passes: most prompts of all sets together; with it, precision is the best that they reach.
+        precision: half-width of the 95 % interval of each group effect, as a share of the effect;
+            for small effects, half of it in nats (0.2: 20 % or 0.1 nats).
+        passes: most prompts of all test sets together. All are spent, first on the sets that are
+            farthest from `precision`.
 
     Raises:
         UserError: a precision or number of passes that no design has.

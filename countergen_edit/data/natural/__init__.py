@@ -1,4 +1,4 @@
-"""Natural English of our own: neutral text, and templates about people by axis and split."""
+"""Natural English that ships: neutral text, agreement and legitimate differences by split."""
 
 from __future__ import annotations
 
