@@ -12,10 +12,11 @@ the groups of two people at the same places of the lists, in all of their prompt
 The interval has two parts. Given G, the mean of d² over names that all prompts share is
 (G + s)² + q, with s the noise along the group difference and q the noise across it, both drawn from
 the residuals of names with Gaussian multipliers, s as Student's t, q with the degrees of freedom
-that the residuals show. The mean d² of clusters of prompts (contents, else templates) is skewed:
-its part is the generalised confidence interval for the mean of a log-normal distribution
+that the residuals show. Without contents, templates are drawn with the resamples of the other
+metrics; over 2 to 16 templates such intervals covered 85 to 94 %. The mean d² of contents is
+skewed: its part is the generalised confidence interval for the mean of a log-normal distribution
 (Krishnamoorthy and Mathew, Journal of Statistical Planning and Inference 115, 2003), less v, with
-the mean of a cluster's logarithmic and linear influence, of which the first holds for few clusters
+the mean of a content's logarithmic and linear influence, of which the first holds for few clusters
 and the second for many. People and templates that come back in other clusters add their covariances
 (Cameron, Gelbach and Miller, Journal of Business & Economic Statistics 29, 2011).
 
@@ -155,7 +156,9 @@ class GroupEffect:
     @cached_property
     def squared_draws(self) -> Draws:
         """G² itself, then in every draw of people and templates."""
-        drawn = self._people_draws() + self._cluster_draws()
+        drawn = self._people_draws() + (
+            self._cluster_draws() if self._is_crossed else self._paraphrase_draws()
+        )
         return np.concatenate([[self.squared], np.maximum(drawn, 0.0)])
 
     @property
@@ -308,6 +311,34 @@ class GroupEffect:
         q = q * freedom / rng.chisquare(freedom, RESAMPLES)
         return np.asarray(np.maximum(np.sqrt(np.maximum(observed - q, 0.0)) - s, 0.0) ** 2)
 
+    def _paraphrase_draws(self) -> Draws:
+        """What drawing the templates anew adds to G²; a single template cannot be drawn.
+
+        Effects of templates are never below 0 and few of them are large, so that where there is an
+        effect, draws below it are spread as its logarithm is, and those above it as its root.
+        """
+        weights = self.scores.template_weights(self.seed)
+        count = weights.shape[1]
+        if len(weights) == 1:
+            return np.zeros(RESAMPLES)
+        of_paraphrase = np.bincount(self.scores.template, self.by_item - self.squared, count)
+        added = (weights[1:] - 1) @ of_paraphrase / self.items
+        # K templates drawn with replacement vary (K - 1)/K as much as K fresh ones, and their own
+        # spread is known from few.
+        rng = generator(self.seed, self.scores.data.name, "wordings")
+        heavier = np.sqrt((count - 1) / rng.chisquare(count - 1, RESAMPLES))
+        added *= np.sqrt(count / (count - 1))
+        scale = max(self.squared, float(added.std()))
+        if scale <= 0:
+            return np.zeros(RESAMPLES)
+        x = added * heavier / scale
+        return np.asarray(scale * np.where(x < 0, np.expm1(np.minimum(x, 0.0)), x + x**2 / 4))
+
+    @property
+    def _is_crossed(self) -> bool:
+        """Whether templates are crossed with contents."""
+        return all(sample.frame for sample in self.scores.data.samples)
+
     def _cluster_draws(self) -> Draws:
         """What drawing the clusters of prompts anew adds to G²; one cluster cannot be drawn."""
         cluster = self._cluster
@@ -335,10 +366,8 @@ class GroupEffect:
 
     @cached_property
     def _cluster(self) -> Int[np.ndarray, " item"]:
-        """The cluster of each item: its content where templates are crossed with contents."""
+        """The content of each item."""
         samples = self.scores.data.samples
-        if not all(sample.frame for sample in samples):
-            return self.scores.template
         return np.asarray(numbered([sample.content for sample in samples])[self.scores.sample])
 
     @property
@@ -351,7 +380,7 @@ class GroupEffect:
             total += _shared(
                 rows, people.person[people.side == 0] if people.twins else people.person
             )
-        if all(sample.frame for sample in samples):
+        if self._is_crossed:
             off = np.bincount(self.scores.sample, self.by_item - self.squared) / self.items
             total += _shared(off, numbered([sample.frame for sample in samples]))
         return total
