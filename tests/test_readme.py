@@ -68,3 +68,25 @@ def test_every_file_it_links_to_is_there() -> None:
     for target in re.findall(r"\]\(([^)]+)\)", README):
         if "://" not in target:
             assert (ROOT / target).exists(), target
+
+
+@pytest.mark.slow
+def test_the_default_audit_decides_and_recommends(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    from countergen_edit.api import load_run
+    from countergen_edit.cli.main import main
+
+    assert main(["audit", f"run_dir={tmp_path / 'run'}"]) == 0
+    assert "Recommended: preserving" in capsys.readouterr().out
+    effects = [
+        row
+        for row in load_run(tmp_path / "run").results.rows
+        if row.metric == "group_effect" and row.statistic == "effect"
+    ]
+    before = {row.dataset: row for row in effects if row.edit == "unedited"}
+    assert len(before) >= 4
+    for row in effects:
+        unedited = before[row.dataset]
+        assert row.lo is not None and row.hi is not None, row
+        assert row.hi <= max(3 * unedited.value, 0.2), row  # an upper bound that tells something

@@ -32,6 +32,8 @@ SMALL = 0.5
 MOST_CONTENTS = 10_000
 NEAR = 1.1
 """Half-width, in units of the narrowest, of a design that will do where none reaches the target."""
+MARGIN = 0.85
+"""Expected half-width in units of the target: a pilot often takes an effect for too large."""
 
 
 def designed(
@@ -119,7 +121,7 @@ def _options(
 def _cheapest(options: list[SetDesign]) -> SetDesign:
     """The least passes that reach the target; near the narrowest where none does."""
     best = min(design.half_width for design in options)
-    wanted = max(options[0].target, NEAR * best)
+    wanted = max(MARGIN * options[0].target, NEAR * best)
     return min((d for d in options if d.half_width <= wanted), key=lambda d: d.passes)
 
 
