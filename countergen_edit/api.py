@@ -34,6 +34,7 @@ from countergen_edit.models import Bos, LanguageModel
 from countergen_edit.reports.compare import Comparison, comparison
 from countergen_edit.reports.run import Run, open_run, open_run_or_log
 from countergen_edit.runs.baselines import BASELINES, Baseline
+from countergen_edit.runs.design import PRECISION, designed
 from countergen_edit.runs.folder import RunFolder, parts_of, take_files
 from countergen_edit.runs.halving import Halving
 from countergen_edit.runs.manifest import manifest_of
@@ -145,6 +146,28 @@ def task(
         names=names,
         seed=seed,
     )
+
+
+def design(
+    model: LanguageModel | str,
+    task: Task,
+    precision: float | None = PRECISION,
+    passes: int | None = None,
+) -> Task:
+    """Draw the test sets of natural prompts anew, in the sizes that a pilot on the model finds.
+
+    Args:
+        model: scores the pilot's prompts, which are of the validation split.
+        task: of natural prompts; sets that give `templates` or `people` stay as they are.
+        precision: half-width of the 95 % interval of each group effect, as a share of the effect;
+            for small effects, half of it in nats (0.2: 20 % or 0.1 nats).
+        passes: most prompts of all test sets together; None takes as few as reach `precision`.
+
+    Raises:
+        UserError: `precision` is not above 0 and at most 1, or `passes` are too few.
+    """
+    model = load(model) if isinstance(model, str) else model
+    return designed(model, task, precision, passes)
 
 
 def audit(

@@ -6,6 +6,7 @@ The pilot scores validation prompts of each family of the test sets. Its varianc
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, replace
 from itertools import product
@@ -57,6 +58,11 @@ def designed(
     own = {data.name: task.drawable[data.name] for data in task.test if data.name in task.drawable}
     if not own or (precision is None and passes is None):
         return task
+    groups = len(task.groups)
+    pools = {name: one.sizes("test") for name, one in own.items()}
+    least = groups * sum(min(k * n for k, n in _sizes(pool)) for pool in pools.values())
+    if passes is not None and passes < least:
+        raise UserError(f"passes={passes} are too few: the smallest designs need {least}")
     pilots = {name: one.draw("validation", PILOT_CELLS, PILOT_PEOPLE) for name, one in own.items()}
     found = pooled(
         {
@@ -64,8 +70,6 @@ def designed(
             for name, data in pilots.items()
         }
     )
-    pools = {name: own[name].sizes("test") for name in own}
-    groups = len(task.groups)
     options = {
         name: [*_options(pilots[name], name, found[name], pools[name], groups, precision or 0.0)]
         for name in own
@@ -89,6 +93,16 @@ def drawn(task: Task, designs: Iterable[SetDesign]) -> Task:
     return replace(task, test=tuple(map(anew, task.test)), design=tuple(by_name.values()))
 
 
+def _sizes(pool: tuple[int, int]) -> list[tuple[int, int]]:
+    """Numbers of cells, and of people in each, that a set can have."""
+    templates, contents = pool
+    return [
+        (cells, people)
+        for cells, people in product(CELLS, PEOPLE)
+        if cells <= templates * contents and cells * people <= MOST_PEOPLE
+    ]
+
+
 def _options(
     pilot: CounterfactualSet,
     name: str,
@@ -101,21 +115,20 @@ def _options(
     templates, contents = pool
     target = max(precision * own.squared**0.5, SMALL * precision)
     needed = _contents_needed(own, pool, target)
-    for cells, people in sorted(product(CELLS, PEOPLE), key=lambda both: both[0] * both[1]):
-        if cells <= templates * contents and cells * people <= MOST_PEOPLE:
-            yield SetDesign(
-                name,
-                cells,
-                min(cells, templates),
-                min(cells, contents),
-                people,
-                groups * cells * people,
-                len(pilot.texts),
-                own.half_width(cells, templates, contents, people),
-                target,
-                needed,
-                asdict(own),
-            )
+    for cells, people in sorted(_sizes(pool), key=math.prod):
+        yield SetDesign(
+            name,
+            cells,
+            min(cells, templates),
+            min(cells, contents),
+            people,
+            groups * cells * people,
+            len(pilot.texts),
+            own.half_width(cells, templates, contents, people),
+            target,
+            needed,
+            asdict(own),
+        )
 
 
 def _cheapest(options: list[SetDesign]) -> SetDesign:
@@ -141,12 +154,10 @@ def within(options: Mapping[str, list[SetDesign]], passes: int) -> dict[str, Set
     """Designs whose passes sum to no more than `passes`, the worst set improved first.
 
     The worst set has the largest half-width in units of its target, in nats without targets.
-    `UserError` where the smallest designs need more.
+    `passes` are enough for the smallest designs.
     """
     chosen = {name: min(every, key=lambda d: d.passes) for name, every in options.items()}
     left = passes - sum(design.passes for design in chosen.values())
-    if left < 0:
-        raise UserError(f"passes={passes} are too few: the smallest designs need {passes - left}")
     open_sets = set(options)
     while open_sets:
         name = max(open_sets, key=lambda n: chosen[n].half_width / (chosen[n].target or 1.0))

@@ -9,11 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import countergen_edit as ce
 from countergen_edit.core.errors import UserError
 from countergen_edit.data.design import SetDesign
+from countergen_edit.data.task import Task
 from countergen_edit.metrics.r.components import Components, henderson, pooled
 from countergen_edit.metrics.r.group_effect import GroupEffect
 from countergen_edit.metrics.r.paired import removed
+from countergen_edit.models import LanguageModel
 from countergen_edit.runs.design import within
 from tests.metrics.designs import WORLDS, World, simulated
 
@@ -168,10 +171,34 @@ def test_passes_are_never_exceeded_and_go_where_the_variance_is(passes: int) -> 
     assert max(design.half_width for design in chosen.values()) <= equal + 1e-12
 
 
-def test_too_few_passes_are_refused() -> None:
-    own = Components(0.5, 0.2, 0.0, 0.02, 0.0, 0.05, 0.6)
-    with pytest.raises(UserError, match="passes=10 are too few: the smallest designs need 96"):
-        within({"a": options_of(own, "a")}, 10)
+def natural_task(*families: str, **more: object) -> Task:
+    test = [{"source": "natural", "family": family, **more} for family in families]
+    return Task.from_config("gender", {"test": test}, texts="natural")
+
+
+def test_too_few_passes_are_refused_before_the_pilot(
+    testbed: LanguageModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("countergen_edit.runs.design.score", None)
+    task = natural_task("hobbies", "traits")
+    # 48 templates with four people of each of two groups, twice.
+    with pytest.raises(UserError, match="passes=767 are too few: the smallest designs need 768"):
+        ce.design(testbed, task, passes=767)
+
+
+def test_a_task_is_drawn_with_the_sizes_of_its_design(testbed: LanguageModel) -> None:
+    task = natural_task("hobbies")
+    found = ce.design(testbed, task, passes=700)
+    [design], [data] = found.design, found.test
+    assert design.passes == len(data.texts) <= 700
+    assert design.templates == len({sample.frame for sample in data.samples})
+    assert design.contents == len({sample.content for sample in data.samples})
+    assert data.widest == design.people
+
+
+def test_sets_of_given_sizes_stay_as_they_are(testbed: LanguageModel) -> None:
+    task = natural_task("hobbies", people=2)
+    assert ce.design(testbed, task) is task
 
 
 def test_shares_removed_are_narrow_where_the_same_prompts_are_scored_twice() -> None:
