@@ -88,5 +88,6 @@ def test_the_default_audit_decides_and_recommends(
     assert len(before) >= 4
     for row in effects:
         unedited = before[row.dataset]
-        assert row.lo is not None and row.hi is not None, row
+        assert row.lo is not None, row
+        assert row.hi is not None, row
         assert row.hi <= max(3 * unedited.value, 0.2), row  # an upper bound that tells something

@@ -227,7 +227,7 @@ METRICS: Registry[type[Metric]] = Registry(
         "legitimate_differences": f"{_ROOM}.costs.legitimate_differences:LegitimateDifferences",
         "off_target": f"{_ROOM}.off_target:OffTarget",
         "benchmarks": f"{_ROOM}.benchmarks.metric:Benchmarks",
-        "hiring": f"{_ROOM}.hiring:Hiring",
+        "hiring": f"{_ROOM}.hiring.metric:Hiring",
         "in_vocabulary": f"{_ROOM}.in_vocabulary:InVocabulary",
     },
     Metric,

@@ -25,7 +25,9 @@ from countergen_edit.data.task import Task
 from countergen_edit.edits import EditRecord, NamedEdit
 from countergen_edit.edits.edit import UNCHANGED
 from countergen_edit.metrics.context import EvaluationContext
-from countergen_edit.metrics.hiring import Decisions, Hiring, cross_fitted, in_words
+from countergen_edit.metrics.hiring import Hiring
+from countergen_edit.metrics.hiring.decisions import Decisions, cross_fitted
+from countergen_edit.metrics.hiring.rows import in_words
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.statistics import share_interval

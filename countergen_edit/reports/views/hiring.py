@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
-from countergen_edit.metrics.hiring import (
+from countergen_edit.metrics.hiring.rows import (
     ACCEPTANCE,
     CHANGE,
     CONTEXT_CHANGE,
