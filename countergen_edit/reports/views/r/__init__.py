@@ -28,7 +28,7 @@ from countergen_edit.reports.views.r.examples import examples
 EFFECT, REMOVED = "group_effect", "group_effect_removed"
 NATS = "group effect, nats"
 """The label of an axis of group effects."""
-HALF_WIDTHS = ("asked for, nats", "foreseen", "actual", "contents needed")
+HALF_WIDTHS = ("half-width asked for", "half-width foreseen", "half-width", "contents needed")
 FEW = 3
 """Templates up to which 95 % intervals cover too little: see `statistics`."""
 TESTED = (
@@ -187,7 +187,7 @@ class RView(View):
 def _design(results: Results) -> list[Table]:
     """How a pilot had the test sets drawn, and the half-widths that came of it."""
     rows = results.unedited(HALF_WIDTH)
-    columns = ("set", "templates", "contents", "people", "prompts", *HALF_WIDTHS)
+    columns = ("set", "templates", "contents", "people per group", "prompts", *HALF_WIDTHS)
     cells: tuple[tuple[Cell, ...], ...] = tuple(
         (
             set_label(row),
@@ -201,9 +201,9 @@ def _design(results: Results) -> list[Table]:
     )
     pilot = sum(row.detail["pilot"] for row in rows)
     note = (
-        f"A pilot of {pilot:,} validation prompts estimated the variance between templates, "
-        "contents and people, and from it the least prompts for the half-width asked for. People: "
-        "of each group in a prompt's template, drawn anew for each."
+        "Half-widths are of the 95 % interval of the group effect, in nats. A pilot of "
+        f"{pilot:,} validation prompts chose the numbers. Each template with a content has people "
+        "of its own."
     )
     title = "Design of the test sets"
     return [Table("design", title, columns, cells, note)] if rows else []
