@@ -24,7 +24,8 @@ import numpy as np
 from jaxtyping import Float64, Int
 
 from countergen_edit.core.seeds import generator
-from countergen_edit.data.axis import Axis
+from countergen_edit.data.axis import Axis, DoesNotFitError
+from countergen_edit.data.counterfactual import CounterfactualSet
 from countergen_edit.edits import NamedEdit
 from countergen_edit.metrics.base import MeasuredSplit, Metric
 from countergen_edit.metrics.context import EvaluationContext
@@ -143,15 +144,15 @@ class Contrast(GroupEffect):
 def contrast_people(scores: SetScores, weights: Sequence[float]) -> ContrastPeople:
     """The people of all groups that have a weight, with their noise.
 
-    People are names where every prompt is asked of the same ones; else nobody can be drawn.
+    People can be drawn where every prompt is asked of the same ones.
     """
-    lists = [scores.names(side) for side in range(len(weights))]
-    known = [names for names, weight in zip(lists, weights, strict=True) if weight]
-    people = [names or () for names in known] if all(known) else []
+    lists = [people_of(scores.data, group) for group in scores.data.groups]
+    known = [own for own, weight in zip(lists, weights, strict=True) if weight]
+    people = [own or () for own in known] if all(known) else []
     side_of: dict[str, int] = {}
-    for side, names in enumerate(dict.fromkeys(people)):
-        side_of |= {name: side for name in names if name not in side_of}
-    place = {name: row for row, name in enumerate(side_of)}
+    for side, own in enumerate(dict.fromkeys(people)):
+        side_of |= {person: side for person in own if person not in side_of}
+    place = {person: row for row, person in enumerate(side_of)}
     items = len(scores.output)
     means, noise = np.zeros((len(weights), items)), np.zeros((max(len(place), 1), items))
     for group, weight in enumerate(weights):
@@ -163,7 +164,7 @@ def contrast_people(scores: SetScores, weights: Sequence[float]) -> ContrastPeop
         own = lists[group] or ()
         if people and len(own) > 1:
             scale = weight / np.sqrt(len(own) * (len(own) - 1.0))
-            rows = [place[name] for name in own]
+            rows = [place[person] for person in own]
             noise[rows] += scale * (log_p[:, : len(own)] - mean[:, None]).T
     return ContrastPeople(
         means.sum(axis=0),
@@ -173,10 +174,28 @@ def contrast_people(scores: SetScores, weights: Sequence[float]) -> ContrastPeop
     )
 
 
+def people_of(data: CounterfactualSet, group: str) -> tuple[str, ...] | None:
+    """The people of a group, if every sample has the same; else None."""
+    lists = {tuple(v.person for v in sample.of(group)) for sample in data.samples}
+    people = tuple(person for person in next(iter(lists)) if person)
+    return people if lists == {people} else None
+
+
 class Intersections(Metric):
     """Effects of each axis alone, and of every cell beyond both."""
 
     title = "Intersections"
+
+    def prepare(self) -> None:
+        for data in self.task.test:
+            known = all(v.person for sample in data.samples for v in sample.variations)
+            if not known or data.widest == 1 or parts_of(self.task.axis, data.groups) is None:
+                continue
+            if any(people_of(data, group) is None for group in data.groups):
+                raise DoesNotFitError(
+                    f"intersections need the same people in every template, and set {data.name!r} "
+                    "has others in each: give it anew: false, or the same names"
+                )
 
     def measure(
         self, context: EvaluationContext, edit: NamedEdit | None, split: MeasuredSplit = "test"

@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
 import numpy as np
 import pytest
 
-from countergen_edit.metrics.intersections import Contrast, interactions, marginals, parts_of
+from countergen_edit.core.errors import UserError
+from countergen_edit.data.task import Task
+from countergen_edit.metrics.intersections import (
+    Contrast,
+    Intersections,
+    interactions,
+    marginals,
+    parts_of,
+)
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row
+from countergen_edit.metrics.scores import SetScores
 from countergen_edit.reports.views.intersections import IntersectionsView
 from tests.metrics.many_groups import planted, scores_of, table
 
@@ -81,7 +92,19 @@ def test_axes_that_merely_add_up_are_seldom_called_more() -> None:
     assert found <= 9
 
 
-def test_people_who_stand_in_several_cells_are_one_person_each() -> None:
+def mentioned(scores: SetScores) -> SetScores:
+    """The same with noun phrases in place of names."""
+    samples = tuple(
+        replace(s, variations=tuple(replace(v, name=None, mention=v.name) for v in s.variations))
+        for s in scores.data.samples
+    )
+    return replace(scores, data=replace(scores.data, samples=samples))
+
+
+@pytest.mark.parametrize("called", [lambda scores: scores, mentioned])
+def test_people_who_stand_in_several_cells_are_one_person_each(
+    called: Callable[[SetScores], SetScores],
+) -> None:
     """A leaning that a person has in all cells cancels in every contrast."""
     rng = np.random.default_rng(5)
     means = cell_means(rng)
@@ -91,9 +114,21 @@ def test_people_who_stand_in_several_cells_are_one_person_each() -> None:
     flat = np.stack([*means.values()])
     for weights in marginals(PARTS).values():
         true = float(np.sqrt(((np.array(weights) @ flat) ** 2).mean()))
-        effect = Contrast(scores_of(groups, names=names), weights=weights)
+        effect = Contrast(called(scores_of(groups, names=names)), weights=weights)
         assert effect.estimate.value == pytest.approx(true, abs=0.03)
         assert effect.p_value < 0.01
+
+
+def test_people_drawn_anew_for_each_template_are_refused() -> None:
+    """Their noise is part of every contrast, and no names tell how large it is."""
+
+    def task(anew: bool) -> Task:
+        hobbies = {"source": "natural", "family": "hobbies", "people": 2, "anew": anew}
+        return Task.from_config(["gender", "race"], {"test": [hobbies]}, texts="natural")
+
+    Intersections().bound(task(anew=False))
+    with pytest.raises(UserError, match="and set 'hobbies_test' has others in each: give it anew"):
+        Intersections().bound(task(anew=True))
 
 
 def row_of(metric: str, group: str, p: float | None) -> Row:
