@@ -27,7 +27,7 @@ from countergen_edit.edits.edit import UNCHANGED
 from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.hiring import Hiring
 from countergen_edit.metrics.hiring.decisions import Decisions, cross_fitted
-from countergen_edit.metrics.hiring.rows import in_words
+from countergen_edit.metrics.hiring.rows import HiringRows, in_words
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.statistics import share_interval
@@ -349,13 +349,10 @@ def decided(invited: Mapping[str, np.ndarray], jobs: int = 6) -> Decisions:
 
 
 def ratios(made: Decisions) -> dict[str, Any]:
-    """Impact ratios of groups that stand alone, by the metric itself."""
-    metric = Hiring(names=2)
+    """Impact ratios of groups that stand alone."""
     names = {group: ("Kim", "Lee", "Max")[: made.accept[group].shape[1]] for group in made.groups}
-    groups = {group: Group(group, {}) for group in names}
-    metric.task = replace(task(), axis=Axis("made", groups), groups=tuple(groups))
-    metric.applications, metric.people = made.applications, names
-    rows = metric._rates(made)
+    axis = Axis("made", {group: Group(group, {}) for group in names})
+    rows = HiringRows(axis, made.applications, names, made.seed).rates(made)
     of = [r for r in rows if r.metric == "hiring_impact_ratio" and r.facets["rate"] == "selection"]
     return {row.group_a: row for row in of}
 
