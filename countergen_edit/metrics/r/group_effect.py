@@ -52,6 +52,8 @@ MOST_PEOPLE = 10_000
 """Where even so many people a group would not do, there is no effect to speak of."""
 LEAST_SHARE = 0.2
 """In a logarithm, a cluster whose d² is below this share of the mean counts as that share."""
+MANY_TEMPLATES = 5
+"""Of fewer, without contents, intervals have a useful upper bound but cover less."""
 MOST_GROWTH = 50.0
 """A power of e that stands for no upper bound."""
 
@@ -157,7 +159,7 @@ class GroupEffect:
     def squared_draws(self) -> Draws:
         """G² itself, then in every draw of people and templates."""
         drawn = self._people_draws() + (
-            self._cluster_draws() if self._is_crossed else self._paraphrase_draws()
+            self._paraphrase_draws() if self._has_few_templates else self._cluster_draws()
         )
         return np.concatenate([[self.squared], np.maximum(drawn, 0.0)])
 
@@ -339,6 +341,12 @@ class GroupEffect:
         """Whether templates are crossed with contents."""
         return all(sample.frame for sample in self.scores.data.samples)
 
+    @property
+    def _has_few_templates(self) -> bool:
+        """Whether templates are too few for the spread of their logarithms to be known."""
+        few = len(self.scores.data.templates) < MANY_TEMPLATES
+        return few and not self._is_crossed and self.people.pair is None
+
     def _cluster_draws(self) -> Draws:
         """What drawing the clusters of prompts anew adds to G²; one cluster cannot be drawn."""
         cluster = self._cluster
@@ -366,7 +374,9 @@ class GroupEffect:
 
     @cached_property
     def _cluster(self) -> Int[np.ndarray, " item"]:
-        """The content of each item."""
+        """The content of each item; its template where there are no contents."""
+        if not self._is_crossed:
+            return self.scores.template
         samples = self.scores.data.samples
         return np.asarray(numbered([sample.content for sample in samples])[self.scores.sample])
 
