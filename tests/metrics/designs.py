@@ -41,9 +41,17 @@ DIMENSIONS = 5
 
 
 def simulated(
-    world: World, contents: int, people: int, rng: np.random.Generator, crossed: bool = False
+    world: World,
+    contents: int,
+    people: int,
+    rng: np.random.Generator,
+    crossed: bool = False,
+    frames: bool = True,
 ) -> SetScores:
-    """Scores of one cell for each content, each with people of its own, or all with the same."""
+    """Scores of one cell for each content, each with people of its own, or all with the same.
+
+    Without `frames`, cells are templates without contents.
+    """
     outputs = world.outputs
     alpha = np.linspace(-1, 1, outputs)
     alpha /= np.sqrt((alpha**2).mean())
@@ -69,7 +77,7 @@ def simulated(
             names,
             tuple(Variation(g, f"{g} {i} {c}", f"{g}{i}") for g in GROUPS for i in places[c]),
             f"content {c}",
-            f"frame {c}",
+            f"frame {c}" if frames else None,
         )
         for c in range(contents)
     )

@@ -24,10 +24,10 @@ from tests.metrics.designs import WORLDS, World, simulated
 AUDITS = 200
 
 
-def coverage(name: str, contents: int, people: int, crossed: bool = False) -> float:
+def coverage(name: str, contents: int, people: int, **more: bool) -> float:
     world, covered = WORLDS[name], 0
     for audit in range(AUDITS):
-        scores = simulated(world, contents, people, np.random.default_rng(audit), crossed)
+        scores = simulated(world, contents, people, np.random.default_rng(audit), **more)
         e = GroupEffect(scores, audit).estimate
         covered += e.lo <= world.effect <= e.hi
     return covered / AUDITS
@@ -37,6 +37,24 @@ def coverage(name: str, contents: int, people: int, crossed: bool = False) -> fl
 @pytest.mark.parametrize(("contents", "people"), [(4, 4), (12, 2), (24, 4), (48, 2)])
 def test_intervals_cover_with_few_templates_and_many(name: str, contents: int, people: int) -> None:
     assert coverage(name, contents, people) >= 0.91  # 0.95 less 2.6 standard errors
+
+
+@pytest.mark.parametrize("name", [*WORLDS])
+@pytest.mark.parametrize(
+    ("templates", "people", "crossed"),
+    [(5, 8, True), (12, 16, True), (4, 4, False), (12, 8, False)],
+)
+def test_intervals_cover_over_templates_without_contents(
+    name: str, templates: int, people: int, crossed: bool
+) -> None:
+    assert coverage(name, templates, people, crossed=crossed, frames=False) >= 0.91
+
+
+def test_two_contents_have_no_interval() -> None:
+    effect = GroupEffect(simulated(WORLDS["traits"], 2, 4, np.random.default_rng(0)))
+    assert effect.estimate.value > 0
+    assert np.isnan([effect.estimate.lo, effect.estimate.hi]).all()
+    assert effect.p_value is not None
 
 
 @pytest.mark.parametrize(("contents", "people"), [(4, 4), (24, 2)])

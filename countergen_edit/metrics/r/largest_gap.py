@@ -40,10 +40,11 @@ def effects_of(every: Sequence[SetScores], seed: int) -> list[GroupEffect]:
 def largest_gap(effects: Sequence[GroupEffect]) -> tuple[GroupEffect, Estimate]:
     """The largest effect of the pairs of a set, and its G with a 95 % interval, in nats."""
     widest = max(effects, key=lambda effect: effect.squared)
-    value = widest.estimate.value
+    own = widest.estimate
+    if np.isnan(own.lo):  # nothing can be drawn
+        return widest, own
+    value = own.value
     drawn = np.stack([root(effect.squared_draws[1:]) for effect in effects])
-    if np.ptp(drawn, axis=1).max() == 0:  # nothing can be drawn
-        return widest, Estimate(value, np.nan, np.nan, np.nan)
     lo, hi = bands(drawn)
     error = float(drawn.max(axis=0).std(ddof=1))
     return widest, Estimate(value, min(float(lo.max()), value), max(float(hi.max()), value), error)
