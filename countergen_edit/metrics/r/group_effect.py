@@ -319,8 +319,8 @@ class GroupEffect:
     def _paraphrase_draws(self) -> Draws:
         """What drawing the templates anew adds to G²; a single template cannot be drawn.
 
-        Effects of templates are never below 0 and few of them are large, so that draws are spread as
-        the logarithm of an effect is, to second order above it, for a useful upper bound.
+        Effects of templates are never below 0 and few of them are large, so that draws are spread
+        as the logarithm of an effect is, to second order above it, for a useful upper bound.
         """
         weights = self.scores.template_weights(self.seed)
         count = weights.shape[1]
