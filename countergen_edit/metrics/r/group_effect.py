@@ -55,7 +55,7 @@ MOST_PEOPLE = 10_000
 LEAST_SHARE = 0.2
 """In a logarithm, a cluster whose d² is below this share of the mean counts as that share."""
 MANY_TEMPLATES = 5
-"""Of fewer, without contents, intervals have a useful upper bound but cover less."""
+"""Fewer, without contents, are drawn with the resamples of the other metrics."""
 MOST_GROWTH = 50.0
 """A power of e that stands for no upper bound."""
 
