@@ -18,8 +18,9 @@ part is the generalised confidence interval for the mean of a log-normal distrib
 the mean of a content's logarithmic and linear influence, of which the first holds for few clusters
 and the second for many. People and templates that come back in other clusters add their covariances
 (Cameron, Gelbach and Miller, Journal of Business & Economic Statistics 29, 2011). Of two to four
-templates without contents that share their names, it has no useful upper bound: templates are then
-drawn with the resamples of the other metrics.
+templates without contents that share their names, it has no useful upper bound, and for changes of
+prompts about one person each it covers less: templates are then drawn with the resamples of the
+other metrics.
 
 In simulations with components like those of SmolLM2-135M (400 audits of each design; table in
 docs/findings.md), 95 % intervals covered 90 to 96 % over 4 to 48 contents with names drawn anew,
@@ -161,7 +162,7 @@ class GroupEffect:
     def squared_draws(self) -> Draws:
         """G² itself, then in every draw of people and templates."""
         drawn = self._people_draws() + (
-            self._paraphrase_draws() if self._has_few_templates else self._cluster_draws()
+            self._paraphrase_draws() if self._draws_templates else self._cluster_draws()
         )
         return np.concatenate([[self.squared], np.maximum(drawn, 0.0)])
 
@@ -345,15 +346,18 @@ class GroupEffect:
         return all(sample.frame for sample in self.scores.data.samples)
 
     @property
-    def _has_few_templates(self) -> bool:
-        """Whether templates are too few for the spread of their logarithms to be known."""
-        few = len(self.scores.data.templates) < MANY_TEMPLATES
-        return few and not self._is_crossed and self.people.pair is None
+    def _draws_templates(self) -> bool:
+        """Whether templates are drawn with the resamples of the other metrics.
+
+        Logarithms need several templates, and people whose noise is taken off.
+        """
+        few = len(self.scores.data.templates) < MANY_TEMPLATES and self.people.pair is None
+        return not self._is_crossed and (few or not self.has_spread)
 
     @property
     def _has_two_clusters(self) -> bool:
         """Whether there are two clusters, whose logarithms give no useful upper bound."""
-        return not self._has_few_templates and int(self._cluster.max()) == 1
+        return not self._draws_templates and int(self._cluster.max()) == 1
 
     def _cluster_draws(self) -> Draws:
         """What drawing the clusters of prompts anew adds to G²; one cluster cannot be drawn."""
