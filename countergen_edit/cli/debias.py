@@ -24,7 +24,8 @@ def run(config: Mapping[str, Any]) -> None:
     place = settings.edit
     model = settings.model.load()
     layers = searched_layers(config["layers"], model)
-    saving.check(model, place.site, layers)
+    if settings.fits_maps:
+        saving.check(model, place.site, layers)
     task = settings.task(model)
     searched = api.search(
         model,

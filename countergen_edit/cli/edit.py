@@ -102,7 +102,8 @@ def run(config: Mapping[str, Any]) -> None:
     place = settings.edit
     base = base_of(settings.model)
     model = base.model
-    saving.check(model, place.site, place.layers, base.before)
+    if settings.fits_maps:
+        saving.check(model, place.site, place.layers, base.before)
     task = settings.task(model)
     contents, earlier = earlier_tasks(base, settings, task.name)
     kept = settings.config

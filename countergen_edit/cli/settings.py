@@ -98,7 +98,7 @@ class Debias(Saved):
     """Find the edit that removes most bias within budgets, audit it, and save the edited model."""
 
     CHOICES: ClassVar[dict[str, Any]] = Study.CHOICES | {
-        "eraser": ["preserving", "leace", "rlace"],
+        "eraser": ["preserving", "distilled"],
         "metric": ["r", "paraphrases", "fairpair", "cid", "off_target"],
     }
     layers: Integers | str = "all"
@@ -310,6 +310,7 @@ DESCRIPTIONS = {
     "eraser.*.keep_strength": "penalty on moving what is kept; null keeps it exactly",
     "eraser.*.keep_within": "share by which what is kept may move; above 0 by cvxpy",
     "eraser.*.solver": "auto (closed form if optimal), minimax (published game) or cvxpy",
+    "eraser.*.steps": "steps of training; fewer take less time and remove less",
     "eraser.*.start": "closed form to start from, such as {kind: preserving, rank: 16}",
     "metric.fairpair.n": "continuations per prompt and side",
     "metric.fairpair.max_new_tokens": "most tokens per continuation",

@@ -128,6 +128,11 @@ class StudySettings:
         return task
 
     @property
+    def fits_maps(self) -> bool:
+        """Whether an eraser maps activations, whose form of saving depends on their place."""
+        return any(not eraser.trains_weights for eraser in self.erasers.values())
+
+    @property
     def _measures_bias(self) -> bool:
         return any(metric.kind == "bias" for metric in self.metrics.values())
 

@@ -149,17 +149,21 @@ class SetBuilder:
         loaded = [one for entry, split in entries if (one := self.load(entry, split)) is not None]
         return tuple(one.data for one in distinctly_named(loaded))
 
-    def load_with_forms(self, entry: Mapping[str, Any], split: Split) -> CounterfactualSet:
-        """The set of an entry for the first two groups whose word forms differ."""
+    def load_with_forms(self, entry: Mapping[str, Any], split: Split) -> CounterfactualSet | None:
+        """The set of an entry for the first two groups whose word forms differ.
+
+        None where it fits no two groups, and `if_fits` is set.
+        """
         errors = []
         for pair in combinations(self.groups, 2):
             try:
-                one = replace(self, groups=pair).load(entry, split)
-                assert one is not None
-                return one.data
+                if (one := replace(self, groups=pair).load(entry, split)) is not None:
+                    return one.data
             except NoFormsError as error:
                 errors.append(error)
-        raise errors[0]
+        if errors:
+            raise errors[0]
+        return None
 
     def _for_all_groups(self, config: Mapping[str, Any], split: Split) -> CounterfactualSet:
         first, *others = self.groups
@@ -234,7 +238,7 @@ def sets_of(builder: SetBuilder, content: Mapping[str, Any], own_keep: bool) -> 
         for entry in entries[split]:
             if (one := builder.load(entry, split)) is not None:
                 loaded.append(one)
-                if split == "test" and _is_drawable(entry):
+                if split in ("fit", "test") and _is_drawable(entry):
                     drawable[one.data.name] = Drawable(builder, entry)
     sets = distinctly_named([*loaded, *parts])
 
@@ -247,12 +251,15 @@ def sets_of(builder: SetBuilder, content: Mapping[str, Any], own_keep: bool) -> 
     keep, agreement, remarks = [*of("fit", "keep")], dict[Split, CounterfactualSet](), []
     for entry in entries["keep"]:
         with nullcontext() if own_keep else suppress(NoFormsError):
-            data = without_parts(builder.for_key("keep").load_with_forms(entry, "fit"))
+            found = builder.for_key("keep").load_with_forms(entry, "fit")
+            data = None if found is None else without_parts(found)
             keep += [data] if data else []
     try:
         for split in MEASURED if content.get("agreement") else ():
             entry = _entry(content["agreement"])
             whole = builder.for_key("agreement").load_with_forms(entry, split)
+            if whole is None:
+                continue
             data = without_parts(whole) or whole
             agreement[split] = round_robin(data, builder.names.agreement or data.widest)
     except NoFormsError as error:

@@ -80,7 +80,7 @@ class Task:
     vocabulary: frozenset[str] | None = None
     """The model's vocabulary, in lower case; None if unknown."""
     drawable: Mapping[str, Drawable] = field(default_factory=dict, compare=False, repr=False)
-    """Test sets that can be drawn anew with other numbers of templates and people, by name."""
+    """Fitting and test sets that can be drawn anew with other numbers of templates and people."""
     design: tuple[SetDesign, ...] = ()
     """How test sets were drawn, where a pilot chose it."""
     limit: int | None = field(default=None, compare=False)

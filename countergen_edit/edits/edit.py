@@ -10,9 +10,9 @@ import hashlib
 import math
 import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property, partial, reduce
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from countergen_edit.core.errors import UserError
+from countergen_edit.edits.update import LowRankUpdate
 from countergen_edit.erasers import AffineErasure
 from countergen_edit.erasers.affine import constants, erase_tensor
 from countergen_edit.models import LanguageModel, hook_name, preface_ids
@@ -77,13 +78,14 @@ class Placement:
 class Edit:
     """Placements that act one after the other, in the order of the forward pass.
 
-    `preface` stands before every text, with special tokens; `request` is the user's part of it,
-    which stands before every question in a chat.
+    `update` changes weight matrices. `preface` stands before every text, with special tokens;
+    `request` is the user's part of it, which stands before every question in a chat.
     """
 
     placements: tuple[Placement, ...]
     preface: str = ""
     request: str = ""
+    update: LowRankUpdate | None = None
 
     @classmethod
     def at(cls, site: str, erasures: Mapping[int | None, AffineErasure]) -> Edit:
@@ -101,10 +103,12 @@ class Edit:
         """This edit and one that was fitted on its result, which may act at the same places."""
         if self.preface and other.preface:
             raise UserError("two edits that put words before a text are not one: choose one")
+        updates = [edit.update for edit in (self, other) if edit.update is not None]
         return Edit(
             self.placements + other.placements,
             self.preface or other.preface,
             self.request or other.request,
+            reduce(LowRankUpdate.then, updates) if updates else None,
         )
 
     @property
@@ -114,18 +118,22 @@ class Edit:
 
     @property
     def is_erasure(self) -> bool:
-        """Whether it only erases, as a checkpoint requires."""
+        """Whether it only erases and updates weights, as a checkpoint requires."""
         erases = all(isinstance(place.erasure, AffineErasure) for place in self.placements)
         return erases and not self.preface
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of places, limits, tensors and words."""
+        """SHA-256 of places, limits, tensors, updates and words."""
         sha = hashlib.sha256()
         for place in self.placements:
             sha.update(repr((place.site, place.layer, place.limit)).encode())
             for part in tensors(place).values():
                 sha.update(repr((part.shape, str(part.dtype))).encode())
+                sha.update(np.ascontiguousarray(part).tobytes())
+        for name, factors in sorted(self.update.factors.items()) if self.update else ():
+            for part in factors:
+                sha.update(repr((name, part.shape, str(part.dtype))).encode())
                 sha.update(np.ascontiguousarray(part).tobytes())
         if self.preface:
             sha.update(repr(("preface", self.preface, self.request)).encode())
@@ -164,7 +172,10 @@ def applied(model: LanguageModel, edit: Edit) -> Iterator[LanguageModel]:
     Hooks of the edit also act in cached generation and in the original Hugging Face model; they
     leave no bit behind. Raises a `UserError` for an unknown site or layer, or another width.
     """
-    with model.bridge.hooks(fwd_hooks=_hooks(model, edit)):
+    with ExitStack() as stack:
+        stack.enter_context(model.bridge.hooks(fwd_hooks=_hooks(model, edit)))
+        if edit.update is not None:
+            stack.enter_context(edit.update.attached(model.bridge))
         if edit.preface:
             yield model.with_preface(preface_ids(model, edit.preface), edit.request)
         else:
@@ -179,11 +190,11 @@ def _hooks(model: LanguageModel, edit: Edit) -> Sequence[tuple[str, Callable[...
                 f"the edit was made for width {place.erasure.d}, "
                 f"but model {model.name!r} has width {model.d_model}"
             )
-        hooks.append((hook_name(model, place.site, place.layer), _hook(place)))
+        hooks.append((hook_name(model, place.site, place.layer), placement_hook(place)))
     return hooks
 
 
-def _hook(place: Placement) -> Callable[..., Tensor]:
+def placement_hook(place: Placement) -> Callable[..., Tensor]:
     """The map of a placement, with constants cached on the activation's device."""
     cached: dict[tuple[torch.device, torch.dtype], Callable[[Tensor], Tensor]] = {}
 

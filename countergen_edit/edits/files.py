@@ -20,16 +20,21 @@ from countergen_edit.core.writing import as_json, whole_folder
 from countergen_edit.edits.edit import Edit, Placement, Shift, tensors
 from countergen_edit.edits.record import (
     RECORD,
+    WEIGHTS,
     EditRecord,
     Place,
     combined_record,
     edit_id,
     read_record,
 )
+from countergen_edit.edits.update import LowRankUpdate
 from countergen_edit.erasers import AffineErasure, Gate
 from countergen_edit.models import LanguageModel
 
 TENSORS = "edit.safetensors"
+UPDATE = "update:"
+"""Before the names of updated matrices."""
+FACTORS = ("lora_A", "lora_B")
 WORDS = "edit.json"
 
 
@@ -62,6 +67,9 @@ def save_edit(edit: Edit, directory: Path, made_for: str | None = None) -> None:
         for i, place in enumerate(edit.placements)
         for part, array in tensors(place).items()
     }
+    for name, factors in edit.update.factors.items() if edit.update else ():
+        for part, array in zip(FACTORS, factors, strict=True):
+            arrays[f"{UPDATE}{name}.{part}"] = np.ascontiguousarray(array)
     (directory / TENSORS).write_bytes(save(arrays))
     places = tuple(_Placed(p.site, p.layer, p.limit) for p in edit.placements)
     words = asdict(_Words(places, edit.preface, edit.request, made_for))
@@ -94,7 +102,18 @@ def load_edit(directory: Path, model: LanguageModel | None = None) -> Edit:
             f"the edit in {directory} was made for another model (fingerprint {made_for[:8]}, "
             f"{model.name} is {model.fingerprint[:8]}): its directions mean nothing here"
         )
-    return Edit(tuple(placements), words.preface, words.request)
+    return Edit(tuple(placements), words.preface, words.request, _update(arrays))
+
+
+def _update(arrays: Mapping[str, np.ndarray]) -> LowRankUpdate | None:
+    names = {
+        key.removeprefix(UPDATE).rpartition(".")[0] for key in arrays if key.startswith(UPDATE)
+    }
+    factors = {
+        name: (arrays[f"{UPDATE}{name}.{FACTORS[0]}"], arrays[f"{UPDATE}{name}.{FACTORS[1]}"])
+        for name in sorted(names)
+    }
+    return LowRankUpdate(factors) if factors else None
 
 
 def _map(arrays: Mapping[str, np.ndarray], i: int) -> AffineErasure | Shift:
@@ -170,4 +189,6 @@ class NamedEdit:
 
 
 def _places(edit: Edit) -> tuple[Place, ...]:
-    return tuple(Place(p.site, p.layer, p.erasure.rank, p.limit) for p in edit.placements)
+    updated = (Place(WEIGHTS, None, edit.update.rank),) if edit.update else ()
+    mapped = (Place(p.site, p.layer, p.erasure.rank, p.limit) for p in edit.placements)
+    return (*updated, *mapped)

@@ -15,6 +15,8 @@ from countergen_edit.core.writing import digest
 from countergen_edit.edits.edit import require_different_places
 
 RECORD = "record.json"
+WEIGHTS = "weights"
+"""The site of an update of weight matrices."""
 COMBINED = "combination"
 """The eraser of an edit whose parts differ in eraser, parameters, site or task."""
 PROMPTING, TEMPLATE = "prompting", "template"

@@ -3,6 +3,7 @@
 from countergen_edit.erasers.affine import AffineErasure, Gate
 from countergen_edit.erasers.base import ERASERS, BaseEraser, fit_eraser, make_eraser
 from countergen_edit.erasers.certificate import Certificate, certify
+from countergen_edit.erasers.distilled import Distilled
 from countergen_edit.erasers.gated import Gated
 from countergen_edit.erasers.inlp import INLP
 from countergen_edit.erasers.leace import LEACE, SPLINCE
@@ -14,7 +15,6 @@ from countergen_edit.erasers.orthogonal import (
     SentenceDebias,
 )
 from countergen_edit.erasers.preserving import PreservingEraser
-from countergen_edit.erasers.refined import TERMS, Change, Objective, Refined
 from countergen_edit.erasers.rlace import RLACE
 
 __all__ = [
@@ -24,18 +24,15 @@ __all__ = [
     "RLACE",
     "SAL",
     "SPLINCE",
-    "TERMS",
     "AffineErasure",
     "BaseEraser",
     "Certificate",
-    "Change",
+    "Distilled",
     "Gate",
     "Gated",
     "MeanDifference",
-    "Objective",
     "PreservingEraser",
     "RandomDirections",
-    "Refined",
     "SentenceDebias",
     "certify",
     "fit_eraser",

@@ -27,7 +27,7 @@ class BaseEraser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type
       person and the family of templates;
     - `keep`: whether the group difference is to stay;
     - `background`: rows `[m, d]` of other text, without a class;
-    - `sample_weight`: weights; `objective`: an `Objective`, for erasers that are trained.
+    - `sample_weight`: weights.
 
     Attributes
     ----------
@@ -49,21 +49,13 @@ class BaseEraser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type
     """Why this eraser has no guarantee, as the end of a sentence."""
     refit_in_folds: ClassVar[bool] = True
     """Whether a certificate refits it in each fold; False for slow erasers."""
+    trains_weights: ClassVar[bool] = False
+    """Whether it updates weights through the model, instead of mapping activations."""
 
     erasure_: AffineErasure
     classes_: np.ndarray
     rank_: int
     n_features_in_: int
-
-    @property
-    def n_steps(self) -> int:
-        """Maximum number of gradient steps through a model; 0 for closed forms."""
-        return 0
-
-    @property
-    def draft(self) -> BaseEraser:
-        """A quick substitute for screening many layers; itself if it is quick."""
-        return self
 
     def check(self) -> None:
         """Raise a `UserError` for settings that are invalid whatever the data."""
@@ -143,7 +135,7 @@ ERASERS: Registry[type[BaseEraser]] = Registry(
         "sentence_debias": "countergen_edit.erasers.orthogonal:SentenceDebias",
         "preserving": "countergen_edit.erasers.preserving:PreservingEraser",
         "gated": "countergen_edit.erasers.gated:Gated",
-        "refined": "countergen_edit.erasers.refined:Refined",
+        "distilled": "countergen_edit.erasers.distilled:Distilled",
         "random": "countergen_edit.erasers.orthogonal:RandomDirections",
     },
     BaseEraser,

@@ -226,6 +226,7 @@ METRICS: Registry[type[Metric]] = Registry(
         "kl": f"{_ROOM}.costs.perplexity:KL",
         "legitimate_differences": f"{_ROOM}.costs.legitimate_differences:LegitimateDifferences",
         "off_target": f"{_ROOM}.off_target:OffTarget",
+        "relearning": f"{_ROOM}.relearning:Relearning",
         "benchmarks": f"{_ROOM}.benchmarks.metric:Benchmarks",
         "hiring": f"{_ROOM}.hiring.metric:Hiring",
         "in_vocabulary": f"{_ROOM}.in_vocabulary:InVocabulary",

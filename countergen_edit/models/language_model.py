@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import hashlib
 import json
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -152,21 +152,16 @@ class LanguageModel:
     ) -> Logits:
         """`logits` with the gradients of attached hooks."""
         self._require_causal()
-        model = self.bridge.original_model
-        with ExitStack() as stack:
-            if at is not None:
-                matrix = model.get_output_embeddings()
-                stack.callback(matrix.register_forward_pre_hook(partial(_read_only, at)).remove)
-            output: Tensor = model(**self._inputs(ids, mask)).logits
-        return output if at is None else output[0]
+        return read_logits(self.bridge.original_model, self.inputs(ids, mask), at)
 
     def run_blocks(self, ids: Int[Tensor, "row time"], mask: Mask) -> None:
         """Run right-padded rows up to the output matrix."""
         self._require_causal()
         with torch.inference_mode():
-            self.bridge.original_model.base_model(**self._inputs(ids, mask))
+            self.bridge.original_model.base_model(**self.inputs(ids, mask))
 
-    def _inputs(self, ids: Int[Tensor, "row time"], mask: Mask) -> dict[str, Any]:
+    def inputs(self, ids: Int[Tensor, "row time"], mask: Mask) -> dict[str, Any]:
+        """The arguments of the model's forward pass."""
         inputs = {"input_ids": ids.to(self.device), "use_cache": False}
         mask = mask.to(self.device)
         if mask.ndim == 2:
@@ -210,6 +205,11 @@ _NOT_IDENTITY = (
 )
 
 
+def stock_name(name: str) -> str:
+    """The name of a module or tensor in the stock architecture, without the bridge's wrappers."""
+    return name.replace("._original_component", "")
+
+
 def adds_bos(tokenizer: Any) -> bool:
     """Whether a text begins with the tokenizer's beginning-of-text token."""
     first: list[int] = tokenizer("a").input_ids[:1]
@@ -226,7 +226,7 @@ def weights_hash(hf_model: Any) -> str:
     places = set()  # the bridge lists a tensor under several names; its content counts once
     for key, tensor in sorted(hf_model.state_dict().items()):
         place = (tensor.data_ptr(), tuple(tensor.shape), tensor.stride())
-        name = key.replace("._original_component", "")
+        name = stock_name(key)
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
         if tensor.is_meta or place in places:
             continue
@@ -234,6 +234,16 @@ def weights_hash(hf_model: Any) -> str:
         for chunk in tensor.detach().reshape(-1).split(_HASH_CHUNK):
             digest.update(chunk.cpu().contiguous().view(torch.uint8).numpy())
     return digest.hexdigest()
+
+
+def read_logits(model: Any, inputs: Mapping[str, Any], at: Cells | None = None) -> Logits:
+    """Logits of a `transformers` model, everywhere or `at` (rows, columns)."""
+    with ExitStack() as stack:
+        if at is not None:
+            matrix = model.get_output_embeddings()
+            stack.callback(matrix.register_forward_pre_hook(partial(_read_only, at)).remove)
+        output: Tensor = model(**inputs).logits
+    return output if at is None else output[0]
 
 
 def _read_only(at: Cells, module: Any, inputs: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -103,7 +103,7 @@ class ResumingModel(LanguageModel):
             if resumed is not None:
                 output = states[resumed].output()
                 for block in list(self.bridge.blocks)[: resumed + 1]:
-                    stack.enter_context(_forward_replaced(block.original_component, output))
+                    stack.enter_context(forward_replaced(block.original_component, output))
             for b in missing:
                 block = self.bridge.blocks[b].original_component
                 hook = functools.partial(self._remember, states, b)
@@ -155,7 +155,7 @@ def last_intact_block(lm: LanguageModel) -> int:
 
 
 @contextmanager
-def _forward_replaced(module: Any, output: Any) -> Iterator[None]:
+def forward_replaced(module: Any, output: Any) -> Iterator[None]:
     """Let a module return `output` whatever it is given."""
     own: Callable[..., Any] | None = module.__dict__.get("forward")  # accelerate sets one
 

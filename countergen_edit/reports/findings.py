@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from countergen_edit.decisions import JUDGEMENT, RECOMMENDED
 from countergen_edit.decisions.significance import BIAS_SIGNIFICANT
 from countergen_edit.edits import EditRecord
-from countergen_edit.edits.checkpoints import Saved
+from countergen_edit.edits.checkpoints import ADAPTER, Saved
 from countergen_edit.metrics.results import MOST_EDITS, Results
 from countergen_edit.metrics.rows import UNEDITED, Row
 from countergen_edit.reports.blocks import Number
@@ -303,6 +303,11 @@ def saved_as(saved: Saved) -> list[str]:
         f"{saved.parity.max_difference:.2g}; the edit changes them by {saved.parity.effect:.2g}.",
         f'Load it: AutoModelForCausalLM.from_pretrained("{saved.folder}"{trust}). '
         f"Compare: countergen-edit chat {saved.folder}",
+        *(
+            [f'As an adapter of the unedited model: PeftModel.from_pretrained(model, "{adapter}")']
+            if (adapter := saved.folder / ADAPTER).is_dir()
+            else []
+        ),
     ]
 
 

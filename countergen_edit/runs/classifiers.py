@@ -174,9 +174,9 @@ def check_edits(model: Any, erasers: Mapping[str, BaseEraser], where: Where) -> 
     """Refuse what no edit could be made of, before anything is measured."""
     for name, eraser in erasers.items():
         eraser.check()
-        if eraser.n_steps:
+        if eraser.trains_weights:
             raise UserError(
-                f"eraser={name} is refined on a language model's likelihoods, which a classifier "
+                f"eraser={name} is trained on a language model's likelihoods, which a classifier "
                 "does not give: use one of closed form, such as eraser=leace"
             )
         for layer in where.layers_of(encoder_of(model)):

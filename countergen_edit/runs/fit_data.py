@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal
 
@@ -14,7 +14,7 @@ from countergen_edit.core.errors import UserError
 from countergen_edit.data.counterfactual import CounterfactualSet, Sample, Variation
 from countergen_edit.data.task import Task
 from countergen_edit.edits import Placement
-from countergen_edit.erasers import BaseEraser, Certificate, Objective, certify, fit_eraser
+from countergen_edit.erasers import BaseEraser, Certificate, certify, fit_eraser
 from countergen_edit.erasers.base import fit_metadata
 from countergen_edit.metrics.gates import Opening, texts_of
 from countergen_edit.models import LanguageModel, Scratch, capture, encode
@@ -51,8 +51,6 @@ class FitData:
     """Every token of neutral text, by which some erasers weigh changes."""
     limits: tuple[float | None, ...]
     """The norm above which a token of a layer is a sink; None without sinks to skip."""
-    objective: Callable[[int | None], Objective] | None = field(default=None, compare=False)
-    """The objective of a layer, for erasers that refine their map."""
 
     def limit(self, layer: int | None) -> float | None:
         """The norm above which an edit at a layer skips a token, if any."""
@@ -82,8 +80,6 @@ class FitData:
             "people": self.name[rows],
             "families": self.family[rows],
         }
-        if self.objective is not None and fit_metadata(eraser, {"objective": None}):
-            offered["objective"] = self.objective(layer)
         return rows, fit_metadata(eraser, offered)
 
     def fit(self, eraser: BaseEraser, layer: int | None) -> BaseEraser:

@@ -13,6 +13,7 @@ from countergen_edit.core.writing import as_json, digest
 from countergen_edit.data.task import Task
 from countergen_edit.edits import (
     UNCHANGED,
+    WEIGHTS,
     Edit,
     EditRecord,
     NamedEdit,
@@ -22,13 +23,21 @@ from countergen_edit.edits import (
     combined_record,
 )
 from countergen_edit.edits.record import edit_id
-from countergen_edit.erasers import ERASERS, BaseEraser, Objective, RandomDirections, run_parallel
+from countergen_edit.erasers import (
+    ERASERS,
+    BaseEraser,
+    Distilled,
+    RandomDirections,
+    run_parallel,
+)
+from countergen_edit.metrics.base import Cost
 from countergen_edit.models import LanguageModel, resuming
 from countergen_edit.models.capture import depth, has_layers
+from countergen_edit.runs.distillation import Distillation, Limits
+from countergen_edit.runs.files import DISTILLATION
 from countergen_edit.runs.fit_data import FitData, capture_sites
 from countergen_edit.runs.folder import RunFolder
 from countergen_edit.runs.plan import Plan
-from countergen_edit.runs.refinement import ModelObjective
 
 
 @dataclass(frozen=True)
@@ -49,12 +58,9 @@ class Candidate:
         return changed_params(self.eraser)
 
     @property
-    def draft(self) -> Candidate:
-        """The quicker candidate that stands for it during screening."""
-        draft = self.eraser.draft
-        if draft is self.eraser:
-            return self
-        return replace(self, name=f"{self.name}-start", eraser=draft)
+    def trains_weights(self) -> bool:
+        """Whether it updates weights, at no site."""
+        return self.eraser.trains_weights
 
     @property
     def label(self) -> str:
@@ -82,9 +88,12 @@ def random_candidates(places: Sequence[Place], seed: int) -> list[Candidate]:
 
 
 def sequential(candidates: Sequence[Candidate]) -> list[Candidate]:
-    """The candidates in the order of the forward pass, each after all before it."""
+    """Updates of weights, then maps in the order of the forward pass, each after all before it."""
     chain: list[Candidate] = []
-    for candidate in sorted(candidates, key=lambda c: depth(c.site, c.layer)):
+    maps = sorted(
+        (c for c in candidates if not c.trains_weights), key=lambda c: depth(c.site, c.layer)
+    )
+    for candidate in (*(c for c in candidates if c.trains_weights), *maps):
         chain.append(replace(candidate, after=tuple(chain)))
     return chain
 
@@ -127,7 +136,7 @@ class FitCache:
         self, sites: Sequence[str], layers: Sequence[int] | None, before: Edit
     ) -> dict[str, FitData]:
         with applied(self.model, before) as model:
-            by_site = capture_sites(
+            return capture_sites(
                 model,
                 self.task.fit,
                 self.task.keep,
@@ -138,19 +147,6 @@ class FitCache:
                 skip_attention_sinks=self.plan.skip_attention_sinks,
                 scratch=self.plan.scratch,
             )
-        return {
-            site: replace(data, objective=partial(self._objective, site, data, before))
-            for site, data in by_site.items()
-        }
-
-    def _objective(self, site: str, data: FitData, before: Edit, layer: int | None) -> Objective:
-        places = [(site, layer), *((p.site, p.layer) for p in before.placements)]
-        _, lowest = min(places, key=lambda place: depth(*place))
-        model = self.resuming([lowest], share=0.25)
-        limit, seed = data.limit(layer), self.plan.seed
-        return ModelObjective(
-            model, self.task, site, layer, limit, seed, before, wanted_of=self._given
-        )
 
     def data(self, candidate: Candidate) -> FitData:
         """The fitting data of a candidate; of those fitted after others the latest is kept."""
@@ -191,7 +187,9 @@ class FitCache:
 
     def basis(self, candidate: Candidate) -> list[object]:
         """Everything that the fit of a candidate depends on."""
-        place = [candidate.site, candidate.layer]
+        place: list[object] = [candidate.site, candidate.layer]
+        if candidate.trains_weights:
+            place = [candidate.site, self.plan.layers]
         alone = [self._basis, ERASERS.name_of(candidate.eraser), candidate.params, place]
         given = [] if self.before is None else [self.before.id]
         return [*alone, *given, *map(self.part_id, candidate.after)]
@@ -242,11 +240,9 @@ class FitCache:
         key = self.part_id(candidate)
         if self.folder.has_edit(key):
             return self.folder.edit(key)
-        limit = self.data(candidate).limit(candidate.layer)
-        erasure = self.fit(candidate).erasure_
         given = () if self.before is None else self.before.record.places
         named = NamedEdit.of(
-            Edit((Placement(candidate.site, candidate.layer, erasure, limit),)),
+            self._own_edit(candidate),
             candidate.name,
             candidate.params,
             basis=self.basis(candidate),
@@ -256,6 +252,28 @@ class FitCache:
         )
         self.folder.keep(named, made_for=self.model.fingerprint)
         return named
+
+    def _own_edit(self, candidate: Candidate) -> Edit:
+        if candidate.trains_weights:
+            return Edit((), update=self.distillation(candidate).run())
+        limit = self.data(candidate).limit(candidate.layer)
+        erasure = self.fit(candidate).erasure_
+        return Edit((Placement(candidate.site, candidate.layer, erasure, limit),))
+
+    def distillation(self, candidate: Candidate) -> Distillation:
+        """The training of a candidate that updates weights; what is done of it is in the folder."""
+        settings = candidate.eraser
+        assert isinstance(settings, Distilled)
+        path = self.folder.path / DISTILLATION / self.part_id(candidate)
+        before = self.edit_before(candidate)
+        layers = self.plan.layers
+        return Distillation(self.model, self.task, settings, self.limits, before, path, layers)
+
+    @property
+    def limits(self) -> Limits:
+        """The limits of a distillation, from the budgets of the costs."""
+        costs = (metric for metric in self.plan.metrics if isinstance(metric, Cost))
+        return Limits.of({cost.counts: cost.budget for cost in costs})
 
     def together(self, candidates: Sequence[Candidate]) -> list[Candidate]:
         """The candidates of one edit, as they are fitted."""
@@ -270,7 +288,13 @@ class FitCache:
             self.folder.keep(named, made_for=self.model.fingerprint)
         return named
 
-    def control(self, edit: NamedEdit) -> NamedEdit:
-        """Random directions of equal rank at the places of a whole edit, with none before it."""
+    def control(self, edit: NamedEdit) -> NamedEdit | None:
+        """Random directions of equal rank at the places of a whole edit, with none before it.
+
+        None for an update of weights, which has no directions.
+        """
+        places = [place for place in edit.record.places if place.site != WEIGHTS]
+        if not places:
+            return None
         alone = FitCache(self.model, self.task, self.folder, self.plan) if self.before else self
-        return alone.joined(random_candidates(edit.record.places, self.plan.seed))
+        return alone.joined(random_candidates(places, self.plan.seed))

@@ -21,13 +21,13 @@ from countergen_edit.decisions import JUDGEMENT
 from countergen_edit.decisions.judgement import judgements
 from countergen_edit.decisions.selection import Point, choose, front, ordered, points
 from countergen_edit.decisions.significance import has_significant_bias, significant_bias
-from countergen_edit.edits import NamedEdit, applied
+from countergen_edit.edits import WEIGHTS, NamedEdit, applied
 from countergen_edit.erasers import BaseEraser, fitting_threads
 from countergen_edit.metrics.base import DEFAULT_BIAS, METRICS, Cost, MeasuredSplit, Metric, bias_of
 from countergen_edit.metrics.context import EvaluationContext
+from countergen_edit.metrics.distillation import curve_rows, own_contexts_row
 from countergen_edit.metrics.gates import gate_rows
 from countergen_edit.metrics.guardedness import certificate_rows
-from countergen_edit.metrics.refinement import refinement_rows
 from countergen_edit.metrics.results import STORE
 from countergen_edit.metrics.rows import Row
 from countergen_edit.models import LanguageModel
@@ -39,6 +39,8 @@ from countergen_edit.runs.folder import RunFolder, Units, read_records
 from countergen_edit.runs.plan import Plan
 from countergen_edit.runs.screening import Screening
 
+ENOUGH = 0.7
+"""Share of the bias that a map must remove within the budgets so that no update is trained."""
 WORTH_ADDING = 0.1
 """Share of the bias that an edit must remove by itself to be tried in a combination."""
 TRIED = 4
@@ -135,8 +137,16 @@ class Runner:
             for site in plan.sites
             for name, own in plan.erasers.items()
             for eraser in _ranked(own, plan.ranks)
+            if not eraser.trains_weights
         ]
         """The candidates of one eraser at one site; `together` they are one edit."""
+        self.updates = [
+            Candidate(WEIGHTS, None, name, eraser)
+            for name, own in plan.erasers.items()
+            for eraser in _ranked(own, plan.ranks)
+            if eraser.trains_weights
+        ]
+        """The candidates that update weights."""
         if plan.together:
             self.groups = [self.fits.together(group) for group in self.groups]
         halving = None if plan.together else plan.halving
@@ -153,9 +163,10 @@ class Runner:
 
     @property
     def candidates(self) -> list[Candidate]:
-        """Every candidate, by site, layer and eraser."""
+        """Every candidate, by site, layer and eraser; updates of weights last."""
         own = {site: [g for g in self.groups if g[0].site == site] for site in self.plan.sites}
-        return [c for groups in own.values() for row in zip(*groups, strict=True) for c in row]
+        maps = [c for groups in own.values() for row in zip(*groups, strict=True) for c in row]
+        return [*maps, *self.updates]
 
     def record(self, unit: str, about: str, work: Callable[..., list[Row]], *args: Any) -> None:
         """Record the rows of a unit of the task, unless the folder holds it."""
@@ -182,9 +193,24 @@ class Runner:
         finalists = {candidate.label for candidate in self.screening.finalists}
         self.run_unit.stage("candidates on validation data", len(finalists))
         for candidate in self.candidates:
-            if (label := candidate.label) in finalists:
-                figures = partial(self._measured, candidate=candidate)
-                self.record(f"candidate/{label}", label, self.attempt, candidate, figures)
+            if candidate.label in finalists:
+                self._measure_candidate(candidate)
+        # Training takes minutes: a search does without where a map removes enough.
+        if self.updates and not (self.plan.select == "task" and self._is_enough()):
+            self.run_unit.stage("updates of weights", len(self.updates))
+            for candidate in self.updates:
+                self._measure_candidate(candidate)
+
+    def _measure_candidate(self, candidate: Candidate) -> None:
+        figures = partial(self._measured, candidate=candidate)
+        name = f"candidate/{candidate.label}"
+        self.record(name, candidate.label, self.attempt, candidate, figures)
+
+    def _is_enough(self) -> bool:
+        """Whether an edit within the budgets removes `ENOUGH` of the bias."""
+        ids = {self.fits.id_of(candidate) for candidate in self.candidates}
+        found = self._points(ids, baselines=False)
+        return bool(found) and (best := choose(found)).is_worthwhile and best.removed >= ENOUGH
 
     def finish(self) -> list[NamedEdit]:
         """Combine, select and test; the selected edits, of which an audit needs one."""
@@ -219,7 +245,7 @@ class Runner:
         failed = {row.edit for row in rows if row.metric == FAILED}
         chosen = {row.edit for row in rows if row.metric == "choice"}
         found = []
-        for group in self.groups:
+        for group in (*self.groups, *([update] for update in self.updates)):
             ids = [self.fits.id_of(candidate) for candidate in group]
             if self.plan.together:
                 found.append([] if failed & {*ids} else [*group])
@@ -246,9 +272,10 @@ class Runner:
         errors = UserError if self.plan.select == "eraser" else Exception
         for candidate in chain:
             if not self.folder.has_edit(self.fits.id_of(candidate)):
-                self.fits.data(candidate)  # no room for activations is no eraser's fault
+                if not candidate.trains_weights:
+                    self.fits.data(candidate)  # no room for activations is no eraser's fault
                 try:
-                    self.fits.fit(candidate)
+                    self.fits.part(candidate)
                 except NotWrittenError:
                     raise
                 except errors as error:
@@ -291,11 +318,20 @@ class Runner:
         return rows
 
     def certificate(self, candidate: Candidate) -> list[Row]:
-        """Rows on a fit: accuracy of probes, the course of a refinement, where a gate opened.
+        """Rows on a fit: accuracy of probes, the course of a training, where a gate opened.
 
         Folds of probes never share a name.
         """
-        seed, data = self.plan.seed, self.fits.data(candidate)
+        seed = self.plan.seed
+        if candidate.trains_weights:
+            named = self.fits.part(candidate)
+            curve, own = self.fits.distillation(candidate).recorded()
+            rows = [
+                *curve_rows(curve, self.task, seed),
+                own_contexts_row(own, self.task, seed),
+            ]
+            return self.marked(rows, named, "validation")
+        data = self.fits.data(candidate)
         state = unit_seed(seed, "certificate", candidate.layer) % 2**32
         eraser = self.fits.fit(candidate)
         with fitting_threads(data.at(candidate.layer)):
@@ -303,7 +339,6 @@ class Runner:
         n = int((data.used(eraser, candidate.layer)[0] & ~data.keep).sum())
         anew, remark = eraser.refit_in_folds, eraser.note_
         rows = certificate_rows(certificate, self.task, n, seed, refitted=anew, remark=remark)
-        rows += refinement_rows(getattr(eraser, "curve_", ()), self.task, seed)
         named = self.fits.part(candidate)
         [place] = named.edit.placements
         with applied(self.model, self.fits.edit_before(candidate)) as model:
@@ -348,6 +383,8 @@ class Runner:
         self.record(f"test/{edit.id}", f"test data: {about}", self._tested, edit, candidates)
         if self.plan.tested == "chosen":
             control = self.fits.control(edit)
+            if control is None:
+                return
             about = f"test data: random directions of rank {control.record.rank}"
             self.record(f"test/{control.id}", about, self._tested, control)
 
@@ -385,7 +422,7 @@ class Runner:
     def _choice_rows(self) -> list[Row]:
         """The row `choice` of each eraser: the chosen edit and its cost."""
         removed, rows = self._removed_rows(), []
-        for group in self.groups:
+        for group in (*self.groups, *([update] for update in self.updates)):
             candidates = self._points({self.fits.id_of(candidate) for candidate in group})
             if candidates:
                 best = choose(candidates)

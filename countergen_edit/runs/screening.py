@@ -53,7 +53,7 @@ class Screening:
         pools: Sequence[Sequence[Sequence[Candidate]]],
     ) -> None:
         self.runner = runner
-        widest = max(len(group) for pool in pools for group in pool)
+        widest = max((len(group) for pool in pools for group in pool), default=0)
         self.samples = halving.samples(widest, runner.task.most_names) if halving else []
         self.pools = [
             [Group(own, halving.grid(len(own)) if halving else [*range(len(own))]) for own in pool]
@@ -71,7 +71,7 @@ class Screening:
         runner, seed = self.runner, self.runner.plan.seed
         for rung, names in enumerate(self.samples, start=1):
             candidates = self.finalists
-            runner.fits.fit_ahead([candidate.draft for candidate in candidates])
+            runner.fits.fit_ahead(candidates)
             task = runner.task.thinned(names, seed)
             metrics = [metric.bound(task) for metric in runner.quick]
             model = runner.fits.resuming([c.layer for c in candidates], share=0.25)
@@ -81,8 +81,8 @@ class Screening:
             runner.run_unit.stage(about, 1 + len(candidates))
             runner.record(f"screening/{rung}/unedited", "unedited model", measure, None)
             for candidate in candidates:
-                unit, draft = f"screening/{rung}/{candidate.label}", candidate.draft
-                runner.record(unit, candidate.label, runner.attempt, draft, measure)
+                unit = f"screening/{rung}/{candidate.label}"
+                runner.record(unit, candidate.label, runner.attempt, candidate, measure)
             rows = [row for row in runner.rows() if row.facets.get(RUNG) == rung]
             for pool, first in zip(self.pools, self._first, strict=True):
                 self._narrow(pool, rows, max(1, first // STAY**rung), rung)
@@ -109,12 +109,9 @@ class Screening:
         ]
 
     def _narrow(self, pool: Sequence[Group], rows: Sequence[Row], most: int, rung: int) -> None:
-        """Keep the best of a pool; candidates halfway to their measured neighbours enter.
-
-        In the last rung an eraser with drafts is fitted only where its draft was best.
-        """
+        """Keep the best of a pool; candidates halfway to their measured neighbours enter."""
         ids = {
-            self.runner.fits.id_of(group.candidates[i].draft): (group, i)
+            self.runner.fits.id_of(group.candidates[i]): (group, i)
             for group in pool
             for i in group.current
         }
@@ -128,7 +125,5 @@ class Screening:
             group.current.append(i)
         for group in pool:
             entering = between(group.measured, group.current)
-            if rung == len(self.samples) and any(c.draft is not c for c in group.candidates):
-                entering = []
             group.measured |= {*entering}
             group.current = sorted([*group.current, *entering])

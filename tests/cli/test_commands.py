@@ -106,11 +106,13 @@ def small(command: str, words: list[str], place: Path) -> list[str]:
     if any(word.startswith("cost.") for word in words):
         del sizes["cost"]
     layered = command == "classifiers" or any("layers=" in word for word in words)
-    refines = any(word.startswith("eraser=") and "refined" in word for word in words)
-    if refines:  # a gradient step reads every fitting context
+    trains = any(word.startswith("eraser=") and "distilled" in word for word in words)
+    if "data=many" in words:  # two prompts of a set may be of one group
         sizes |= {"data.fit": FEW_CONTEXTS, "data.validation": FEW_CONTEXTS}
     hires = any(word.startswith("metric=") and "hiring" in word for word in words)
-    more = ["+eraser.refined.steps=2"] * refines + ["+metric.hiring.names=2"] * hires
+    more = ["+eraser.distilled.contexts=16"] * trains + ["+metric.hiring.names=2"] * hires
+    if trains and not any("distilled.steps" in word for word in words):
+        more.append("eraser.distilled.steps=2")
     return (
         words
         + more

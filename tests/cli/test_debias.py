@@ -103,6 +103,42 @@ def test_where_no_edit_fits_nothing_is_saved(
     assert "mean_difference" in page.read_text("utf-8")
 
 
+def test_where_no_map_removes_enough_an_update_is_trained_and_saved_as_stock_weights(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from transformers import AutoModelForCausalLM
+
+    words = [
+        "eraser=[mean_difference,distilled]",
+        "eraser.distilled.steps=60",
+        "+eraser.distilled.contexts=64",
+        "+eraser.distilled.learning_rate=0.01",
+        "metric=[r]",
+        "combine=1",
+        "layers=[2,3,4,5]",
+        *TRAITS,
+    ]
+    run = tmp_path / "run"
+    assert main(["debias", *words, f"run_dir={run}"]) == 0
+    rows = read_rows(run / RESULTS)
+    [own] = [row for row in rows if row.metric == "own_contexts"]
+    assert own.detail["to_erase"] > 0
+    assert own.detail["examples"]
+    edit = next(row.edit for row in rows if row.metric == "bias_removed" and row.split == "test")
+    assert next(row.eraser for row in rows if row.edit == edit) == "distilled"
+    removed = value(rows, "bias_removed", edit=edit, split="test")
+    assert removed > 0.5
+    assert "Saved (folded)" in capsys.readouterr().out
+    assert "Contexts that the model wrote" in (run / "report.html").read_text("utf-8")
+    [data] = [s for s in ce.task("gender", "contexts").test if s.name == "traits_test"]
+    merged = AutoModelForCausalLM.from_pretrained(run / "checkpoint")
+    assert not hasattr(merged.config, "erasures")
+    again = float(np.abs(r_values(score(load_checkpoint(run / "checkpoint"), data))).mean())
+    audited = value(rows, "mean_abs_r", edit=edit, dataset=data.name)
+    assert again == pytest.approx(audited, abs=1e-4)
+    assert (run / "checkpoint" / "adapter" / "adapter_model.safetensors").is_file()
+
+
 def held_against_its_original(checkpoint: Path, folder: Path, *words: str) -> int:
     own = ["texts=testbed", "eraser=none", "metric=[r]", "cost=[agreement]", *TRAITS]
     return main(["audit", f"model={checkpoint}", f"run_dir={folder}", *own, *words])

@@ -31,10 +31,10 @@ NAMES = "{fit: 8, validation: 4, test: 4, agreement: 2}"
 TRAITS = "[{source: testbed, family: traits}]"
 AUDIT = [
     "audit",
-    "metric=[r,paraphrases,fairpair,cid,off_target]",
-    "eraser=[gated,refined]",
-    "eraser.refined.start=leace",
-    "+eraser.refined.steps=3",
+    "metric=[r,paraphrases,fairpair,cid,off_target,relearning]",
+    "eraser=[gated,distilled]",
+    "eraser.distilled.steps=2",
+    "+eraser.distilled.contexts=16",
     "edit.layers=[4]",
     f"names={NAMES}",
     *(f"data.{split}={TRAITS}" for split in ("fit", "validation", "test")),
@@ -124,7 +124,7 @@ def lines(runs: list[Path]) -> Iterator[dict[str, Any]]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [*METRICS, "guardedness", "refinement", "gates"])
+@pytest.mark.parametrize("name", [*METRICS, "guardedness", "distillation", "gates"])
 def test_every_metric_has_rows_here(name: str, runs: list[Path]) -> None:
     view = VIEWS.get(name)(METRICS.get(name) if name in METRICS else None, name)
     results = [open_run(run).results for run in runs]

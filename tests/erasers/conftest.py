@@ -22,7 +22,6 @@ from countergen_edit.erasers import (
     MeanDifference,
     PreservingEraser,
     RandomDirections,
-    Refined,
     SentenceDebias,
 )
 
@@ -56,10 +55,6 @@ TABLE = {
     # With nothing to close its gate at it is the closed form that it starts from.
     "gated": Row(
         Gated("leace"), lambda c: c - 1, orthogonal=False, guaranteed=True, fixed="overall"
-    ),
-    # Without an objective it is the closed form that it starts from.
-    "refined": Row(
-        Refined("leace"), lambda c: c - 1, orthogonal=False, guaranteed=True, fixed="overall"
     ),
 }
 

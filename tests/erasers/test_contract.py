@@ -74,7 +74,7 @@ FOR_SMALL_DATA = {"inlp": {"rank": 1, "tol": 1e-9}, "rlace": {"rank": 1, "tol": 
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("name", sorted(ERASERS))
+@pytest.mark.parametrize("name", sorted(name for name in ERASERS if name != "distilled"))
 def test_passes_check_estimator(name, no_shape_checks):
     results = check_estimator(make_eraser(name, **FOR_SMALL_DATA.get(name, {})), on_fail=None)
     assert {r["check_name"]: r["exception"] for r in results if r["status"] == "failed"} == {}
@@ -91,7 +91,6 @@ OFFERED = {
     "people": np.arange(80) // 2,
     "families": np.arange(80) % 3,
     "sample_weight": np.linspace(0.5, 1.5, 80),
-    "objective": None,
 }
 
 

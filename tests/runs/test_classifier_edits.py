@@ -133,7 +133,7 @@ def test_inference_and_identity_terms_are_edited_too(tmp_path):
 MISTAKES: dict[str, tuple[Any, str, Where, str]] = {
     "nothing hidden": (Vader(), "leace", Where(), "vader has no hidden states"),
     "no such layer": (None, "leace", Where("resid_post", (4,)), "unknown layer 4"),
-    "likelihoods": (None, "refined", Where(), "use one of closed form, such as eraser=leace"),
+    "likelihoods": (None, "distilled", Where(), "use one of closed form, such as eraser=leace"),
     "no difference": (None, "leace", Where("embed"), "use edit.positions=all"),
 }
 

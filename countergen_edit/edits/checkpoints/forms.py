@@ -18,12 +18,13 @@ from typing import Any, cast
 
 import numpy as np
 import torch
+from safetensors.numpy import save_file
 from torch import nn
 
 from countergen_edit.core.errors import UserError
 from countergen_edit.core.reading import json_mapping
 from countergen_edit.core.typed import require
-from countergen_edit.edits import Edit, Placement
+from countergen_edit.edits import Edit, LowRankUpdate, Placement
 from countergen_edit.edits.checkpoints import modeling_edited
 from countergen_edit.edits.checkpoints.stock import (
     empty_stock_model,
@@ -32,6 +33,7 @@ from countergen_edit.edits.checkpoints.stock import (
     stock_classes,
     stock_model,
 )
+from countergen_edit.edits.files import FACTORS
 from countergen_edit.erasers import AffineErasure
 from countergen_edit.models import LanguageModel
 
@@ -51,7 +53,7 @@ def fold(model: LanguageModel, edit: Edit) -> Any:
     switches: dict[str, bool] = {}
     for placement, name in zip(edit.placements, names, strict=True):
         switches |= _bias_switch(model, placement, name)
-    plain = stock_model(model, **switches)
+    plain = merged(stock_model(model, **switches), edit.update)
     for placement, name in zip(edit.placements, names, strict=True):
         _fold(plain.get_submodule(name), placement.erasure)
     return plain
@@ -102,6 +104,40 @@ def _bias_switch(model: LanguageModel, placement: Placement, name: str) -> dict[
     )
 
 
+def merged(plain: Any, update: LowRankUpdate | None) -> Any:
+    """A stock model with an update added to its own copies of the matrices, in float64."""
+    for name, factors in update.factors.items() if update else ():
+        module = plain.get_submodule(name)
+        a, b = (torch.tensor(part, device=module.weight.device).double() for part in factors)
+        change = b @ a if isinstance(module, nn.Linear) else (b @ a).T
+        weight = (module.weight.double() + change).to(module.weight.dtype)
+        module.weight = nn.Parameter(weight, requires_grad=False)
+    return plain
+
+
+def write_adapter(model: LanguageModel, update: LowRankUpdate, folder: Path) -> None:
+    """Write an update as a PEFT adapter of the unedited model; smaller ranks are padded with 0."""
+    from peft import LoraConfig
+
+    folder.mkdir()
+    rank, state = update.rank, {}
+    for name, (a, b) in update.factors.items():
+        more = rank - len(a)
+        parts = (np.pad(a, ((0, more), (0, 0))), np.pad(b, ((0, 0), (0, more))))
+        for part, array in zip(FACTORS, parts, strict=True):
+            state[f"base_model.model.{name}.{part}.weight"] = np.ascontiguousarray(array)
+    save_file(state, folder / "adapter_model.safetensors")
+    names = [*update.factors]
+    LoraConfig(
+        r=rank,
+        lora_alpha=rank,
+        target_modules=names,
+        fan_in_fan_out=not isinstance(stock_model(model).get_submodule(names[0]), nn.Linear),
+        base_model_name_or_path=model.directory,
+        task_type="CAUSAL_LM",
+    ).save_pretrained(str(folder))
+
+
 def _fold(module: Any, erasure: Any) -> None:
     """Fold an erasure into a matrix and its bias, in float64."""
     device, dtype = module.weight.device, module.weight.dtype
@@ -122,7 +158,7 @@ def _fold(module: Any, erasure: Any) -> None:
 def write_carried(model: LanguageModel, edit: Edit, folder: Path) -> None:
     """Write weights, the edit's tensors, config and modelling file."""
     config_class, model_class = stock_classes(model)
-    plain = stock_model(model)
+    plain = merged(stock_model(model), edit.update)
     state = dict(plain.state_dict())
     wide = torch.promote_types(model.dtype, torch.float32)
     places: list[dict[str, Any]] = []

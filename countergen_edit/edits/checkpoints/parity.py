@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from jaxtyping import Float64
@@ -19,6 +20,7 @@ from torch import Tensor
 from countergen_edit.core.errors import UserError
 from countergen_edit.edits import UNCHANGED, Edit, applied
 from countergen_edit.edits.checkpoints import reload_script
+from countergen_edit.edits.checkpoints.stock import stock_model
 from countergen_edit.models import LanguageModel, encode
 
 TEXTS = ("Jane is a nurse and", "John works at the hospital, where", "The weather was")
@@ -72,6 +74,15 @@ def check_parity(
     return compare(model, edit, ids, [logits[f"saved.{i}"] for i in range(len(ids))])
 
 
+def check_adapter(model: LanguageModel, edit: Edit, folder: Path, texts: Sequence[str]) -> Parity:
+    """Compare a PEFT adapter on the unedited model, both read from files by stock code."""
+    with tempfile.TemporaryDirectory() as place:
+        stock_model(model).save_pretrained(place)
+        ids, dtype = compared_ids(model, texts), str(model.dtype).removeprefix("torch.")
+        logits, _ = reload({"adapter": (Path(place), ids, dtype, False, str(folder.resolve()))})
+    return compare(model, edit, ids, [logits[f"adapter.{i}"] for i in range(len(ids))])
+
+
 def compared_ids(model: LanguageModel, texts: Sequence[str]) -> list[list[int]]:
     """Token ids of the texts that are compared."""
     encodings = encode(model, [*(texts or TEXTS)][:MOST_TEXTS])
@@ -110,12 +121,13 @@ def edited_logits(
 
 
 def reload(
-    folders: Mapping[str, tuple[Path, Sequence[Sequence[int]], str, bool]],
+    folders: Mapping[str, tuple[Any, ...]],
 ) -> tuple[dict[str, Tensor], dict[str, list[str]]]:
     """Logits `name.i` of checkpoints in a new process, and their missing or unexpected keys.
 
     `folders` holds for each name: the checkpoint, token ids of its texts, the type of its weights,
-    and whether to run the code in it. Raises a `UserError` if a checkpoint does not load.
+    whether to run the code in it, and a PEFT adapter to put on it, if any. Raises a `UserError` if
+    a checkpoint does not load.
     """
     with tempfile.TemporaryDirectory() as place:
         out = Path(place) / "logits.safetensors"

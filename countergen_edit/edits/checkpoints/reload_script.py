@@ -1,8 +1,9 @@
 """Load checkpoints with transformers alone, and save their logits.
 
 Run with `python -c` on a job file: {"folders": {name: [folder, [[token, …], …], type of weights,
-whether to run the code in the folder]}, "threads": number, "out": file}. It writes the float64
-logits of each text, `name.0`, `name.1`, …, and a JSON file with missing and unexpected keys.
+whether to run the code in the folder, a PEFT adapter if any]}, "threads": number, "out": file}. It
+writes the float64 logits of each text, `name.0`, `name.1`, …, and a JSON file with missing and
+unexpected keys.
 """
 
 import importlib.abc
@@ -33,7 +34,7 @@ def main(job_file: str) -> None:
     job = json.loads(Path(job_file).read_text("utf-8"))
     torch.set_num_threads(job["threads"])  # by which sums are split, and so rounded
     logits, keys = {}, {}
-    for name, (folder, texts, dtype, own_code) in job["folders"].items():
+    for name, (folder, texts, dtype, own_code, *adapter) in job["folders"].items():
         loaded: Any = AutoModelForCausalLM.from_pretrained(
             folder,
             trust_remote_code=own_code,
@@ -43,6 +44,10 @@ def main(job_file: str) -> None:
             output_loading_info=True,
         )
         model, report = loaded
+        if adapter:
+            from peft import PeftModel
+
+            model = PeftModel.from_pretrained(model, adapter[0])
         model.eval()
         keys[name] = sorted(str(key) for keys_of_kind in report.values() for key in keys_of_kind)
         for i, text in enumerate(texts):

@@ -20,7 +20,12 @@ from countergen_edit.core.locating import RECORD
 from countergen_edit.core.reading import json_mapping
 from countergen_edit.core.writing import OLD, as_json, put_back, whole_folder
 from countergen_edit.edits import Edit, applied, save_edit
-from countergen_edit.edits.checkpoints.forms import can_fold, fold, write_carried
+from countergen_edit.edits.checkpoints.forms import (
+    can_fold,
+    fold,
+    write_adapter,
+    write_carried,
+)
 from countergen_edit.edits.checkpoints.loading import (
     CHECKSUMS,
     EDIT,
@@ -29,13 +34,15 @@ from countergen_edit.edits.checkpoints.loading import (
     verify_checksums,
     write_checksums,
 )
-from countergen_edit.edits.checkpoints.parity import Parity, check_parity
+from countergen_edit.edits.checkpoints.parity import Parity, check_adapter, check_parity
 from countergen_edit.models import NAMES_CODE, LanguageModel
 from countergen_edit.models.loading import without_progress_bar
 
 Form = Literal["folded", "carried"]
 FORMS: tuple[str, ...] = ("auto", *get_args(Form))
 PARITY, CARD = "parity.json", "README.md"
+ADAPTER = "adapter"
+"""Folder of an update as a PEFT adapter of the unedited model."""
 TOKENIZER_CONFIG = "tokenizer_config.json"
 
 
@@ -127,6 +134,9 @@ def save_checkpoint(
         except SafetensorError as error:  # wraps that of a full disk
             raise UserError(f"cannot write {directory}: {error}") from error
         parity = check_parity(model, edit, folder, texts, own_code=its_form == "carried")
+        if edit.update is not None and not edit.placements:
+            write_adapter(model, edit.update, folder / ADAPTER)
+            check_adapter(model, edit, folder / ADAPTER, texts)
         _write_json(folder / RECORD, about)
         _write_json(folder / PARITY, asdict(parity))
         if card is not None:

@@ -15,15 +15,9 @@ from torch import Tensor, nn
 
 from countergen_edit.core.errors import UserError
 from countergen_edit.models import NAMES_CODE, LanguageModel, hook_name
+from countergen_edit.models.language_model import stock_name
 
-WRAPPED = "._original_component"
-"""Part of a name that the bridge adds for a wrapped module."""
 _PROBE_TOKENS = 8
-
-
-def stock_name(name: str) -> str:
-    """The name of a module or tensor in the stock architecture."""
-    return name.replace(WRAPPED, "")
 
 
 def module_name(model: LanguageModel, site: str, layer: int | None) -> str:
@@ -81,6 +75,29 @@ def projection_name(model: LanguageModel, site: str, layer: int | None) -> str:
             "activation is not the plain output of one matrix; save it with form=carried"
         )
     return names[0]
+
+
+def linear_modules(model: LanguageModel) -> dict[str, Any]:
+    """The linear modules that a forward pass of the bridge runs, in order, by their stock names.
+
+    Where the bridge splits a joint matrix of queries, keys and values, that is not among them.
+    """
+    from transformers.pytorch_utils import Conv1D
+
+    stock, run = stock_modules(model), dict[str, Any]()
+
+    def note(key: str, module: nn.Module, args: Any, output: Any) -> None:
+        if key in stock:
+            run[key] = module
+
+    ids = torch.arange(min(_PROBE_TOKENS, model.vocab_size))[None]
+    with ExitStack() as stack:
+        for key, module in model.bridge.original_model.named_modules(remove_duplicate=False):
+            if isinstance(module, nn.Linear | Conv1D):
+                hook = functools.partial(note, stock_name(key))
+                stack.callback(module.register_forward_hook(hook).remove)
+        model.run_blocks(ids, torch.ones_like(ids))
+    return run
 
 
 def stock_modules(model: LanguageModel) -> set[str]:
@@ -143,5 +160,10 @@ def stock_model(model: LanguageModel, **changes: Any) -> Any:
             )
     plain.load_state_dict(state, assign=True)
     plain.tie_weights()
+    buffers = {stock_name(key): buffer for key, buffer in wrapped.named_buffers()}
+    for key, empty in [*plain.named_buffers()]:
+        if empty.is_meta and key in buffers:  # no part of the state, such as rotary frequencies
+            owner, _, name = key.rpartition(".")
+            plain.get_submodule(owner).register_buffer(name, buffers[key], persistent=False)
     plain.generation_config = wrapped.generation_config
     return plain.requires_grad_(False).eval()

@@ -9,7 +9,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from countergen_edit.edits import EditRecord
+from countergen_edit.edits import WEIGHTS, EditRecord
 from countergen_edit.edits.checkpoints import Form, Parity, edits_in_record
 from countergen_edit.metrics.base import METRICS
 from countergen_edit.metrics.rows import UNEDITED
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from countergen_edit.reports.run import Run
 
 SITES = {
+    WEIGHTS: "the weights of attention and MLP",
     "resid_post": "the residual stream after a block",
     "attn_out": "the output of an attention layer",
     "mlp_out": "the output of an MLP",
@@ -134,6 +135,8 @@ def _concept(run: Run, edits: Sequence[EditRecord]) -> dict[str, Any]:
 def _eraser(edit: EditRecord) -> str:
     given = ", ".join(f"{key}={value}" for key, value in parameters(edit).items())
     name = f"{edit.eraser} ({given})" if given else edit.eraser
+    if edit.sites == (WEIGHTS,):
+        return f"{name}, rank {edit.rank}"
     return f"{name}, {edit.rank} dimension{'s' if edit.rank != 1 else ''}"
 
 

@@ -64,7 +64,7 @@ FIXED = {
     "sal": Style(ORANGE, "<"),
     "sentence_debias": Style(PINK, "p"),
     "gated": Style(SKY, "*"),
-    "refined": Style(VERMILLION, "h"),
+    "distilled": Style(GREEN, "X"),
     COMBINED: Style(BLUE, "o"),
     "prompting": Style(BROWN, "*"),
     "template": Style(BROWN, "s"),

@@ -438,7 +438,7 @@ VIEWS: Registry[type[View]] = Registry(
         "hiring": f"{_ROOM}.hiring:HiringView",
         "in_vocabulary": f"{_ROOM}.in_vocabulary:InVocabularyView",
         "guardedness": f"{_ROOM}.guardedness:GuardednessView",
-        "refinement": f"{_ROOM}.refinement:RefinementView",
+        "distillation": f"{_ROOM}.distillation:DistillationView",
         "gates": f"{_ROOM}.gates:GatesView",
         "logged": f"{_ROOM}.logged:LoggedView",
     },

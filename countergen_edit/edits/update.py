@@ -1,0 +1,97 @@
+"""Low-rank updates of weight matrices, attached to a model as LoRA layers are.
+
+y = W x + B (A x) for each matrix W (Hu et al. 2021, arXiv 2106.09685, equation 3). Attached, an
+update leaves the weights as they are; merged, W + B A is an ordinary matrix.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from countergen_edit.core.errors import UserError
+from countergen_edit.models.language_model import stock_name
+
+Factors = tuple[Float[np.ndarray, "rank d_in"], Float[np.ndarray, "d_out rank"]]
+"""A and B of a matrix, with the scale in B."""
+
+
+@dataclass(frozen=True, eq=False)
+class LowRankUpdate:
+    """A and B of each updated matrix, by its module's name in the stock architecture."""
+
+    factors: Mapping[str, Factors]
+
+    @property
+    def rank(self) -> int:
+        """The largest rank of a matrix's update."""
+        return max(len(a) for a, _ in self.factors.values())
+
+    def then(self, other: LowRankUpdate) -> LowRankUpdate:
+        """The sum of two updates, of the sum of their ranks."""
+        merged = dict(self.factors)
+        for name, (a, b) in other.factors.items():
+            if name in merged:
+                mine = merged[name]
+                a, b = np.vstack([mine[0], a]), np.hstack([mine[1], b])
+            merged[name] = (a, b)
+        return LowRankUpdate(merged)
+
+    @contextmanager
+    def attached(self, bridge: Any) -> Iterator[None]:
+        """Run a block with the update; raises a `UserError` for a matrix that the model lacks."""
+        modules = {
+            stock_name(name): module
+            for name, module in bridge.original_model.named_modules(remove_duplicate=False)
+            if hasattr(module, "weight")
+        }
+        with ExitStack() as stack:
+            for name, (a, b) in self.factors.items():
+                module = modules.get(name)
+                if module is None or sorted(module.weight.shape) != sorted((len(b), a.shape[1])):
+                    raise UserError(
+                        f"the edit updates {name} [{len(b)}, {a.shape[1]}], which the model does "
+                        "not have"
+                    )
+                stack.callback(module.register_forward_hook(_adding(a, b)).remove)
+            # Models that skip blocks look for hooks of the bridge.
+            lowest = self._lowest(bridge, modules)
+            stack.enter_context(
+                bridge.hooks(fwd_hooks=[(f"blocks.{lowest}.hook_in", lambda x, hook: x)])
+            )
+            yield
+
+    def _lowest(self, bridge: Any, modules: Mapping[str, Any]) -> int:
+        """The first block with an updated matrix."""
+        updated = {id(modules[name]) for name in self.factors}
+        return next(
+            i
+            for i, block in enumerate(bridge.blocks)
+            if any(id(module) in updated for module in block.modules())
+        )
+
+
+def _adding(a: np.ndarray, b: np.ndarray) -> Any:
+    """A hook that adds B (A x) to a module's output."""
+    cached: dict[tuple[torch.device, torch.dtype], tuple[Tensor, Tensor]] = {}
+
+    def add(module: Any, inputs: tuple[Any, ...], output: Tensor) -> Tensor:
+        x = inputs[0]
+        wide = torch.promote_types(x.dtype, torch.float32)
+        key = (x.device, wide)
+        if key not in cached:
+            cached[key] = tuple(
+                torch.tensor(part, device=x.device, dtype=wide).T for part in (a, b)
+            )  # type: ignore[assignment]
+        down, up = cached[key]
+        changed: Tensor = output + ((x.to(wide) @ down) @ up)
+        return changed.to(output.dtype)
+
+    return add

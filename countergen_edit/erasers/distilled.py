@@ -1,0 +1,71 @@
+"""Counterfactual self-distillation into a low-rank update of weights; see `runs.distillation`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any, ClassVar
+
+from annotated_types import Ge, Gt
+
+from countergen_edit.core.errors import UserError
+from countergen_edit.erasers.base import BaseEraser
+
+
+class Distilled(BaseEraser):
+    """Settings of a low-rank update (LoRA) that is trained through the model.
+
+    It updates weight matrices instead of projecting activations, so that it is fitted by `audit`
+    and `search`, not by `fit`.
+
+    Parameters
+    ----------
+    rank : int
+        Of the update of each matrix.
+    target_modules : sequence of str, optional
+        Ends of names of the linear modules that are updated, as in `peft.LoraConfig`; by default
+        all but those of queries, keys and gates.
+    first_layer : float
+        Share of the blocks below the first that is updated, where no layers are named.
+    steps : int
+    learning_rate : float
+        Of Adam; it warms up and decays as a cosine.
+    contexts : int
+        Continuations that the model writes itself, from which contexts are cut.
+    check_every : int
+        Steps between two evaluations of held-out terms.
+    random_state : int
+    """
+
+    trains_weights = True
+    no_guarantee_because: ClassVar[str | None] = (
+        "the model's outputs are made equal, not its activations"
+    )
+    refit_in_folds = False
+
+    def __init__(
+        self,
+        rank: Annotated[int, Gt(0)] = 8,
+        *,
+        target_modules: Sequence[str] | None = None,
+        first_layer: Annotated[float, Ge(0)] = 0.27,
+        steps: Annotated[int, Gt(0)] = 180,
+        learning_rate: Annotated[float, Gt(0)] = 1e-3,
+        contexts: Annotated[int, Gt(0)] = 600,
+        check_every: Annotated[int, Gt(0)] = 20,
+        random_state: int = 0,
+    ) -> None:
+        self.rank = rank
+        self.target_modules = target_modules
+        self.first_layer = first_layer
+        self.steps = steps
+        self.learning_rate = learning_rate
+        self.contexts = contexts
+        self.check_every = check_every
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any) -> BaseEraser:
+        """Raise a `UserError`: rows of activations are not enough."""
+        raise UserError(
+            "eraser=distilled updates weights and is trained through a model: use it in audit, "
+            "edit, sweep or debias; rows of activations fit eraser=preserving"
+        )

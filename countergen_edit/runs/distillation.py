@@ -1,0 +1,593 @@
+"""Counterfactual self-distillation into a low-rank update of weights.
+
+A model with a low-rank update (LoRA; Hu et al. 2021, arXiv 2106.09685) is trained towards its own
+unedited output (distillation; Hinton, Vinyals and Dean 2015, arXiv 1503.02531) less the group's
+part of it: half the difference of the groups' mean log-probabilities over counterfactual people,
+token by token, except for words that tell the group by right. This target, contexts that the model
+writes itself, and the constraints are ours.
+
+The loss is minimised subject to limits on kept contexts and neutral text. The multiplier of each
+follows its held-out value by exponentiated gradient ascent on the dual (Arrow, Hurwicz and Uzawa
+1958; Kivinen and Warmuth 1997).
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from countergen_edit.core.errors import UserError, require_known
+from countergen_edit.core.seeds import generator, unit_seed
+from countergen_edit.core.writing import whole_folder
+from countergen_edit.data.counterfactual import CounterfactualSet
+from countergen_edit.data.subsets import few_texts, round_robin
+from countergen_edit.data.task import Task
+from countergen_edit.edits import Edit, LowRankUpdate, Placement, applied
+from countergen_edit.edits.checkpoints.forms import merged
+from countergen_edit.edits.checkpoints.stock import linear_modules, module_name, stock_model
+from countergen_edit.edits.edit import placement_hook
+from countergen_edit.erasers.distilled import Distilled
+from countergen_edit.models import LanguageModel
+from countergen_edit.models.language_model import read_logits, stock_name
+from countergen_edit.models.progress import track
+from countergen_edit.models.resumption import forward_replaced
+from countergen_edit.runs.own_contexts import OwnContexts, written
+from countergen_edit.runs.portions import (
+    Portion,
+    divergence,
+    running,
+    some_rows,
+    telling_tokens,
+    to_erase,
+    to_keep,
+)
+
+PLAUSIBLE = 64
+"""Next tokens of a context whose difference between groups counts, by probability."""
+BIAS, PEOPLE = 5.0, 10.0
+"""Weights of the squared group difference and of the divergence from each person's target."""
+HELD_OUT_PEOPLE, HELD_OUT_PORTIONS, HELD_OUT_TEXTS = 8, 12, 6
+CELLS = 240
+"""Templates with contents of a fitting set that can be drawn anew; erasers take a tenth."""
+OWN = 2
+"""Contexts of the model's own in a step."""
+ROWS = 6
+"""Texts of a group, or of contexts to keep, in a step."""
+
+WARM_UP = 10
+LAST = 0.1
+"""Share of the learning rate at the last step."""
+LARGEST_NORM = 1.0
+"""Of the gradient."""
+DUAL_RATE = 1.0
+"""Of the logarithm of a multiplier, per evaluation."""
+LEAST_MULTIPLIER = 0.3
+LEGITIMATE = "legitimate_difference_change"
+SHARE = 0.75
+"""Of a budget, which test data may exceed by chance."""
+LEAST = 1e-6
+"""Smallest probability of all other tokens."""
+READING = (("attn", "q"), ("attn", "k"), ("mlp", "gate"))
+"""Roles of matrices that are not updated by default: they decide what is read."""
+STATE = "state.pt"
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Largest changes on contexts to keep and neutral text."""
+
+    agreement: float = 0.0075
+    """Fall of the share of the form that agrees, among the forms."""
+    legitimate: float = 0.015
+    """Mean |change| of the shares of outputs where the groups differ legitimately."""
+    keep: float = 0.004
+    """KL(unedited ‖ edited) of words that tell the group, all other tokens as one, nats."""
+    neutral: float = 0.002
+    """The same at each token of neutral text, nats."""
+
+    @classmethod
+    def of(cls, budgets: Mapping[str, float]) -> Limits:
+        """A share of the budgets of costs, by the rows that they count."""
+        own = cls()
+        text = min(budgets.get("kl", math.inf), budgets.get("perplexity_ratio", math.inf))
+        return cls(
+            SHARE * budgets["agreement"] if "agreement" in budgets else own.agreement,
+            SHARE * budgets[LEGITIMATE] if LEGITIMATE in budgets else own.legitimate,
+            own.keep,
+            min(own.neutral, SHARE * text),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Unedited:
+    """A portion with the output of the unedited model."""
+
+    portion: Portion
+    log_probs: Float[Tensor, "read vocab"]
+    below: Any
+    """Output of the last block below the update; None where all blocks are updated."""
+    half: Float[Tensor, "column vocab"] | None = None
+    """Half of the group difference after a context to erase, as `half_difference`."""
+
+    def few(self, rng: np.random.Generator) -> Unedited:
+        """At most `ROWS` rows; of a context to erase, equally many of both groups."""
+        portion = self.portion
+        sides = [torch.ones(len(portion.ids), dtype=torch.bool)]
+        if portion.is_first is not None:
+            sides = [portion.is_first, ~portion.is_first]
+        drawn = []
+        for side in sides:
+            own = side.nonzero()[:, 0].numpy()
+            drawn.append(rng.choice(own, min(ROWS, len(own)), replace=False))
+        rows = torch.from_numpy(np.sort(np.concatenate(drawn)))
+        some = some_rows(portion, rows)
+        cells = self.log_probs.view(len(portion.ids), portion.reads, -1)[rows.to(self.device)]
+        return replace(
+            self,
+            portion=some,
+            log_probs=cells.flatten(0, 1),
+            below=_rows_of(self.below, rows, some.ids.shape[1]),
+        )
+
+    @property
+    def device(self) -> torch.device:
+        return self.log_probs.device
+
+
+def _rows_of(below: Any, rows: Int[Tensor, " row"], longest: int) -> Any:
+    """Some rows of a block's output, up to a length."""
+    if below is None:
+        return None
+    hidden, *rest = below if isinstance(below, tuple) else (below,)
+    some = hidden[rows.to(hidden.device), :longest]
+    return (some, *rest) if isinstance(below, tuple) else some
+
+
+class Student:
+    """The stock model with a trainable low-rank update; it shares all other weights.
+
+    `layers` are the updated blocks; by default those from `settings.first_layer` on. `before` is an
+    edit that the model has already.
+    """
+
+    def __init__(
+        self,
+        model: LanguageModel,
+        settings: Distilled,
+        before: Edit,
+        layers: Sequence[int] | None = None,
+    ) -> None:
+        from peft import LoraConfig, get_peft_model
+
+        plain = merged(stock_model(model), before.update)
+        names = block_names(model)
+        layers = layers or range(round(settings.first_layer * len(names)), len(names))
+        targets = matrices(model, [names[i] for i in layers], settings.target_modules)
+        turned = not isinstance(plain.get_submodule(targets[0]), nn.Linear)
+        rank = settings.rank
+        config = LoraConfig(r=rank, lora_alpha=rank, target_modules=targets, fan_in_fan_out=turned)
+        with warnings.catch_warnings(), torch.random.fork_rng(devices=[]):
+            # peft reads a property that transformers deprecates, and draws from global state.
+            warnings.simplefilter("ignore", FutureWarning)
+            torch.manual_seed(unit_seed(settings.random_state, "distilled", "initial"))
+            self.peft = get_peft_model(plain, config).eval()
+        self.plain, self._model = plain, model
+        self._shared = [plain.get_submodule(name) for name in names[: min(layers)]]
+        for place in before.placements:
+            module = plain.get_submodule(module_name(model, place.site, place.layer))
+            module.register_forward_hook(_mapping(place))
+
+    @property
+    def parameters(self) -> dict[str, nn.Parameter]:
+        return {name: p for name, p in self.peft.named_parameters() if p.requires_grad}
+
+    def unedited(self, portion: Portion) -> Unedited:
+        """Log-probabilities without the update, and the output of the blocks below it."""
+        inputs = self._model.inputs(portion.ids, portion.mask)
+        kept: list[Any] = []
+        with ExitStack() as stack:
+            if self._shared:
+                keep = self._shared[-1].register_forward_hook(lambda m, i, out: kept.append(out))
+                stack.callback(keep.remove)
+            stack.enter_context(torch.no_grad())
+            stack.enter_context(self.peft.disable_adapter())
+            logits = read_logits(self.plain, inputs, portion.at)
+        return Unedited(portion, logits.float().log_softmax(-1), kept[0] if kept else None)
+
+    def log_probs(self, given: Unedited) -> Float[Tensor, "read vocab"]:
+        """Log-probabilities of the student with gradients; the blocks below are not run again."""
+        inputs = self._model.inputs(given.portion.ids, given.portion.mask)
+        with ExitStack() as stack:
+            for block in self._shared:
+                stack.enter_context(forward_replaced(block, given.below))
+            logits = read_logits(self.plain, inputs, given.portion.at)
+        return logits.float().log_softmax(-1)
+
+    @property
+    def update(self) -> LowRankUpdate:
+        """The update as it is now."""
+        from peft.tuners.lora import LoraLayer
+
+        found = {}
+        layers: list[tuple[str, Any]] = [
+            (name, m) for name, m in self.plain.named_modules() if isinstance(m, LoraLayer)
+        ]
+        for name, layer in layers:
+            a, b = (
+                part["default"].weight.detach().float().cpu().numpy().copy()
+                for part in (layer.lora_A, layer.lora_B)
+            )
+            found[name] = (a, b * layer.scaling["default"])
+        return LowRankUpdate(found)
+
+
+def _mapping(place: Placement) -> Any:
+    """A hook that maps the output of a module, or the first part of it."""
+    mapped = placement_hook(place)
+
+    def hook(module: Any, inputs: Any, output: Any) -> Any:
+        if isinstance(output, tuple):
+            return mapped(output[0]), *output[1:]
+        return mapped(output)
+
+    return hook
+
+
+def block_names(model: LanguageModel) -> list[str]:
+    """The stock names of a model's blocks."""
+    by_module = {
+        id(module): stock_name(name)
+        for name, module in model.bridge.original_model.named_modules(remove_duplicate=False)
+    }
+    return [by_module[id(block)] for block in model.bridge.blocks]
+
+
+def matrices(
+    model: LanguageModel, blocks: Sequence[str], endings: Sequence[str] | None
+) -> list[str]:
+    """The linear modules of some blocks, by the ends of their names.
+
+    None takes all but those of queries, keys and gates. `UserError` where no module has such a
+    name.
+    """
+    others = {
+        id(getattr(component, "original_component", None))
+        for block in model.bridge.blocks
+        for part, role in READING
+        if (component := getattr(getattr(block, part, None), role, None)) is not None
+    }
+    linear = [
+        name
+        for name, module in linear_modules(model).items()
+        if any(name.startswith(f"{block}.") for block in blocks)
+        and not (endings is None and id(module) in others)
+    ]
+    for ending in endings or ():
+        known = sorted({name.rpartition(".")[2] for name in linear})
+        require_known("target module", ending, known)
+    return [name for name in linear if not endings or name.rpartition(".")[2] in endings]
+
+
+class Distillation:
+    """The training of an update on one task, resumed from `folder` where that holds a part of it.
+
+    Attributes:
+        own: contexts that the model wrote.
+        curve: terms of held-out texts and multipliers at each evaluation.
+    """
+
+    def __init__(
+        self,
+        model: LanguageModel,
+        task: Task,
+        settings: Distilled,
+        limits: Limits,
+        before: Edit,
+        folder: Path,
+        layers: Sequence[int] | None = None,
+    ) -> None:
+        self.layers = layers
+        self.model, self.task, self.settings, self.limits = model, task, settings, limits
+        self._before, self._folder, self.seed = before, folder, settings.random_state
+        self._kept = telling_tokens(model, task)
+        self.multipliers = dict.fromkeys(asdict(limits), 1.0)
+        self.curve: list[dict[str, float]] = []
+        self._memo: dict[int, Unedited] = {}
+
+    @cached_property
+    def own(self) -> OwnContexts:
+        with applied(self.model, self._before) as model:
+            task = replace(self.task, fit=tuple(larger(self.task)))
+            return written(model, task, self.settings.contexts, self.seed)
+
+    @cached_property
+    def _portions(self) -> tuple[list[list[Portion]], ...]:
+        """Portions to erase, to keep, and of neutral text, by set."""
+        model, task = self.model, self.task
+        return (
+            [to_erase(model, data) for data in larger(task)],
+            [to_keep(model, round_robin(data, 2)) for data in task.keep],
+            [running(model, task.weighed)] if task.weighed else [],
+        )
+
+    @cached_property
+    def _held_out(self) -> list[Portion]:
+        model, task = self.model, self.task
+        every = [
+            p
+            for data in task.validation
+            for p in to_erase(model, round_robin(data, HELD_OUT_PEOPLE))
+        ]
+        rng = generator(self.seed, "distilled", "held out")
+        most = min(HELD_OUT_PORTIONS, len(every))
+        some = sorted(rng.choice(len(every), most, False, odds(every))) if every else []
+        kept = [task.agreement.get("validation")]
+        kept += task.legitimate_differences.get("validation", ())
+        texts = few_texts(task.neutral.get("validation", ()), HELD_OUT_TEXTS, self.seed)
+        keep = [p for data in kept if data for p in to_keep(model, round_robin(data, 1))]
+        return [*(every[i] for i in some), *keep, *running(model, texts)]
+
+    def run(self) -> LowRankUpdate:
+        """Train; the update of the least held-out bias within the limits, else nearest to them."""
+        settings, steps = self.settings, self.settings.steps
+        student = Student(self.model, settings, self._before, self.layers)
+        adam = torch.optim.Adam(student.parameters.values(), lr=settings.learning_rate)
+        best, begin = self._resume(student, adam)
+        for step in track(range(begin, steps + 1), "Distillation"):
+            if step > begin and (step % settings.check_every == 0 or step == steps):
+                terms = self._evaluate(student, step)
+                over = max(0.0, *(terms[k] / v - 1 for k, v in asdict(self.limits).items()))
+                if best is None or (over, terms["bias"]) < best[:2]:
+                    best = (over, terms["bias"], student.update)
+                self._ascend(terms)
+                self._keep(student, adam, best, step)
+            if step == steps:
+                break
+            for group in adam.param_groups:
+                group["lr"] = settings.learning_rate * pace(step, steps)
+            adam.zero_grad()
+            self.backward(student, step)
+            nn.utils.clip_grad_norm_(student.parameters.values(), LARGEST_NORM)
+            adam.step()
+        assert best is not None
+        update: LowRankUpdate = best[2]
+        return update
+
+    def recorded(self) -> tuple[list[dict[str, float]], dict[str, Any]]:
+        """The curve and the summary of the model's own contexts of a finished training."""
+        state = torch.load(self._folder / STATE, weights_only=True)
+        return state["curve"], state["own"]
+
+    def _evaluate(self, student: Student, step: int) -> dict[str, float]:
+        terms = dict.fromkeys(self.multipliers, 0.0) | self.held_out(student)
+        multipliers = {f"multiplier_{name}": value for name, value in self.multipliers.items()}
+        loss = sum(self._weight(name) * value for name, value in terms.items())
+        look = {"seed": float(self.seed), "step": float(step), **terms, **multipliers}
+        self.curve.append({**look, "loss": loss})
+        if not np.isfinite(loss):
+            raise UserError(
+                f"the loss is not finite after {step} steps: use a learning_rate below "
+                f"{self.settings.learning_rate:g}"
+            )
+        return terms
+
+    def _resume(self, student: Student, adam: torch.optim.Adam) -> tuple[Any, int]:
+        """The best update so far and the step to go on from."""
+        path = self._folder / STATE
+        if not path.is_file():
+            return None, 0
+        state = torch.load(path, weights_only=True)
+        for name, parameter in student.parameters.items():
+            parameter.data.copy_(state["parameters"][name])
+        adam.load_state_dict(state["adam"])
+        self.multipliers |= state["multipliers"]
+        self.curve = state["curve"]
+        over, bias, factors = state["best"]
+        update = {name: (a.numpy(), b.numpy()) for name, (a, b) in factors.items()}
+        return (over, bias, LowRankUpdate(update)), state["step"]
+
+    def _keep(self, student: Student, adam: torch.optim.Adam, best: Any, step: int) -> None:
+        over, bias, update = best
+        factors = {
+            name: tuple(torch.from_numpy(part) for part in parts)
+            for name, parts in update.factors.items()
+        }
+        state = {
+            "parameters": {name: p.detach() for name, p in student.parameters.items()},
+            "adam": adam.state_dict(),
+            "multipliers": self.multipliers,
+            "curve": self.curve,
+            "own": self.own.summary,
+            "best": (over, bias, factors),
+            "step": step,
+        }
+        with whole_folder(self._folder) as folder:
+            torch.save(state, folder / STATE)
+
+    def held_out(self, student: Student) -> dict[str, float]:
+        """The terms on validation people, templates and texts."""
+        sums: dict[str, list[float]] = {}
+        with torch.no_grad():
+            for given in self._held_out_given(student):
+                after = student.log_probs(given)
+                terms = self._terms(given, after)
+                if given.half is not None:
+                    terms["bias"] = squared_difference(given.portion, after)
+                for name, value in terms.items():
+                    sums.setdefault(name, []).append(float(value))
+        return {name: float(np.mean(values)) for name, values in sums.items()}
+
+    def _held_out_given(self, student: Student) -> list[Unedited]:
+        return [self._given(student, portion, remember=True) for portion in self._held_out]
+
+    def _given(self, student: Student, portion: Portion, *, remember: bool) -> Unedited:
+        """A portion with its unedited output; that of templates is kept in memory."""
+        if id(portion) in self._memo:
+            return self._memo[id(portion)]
+        given = student.unedited(portion)
+        if portion.kind == "erase":
+            given = replace(given, half=half_difference(given, self._kept))
+        if remember:
+            self._memo[id(portion)] = given
+        return given
+
+    def backward(self, student: Student, step: int) -> None:
+        """Accumulate the gradient of the Lagrangian on the portions of a step."""
+        drawn = [*self.drawn(student, step)]
+        counts = Counter(given.portion.kind for given in drawn)
+        for given in drawn:
+            terms = self._terms(given, student.log_probs(given))
+            loss = torch.stack([self._weight(name) * value for name, value in terms.items()]).sum()
+            torch.autograd.backward(loss / counts[given.portion.kind])
+
+    def _ascend(self, terms: Mapping[str, float]) -> None:
+        """A step of the multipliers, by held-out constraints."""
+        for name, limit in asdict(self.limits).items():
+            surplus = np.clip(terms[name] / limit - 1, -1, 1)
+            risen = self.multipliers[name] * float(np.exp(DUAL_RATE * surplus))
+            self.multipliers[name] = max(risen, LEAST_MULTIPLIER)
+
+    def _weight(self, term: str) -> float:
+        if term in self.multipliers:
+            return self.multipliers[term] / float(asdict(self.limits)[term])
+        return {"bias": BIAS, "people": PEOPLE}[term]
+
+    def drawn(self, student: Student, step: int) -> Iterator[Unedited]:
+        """The portions of a step, by seed and step."""
+        rng = generator(self.seed, "distilled", step)
+        for sets in self._portions:
+            if sets:
+                portions = sets[int(rng.integers(len(sets)))]
+                portion = portions[int(rng.choice(len(portions), p=odds(portions)))]
+                given = self._given(student, portion, remember=portion.kind != "erase")
+                yield given if portion.kind == "neutral" else given.few(rng)
+        own = [self.own.portion_to_erase(self.model, rng) for _ in range(OWN)]
+        for one in (*own, self.own.portion_to_keep(self.model, rng)):
+            if one is not None:
+                yield self._given(student, one, remember=False)
+
+    def _terms(self, given: Unedited, after: Float[Tensor, "read vocab"]) -> dict[str, Tensor]:
+        """The terms of the loss and of the constraints on one portion."""
+        portion, before = given.portion, given.log_probs
+        if given.half is not None:
+            return erasing_terms(given, after)
+        if portion.kind == "keep":
+            # Other words after such a context may lose the group's part of their probability.
+            own = (coarse(log_probs, self._kept) for log_probs in (before, after))
+            return {"keep": divergence(*own), **self._of_choices(portion, before, after)}
+        return {portion.kind: divergence(before, after)}
+
+    def _of_choices(
+        self,
+        portion: Portion,
+        before: Float[Tensor, "read vocab"],
+        after: Float[Tensor, "read vocab"],
+    ) -> dict[str, Tensor]:
+        """The change of the shares of the outputs among them, as the costs measure it."""
+        if portion.choices is None:
+            return {}
+        own = portion.choices.to(before.device)
+        change = after.gather(1, own).softmax(1) - before.gather(1, own).softmax(1)
+        if portion.agrees:
+            return {"agreement": -change[:, 0].mean()}
+        return {"legitimate": change.abs().mean()}
+
+
+def larger(task: Task) -> list[CounterfactualSet]:
+    """The fitting sets, with more templates and contents where they can be drawn anew."""
+    return [
+        task.drawable[data.name].draw("fit", CELLS, data.widest)
+        if data.name in task.drawable
+        else data
+        for data in task.fit
+    ]
+
+
+def odds(portions: Sequence[Portion]) -> Float[np.ndarray, " portion"]:
+    """Contexts to erase in proportion to their outputs, over which the group effect is a mean."""
+    outputs = np.array([1.0 if p.outputs is None else len(p.outputs) for p in portions])
+    return np.asarray(outputs / outputs.sum())
+
+
+def coarse(
+    log_probs: Float[Tensor, "read vocab"], tokens: Int[Tensor, " token"]
+) -> Float[Tensor, "read outcome"]:
+    """Log-probabilities of some tokens and of all others together."""
+    own = log_probs[:, tokens.to(log_probs.device)]
+    rest = (1 - own.exp().sum(1, keepdim=True)).clamp(min=LEAST).log()
+    return torch.cat([own, rest], dim=1)
+
+
+def half_difference(given: Unedited, kept: Int[Tensor, " token"]) -> Float[Tensor, "column vocab"]:
+    """Half of the difference of the groups' mean log-probabilities, 0 for tokens to keep.
+
+    The differences of few people would pass for the group's. Each token's is multiplied by
+    max(0, 1 - v/d²), with v the sampling variance of the difference d (James and Stein 1961).
+    """
+    a, b = _by_group(given.portion, given.log_probs)
+    difference = a.mean(0) - b.mean(0)
+    if len(a) > 1 and len(b) > 1:
+        noise = a.var(0) / len(a) + b.var(0) / len(b)
+        difference = difference * (1 - noise / difference**2).clamp(min=0.0).nan_to_num()
+    difference[:, kept.to(difference.device)] = 0.0
+    return difference / 2
+
+
+def erasing_terms(given: Unedited, after: Float[Tensor, "read vocab"]) -> dict[str, Tensor]:
+    """Squared group difference that is left, and divergence from each person's target.
+
+    The first is of the outputs, or of the likeliest tokens where a context has none: the unedited
+    difference and the mean changes, which vary less over people than log-probabilities do.
+    """
+    portion, half = given.portion, given.half
+    assert portion.is_first is not None
+    assert half is not None
+    rows = len(portion.ids)
+    before, after = (x.view(rows, portion.reads, -1) for x in (given.log_probs, after))
+    sign = torch.where(portion.is_first.to(half.device), 1.0, -1.0)[:, None, None]
+    wanted = (before - sign * half).log_softmax(-1)
+    if portion.outputs is None:
+        p = before.exp().mean(0) * (half != 0)
+        chosen = p.topk(min(PLAUSIBLE, p.shape[-1])).indices
+    else:
+        chosen = portion.outputs.to(half.device).expand(portion.reads, -1)
+    a, b = _by_group(portion, (after - before).flatten(0, 1))
+    left = 2 * half + a.mean(0) - b.mean(0)
+    return {"bias": (left.gather(1, chosen) ** 2).mean(), "people": divergence(wanted, after)}
+
+
+def squared_difference(portion: Portion, log_probs: Float[Tensor, "read vocab"]) -> Tensor:
+    """Unbiased squared difference of the groups' mean log-probabilities of the outputs, nats²."""
+    a, b = (own[:, :, portion.outputs] for own in _by_group(portion, log_probs))
+    squared = (a.mean(0) - b.mean(0)) ** 2
+    if len(a) > 1 and len(b) > 1:
+        squared = squared - a.var(0) / len(a) - b.var(0) / len(b)
+    return squared.mean()
+
+
+def _by_group(
+    portion: Portion, values: Float[Tensor, "read vocab"]
+) -> tuple[Float[Tensor, "first column vocab"], Float[Tensor, "second column vocab"]]:
+    """Values by row of either group."""
+    assert portion.is_first is not None
+    rows = values.view(len(portion.ids), portion.reads, -1)
+    first = portion.is_first.to(values.device)
+    return rows[first], rows[~first]
+
+
+def pace(step: int, steps: int) -> float:
+    """Share of the learning rate at a step: a linear warm-up, then a cosine."""
+    cosine = 0.5 * (1.0 + np.cos(np.pi * step / steps))
+    return float(min(1.0, (step + 1) / WARM_UP) * (LAST + (1.0 - LAST) * cosine))

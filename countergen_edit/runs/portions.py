@@ -1,0 +1,191 @@
+"""Texts that are run together, and where their output is read, for objectives on a model's output.
+
+A portion to erase holds one context with people of two groups; a portion to keep several contexts,
+read where the model should not change; a portion of running text is read at every token.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
+
+from countergen_edit.data.counterfactual import CounterfactualSet
+from countergen_edit.data.task import Task
+from countergen_edit.models import LanguageModel, encode, first_read
+from countergen_edit.runs.fit_data import places_by_context
+
+ROWS = 12
+"""Texts of a portion of contexts to keep."""
+TEXTS = 2
+"""Texts of a portion of running text."""
+LONGEST = 64
+"""Tokens of a running text."""
+
+
+@dataclass(frozen=True, eq=False)
+class Portion:
+    """Texts that are run together, and where their output is read."""
+
+    kind: str
+    """`erase`, `keep` or `neutral`."""
+    ids: Int[Tensor, "row time"]
+    mask: Int[Tensor, "row time"]
+    at: tuple[Int[Tensor, " read"], Int[Tensor, " read"]]
+    """Rows and columns; of a context to erase, equally many of every row, row by row."""
+    is_first: Bool[Tensor, " row"] | None = None
+    """Of a context to erase: whether the text is about the first group."""
+    outputs: Int[Tensor, " output"] | None = None
+    """Of a context to erase: the next token of each of its outputs, where they are known."""
+    choices: Int[Tensor, "read output"] | None = None
+    """Of a context to keep: the next token of each of its outputs, where they are known."""
+    agrees: bool = False
+    """Whether the first of the choices is the form that agrees."""
+
+    @property
+    def reads(self) -> int:
+        """Of each row of a context to erase."""
+        return len(self.at[0]) // len(self.ids)
+
+
+def some_rows(portion: Portion, chosen: Int[Tensor, " row"]) -> Portion:
+    """Some rows of a portion, each with equally many reads."""
+    reads = portion.reads
+    mask = portion.mask[chosen]
+    longest = int(mask.sum(1).max())
+    column = portion.at[1].view(-1, reads)[chosen].reshape(-1)
+    return replace(
+        portion,
+        ids=portion.ids[chosen, :longest],
+        mask=mask[:, :longest],
+        at=(torch.arange(len(chosen)).repeat_interleave(reads), column),
+        is_first=None if portion.is_first is None else portion.is_first[chosen],
+        choices=None if portion.choices is None else portion.choices[chosen],
+    )
+
+
+def to_erase(model: LanguageModel, data: CounterfactualSet) -> list[Portion]:
+    """A portion for each context: all of its people, of every two groups."""
+    following, portions = _following(model, data), []
+    for own in (data.between(*pair) for pair in data.pairs):
+        for context, places in places_by_context(model, own).items():
+            ids, mask, last = padded(_ids(model, [place.text for place in places]))
+            is_first = torch.tensor([p.variation.group == own.groups[0] for p in places])
+            outputs = torch.tensor(sorted(following[context]), device=model.device)
+            at = torch.arange(len(places)), last
+            portions.append(Portion("erase", ids, mask, at, is_first, outputs))
+    return portions
+
+
+def to_keep(model: LanguageModel, data: CounterfactualSet) -> list[Portion]:
+    """Portions of several contexts, read at their ends."""
+    choices, agrees = _choices(model, data), agreement_like(data)
+    places = [p for group in places_by_context(model, data).values() for p in group]
+    by_count: dict[int, list[str]] = {}
+    for text in dict.fromkeys(place.text for place in places):
+        by_count.setdefault(len(choices.get(text, ())), []).append(text)
+    portions = []
+    for count, texts in by_count.items():
+        for begin in range(0, len(texts), ROWS):
+            some = texts[begin : begin + ROWS]
+            known = torch.tensor([choices[text] for text in some]) if count else None
+            portions.append(replace(ends(_ids(model, some)), choices=known, agrees=agrees))
+    return portions
+
+
+def ends(rows: Sequence[Int[Tensor, " _"]]) -> Portion:
+    """A portion to keep, read at the ends of its texts."""
+    ids, mask, last = padded(rows)
+    return Portion("keep", ids, mask, (torch.arange(len(ids)), last))
+
+
+def agreement_like(data: CounterfactualSet) -> bool:
+    """Whether the i-th output of each prompt is the form of the i-th group."""
+    return all(len(sample.outputs) == len(data.groups) for sample in data.samples)
+
+
+def running(model: LanguageModel, texts: Sequence[str]) -> list[Portion]:
+    """Portions of running text, read at every token."""
+    portions = []
+    for begin in range(0, len(texts), TEXTS):
+        first = first_read(model)
+        ids, mask, _ = padded(_ids(model, texts[begin : begin + TEXTS], first + LONGEST))
+        row, position = mask[:, first:].nonzero(as_tuple=True)
+        portions.append(Portion("neutral", ids, mask, (row, position + first)))
+    return portions
+
+
+def padded(
+    rows: Sequence[Int[Tensor, " _"]],
+) -> tuple[Int[Tensor, "row time"], Int[Tensor, "row time"], Int[Tensor, " row"]]:
+    """Token ids and mask, padded on the right, and the last token of each row."""
+    ids, mask = (
+        pad_sequence(own, batch_first=True) for own in ([*rows], [*map(torch.ones_like, rows)])
+    )
+    return ids, mask, mask.sum(1) - 1
+
+
+def forms_of(model: LanguageModel, task: Task) -> Int[Tensor, " form"]:
+    """The first tokens of the forms that agree with the groups of a task (she, her, …)."""
+    forms = [form for group in task.groups for form in task.axis.groups[group].forms.values()]
+    first = [e.ids[e.after(0)[0]] for e in encode(model, [f" {form}" for form in forms])]
+    return torch.tensor(sorted(set(first)), dtype=torch.long)
+
+
+def telling_tokens(model: LanguageModel, task: Task) -> Int[Tensor, " token"]:
+    """Tokens that may differ between the groups.
+
+    Forms that agree, outputs of sets to keep, and gendered words of one token.
+    """
+    words = sorted(task.substitution.lexicon_words) if task.substitution else []
+    single = [e.ids[-1] for e in encode(model, [f" {w}" for w in words]) if len(e.after(0)) == 1]
+    outputs = [o for data in task.keep for sample in data.samples for o in sample.outputs]
+    first = [e.ids[e.after(0)[0]] for e in encode(model, [*dict.fromkeys(outputs)])]
+    every = {*forms_of(model, task).tolist(), *single, *first}
+    return torch.tensor(sorted(every), dtype=torch.long)
+
+
+def divergence(
+    p: Float[Tensor, "*read vocab"], q: Float[Tensor, "*read vocab"]
+) -> Float[Tensor, ""]:
+    """Mean KL(p ‖ q) of log-probabilities, nats."""
+    return (p.exp() * (p - q)).sum(-1).mean()
+
+
+def _ids(
+    model: LanguageModel, texts: Sequence[str], most: int | None = None
+) -> list[Int[Tensor, " time"]]:
+    return [torch.tensor(encoding.ids[:most]) for encoding in encode(model, texts)]
+
+
+def _choices(model: LanguageModel, data: CounterfactualSet) -> dict[str, list[int]]:
+    """Prompt → the next tokens of its outputs; of forms that agree, the right one first."""
+    found: dict[str, list[int]] = {}
+    for sample in data.samples:
+        for side, group in enumerate(data.groups):
+            for variation in sample.of(group):
+                prompt = variation.text
+                own = encode(model, [prompt + output for output in sample.outputs])
+                first = [encoding.ids[encoding.after(len(prompt))[0]] for encoding in own]
+                if agreement_like(data):
+                    first = [first[side], *first[:side], *first[side + 1 :]]
+                found[prompt] = first
+    return found
+
+
+def _following(model: LanguageModel, data: CounterfactualSet) -> dict[str, set[int]]:
+    """Context → the next tokens of its outputs, read after one name, as all split alike."""
+    following: dict[str, set[int]] = {}
+    for sample in data.samples:
+        prompt = sample.variations[0].text
+        for output in sample.outputs:
+            text = prompt + output
+            [encoding] = encode(model, [text])
+            for number, token in enumerate(encoding.after(len(prompt))):
+                said = text[len(prompt) : encoding.offsets[token][0]] if number else ""
+                following.setdefault(f"{sample.template}{said}", set()).add(encoding.ids[token])
+    return following

@@ -1,0 +1,312 @@
+"""Distillation: its terms against explicit sums, its contexts, constraints and resumption."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from countergen_edit.core.errors import UserError
+from countergen_edit.data.task import Task
+from countergen_edit.edits import UNCHANGED, Edit, LowRankUpdate, applied
+from countergen_edit.erasers import make_eraser
+from countergen_edit.erasers.distilled import Distilled
+from countergen_edit.metrics.costs.agreement import agreement_values
+from countergen_edit.metrics.r.group_effect import GroupEffect
+from countergen_edit.metrics.scores import score
+from countergen_edit.models import LanguageModel, encode
+from countergen_edit.runs import distillation
+from countergen_edit.runs.distillation import (
+    Distillation,
+    Limits,
+    Student,
+    Unedited,
+    coarse,
+    erasing_terms,
+    half_difference,
+    larger,
+    squared_difference,
+)
+from countergen_edit.runs.own_contexts import written
+from countergen_edit.runs.portions import Portion, some_rows, telling_tokens, to_erase, to_keep
+from countergen_edit.testbed import load_axis, load_truth
+from tests.runs.test_audit import make_plan, make_task, run, thin
+
+VOCAB = 7
+
+
+@pytest.fixture(scope="module")
+def task() -> Task:
+    return thin(kept_task(), 8)
+
+
+def kept_task() -> Task:
+    """The task of the small audit, with agreement of fitting names to keep."""
+    return replace(make_task(), keep=(load_truth().agreement_set("fit", load_axis("gender")),))
+
+
+def distilling(model: LanguageModel, task: Task, folder: Path, **settings: object) -> Distillation:
+    own = Distilled(**{"contexts": 24, "check_every": 2, "first_layer": 0.5, **settings})  # type: ignore[arg-type]
+    return Distillation(model, task, own, Limits(), UNCHANGED, folder)
+
+
+@given(
+    reads=st.integers(1, 3),
+    people=st.integers(2, 4),
+    seed=st.integers(0, 10**6),
+    known=st.booleans(),
+)
+def test_terms_are_explicit_sums(reads: int, people: int, seed: int, known: bool) -> None:
+    rng = np.random.default_rng(seed)
+    rows = 2 * people
+    p, q = (
+        torch.from_numpy(rng.normal(size=(rows * reads, VOCAB))).log_softmax(-1) for _ in range(2)
+    )
+    portion = erased(rows, reads, torch.tensor([0, 3]) if known else None)
+    forms = torch.tensor([2, 5])
+    given = Unedited(portion, p, None)
+    given = replace(given, half=half_difference(given, forms))
+    terms = erasing_terms(given, q)
+    before, after = (x.numpy().reshape(rows, reads, VOCAB) for x in (p, q))
+    bias, divergence = [], []
+    for r in range(reads):
+        a, b = before[:people, r], before[people:, r]
+        d = a.mean(0) - b.mean(0)
+        v = (a.var(0, ddof=1) + b.var(0, ddof=1)) / people
+        half = np.maximum(0, 1 - v / d**2) * d / 2
+        half[[2, 5]] = 0
+        moved = after[:, r] - before[:, r]
+        left = 2 * half + moved[:people].mean(0) - moved[people:].mean(0)
+        bias.append(left**2)
+        for i in range(rows):
+            wanted = before[i, r] + (half if i >= people else -half)
+            wanted = wanted - np.log(np.exp(wanted).sum())
+            divergence.append((np.exp(wanted) * (wanted - after[i, r])).sum())
+    # All tokens of so small a vocabulary are plausible.
+    chosen = [0, 3] if known else [*range(VOCAB)]
+    assert float(terms["bias"]) == pytest.approx(np.mean(np.array(bias)[:, chosen]))
+    assert float(terms["people"]) == pytest.approx(np.mean(divergence))
+    if known:
+        gap = after[:people].mean(0) - after[people:].mean(0)
+        noise = (after[:people].var(0, ddof=1) + after[people:].var(0, ddof=1)) / people
+        unbiased = float(squared_difference(portion, q))
+        assert unbiased == pytest.approx(np.mean((gap**2 - noise)[:, chosen]))
+
+
+def erased(rows: int, reads: int, outputs: torch.Tensor | None) -> Portion:
+    """A context to erase; the first half of the rows are of the first group."""
+    ids = torch.zeros((rows, reads), dtype=torch.long)
+    at = torch.arange(rows).repeat_interleave(reads), torch.arange(reads).repeat(rows)
+    first = torch.arange(rows) < rows // 2
+    return Portion("erase", ids, torch.ones_like(ids), at, first, outputs)
+
+
+def test_tokens_and_all_others_make_a_distribution() -> None:
+    log_probs = torch.randn(4, VOCAB, generator=torch.Generator().manual_seed(0)).log_softmax(-1)
+    found = coarse(log_probs, torch.tensor([1, 4])).exp()
+    p = log_probs.exp()
+    expected = torch.stack([p[:, 1], p[:, 4], 1 - p[:, 1] - p[:, 4]], dim=1)
+    torch.testing.assert_close(found, expected)
+
+
+def test_few_rows_have_their_own_unedited_output(
+    testbed: LanguageModel, task: Task, tmp_path: Path
+) -> None:
+    training = distilling(testbed, task, tmp_path)
+    student = Student(testbed, training.settings, UNCHANGED)
+    for portion in (to_erase(testbed, task.fit[0])[0], to_keep(testbed, task.keep[0])[0]):
+        few = student.unedited(portion).few(np.random.default_rng(0))
+        assert len(few.portion.ids) < len(portion.ids)
+        again = student.unedited(few.portion).log_probs
+        torch.testing.assert_close(few.log_probs, again, rtol=1e-4, atol=1e-4)
+        # A new update changes nothing, and blocks below it are not run again.
+        torch.testing.assert_close(student.log_probs(few), again, rtol=1e-4, atol=1e-4)
+
+
+def test_words_that_may_differ_are_forms_outputs_to_keep_and_gendered_words(
+    testbed: LanguageModel, task: Task
+) -> None:
+    kept = {*telling_tokens(testbed, task).tolist()}
+
+    def first(word: str) -> int:
+        [encoding] = encode(testbed, [f" {word}"])
+        return encoding.ids[encoding.after(0)[0]]
+
+    assert {first(word) for word in ("she", "his", "mother")} <= kept
+    outputs = {o.strip() for data in task.keep for s in data.samples for o in s.outputs}
+    assert {first(word) for word in outputs} <= kept
+    assert first("doctor") not in kept
+
+
+def test_some_rows_are_those_rows(testbed: LanguageModel, task: Task) -> None:
+    [portion, *_] = to_keep(testbed, task.keep[0])
+    chosen = torch.tensor([1, 3])
+    some = some_rows(portion, chosen)
+    whole = testbed.logits(portion.ids, portion.mask, portion.at)
+    torch.testing.assert_close(
+        testbed.logits(some.ids, some.mask, some.at), whole[chosen], rtol=1e-4, atol=1e-4
+    )
+
+
+def test_contexts_to_erase_tell_no_group_and_those_to_keep_are_about_to(
+    testbed: LanguageModel, task: Task
+) -> None:
+    own = written(testbed, task, 80, seed=0)
+    forms = {f for g in task.groups for f in task.axis.groups[g].forms.values()}
+    names = {n for g in task.groups for n in task.axis.groups[g].all_names()}
+    assert own.erase
+    assert own.keep
+    for context in own.erase:
+        assert not {*re.findall(r"[\w']+", context.said)} & (forms | names), context
+    assert {c.group for c in own.erase} == {*task.groups}
+    assert {n for people in own.people.values() for n in people} <= {
+        n for g in task.groups for n in task.axis.groups[g].names["fit"]
+    }
+
+
+def test_more_fitting_prompts_share_nothing_with_what_is_measured() -> None:
+    task = Task.from_config("gender", "natural", texts="natural")
+    more = larger(task)
+    assert [len(data.samples) for data in more] == [distillation.CELLS] * len(task.fit)
+    assert len({s.content for s in more[0].samples}) == len(
+        {s.content for s in task.fit[0].samples}
+    )
+    replace(task, fit=tuple(more))  # a task refuses what is both fitted on and measured
+    own = make_task()
+    assert larger(own) == [*own.fit]
+
+
+def test_a_context_is_read_after_the_person_and_people_are_exchanged(
+    testbed: LanguageModel, task: Task
+) -> None:
+    own = written(testbed, task, 24, seed=0)
+    own.erase = own.erase[:1]
+    portion = own.portion_to_erase(testbed, np.random.default_rng(0))
+    assert portion is not None
+    [context] = own.erase
+    assert portion.is_first is not None
+    assert 2 * int(portion.is_first.sum()) == len(portion.ids)
+    said = encode(testbed, ["Jane" + context.said])[0]
+    tokens = [said.ids[k] for k in said.after(len("Jane"))]
+    assert portion.reads == len(tokens) + 1
+    rows, columns = portion.at
+    for i in range(len(portion.ids)):
+        own_columns = columns[rows == i]
+        assert portion.ids[i, own_columns[1:]].tolist() == tokens
+        assert int(own_columns[-1]) == int(portion.mask[i].sum()) - 1
+
+
+def test_training_removes_the_planted_difference_and_keeps_grammar(
+    testbed: LanguageModel, tmp_path: Path
+) -> None:
+    occupations = load_truth().counterfactual_set("occupations", "fit", load_axis("gender"))
+    task = replace(kept_task(), fit=(occupations,))
+    settings = {"steps": 60, "check_every": 20, "learning_rate": 5e-3, "first_layer": 0.0}
+    update = distilling(testbed, task, tmp_path / "d", **settings).run()
+
+    def effect() -> float:
+        return GroupEffect(score(testbed, task.test[0], "test").pairs[0]).squared
+
+    def right() -> float:
+        share, _ = agreement_values(score(testbed, task.agreement["test"], "agreement").pairs[0])
+        return float(np.nanmin(np.nanmean(share, axis=(0, 2))))
+
+    before = effect(), right()
+    with applied(testbed, Edit((), update=update)):
+        after = effect(), right()
+    assert after[0] < 0.2 * before[0]
+    assert after[1] > before[1] - 0.02
+
+
+def test_tight_limits_change_kept_contexts_less(
+    testbed: LanguageModel, task: Task, tmp_path: Path
+) -> None:
+    changes = []
+    settings = {"steps": 50, "check_every": 50, "learning_rate": 5e-3, "first_layer": 0.0}
+    for name, limit in (("loose", 1.0), ("tight", 1e-4)):
+        training = distilling(testbed, task, tmp_path / name, **settings)
+        training.limits = Limits(limit, limit, limit, limit)
+        training.run()
+        changes.append(training.curve[-1]["keep"])
+    assert changes[1] < 0.5 * changes[0]
+
+
+def test_a_killed_training_goes_on_to_the_same_bytes(
+    testbed: LanguageModel, task: Task, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = distilling(testbed, task, tmp_path / "whole", steps=6)
+    expected = whole.run()
+    keep, kept = Distillation._keep, []
+
+    def dying(self: Distillation, *args: object) -> None:
+        keep(self, *args)  # type: ignore[arg-type]
+        kept.append(args[-1])
+        if len(kept) == 2:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(Distillation, "_keep", dying)
+    with pytest.raises(KeyboardInterrupt):
+        distilling(testbed, task, tmp_path / "killed", steps=6).run()
+    monkeypatch.setattr(Distillation, "_keep", keep)
+    resumed = distilling(testbed, task, tmp_path / "killed", steps=6)
+    assert same(resumed.run(), expected)
+    assert resumed.curve == whole.curve
+    assert [look["step"] for look in resumed.curve] == [2, 4, 6]
+
+
+def same(a: LowRankUpdate, b: LowRankUpdate) -> bool:
+    return Edit((), update=a).digest == Edit((), update=b).digest
+
+
+def test_seeds_differ_and_repeat(testbed: LanguageModel, task: Task, tmp_path: Path) -> None:
+    state = torch.get_rng_state()
+    one, again, other = (
+        distilling(testbed, task, tmp_path / str(i), steps=2, random_state=seed).run()
+        for i, seed in enumerate((0, 0, 1))
+    )
+    assert same(one, again)
+    assert not same(one, other)
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_a_loss_that_is_not_finite_is_refused(
+    testbed: LanguageModel, task: Task, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(distillation, "LARGEST_NORM", float("inf"))
+    with pytest.raises(UserError, match="use a learning_rate below"):
+        distilling(testbed, task, tmp_path, steps=4, learning_rate=1e30).run()
+
+
+def test_limits_are_shares_of_the_smaller_budgets() -> None:
+    limits = Limits.of({"agreement": 0.02, "kl": 0.05, "perplexity_ratio": 0.001})
+    assert limits.agreement == pytest.approx(0.015)
+    assert limits.neutral == pytest.approx(0.00075)
+    assert Limits.of({}) == Limits()
+
+
+def test_an_audit_measures_an_update_and_a_map_that_is_fitted_under_it(
+    testbed: LanguageModel, task: Task, tmp_path: Path
+) -> None:
+    settings = {"contexts": 24, "steps": 4, "check_every": 2}
+    erasers = {"distilled": make_eraser("distilled", **settings), "leace": make_eraser("leace")}
+    plan = make_plan(task=task, erasers=erasers, select="task", combine=2, mix=True)
+    rows = run(testbed, plan, tmp_path / "run")
+    by_eraser = {row.eraser: row for row in rows if row.metric == "bias_removed"}
+    assert {"distilled", "leace"} <= {*by_eraser}
+    assert by_eraser["distilled"].site == "weights"
+    assert {r.metric for r in rows if r.eraser == "distilled"} >= {
+        "agreement",
+        "kl",
+        "bias_removed",
+    }
+
+
+def test_rows_alone_are_refused() -> None:
+    with pytest.raises(UserError, match="trained through a model"):
+        Distilled().fit(np.zeros((4, 2)), [0, 1, 0, 1])
