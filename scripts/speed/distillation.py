@@ -20,8 +20,9 @@ import countergen_edit as ce
 from countergen_edit.edits import UNCHANGED
 from countergen_edit.erasers.distilled import Distilled
 from countergen_edit.models.language_model import read_logits
-from countergen_edit.runs.distillation import Distillation, Limits, Student
+from countergen_edit.runs.distillation import Distillation, Limits
 from countergen_edit.runs.portions import divergence
+from countergen_edit.runs.student import Student
 
 STEPS = 10
 

@@ -14,7 +14,7 @@ from countergen_edit.edits.checkpoints.forms import fold
 from countergen_edit.edits.checkpoints.saving import ADAPTER
 from countergen_edit.edits.checkpoints.stock import stock_model
 from countergen_edit.models import LanguageModel, encode, load, resuming
-from countergen_edit.runs.distillation import block_names, matrices
+from countergen_edit.runs.student import block_names, matrices
 from tests.tiny_models import FAMILIES, tiny_model_dir
 
 TEXT = "Jane is a nurse and John"

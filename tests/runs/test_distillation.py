@@ -25,8 +25,6 @@ from countergen_edit.runs import distillation
 from countergen_edit.runs.distillation import (
     Distillation,
     Limits,
-    Student,
-    Unedited,
     coarse,
     erasing_terms,
     half_difference,
@@ -35,6 +33,7 @@ from countergen_edit.runs.distillation import (
 )
 from countergen_edit.runs.own_contexts import written
 from countergen_edit.runs.portions import Portion, some_rows, telling_tokens, to_erase, to_keep
+from countergen_edit.runs.student import Student, Unedited
 from countergen_edit.testbed import load_axis, load_truth
 from tests.runs.test_audit import make_plan, make_task, run, thin
 

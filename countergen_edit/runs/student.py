@@ -1,0 +1,202 @@
+"""The student of a distillation: the stock model with a trainable low-rank update, by `peft`."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from countergen_edit.core.errors import require_known
+from countergen_edit.core.seeds import unit_seed
+from countergen_edit.edits import Edit, LowRankUpdate, Placement
+from countergen_edit.edits.checkpoints.forms import merged
+from countergen_edit.edits.checkpoints.stock import linear_modules, module_name, stock_model
+from countergen_edit.edits.edit import placement_hook
+from countergen_edit.erasers import Distilled
+from countergen_edit.models import LanguageModel
+from countergen_edit.models.language_model import read_logits, stock_name
+from countergen_edit.models.resumption import forward_replaced
+from countergen_edit.runs.portions import Portion, some_rows
+
+ROWS = 6
+"""Texts of a group, or of contexts to keep, in a step."""
+READING = (("attn", "q"), ("attn", "k"), ("mlp", "gate"))
+"""Roles of matrices that are not updated by default: they decide what is read."""
+
+
+@dataclass(frozen=True, eq=False)
+class Unedited:
+    """A portion with the output of the unedited model."""
+
+    portion: Portion
+    log_probs: Float[Tensor, "read vocab"]
+    below: Any
+    """Output of the last block below the update; None where all blocks are updated."""
+    half: Float[Tensor, "column vocab"] | None = None
+    """Half of the group difference after a context to erase, as `half_difference`."""
+
+    def few(self, rng: np.random.Generator) -> Unedited:
+        """At most `ROWS` rows; of a context to erase, equally many of both groups."""
+        portion = self.portion
+        sides = [torch.ones(len(portion.ids), dtype=torch.bool)]
+        if portion.is_first is not None:
+            sides = [portion.is_first, ~portion.is_first]
+        drawn = []
+        for side in sides:
+            own = side.nonzero()[:, 0].numpy()
+            drawn.append(rng.choice(own, min(ROWS, len(own)), replace=False))
+        rows = torch.from_numpy(np.sort(np.concatenate(drawn)))
+        some = some_rows(portion, rows)
+        cells = self.log_probs.view(len(portion.ids), portion.reads, -1)[rows.to(self.device)]
+        return replace(
+            self,
+            portion=some,
+            log_probs=cells.flatten(0, 1),
+            below=_rows_of(self.below, rows, some.ids.shape[1]),
+        )
+
+    @property
+    def device(self) -> torch.device:
+        return self.log_probs.device
+
+
+def _rows_of(below: Any, rows: Int[Tensor, " row"], longest: int) -> Any:
+    """Some rows of a block's output, up to a length."""
+    if below is None:
+        return None
+    hidden, *rest = below if isinstance(below, tuple) else (below,)
+    some = hidden[rows.to(hidden.device), :longest]
+    return (some, *rest) if isinstance(below, tuple) else some
+
+
+class Student:
+    """The stock model with a trainable low-rank update; it shares all other weights.
+
+    `layers` are the updated blocks; by default those from `settings.first_layer` on. `before` is an
+    edit that the model has already.
+    """
+
+    def __init__(
+        self,
+        model: LanguageModel,
+        settings: Distilled,
+        before: Edit,
+        layers: Sequence[int] | None = None,
+    ) -> None:
+        from peft import LoraConfig, get_peft_model
+
+        plain = merged(stock_model(model), before.update)
+        names = block_names(model)
+        first = min(round(settings.first_layer * len(names)), len(names) - 1)
+        layers = layers or range(first, len(names))
+        targets = matrices(model, [names[i] for i in layers], settings.target_modules)
+        turned = not isinstance(plain.get_submodule(targets[0]), nn.Linear)
+        rank = settings.rank
+        config = LoraConfig(r=rank, lora_alpha=rank, target_modules=targets, fan_in_fan_out=turned)
+        with warnings.catch_warnings(), torch.random.fork_rng(devices=[]):
+            # peft reads a property that transformers deprecates, and draws from global state.
+            warnings.simplefilter("ignore", FutureWarning)
+            torch.manual_seed(unit_seed(settings.random_state, "distilled", "initial"))
+            self.peft = get_peft_model(plain, config).eval()
+        self.plain, self._model = plain, model
+        self._shared = [plain.get_submodule(name) for name in names[: min(layers)]]
+        for place in before.placements:
+            module = plain.get_submodule(module_name(model, place.site, place.layer))
+            module.register_forward_hook(_mapping(place))
+
+    @property
+    def parameters(self) -> dict[str, nn.Parameter]:
+        return {name: p for name, p in self.peft.named_parameters() if p.requires_grad}
+
+    def unedited(self, portion: Portion) -> Unedited:
+        """Log-probabilities without the update, and the output of the blocks below it."""
+        inputs = self._model.inputs(portion.ids, portion.mask)
+        kept: list[Any] = []
+        with ExitStack() as stack:
+            if self._shared:
+                keep = self._shared[-1].register_forward_hook(lambda m, i, out: kept.append(out))
+                stack.callback(keep.remove)
+            stack.enter_context(torch.no_grad())
+            stack.enter_context(self.peft.disable_adapter())
+            logits = read_logits(self.plain, inputs, portion.at)
+        return Unedited(portion, logits.float().log_softmax(-1), kept[0] if kept else None)
+
+    def log_probs(self, given: Unedited) -> Float[Tensor, "read vocab"]:
+        """Log-probabilities of the student with gradients; the blocks below are not run again."""
+        inputs = self._model.inputs(given.portion.ids, given.portion.mask)
+        with ExitStack() as stack:
+            for block in self._shared:
+                stack.enter_context(forward_replaced(block, given.below))
+            logits = read_logits(self.plain, inputs, given.portion.at)
+        return logits.float().log_softmax(-1)
+
+    @property
+    def update(self) -> LowRankUpdate:
+        """The update as it is now."""
+        from peft.tuners.lora import LoraLayer
+
+        found = {}
+        layers: list[tuple[str, Any]] = [
+            (name, m) for name, m in self.plain.named_modules() if isinstance(m, LoraLayer)
+        ]
+        for name, layer in layers:
+            a, b = (
+                part["default"].weight.detach().float().cpu().numpy().copy()
+                for part in (layer.lora_A, layer.lora_B)
+            )
+            found[name] = (a, b * layer.scaling["default"])
+        return LowRankUpdate(found)
+
+
+def _mapping(place: Placement) -> Any:
+    """A hook that maps the output of a module, or the first part of it."""
+    mapped = placement_hook(place)
+
+    def hook(module: Any, inputs: Any, output: Any) -> Any:
+        if isinstance(output, tuple):
+            return mapped(output[0]), *output[1:]
+        return mapped(output)
+
+    return hook
+
+
+def block_names(model: LanguageModel) -> list[str]:
+    """The stock names of a model's blocks."""
+    by_module = {
+        id(module): stock_name(name)
+        for name, module in model.bridge.original_model.named_modules(remove_duplicate=False)
+    }
+    return [by_module[id(block)] for block in model.bridge.blocks]
+
+
+def matrices(
+    model: LanguageModel, blocks: Sequence[str], endings: Sequence[str] | None
+) -> list[str]:
+    """The linear modules of some blocks, by the ends of their names.
+
+    None takes all but those of queries, keys and gates. `UserError` where no module has such a
+    name.
+    """
+    others = {
+        id(getattr(component, "original_component", None))
+        for block in model.bridge.blocks
+        for part, role in READING
+        if (component := getattr(getattr(block, part, None), role, None)) is not None
+    }
+    linear = [
+        name
+        for name, module in linear_modules(model).items()
+        if any(name.startswith(f"{block}.") for block in blocks)
+        and not (endings is None and id(module) in others)
+    ]
+    for ending in endings or ():
+        known = sorted({name.rpartition(".")[2] for name in linear})
+        require_known("target module", ending, known)
+    return [name for name in linear if not endings or name.rpartition(".")[2] in endings]
