@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property, partial, reduce
 from typing import Any
 
@@ -189,7 +189,8 @@ class FitCache:
         """Everything that the fit of a candidate depends on."""
         place: list[object] = [candidate.site, candidate.layer]
         if candidate.trains_weights:
-            place = [candidate.site, self.plan.layers]
+            held_out = self.task.neutral.get("validation", ())
+            place = [candidate.site, self.plan.layers, asdict(self.limits), held_out]
         alone = [self._basis, ERASERS.name_of(candidate.eraser), candidate.params, place]
         given = [] if self.before is None else [self.before.id]
         return [*alone, *given, *map(self.part_id, candidate.after)]

@@ -81,8 +81,11 @@ class OwnContexts:
     def portion_to_erase(self, model: LanguageModel, rng: np.random.Generator) -> Portion | None:
         """A drawn context with people of two groups, read at every token after the person.
 
-        None where the continuation is split into other tokens after another person.
+        None where the continuation is split into other tokens after another person, or without
+        contexts.
         """
+        if not self.erase:
+            return None
         context = self.erase[int(rng.integers(len(self.erase)))]
         a, b = sorted(rng.choice(len(self.people), 2, replace=False))
         groups = [list(self.people)[i] for i in (a, b)]
@@ -113,10 +116,15 @@ class OwnContexts:
 
 
 def written(model: LanguageModel, task: Task, count: int, seed: int) -> OwnContexts:
-    """`count` continuations of the unedited model, cut and sorted."""
+    """`count` continuations of the unedited model, cut and sorted.
+
+    There are none where the fitting prompts mention people of fewer than two groups.
+    """
     rng = generator(seed, "own contexts", task.name)
     people, prompts = _people(task), [*_mentions(task)]
-    before, groups = _before(task), [group for group in task.groups if people.get(group)]
+    before, groups = _before(task), [*people]
+    if len(groups) < 2:
+        return OwnContexts(people)
     drawn = []
     for i in range(count):
         if i % 2:  # a whole prompt
@@ -154,12 +162,12 @@ def written(model: LanguageModel, task: Task, count: int, seed: int) -> OwnConte
 
 
 def _people(task: Task) -> dict[str, tuple[str, ...]]:
-    """Group → its people in the fitting sets: names, or noun phrases in their place."""
+    """Group with people → its names in the fitting sets, or noun phrases in their place."""
     people: dict[str, dict[str, None]] = {group: {} for group in task.groups}
     for _, group, person, _ in _mentions(task):
         if len(person.split()) <= LONGEST_PERSON:
             people[group][person] = None
-    return {group: tuple(own) for group, own in people.items()}
+    return {group: tuple(own) for group, own in people.items() if own}
 
 
 def _before(task: Task) -> list[str]:
@@ -183,12 +191,13 @@ def _mentions(task: Task) -> Iterator[tuple[str, str, str, str]]:
             letters = zip(*(reversed(text) for text in texts), strict=False)
             shared = sum(1 for _ in takewhile(lambda own: len({*own}) == 1, letters))
             for variation, text in zip(sample.variations, texts, strict=True):
-                end = text.find(" ", len(text) - shared) if shared else len(text)
-                if variation.name:
-                    end = text.find(variation.name, variation.start) + len(variation.name)
-                person = text[variation.start : end]
-                if person.strip():
-                    yield text[: variation.start], variation.group, person, text[end:]
+                start, name = variation.start, variation.name
+                if name and not text.startswith(name, start):
+                    continue  # other words show the group before the name does
+                space = text.find(" ", len(text) - shared)
+                end = start + len(name) if name else space if space >= 0 else len(text)
+                if person := text[start:end].strip():
+                    yield text[:start], variation.group, person, text[end:]
 
 
 def _telling(task: Task) -> frozenset[str]:

@@ -140,6 +140,8 @@ class Plan:
                 if self.select == "eraser"
                 else "a search needs a set under data.validation to choose by"
             )
+        if not task.validation and any(e.trains_weights for e in self.erasers.values()):
+            raise UserError("eraser=distilled needs a set under data.validation to stop by")
         if not task.test:
             raise UserError("there are no test sets: name at least one under data.test")
         if model.no_activations:
