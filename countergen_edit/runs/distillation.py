@@ -49,7 +49,7 @@ from countergen_edit.runs.student import Student, Unedited
 
 PLAUSIBLE = 64
 """Next tokens of a context whose difference between groups counts, by probability."""
-BIAS, PEOPLE = 5.0, 10.0
+WEIGHTS = {"bias": 5.0, "people": 10.0}
 """Weights of the squared group difference and of the divergence from each person's target."""
 HELD_OUT_PEOPLE, HELD_OUT_PORTIONS, HELD_OUT_TEXTS = 8, 12, 6
 CELLS = 240
@@ -191,10 +191,11 @@ class Distillation:
     def _evaluate(self, student: Student, step: int) -> dict[str, float]:
         terms = dict.fromkeys(self.multipliers, 0.0) | self.held_out(student)
         multipliers = {f"multiplier_{name}": value for name, value in self.multipliers.items()}
-        loss = sum(self._weight(name) * value for name, value in terms.items())
+        # Multipliers change, so that a sum with them has no fixed scale.
+        loss = sum(weight * terms[name] for name, weight in WEIGHTS.items())
         look = {"seed": float(self.seed), "step": float(step), **terms, **multipliers}
         self.curve.append({**look, "loss": loss})
-        if not np.isfinite(loss):
+        if not np.isfinite(sum(terms.values())):
             raise UserError(
                 f"the loss is not finite after {step} steps: use a learning_rate below "
                 f"{self.settings.learning_rate:g}"
@@ -280,7 +281,7 @@ class Distillation:
     def _weight(self, term: str) -> float:
         if term in self.multipliers:
             return self.multipliers[term] / float(asdict(self.limits)[term])
-        return {"bias": BIAS, "people": PEOPLE}[term]
+        return WEIGHTS[term]
 
     def drawn(self, student: Student, step: int) -> Iterator[Unedited]:
         """The portions of a step, by seed and step."""
@@ -324,10 +325,13 @@ class Distillation:
 
 
 def larger(task: Task) -> list[CounterfactualSet]:
-    """The fitting sets, with more templates and contents where they can be drawn anew."""
+    """The fitting sets, with more templates and contents where they can be drawn anew.
+
+    A quick try (`Task.limit`) takes them as they are.
+    """
     return [
         task.drawable[data.name].draw("fit", CELLS, data.widest)
-        if data.name in task.drawable
+        if data.name in task.drawable and task.limit is None
         else data
         for data in task.fit
     ]

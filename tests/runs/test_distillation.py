@@ -13,10 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from countergen_edit.core.errors import UserError
+from countergen_edit.data.counterfactual import CounterfactualSet, Sample, Variation
 from countergen_edit.data.task import Task
 from countergen_edit.edits import UNCHANGED, Edit, LowRankUpdate, applied
 from countergen_edit.erasers import make_eraser
 from countergen_edit.erasers.distilled import Distilled
+from countergen_edit.metrics.base import METRICS
 from countergen_edit.metrics.costs.agreement import agreement_values
 from countergen_edit.metrics.r.group_effect import GroupEffect
 from countergen_edit.metrics.scores import score
@@ -31,10 +33,13 @@ from countergen_edit.runs.distillation import (
     larger,
     squared_difference,
 )
-from countergen_edit.runs.own_contexts import written
+from countergen_edit.runs.fits import Candidate, FitCache
+from countergen_edit.runs.folder import RunFolder
+from countergen_edit.runs.own_contexts import _mentions, written
 from countergen_edit.runs.portions import Portion, some_rows, telling_tokens, to_erase, to_keep
-from countergen_edit.runs.student import Student, Unedited
+from countergen_edit.runs.student import Student, Unedited, block_names
 from countergen_edit.testbed import load_axis, load_truth
+from tests.runs.runs import IDENTITY
 from tests.runs.test_audit import make_plan, make_task, run, thin
 
 VOCAB = 7
@@ -177,8 +182,82 @@ def test_more_fitting_prompts_share_nothing_with_what_is_measured() -> None:
         {s.content for s in task.fit[0].samples}
     )
     replace(task, fit=tuple(more))  # a task refuses what is both fitted on and measured
+    assert [len(data.samples) for data in larger(task.limited(2))] == [
+        len(data.samples) for data in task.limited(2).fit
+    ]
     own = make_task()
     assert larger(own) == [*own.fit]
+
+
+def test_a_person_is_a_name_or_the_words_in_which_prompts_differ(testbed: LanguageModel) -> None:
+    def mentioned(*texts: tuple[str, str | None, int]) -> list[tuple[str, str]]:
+        groups = ("female", "male")
+        variations = (Variation(g, *(t[0], t[1], t[2])) for g, t in zip(groups, texts, strict=True))
+        data = CounterfactualSet("own", "gender", groups, (Sample("t", (" a",), (*variations,)),))
+        task = replace(kept_task(), fit=(data,), keep=())
+        return [(before, person) for before, _, person, _ in _mentions(task)]
+
+    assert mentioned(("So Olivia is", "Olivia", 3), ("So Liam is", "Liam", 3)) == [
+        ("So ", "Olivia"),
+        ("So ", "Liam"),
+    ]
+    assert mentioned(("The woman is", None, 4), ("The man is", None, 4)) == [
+        ("The ", "woman"),
+        ("The ", "man"),
+    ]
+    # The last letter is shared, and no space stands behind it.
+    assert mentioned(("We met a nun", None, 9), ("We met a man", None, 9)) == [
+        ("We met a ", "nun"),
+        ("We met a ", "man"),
+    ]
+    # A pronoun shows the group before the name does.
+    assert mentioned(("Had she, Olivia", "Olivia", 4), ("Had he, Liam", "Liam", 4)) == []
+
+
+def test_without_people_there_are_no_contexts(testbed: LanguageModel) -> None:
+    variations = (
+        Variation("female", "Had she, Olivia, a", "Olivia", 4),
+        Variation("male", "Had he, Liam, a", "Liam", 4),
+    )
+    sample = Sample("t", (" dog", " cat"), variations)
+    data = CounterfactualSet("own", "gender", ("female", "male"), (sample,))
+    own = written(testbed, replace(kept_task(), fit=(data,), keep=()), 8, seed=0)
+    rng = np.random.default_rng(0)
+    assert own.summary == {"to_erase": 0, "to_keep": 0, "refused": {}, "examples": []}
+    assert own.portion_to_erase(testbed, rng) is None
+    assert own.portion_to_keep(testbed, rng) is None
+
+
+def test_an_update_of_other_limits_is_another_edit(
+    testbed: LanguageModel, task: Task, tmp_path: Path
+) -> None:
+    eraser = make_eraser("distilled", steps=2)
+    ids = set()
+    for budget in (0.01, 0.02):
+        plan = make_plan(
+            task=task,
+            erasers={"distilled": eraser},
+            metrics=(METRICS.make("r"), METRICS.make("agreement", {"budget": budget})),
+        )
+        fits = FitCache(testbed, task, RunFolder(tmp_path / str(budget), {}, IDENTITY), plan)
+        ids.add(fits.part_id(Candidate("weights", None, "distilled", eraser)))
+    assert len(ids) == 2
+
+
+def test_an_update_needs_validation_data(testbed: LanguageModel, task: Task) -> None:
+    plan = make_plan(
+        task=replace(task, validation=()),
+        erasers={"distilled": make_eraser("distilled")},
+        layers=(2,),
+    )
+    with pytest.raises(UserError, match=r"needs a set under data\.validation"):
+        plan.check(testbed)
+
+
+def test_all_blocks_below_the_last_may_be_left_out(testbed: LanguageModel) -> None:
+    student = Student(testbed, Distilled(first_layer=1.0), UNCHANGED)
+    last = block_names(testbed)[-1]
+    assert all(name.startswith(last) for name in student.update.factors)
 
 
 def test_a_context_is_read_after_the_person_and_people_are_exchanged(

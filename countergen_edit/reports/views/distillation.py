@@ -26,7 +26,10 @@ class DistillationView(View):
             lines_along(results, own, "step", f"seed {seed:g}", "step", "held-out loss")
             for seed, own in grouped(rows, lambda row: row.facets["seed"]).items()
         ]
-        note = "Weighted sum of what is wanted of the model, on names and texts held out."
+        note = (
+            "Weighted sum of the squared group difference and the divergence from the target, on "
+            "validation data, without the constraints."
+        )
         losses = as_figure("distillation", "Held-out loss during training", panels, note)
         own = [row for row in results.of(OWN_CONTEXTS, "fit") if row.edit in results.compared]
         contexts = as_table(
