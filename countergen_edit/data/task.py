@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import Any
@@ -22,9 +22,9 @@ from countergen_edit.data.splits import check_leakage
 from countergen_edit.data.subsets import (
     NAME_COUNTS,
     NameDraw,
+    few_of,
     few_prompts,
     few_texts,
-    few_variations,
 )
 from countergen_edit.data.text.substitution import Substitution
 
@@ -158,20 +158,14 @@ class Task:
         """Neutral texts whose activations erasers weigh, and preserve where they can."""
         return self.neutral.get("fit", ())
 
-    @property
-    def most_names(self) -> int:
-        """The largest number of variations of a group in a validation set; 0 without such sets."""
-        return max((data.widest for data in self.validation), default=0)
+    def thinned(self, share: float, seed: int = 0) -> Task:
+        """The task with a share of its validation data.
 
-    def thinned(self, names: int, seed: int = 0) -> Task:
-        """The task with at most `names` validation names per group, and that share of other data.
-
-        Fitting and test data stay. Under one seed, fewer names are among more names.
+        Fitting and test data stay. Under one seed, fewer data are among more data.
         """
-        share = names / max(self.most_names, 1)
 
-        def few(data: CounterfactualSet) -> CounterfactualSet:
-            return few_variations(data, max(1, round(share * data.widest)), seed)
+        def few(sets: Iterable[CounterfactualSet]) -> tuple[CounterfactualSet, ...]:
+            return tuple(few_of(data, share, seed) for data in sets)
 
         changed: dict[str, Any] = {
             "agreement": {**self.agreement},
@@ -179,14 +173,13 @@ class Task:
             "neutral": {**self.neutral},
         }
         if data := self.agreement.get("validation"):
-            changed["agreement"]["validation"] = few(data)
+            [changed["agreement"]["validation"]] = few([data])
         if sets := self.legitimate_differences.get("validation"):
-            changed["legitimate_differences"]["validation"] = tuple(map(few, sets))
+            changed["legitimate_differences"]["validation"] = few(sets)
         if texts := self.neutral.get("validation"):
             kept = few_texts(texts, math.ceil(share * len(texts)), seed)
             changed["neutral"]["validation"] = kept
-        validation = tuple(few_variations(data, names, seed) for data in self.validation)
-        return replace(self, validation=validation, **changed)
+        return replace(self, validation=few(self.validation), **changed)
 
     def limited(self, most: int, seed: int = 0) -> Task:
         """The task with at most `most` prompts of each set and texts of each split, for a try."""

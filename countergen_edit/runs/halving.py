@@ -33,11 +33,11 @@ class Halving:
 
     Args:
         coarse: layers of the first grid, at least 2; no more layers are all measured in full.
-        names: validation names per group of the first rung, at least 2.
+        share: of the validation data, for the first rung.
     """
 
     coarse: int = 8
-    names: int = 4
+    share: float = 1 / 3
 
     def grid(self, count: int) -> list[int]:
         """The first indices of so many layers.
@@ -49,19 +49,18 @@ class Halving:
             return list(range(count))
         return sorted({round(i) for i in np.linspace(0, count - 1, self.coarse)})
 
-    def samples(self, layers: int, names: int) -> list[int]:
-        """Names per group of each rung before the last; none where all is measured at once.
+    def shares(self, layers: int) -> list[float]:
+        """Share of the data of each rung before the last; none where all is measured at once.
 
-        The gap between measured layers halves from rung to rung; samples grow by a constant factor.
+        The gap between measured layers halves from rung to rung; data grow by a constant factor.
 
-        >>> Halving().samples(30, 24), Halving().samples(6, 24)
-        ([4, 10], [])
+        >>> [round(share, 2) for share in Halving().shares(30)], Halving().shares(6)
+        ([0.33, 0.58], [])
         """
         if layers <= self.coarse:
             return []
         rungs = max(1, math.ceil(math.log2((layers - 1) / (self.coarse - 1)) - 0.25))
-        factor = max(names / self.names, 1.0)
-        return [min(round(self.names * factor ** (r / rungs)), names) for r in range(rungs)]
+        return [self.share ** (1 - r / rungs) for r in range(rungs)]
 
 
 def between(measured: Collection[int], kept: Collection[int]) -> list[int]:

@@ -307,7 +307,7 @@ class Runner:
     @property
     def _certifies_all(self) -> bool:
         """Whether every candidate gets a certificate; of many only the selected one does."""
-        return self.plan.select == "eraser" and not self.screening.samples
+        return self.plan.select == "eraser" and not self.screening.shares
 
     def _measured(self, edit: NamedEdit, candidate: Candidate | None = None) -> list[Row]:
         """The rows that the selection reads, and in a sweep those of test data."""

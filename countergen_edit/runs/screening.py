@@ -54,7 +54,7 @@ class Screening:
     ) -> None:
         self.runner = runner
         widest = max((len(group) for pool in pools for group in pool), default=0)
-        self.samples = halving.samples(widest, runner.task.most_names) if halving else []
+        self.shares = halving.shares(widest) if halving else []
         self.pools = [
             [Group(own, halving.grid(len(own)) if halving else [*range(len(own))]) for own in pool]
             for pool in pools
@@ -69,15 +69,15 @@ class Screening:
     def run(self) -> None:
         """Measure rung by rung, until the finalists are left."""
         runner, seed = self.runner, self.runner.plan.seed
-        for rung, names in enumerate(self.samples, start=1):
+        for rung, share in enumerate(self.shares, start=1):
             candidates = self.finalists
             runner.fits.fit_ahead(candidates)
-            task = runner.task.thinned(names, seed)
+            task = runner.task.thinned(share, seed)
             metrics = [metric.bound(task) for metric in runner.quick]
             model = runner.fits.resuming([c.layer for c in candidates], share=0.25)
             context = EvaluationContext(model, runner.store, seed)
             measure = partial(self._rows, rung, metrics, context)
-            about = f"screening {rung} of {len(self.samples)} ({names} names per group)"
+            about = f"screening {rung} of {len(self.shares)} ({share:.0%} of validation data)"
             runner.run_unit.stage(about, 1 + len(candidates))
             runner.record(f"screening/{rung}/unedited", "unedited model", measure, None)
             for candidate in candidates:

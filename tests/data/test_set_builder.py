@@ -192,6 +192,6 @@ def test_legitimate_differences_share_nothing_with_fitting_sets(fit):
 
 def test_few_names_thin_legitimate_differences_too():
     made = measured(legitimate_differences=[VOICES], validation=HOBBIES)
-    few, every = (t.legitimate_differences for t in (made.thinned(3), made))
+    few, every = (t.legitimate_differences for t in (made.thinned(0.25), made))
     assert few["validation"][0].widest == 3 < every["validation"][0].widest
     assert few["test"] == every["test"]

@@ -167,7 +167,7 @@ def test_the_chosen_layer_is_that_of_the_rule_on_validation(rows):
 
 @pytest.mark.slow
 def test_many_layers_are_screened_and_only_the_chosen_edit_is_certified(testbed, tmp_path):
-    rows = run(testbed, make_plan(halving=Halving(3, 2)), tmp_path / "run")
+    rows = run(testbed, make_plan(halving=Halving(3)), tmp_path / "run")
     in_full = {r.layers for r in rows if (r.metric, r.split) == ("bias_removed", "validation")}
     screened = {r.layers for r in rows if (r.metric, r.split) == ("bias_removed", "screening")}
     assert {(0,), (5,)} < screened

@@ -14,6 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from countergen_edit.data.counterfactual import CounterfactualSet, Sample, Variation
+from countergen_edit.data.subsets import few_of
 from countergen_edit.data.task import Task
 from countergen_edit.decisions.selection import Point, choose
 from countergen_edit.erasers import make_eraser
@@ -37,15 +39,16 @@ def test_a_grid_has_both_ends_and_no_more_than_asked(count, coarse):
     assert len(grid) == min(count, coarse)
 
 
-@given(st.integers(9, 120), st.integers(4, 60))
-def test_samples_grow_and_the_last_step_reaches_neighbours(count, names):
-    halving = Halving()
-    samples = halving.samples(count, names)
-    assert samples == sorted(samples)
-    assert all(4 <= sample <= names for sample in samples)
+@given(st.integers(9, 120), st.floats(0.1, 0.9))
+def test_shares_grow_and_the_last_step_reaches_neighbours(count, share):
+    halving = Halving(share=share)
+    shares = halving.shares(count)
+    assert shares == sorted(shares)
+    assert shares[0] == pytest.approx(share)
+    assert shares[-1] < 1
     best = count // 3  # wherever the best layer lies, following it gets next to it
     measured = set(halving.grid(count))
-    for _ in samples:
+    for _ in shares:
         nearest = sorted(measured, key=lambda i: abs(i - best))[:2]
         measured |= set(between(measured, nearest))
     assert min(abs(i - best) for i in measured) <= 1
@@ -95,21 +98,40 @@ def make_task() -> Task:
 
 
 @pytest.mark.slow
-@given(st.integers(1, 9), st.integers(1, 9), st.integers(0, 3))
+@given(st.floats(0.05, 1), st.floats(0.05, 1), st.integers(0, 3))
 def test_few_names_and_texts_are_among_more_of_them(a, b, seed):
     task = make_task()
-    few, more = (task.thinned(names, seed) for names in sorted((a, b)))
+    few, more = (task.thinned(share, seed) for share in sorted((a, b)))
     pairs = [(few.validation[0], more.validation[0])]
     pairs += [(few.agreement["validation"], more.agreement["validation"])]
     for small, large in pairs:
-        assert set(small.names) <= set(large.names)
-        for sample, wider in zip(small.samples, large.samples, strict=True):
-            assert len(sample.of("female")) == len(sample.of("male")) <= min(a, b)
-            assert set(sample.variations) <= set(wider.variations)
-            assert sample.outputs == wider.outputs
+        wide = {sample.template: sample for sample in large.samples}
+        for sample in small.samples:
+            assert len(sample.of("female")) == len(sample.of("male"))
+            assert {*sample.variations} <= {*wide[sample.template].variations}
+            assert sample.outputs == wide[sample.template].outputs
     assert set(few.neutral["validation"]) <= set(more.neutral["validation"])
     assert (few.fit, few.test, few.neutral["test"]) == (task.fit, task.test, task.neutral["test"])
-    assert task.thinned(task.most_names, seed).validation == task.validation
+    assert task.thinned(1, seed).validation == task.validation
+
+
+@given(st.floats(0.02, 1), st.integers(1, 9), st.integers(1, 20))
+def test_a_share_of_a_set_is_of_its_variations_then_of_its_samples(
+    share, people, count
+):
+    samples = [
+        Sample(
+            f"template {number}",
+            (" out",),
+            tuple(Variation(g, f"{g}{i} is", f"{g}{i}", 0) for g in "ab" for i in range(people)),
+        )
+        for number in range(count)
+    ]
+    few = few_of(CounterfactualSet("set", "axis", ("a", "b"), tuple(samples)), share, 0)
+    assert min(2, people) <= few.widest <= people
+    assert len(few.samples) == count or few.widest <= 2
+    size, asked = few.widest * len(few.samples), share * people * count
+    assert asked - count / 2 - 1e-9 <= size <= max(asked + count / 2, asked + few.widest)
 
 
 def make_plan(halving: Halving | None) -> Plan:
@@ -127,7 +149,7 @@ def make_plan(halving: Halving | None) -> Plan:
 @pytest.fixture(scope="module")
 def halved(testbed, tmp_path_factory):
     path = tmp_path_factory.mktemp("halving") / "run"
-    run(testbed, make_plan(Halving(3, 2)), path)
+    run(testbed, make_plan(Halving(3)), path)
     return path
 
 
@@ -155,7 +177,7 @@ def test_halving_finds_an_edit_as_good_as_the_full_search(testbed, halved, tmp_p
 
 @pytest.mark.slow
 def test_a_killed_search_goes_on_to_the_bytes_of_one_that_never_was(testbed, halved, tmp_path):
-    plan, path = make_plan(Halving(3, 2)), tmp_path / "run"
+    plan, path = make_plan(Halving(3)), tmp_path / "run"
     for step in (4, 7):
         with pytest.raises(KilledError):
             run(testbed, plan, Dying.after(step, path))
