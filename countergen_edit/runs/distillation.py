@@ -54,8 +54,8 @@ WEIGHTS = {"bias": 5.0, "people": 10.0}
 HELD_OUT_PEOPLE, HELD_OUT_PORTIONS, HELD_OUT_TEXTS = 8, 12, 6
 CELLS = 240
 """Templates with contents of a fitting set that can be drawn anew; erasers take a tenth."""
-OWN = 2
-"""Contexts of the model's own in a step."""
+TEMPLATES, OWN = 2, 2
+"""Contexts to erase in a step: from templates, and the model's own."""
 WARM_UP = 10
 LAST = 0.1
 """Share of the learning rate at the last step."""
@@ -286,7 +286,8 @@ class Distillation:
     def drawn(self, student: Student, step: int) -> Iterator[Unedited]:
         """The portions of a step, by seed and step."""
         rng = generator(self.seed, "distilled", step)
-        for sets in self._portions:
+        erase, *others = self._portions
+        for sets in (*[erase] * TEMPLATES, *others):
             if sets:
                 portions = sets[int(rng.integers(len(sets)))]
                 portion = portions[int(rng.choice(len(portions), p=odds(portions)))]
@@ -295,7 +296,7 @@ class Distillation:
         own = [self.own.portion_to_erase(self.model, rng) for _ in range(OWN)]
         for one in (*own, self.own.portion_to_keep(self.model, rng)):
             if one is not None:
-                yield self._given(student, one, remember=False)
+                yield self._given(student, one, remember=False).few(rng)
 
     def _terms(self, given: Unedited, after: Float[Tensor, "read vocab"]) -> dict[str, Tensor]:
         """The terms of the loss and of the constraints on one portion."""
@@ -361,7 +362,7 @@ def half_difference(given: Unedited, kept: Int[Tensor, " token"]) -> Float[Tenso
     a, b = _by_group(given.portion, given.log_probs)
     difference = a.mean(0) - b.mean(0)
     if len(a) > 1 and len(b) > 1:
-        noise = a.var(0) / len(a) + b.var(0) / len(b)
+        noise = squared_error(a) + squared_error(b)
         difference = difference * (1 - noise / difference**2).clamp(min=0.0).nan_to_num()
     difference[:, kept.to(difference.device)] = 0.0
     return difference / 2
@@ -395,8 +396,14 @@ def squared_difference(portion: Portion, log_probs: Float[Tensor, "read vocab"])
     a, b = (own[:, :, portion.outputs] for own in _by_group(portion, log_probs))
     squared = (a.mean(0) - b.mean(0)) ** 2
     if len(a) > 1 and len(b) > 1:
-        squared = squared - a.var(0) / len(a) - b.var(0) / len(b)
+        squared = squared - squared_error(a) - squared_error(b)
     return squared.mean()
+
+
+def squared_error(values: Float[Tensor, "person read token"]) -> Float[Tensor, "read token"]:
+    """Squared standard error of a mean over people; `Tensor.var` is slow along the first axis."""
+    n = len(values)
+    return (values - values.mean(0)).square_().sum(0) / (n * (n - 1))
 
 
 def _by_group(

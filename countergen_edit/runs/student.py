@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -25,8 +26,8 @@ from countergen_edit.models.language_model import read_logits, stock_name
 from countergen_edit.models.resumption import forward_replaced
 from countergen_edit.runs.portions import Portion, some_rows
 
-ROWS = 6
-"""Texts of a group, or of contexts to keep, in a step."""
+ROWS = 4
+"""Texts of a group after a context to erase in a step; twice as many to keep."""
 READING = (("attn", "q"), ("attn", "k"), ("mlp", "gate"))
 """Roles of matrices that are not updated by default: they decide what is read."""
 
@@ -43,15 +44,15 @@ class Unedited:
     """Half of the group difference after a context to erase, as `half_difference`."""
 
     def few(self, rng: np.random.Generator) -> Unedited:
-        """At most `ROWS` rows; of a context to erase, equally many of both groups."""
-        portion = self.portion
+        """At most twice `ROWS` rows; of a context to erase, equally many of both groups."""
+        portion, most = self.portion, 2 * ROWS
         sides = [torch.ones(len(portion.ids), dtype=torch.bool)]
         if portion.is_first is not None:
-            sides = [portion.is_first, ~portion.is_first]
+            sides, most = [portion.is_first, ~portion.is_first], ROWS
         drawn = []
         for side in sides:
             own = side.nonzero()[:, 0].numpy()
-            drawn.append(rng.choice(own, min(ROWS, len(own)), replace=False))
+            drawn.append(rng.choice(own, min(most, len(own)), replace=False))
         rows = torch.from_numpy(np.sort(np.concatenate(drawn)))
         some = some_rows(portion, rows)
         cells = self.log_probs.view(len(portion.ids), portion.reads, -1)[rows.to(self.device)]
@@ -80,7 +81,8 @@ class Student:
     """The stock model with a trainable low-rank update; it shares all other weights.
 
     `layers` are the updated blocks; by default those from `settings.first_layer` on. `before` is an
-    edit that the model has already.
+    edit that the model has already. Matrices are multiplied in bfloat16 where the device does so
+    faster; the update itself is float32.
     """
 
     def __init__(
@@ -97,6 +99,12 @@ class Student:
         first = min(round(settings.first_layer * len(names)), len(names) - 1)
         layers = layers or range(first, len(names))
         targets = matrices(model, [names[i] for i in layers], settings.target_modules)
+        device = str(model.device.type)
+        self._bfloat16 = partial(
+            torch.autocast, device, torch.bfloat16, enabled=multiplies_bfloat16(device)
+        )
+        if multiplies_bfloat16(device):
+            in_bfloat16(plain, device)
         turned = not isinstance(plain.get_submodule(targets[0]), nn.Linear)
         rank = settings.rank
         config = LoraConfig(r=rank, lora_alpha=rank, target_modules=targets, fan_in_fan_out=turned)
@@ -125,6 +133,7 @@ class Student:
                 stack.callback(keep.remove)
             stack.enter_context(torch.no_grad())
             stack.enter_context(self.peft.disable_adapter())
+            stack.enter_context(self._bfloat16())
             logits = read_logits(self.plain, inputs, portion.at)
         return Unedited(portion, logits.float().log_softmax(-1), kept[0] if kept else None)
 
@@ -134,6 +143,7 @@ class Student:
         with ExitStack() as stack:
             for block in self._shared:
                 stack.enter_context(forward_replaced(block, given.below))
+            stack.enter_context(self._bfloat16())
             logits = read_logits(self.plain, inputs, given.portion.at)
         return logits.float().log_softmax(-1)
 
@@ -153,6 +163,25 @@ class Student:
             )
             found[name] = (a, b * layer.scaling["default"])
         return LowRankUpdate(found)
+
+
+def multiplies_bfloat16(device: str) -> bool:
+    """Whether a device multiplies matrices in bfloat16 faster than in float32."""
+    if device == "cuda":
+        return torch.cuda.is_bf16_supported(including_emulation=False)
+    return device == "cpu" and torch.cpu._is_avx512_bf16_supported()
+
+
+def in_bfloat16(plain: Any, device: str) -> None:
+    """Put a model's matrices in bfloat16, but for the output matrix: logits would be rounded."""
+    from transformers.pytorch_utils import Conv1D
+
+    output = plain.get_output_embeddings()
+    for module in plain.modules():
+        if isinstance(module, nn.Linear | Conv1D) and module is not output:
+            module.weight = nn.Parameter(module.weight.to(torch.bfloat16), requires_grad=False)
+    output.register_forward_pre_hook(lambda module, inputs: (inputs[0].float(), *inputs[1:]))
+    output.forward = torch.autocast(device, enabled=False)(output.forward)
 
 
 def _mapping(place: Placement) -> Any:
