@@ -204,7 +204,8 @@ def audit(
             within the budgets the one that removes most bias.
         successive_halving: measures all layers on few validation data first and the best on all;
             otherwise all on all.
-        baselines: `prompting`, `steering`, `random_map`, or objects, measured on test data.
+        baselines: `prompting`, `steering`, `augmentation`, `random_map`, or objects, measured
+            on test data.
         before: an edit that the model has already, such as a checkpoint's; it is part of every
             edit that is fitted.
         earlier: the tasks that `before` was fitted for, measured under the whole edit.

@@ -252,6 +252,7 @@ BASELINES: Registry[type[Baseline]] = Registry(
     {
         "prompting": "countergen_edit.runs.baselines:Prompting",
         "steering": "countergen_edit.runs.baselines:Steering",
+        "augmentation": "countergen_edit.runs.augmentation:Augmentation",
         "random_map": "countergen_edit.runs.baselines:RandomMap",
     },
     Baseline,

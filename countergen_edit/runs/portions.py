@@ -47,6 +47,18 @@ class Portion:
     """Whether the first of the choices is the form that agrees."""
 
     @property
+    def chosen(self) -> str:
+        """The term of a context to keep with known outputs."""
+        return "agreement" if self.agrees else "legitimate"
+
+    @property
+    def terms(self) -> tuple[str, ...]:
+        """The terms of an objective that it has a part in."""
+        if self.kind == "erase":
+            return "bias", "people"
+        return (self.kind,) if self.choices is None else (self.kind, self.chosen)
+
+    @property
     def reads(self) -> int:
         """Of each row of a context to erase."""
         return len(self.at[0]) // len(self.ids)

@@ -40,8 +40,9 @@ class Unedited:
     log_probs: Float[Tensor, "read vocab"]
     below: Any
     """Output of the last block below the update; None where all blocks are updated."""
+    difference: Float[Tensor, "column vocab"] | None = None
     half: Float[Tensor, "column vocab"] | None = None
-    """Half of the group difference after a context to erase, as `half_difference`."""
+    """The group difference after a context to erase, and half of it as a person's target has it."""
 
     def few(self, rng: np.random.Generator) -> Unedited:
         """At most twice `ROWS` rows; of a context to erase, equally many of both groups."""

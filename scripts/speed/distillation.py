@@ -2,8 +2,9 @@
 
     python scripts/speed/distillation.py [MODEL]
 
-Peer: plain `peft` training of equal shapes, forward and backward through the whole model on the
-same rows with fixed targets. Ratio of steps per second of processor time; wall time is printed too.
+Peer: plain `peft` training with the same configuration, forward and backward through the whole
+model on the same rows with fixed targets. Ratio of steps per second of processor time; wall time is
+printed too.
 """
 
 from __future__ import annotations
@@ -15,9 +16,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import torch
+from peft import get_peft_model
 
 import countergen_edit as ce
 from countergen_edit.edits import UNCHANGED
+from countergen_edit.edits.checkpoints.stock import stock_model
 from countergen_edit.erasers.distilled import Distilled
 from countergen_edit.models.language_model import read_logits
 from countergen_edit.runs.distillation import Distillation, Limits
@@ -44,6 +47,7 @@ def main(name: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
         training = Distillation(model, task, settings, Limits(), UNCHANGED, Path(folder))
         student = Student(model, settings, UNCHANGED)
+        plain = get_peft_model(stock_model(model), student.peft.peft_config["default"])
         drawn = [[*training.drawn(student, step)] for step in range(STEPS)]
 
     def ours(step: int) -> None:
@@ -51,10 +55,10 @@ def main(name: str) -> None:
         training.backward(student, step)
 
     def peer(step: int) -> None:
-        student.peft.zero_grad()
+        plain.zero_grad()
         for given in drawn[step]:
             inputs = model.inputs(given.portion.ids, given.portion.mask)
-            after = read_logits(student.peft, inputs, given.portion.at).float().log_softmax(-1)
+            after = read_logits(plain, inputs, given.portion.at).float().log_softmax(-1)
             torch.autograd.backward(divergence(given.log_probs, after))
 
     peer(0)  # a warm start for both

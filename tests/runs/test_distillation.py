@@ -16,6 +16,7 @@ from countergen_edit.core.errors import UserError
 from countergen_edit.data.counterfactual import CounterfactualSet, Sample, Variation
 from countergen_edit.data.task import Task
 from countergen_edit.edits import UNCHANGED, Edit, LowRankUpdate, applied
+from countergen_edit.edits.checkpoints.stock import stock_model
 from countergen_edit.erasers import make_eraser
 from countergen_edit.erasers.distilled import Distilled
 from countergen_edit.metrics.base import METRICS
@@ -23,20 +24,28 @@ from countergen_edit.metrics.costs.agreement import agreement_values
 from countergen_edit.metrics.r.group_effect import GroupEffect
 from countergen_edit.metrics.scores import score
 from countergen_edit.models import LanguageModel, encode
+from countergen_edit.models.language_model import read_logits
 from countergen_edit.runs import distillation
 from countergen_edit.runs.distillation import (
     Distillation,
     Limits,
     coarse,
     erasing_terms,
-    half_difference,
     larger,
     squared_difference,
+    with_difference,
 )
 from countergen_edit.runs.fits import Candidate, FitCache
 from countergen_edit.runs.folder import RunFolder
 from countergen_edit.runs.own_contexts import _mentions, written
-from countergen_edit.runs.portions import Portion, some_rows, telling_tokens, to_erase, to_keep
+from countergen_edit.runs.portions import (
+    Portion,
+    divergence,
+    some_rows,
+    telling_tokens,
+    to_erase,
+    to_keep,
+)
 from countergen_edit.runs.student import Student, Unedited, block_names
 from countergen_edit.testbed import load_axis, load_truth
 from tests.runs.runs import IDENTITY
@@ -74,33 +83,32 @@ def test_terms_are_explicit_sums(reads: int, people: int, seed: int, known: bool
     )
     portion = erased(rows, reads, torch.tensor([0, 3]) if known else None)
     forms = torch.tensor([2, 5])
-    given = Unedited(portion, p, None)
-    given = replace(given, half=half_difference(given, forms))
+    given = with_difference(Unedited(portion, p, None), forms)
     terms = erasing_terms(given, q)
     before, after = (x.numpy().reshape(rows, reads, VOCAB) for x in (p, q))
-    bias, divergence = [], []
+    bias, of_people = [], []
     for r in range(reads):
         a, b = before[:people, r], before[people:, r]
         d = a.mean(0) - b.mean(0)
         v = (a.var(0, ddof=1) + b.var(0, ddof=1)) / people
         half = np.maximum(0, 1 - v / d**2) * d / 2
-        half[[2, 5]] = 0
+        d[[2, 5]] = half[[2, 5]] = 0
         moved = after[:, r] - before[:, r]
-        left = 2 * half + moved[:people].mean(0) - moved[people:].mean(0)
+        left = d + moved[:people].mean(0) - moved[people:].mean(0)
         bias.append(left**2)
         for i in range(rows):
             wanted = before[i, r] + (half if i >= people else -half)
             wanted = wanted - np.log(np.exp(wanted).sum())
-            divergence.append((np.exp(wanted) * (wanted - after[i, r])).sum())
+            of_people.append((np.exp(wanted) * (wanted - after[i, r])).sum())
     # All tokens of so small a vocabulary are plausible.
-    chosen = [0, 3] if known else [*range(VOCAB)]
-    assert float(terms["bias"]) == pytest.approx(np.mean(np.array(bias)[:, chosen]))
-    assert float(terms["people"]) == pytest.approx(np.mean(divergence))
+    parts = [np.mean(np.array(bias)[:, own]) for own in (range(VOCAB), [0, 3])[: 1 + known]]
+    assert float(terms["bias"]) == pytest.approx(np.mean(parts))
+    assert float(terms["people"]) == pytest.approx(np.mean(of_people))
     if known:
         gap = after[:people].mean(0) - after[people:].mean(0)
         noise = (after[:people].var(0, ddof=1) + after[people:].var(0, ddof=1)) / people
         unbiased = float(squared_difference(portion, q))
-        assert unbiased == pytest.approx(np.mean((gap**2 - noise)[:, chosen]))
+        assert unbiased == pytest.approx(np.mean((gap**2 - noise)[:, [0, 3]]))
 
 
 def erased(rows: int, reads: int, outputs: torch.Tensor | None) -> Portion:
@@ -258,6 +266,16 @@ def test_all_blocks_below_the_last_may_be_left_out(testbed: LanguageModel) -> No
     student = Student(testbed, Distilled(first_layer=1.0), UNCHANGED)
     last = block_names(testbed)[-1]
     assert all(name.startswith(last) for name in student.update.factors)
+
+
+def test_the_student_is_the_model_but_for_rounding(testbed: LanguageModel, task: Task) -> None:
+    student = Student(testbed, Distilled(), UNCHANGED)
+    for portion in to_erase(testbed, task.fit[0])[:4]:
+        inputs = testbed.inputs(portion.ids, portion.mask)
+        expected = read_logits(stock_model(testbed), inputs, portion.at).log_softmax(-1)
+        found = student.unedited(portion)
+        assert float(divergence(expected, found.log_probs)) < 1e-3
+        assert torch.equal(student.log_probs(found), found.log_probs)
 
 
 def test_a_context_is_read_after_the_person_and_people_are_exchanged(

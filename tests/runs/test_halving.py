@@ -116,9 +116,7 @@ def test_few_names_and_texts_are_among_more_of_them(a, b, seed):
 
 
 @given(st.floats(0.02, 1), st.integers(1, 9), st.integers(1, 20))
-def test_a_share_of_a_set_is_of_its_variations_then_of_its_samples(
-    share, people, count
-):
+def test_a_share_of_a_set_is_of_its_variations_then_of_its_samples(share, people, count):
     samples = [
         Sample(
             f"template {number}",

@@ -69,6 +69,7 @@ FIXED = {
     "prompting": Style(BROWN, "*"),
     "template": Style(BROWN, "s"),
     "steering": Style(BROWN, ">"),
+    "augmentation": Style(BROWN, "X"),
     "random": Style(LIGHT, "x", hollow=True),
     "random_map": Style(LIGHT, "s", hollow=True),
     CHOSEN: Style(DARK, "*", hollow=True),

@@ -1,0 +1,75 @@
+"""Counterfactual data augmentation, a baseline of trained updates of weights.
+
+Texts about a person are repeated with people of every group, and the model is fine-tuned on all of
+them (Lu et al. 2020, arXiv 1807.11714; Zmigrod et al. 2019, arXiv 1906.04571).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from countergen_edit.core.seeds import generator
+from countergen_edit.data.task import Task
+from countergen_edit.edits import UNCHANGED, Edit, LowRankUpdate, NamedEdit
+from countergen_edit.erasers import Distilled
+from countergen_edit.models import LanguageModel
+from countergen_edit.models.progress import track
+from countergen_edit.runs.baselines import Baseline, kept
+from countergen_edit.runs.distillation import LARGEST_NORM, OWN, TEMPLATES, pace
+from countergen_edit.runs.fits import FitCache
+from countergen_edit.runs.own_contexts import written
+from countergen_edit.runs.student import Student, Unedited
+
+
+class Augmentation(Baseline):
+    """Fine-tuning on counterfactually augmented text.
+
+    A low-rank update of the shape, steps and texts per step of `eraser=distilled` at its defaults,
+    trained on the log-likelihood of texts that the model wrote, with people of both groups.
+    """
+
+    def groups(
+        self, fits: FitCache, name: str, tested: Sequence[NamedEdit]
+    ) -> list[list[NamedEdit]]:
+        """One update, trained by the run's seed."""
+        model, task, settings = fits.model, fits.task, Distilled(random_state=fits.plan.seed)
+        basis = [model.fingerprint, model.adds_bos, task.fingerprint, settings.get_params()]
+
+        def made() -> Edit:
+            return Edit((), update=augmented(model, task, settings))
+
+        return [[kept(fits, name, basis, made, baseline_kind="augmentation")]]
+
+
+def augmented(model: LanguageModel, task: Task, settings: Distilled) -> LowRankUpdate:
+    """Train an update on the model's own texts about people of either group."""
+    seed, steps = settings.random_state, settings.steps
+    own = written(model, task, settings.contexts, seed)
+    student = Student(model, settings, UNCHANGED)
+    adam = torch.optim.Adam(student.parameters.values(), lr=settings.learning_rate)
+    for step in track(range(steps), "Augmentation"):
+        rng = generator(seed, "augmentation", step)
+        for group in adam.param_groups:
+            group["lr"] = settings.learning_rate * pace(step, steps)
+        adam.zero_grad()
+        for _ in range(TEMPLATES + OWN):
+            portion = own.portion_to_erase(model, rng)
+            if portion is not None and portion.reads > 1:
+                loss = negative_log_likelihood(student, student.unedited(portion).few(rng))
+                torch.autograd.backward(loss / (TEMPLATES + OWN))
+        nn.utils.clip_grad_norm_(student.parameters.values(), LARGEST_NORM)
+        adam.step()
+    return student.update
+
+
+def negative_log_likelihood(student: Student, given: Unedited) -> Float[Tensor, ""]:
+    """Of the tokens after the person, nats per token."""
+    portion, (row, column) = given.portion, given.portion.at
+    log_probs = student.log_probs(given).view(len(portion.ids), portion.reads, -1)[:, :-1]
+    at = (part.view(-1, portion.reads)[:, :-1] for part in (row, column + 1))
+    following = portion.ids[tuple(at)].to(log_probs.device)
+    return -log_probs.gather(2, following[..., None]).mean()
