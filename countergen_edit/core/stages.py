@@ -1,26 +1,32 @@
-"""One line per stage of a command whose output is redirected, where nobody sees a progress bar."""
+"""One line per stage of a command whose output is redirected, where nobody sees a progress bar.
+
+A line begins with the minutes and seconds since the command's begin.
+"""
 
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-_PRINTED: ContextVar[bool] = ContextVar("printed", default=False)
+_BEGIN: ContextVar[float | None] = ContextVar("begin", default=None)
+"""When the command began, by the monotonic clock; None where no stage is printed."""
 
 
 @contextmanager
 def printed() -> Iterator[None]:
     """Print stages while the block lasts, unless standard output is a terminal."""
-    token = _PRINTED.set(not sys.stdout.isatty())
+    token = _BEGIN.set(None if sys.stdout.isatty() else time.monotonic())
     try:
         yield
     finally:
-        _PRINTED.reset(token)
+        _BEGIN.reset(token)
 
 
 def stage(text: str) -> None:
     """Print the begin of a stage at once; nothing outside of `printed`."""
-    if _PRINTED.get():
-        print(text, flush=True)
+    if (begin := _BEGIN.get()) is not None:
+        minutes, seconds = divmod(round(time.monotonic() - begin), 60)
+        print(f"{minutes:3}:{seconds:02} {text}", flush=True)

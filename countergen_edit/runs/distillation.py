@@ -53,7 +53,7 @@ PLAUSIBLE = 512
 """Next tokens of a context whose difference between groups counts, by probability."""
 WEIGHTS = {"bias": 7.0, "people": 10.0}
 """Weights of the squared group difference and of the divergence from each person's target."""
-HELD_OUT_PEOPLE, HELD_OUT_PORTIONS, HELD_OUT_TEXTS = 8, 24, 6
+HELD_OUT_PEOPLE, HELD_OUT_KEPT, HELD_OUT_PORTIONS, HELD_OUT_TEXTS = 8, 3, 24, 6
 CELLS = 240
 """Templates with contents of a fitting set that can be drawn anew; erasers take a tenth."""
 KEPT_PEOPLE = 6
@@ -160,7 +160,9 @@ class Distillation:
         kept = [task.agreement.get("validation")]
         kept += task.legitimate_differences.get("validation", ())
         texts = few_texts(task.neutral.get("validation", ()), HELD_OUT_TEXTS, self.seed)
-        keep = [p for data in kept if data for p in to_keep(model, round_robin(data, 1))]
+        keep = [
+            p for data in kept if data for p in to_keep(model, round_robin(data, HELD_OUT_KEPT))
+        ]
         return [*(every[i] for i in some), *keep, *running(model, texts)]
 
     def run(self) -> LowRankUpdate:
@@ -169,9 +171,11 @@ class Distillation:
         student = Student(self.model, settings, self._before, self.layers)
         adam = torch.optim.Adam(student.parameters.values(), lr=settings.learning_rate)
         best, begin = self._resume(student, adam)
-        started = time.monotonic()
+        started = 0.0
         for step in track(range(begin, steps + 1), "Distillation"):
-            if step == begin + TIMED:
+            if step == begin + 1:  # the first step also reads the contexts
+                started = time.monotonic()
+            if step == begin + 1 + TIMED:
                 left = (time.monotonic() - started) / TIMED * (steps - step) / 60
                 stage(f"training: {steps - step} more steps in about {math.ceil(left)} min")
             if step > begin and (step % settings.check_every == 0 or step == steps):
@@ -278,7 +282,11 @@ class Distillation:
         counts = Counter(name for given in drawn for name in given.portion.terms)
         for given in drawn:
             terms = self._terms(given, student.log_probs(given))
-            losses = [self._weight(name) / counts[name] * value for name, value in terms.items()]
+            # A form that agrees more than before is no gain.
+            losses = [
+                self._weight(name) / counts[name] * value.clamp(min=0.0)
+                for name, value in terms.items()
+            ]
             torch.autograd.backward(torch.stack(losses).sum())
 
     def _ascend(self, terms: Mapping[str, float]) -> None:

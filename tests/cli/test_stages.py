@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -25,9 +26,12 @@ def test_the_opening_comes_before_the_work(command: str, tmp_path: Path) -> None
         assert not (tmp_path / "run" / "report.html").exists()
         assert process.poll() is None
         rest = process.stdout.read()
-    assert first == f"{command}: loading …\n"
+    assert first == f"  0:00 {command}: loading …\n"
     stages = ["unedited model: 1 unit", "candidates on validation data: 1 unit"]
-    assert [line for line in rest.splitlines() if line in stages] == stages
+    begun = [match.groups() for match in re.finditer(r"(?m)^ *(\d+):(\d\d) (.*)$", rest)]
+    assert [text for *_, text in begun if text in stages] == stages
+    seconds = [60 * int(minutes) + int(rest) for minutes, rest, _ in begun]
+    assert seconds == sorted(seconds)
 
 
 def test_a_function_call_prints_no_stage(
@@ -39,7 +43,7 @@ def test_a_function_call_prints_no_stage(
     with printed():
         stage("inside")
     stage("after")
-    assert capsys.readouterr().out == "inside\n"
+    assert capsys.readouterr().out == "  0:00 inside\n"
 
 
 def test_short_commands_print_no_opening(capsys: pytest.CaptureFixture[str]) -> None:
