@@ -67,9 +67,9 @@ LAST = 0.1
 """Share of the learning rate at the last step."""
 LARGEST_NORM = 1.0
 """Of the gradient."""
-DUAL_RATE = 1.0
-"""Of the logarithm of a multiplier, per evaluation."""
-LEAST_MULTIPLIER, LARGEST_MULTIPLIER = 0.1, 20.0
+RISE, FALL = 1.5, 0.5
+"""Largest changes of the logarithm of a multiplier per evaluation."""
+LEAST_MULTIPLIER, LARGEST_MULTIPLIER = 1.0, 20.0
 LEGITIMATE = "legitimate_difference_change"
 SHARE = 0.75
 """Of a budget that a limit is: training aims below what is accepted."""
@@ -126,7 +126,7 @@ class Distillation:
         self.model, self.task, self.settings, self.limits = model, task, settings, limits
         self._before, self._folder, self.seed = before, folder, settings.random_state
         self._kept = telling_tokens(model, task)
-        self.multipliers = dict.fromkeys(asdict(limits), 1.0)
+        self.multipliers = dict.fromkeys(asdict(limits), LEAST_MULTIPLIER)
         self.curve: list[dict[str, float]] = []
         self._memo: dict[int, Unedited] = {}
 
@@ -293,8 +293,9 @@ class Distillation:
         """A step of the multipliers, by held-out constraints."""
         for name, limit in asdict(self.limits).items():
             surplus = np.clip(terms[name] / limit - 1, -1, 1)
-            risen = self.multipliers[name] * float(np.exp(DUAL_RATE * surplus))
-            self.multipliers[name] = min(max(risen, LEAST_MULTIPLIER), LARGEST_MULTIPLIER)
+            factor = np.exp((RISE if surplus > 0 else FALL) * surplus)
+            changed = self.multipliers[name] * float(factor)
+            self.multipliers[name] = min(max(changed, LEAST_MULTIPLIER), LARGEST_MULTIPLIER)
 
     def _weight(self, term: str) -> float:
         if term in self.multipliers:
