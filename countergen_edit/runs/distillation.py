@@ -252,15 +252,23 @@ class Distillation:
     def held_out(self, student: Student) -> dict[str, float]:
         """The terms on validation people, templates and texts."""
         sums: dict[str, list[float]] = {}
+        falls: dict[int, list[float]] = {}
         with torch.no_grad():
             for given in self._held_out_given(student):
-                after = student.log_probs(given)
+                portion, after = given.portion, student.log_probs(given)
                 terms = self._terms(given, after)
                 if given.half is not None:
-                    terms["bias"] = squared_difference(given.portion, after)
+                    terms["bias"] = squared_difference(portion, after)
+                if portion.side is not None:
+                    change = share_changes(portion, given.log_probs, after)[:, 0].tolist()
+                    for side, value in zip(portion.side.tolist(), change, strict=True):
+                        falls.setdefault(side, []).append(-value)
                 for name, value in terms.items():
                     sums.setdefault(name, []).append(float(value))
-        return {name: float(np.mean(values)) for name, values in sums.items()}
+        means = {name: float(np.mean(values)) for name, values in sums.items()}
+        if falls:  # the budget holds for each group
+            means["agreement"] = float(max(np.mean(values) for values in falls.values()))
+        return means
 
     def _held_out_given(self, student: Student) -> list[Unedited]:
         return [self._given(student, portion, remember=True) for portion in self._held_out]
@@ -282,11 +290,7 @@ class Distillation:
         counts = Counter(name for given in drawn for name in given.portion.terms)
         for given in drawn:
             terms = self._terms(given, student.log_probs(given))
-            # A form that agrees more than before is no gain.
-            losses = [
-                self._weight(name) / counts[name] * value.clamp(min=0.0)
-                for name, value in terms.items()
-            ]
+            losses = [self._weight(name) / counts[name] * value for name, value in terms.items()]
             torch.autograd.backward(torch.stack(losses).sum())
 
     def _ascend(self, terms: Mapping[str, float]) -> None:
@@ -333,12 +337,22 @@ class Distillation:
         before: Float[Tensor, "read vocab"],
         after: Float[Tensor, "read vocab"],
     ) -> dict[str, Tensor]:
-        """The change of the shares of the outputs among them, as the costs measure it."""
+        """The changes of the shares of the outputs among them, of forms that agree the falls."""
         if portion.choices is None:
             return {}
-        own = portion.choices.to(before.device)
-        change = after.gather(1, own).softmax(1) - before.gather(1, own).softmax(1)
-        return {portion.chosen: -change[:, 0].mean() if portion.agrees else change.abs().mean()}
+        change = share_changes(portion, before, after)
+        if portion.side is None:
+            return {"legitimate": change.abs().mean()}
+        return {"agreement": (-change[:, 0]).clamp(min=0.0).mean()}
+
+
+def share_changes(
+    portion: Portion, before: Float[Tensor, "read vocab"], after: Float[Tensor, "read vocab"]
+) -> Float[Tensor, "read output"]:
+    """Changes of the shares of the outputs of a context to keep among them."""
+    assert portion.choices is not None
+    own = portion.choices.to(before.device)
+    return after.gather(1, own).softmax(1) - before.gather(1, own).softmax(1)
 
 
 def larger(task: Task) -> list[CounterfactualSet]:

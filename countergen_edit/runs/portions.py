@@ -43,13 +43,13 @@ class Portion:
     """Of a context to erase: the next token of each of its outputs, where they are known."""
     choices: Int[Tensor, "read output"] | None = None
     """Of a context to keep: the next token of each of its outputs, where they are known."""
-    agrees: bool = False
-    """Whether the first of the choices is the form that agrees."""
+    side: Int[Tensor, " row"] | None = None
+    """Of a context to keep whose first choice is the form that agrees: the number of its group."""
 
     @property
     def chosen(self) -> str:
         """The term of a context to keep with known outputs."""
-        return "agreement" if self.agrees else "legitimate"
+        return "legitimate" if self.side is None else "agreement"
 
     @property
     def terms(self) -> tuple[str, ...]:
@@ -77,6 +77,7 @@ def some_rows(portion: Portion, chosen: Int[Tensor, " row"]) -> Portion:
         at=(torch.arange(len(chosen)).repeat_interleave(reads), column),
         is_first=None if portion.is_first is None else portion.is_first[chosen],
         choices=None if portion.choices is None else portion.choices[chosen],
+        side=None if portion.side is None else portion.side[chosen],
     )
 
 
@@ -96,6 +97,7 @@ def to_erase(model: LanguageModel, data: CounterfactualSet) -> list[Portion]:
 def to_keep(model: LanguageModel, data: CounterfactualSet) -> list[Portion]:
     """Portions of several contexts, read at their ends."""
     choices, agrees = _choices(model, data), agreement_like(data)
+    sides = {v.text: data.groups.index(v.group) for s in data.samples for v in s.variations}
     places = [p for group in places_by_context(model, data).values() for p in group]
     by_count: dict[int, list[str]] = {}
     for text in dict.fromkeys(place.text for place in places):
@@ -105,7 +107,8 @@ def to_keep(model: LanguageModel, data: CounterfactualSet) -> list[Portion]:
         for begin in range(0, len(texts), ROWS):
             some = texts[begin : begin + ROWS]
             known = torch.tensor([choices[text] for text in some]) if count else None
-            portions.append(replace(ends(_ids(model, some)), choices=known, agrees=agrees))
+            side = torch.tensor([sides[text] for text in some]) if count and agrees else None
+            portions.append(replace(ends(_ids(model, some)), choices=known, side=side))
     return portions
 
 

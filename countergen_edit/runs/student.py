@@ -169,8 +169,8 @@ class Student:
 def multiplies_bfloat16(device: str) -> bool:
     """Whether a device multiplies matrices in bfloat16 faster than in float32."""
     if device == "cuda":
-        return torch.cuda.is_bf16_supported(including_emulation=False)
-    return device == "cpu" and torch.cpu._is_avx512_bf16_supported()
+        return bool(torch.cuda.is_bf16_supported(including_emulation=False))
+    return device == "cpu" and bool(torch.cpu._is_avx512_bf16_supported())
 
 
 def in_bfloat16(plain: Any, device: str) -> None:
