@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from countergen_edit.core.errors import UserError
@@ -38,6 +38,13 @@ from countergen_edit.edits import Edit, LowRankUpdate, applied
 from countergen_edit.erasers import Distilled
 from countergen_edit.models import LanguageModel
 from countergen_edit.models.progress import track
+from countergen_edit.runs.objective import (
+    coarse,
+    erasing_terms,
+    share_changes,
+    squared_difference,
+    with_difference,
+)
 from countergen_edit.runs.own_contexts import OwnContexts, written
 from countergen_edit.runs.portions import (
     Portion,
@@ -49,8 +56,6 @@ from countergen_edit.runs.portions import (
 )
 from countergen_edit.runs.student import Student, Unedited
 
-PLAUSIBLE = 512
-"""Next tokens of a context whose difference between groups counts, by probability."""
 WEIGHTS = {"bias": 7.0, "people": 10.0}
 """Weights of the squared group difference and of the divergence from each person's target."""
 HELD_OUT_PEOPLE, HELD_OUT_KEPT, HELD_OUT_PORTIONS, HELD_OUT_TEXTS = 8, 3, 24, 6
@@ -73,8 +78,6 @@ LEAST_MULTIPLIER, LARGEST_MULTIPLIER = 1.0, 20.0
 LEGITIMATE = "legitimate_difference_change"
 SHARE = 0.75
 """Of a budget that a limit is: training aims below what is accepted."""
-LEAST = 1e-6
-"""Smallest probability of all other tokens."""
 STATE = "state.pt"
 
 
@@ -346,15 +349,6 @@ class Distillation:
         return {"agreement": (-change[:, 0]).clamp(min=0.0).mean()}
 
 
-def share_changes(
-    portion: Portion, before: Float[Tensor, "read vocab"], after: Float[Tensor, "read vocab"]
-) -> Float[Tensor, "read output"]:
-    """Changes of the shares of the outputs of a context to keep among them."""
-    assert portion.choices is not None
-    own = portion.choices.to(before.device)
-    return after.gather(1, own).softmax(1) - before.gather(1, own).softmax(1)
-
-
 def larger(task: Task) -> list[CounterfactualSet]:
     """The fitting sets, with more templates and contents where they can be drawn anew.
 
@@ -372,82 +366,6 @@ def odds(portions: Sequence[Portion]) -> Float[np.ndarray, " portion"]:
     """Contexts to erase in proportion to their outputs, over which the group effect is a mean."""
     outputs = np.array([1.0 if p.outputs is None else len(p.outputs) for p in portions])
     return np.asarray(outputs / outputs.sum())
-
-
-def coarse(
-    log_probs: Float[Tensor, "read vocab"], tokens: Int[Tensor, " token"]
-) -> Float[Tensor, "read outcome"]:
-    """Log-probabilities of some tokens and of all others together."""
-    own = log_probs[:, tokens.to(log_probs.device)]
-    rest = (1 - own.exp().sum(1, keepdim=True)).clamp(min=LEAST).log()
-    return torch.cat([own, rest], dim=1)
-
-
-def with_difference(given: Unedited, kept: Int[Tensor, " token"]) -> Unedited:
-    """A context to erase with its group difference, 0 for tokens to keep.
-
-    In a person's target the differences of few people would pass for the group's: there each
-    token's is multiplied by max(0, 1 - v/d²), with v the sampling variance of the difference d
-    (James and Stein 1961).
-    """
-    a, b = _by_group(given.portion, given.log_probs)
-    difference = a.mean(0) - b.mean(0)
-    difference[:, kept.to(difference.device)] = 0.0
-    shrunk = difference
-    if len(a) > 1 and len(b) > 1:
-        noise = squared_error(a) + squared_error(b)
-        shrunk = difference * (1 - noise / difference**2).clamp(min=0.0).nan_to_num()
-    return replace(given, difference=difference, half=shrunk / 2)
-
-
-def erasing_terms(given: Unedited, after: Float[Tensor, "read vocab"]) -> dict[str, Tensor]:
-    """Squared group difference that is left, and divergence from each person's target.
-
-    The first is of the likeliest tokens and, with equal weight, of the outputs where a context has
-    some: the unedited difference and the mean changes, which vary less over people than
-    log-probabilities do. Its noise has mean 0 and does not change the expected gradient.
-    """
-    portion, difference, half = given.portion, given.difference, given.half
-    assert portion.is_first is not None
-    assert difference is not None
-    assert half is not None
-    rows = len(portion.ids)
-    before, after = (x.view(rows, portion.reads, -1) for x in (given.log_probs, after))
-    sign = torch.where(portion.is_first.to(half.device), 1.0, -1.0)[:, None, None]
-    wanted = (before - sign * half).log_softmax(-1)
-    p = before.exp().mean(0) * (difference != 0)
-    plausible = p.topk(min(PLAUSIBLE, p.shape[-1])).indices
-    a, b = _by_group(portion, (after - before).flatten(0, 1))
-    left = (difference + a.mean(0) - b.mean(0)) ** 2
-    bias = left.gather(1, plausible).mean()
-    if portion.outputs is not None:
-        bias = (bias + left[:, portion.outputs.to(half.device)].mean()) / 2
-    return {"bias": bias, "people": divergence(wanted, after)}
-
-
-def squared_difference(portion: Portion, log_probs: Float[Tensor, "read vocab"]) -> Tensor:
-    """Unbiased squared difference of the groups' mean log-probabilities of the outputs, nats²."""
-    a, b = (own[:, :, portion.outputs] for own in _by_group(portion, log_probs))
-    squared = (a.mean(0) - b.mean(0)) ** 2
-    if len(a) > 1 and len(b) > 1:
-        squared = squared - squared_error(a) - squared_error(b)
-    return squared.mean()
-
-
-def squared_error(values: Float[Tensor, "person read token"]) -> Float[Tensor, "read token"]:
-    """Squared standard error of a mean over people; `Tensor.var` is slow along the first axis."""
-    n = len(values)
-    return (values - values.mean(0)).square_().sum(0) / (n * (n - 1))
-
-
-def _by_group(
-    portion: Portion, values: Float[Tensor, "read vocab"]
-) -> tuple[Float[Tensor, "first column vocab"], Float[Tensor, "second column vocab"]]:
-    """Values by row of either group."""
-    assert portion.is_first is not None
-    rows = values.view(len(portion.ids), portion.reads, -1)
-    first = portion.is_first.to(values.device)
-    return rows[first], rows[~first]
 
 
 def pace(step: int, steps: int) -> float:

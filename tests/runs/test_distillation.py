@@ -26,17 +26,15 @@ from countergen_edit.metrics.scores import score
 from countergen_edit.models import LanguageModel, encode
 from countergen_edit.models.language_model import read_logits
 from countergen_edit.runs import distillation
-from countergen_edit.runs.distillation import (
-    Distillation,
-    Limits,
+from countergen_edit.runs.distillation import Distillation, Limits, larger
+from countergen_edit.runs.fits import Candidate, FitCache
+from countergen_edit.runs.folder import RunFolder
+from countergen_edit.runs.objective import (
     coarse,
     erasing_terms,
-    larger,
     squared_difference,
     with_difference,
 )
-from countergen_edit.runs.fits import Candidate, FitCache
-from countergen_edit.runs.folder import RunFolder
 from countergen_edit.runs.own_contexts import _mentions, written
 from countergen_edit.runs.portions import (
     Portion,
