@@ -114,7 +114,7 @@ class LegitimateDifferences(Cost):
 
     is_of_edits = True
     counts = "legitimate_difference_change"
-    default_budget = 0.02
+    default_budget = 0.03
     title = "mean |change of P|, legitimate differences"
     digits = 4
 
