@@ -1,6 +1,6 @@
 """One line per stage of a command whose output is redirected, where nobody sees a progress bar.
 
-A line begins with the minutes and seconds since the command's begin.
+A line begins with the minutes and seconds since the command started.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 
 _BEGIN: ContextVar[float | None] = ContextVar("begin", default=None)
-"""When the command began, by the monotonic clock; None where no stage is printed."""
+"""When the command started, by the monotonic clock; None where no stage is printed."""
 
 
 @contextmanager
