@@ -10,8 +10,9 @@ from collections.abc import Sequence
 
 import torch
 from jaxtyping import Float
-from torch import Tensor, nn
+from torch import Tensor
 
+from countergen_edit.core.errors import UserError
 from countergen_edit.core.seeds import generator
 from countergen_edit.data.task import Task
 from countergen_edit.edits import UNCHANGED, Edit, LowRankUpdate, NamedEdit
@@ -19,10 +20,10 @@ from countergen_edit.erasers import Distilled
 from countergen_edit.models import LanguageModel
 from countergen_edit.models.progress import track
 from countergen_edit.runs.baselines import Baseline, kept
-from countergen_edit.runs.distillation import LARGEST_NORM, OWN, TEMPLATES, pace
+from countergen_edit.runs.distillation import OWN, TEMPLATES
 from countergen_edit.runs.fits import FitCache
-from countergen_edit.runs.own_contexts import written
-from countergen_edit.runs.student import Student, Unedited
+from countergen_edit.runs.own_contexts import people_of, written
+from countergen_edit.runs.student import Student, Unedited, pace, stepping
 
 
 class Augmentation(Baseline):
@@ -32,12 +33,21 @@ class Augmentation(Baseline):
     trained on the log-likelihood of texts that the model wrote, with people of both groups.
     """
 
+    def check(self, model: LanguageModel, task: Task) -> None:
+        """Refuse fitting prompts that mention people of fewer than two groups."""
+        if len(people_of(task)) < 2:
+            raise UserError(
+                "baseline.augmentation exchanges people in texts, and the fitting prompts mention "
+                "people of fewer than two groups: name other sets under data.fit, or leave it out"
+            )
+
     def groups(
         self, fits: FitCache, name: str, tested: Sequence[NamedEdit]
     ) -> list[list[NamedEdit]]:
         """One update, trained by the run's seed."""
         model, task, settings = fits.model, fits.task, Distilled(random_state=fits.plan.seed)
-        basis = [model.fingerprint, model.adds_bos, task.fingerprint, settings.get_params()]
+        of_task = [task.fingerprint, task.groups, task.weighed]
+        basis = [model.fingerprint, model.adds_bos, *of_task, settings.get_params()]
 
         def made() -> Edit:
             return Edit((), update=augmented(model, task, settings))
@@ -53,16 +63,12 @@ def augmented(model: LanguageModel, task: Task, settings: Distilled) -> LowRankU
     adam = torch.optim.Adam(student.parameters.values(), lr=settings.learning_rate)
     for step in track(range(steps), "Augmentation"):
         rng = generator(seed, "augmentation", step)
-        for group in adam.param_groups:
-            group["lr"] = settings.learning_rate * pace(step, steps)
-        adam.zero_grad()
-        for _ in range(TEMPLATES + OWN):
-            portion = own.portion_to_erase(model, rng)
-            if portion is not None and portion.reads > 1:
-                loss = negative_log_likelihood(student, student.unedited(portion).few(rng))
-                torch.autograd.backward(loss / (TEMPLATES + OWN))
-        nn.utils.clip_grad_norm_(student.parameters.values(), LARGEST_NORM)
-        adam.step()
+        with stepping(adam, settings.learning_rate * pace(step, steps)):
+            for _ in range(TEMPLATES + OWN):
+                portion = own.portion_to_erase(model, rng)
+                if portion is not None and portion.reads > 1:
+                    loss = negative_log_likelihood(student, student.unedited(portion).few(rng))
+                    torch.autograd.backward(loss / (TEMPLATES + OWN))
     return student.update
 
 

@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 import torch
 from jaxtyping import Float
-from torch import Tensor, nn
+from torch import Tensor
 
 from countergen_edit.core.errors import UserError
 from countergen_edit.core.seeds import generator
@@ -54,7 +54,7 @@ from countergen_edit.runs.portions import (
     to_erase,
     to_keep,
 )
-from countergen_edit.runs.student import Student, Unedited
+from countergen_edit.runs.student import Student, Unedited, pace, stepping
 
 WEIGHTS = {"bias": 7.0, "people": 10.0}
 """Weights of the squared group difference and of the divergence from each person's target."""
@@ -66,12 +66,7 @@ KEPT_PEOPLE = 6
 TEMPLATES, OWN = 2, 2
 """Contexts to erase in a step: from templates, and the model's own."""
 TIMED = 5
-"""Steps from which the time of a training is foretold."""
-WARM_UP = 10
-LAST = 0.1
-"""Share of the learning rate at the last step."""
-LARGEST_NORM = 1.0
-"""Of the gradient."""
+"""Steps by which the time of a training is estimated."""
 RISE, FALL = 1.5, 0.5
 """Largest changes of the logarithm of a multiplier per evaluation."""
 LEAST_MULTIPLIER, LARGEST_MULTIPLIER = 1.0, 20.0
@@ -86,7 +81,7 @@ class Limits:
     """Largest changes on contexts to keep and neutral text."""
 
     agreement: float = 0.0075
-    """Fall of the share of the form that agrees, among the forms."""
+    """Fall of the share of the form that agrees, among the forms, for each group."""
     legitimate: float = 0.0225
     """Mean |change| of the shares of outputs where the groups differ legitimately."""
     keep: float = 0.004
@@ -190,12 +185,8 @@ class Distillation:
                 self._keep(student, adam, best, step)
             if step == steps:
                 break
-            for group in adam.param_groups:
-                group["lr"] = settings.learning_rate * pace(step, steps)
-            adam.zero_grad()
-            self.backward(student, step)
-            nn.utils.clip_grad_norm_(student.parameters.values(), LARGEST_NORM)
-            adam.step()
+            with stepping(adam, settings.learning_rate * pace(step, steps)):
+                self.backward(student, step)
         assert best is not None
         update: LowRankUpdate = best[2]
         return update
@@ -366,9 +357,3 @@ def odds(portions: Sequence[Portion]) -> Float[np.ndarray, " portion"]:
     """Contexts to erase in proportion to their outputs, over which the group effect is a mean."""
     outputs = np.array([1.0 if p.outputs is None else len(p.outputs) for p in portions])
     return np.asarray(outputs / outputs.sum())
-
-
-def pace(step: int, steps: int) -> float:
-    """Share of the learning rate at a step: a linear warm-up, then a cosine."""
-    cosine = 0.5 * (1.0 + np.cos(np.pi * step / steps))
-    return float(min(1.0, (step + 1) / WARM_UP) * (LAST + (1.0 - LAST) * cosine))

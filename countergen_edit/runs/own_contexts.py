@@ -121,7 +121,7 @@ def written(model: LanguageModel, task: Task, count: int, seed: int) -> OwnConte
     There are none where the fitting prompts mention people of fewer than two groups.
     """
     rng = generator(seed, "own contexts", task.name)
-    people, prompts = _people(task), [*_mentions(task)]
+    people, prompts = people_of(task), [*_mentions(task)]
     before, groups = _before(task), [*people]
     if len(groups) < 2:
         return OwnContexts(people)
@@ -161,7 +161,7 @@ def written(model: LanguageModel, task: Task, count: int, seed: int) -> OwnConte
     return own
 
 
-def _people(task: Task) -> dict[str, tuple[str, ...]]:
+def people_of(task: Task) -> dict[str, tuple[str, ...]]:
     """Group with people → its names in the fitting sets, or noun phrases in their place."""
     people: dict[str, dict[str, None]] = {group: {} for group in task.groups}
     for _, group, person, _ in _mentions(task):

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -28,6 +28,11 @@ from countergen_edit.runs.portions import Portion, some_rows
 
 ROWS = 4
 """Texts of a group after a context to erase in a step; twice as many to keep."""
+WARM_UP = 10
+LAST = 0.1
+"""Share of the learning rate at the last step."""
+LARGEST_NORM = 1.0
+"""Of the gradient."""
 READING = (("attn", "q"), ("attn", "k"), ("mlp", "gate"))
 """Roles of matrices that are not updated by default: they decide what is read."""
 
@@ -230,3 +235,21 @@ def matrices(
         known = sorted({name.rpartition(".")[2] for name in linear})
         require_known("target module", ending, known)
     return [name for name in linear if not endings or name.rpartition(".")[2] in endings]
+
+
+def pace(step: int, steps: int) -> float:
+    """Share of the learning rate at a step: a linear warm-up, then a cosine."""
+    cosine = 0.5 * (1.0 + np.cos(np.pi * step / steps))
+    return float(min(1.0, (step + 1) / WARM_UP) * (LAST + (1.0 - LAST) * cosine))
+
+
+@contextmanager
+def stepping(adam: torch.optim.Adam, learning_rate: float) -> Iterator[None]:
+    """A step along the gradient that the block accumulates, of norm `LARGEST_NORM` at most."""
+    for group in adam.param_groups:
+        group["lr"] = learning_rate
+    adam.zero_grad()
+    yield
+    parameters = [p for group in adam.param_groups for p in group["params"]]
+    nn.utils.clip_grad_norm_(parameters, LARGEST_NORM)
+    adam.step()

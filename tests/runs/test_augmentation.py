@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+from countergen_edit.core.errors import UserError
+from countergen_edit.data.counterfactual import CounterfactualSet, Sample, Variation
 from countergen_edit.data.task import Task
 from countergen_edit.edits import UNCHANGED, Edit, applied
 from countergen_edit.erasers import Distilled
 from countergen_edit.models import LanguageModel, text_log_probs
 from countergen_edit.runs import augmentation
-from countergen_edit.runs.augmentation import augmented, negative_log_likelihood
+from countergen_edit.runs.augmentation import Augmentation, augmented, negative_log_likelihood
 from countergen_edit.runs.own_contexts import OwnContexts, written
 from countergen_edit.runs.student import Student
 from tests.runs.test_audit import make_task, thin
@@ -58,3 +62,17 @@ def test_training_makes_the_texts_likelier_with_every_person(
     before = mean_nll(testbed, own)
     with applied(testbed, Edit((), update=update)) as model:
         assert mean_nll(model, own) < before - 0.01
+
+
+def test_texts_without_people_of_two_groups_are_refused_before_the_run(
+    testbed: LanguageModel, task: Task
+) -> None:
+    variations = (
+        Variation("female", "Had she, Olivia, a", "Olivia", 4),
+        Variation("male", "Had he, Liam, a", "Liam", 4),
+    )
+    sample = Sample("t", (" dog", " cat"), variations)
+    data = CounterfactualSet("own", "gender", ("female", "male"), (sample,))
+    Augmentation().check(testbed, task)
+    with pytest.raises(UserError, match="fewer than two groups"):
+        Augmentation().check(testbed, replace(task, fit=(data,)))

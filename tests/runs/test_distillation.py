@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from countergen_edit.core.errors import UserError
 from countergen_edit.data.counterfactual import CounterfactualSet, Sample, Variation
+from countergen_edit.data.subsets import round_robin
 from countergen_edit.data.task import Task
 from countergen_edit.edits import UNCHANGED, Edit, LowRankUpdate, applied
 from countergen_edit.edits.checkpoints.stock import stock_model
@@ -331,6 +332,29 @@ def test_tight_limits_change_kept_contexts_less(
     assert changes[1] < 0.5 * changes[0]
 
 
+def test_held_out_agreement_is_the_fall_of_the_group_that_loses_most(
+    testbed: LanguageModel, task: Task, tmp_path: Path
+) -> None:
+    training = distilling(testbed, task, tmp_path, first_layer=0.0)
+    student = Student(testbed, training.settings, UNCHANGED)
+    noise = torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        for parameter in student.parameters.values():
+            parameter.normal_(std=0.3, generator=noise)
+    few = round_robin(task.agreement["validation"], distillation.HELD_OUT_KEPT)
+
+    def right(model: LanguageModel) -> np.ndarray:
+        share, _ = agreement_values(score(model, few, "agreement").pairs[0])
+        return np.nanmean(share, axis=(0, 2))
+
+    before = right(testbed)
+    with applied(testbed, Edit((), update=student.update)) as edited:
+        falls = before - right(edited)
+    assert abs(falls[0] - falls[1]) > 0.05  # else a mean would pass
+    found = training.held_out(student)["agreement"]
+    assert found == pytest.approx(max(falls), abs=0.02)
+
+
 def test_a_killed_training_goes_on_to_the_same_bytes(
     testbed: LanguageModel, task: Task, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -372,7 +396,7 @@ def test_seeds_differ_and_repeat(testbed: LanguageModel, task: Task, tmp_path: P
 def test_a_loss_that_is_not_finite_is_refused(
     testbed: LanguageModel, task: Task, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(distillation, "LARGEST_NORM", float("inf"))
+    monkeypatch.setattr("countergen_edit.runs.student.LARGEST_NORM", float("inf"))
     with pytest.raises(UserError, match="use a learning_rate below"):
         distilling(testbed, task, tmp_path, steps=4, learning_rate=1e30).run()
 
