@@ -232,9 +232,10 @@ def _does(results: Results, row: Row) -> str:
     sets = f" ({removed.dataset.replace('+', ', ')})" if removed else ""
     end = "_test" if tested and row.detail.get("degradations_test") else ""
     costs = listed(row.detail[f"degradations{end}"], row.detail.get(f"groups{end}"))
+    other = " on validation data" if tested and not end else ""
     return (
         f"{results.label(row.edit)} removes {share.in_text} of the bias on "
-        f"{'test' if tested else 'validation'} data{sets}. Degradation: {costs}."
+        f"{'test' if tested else 'validation'} data{sets}. Degradation{other}: {costs}."
     )
 
 

@@ -125,6 +125,7 @@ def changed(**detail: object) -> list[Row]:
 
 
 PAID = "Degradation: grammar 0.0012, loss −0.002."
+ELSEWHERE = PAID.replace("Degradation", "Degradation on validation data")
 DEAR = {"affordable": False, "over": ["grammar"], "groups": {"grammar": "female"}}
 DEAR |= {"groups_test": {"grammar": "male"}}
 DEAR |= {f"degradations{end}": {"grammar": 0.19, "loss": -0.002} for end in ("", "_test")}
@@ -144,6 +145,7 @@ AUDITED = [
     ("rows", "said"),
     [
         (ROWS, f"Best: {DOES} {PAID}"),
+        (changed(degradations_test=None), f"Best: {DOES} {ELSEWHERE}"),
         (changed(shown=False), f"{NONE}. Cheapest: {DOES} {PAID}"),
         (
             changed(**DEAR),
@@ -151,7 +153,7 @@ AUDITED = [
         ),
         (AUDITED, f"{NONE}: rlace-1@resid_post.1 ({WORSE})."),
     ],
-    ids=["best", "nothing shown", "too dear", "audit"],
+    ids=["best", "costs on other data", "nothing shown", "too dear", "audit"],
 )
 def test_the_sentence_of_a_choice(rows: list[Row], said: str) -> None:
     first, *rule = choice(a_run(rows))
