@@ -126,7 +126,7 @@ def test_legitimate_differences_that_move_count_against_an_edit_and_break_its_bu
     legitimate_differences.name = "legitimate_differences"
     moved = [
         row("legitimate_difference_change", "none", 0.0),
-        row("legitimate_difference_change", "a", 0.03, lo=0.01),
+        row("legitimate_difference_change", "a", 0.045, lo=0.015),
     ]
     each = [replace(r, metric="legitimate_difference_change_of_set", value=0.5) for r in moved]
     [point] = points([*ROWS, *each, *moved], "validation", [legitimate_differences])
