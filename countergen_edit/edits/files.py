@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import reduce
 from pathlib import Path
 from typing import Any
@@ -170,7 +170,8 @@ class NamedEdit:
         if len(parts) == 1:
             return parts[0]
         record = combined_record([part.record for part in parts])
-        return cls(record, reduce(Edit.then, (part.edit for part in parts)))
+        edit = reduce(Edit.then, (part.edit for part in parts))
+        return cls(replace(record, places=_places(edit)), edit)  # one place of all updates
 
     def save(self, directory: Path, made_for: str | None = None) -> None:
         """Write the edit as a folder, atomically; an existing folder is replaced."""

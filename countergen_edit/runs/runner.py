@@ -191,7 +191,8 @@ class Runner:
             return
         self.screening.run()
         finalists = {candidate.label for candidate in self.screening.finalists}
-        self.run_unit.stage("candidates on validation data", len(finalists))
+        if finalists:
+            self.run_unit.stage("candidates on validation data", len(finalists))
         for candidate in self.candidates:
             if candidate.label in finalists:
                 self._measure_candidate(candidate)

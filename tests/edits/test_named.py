@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import jaxtyping
@@ -9,8 +10,8 @@ import numpy as np
 import pytest
 
 from countergen_edit.core.errors import UserError
-from countergen_edit.edits import Edit, NamedEdit, Placement, read_record
-from countergen_edit.edits.record import COMBINED, RECORD
+from countergen_edit.edits import Edit, LowRankUpdate, NamedEdit, Placement, read_record
+from countergen_edit.edits.record import COMBINED, RECORD, Place
 from countergen_edit.erasers import AffineErasure
 
 
@@ -92,6 +93,27 @@ def test_save_and_load_is_bit_for_bit(tmp_path):
     whole.save(tmp_path / "whole")
     again = NamedEdit.load(tmp_path / "whole")
     assert (again.record, again.edit.digest) == (whole.record, whole.edit.digest)
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2), (1, 0, 2), (1, 2, 0)])
+def test_a_map_and_two_updates_are_saved_as_one_edit(tmp_path, order):
+    """Updates of two ranks, of different matrices; the record has one place for both."""
+    first = updated(3, "first", "second")
+    second = updated(2, "second", "third", after=first.record.places)
+    parts = [named(2, task="a"), first, second]
+    whole = NamedEdit.combined([parts[i] for i in order])
+    whole.save(tmp_path / "whole")
+    again = NamedEdit.load(tmp_path / "whole")
+    assert (again.record, again.edit.digest) == (whole.record, whole.edit.digest)
+    assert sorted(map(str, again.record.places)) == ["resid_post.2", "weights"]
+    assert again.record.rank == 1 + 5
+
+
+def updated(rank: int, *matrices: str, after: Sequence[Place] = ()) -> NamedEdit:
+    rng = np.random.default_rng(rank)
+    factors = {name: (rng.normal(size=(rank, 4)), rng.normal(size=(5, rank))) for name in matrices}
+    edit = Edit((), update=LowRankUpdate(factors))
+    return NamedEdit.of(edit, "distilled", task=f"t{rank}", after=after)
 
 
 def tensors(one: AffineErasure) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -115,6 +115,24 @@ def test_every_axis_is_measured_as_it_came_and_under_the_edit_of_both(finished):
     assert "agreement" in {r.metric for r in parts["gender"].results.rows if r.edit == record.id}
 
 
+def test_an_update_of_both_axes_is_trained_on_what_the_first_leaves(testbed, tmp_path):
+    """Its matrices have the rank of both, and it takes a fifth of either bias or more."""
+    settings = {"rank": 4, "steps": 60, "learning_rate": 5e-3, "first_layer": 0.0, "contexts": 24}
+    erasers = {"distilled": make_eraser("distilled", **settings)}
+    gender, nationality = tasks()
+    occupations = load_truth().counterfactual_set("occupations", "fit", gender.axis)
+    both = [replace(gender, fit=(occupations,)), nationality]
+    run(testbed, axes(tasks=both, erasers=erasers, layers=None, together=False), tmp_path / "run")
+    opened = open_run(tmp_path / "run", testbed)
+    edit = whole(opened).edit
+    assert edit.placements == ()
+    assert edit.update is not None
+    assert edit.update.rank == 8
+    for task, part in opened.by_task().items():
+        bias = {row.edit: row.value for row in part.results.of("group_effect")}
+        assert bias[whole(opened).id] < 0.8 * bias[UNEDITED], task
+
+
 def test_each_axis_keeps_the_grammar_of_the_other():
     gender, nationality = axes(names=1000).tasks
     assert gender.keep == tasks(names=1000)[0].keep  # nationality keeps nothing of its own
