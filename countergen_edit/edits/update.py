@@ -34,6 +34,10 @@ class LowRankUpdate:
         """The largest rank of a matrix's update."""
         return max(len(a) for a, _ in self.factors.values())
 
+    def scaled(self, factor: float) -> LowRankUpdate:
+        """The update times a factor."""
+        return LowRankUpdate({name: (a, factor * b) for name, (a, b) in self.factors.items()})
+
     def then(self, other: LowRankUpdate) -> LowRankUpdate:
         """The sum of two updates, of the sum of their ranks."""
         merged = dict(self.factors)

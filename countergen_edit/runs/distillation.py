@@ -69,8 +69,10 @@ TIMED = 5
 """Steps by which the time of a training is estimated."""
 RISE, FALL = 1.5, 0.5
 """Largest changes of the logarithm of a multiplier per evaluation."""
-LEAST_MULTIPLIER, LARGEST_MULTIPLIER = 1.0, 20.0
+FIRST_MULTIPLIER, LEAST_MULTIPLIER, LARGEST_MULTIPLIER = 1.0, 0.3, 20.0
 LEGITIMATE = "legitimate_difference_change"
+FACTOR = 1.2
+"""By which a trained update is scaled, again and again, while that is better."""
 SHARE = 0.75
 """Of a budget that a limit is: training aims below what is accepted."""
 STATE = "state.pt"
@@ -124,7 +126,7 @@ class Distillation:
         self.model, self.task, self.settings, self.limits = model, task, settings, limits
         self._before, self._folder, self.seed = before, folder, settings.random_state
         self._kept = telling_tokens(model, task)
-        self.multipliers = dict.fromkeys(asdict(limits), LEAST_MULTIPLIER)
+        self.multipliers = dict.fromkeys(asdict(limits), FIRST_MULTIPLIER)
         self.curve: list[dict[str, float]] = []
         self._memo: dict[int, Unedited] = {}
 
@@ -164,7 +166,7 @@ class Distillation:
         return [*(every[i] for i in some), *keep, *running(model, texts)]
 
     def run(self) -> LowRankUpdate:
-        """Train; the update of the least held-out bias within the budgets, else nearest to them."""
+        """Train, then scale; the least held-out bias within the budgets, else nearest to them."""
         settings, steps = self.settings, self.settings.steps
         student = Student(self.model, settings, self._before, self.layers)
         adam = torch.optim.Adam(student.parameters.values(), lr=settings.learning_rate)
@@ -178,23 +180,37 @@ class Distillation:
                 stage(f"training: {steps - step} more steps in about {math.ceil(left)} min")
             if step > begin and (step % settings.check_every == 0 or step == steps):
                 terms = self._evaluate(student, step)
-                over = max(0.0, *(SHARE * terms[k] / v - 1 for k, v in asdict(self.limits).items()))
-                if best is None or (over, terms["bias"]) < best[:2]:
-                    best = (over, terms["bias"], student.update)
+                if best is None or self._rank(terms) < best[:2]:
+                    best = (*self._rank(terms), student.update)
                 self._ascend(terms)
                 self._keep(student, adam, best, step)
             if step == steps:
                 break
             with stepping(adam, settings.learning_rate * pace(step, steps)):
                 self.backward(student, step)
-        assert best is not None
-        update: LowRankUpdate = best[2]
-        return update
+        return self._scaled(student, best)
 
     def recorded(self) -> tuple[list[dict[str, float]], dict[str, Any]]:
         """The curve and the summary of the model's own contexts of a finished training."""
         state = torch.load(self._folder / STATE, weights_only=True)
         return state["curve"], state["own"]
+
+    def _rank(self, terms: Mapping[str, float]) -> tuple[float, float]:
+        """What a look at held-out terms is chosen by: the excess over the budgets, then bias."""
+        over = (SHARE * terms[name] / limit - 1 for name, limit in asdict(self.limits).items())
+        return max(0.0, *over), terms["bias"]
+
+    def _scaled(self, student: Student, best: tuple[float, float, LowRankUpdate]) -> LowRankUpdate:
+        """The update of the best look, scaled up or down to what the budgets allow."""
+        zero = dict.fromkeys(self.multipliers, 0.0)
+        for factor in (FACTOR, 1 / FACTOR):
+            while True:
+                student.update = update = best[2].scaled(factor)
+                rank = self._rank(zero | self.held_out(student))
+                if not rank < best[:2]:
+                    break
+                best = (*rank, update)
+        return best[2]
 
     def _evaluate(self, student: Student, step: int) -> dict[str, float]:
         terms = dict.fromkeys(self.multipliers, 0.0) | self.held_out(student)

@@ -156,19 +156,30 @@ class Student:
     @property
     def update(self) -> LowRankUpdate:
         """The update as it is now."""
-        from peft.tuners.lora import LoraLayer
-
         found = {}
-        layers: list[tuple[str, Any]] = [
-            (name, m) for name, m in self.plain.named_modules() if isinstance(m, LoraLayer)
-        ]
-        for name, layer in layers:
-            a, b = (
-                part["default"].weight.detach().float().cpu().numpy().copy()
-                for part in (layer.lora_A, layer.lora_B)
-            )
+        for name, layer in self._layers.items():
+            a, b = (part.detach().float().cpu().numpy().copy() for part in _factors(layer))
             found[name] = (a, b * layer.scaling["default"])
         return LowRankUpdate(found)
+
+    @update.setter
+    def update(self, update: LowRankUpdate) -> None:
+        for name, layer in self._layers.items():
+            a, b = update.factors[name]
+            for part, array in zip(_factors(layer), (a, b / layer.scaling["default"]), strict=True):
+                part.data.copy_(torch.from_numpy(array))
+
+    @property
+    def _layers(self) -> dict[str, Any]:
+        from peft.tuners.lora import LoraLayer
+
+        modules = self.plain.named_modules()
+        return {name: module for name, module in modules if isinstance(module, LoraLayer)}
+
+
+def _factors(layer: Any) -> tuple[nn.Parameter, nn.Parameter]:
+    """A and B of an updated matrix."""
+    return layer.lora_A["default"].weight, layer.lora_B["default"].weight
 
 
 def multiplies_bfloat16(device: str) -> bool:

@@ -27,7 +27,7 @@ from countergen_edit.metrics.scores import score
 from countergen_edit.models import LanguageModel, encode
 from countergen_edit.models.language_model import read_logits
 from countergen_edit.runs import distillation
-from countergen_edit.runs.distillation import Distillation, Limits, larger
+from countergen_edit.runs.distillation import FACTOR, SHARE, Distillation, Limits, larger
 from countergen_edit.runs.fits import Candidate, FitCache
 from countergen_edit.runs.folder import RunFolder
 from countergen_edit.runs.objective import (
@@ -330,6 +330,41 @@ def test_tight_limits_change_kept_contexts_less(
         training.run()
         changes.append(training.curve[-1]["keep"])
     assert changes[1] < 0.5 * changes[0]
+
+
+@pytest.mark.parametrize("limit", [1.0, 1e-4])
+def test_an_update_is_scaled_until_neither_more_nor_less_of_it_is_better(
+    testbed: LanguageModel, task: Task, tmp_path: Path, limit: float
+) -> None:
+    settings = {"steps": 12, "check_every": 6, "learning_rate": 5e-3, "first_layer": 0.0}
+    training = distilling(testbed, task, tmp_path / "d", **settings)
+    training.limits = Limits(1.0, 1.0, limit, 1.0)
+    update = training.run()
+    student = Student(testbed, training.settings, UNCHANGED)
+
+    def rank(terms: dict[str, float]) -> tuple[float, float]:
+        return max(0.0, SHARE * terms["keep"] / limit - 1), terms["bias"]
+
+    def scaled(factor: float) -> tuple[float, float]:
+        student.update = update.scaled(factor)
+        return rank(training.held_out(student))
+
+    looks = [rank(look) for look in training.curve]
+    assert scaled(1.0) < min(looks)
+    assert scaled(1.0) < min(scaled(FACTOR), scaled(1 / FACTOR))
+
+
+def test_a_student_takes_an_update_as_it_is(testbed: LanguageModel) -> None:
+    student = Student(testbed, Distilled(rank=2), UNCHANGED)
+    rng = np.random.default_rng(0)
+    factors = {
+        name: (rng.normal(size=a.shape), rng.normal(size=b.shape))
+        for name, (a, b) in student.update.factors.items()
+    }
+    student.update = LowRankUpdate(factors)
+    for name, (a, b) in student.update.factors.items():
+        np.testing.assert_allclose(a, factors[name][0], rtol=1e-6)
+        np.testing.assert_allclose(b, factors[name][1], rtol=1e-6)
 
 
 def test_held_out_agreement_is_the_fall_of_the_group_that_loses_most(
