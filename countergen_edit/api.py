@@ -31,6 +31,7 @@ from countergen_edit.erasers import ERASERS, BaseEraser
 from countergen_edit.metrics.base import METRICS, Metric
 from countergen_edit.metrics.rows import Row
 from countergen_edit.models import Bos, LanguageModel
+from countergen_edit.reports import gate as gates
 from countergen_edit.reports.compare import Comparison, comparison
 from countergen_edit.reports.run import Run, open_run, open_run_or_log
 from countergen_edit.runs.baselines import BASELINES, Baseline
@@ -329,6 +330,42 @@ def compare(*runs: Run | Path | str, seed: int = 0, cluster: str | None = None) 
     """
     opened = [r if isinstance(r, Run) else open_run_or_log(r, cluster, seed) for r in runs]
     return comparison(opened, seed)
+
+
+def gate(
+    run: Run | Path | str,
+    /,
+    *,
+    baseline: Run | Path | str | None = None,
+    margin: Mapping[str, float] | None = None,
+    strict: bool = True,
+    **limits: float,
+) -> gates.Gate:
+    """Hold every test set of a run to limits, such as `group_effect=0.3`.
+
+    Args:
+        run: a finished run or its folder; of a search its selected edit is held.
+        baseline: a run that the figures of `margin` are compared with.
+        margin: by how much figures may be worse than in the baseline.
+        strict: a limit holds or fails if the whole interval is on one side; False: the estimate.
+        limits: the highest value of a figure of which less is better, the lowest of another.
+
+    Raises:
+        UserError: a run is missing or damaged, a figure unknown, or no limit given.
+    """
+    held, other = (
+        r if r is None or isinstance(r, Run) else open_run(Path(r).expanduser())
+        for r in (run, baseline)
+    )
+    assert held is not None
+    return gates.gate(held, limits, {} if margin is None else margin, other, strict=strict)
+
+
+def assert_gate(run: Run | Path | str, /, **how: Any) -> None:
+    """Raise an AssertionError with the lines of `gate`, of the same arguments, unless it holds."""
+    found = gate(run, **how)
+    if found.verdict != "holds":
+        raise AssertionError("\n".join(found.lines))
 
 
 def load_run(path: Path | str, model: LanguageModel | None = None) -> Run:

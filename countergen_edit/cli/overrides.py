@@ -33,11 +33,13 @@ def overrides_of(command: str, arguments: Sequence[str]) -> list[str]:
     ['tables=csv', "run='my run'"]
     >>> overrides_of("cid", ["Jane works as", "John works as", "lambda=0,10"])
     ['lambda=[0,10]', "prompts=['Jane works as','John works as']"]
+    >>> overrides_of("gate", ["runs/one", "group_effect=0.3", "strict=false"])
+    ["++limits.group_effect='0.3'", 'strict=false', "run='runs/one'"]
     >>> overrides_of("audit", ["-m", "model=gpt2,gpt2-xl"])
     ['-m', 'model=any', "model.name='gpt2','gpt2-xl'"]
     """
     files = [key for key, _, value in (a.partition("=") for a in arguments) if is_file(key, value)]
-    key = COMMANDS[command].ARGUMENT
+    key, others = COMMANDS[command].ARGUMENT, COMMANDS[command].OTHERS
     overrides, positional = list[str](), list[str]()
     for argument, before in zip(arguments, ["", *arguments], strict=False):
         section, _, rest = argument.partition("=")
@@ -46,6 +48,8 @@ def overrides_of(command: str, arguments: Sequence[str]) -> list[str]:
         elif section == "model" and "," in rest and {*MULTIRUN} & {*arguments}:
             names = map(quoted, rest.split(","))
             overrides += ["model=any", f"model.name={','.join(names)}"]
+        elif others and rest and is_other(command, section):
+            overrides.append(f"++{others}.{section}={quoted(rest)}")
         else:
             # A key of a file can be overridden, though it is unknown before the file is read.
             of_file = "=" in argument and argument.partition(".")[0] in files
@@ -95,6 +99,11 @@ def as_overrides(command: str, argument: str) -> list[str]:
     if is_literal and value != "null" and value[0] not in "'\"":
         return [f"{name}={quoted(value)}"]
     return [argument if key.startswith("hydra") else f"{name}={escaped(value)}"]
+
+
+def is_other(command: str, key: str) -> bool:
+    """Whether a key is no setting, flag or sign of Hydra's."""
+    return key[0] not in "+~-" and key.partition(".")[0] not in {*own_settings(command), "hydra"}
 
 
 def is_file(key: str, value: str) -> bool:

@@ -37,6 +37,8 @@ class Command:
     """Config group → the default choice."""
     ARGUMENT: ClassVar[str] = ""
     """The setting that positional arguments set; `[]`: a list."""
+    OTHERS: ClassVar[str] = ""
+    """The setting that takes KEY=VALUE of every key that is no setting."""
     USAGE: ClassVar[str] = "[key=value …]"
 
 
@@ -182,6 +184,20 @@ class Compare(Command):
 
 
 @dataclass
+class Gate(Command):
+    """Hold a run's figures to limits; exit with 0: all hold, 1: one fails, 2: cannot tell."""
+
+    ARGUMENT: ClassVar[str] = "run"
+    OTHERS: ClassVar[str] = "limits"
+    USAGE: ClassVar[str] = "RUN FIGURE=NUMBER … [key=value …]"
+    run: Path | None = None
+    limits: Mapping[str, Any] = field(default_factory=dict)
+    strict: bool = True
+    junit: Path | None = None
+    json: Path | None = None
+
+
+@dataclass
 class Report(Command):
     """Write the page of a run, and its figures and tables as files for papers."""
 
@@ -229,7 +245,7 @@ class Testbed(Command):
 COMMANDS: dict[str, type[Command]] = {
     **{"audit": Audit, "edit": Edit, "chat": Chat, "debias": Debias, "cid": Cid},
     **{"classifiers": Classifiers, "check": Check, "sweep": Sweep},
-    **{"report": Report, "compare": Compare, "testbed": Testbed},
+    **{"report": Report, "compare": Compare, "gate": Gate, "testbed": Testbed},
 }
 DESCRIPTIONS = {
     # Config groups.
@@ -260,7 +276,7 @@ DESCRIPTIONS = {
     "save": "directory of the checkpoint; null (debias): in the run folder",
     "form": "folded (plain weights), carried (a file with the edit) or auto (folded if exact)",
     "overwrite": "replace a checkpoint that exists",
-    "run": "folder of a run, whose best edit is saved or whose report is written",
+    "run": "folder of a run, whose best edit is saved or held to limits, or which is reported",
     "run_task": "task of a run of several",
     "layers": "layers to search: all, middle or a list such as [2,3]",
     "sites": "list such as [resid_post,mlp_out]; null takes edit.site",
@@ -270,8 +286,8 @@ DESCRIPTIONS = {
     "action": "compare, audit, effect, sheet, ratings; verify, train",
     "prompts": "the two prompts to compare",
     "lambda": "strengths of the contrast; 0 is greedy decoding",
-    "max_new_tokens": "most tokens per continuation",
-    "templates": "templates of action=audit",
+    "*max_new_tokens": "most tokens per continuation",
+    "*templates": "templates, of action=audit; metric.cid takes one list, or a list per axis",
     "splits": "splits of the names, of action=audit",
     "saved_edit": "folder of an edit to show beside the unedited model",
     "per_kind": "most perturbations per sentence and kind, of action=effect",
@@ -280,6 +296,10 @@ DESCRIPTIONS = {
     "runs": "run folders",
     "raters": "names of the raters, of action=sheet",
     "folder": "folder of the files that are written or read",
+    "limits": "given as FIGURE=NUMBER, and as baseline=RUN margin.FIGURE=NUMBER",
+    "strict": "a limit holds if the whole interval keeps it; false: if the estimate does",
+    "junit": "file of the checks as JUnit XML",
+    "json": "file of the checks as JSON",
     "labels": "the model's outputs in order, such as [negative,positive]",
     "template_file": "your own templates, in the form of those in conf/template",
     "cluster": "column of a log by which its items are resampled together",
@@ -313,14 +333,11 @@ DESCRIPTIONS = {
     "eraser.*.steps": "steps of training; fewer take less time and remove less",
     "eraser.*.start": "closed form to start from, such as {kind: preserving, rank: 16}",
     "metric.fairpair.n": "continuations per prompt and side",
-    "metric.fairpair.max_new_tokens": "most tokens per continuation",
     "metric.fairpair.occupations": "how many of the paper's sixty, or a list",
     "metric.fairpair.paraphrases": "templates with {name} and {occupation}; null: Common Sents",
     "metric.fairpair.phi": "such as {mine: {kind: FILE.py:Class}}; null: sentiment and jaccard",
-    "metric.cid.templates": "one list, or a list per axis",
     "metric.cid.strengths": "strengths λ of the contrast; 0 is greedy decoding",
     "metric.cid.names": "names per group; null takes all",
-    "metric.cid.max_new_tokens": "most tokens per continuation",
     "metric.hiring.vacancies": "FILE.yaml in the form of data/hiring/vacancies.yaml",
     "metric.hiring.contexts": "texts before the questions: all, or [selective,placebo]",
     "metric.hiring.prompts": "requests to decide fairly: all, or names in the file",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, TypeVar
 
@@ -24,6 +24,7 @@ Kind = Literal["bias", "cost", "other"]
 Change = Literal["removed", "partly removed", "not removed", "no significant change", "increased"]
 """The classes of a change of bias, in the order of reports."""
 MeasuredSplit = Literal["validation", "test"]
+Way = Literal["higher", "lower"]
 Own = TypeVar("Own", bound="Metric")
 
 
@@ -46,6 +47,8 @@ class Metric(ABC):
     """The unit of its rows, as axes and tables label it."""
     measures: ClassVar[tuple[str, ...]] = ()
     """The names of its rows, which the default view shows; its own name if empty."""
+    better: ClassVar[Mapping[str, Way]] = {}
+    """Rows of which more or less is better, by name: what a gate can hold to a limit."""
     digits: ClassVar[int] = 3
     percent: ClassVar[bool] = False
     """Whether its rows are shares."""
@@ -87,6 +90,16 @@ class Metric(ABC):
     def narrowed(self, model: LanguageModel) -> str:
         """The setting with which a model suffices; empty without one."""
         return ""
+
+    @classmethod
+    def directions(cls, name: str) -> Mapping[str, Way]:
+        """Row → which way is better; of a bias that does not say, lower.
+
+        Args:
+            name: the metric's in the run.
+        """
+        bias: Mapping[str, Way] = dict.fromkeys(cls.measures or (name,), "lower")
+        return cls.better or (bias if cls.kind == "bias" else {})
 
     @abstractmethod
     def measure(
@@ -169,7 +182,7 @@ class Cost(Metric):
     has_baseline: ClassVar[bool] = True
     counts: ClassVar[str]
     """The row metric that counts."""
-    worse: ClassVar[Literal["higher", "lower"]] = "higher"
+    worse: ClassVar[Way] = "higher"
     default_budget: ClassVar[float]
 
     def __init__(self, budget: float | None = None) -> None:
@@ -178,6 +191,11 @@ class Cost(Metric):
         if not (number and self.budget > 0):
             name = METRICS.name_of(self).rpartition(":")[2]
             raise UserError(f"cost.{name}.budget={budget!r} must be above 0")
+
+    @classmethod
+    def directions(cls, name: str) -> Mapping[str, Way]:
+        """The row that counts, and others that say so."""
+        return {cls.counts: "lower" if cls.worse == "higher" else "higher", **cls.better}
 
     def degradation(self, before: Row, after: Row) -> Degradation | None:
         """The degradation; None where a value is missing."""

@@ -19,6 +19,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
+from typing import ClassVar
 
 import numpy as np
 from jaxtyping import Float64, Int
@@ -27,7 +28,7 @@ from countergen_edit.core.seeds import generator
 from countergen_edit.data.axis import Axis, DoesNotFitError
 from countergen_edit.data.counterfactual import CounterfactualSet
 from countergen_edit.edits import NamedEdit
-from countergen_edit.metrics.base import MeasuredSplit, Metric
+from countergen_edit.metrics.base import MeasuredSplit, Metric, Way
 from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.r.group_effect import GroupEffect
 from countergen_edit.metrics.r.holm import holm_tests
@@ -185,6 +186,7 @@ class Intersections(Metric):
     """Effects of each axis alone, and of every cell beyond both."""
 
     title = "Intersections"
+    better: ClassVar[Mapping[str, Way]] = dict.fromkeys((MARGINAL, INTERSECTION), "lower")
 
     def prepare(self) -> None:
         for data in self.task.test:

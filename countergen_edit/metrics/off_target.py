@@ -13,11 +13,12 @@ of the time, and intervals covered 99.7 to 100 %: they are too wide rather than 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import ClassVar
 
 from countergen_edit.edits import NamedEdit
-from countergen_edit.metrics.base import MeasuredSplit, Metric
+from countergen_edit.metrics.base import MeasuredSplit, Metric, Way
 from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.r.effect_rows import effect_rows
 from countergen_edit.metrics.r.group_effect import GroupEffect
@@ -49,6 +50,7 @@ class OffTarget(Metric):
     """The group effect on other axes than the audited one, and its change under an edit."""
 
     title = "Bias on other axes"
+    better: ClassVar[Mapping[str, Way]] = {"off_target": "lower"}
     has_baseline = True
 
     def measure(

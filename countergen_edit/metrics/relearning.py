@@ -7,10 +7,10 @@ of the fit split with the edit in place, then every test set is measured as by `
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import torch
 from annotated_types import Gt
@@ -18,7 +18,7 @@ from annotated_types import Gt
 from countergen_edit.core.errors import UserError
 from countergen_edit.core.seeds import generator
 from countergen_edit.edits import UNCHANGED, NamedEdit, applied
-from countergen_edit.metrics.base import MeasuredSplit, Metric
+from countergen_edit.metrics.base import MeasuredSplit, Metric, Way
 from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.r.effect_rows import effect_rows
 from countergen_edit.metrics.r.group_effect import GroupEffect
@@ -44,6 +44,7 @@ class Relearning(Metric):
     title = "Group effect after fine-tuning on neutral text"
     unit = "group effect, nats"
     measures = (RELEARNED,)
+    better: ClassVar[Mapping[str, Way]] = {RELEARNED: "lower"}
     is_slow = True
     reads_logits = True
 

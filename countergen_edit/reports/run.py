@@ -141,15 +141,18 @@ class Run:
         Of a search the chosen edit, if it keeps within the budgets; of an audit its only edit, or
         of those within the budgets the one that leaves least of the first bias quantity.
         """
+        record = self.best_record
+        return Kept(NamedEdit.load(self.path / EDITS / record.id), self) if record else None
+
+    @cached_property
+    def best_record(self) -> EditRecord | None:
+        """The record of `best`."""
         if len(parts := self.results.by_task()) == 1:
-            record = best_record(self)
-        else:  # the last edit that every task was measured under
-            ids = set.intersection(*({e.id for e in part.edits} for part in parts.values()))
-            every = [e for e in self.results.edits if not e.baseline and e.id in ids]
-            record = every[-1] if every else None
-        if record is None:
-            return None
-        return Kept(NamedEdit.load(self.path / EDITS / record.id), self)
+            return best_record(self)
+        # The last edit that every task was measured under.
+        ids = set.intersection(*({e.id for e in part.edits} for part in parts.values()))
+        every = [e for e in self.results.edits if not e.baseline and e.id in ids]
+        return every[-1] if every else None
 
     @property
     def verdict(self) -> Verdict:

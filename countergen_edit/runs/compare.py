@@ -75,40 +75,52 @@ def _sides(first: Under, second: Under) -> dict[str, str]:
 
 
 def _scored(run: Path) -> Mapping[str, Any]:
-    """Edit → (set, split) → what identifies a sample → its scored line."""
+    """Edit → (set, split, axis) → what identifies a sample → its scored line."""
     by_edit: Any = defaultdict(lambda: defaultdict(dict))
     # A search of several tasks keeps each in a folder, and the unedited model in all of them.
     for path in sorted((run / STORE).glob(f"*/{SCORED_BY}/*.jsonl")):
         for line in read(path):
             texts = tuple(map(tuple, line["texts"]))
             key = line["template"], tuple(line["outputs"]), texts
-            by_edit[line["edit"]][line["dataset"], line["split"]][key] = line
+            by_edit[line["edit"]][line["dataset"], line["split"], line["axis"]][key] = line
     return dict(by_edit)
 
 
 def paired(runs: Runs, seed: int) -> list[Row]:
     """Both figures of R in every later run minus the first, over the samples both have."""
+    return [row for pair in _pairs(runs, _scored) for row in _differences(*pair, seed)]
+
+
+def paired_edits(first: tuple[Path, str], second: tuple[Path, str], seed: int) -> list[Row]:
+    """The same of two edits by their ids, each in the folder of its run."""
+    one, two = (
+        Under(str(path), edit, read_records(path).get(edit), _scored(path).get(edit, {}))
+        for path, edit in (first, second)
+    )
+    return _differences(one, two, seed)
+
+
+def _differences(first: Under, second: Under, seed: int) -> list[Row]:
     rows = []
-    for first, second in _pairs(runs, _scored):
-        for at, before in first.measured.items():
-            after = second.measured.get(at, {})
-            shared = [key for key in before if key in after]
-            if not shared:
-                continue
-            pair = [scores_of([side[key] for key in shared]) for side in (before, after)]
-            effects = [root(GroupEffect(scores, seed).squared_draws) for scores in pair]
-            effect = effects[1] - effects[0]
-            means = [resampled_abs_r(scores, seed) for scores in pair]
-            estimates = (
-                interval(float(effect[0]), effect[1:]),
-                estimate(means[1] - means[0], *pair[0].weights(seed), within=(-1, 1)),
-            )
-            samples = {"samples": len(shared), "samples_of_either": len(before.keys() | after)}
-            for (metric, title), difference in zip(DIFFERENCES.items(), estimates, strict=True):
-                detail = {"of": title, **_sides(first, second), **samples}
-                about = {"edit": second.edit, "split": at[1], "n": len(pair[0].output)}
-                row = Row.of_set(pair[0].data, metric, difference, **about, seed=seed)
-                rows.append(replace(row, detail=detail))
+    for at, before in first.measured.items():
+        after = second.measured.get(at, {})
+        shared = [key for key in before if key in after]
+        if not shared:
+            continue
+        pair = [scores_of([side[key] for key in shared]) for side in (before, after)]
+        effects = [root(GroupEffect(scores, seed).squared_draws) for scores in pair]
+        effect = effects[1] - effects[0]
+        means = [resampled_abs_r(scores, seed) for scores in pair]
+        estimates = (
+            interval(float(effect[0]), effect[1:]),
+            estimate(means[1] - means[0], *pair[0].weights(seed), within=(-1, 1)),
+        )
+        samples = {"samples": len(shared), "samples_of_either": len(before.keys() | after)}
+        for (metric, title), difference in zip(DIFFERENCES.items(), estimates, strict=True):
+            detail = {"of": title, **_sides(first, second), **samples}
+            about = {"edit": second.edit, "split": at[1], "n": len(pair[0].output)}
+            row = Row.of_set(pair[0].data, metric, difference, **about, seed=seed)
+            rows.append(replace(row, detail=detail))
     return rows
 
 

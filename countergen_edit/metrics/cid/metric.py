@@ -31,7 +31,7 @@ from countergen_edit.data.splits import check_leakage
 from countergen_edit.data.subsets import few_prompts
 from countergen_edit.data.templates import Template, crossed, slot_names
 from countergen_edit.edits import NamedEdit
-from countergen_edit.metrics.base import MeasuredSplit, Metric
+from countergen_edit.metrics.base import MeasuredSplit, Metric, Way
 from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.statistics import Weights, estimate, resample
@@ -292,6 +292,7 @@ class Cid(Metric):
     """
 
     title = "Contrastive input decoding (CID)"
+    better: ClassVar[Mapping[str, Way]] = dict.fromkeys(("cid_divergence", AUTOMATIC), "lower")
     is_slow: ClassVar[bool] = True
     is_generating: bool = True
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from collections.abc import Mapping
+from typing import ClassVar
 
 import numpy as np
 
 from countergen_edit.edits import NamedEdit
-from countergen_edit.metrics.base import Cost, Degradation, MeasuredSplit
+from countergen_edit.metrics.base import Cost, Degradation, MeasuredSplit, Way
 from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.costs.neutral import TextsDrawn
 from countergen_edit.metrics.rows import Row
@@ -37,6 +39,7 @@ class Perplexity(NeutralTextCost):
     """Perplexity on neutral text; its ratio to the unedited model's is a cost above 1."""
 
     counts = "perplexity_ratio"
+    better: ClassVar[Mapping[str, Way]] = {"perplexity": "lower"}
     default_budget = 0.01
     title = "perplexity ratio"
 

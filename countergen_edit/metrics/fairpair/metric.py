@@ -40,7 +40,7 @@ from countergen_edit.data.fairpair import (
 )
 from countergen_edit.data.subsets import first_drawn
 from countergen_edit.edits import NamedEdit
-from countergen_edit.metrics.base import MeasuredSplit, Metric
+from countergen_edit.metrics.base import MeasuredSplit, Metric, Way
 from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.fairpair.continuations import (
     Sampled,
@@ -102,6 +102,9 @@ class FairPair(Metric):
     """
 
     title = "FairPair"
+    better: ClassVar[Mapping[str, Way]] = dict.fromkeys(
+        ("fairpair_f", "fairpair_bias", "fairpair_energy"), "lower"
+    )
     is_slow: ClassVar[bool] = True
     is_generating: bool = True
 

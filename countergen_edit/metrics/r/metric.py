@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import ClassVar
 
@@ -11,12 +11,12 @@ from jaxtyping import Float64
 
 from countergen_edit.data.counterfactual import CounterfactualSet
 from countergen_edit.edits import NamedEdit
-from countergen_edit.metrics.base import Kind, MeasuredSplit, Metric
+from countergen_edit.metrics.base import Kind, MeasuredSplit, Metric, Way
 from countergen_edit.metrics.context import EvaluationContext, id_of
 from countergen_edit.metrics.r.effect_rows import among, design_row, effect_rows, gap_rows, r_rows
 from countergen_edit.metrics.r.formula import abs_r_reduction, r_values
 from countergen_edit.metrics.r.group_effect import GroupEffect
-from countergen_edit.metrics.r.largest_gap import effects_of
+from countergen_edit.metrics.r.largest_gap import LARGEST, effects_of
 from countergen_edit.metrics.r.paired import changed, removed, removed_draws
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.scored_texts import SCORED_BY, write
@@ -29,6 +29,10 @@ class R(Metric):
 
     title = "Group effect and R"
     kind: ClassVar[Kind] = "bias"
+    better: ClassVar[Mapping[str, Way]] = {
+        **dict.fromkeys(("group_effect", "mean_abs_r", LARGEST), "lower"),
+        "group_effect_removed": "higher",
+    }
     has_baseline = True
 
     def measure(

@@ -1,0 +1,113 @@
+"""Whether figures keep to a limit, by their intervals.
+
+A limit holds if the whole 95 % interval is on its better side, and fails if the whole is on its
+worse side. Else, or where P by Holm's method over the sets of a figure is above 0.05, nobody can
+tell. P, of a true value at the limit, is read off the half of the interval that faces the limit, as
+Gaussian (Altman and Bland, BMJ 343, 2011, d2304). Few templates have heavier tails, so that a
+failure may be found too often; not so a pass: all intervals of a figure are then on the better side
+of the limit, and a true value on its worse side has them so in 2.5 % at most, however many sets
+there are (Berger, Technometrics 24, 1982).
+
+The interval of a difference of two runs that is not paired is put together from theirs as if they
+were independent (Zou and Donner, Statistics in Medicine 27, 2008): too wide on shared prompts.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from scipy.special import ndtr, ndtri
+
+from countergen_edit.metrics.base import Way
+from countergen_edit.metrics.r.holm import SIGNIFICANT
+from countergen_edit.metrics.rows import Row
+from countergen_edit.metrics.statistics import LEVEL, adjusted
+
+Verdict = Literal["holds", "fails", "cannot tell"]
+
+
+@dataclass(frozen=True)
+class Check:
+    """One figure against its limit."""
+
+    row: Row
+    """The figure of a set, or its difference from another run's."""
+    limit: float
+    better: Way
+    """Which way the figure is better: `lower` makes the limit an upper one."""
+    p_adjusted: float | None
+    """P of a true value at the limit, Holm's over the sets; None without an interval."""
+    verdict: Verdict
+
+
+def checked(rows: Sequence[Row], limit: float, better: Way, *, strict: bool = True) -> list[Check]:
+    """Hold the rows of a figure, one for each set, to a limit.
+
+    Parameters
+    ----------
+    rows : of every set
+    limit : that each must keep, in the figure's unit
+    better : which way the figure is better
+    strict : whether intervals decide; else estimates do
+    """
+    p_values = [p_at(row, limit) for row in rows]
+    corrected = iter(adjusted([p for p in p_values if p is not None]).tolist())
+    found = []
+    for row, p in zip(rows, p_values, strict=True):
+        p_adjusted = None if p is None else float(next(corrected))
+        doubtful = strict and (p_adjusted is None or p_adjusted > SIGNIFICANT)
+        ends = (row.lo, row.hi) if strict else (row.value,)
+        verdict: Verdict = "cannot tell" if doubtful else _side(ends, limit, better)
+        found.append(Check(row, limit, better, p_adjusted, verdict))
+    return found
+
+
+def p_at(row: Row, limit: float) -> float | None:
+    """Two-sided P of a true value at the limit; None without an interval.
+
+    >>> p_at(Row("group_effect", 0.2, lo=0.1, hi=0.4), 0.4), p_at(Row("kl", 0.2), 0.4)
+    (0.05, None)
+    """
+    if row.value is None or row.lo is None or row.hi is None:
+        return None
+    away = abs(limit - row.value)
+    reach = row.hi - row.value if limit > row.value else row.value - row.lo
+    if away == 0 or reach <= 0:
+        return float(away == 0 and row.hi > row.lo)  # nothing varies, or the estimate is the limit
+    return round(2 * float(ndtr(ndtri((1 - LEVEL) / 2) * away / reach)), 12)
+
+
+def difference(row: Row, other: Row | None, paired: Row | None = None) -> Row:
+    """A figure less that of another run; without a value where one is missing.
+
+    `paired` is their difference on shared prompts, and is taken where both have an interval.
+    """
+    if other is None or row.value is None or other.value is None:
+        return replace(row, value=None, lo=None, hi=None)
+    value = row.value - other.value
+    if row.lo is None or row.hi is None or other.lo is None or other.hi is None:
+        return replace(row, value=value, lo=None, hi=None)
+    if paired is not None:
+        return replace(row, value=paired.value, lo=paired.lo, hi=paired.hi)
+    below = math.hypot(row.value - row.lo, other.hi - other.value)
+    above = math.hypot(row.hi - row.value, other.value - other.lo)
+    return replace(row, value=value, lo=value - below, hi=value + above)
+
+
+def overall(checks: Sequence[Check]) -> Verdict:
+    """Of several checks: that of one that fails, else of one that cannot be told."""
+    verdicts = {check.verdict for check in checks}
+    order: tuple[Verdict, ...] = ("fails", "cannot tell", "holds")
+    return next(verdict for verdict in order if verdict in verdicts)
+
+
+def _side(ends: Sequence[float | None], limit: float, better: Way) -> Verdict:
+    """On which side of a limit all ends are; a limit itself is on its better side."""
+    sign = 1 if better == "lower" else -1
+    excess = [sign * (end - limit) for end in ends if end is not None]
+    if not excess or min(excess) <= 0 < max(excess):
+        return "cannot tell"
+    return "holds" if max(excess) <= 0 else "fails"

@@ -1,0 +1,105 @@
+"""The gate on the testbed: a workflow's lines, on models of which the answer is known."""
+
+from __future__ import annotations
+
+import contextlib
+import shlex
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from countergen_edit.cli.main import main
+from countergen_edit.edits.checkpoints.forms import CODE, stock_file, write_stock_config
+from tests.printed import blocks, files
+from tests.test_docs import PAGES
+
+pytestmark = [pytest.mark.slow, pytest.mark.documented]  # every test is of whole runs
+
+TRAITS = "[{source: testbed, family: traits}]"
+NAMES = "names={fit: 24, few: 8, agreement: 8, validation: 12, test: 24}"
+SMALL = [NAMES, f"data.test={TRAITS}", "texts=testbed"]
+FIT = [f"data.{split}={TRAITS}" for split in ("fit", "validation")]
+DEBIAS = ["debias", "eraser=preserving", "metric=r", "combine=1", "layers=[4]", *SMALL, *FIT]
+
+
+def workflow() -> list[list[str]]:
+    """The commands of the workflow that the documentation prints, in words."""
+    steps: Any = yaml.safe_load(files(PAGES["gate.md"])["gate.yml"])["jobs"]["gate"]["steps"]
+    lines = [line for step in steps for line in step.get("run", "").splitlines()]
+    program, *others = (shlex.split(line) for line in lines)
+    assert program == ["pip", "install", "countergen-edit"]
+    assert {words[0] for words in others} == {"countergen-edit"}
+    return [words[1:] for words in others]
+
+
+def code_of(words: list[str]) -> int:
+    try:
+        return main(words)
+    except SystemExit as stop:
+        return int(str(stop.code))
+
+
+def pipeline(place: Path, *more: str) -> list[int]:
+    """The exit code of each line in a folder, as far as a pipeline goes."""
+    codes: list[int] = []
+    with contextlib.chdir(place):
+        for command, *words in workflow():
+            if not any(codes):
+                codes.append(code_of([command, *words, *([*SMALL, *more] * (command == "audit"))]))
+    return codes
+
+
+def take_off(checkpoint: Path, folder: Path) -> None:
+    """The weights and tokenizer of a carried checkpoint as a stock model, without its edit."""
+    folder.mkdir(parents=True)
+    for path in checkpoint.iterdir():
+        if path.is_file() and path.name not in (CODE, "countergen_edit.json", "SHA256SUMS"):
+            shutil.copy(path, folder / stock_file(path.name))
+    write_stock_config(checkpoint / "config.json", folder / "config.json")
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a debiased checkpoint, in which the workflow has run."""
+    place = tmp_path_factory.mktemp("gate")
+    with contextlib.chdir(place):
+        assert main([*DEBIAS, "run_dir=runs/debias", "save=checkpoint"]) == 0
+    assert pipeline(place) == [0, 0, 0]
+    return place
+
+
+def test_it_holds_on_the_debiased_checkpoint_and_on_the_search_that_made_it(place: Path) -> None:
+    assert (place / "gate.xml").read_text("utf-8").startswith("<?xml")
+    assert '"verdict": "holds"' in (place / "gate.json").read_text("utf-8")
+    limits = ["group_effect=0.5", "agreement=0.9", "perplexity_ratio=1.02", "kl=0.05"]
+    assert code_of(["gate", str(place / "runs/debias"), *limits]) == 0
+    [tests] = blocks(PAGES["gate.md"], "python")
+    names: dict[str, Any] = {}
+    exec(compile(tests, "gate.md", "exec"), names)
+    with contextlib.chdir(place):
+        found = [test for name, test in names.items() if name.startswith("test_")]
+        assert len(found) == 2
+        for test in found:
+            test()
+
+
+def test_it_fails_on_the_unedited_model(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    original, edited = (str(place / "runs" / name) for name in ("release/original", "release"))
+    assert code_of(["gate", original, "group_effect=0.5"]) == 1
+    assert "fails        group_effect, traits: 1.4" in capsys.readouterr().out
+    worse = ["margin.group_effect=0.1", f"baseline={edited}"]
+    assert code_of(["gate", original, *worse]) == 1
+    assert code_of(["gate", edited, "margin.group_effect=0", f"baseline={original}"]) == 0
+
+
+def test_it_fails_on_a_checkpoint_whose_edit_was_taken_off(place: Path, tmp_path: Path) -> None:
+    take_off(place / "checkpoint", tmp_path / "checkpoint")
+    assert pipeline(tmp_path) == [0, 1]
+
+
+def test_it_cannot_tell_on_two_templates(place: Path, tmp_path: Path) -> None:
+    shutil.copytree(place / "checkpoint", tmp_path / "checkpoint")
+    assert pipeline(tmp_path, "limit=2", "original=null") == [0, 2]

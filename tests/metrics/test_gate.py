@@ -1,0 +1,139 @@
+"""A limit is held against intervals: whatever is beyond it passes rarely, however many sets."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from scipy.stats import norm
+from statsmodels.stats.proportion import confint_proportions_2indep, proportion_confint
+
+from countergen_edit.core.seeds import generator
+from countergen_edit.decisions.gate import checked, difference, overall, p_at
+from countergen_edit.metrics.base import METRICS, Cost, Way
+from countergen_edit.metrics.rows import Row
+
+HALF = norm.ppf(0.975)
+NUMBER = st.floats(-2, 2)
+RUNS, SETS, LIMIT = 1500, 6, 0.3
+
+
+def estimated(values: np.ndarray) -> list[Row]:
+    """Gaussian estimates with a standard error of 0.1, one for each set."""
+    return [Row("x", v, lo=v - 0.1 * HALF, hi=v + 0.1 * HALF) for v in values.tolist()]
+
+
+def verdicts(truth: list[float], better: Way = "lower", count: int = RUNS) -> list[list[str]]:
+    """What is said of the sets in simulated runs."""
+    errors = generator(0, "gate", *truth).normal(0, 0.1, (count, len(truth)))
+    runs = (estimated(np.array(truth) + own) for own in errors)
+    return [[check.verdict for check in checked(rows, LIMIT, better)] for rows in runs]
+
+
+@given(
+    ends=st.tuples(NUMBER, NUMBER, NUMBER),
+    limit=NUMBER,
+    better=st.sampled_from(["lower", "higher"]),
+)
+def test_one_set_is_decided_by_the_side_of_its_interval(
+    ends: tuple[float, float, float], limit: float, better: Way
+) -> None:
+    lo, value, hi = sorted(ends)
+    assume(value != limit)  # an estimate at the limit has P 1
+    [check] = checked([Row("x", value, lo=lo, hi=hi)], limit, better)
+    below, above = hi <= limit, lo > limit
+    if better == "higher":
+        below, above = hi < limit, lo >= limit
+    expected = {(True, False): "lower", (False, True): "higher"}.get((below, above))
+    told = {None: "cannot tell", better: "holds"}.get(expected, "fails")
+    assert check.verdict == told
+
+
+def test_p_is_that_of_a_gaussian_estimate() -> None:
+    for value in (-0.4, 0.1, 0.29, 0.7):
+        [row] = estimated(np.array([value]))
+        assert p_at(row, LIMIT) == pytest.approx(2 * norm.sf(abs(value - LIMIT) / 0.1))
+    [row] = estimated(np.array([LIMIT]))
+    assert p_at(row, LIMIT) == 1
+    skewed = Row("x", 0.2, lo=0.15, hi=0.5)  # the half that faces the limit counts
+    assert p_at(skewed, 0.35) == pytest.approx(2 * norm.sf(HALF / 2))
+    assert p_at(skewed, 0.1) == pytest.approx(2 * norm.sf(HALF * 2))
+
+
+def test_the_verdicts_of_all_sets_are_right_together_nineteen_times_in_twenty() -> None:
+    """All true values are at the limit, so that every decision is wrong."""
+    decided = [any(v != "cannot tell" for v in own) for own in verdicts([LIMIT] * SETS)]
+    assert 0.03 < np.mean(decided) < 0.07  # of 1,500 runs 0.05 has a standard error of 0.006
+
+
+def test_a_model_beyond_the_limit_on_any_set_hardly_ever_passes() -> None:
+    for beyond in (1, SETS):
+        truth = [LIMIT + 1e-9] * beyond + [-1.0] * (SETS - beyond)
+        passed = [set(own) == {"holds"} for own in verdicts(truth)]
+        assert np.mean(passed) < 0.035
+
+
+def test_a_model_far_from_the_limit_is_told() -> None:
+    assert all({*own} == {"holds"} for own in verdicts([-0.5] * SETS, count=100))
+    assert all({*own} == {"fails"} for own in verdicts([1.5] * SETS, count=100))
+    assert all({*own} == {"fails"} for own in verdicts([-0.5] * SETS, "higher", count=100))
+
+
+def test_more_sets_take_more_certainty_by_holms_steps() -> None:
+    """By hand: P 0.02 and 0.04 hold together, 0.03 and 0.04 do not."""
+    z = {p: LIMIT - 0.1 * norm.isf(p / 2) for p in (0.02, 0.03, 0.04)}
+    both = checked(estimated(np.array([z[0.02], z[0.04]])), LIMIT, "lower")
+    assert [check.verdict for check in both] == ["holds", "holds"]
+    assert [check.p_adjusted for check in both] == pytest.approx([0.04, 0.04])
+    neither = checked(estimated(np.array([z[0.03], z[0.04]])), LIMIT, "lower")
+    assert [check.verdict for check in neither] == ["cannot tell", "cannot tell"]
+
+
+def test_without_an_interval_only_an_estimate_decides() -> None:
+    rows = [Row("x", 0.1), Row("x", 0.5), Row("x", None)]
+    assert [check.verdict for check in checked(rows, LIMIT, "lower")] == ["cannot tell"] * 3
+    told = [check.verdict for check in checked(rows, LIMIT, "lower", strict=False)]
+    assert told == ["holds", "fails", "cannot tell"]
+    assert overall(checked(rows, LIMIT, "lower", strict=False)) == "fails"
+    assert overall(checked(rows[::2], LIMIT, "lower", strict=False)) == "cannot tell"
+    assert overall(checked(rows[:1], LIMIT, "lower", strict=False)) == "holds"
+
+
+def test_what_does_not_vary_is_decided() -> None:
+    exact = Row("agreement", 1.0, lo=1.0, hi=1.0)
+    assert [checked([exact], at, "higher")[0].verdict for at in (0.9, 1.0, 1.1)] == [
+        *("holds", "holds", "fails")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("one", "two"), [((30, 80), (12, 70)), ((0, 20), (5, 40)), ((9, 10), (9, 10))]
+)
+def test_a_difference_has_newcombes_interval(one: tuple[int, int], two: tuple[int, int]) -> None:
+    """Of two shares with Wilson's intervals it is the same (Newcombe 1998)."""
+    rows = []
+    for count, n in (one, two):
+        lo, hi = proportion_confint(count, n, method="wilson")
+        rows.append(Row("x", count / n, lo=lo, hi=hi))
+    row = difference(*rows)
+    expected = confint_proportions_2indep(*one, *two, method="newcomb", correction=False)
+    assert row.value == pytest.approx(one[0] / one[1] - two[0] / two[1])
+    assert (row.lo, row.hi) == pytest.approx(expected)
+
+
+def test_a_difference_is_the_paired_one_where_both_sides_have_an_interval() -> None:
+    row, paired = Row("x", 0.5, lo=0.1, hi=0.9), Row("x_difference", 0.2, lo=0.19, hi=0.21)
+    assert difference(row, replace(row, value=0.3), paired).lo == 0.19
+    bare = replace(row, value=0.3, lo=None, hi=None)
+    assert difference(row, bare, paired) == replace(row, value=0.2, lo=None, hi=None)
+    assert difference(row, None, paired).value is None
+
+
+def test_costs_are_better_the_way_in_which_their_budget_is_not_spent() -> None:
+    for name in (name for name in METRICS if ".py:" not in name):
+        metric = METRICS.get(name)
+        if issubclass(metric, Cost):
+            assert metric.directions(name)[metric.counts] != metric.worse

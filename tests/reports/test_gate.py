@@ -1,0 +1,145 @@
+"""A gate says of every set whether it keeps its limit, in lines, JUnit XML and JSON."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+import countergen_edit as ce
+from countergen_edit.cli.main import main
+from countergen_edit.core.errors import UserError
+from countergen_edit.metrics.rows import Row
+from countergen_edit.reports.gate import gate
+from tests.reports.runs import GROUPS, LEACE, MANIFEST, audit_rows, in_memory, make_run
+from tests.reports.test_own_metric import OWN
+
+AUDIT = in_memory(audit_rows())
+
+
+def chosen(edit: str, **about: bool) -> Row:
+    detail = {"front": True, "chosen": True, "affordable": True, "shown": True, **about}
+    return Row("cost", 0.1, edit=edit, split="validation", detail=detail)
+
+
+def test_every_set_of_a_figure_has_its_line() -> None:
+    held = gate(AUDIT, {"group_effect": 0.62, "agreement": 0.7}, {})
+    assert held.lines == [
+        "nowhere, testbed",
+        "cannot tell  group_effect, jobs: 0.600 [0.550, 0.650], at most 0.62, P 1.000",
+        "cannot tell  group_effect, traits: 0.610 [0.560, 0.660], at most 0.62, P 1.000",
+        "cannot tell  group_effect, hobbies: 0.620 [0.570, 0.670], at most 0.62, P 1.000",
+        "holds        agreement, female / male: 0.900 [0.800, 0.950], at least 0.7, P < 0.001",
+        "holds        agreement, female: 0.900 [0.800, 0.950], at least 0.7, P < 0.001",
+        "The gate cannot tell, by 95 % intervals; P: Holm over the sets of a figure. "
+        "Checks: cannot tell 3, holds 2.",
+    ]
+
+
+def test_of_a_search_the_edit_that_is_kept_is_held_and_of_an_audit_none() -> None:
+    of = {"group_effect": 0.5}
+    assert gate(AUDIT, of, {}).verdict == "fails"
+    search = in_memory([*audit_rows(), chosen(LEACE["edit"])])
+    held = gate(search, of, {})
+    assert (held.verdict, held.lines[0]) == ("holds", "nowhere, testbed with leace-1@resid_post.2")
+    dear = in_memory([*audit_rows(), chosen(LEACE["edit"], affordable=False)])
+    assert gate(dear, of, {}).verdict == "fails"  # nothing was kept: the model is as it was
+
+
+def test_another_run_is_matched_set_by_set() -> None:
+    fewer = in_memory([row for row in audit_rows() if row.dataset != "jobs_test"])
+    held = gate(AUDIT, {}, {"agreement": 0.2, "group_effect": 0.05}, fewer)
+    told = {line.of: line.check.verdict for line in held.checks if "group" in line.figure}
+    assert told == {"jobs": "cannot tell", "traits": "cannot tell", "hobbies": "cannot tell"}
+    wide = gate(AUDIT, {}, {"group_effect": 0.2}, fewer)
+    assert [line.check.verdict for line in wide.checks] == ["cannot tell", "holds", "holds"]
+    assert wide.checks[0].check.row.value is None
+    better = next(line.check for line in held.checks if line.figure == "margin.agreement")
+    assert (better.better, better.limit) == ("higher", -0.2)
+
+
+def test_several_tasks_are_all_held_and_named() -> None:
+    rows = [replace(row, task=task) for task in ("gender", "race") for row in audit_rows()]
+    manifest = MANIFEST | {"tasks": {"gender": "x", "race": "y"}}
+    held = gate(in_memory(rows, manifest), {"group_effect": 0.3}, {})
+    assert [line.of for line in held.checks][::3] == ["gender, jobs", "race, jobs"]
+    some = in_memory([row for row in rows if row.task == "gender"], manifest)
+    with pytest.raises(UserError, match="no test rows of 'race'"):
+        gate(some, {"group_effect": 0.3}, {})
+
+
+@pytest.mark.parametrize("name", ["r", "null_abs_r", "planted_group_effect", "kl"])
+def test_what_has_no_better_end_or_says_nothing_here_is_no_figure(name: str) -> None:
+    rows = [row for row in audit_rows() if row.metric != "kl"]
+    with pytest.raises(UserError, match=f"unknown figure '{name}': did you mean"):
+        gate(in_memory(rows), {name: 1.0}, {})
+
+
+def test_a_ratio_to_itself_holds_nobody_to_anything() -> None:
+    unedited = in_memory([row for row in audit_rows() if row.edit == "none"])
+    with pytest.raises(UserError, match="did you mean 'perplexity'"):
+        gate(unedited, {"perplexity_ratio": 1.3}, {})
+    edited = in_memory([*audit_rows(), chosen(LEACE["edit"])])
+    assert gate(edited, {"perplexity_ratio": 1.3}, {}).verdict == "holds"
+
+
+def test_a_metric_of_ones_own_is_held_the_way_that_it_declares(tmp_path: Path) -> None:
+    file = tmp_path / "own.py"
+    file.write_text(
+        OWN + "\n\nclass Kindness(Metric):\n    better = {'kindness': 'higher'}\n"
+        "    def measure(self, context, edit, split='test'):\n        return []\n",
+        "utf-8",
+    )
+    about = {"lo": 0.7, "hi": 0.8, "dataset": "mine", "split": "test", **GROUPS}
+    names = ("politeness", "length", "kindness")
+    rows = [Row(name, 0.777, **about) for name in names]
+    metrics = {name: f"{file}:{name.title()}" for name in names}
+    run = in_memory(rows, MANIFEST | {"metrics": metrics})
+    told = gate(run, dict.fromkeys(names, 0.5), {})
+    assert [line.check.verdict for line in told.checks] == ["fails", "fails", "holds"]
+
+
+def test_files_say_what_the_lines_say(tmp_path: Path) -> None:
+    rows = [replace(r, dataset=r.dataset.replace("jobs", "<jobs & \x07>")) for r in audit_rows()]
+    held = gate(in_memory(rows), {"group_effect": 0.62, "agreement": 0.97}, {})
+    held.write_junit(tmp_path / "new" / "gate.xml")
+    held.write_json(tmp_path / "gate.json")
+    suite = ElementTree.parse(tmp_path / "new" / "gate.xml").getroot()
+    assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == ("5", "2", "3")
+    cases = {(c.get("classname"), c.get("name")): [k.tag for k in c] for c in suite}
+    assert cases["agreement", "female"] == ["failure"]
+    assert cases["group_effect", "<jobs & \ufffd>"] == ["error"]
+    content = json.loads((tmp_path / "gate.json").read_text("utf-8"))
+    assert content["verdict"] == "fails"
+    told = [check["verdict"] for check in content["checks"]]
+    assert told == [line.check.verdict for line in held.checks]
+    assert content["checks"][0]["hi"] == pytest.approx(0.65)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["gate.json", "new"]
+
+
+@pytest.mark.parametrize(("limit", "code"), [(0.9, 0), (0.4, 1), (0.62, 2)])
+def test_exit_codes_lines_and_the_assertion_agree(
+    limit: float, code: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = make_run(tmp_path / "run", audit_rows())
+    written = [f"junit={tmp_path / 'gate.xml'}", f"json={tmp_path / 'a gate.json'}"]
+    ended = 0
+    try:
+        main(["gate", str(run), f"group_effect={limit}", *written])
+    except SystemExit as stop:
+        ended = int(str(stop.code))
+    assert ended == code
+    lines = capsys.readouterr().out.splitlines()
+    assert lines == ce.gate(run, group_effect=limit).lines
+    assert (tmp_path / "gate.xml").is_file()
+    assert (tmp_path / "a gate.json").is_file()
+    if code:
+        with pytest.raises(AssertionError) as raised:
+            ce.assert_gate(run, group_effect=limit)
+        assert str(raised.value).splitlines() == lines
+    else:
+        ce.assert_gate(run, group_effect=limit)
+    assert ce.gate(run, group_effect=0.625, strict=False).verdict == "holds"
