@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 import yaml
 
 from countergen_edit.core.conf_path import conf_dir
+from countergen_edit.edits import Edit, LowRankUpdate, NamedEdit
 from countergen_edit.edits.checkpoints import Parity, Saved
 from countergen_edit.metrics.base import METRICS
 from countergen_edit.metrics.rows import Row
@@ -118,6 +120,25 @@ def test_a_combined_edit_tells_its_parts() -> None:
     text = model_card(run, combined.record, "folded", PARITY)
     assert "block, layer 2; the residual stream after a block, layer 3" in text
     assert "trust_remote_code" not in text
+
+
+def test_the_card_says_whether_weights_were_trained(card: str) -> None:
+    factors = {"mlp": (np.ones((2, 4)), np.ones((5, 2)))}
+    update = NamedEdit.of(Edit((), update=LowRankUpdate(factors)), "distilled")
+    both = NamedEdit.combined([EDITS[columns("leace", 2)["edit"]], update])
+    told = {}
+    for edit in (update, both):
+        kl = Row("kl", 0.1, dataset="neutral", split="test", **edit.record.columns)
+        run = in_memory([*audit_rows(), kl])
+        run.results.records[edit.id] = edit.record
+        told[edit.id] = model_card(run, edit.record, "folded", PARITY)
+    of_map, of_weights = "a linear erasure in its activations", "a trained low-rank update"
+    assert of_map in card
+    assert of_weights not in card
+    assert of_weights in told[update.id]
+    assert of_map not in told[update.id]
+    assert "at every position" not in told[update.id]
+    assert f"{of_map} and {of_weights} of its weights" in told[both.id]
 
 
 def test_the_end_says_where_the_edit_is_how_equal_it_is_and_how_to_load_it() -> None:

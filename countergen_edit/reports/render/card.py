@@ -26,6 +26,11 @@ SITES = {
     "mlp_out": "the output of an MLP",
     "embed": "the token embeddings",
 }
+CHANGES = {
+    False: "a linear erasure in its activations",
+    True: "a trained low-rank update of its weights",
+}
+"""What an edit does, by whether it is of weights."""
 HASHES = {"run": "fingerprint", "model": "model_hash", "data": "data_hash", "code": "source_hash"}
 """Lines of the table of hashes, and keys of the manifest."""
 MARKDOWN = str.maketrans({c: f"\\{c}" for c in "\\|*_<>[]`"})
@@ -53,6 +58,7 @@ def model_card(
     if len(by_axis) > 1:
         earlier = [*earlier, *(e for e in edits_in_record(record) if e["axis"] not in parts)]
     measured = {*manifest.get("metrics", {}).values()}
+    kinds = {place.site == WEIGHTS for place in record.places}
     hashes = {name: manifest[key] for name, key in HASHES.items() if key in manifest}
     if template := manifest.get("template"):
         hashes["chat template"] = template["sha256"]
@@ -65,6 +71,7 @@ def model_card(
         manifest=manifest,
         conversation=in_template(manifest),
         concepts=concepts,
+        changes=[CHANGES[weights] for weights in (False, True) if weights in kinds],
         earlier=earlier,
         form=form,
         positions=(run.config.get("edit") or run.config).get("positions", "–"),
@@ -117,6 +124,7 @@ def _concept(run: Run, edits: Sequence[EditRecord]) -> dict[str, Any]:
     rows, kept = run.results.rows, run.manifest.get("kept")
     first = next((row for row in rows if row.group_a and row.group_b), rows[0])
     places = [place for edit in edits for place in edit.places]
+    fitted = [row for row in rows if row.split == "fit"]
     return {
         "axis": first.axis,
         "groups": (first.group_a, first.group_b),
@@ -126,8 +134,9 @@ def _concept(run: Run, edits: Sequence[EditRecord]) -> dict[str, Any]:
             SITES.get(p.site, p.site) + ("" if p.layer is None else f", layer {p.layer}")
             for p in places
         ],
+        "maps": any(place.site != WEIGHTS for place in places),
         "limits": [f"{place.limit:.4g}" for place in places if place.limit is not None],
-        "fitted": sorted({row.dataset for row in rows if row.split == "fit" and row.dataset}),
+        "fitted": sorted({name for row in fitted for name in row.dataset.split("+") if name}),
         "kept": None if kept is None else sorted({*kept.get(first.task, ())}),
     }
 
