@@ -83,7 +83,7 @@ class Placement:
             self._require_projection(self.erasure)
 
     def _require_projection(self, erasure: AffineErasure) -> None:
-        """Refuse a map that has no single effect at every point: of which one is not idempotent."""
+        """Refuse a map that changes more when it acts again, or that depends on the token."""
         reason, off = "", erasure.right @ erasure.left - np.eye(erasure.rank)
         if erasure.gate is not None:
             reason = "this one has a gate"

@@ -6,9 +6,9 @@ y - L R (y - m) is itself an affine map of x:
     W' = (I - L R) W        b' = (I - L R) b + L R m
 
 The embedding alone, one point of the residual stream, limits and gates do not fold; a projection at
-every point of the stream does (`stream`). A carried checkpoint holds the
-stock weights, the erasures' tensors, and `modeling_edited.py` of this package with the names of the
-stock classes filled in.
+every point of the stream does (`stream`). A carried checkpoint holds the stock weights, the
+erasures' tensors, and `modeling_edited.py` of this package with the names of the stock classes
+filled in.
 """
 
 from __future__ import annotations
@@ -90,8 +90,8 @@ def _matrix(model: LanguageModel, placement: Placement) -> str:
     reason = None
     if placement.site == "resid_post":
         reason = (
-            ": the residual stream also comes along the skip path, which no weight sees; with "
-            "edit.layers=everywhere it does"
+            ": the residual stream also comes along the skip path, which no weight sees "
+            "(edit.layers=everywhere folds)"
         )
     elif placement.site == "embed":
         reason = ": the embedding may also be the output matrix, which the edit must not change"

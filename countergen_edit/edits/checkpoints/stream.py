@@ -145,12 +145,14 @@ def _written(
         for axis, size in enumerate(g.shape)
         if size == output.shape[-1] and not g.movedim(axis, -1)[..., half:].any()
     }
-    parts = [(gradients[key].double() * parameters[key]).flatten() for key in axes]
-    terms = torch.cat([torch.zeros(1, device=output.device), *parts])
-    rest = output[..., :half].double().sum() - terms.sum()
+    products = [gradients[key] * parameters[key].detach() for key in axes]
+    total, size = (
+        sum(float(part.sum(dtype=torch.float64)) for part in parts)
+        for parts in (products, map(torch.abs, products))
+    )
+    expected = float(output.detach()[..., :half].sum(dtype=torch.float64))
     # A norm multiplies each feature by a weight of its own, after all matrices.
-    is_linear = rest.abs() <= _NEAR * terms.abs().sum()
-    if not is_linear or all(parameters[key].ndim == 1 for key in axes):
+    if abs(expected - total) > _NEAR * size or all(parameters[key].ndim == 1 for key in axes):
         raise _DoesNotFoldError(
             f"{what} is not written by matrices alone: a norm stands between them and the residual "
             "stream"
