@@ -39,7 +39,7 @@ from countergen_edit.runs.design import PRECISION, designed
 from countergen_edit.runs.folder import RunFolder, parts_of, take_files
 from countergen_edit.runs.halving import Halving
 from countergen_edit.runs.manifest import manifest_of
-from countergen_edit.runs.plan import Plan
+from countergen_edit.runs.plan import Plan, where
 from countergen_edit.runs.runner import run
 from countergen_edit.testbed import directory, truth_in
 from countergen_edit.testbed.corpus import out_of_vocabulary, vocabulary
@@ -179,7 +179,7 @@ def audit(
     folder: Path | str | None = None,
     *,
     site: str = "resid_post",
-    layers: Sequence[int] | None = None,
+    layers: Sequence[int] | str | None = None,
     successive_halving: bool = True,
     baselines: Baselines = (),
     before: NamedEdit | None = None,
@@ -202,7 +202,9 @@ def audit(
             that is named after the run's settings.
         site: where edits act.
         layers: layers that are edited together; None selects one on validation data: of those
-            within the budgets the one that removes most bias.
+            within the budgets the one that removes most bias. "everywhere" applies what is fitted
+            at the selected one at every point of the residual stream and at every token, attention
+            sinks included; such an edit is saved as stock weights.
         successive_halving: measures all layers on few validation data first and the best on all;
             otherwise all on all.
         baselines: `prompting`, `steering`, `augmentation`, `random_map`, or objects, measured
@@ -218,13 +220,14 @@ def audit(
         UserError: a setting is invalid; no folder is then made.
     """
     model = load(model) if isinstance(model, str) else model
+    sites, chosen = where([site], layers)
     plan = Plan(
         tasks=_tasks(model, task),
         erasers=ERASERS.named(erasers),
         metrics=named_metrics(metrics),
-        sites=(site,),
-        layers=None if layers is None else tuple(layers),
-        together=layers is not None,
+        sites=sites,
+        layers=chosen,
+        together=chosen is not None,
         halving=Halving() if successive_halving else None,
         baselines=BASELINES.named(baselines),
         joint=bool(before or earlier) or (not isinstance(task, Task) and len(task) > 1),
@@ -247,7 +250,7 @@ def search(
     folder: Path | str | None = None,
     *,
     sites: Sequence[str] = ("resid_post",),
-    layers: Sequence[int] | None = None,
+    layers: Sequence[int] | str | None = None,
     ranks: Sequence[int] = (),
     combine: int = 3,
     successive_halving: bool = True,
@@ -263,7 +266,7 @@ def search(
         model, task: as in `audit`; several tasks are searched one by one.
         erasers, metrics, folder, successive_halving, config, command: as in `audit`.
         sites: where edits act.
-        layers: blocks, from 0; None takes all.
+        layers: blocks, from 0; None takes all, "everywhere" as in `audit`.
         ranks: for the erasers that take one; empty leaves each at its own.
         combine: most layers edited together; 1 combines none.
         pool: folder of the rows of other jobs of the same search, which are copied.
@@ -277,12 +280,13 @@ def search(
     if successive_halving and not finish:
         raise UserError("successive_halving compares all candidates, of which a job has a part")
     model = load(model) if isinstance(model, str) else model
+    own_sites, chosen = where(sites, layers)
     plan = Plan(
         tasks=_tasks(model, task),
         erasers=ERASERS.named(erasers),
         metrics=named_metrics(metrics),
-        sites=tuple(sites),
-        layers=None if layers is None else tuple(layers),
+        sites=own_sites,
+        layers=chosen,
         ranks=tuple(ranks),
         select="task",
         combine=combine,

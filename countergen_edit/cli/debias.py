@@ -7,20 +7,24 @@ from collections.abc import Mapping
 from typing import Any
 
 from countergen_edit import api
-from countergen_edit.cli.edit import SAVING, save_settings
+from countergen_edit.cli.edit import SAVING, TARGET, save_settings
 from countergen_edit.cli.printing import console, say, show
 from countergen_edit.cli.study import command_line, fitting, searched_layers, study_settings
+from countergen_edit.models.capture import EVERYWHERE
 from countergen_edit.reports.findings import nothing_fits, saved_as, why_nothing
 from countergen_edit.reports.render.terminal import print_run
 
 
 def run(config: Mapping[str, Any]) -> None:
-    """Find the edit, audit it, save it.
+    """Find the edit, audit it, save it; of form=folded only edits that fold are searched.
 
     Raises:
         SystemExit: with code 1 if no edit within the budgets is shown to remove bias.
     """
-    saving, settings = save_settings("debias", config), study_settings(config, SAVING)
+    saving = save_settings("debias", config)
+    if saving.form == "folded":
+        config = {**config, "edit": that_folds(config["edit"])}
+    settings = study_settings(config, SAVING)
     place = settings.edit
     model = settings.model.load()
     layers = searched_layers(config["layers"], model)
@@ -40,7 +44,7 @@ def run(config: Mapping[str, Any]) -> None:
         successive_halving=config["successive_halving"],
         seed=settings.seed,
         config=settings.config,
-        command=command_line("debias", SAVING),
+        command=command_line("debias", TARGET),
         **place.how,
     )
     best = searched.best
@@ -51,3 +55,10 @@ def run(config: Mapping[str, Any]) -> None:
         raise SystemExit(1)
     saved = saving.save_best(searched)
     show(searched, *saved_as(saved))
+
+
+def that_folds(edit: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of edits that fold: of the residual stream everywhere, and no token skipped."""
+    if edit.get("site") in ("resid_post", EVERYWHERE):
+        return {**edit, "layers": EVERYWHERE}
+    return {**edit, "skip_attention_sinks": False}

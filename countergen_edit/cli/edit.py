@@ -82,6 +82,8 @@ class SaveSettings:
 
 
 SAVING = tuple(field.name for field in fields(SaveSettings))
+TARGET = ("save", "overwrite")
+"""The settings of a command that its record leaves out."""
 
 
 def run(config: Mapping[str, Any]) -> None:
@@ -122,7 +124,7 @@ def run(config: Mapping[str, Any]) -> None:
         earlier=earlier,
         seed=settings.seed,
         config=kept,
-        command=command_line("edit", SAVING),
+        command=command_line("edit", TARGET),
         **place.how,
     )
     saved = saving.save_best(edited)
@@ -215,6 +217,6 @@ def save_settings(command: str, config: Mapping[str, Any]) -> SaveSettings:
         raise unknown("form", config["form"], FORMS)
     target = Path(str(config["save"])).expanduser() if config["save"] else None
     if target is not None:
-        own = record_of(target).get("command") == command_line(command, SAVING)
+        own = record_of(target).get("command") == command_line(command, TARGET)
         check_target(target, config["overwrite"] or own)
     return SaveSettings(**({key: config[key] for key in SAVING} | {"save": target}))

@@ -22,13 +22,14 @@ from countergen_edit.data.task import Task
 from countergen_edit.erasers import ERASERS, BaseEraser
 from countergen_edit.metrics.base import METRICS, Metric
 from countergen_edit.models import Bos, LanguageModel, connect, split_names
+from countergen_edit.models.capture import EVERYWHERE
 from countergen_edit.runs.baselines import BASELINES, Baseline
 from countergen_edit.runs.design import designed, drawn
 from countergen_edit.runs.files import quick_try
 from countergen_edit.runs.fit_data import Positions
 from countergen_edit.runs.folder import RunFolder
 from countergen_edit.runs.manifest import make_manifest
-from countergen_edit.runs.plan import Fitted
+from countergen_edit.runs.plan import Fitted, where
 
 T = TypeVar("T")
 Content = Mapping[str, Any]
@@ -167,8 +168,10 @@ class StudySettings:
 
 def study_settings(config: Content, without: Collection[str] = ()) -> StudySettings:
     """The settings of a study, checked; no row depends on those of `without`."""
-    layers = layers_in("edit.layers", config["edit"].get("layers"), BEST)
+    layers = layers_in("edit.layers", config["edit"].get("layers"), BEST, EVERYWHERE)
     edit = {**config["edit"], "layers": None if layers == BEST else layers}
+    if layers == EVERYWHERE:
+        [edit["site"]], edit["layers"] = where([edit.get("site", "")], layers)
     groups = config["groups"]
     contents: dict[str, Any] = {"axis": axis_config(config["axis"])}
     texts = contents["texts"] = config_of("texts", config["texts"])

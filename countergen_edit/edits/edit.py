@@ -11,7 +11,7 @@ import math
 import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial, reduce
 from typing import Any
 
@@ -25,6 +25,10 @@ from countergen_edit.edits.update import LowRankUpdate
 from countergen_edit.erasers import AffineErasure
 from countergen_edit.erasers.affine import constants, erase_tensor
 from countergen_edit.models import LanguageModel, hook_name, preface_ids
+from countergen_edit.models.capture import EVERYWHERE, STREAM, added_to_stream
+
+_NEAR = 1e-6
+"""Largest difference of R L from I in a projection, by the rounding of its fit."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,6 +59,9 @@ class Shift:
 class Placement:
     """One erasure or shift at one site; `layer` is None at `embed`.
 
+    At `everywhere`, a projection that was fitted after block `layer` acts at every point of the
+    residual stream and, as weights treat all tokens alike, at every token: without a gate or limit.
+
     Tokens whose activation there has a Euclidean norm above `limit` are not edited. They are
     attention sinks (Xiao et al. 2024, arXiv 2309.17453; Sun et al. 2024, arXiv 2402.17762), whose
     change would degrade every prediction.
@@ -72,6 +79,23 @@ class Placement:
             if not (self.limit > 0 and math.isfinite(self.limit)):
                 raise UserError(f"limit={self.limit} is no positive number: write None for none")
             object.__setattr__(self, "limit", float(self.limit))
+        if self.site == EVERYWHERE and isinstance(self.erasure, AffineErasure):
+            self._require_projection(self.erasure)
+
+    def _require_projection(self, erasure: AffineErasure) -> None:
+        """Refuse a map that changes more when it acts again, or that depends on the token."""
+        reason, off = "", erasure.right @ erasure.left - np.eye(erasure.rank)
+        if erasure.gate is not None:
+            reason = "this one has a gate"
+        elif self.limit is not None:
+            reason = "this one skips attention sinks"
+        elif np.abs(off).max(initial=0) > _NEAR:
+            reason = f"R L of this one differs from I by {np.abs(off).max():.2g}"
+        if reason:
+            raise UserError(
+                f"an edit everywhere is a projection of every token: {reason}; choose another "
+                "eraser, or edit.layers=best"
+            )
 
 
 @dataclass(frozen=True)
@@ -183,15 +207,33 @@ def applied(model: LanguageModel, edit: Edit) -> Iterator[LanguageModel]:
 
 
 def _hooks(model: LanguageModel, edit: Edit) -> Sequence[tuple[str, Callable[..., Tensor]]]:
-    hooks = []
+    hooks: list[tuple[str, Callable[..., Tensor]]] = []
     for place in edit.placements:
         if place.erasure.d != model.d_model:
             raise UserError(
                 f"the edit was made for width {place.erasure.d}, "
                 f"but model {model.name!r} has width {model.d_model}"
             )
-        hooks.append((hook_name(model, place.site, place.layer), placement_hook(place)))
+        if place.site == EVERYWHERE:
+            hooks += _everywhere(model, place)
+        else:
+            hooks.append((hook_name(model, place.site, place.layer), placement_hook(place)))
     return hooks
+
+
+def _everywhere(
+    model: LanguageModel, place: Placement
+) -> Iterator[tuple[str, Callable[..., Tensor]]]:
+    """The map at the first point of the stream, and its linear part on all that is added later.
+
+    With P = I - L R, π(x) = P x + L R m and R L = I, π(π(x) + y) = π(x) + P y: this is the map
+    at every point. A shift is added once, and so is there at every point.
+    """
+    yield STREAM, placement_hook(place)
+    if isinstance(place.erasure, AffineErasure):
+        linear = placement_hook(replace(place, erasure=place.erasure.linear))
+        for site, layer in added_to_stream(model):
+            yield hook_name(model, site, layer), linear
 
 
 def placement_hook(place: Placement) -> Callable[..., Tensor]:

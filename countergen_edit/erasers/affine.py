@@ -112,6 +112,11 @@ class AffineErasure:
         offset: Float[np.ndarray, " k"] = np.ascontiguousarray(self.right) @ self.mean
         return offset
 
+    @property
+    def linear(self) -> AffineErasure:
+        """The map with mean 0, `x - left · right · x`."""
+        return replace(self, mean=np.zeros(self.d))
+
     def __call__(self, x: Any) -> Any:
         """Erase an array or torch tensor of shape `[..., d]`, in its dtype and on its device.
 

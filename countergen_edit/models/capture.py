@@ -138,7 +138,12 @@ def _gather(
     return hook_fn
 
 
+EVERYWHERE = "everywhere"
+"""The site of edits that are fitted after a block and act at every point of the residual stream."""
+STREAM = "blocks.0.hook_in"
+"""Hook of the first point of the residual stream."""
 SITES: dict[str, str] = {
+    EVERYWHERE: "blocks.{layer}.hook_out",
     "embed": "embed.hook_out",
     "attn_out": "blocks.{layer}.hook_attn_out",
     "mlp_out": "blocks.{layer}.hook_mlp_out",
@@ -162,13 +167,18 @@ def has_layers(site: str) -> bool:
 
 
 def depth(site: str, layer: int | None) -> tuple[int, int]:
-    """Sort key of places, in the order of the forward pass.
+    """Sort key of places, in the order of the forward pass; everywhere begins before all others.
 
     >>> places = [("resid_post", 2), ("mlp_out", 3), ("attn_out", 3), ("embed", None)]
     >>> sorted(places, key=lambda place: depth(*place))
     [('embed', None), ('resid_post', 2), ('attn_out', 3), ('mlp_out', 3)]
     """
-    return -1 if layer is None else layer, list(SITES).index(site)
+    return -1 if layer is None or site == EVERYWHERE else layer, list(SITES).index(site)
+
+
+def added_to_stream(lm: LanguageModel) -> list[tuple[str, int]]:
+    """Site and layer of everything that blocks add to the residual stream."""
+    return [(site, layer) for layer in range(lm.n_layers) for site in ("attn_out", "mlp_out")]
 
 
 def hook_name(lm: LanguageModel, site: str, layer: int | None = None) -> str:

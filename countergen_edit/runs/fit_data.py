@@ -18,7 +18,7 @@ from countergen_edit.erasers import BaseEraser, Certificate, certify, fit_eraser
 from countergen_edit.erasers.base import fit_metadata
 from countergen_edit.metrics.gates import Opening, texts_of
 from countergen_edit.models import LanguageModel, Scratch, capture, encode
-from countergen_edit.models.capture import has_layers
+from countergen_edit.models.capture import EVERYWHERE, has_layers
 
 Positions = Literal["outputs", "last", "onward"]
 """The tokens that become rows. `outputs`: every token from which a token of an output is predicted,
@@ -135,7 +135,7 @@ def capture_sites(
     skip_attention_sinks: bool = True,
     scratch: Scratch | None = None,
 ) -> dict[str, FitData]:
-    """The fit data of several sites from one pass."""
+    """The fit data of several sites from one pass; everywhere, no token is skipped as a sink."""
     places = [
         place
         for sets, kept in ((erase, False), (keep, True))
@@ -158,6 +158,7 @@ def capture_sites(
         site_layers: tuple[int | None, ...] = (None,)
         if has_layers(site):
             site_layers = tuple(range(model.n_layers) if layers is None else layers)
+        skips = skip_attention_sinks and site != EVERYWHERE
         norms = np.concatenate([activations.norms[site], background.norms[site]], axis=1)
         by_site[site] = FitData(
             activations.values[site],
@@ -169,7 +170,7 @@ def capture_sites(
             np.array([p.family for p in of_row]),
             np.array([p.keep for p in of_row]),
             background.values[site],
-            tuple(_limit(of_layer) if skip_attention_sinks else None for of_layer in norms),
+            tuple(_limit(of_layer) if skips else None for of_layer in norms),
         )
     return by_site
 

@@ -32,7 +32,7 @@ from countergen_edit.erasers import (
 )
 from countergen_edit.metrics.base import Cost
 from countergen_edit.models import LanguageModel, resuming
-from countergen_edit.models.capture import depth, has_layers
+from countergen_edit.models.capture import EVERYWHERE, depth, has_layers
 from countergen_edit.runs.distillation import Distillation, Limits
 from countergen_edit.runs.files import DISTILLATION
 from countergen_edit.runs.fit_data import FitData, capture_sites
@@ -42,7 +42,13 @@ from countergen_edit.runs.plan import Plan
 
 @dataclass(frozen=True)
 class Candidate:
-    """An eraser at one place."""
+    """An eraser at one place.
+
+    At `everywhere`, the projection that is fitted after block `layer` acts at every point of the
+    residual stream, about the origin: the mean after a block would drown the token embeddings,
+    whose norm is 3 in SmolLM2, where the stream reaches 50 after the first block and 800 after the
+    last. The layers are candidates as those of any site.
+    """
 
     site: str
     layer: int | None
@@ -172,7 +178,9 @@ class FitCache:
         if share < 1:
             scratch = replace(scratch, budget=int(share * scratch.budget))
         places = {layer for layer in layers if layer is not None}
-        if self.plan.sites != ("resid_post",):  # an edit inside a block changes its output
+        if self.plan.sites == (EVERYWHERE,):  # no block is below such an edit
+            places = set()
+        elif self.plan.sites != ("resid_post",):  # an edit inside a block changes its output
             places |= {layer - 1 for layer in places}
         return resuming(self.model, sorted(places), scratch)
 
@@ -259,6 +267,8 @@ class FitCache:
             return Edit((), update=self.distillation(candidate).run())
         limit = self.data(candidate).limit(candidate.layer)
         erasure = self.fit(candidate).erasure_
+        if candidate.site == EVERYWHERE:
+            erasure = erasure.linear
         return Edit((Placement(candidate.site, candidate.layer, erasure, limit),))
 
     def distillation(self, candidate: Candidate) -> Distillation:

@@ -6,14 +6,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from countergen_edit.core.errors import UserError
+from countergen_edit.core.errors import UserError, unknown
 from countergen_edit.data.counterfactual import CounterfactualSet
 from countergen_edit.data.splits import without_overlap
 from countergen_edit.data.task import Task
 from countergen_edit.edits import NamedEdit
+from countergen_edit.edits.checkpoints import stream_writers
 from countergen_edit.erasers import BaseEraser
 from countergen_edit.metrics.base import METRICS, Metric, generating
 from countergen_edit.models import LanguageModel, Scratch, encode, hook_name, lengths
+from countergen_edit.models.capture import EVERYWHERE
 from countergen_edit.runs.fit_data import Positions, capture_sites
 from countergen_edit.runs.halving import Halving
 
@@ -34,7 +36,8 @@ class Plan:
         tasks: several are run one by one; their names tell them apart.
         erasers: by their names in the run.
         metrics: with the budgets of costs.
-        sites: where edits act.
+        sites: where edits act; `everywhere` is every point of the residual stream, and its layers
+            are those after which edits are fitted.
         layers: blocks, from 0; None takes all.
         ranks: for the erasers that take one; empty leaves each at its own.
         together: whether `layers` are edited together; else one is selected on validation data.
@@ -162,6 +165,8 @@ class Plan:
         for site in self.sites:
             for layer in self.layers or (0,):
                 hook_name(model, site, layer)
+        if EVERYWHERE in self.sites:
+            stream_writers(model)
         for data in task.every_set:
             encode(model, texts_of(data))
         for metric in self.metrics:
@@ -187,6 +192,24 @@ class Plan:
             lengths(model, texts_of(data))
         for metric in self.metrics:
             metric.bound(task).check(model)
+
+
+def where(
+    sites: Sequence[str], layers: Sequence[int] | str | None
+) -> tuple[tuple[str, ...], tuple[int, ...] | None]:
+    """Sites and layers of a plan; layers "everywhere" stand for that site, fitted at any layer.
+
+    Raises a `UserError` for another word, and everywhere for sites beside the residual stream.
+    """
+    if not isinstance(layers, str):
+        return tuple(sites), None if layers is None else tuple(layers)
+    if layers != EVERYWHERE:
+        raise unknown("layers", layers, [EVERYWHERE])
+    if tuple(sites) not in (("resid_post",), (EVERYWHERE,)):
+        raise UserError(
+            f"layers=everywhere edits the residual stream, not {sites[0]}: leave the site out"
+        )
+    return (EVERYWHERE,), None
 
 
 def lacking(model: LanguageModel, metric: Metric) -> str:

@@ -171,3 +171,17 @@ def test_without_its_original_a_checkpoint_is_audited_alone(
     assert "is not the model that" in capsys.readouterr().err
     assert held_against_its_original(another, tmp_path / "own", "original=testbed") == 2
     assert "another is no checkpoint of this package" in capsys.readouterr().err
+
+
+def test_of_the_folded_form_only_edits_that_fold_are_searched_and_saved(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    wide = [f"cost.{cost}.budget=100" for cost in ("perplexity", "kl", "legitimate_differences")]
+    words = ["eraser=preserving", "metric=[r]", "combine=1", "layers=[4]", *wide, *TRAITS]
+    run = tmp_path / "run"
+    budget = "cost.agreement.budget=1"
+    assert main(["debias", "form=folded", *words, budget, f"run_dir={run}"]) == 0
+    assert {row.site for row in read_rows(run / RESULTS) if row.edit != "none"} == {"everywhere"}
+    out = " ".join(capsys.readouterr().out.split())
+    assert "Saved (folded)" in out
+    assert "form=folded" in (run / "checkpoint" / "README.md").read_text()

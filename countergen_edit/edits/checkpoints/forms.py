@@ -5,9 +5,10 @@ y - L R (y - m) is itself an affine map of x:
 
     W' = (I - L R) W        b' = (I - L R) b + L R m
 
-The residual stream, the embedding, limits and gates do not fold. A carried checkpoint holds the
-stock weights, the erasures' tensors, and `modeling_edited.py` of this package with the names of the
-stock classes filled in.
+The embedding alone, one point of the residual stream, limits and gates do not fold; a projection at
+every point of the stream does (`stream`). A carried checkpoint holds the stock weights, the
+erasures' tensors, and `modeling_edited.py` of this package with the names of the stock classes
+filled in.
 """
 
 from __future__ import annotations
@@ -33,9 +34,16 @@ from countergen_edit.edits.checkpoints.stock import (
     stock_classes,
     stock_model,
 )
+from countergen_edit.edits.checkpoints.stream import (
+    UNTIED,
+    fold_everywhere,
+    replace_parameter,
+    stream_writers,
+)
 from countergen_edit.edits.files import FACTORS
 from countergen_edit.erasers import AffineErasure
 from countergen_edit.models import LanguageModel
+from countergen_edit.models.capture import EVERYWHERE
 
 INSTEAD = "save it with form=carried"
 MODEL_TYPE = "countergen_edited"
@@ -52,10 +60,15 @@ def fold(model: LanguageModel, edit: Edit) -> Any:
     names = [_matrix(model, placement) for placement in edit.placements]
     switches: dict[str, bool] = {}
     for placement, name in zip(edit.placements, names, strict=True):
-        switches |= _bias_switch(model, placement, name)
+        switches |= _bias_switch(model, placement, name) if name else UNTIED
     plain = merged(stock_model(model, **switches), edit.update)
+    stream = None if all(names) else stream_writers(model, plain)
     for placement, name in zip(edit.placements, names, strict=True):
-        _fold(plain.get_submodule(name), placement.erasure)
+        erasure = cast(AffineErasure, placement.erasure)
+        if name:
+            _fold(plain, name, erasure)
+        elif stream is not None:
+            fold_everywhere(plain, stream, erasure)
     return plain
 
 
@@ -63,17 +76,23 @@ def can_fold(model: LanguageModel, edit: Edit) -> bool:
     """Whether `fold` would succeed."""
     try:
         for placement in edit.placements:
-            _bias_switch(model, placement, _matrix(model, placement))
+            if name := _matrix(model, placement):
+                _bias_switch(model, placement, name)
     except UserError:
         return False
     return True
 
 
 def _matrix(model: LanguageModel, placement: Placement) -> str:
-    """The module that a placement folds into."""
+    """The module that a placement folds into; empty for all that write the residual stream."""
+    if placement.site == EVERYWHERE:
+        return ""
     reason = None
     if placement.site == "resid_post":
-        reason = ": the residual stream also comes along the skip path, which no weight sees"
+        reason = (
+            ": the residual stream also comes along the skip path, which no weight sees "
+            "(edit.layers=everywhere folds)"
+        )
     elif placement.site == "embed":
         reason = ": the embedding may also be the output matrix, which the edit must not change"
     elif placement.limit is not None:
@@ -138,21 +157,14 @@ def write_adapter(model: LanguageModel, update: LowRankUpdate, folder: Path) -> 
     ).save_pretrained(str(folder))
 
 
-def _fold(module: Any, erasure: Any) -> None:
-    """Fold an erasure into a matrix and its bias, in float64."""
-    device, dtype = module.weight.device, module.weight.dtype
-    left, right, offset = (
-        torch.tensor(a, device=device) for a in (erasure.left, erasure.right, erasure.offset)
-    )
+def _fold(plain: Any, name: str, erasure: AffineErasure) -> None:
+    """Fold an erasure into a matrix and its bias."""
+    module = plain.get_submodule(name)
     # Conv1D keeps its matrix transposed, output last.
-    turned = (lambda w: w) if isinstance(module, nn.Linear) else torch.t
-    weight = turned(module.weight.double())
-    weight = turned(weight - left @ (right @ weight)).contiguous()
-    module.weight = nn.Parameter(weight.to(dtype), requires_grad=False)
+    axis = 0 if isinstance(module, nn.Linear) else 1
+    replace_parameter(plain, f"{name}.weight", axis, erasure.linear)
     if module.bias is not None:
-        bias = module.bias.double()
-        bias = bias - left @ (right @ bias - offset)
-        module.bias = nn.Parameter(bias.to(dtype), requires_grad=False)
+        replace_parameter(plain, f"{name}.bias", 0, erasure)
 
 
 def write_carried(model: LanguageModel, edit: Edit, folder: Path) -> None:

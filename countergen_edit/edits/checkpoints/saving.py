@@ -36,6 +36,7 @@ from countergen_edit.edits.checkpoints.loading import (
 )
 from countergen_edit.edits.checkpoints.parity import Parity, check_adapter, check_parity
 from countergen_edit.models import NAMES_CODE, LanguageModel
+from countergen_edit.models.capture import EVERYWHERE
 from countergen_edit.models.loading import without_progress_bar
 
 Form = Literal["folded", "carried"]
@@ -58,7 +59,8 @@ class Saved:
 def choose_form(model: LanguageModel, edit: Edit, form: str = "auto") -> Form:
     """Resolve `auto`: folded, which needs no custom code, if that is exact, and else carried.
 
-    Raises a `UserError` for an unknown form, or a model that carries an edit already.
+    Raises a `UserError` for an unknown form, one that cannot hold the edit, or a model that carries
+    an edit already.
     """
     if form not in FORMS:
         raise unknown("form", form, FORMS)
@@ -67,7 +69,10 @@ def choose_form(model: LanguageModel, edit: Edit, form: str = "auto") -> Form:
             f"{model.name} carries an edit already: `countergen-edit edit model={model.name} "
             "axis=NAME save=DIR` adds one to it (in Python: `load_base`)"
         )
-    folded = form == "folded" or (form == "auto" and can_fold(model, edit))
+    everywhere = any(place.site == EVERYWHERE for place in edit.placements)
+    if everywhere and form == "carried":
+        raise UserError("an edit everywhere is of all weights that write: save it with form=folded")
+    folded = everywhere or form == "folded" or (form == "auto" and can_fold(model, edit))
     return "folded" if folded else "carried"
 
 

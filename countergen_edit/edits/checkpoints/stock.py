@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 import functools
+from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import Any
 
@@ -15,9 +16,10 @@ from torch import Tensor, nn
 
 from countergen_edit.core.errors import UserError
 from countergen_edit.models import NAMES_CODE, LanguageModel, hook_name
+from countergen_edit.models.capture import EVERYWHERE
 from countergen_edit.models.language_model import stock_name
 
-_PROBE_TOKENS = 8
+PROBE_TOKENS = 8
 
 
 def module_name(model: LanguageModel, site: str, layer: int | None) -> str:
@@ -25,19 +27,35 @@ def module_name(model: LanguageModel, site: str, layer: int | None) -> str:
 
     Raises a `UserError` if there is none.
     """
-    hook = model.bridge.hook_dict[hook_name(model, site, layer)]
+    if site == EVERYWHERE:
+        raise UserError(
+            "an edit everywhere is at no single module: save it alone, with form=folded"
+        )
+    [name] = module_names(model, [(site, layer)])
+    return name
+
+
+def module_names(model: LanguageModel, places: Sequence[tuple[str, int | None]]) -> list[str]:
+    """The module of each site and layer; raises a `UserError` if there is none."""
     stock = stock_modules(model)
+    # The bridge lists a module under names of its own too.
+    modules = model.bridge.original_model.named_modules(remove_duplicate=False)
+    names = {id(module): stock_name(key) for key, module in modules if stock_name(key) in stock}
+    by_hook = {}
     for component in model.bridge.modules():
-        if getattr(component, "hook_out", None) is hook:
-            original = getattr(component, "original_component", None)
-            # The bridge lists a module under names of its own too.
-            for name, module in model.bridge.original_model.named_modules(remove_duplicate=False):
-                if module is original and stock_name(name) in stock:
-                    return stock_name(name)
-    raise UserError(
-        f"the activation of {model.name} at site {site}, layer {layer}, is no module's output, so "
-        "a checkpoint cannot carry the edit: choose site resid_post"
-    )
+        name = names.get(id(getattr(component, "original_component", None)))
+        if name is not None:
+            by_hook[id(getattr(component, "hook_out", None))] = name
+    found = []
+    for site, layer in places:
+        hook = model.bridge.hook_dict[hook_name(model, site, layer)]
+        if id(hook) not in by_hook:
+            raise UserError(
+                f"the activation of {model.name} at site {site}, layer {layer}, is no module's "
+                "output, so a checkpoint cannot hold the edit: choose site resid_post"
+            )
+        found.append(by_hook[id(hook)])
+    return found
 
 
 def projection_name(model: LanguageModel, site: str, layer: int | None) -> str:
@@ -54,7 +72,7 @@ def projection_name(model: LanguageModel, site: str, layer: int | None) -> str:
         outputs[key] = output
 
     read = (hook_name(model, site, layer), lambda x, hook: activations.append(x.clone()))
-    ids = torch.arange(min(_PROBE_TOKENS, model.vocab_size))[None]
+    ids = torch.arange(min(PROBE_TOKENS, model.vocab_size))[None]
     with ExitStack() as stack, model.bridge.hooks(fwd_hooks=[read]):
         for key, module in model.bridge.original_model.named_modules(remove_duplicate=False):
             if isinstance(module, nn.Linear | Conv1D):
@@ -90,7 +108,7 @@ def linear_modules(model: LanguageModel) -> dict[str, Any]:
         if key in stock:
             run[key] = module
 
-    ids = torch.arange(min(_PROBE_TOKENS, model.vocab_size))[None]
+    ids = torch.arange(min(PROBE_TOKENS, model.vocab_size))[None]
     with ExitStack() as stack:
         for key, module in model.bridge.original_model.named_modules(remove_duplicate=False):
             if isinstance(module, nn.Linear | Conv1D):
@@ -160,7 +178,9 @@ def stock_model(model: LanguageModel, **changes: Any) -> Any:
             )
     plain.load_state_dict(state, assign=True)
     plain.tie_weights()
-    buffers = {stock_name(key): buffer for key, buffer in wrapped.named_buffers()}
+    buffers = {
+        stock_name(key): buffer for key, buffer in wrapped.named_buffers(remove_duplicate=False)
+    }
     for key, empty in [*plain.named_buffers()]:
         if empty.is_meta and key in buffers:  # no part of the state, such as rotary frequencies
             owner, _, name = key.rpartition(".")

@@ -13,6 +13,7 @@ from countergen_edit.edits import WEIGHTS, EditRecord
 from countergen_edit.edits.checkpoints import Form, Parity, edits_in_record
 from countergen_edit.metrics.base import METRICS
 from countergen_edit.metrics.rows import UNEDITED
+from countergen_edit.models.capture import EVERYWHERE
 from countergen_edit.reports.findings import advice, cautions
 from countergen_edit.runs.ran import in_words
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 SITES = {
     WEIGHTS: "the weights of attention and MLP",
+    EVERYWHERE: "every point of the residual stream, sinks included, as fitted after a block",
     "resid_post": "the residual stream after a block",
     "attn_out": "the output of an attention layer",
     "mlp_out": "the output of an MLP",

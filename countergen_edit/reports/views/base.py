@@ -15,6 +15,7 @@ from countergen_edit.edits import EditRecord
 from countergen_edit.metrics.base import Cost, Kind, Metric
 from countergen_edit.metrics.results import Results, State
 from countergen_edit.metrics.rows import GROUPS, UNEDITED, Row, set_label
+from countergen_edit.models.capture import EVERYWHERE
 from countergen_edit.reports.blocks import Block, Cell, Figure, Number, Section, Table
 from countergen_edit.reports.panels import Panel, line, state_panels, ticks
 
@@ -414,6 +415,8 @@ def and_list(parts: Iterable[str]) -> str:
 def place_in_text(edit: EditRecord) -> str:
     """An edit at one place, with the place, as sentences name it."""
     [place] = edit.places
+    if place.site == EVERYWHERE:
+        return f"{edit.name_in_text} everywhere, fitted at layer {place.layer}"
     where = f"layer {place.layer}" if place.site == "resid_post" else str(place)
     return f"{edit.name_in_text} at {where}"
 

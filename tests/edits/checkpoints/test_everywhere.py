@@ -1,0 +1,313 @@
+"""A projection everywhere is the map at every point of the stream, in activations and in weights.
+
+In float64 where transformers has it, with the writers of each family named by hand.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from countergen_edit.core.errors import UserError
+from countergen_edit.edits import Edit, Placement, Shift, applied, load_edit, save_edit
+from countergen_edit.edits.checkpoints import choose_form, fold, save_checkpoint, stream_writers
+from countergen_edit.edits.checkpoints.parity import edited_logits
+from countergen_edit.edits.checkpoints.stock import stock_model
+from countergen_edit.erasers import AffineErasure, Gate
+from countergen_edit.models import LanguageModel, capture, from_pretrained_objects, resuming
+from tests.edits.checkpoints.conftest import TEXT, oblique_erasure
+from tests.tiny_models import CONFIGS, config_of, tiny_hf_model, tiny_tokenizer
+
+GROUPED = {"intermediate_size": 64, "num_key_value_heads": 2}
+EXPERTS = {**GROUPED, "num_experts_per_tok": 2}
+MORE: dict[str, Callable[[int], Any]] = {
+    "llama_tied": config_of(
+        "LlamaConfig", tie_word_embeddings=True, attention_bias=True, **GROUPED
+    ),
+    "mixtral": config_of("MixtralConfig", num_local_experts=4, **EXPERTS),
+    "qwen2_moe": config_of(
+        "Qwen2MoeConfig",
+        moe_intermediate_size=24,
+        shared_expert_intermediate_size=40,
+        num_experts=4,
+        **EXPERTS,
+    ),
+    "gpt_oss": config_of("GptOssConfig", head_dim=8, num_local_experts=4, **EXPERTS),
+    "falcon": config_of("FalconConfig"),
+    "gemma2": config_of("Gemma2Config", head_dim=8, **GROUPED),
+    "olmo2": config_of("Olmo2Config", intermediate_size=64),
+    "bloom": config_of("BloomConfig", n_layer=2, n_head=4),
+    "openai": config_of("OpenAIGPTConfig", n_embd=32, n_layer=2, n_head=4),
+    "xglm": config_of("XGLMConfig", d_model=32, ffn_dim=64, num_layers=2, attention_heads=4),
+    "opt_narrow": config_of("OPTConfig", word_embed_proj_dim=16, ffn_dim=64),
+}
+WRITERS = {
+    "gpt2": {
+        r"transformer\.w[tp]e\.weight": 1,
+        r"transformer\.h\.\d\.(attn|mlp)\.c_proj\.weight": 1,  # output last
+        r"transformer\.h\.\d\.(attn|mlp)\.c_proj\.bias": 0,
+    },
+    "opt": {
+        r"model\.decoder\.embed_\w+\.weight": 1,
+        r"model\.decoder\.layers\.\d\.(self_attn\.out_proj|fc2)\.(weight|bias)": 0,
+    },
+    "gpt_neox": {
+        r"gpt_neox\.embed_in\.weight": 1,
+        r"gpt_neox\.layers\.\d\.(attention\.dense|mlp\.dense_4h_to_h)\.(weight|bias)": 0,
+    },
+    "gemma": {
+        r"model\.embed_tokens\.weight": 1,
+        r"model\.layers\.\d\.(self_attn\.o_proj|mlp\.down_proj)\.weight": 0,
+    },
+    "llama_tied": {
+        r"model\.embed_tokens\.weight": 1,
+        r"model\.layers\.\d\.(self_attn\.o_proj|mlp\.down_proj)\.(weight|bias)": 0,
+    },
+    "mixtral": {
+        r"model\.embed_tokens\.weight": 1,
+        r"model\.layers\.\d\.self_attn\.o_proj\.weight": 0,
+        r"model\.layers\.\d\.mlp\.experts\.down_proj": 1,
+    },
+    "qwen2_moe": {
+        r"model\.embed_tokens\.weight": 1,
+        r"model\.layers\.\d\.(self_attn\.o_proj|mlp\.shared_expert\.down_proj)\.weight": 0,
+        r"model\.layers\.\d\.mlp\.experts\.down_proj": 1,
+    },
+    "gpt_oss": {
+        r"model\.embed_tokens\.weight": 1,
+        r"model\.layers\.\d\.self_attn\.o_proj\.(weight|bias)": 0,
+        r"model\.layers\.\d\.mlp\.experts\.down_proj": 2,
+        r"model\.layers\.\d\.mlp\.experts\.down_proj_bias": 1,
+    },
+    "falcon": {
+        r"transformer\.word_embeddings\.weight": 1,
+        r"transformer\.h\.\d\.(self_attention\.dense|mlp\.dense_4h_to_h)\.weight": 0,
+    },
+}
+"""Names of all writers, as patterns, with the axis of their features."""
+WRITERS |= {"llama": WRITERS["llama_tied"], "qwen2": WRITERS["gemma"]}
+
+
+NARROW = ("gpt_neox", "mixtral", "qwen2_moe", "gpt_oss", "xglm")
+"""Families that transformers computes in float32, at least in part."""
+
+
+@cache
+def made(family: str) -> LanguageModel:
+    """A tiny model."""
+    tokenizer = tiny_tokenizer()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("tests.tiny_models.CONFIGS", CONFIGS | MORE)
+        model = tiny_hf_model(family, tokenizer)
+    model = model if family in NARROW else model.double()
+    return from_pretrained_objects(family, model, tokenizer)
+
+
+def assert_equal(model: LanguageModel, logits: torch.Tensor, expected: torch.Tensor) -> None:
+    atol = 1e-9 if model.dtype == torch.float64 else 1e-5
+    torch.testing.assert_close(logits.double(), expected, atol=atol, rtol=atol)
+
+
+def ids_of(model: LanguageModel) -> list[int]:
+    ids: list[int] = model.tokenizer(TEXT).input_ids
+    return ids
+
+
+def folded_logits(model: LanguageModel, edit: Edit) -> torch.Tensor:
+    logits: torch.Tensor = fold(model, edit)(torch.tensor([ids_of(model)])).logits[0]
+    return logits
+
+
+def at_every_point(model: LanguageModel, erasure: AffineErasure) -> torch.Tensor:
+    """Logits under the map itself before the first block, after attention and after each block."""
+    known = model.bridge.hook_dict
+    middle = [f"blocks.{i}.hook_resid_mid" for i in range(model.n_layers)]
+    after = [f"blocks.{i}.hook_out" for i in range(model.n_layers)]
+    points = ["blocks.0.hook_in", *(name for name in middle if name in known), *after]
+    with model.bridge.hooks(fwd_hooks=[(name, lambda x, hook: erasure(x)) for name in points]):
+        return edited_logits(model, None, ids_of(model))
+
+
+@pytest.mark.parametrize("family", WRITERS)
+def test_the_live_edit_is_the_map_at_every_point_and_folds_exactly(family):
+    model, erasure = made(family), oblique_erasure(32)
+    edit = Edit.at("everywhere", {1: erasure})
+    live, unedited = (edited_logits(model, e, ids_of(model)) for e in (edit, None))
+    assert (live - unedited).abs().max() > 0.1
+    assert_equal(model, at_every_point(model, erasure), live)
+    assert_equal(model, folded_logits(model, edit), live)
+    assert torch.equal(edited_logits(model, None, ids_of(model)), unedited)
+
+
+@pytest.mark.parametrize("family", WRITERS)
+def test_the_folded_weights_are_the_formula_and_all_others_are_as_they_were(family):
+    model, erasure = made(family), oblique_erasure(32)
+    before = stock_model(model).state_dict()
+    after = fold(model, Edit.at("everywhere", {1: erasure})).state_dict()
+    projection = np.eye(32) - erasure.left @ erasure.right
+    offset = erasure.left @ erasure.right @ erasure.mean
+    embedding = next(iter(WRITERS[family]))
+    assert before.keys() <= after.keys()
+    for name, old in before.items():
+        patterns = WRITERS[family].items()
+        axis = next((a for pattern, a in patterns if re.fullmatch(pattern, name)), None)
+        if axis is None:
+            assert torch.equal(after[name], old), name
+            continue
+        expected = np.moveaxis(old.numpy(), axis, -1) @ projection.T
+        if re.fullmatch(embedding, name) and "pos" not in name and "wpe" not in name:
+            expected = expected + offset / (32**0.5 if family == "gemma" else 1)
+        # Gemma multiplies embeddings by a float32.
+        atol = 1e-12 if before[name].dtype == torch.float64 and family != "gemma" else 1e-6
+        np.testing.assert_allclose(np.moveaxis(after[name].numpy(), axis, -1), expected, atol=atol)
+
+
+@settings(max_examples=20)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    rank=st.integers(1, 31),
+    size=st.floats(0, 30),
+    family=st.sampled_from(["gpt2", "gemma"]),
+)
+def test_the_fold_is_exact_for_any_projection_and_any_mean(seed, rank, size, family):
+    model, rng = made(family), np.random.default_rng(seed)
+    erasure = oblique_erasure(32, rank, seed, mean=size * rng.normal(size=32))
+    edit = Edit.at("everywhere", {0: erasure})
+    live = edited_logits(model, edit, ids_of(model))
+    torch.testing.assert_close(folded_logits(model, edit), live, atol=1e-7, rtol=1e-7)
+
+
+def test_several_maps_and_an_edit_of_one_layer_fold_in_their_order():
+    model = made("gpt2")
+    first, second = (Placement("everywhere", i, oblique_erasure(32, seed=i)) for i in (0, 2))
+    within = Placement("mlp_out", 1, oblique_erasure(32, seed=7))
+    for places in ((first, second, within), (within, second, first)):
+        edit = Edit(places)
+        live = edited_logits(model, edit, ids_of(model))
+        assert_equal(model, folded_logits(model, edit), live)
+        # The second acts on the stream of the first, as if that were a model of its own.
+        changed = fold(model, Edit(places[:1]))
+        alone = from_pretrained_objects("first", changed, model.tokenizer)
+        rest = edited_logits(alone, Edit(places[1:]), ids_of(model))
+        assert_equal(model, rest, live)
+
+
+def test_activations_have_one_value_along_the_directions_at_every_layer_and_token():
+    model, erasure = made("llama"), oblique_erasure(32)
+    with applied(model, Edit.at("everywhere", {1: erasure})):
+        read = capture(model, [TEXT], starts=[0], positions="onward").values["resid_post"]
+    np.testing.assert_allclose(read @ erasure.right.T - erasure.offset, 0, atol=1e-5)
+
+
+def test_a_shift_everywhere_is_added_once():
+    model, vector = made("gpt2"), np.arange(32) / 32
+    edit = Edit((Placement("everywhere", 1, Shift(vector)),))
+    once = [("blocks.0.hook_in", lambda x, hook: x + torch.tensor(vector))]
+    with model.bridge.hooks(fwd_hooks=once):
+        expected = edited_logits(model, None, ids_of(model))
+    assert torch.equal(edited_logits(model, edit, ids_of(model)), expected)
+
+
+def test_a_resuming_model_resumes_below_no_edit_everywhere():
+    model, edit = made("gpt2"), Edit.at("everywhere", {2: oblique_erasure(32)})
+    own = resuming(model, [0, 1])
+    for one in (None, edit, None, edit):
+        assert torch.equal(
+            edited_logits(own, one, ids_of(model)), edited_logits(model, one, ids_of(model))
+        )
+
+
+# What is refused
+
+
+def test_only_a_projection_of_every_token_acts_everywhere():
+    erasure = oblique_erasure(32)
+    weaker = AffineErasure(0.7 * erasure.left, erasure.right, erasure.mean)
+    gated = replace(erasure, gate=Gate(np.zeros(32), 0.5))
+    for other, limit, reason in (
+        (weaker, None, r"R L of this one differs from I by 0\.3"),
+        (gated, None, "has a gate"),
+        (erasure, 3.0, "skips attention sinks"),
+    ):
+        assert Placement("resid_post", 1, other, limit).limit == limit
+        with pytest.raises(UserError, match=reason):
+            Placement("everywhere", 1, other, limit)
+
+
+def test_strength_below_one_would_not_fold():
+    """The reason for the refusal: what is applied again at each point is not what folds."""
+    model, erasure = made("gpt2"), oblique_erasure(32)
+    weaker = AffineErasure(0.7 * erasure.left, erasure.right, erasure.mean)
+    places = [("attn_out", i) for i in range(3)] + [("mlp_out", i) for i in range(3)]
+    added = Edit(tuple(Placement(site, i, weaker.linear) for site, i in places))
+    with model.bridge.hooks(fwd_hooks=[("blocks.0.hook_in", lambda x, hook: weaker(x))]):
+        once = edited_logits(model, added, ids_of(model))
+    assert (once - at_every_point(model, weaker)).abs().max() > 0.1
+
+
+@pytest.mark.parametrize(
+    ("family", "reason"),
+    [
+        ("gemma2", "post_attention_layernorm, a Gemma2RMSNorm, is .*: a norm stands between"),
+        ("olmo2", "post_attention_layernorm, a Olmo2RMSNorm, is .*: a norm stands between"),
+        ("bloom", "the input of its first block is .*: a norm stands between"),
+        ("openai", "its blocks do more than add .* such as norm the sum"),
+        ("xglm", "the input of its first block is not written by matrices alone"),
+        ("opt_narrow", "a matrix stands between its token embedding and its blocks"),
+    ],
+)
+def test_where_more_than_matrices_write_the_stream_nothing_is_folded(family, reason):
+    model, edit = made(family), Edit.at("everywhere", {1: oblique_erasure(32)})
+    for refused in (lambda: stream_writers(model), lambda: fold(model, edit)):
+        with pytest.raises(UserError, match=f"does not fold into the weights of .*{reason}"):
+            refused()
+
+
+def test_an_edit_everywhere_is_saved_folded_or_not_at_all(tmp_path):
+    edit = Edit.at("everywhere", {1: oblique_erasure(32)})
+    assert choose_form(made("gpt2"), edit) == choose_form(made("gemma2"), edit) == "folded"
+    with pytest.raises(UserError, match="form=folded"):
+        save_checkpoint(made("gpt2"), edit, tmp_path / "saved", form="carried")
+    with pytest.raises(UserError, match="a norm stands between"):
+        save_checkpoint(made("gemma2"), edit, tmp_path / "saved")
+    assert not [*tmp_path.iterdir()]
+    save_edit(edit, tmp_path / "edit")
+    assert load_edit(tmp_path / "edit").digest == edit.digest
+
+
+# Saved
+
+
+@pytest.mark.slow
+def test_a_saved_testbed_is_a_stock_model_with_untied_embeddings(testbed, tmp_path: Path):
+    from transformers import AutoModelForCausalLM
+
+    mean = capture(testbed, [TEXT], layers=[2]).values["resid_post"][0, 0]
+    edit = Edit.at("everywhere", {2: oblique_erasure(testbed.d_model, mean=mean)})
+    saved = save_checkpoint(testbed, edit, tmp_path / "saved")
+    assert (saved.form, saved.parity.effect > 1000 * saved.parity.tolerance) == ("folded", True)
+    assert not [*saved.folder.glob("*.py")]
+    plain, report = AutoModelForCausalLM.from_pretrained(
+        saved.folder, attn_implementation="eager", output_loading_info=True
+    )
+    assert not any(report.values())
+    assert type(plain) is type(testbed.bridge.original_model)
+    assert not plain.config.tie_word_embeddings
+    unedited = testbed.bridge.original_model.get_input_embeddings().weight
+    assert torch.equal(plain.get_output_embeddings().weight, unedited)
+    assert not torch.equal(plain.get_input_embeddings().weight, unedited)
+    ids = testbed.tokenizer(TEXT).input_ids
+    with torch.inference_mode():
+        logits = plain(torch.tensor([ids])).logits[0].double()
+    live = edited_logits(testbed, edit, ids)
+    torch.testing.assert_close(logits, live, atol=saved.parity.tolerance, rtol=0)
