@@ -154,8 +154,7 @@ def _written(
     # A norm multiplies each feature by a weight of its own, after all matrices.
     if abs(expected - total) > _NEAR * size or all(parameters[key].ndim == 1 for key in axes):
         raise _DoesNotFoldError(
-            f"{what} is not written by matrices alone: a norm stands between them and the residual "
-            "stream"
+            f"{what} is not written by matrices alone, as behind a norm or with fixed positions"
         )
     return axes, gradients
 

@@ -258,9 +258,18 @@ def test_strength_below_one_would_not_fold():
 @pytest.mark.parametrize(
     ("family", "reason"),
     [
-        ("gemma2", "post_attention_layernorm, a Gemma2RMSNorm, is .*: a norm stands between"),
-        ("olmo2", "post_attention_layernorm, a Olmo2RMSNorm, is .*: a norm stands between"),
-        ("bloom", "the input of its first block is .*: a norm stands between"),
+        (
+            "gemma2",
+            "post_attention_layernorm, a Gemma2RMSNorm, is .* as behind a norm",
+        ),
+        (
+            "olmo2",
+            "post_attention_layernorm, a Olmo2RMSNorm, is .* as behind a norm",
+        ),
+        (
+            "bloom",
+            "the input of its first block is not written by matrices alone, as behind a norm",
+        ),
         ("openai", "its blocks do more than add .* such as norm the sum"),
         ("xglm", "the input of its first block is not written by matrices alone"),
         ("opt_narrow", "a matrix stands between its token embedding and its blocks"),
@@ -278,7 +287,7 @@ def test_an_edit_everywhere_is_saved_folded_or_not_at_all(tmp_path):
     assert choose_form(made("gpt2"), edit) == choose_form(made("gemma2"), edit) == "folded"
     with pytest.raises(UserError, match="form=folded"):
         save_checkpoint(made("gpt2"), edit, tmp_path / "saved", form="carried")
-    with pytest.raises(UserError, match="a norm stands between"):
+    with pytest.raises(UserError, match="as behind a norm"):
         save_checkpoint(made("gemma2"), edit, tmp_path / "saved")
     assert not [*tmp_path.iterdir()]
     save_edit(edit, tmp_path / "edit")
