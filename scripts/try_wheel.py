@@ -24,7 +24,7 @@ COMMANDS = (
     ("audit", "--help"),
     ("audit", "eraser=leace", "metric=r", *SMALL, "run_dir=run"),
     ("audit", "axis=nationality", "data=nationality", "texts=natural", "--cfg", "job"),
-    ("report", "run", "tables=csv", "figures=svg"),
+    ("report", "run", "files=[csv,svg]"),
 )
 LEAVES = ("run/results.jsonl", "run/manifest.json", "run/report.html")
 

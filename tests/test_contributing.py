@@ -90,11 +90,11 @@ def test_a_metric_of_ones_own_is_shown_everywhere(place: Path, printed: dict[str
     page = (run / "report.html").read_text("utf-8")
     assert "Certainty" in page
     assert "probability" in page
-    table = (run / "paper" / "Certainty.csv").read_text("utf-8")
+    table = (run / "files" / "Certainty.csv").read_text("utf-8")
     values = [r["value"] for r in rows(run) if (r["metric"], r["split"]) == ("Certainty", "test")]
     assert len(values) == 3  # no edit, the eraser's, random directions
     assert all(str(value) in table for value in values)
-    assert (run / "paper" / "Certainty.svg").stat().st_size > 1000
+    assert (run / "files" / "Certainty.svg").stat().st_size > 1000
 
 
 def test_a_cost_of_ones_own_has_a_budget_that_counts(place: Path, printed: dict[str, str]) -> None:
@@ -148,5 +148,5 @@ def test_a_run_shows_a_metric_of_ones_own_after_its_process_has_ended(
 
     words = [sys.executable, "-m", "countergen_edit.cli.main", "report", "with_my_metric"]
     (place / "with_my_metric" / "report.html").unlink()
-    subprocess.run([*words, "tables=csv"], cwd=place, check=True, capture_output=True)
+    subprocess.run([*words, "files=csv"], cwd=place, check=True, capture_output=True)
     assert ">Certainty" in (place / "with_my_metric" / "report.html").read_text()

@@ -29,8 +29,8 @@ ASSIGNMENT = re.compile(r"[+~]{0,2}[A-Za-z_][\w./@:-]*=|[~-]")
 def overrides_of(command: str, arguments: Sequence[str]) -> list[str]:
     """The arguments of a command as Hydra's overrides.
 
-    >>> overrides_of("report", ["my run", "tables=csv"])
-    ['tables=csv', "run='my run'"]
+    >>> overrides_of("report", ["my run", "files=csv"])
+    ['files=csv', "run='my run'"]
     >>> overrides_of("cid", ["Jane works as", "John works as", "lambda=0,10"])
     ['lambda=[0,10]', "prompts=['Jane works as','John works as']"]
     >>> overrides_of("gate", ["runs/one", "group_effect=0.3", "strict=false"])

@@ -199,13 +199,12 @@ class Gate(Command):
 
 @dataclass
 class Report(Command):
-    """Write the page of a run, and its figures and tables as files for papers."""
+    """Write the page of a run, its figures and tables as files, and evidence for sign-off."""
 
     ARGUMENT: ClassVar[str] = "run"
     USAGE: ClassVar[str] = "RUN [key=value …]"
     run: Path | None = None
-    figures: Texts | None = ()
-    tables: Texts | None = ()
+    files: Texts | None = ()
     folder: Path | None = None
 
 
@@ -303,8 +302,7 @@ DESCRIPTIONS = {
     "labels": "the model's outputs in order, such as [negative,positive]",
     "template_file": "your own templates, in the form of those in conf/template",
     "cluster": "column of a log by which its items are resampled together",
-    "figures": "formats of figures as files, of svg, pdf and png",
-    "tables": "formats of tables as files, of csv and latex",
+    "files": "figures as svg, pdf, png; tables as csv, latex; evidence for technical documentation",
     "file": "the file that is read or written",
     "checkpoint": "directory that save=DIR wrote",
     "temperature": "0 decodes greedily; above, both models sample",

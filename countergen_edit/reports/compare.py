@@ -83,7 +83,7 @@ class Comparison:
         safe = self.rows.map(lambda cell: spreadsheet_cell(cell) if isinstance(cell, str) else cell)
         with whole(folder / "rows.csv") as temporary:
             safe.to_csv(temporary, index=False, lineterminator="\n", errors="replace")
-        export(self.sections, folder / "tables", (), ("csv", "latex"))
+        export(self.sections, folder / "tables", ("csv", "latex"))
         return write_page(
             self.sections,
             folder / REPORT,

@@ -142,7 +142,7 @@ class Distillation:
         model, task = self.model, self.task
         return (
             [to_erase(model, data) for data in larger(task)],
-            [to_keep(model, round_robin(data, KEPT_PEOPLE)) for data in task.keep],
+            [self._to_keep(data, KEPT_PEOPLE) for data in task.keep],
             [running(model, task.weighed)] if task.weighed else [],
         )
 
@@ -160,10 +160,12 @@ class Distillation:
         kept = [task.agreement.get("validation")]
         kept += task.legitimate_differences.get("validation", ())
         texts = few_texts(task.neutral.get("validation", ()), HELD_OUT_TEXTS, self.seed)
-        keep = [
-            p for data in kept if data for p in to_keep(model, round_robin(data, HELD_OUT_KEPT))
-        ]
+        keep = [p for data in kept if data for p in self._to_keep(data, HELD_OUT_KEPT)]
         return [*(every[i] for i in some), *keep, *running(model, texts)]
+
+    def _to_keep(self, data: CounterfactualSet, people: int) -> list[Portion]:
+        rng = generator(self.seed, "distilled", "kept", data.name)
+        return to_keep(self.model, round_robin(data, people), rng)
 
     def run(self) -> LowRankUpdate:
         """Train, then scale; the least held-out bias within the budgets, else nearest to them."""
@@ -324,11 +326,12 @@ class Distillation:
         for portions in (*drawn, *keep, *neutral):
             portion = portions[int(rng.choice(len(portions), p=odds(portions)))]
             given = self._given(student, portion, remember=portion.kind != "erase")
-            yield given if portion.kind == "neutral" else given.few(rng)
-        own = [self.own.portion_to_erase(self.model, rng) for _ in range(OWN)]
-        for one in (*own, self.own.portion_to_keep(self.model, rng)):
-            if one is not None:
+            yield given.few(rng) if portion.kind == "erase" else given
+        for _ in range(OWN):
+            if one := self.own.portion_to_erase(self.model, rng):
                 yield self._given(student, one, remember=False).few(rng)
+        if one := self.own.portion_to_keep(self.model, rng):
+            yield self._given(student, one, remember=False)
 
     def _terms(self, given: Unedited, after: Float[Tensor, "read vocab"]) -> dict[str, Tensor]:
         """The terms of the loss and of the constraints on one portion."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
@@ -19,7 +20,7 @@ from countergen_edit.data.task import Task
 from countergen_edit.models import LanguageModel, encode, first_read
 from countergen_edit.runs.fit_data import places_by_context
 
-ROWS = 12
+ROWS = 16
 """Texts of a portion of contexts to keep."""
 TEXTS = 2
 """Texts of a portion of running text."""
@@ -94,13 +95,19 @@ def to_erase(model: LanguageModel, data: CounterfactualSet) -> list[Portion]:
     return portions
 
 
-def to_keep(model: LanguageModel, data: CounterfactualSet) -> list[Portion]:
-    """Portions of several contexts, read at their ends."""
+def to_keep(
+    model: LanguageModel, data: CounterfactualSet, rng: np.random.Generator
+) -> list[Portion]:
+    """Portions of texts after several contexts, read at their ends, in random order.
+
+    A portion has texts after many contexts, so that its gradient is of more than one of them.
+    """
     choices, agrees = _choices(model, data), agreement_like(data)
     sides = {v.text: data.groups.index(v.group) for s in data.samples for v in s.variations}
     places = [p for group in places_by_context(model, data).values() for p in group]
     by_count: dict[int, list[str]] = {}
-    for text in dict.fromkeys(place.text for place in places):
+    every = [*dict.fromkeys(place.text for place in places)]
+    for text in (every[i] for i in rng.permutation(len(every))):
         by_count.setdefault(len(choices.get(text, ())), []).append(text)
     portions = []
     for count, texts in by_count.items():

@@ -27,7 +27,7 @@ from countergen_edit.models.resumption import forward_replaced
 from countergen_edit.runs.portions import Portion, some_rows
 
 ROWS = 4
-"""Texts of a group after a context to erase in a step; twice as many to keep."""
+"""Texts of a group after a context to erase in a step."""
 WARM_UP = 10
 LAST = 0.1
 """Share of the learning rate at the last step."""
@@ -50,15 +50,12 @@ class Unedited:
     """The group difference after a context to erase, and half of it as a person's target has it."""
 
     def few(self, rng: np.random.Generator) -> Unedited:
-        """At most twice `ROWS` rows; of a context to erase, equally many of both groups."""
-        portion, most = self.portion, 2 * ROWS
-        sides = [torch.ones(len(portion.ids), dtype=torch.bool)]
-        if portion.is_first is not None:
-            sides, most = [portion.is_first, ~portion.is_first], ROWS
-        drawn = []
-        for side in sides:
+        """At most `ROWS` rows of either group, of a context to erase."""
+        portion, drawn = self.portion, []
+        assert portion.is_first is not None
+        for side in (portion.is_first, ~portion.is_first):
             own = side.nonzero()[:, 0].numpy()
-            drawn.append(rng.choice(own, min(most, len(own)), replace=False))
+            drawn.append(rng.choice(own, min(ROWS, len(own)), replace=False))
         rows = torch.from_numpy(np.sort(np.concatenate(drawn)))
         some = some_rows(portion, rows)
         cells = self.log_probs.view(len(portion.ids), portion.reads, -1)[rows.to(self.device)]

@@ -45,7 +45,7 @@ def test_all_figures_and_tables_become_files_that_the_same_rows_repeat(
 ) -> None:
     chosen = [s for s in sections(open_run(run)) if s.name in ("overview", "fairpair")]
     first, second = (
-        export(chosen, tmp_path / name, ["svg", "pdf"], ["csv", "latex"]) for name in "ab"
+        export(chosen, tmp_path / name, ["svg", "pdf", "csv", "latex"]) for name in "ab"
     )
     assert len(first) == len(set(first)) >= 10
     assert [p.read_bytes() for p in first] == [p.read_bytes() for p in second]

@@ -108,7 +108,7 @@ def test_it_is_printed_exported_and_stands_in_the_card(run: Run, tmp_path: Path)
     text = " ".join(console.file.getvalue().split())  # type: ignore[attr-defined]
     assert "0.111" in text
     assert "Cost of leace (rank 1): length of texts 13.277 → 12.611." in text
-    names = {path.name for path in export(sections(run), tmp_path, ["svg"], ["csv", "latex"])}
+    names = {path.name for path in export(sections(run), tmp_path, ["svg", "csv", "latex"])}
     assert {"politeness.csv", "politeness.tex", "politeness.svg", "before_and_after.csv"} <= names
     parity = Parity(0.0, 1e-5, 1.0, 1.0, 1, 1)
     card = model_card(run, EDITS[LEACE["edit"]].record, "folded", parity)

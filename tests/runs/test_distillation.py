@@ -131,13 +131,29 @@ def test_few_rows_have_their_own_unedited_output(
 ) -> None:
     training = distilling(testbed, task, tmp_path)
     student = Student(testbed, training.settings, UNCHANGED)
-    for portion in (to_erase(testbed, task.fit[0])[0], to_keep(testbed, task.keep[0])[0]):
-        few = student.unedited(portion).few(np.random.default_rng(0))
-        assert len(few.portion.ids) < len(portion.ids)
-        again = student.unedited(few.portion).log_probs
-        torch.testing.assert_close(few.log_probs, again, rtol=1e-4, atol=1e-4)
-        # A new update changes nothing, and blocks below it are not run again.
-        torch.testing.assert_close(student.log_probs(few), again, rtol=1e-4, atol=1e-4)
+    [portion, *_] = to_erase(testbed, task.fit[0])
+    few = student.unedited(portion).few(np.random.default_rng(0))
+    assert len(few.portion.ids) < len(portion.ids)
+    again = student.unedited(few.portion).log_probs
+    torch.testing.assert_close(few.log_probs, again, rtol=1e-4, atol=1e-4)
+    # A new update changes nothing, and blocks below it are not run again.
+    torch.testing.assert_close(student.log_probs(few), again, rtol=1e-4, atol=1e-4)
+
+
+def test_portions_to_keep_have_each_text_once_and_many_contexts_together(
+    testbed: LanguageModel, task: Task
+) -> None:
+    for data in task.keep:
+        portions = to_keep(testbed, data, np.random.default_rng(0))
+        rows = [
+            tuple(r[m.bool()].tolist())
+            for p in portions
+            for r, m in zip(p.ids, p.mask, strict=True)
+        ]
+        texts = {v.text for sample in data.samples for v in sample.variations}
+        assert sorted(rows) == sorted(tuple(e.ids) for e in encode(testbed, [*texts]))
+        begun = [{tuple(row[:3].tolist()) for row in portion.ids} for portion in portions]
+        assert np.mean([*map(len, begun)]) > 2
 
 
 def test_words_that_may_differ_are_forms_outputs_to_keep_and_gendered_words(
@@ -156,7 +172,7 @@ def test_words_that_may_differ_are_forms_outputs_to_keep_and_gendered_words(
 
 
 def test_some_rows_are_those_rows(testbed: LanguageModel, task: Task) -> None:
-    [portion, *_] = to_keep(testbed, task.keep[0])
+    [portion, *_] = to_keep(testbed, task.keep[0], np.random.default_rng(0))
     chosen = torch.tensor([1, 3])
     some = some_rows(portion, chosen)
     whole = testbed.logits(portion.ids, portion.mask, portion.at)

@@ -18,6 +18,8 @@ from countergen_edit.reports.findings import advice, cautions
 from countergen_edit.runs.ran import in_words
 
 if TYPE_CHECKING:
+    from huggingface_hub import EvalResult
+
     from countergen_edit.reports.run import Run
 
 SITES = {
@@ -94,13 +96,48 @@ def model_card(
         command=shlex.join(map(str, manifest.get("command", []))),
     )
     axes = [str(each["axis"]) for each in (*earlier, *concepts) if each["axis"]]
+    results = [result for part in parts.values() for result in eval_results(part, record)]
     metadata = ModelCardData(
+        model_name=Path(base).name,
+        eval_results=results or None,
         library_name="transformers",
         pipeline_tag="text-generation",
         base_model=base if _on_hub(base) else None,
         tags=["countergen-edit", "bias", "concept-erasure", *dict.fromkeys(axes)],
     )
     return str(ModelCard(f"---\n{metadata.to_yaml()}\n---\n{body}"))
+
+
+def eval_results(run: Run, record: EditRecord | None) -> list[EvalResult]:
+    """Bias and costs on test data under an edit, or of the unedited model.
+
+    In the form of the model index of the Hugging Face hub, where a set is a configuration of a
+    dataset.
+    """
+    from huggingface_hub import EvalResult
+
+    edit, found = UNEDITED if record is None else record.id, []
+    for quantity in run.quantities("test"):
+        row, before = quantity.rows.get(edit), quantity.rows.get(UNEDITED)
+        if quantity.kind == "other" or row is None or row.value is None:
+            continue
+        more: dict[str, Any] = {} if row.lo is None else {"interval_95": [row.lo, row.hi]}
+        if record is not None and before is not None:
+            more["unedited"] = before.value
+        found.append(
+            EvalResult(
+                task_type="text-generation",
+                dataset_type="countergen-edit",
+                dataset_name=row.dataset or row.axis,
+                dataset_config=row.dataset or row.axis,
+                dataset_split="test",
+                metric_type=row.metric,
+                metric_name=quantity.title,
+                metric_value=row.value,
+                metric_args=more,
+            )
+        )
+    return found
 
 
 def markdown(text: str) -> str:

@@ -1,0 +1,179 @@
+"""Evidence of how a bias was examined and mitigated, for technical documentation.
+
+`evidence.md` follows points of Regulation (EU) 2024/1689 (AI Act): Annex IV 2(g), Article 10(2)(f)
+to (h). `bom.cdx.json` is a CycloneDX 1.6 bill of materials with a model card, `model_index.yaml`
+the model index of a card on the Hugging Face hub.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from countergen_edit.core.writing import whole
+from countergen_edit.edits import EditRecord
+from countergen_edit.metrics.rows import UNEDITED, Row
+from countergen_edit.reports.findings import advice, cautions, edit_of
+from countergen_edit.reports.render.card import HASHES, eval_results, markdown
+from countergen_edit.reports.run import Run
+from countergen_edit.reports.sections import in_template, title
+from countergen_edit.reports.views.base import Quantity
+from countergen_edit.runs.ran import in_words
+
+UNEDITED_ONLY = "No edit was made."
+UNSEEN = "not measured"
+
+
+def write_evidence(run: Run, folder: Path) -> list[Path]:
+    """Write the document and both records into a folder; their paths."""
+    written = []
+    texts = {"evidence.md": document, "bom.cdx.json": bom, "model_index.yaml": index}
+    for name, text in texts.items():
+        written.append(folder / name)
+        with whole(written[-1]) as temporary:
+            temporary.write_text(text(run), "utf-8")
+    return written
+
+
+def document(run: Run) -> str:
+    """The examination, the mitigation and their limits, in Markdown."""
+    from jinja2 import Environment, StrictUndefined
+
+    environment = Environment(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    environment.filters["markdown"] = markdown
+    template = (files(__package__) / "render" / "evidence.md.jinja").read_text("utf-8")
+    manifest = run.manifest
+    parts = [_part(part) for part in run.by_task().values()]
+    hashes = {name: manifest[key] for name, key in HASHES.items() if key in manifest}
+    return environment.from_string(template).render(
+        title=title(run),
+        manifest=manifest,
+        conversation=in_template(manifest),
+        ran=in_words(manifest),
+        parts=parts,
+        edited=any(part["edit"] for part in parts),
+        cautions=cautions(run),
+        hashes=hashes,
+        command=shlex.join(map(str, manifest.get("command", []))),
+    )
+
+
+def bom(run: Run) -> str:
+    """A CycloneDX bill of materials of the model, with a model card, as JSON."""
+    manifest = run.manifest
+    versions = manifest.get("versions", {})
+    metrics, assessments = [], []
+    for part in run.by_task().values():
+        record, about = edit_of(part.results), _part(part)
+        metrics += [_measured(row, q) for q, row in _figures(part, record)]
+        assessments.append(
+            {
+                "groupAtRisk": about["groups"],
+                "harms": " ".join(about["examined"]) or UNSEEN,
+                "mitigationStrategy": " ".join(about["mitigated"]) or UNEDITED_ONLY,
+            }
+        )
+    component: dict[str, Any] = {
+        "type": "machine-learning-model",
+        "bom-ref": "model",
+        "name": str(manifest.get("model", run.name)),
+        "modelCard": {
+            "modelParameters": {"task": "text-generation"},
+            "quantitativeAnalysis": {"performanceMetrics": metrics},
+            "considerations": {
+                "technicalLimitations": [*cautions(run), *_caveats(run)],
+                "fairnessAssessments": assessments,
+            },
+        },
+    }
+    if "model_hash" in manifest:
+        component["hashes"] = [{"alg": "SHA-256", "content": manifest["model_hash"]}]
+    tool = {"type": "application", "name": "countergen-edit"}
+    if "countergen-edit" in versions:
+        tool["version"] = versions["countergen-edit"]
+    metadata: dict[str, Any] = {"tools": {"components": [tool]}}
+    if "ran" in manifest:
+        metadata["timestamp"] = manifest["ran"]["end"]
+    content = {
+        "$schema": "http://cyclonedx.org/schema/bom-1.6.schema.json",
+        "bomFormat": "CycloneDX",
+        "specVersion": "1.6",
+        "version": 1,
+        "metadata": metadata,
+        "components": [component],
+    }
+    return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
+
+
+def index(run: Run) -> str:
+    """The model index of the run's edited or unedited model, as YAML."""
+    from huggingface_hub.repocard_data import eval_results_to_model_index
+
+    results = [
+        result
+        for part in run.by_task().values()
+        for result in eval_results(part, edit_of(part.results))
+    ]
+    name = Path(str(run.manifest.get("model", run.name))).name
+    content = {"model-index": eval_results_to_model_index(name, results)}
+    return yaml.safe_dump(content, sort_keys=False, allow_unicode=True)
+
+
+def _part(run: Run) -> dict[str, Any]:
+    """The figures and sentences of one task."""
+    record, results = edit_of(run.results), run.results
+    first = next((row for row in results.rows if row.group_a and row.group_b), results.rows[0])
+    groups = " and ".join(filter(None, (first.group_a, first.group_b)))
+    about = results.only(edits=[UNEDITED, *([record.id] if record else [])])
+    biases = [view for view in run.views if view.kind == "bias"]
+    others = [view for view in run.views if view.kind != "bias"]
+    outcomes = [] if record is None else [view.outcome(about, record) for view in biases]
+    remaining = [] if record is None else [s for v in others for s in v.remaining(about, record)]
+    budgets = {
+        cost.counts: budget for name, budget in run.budgets.items() if (cost := run.cost(name))
+    }
+    names = run.manifest.get("names", {}).get(results.task or first.axis, {})
+    return {
+        "axis": first.axis,
+        "groups": f"{groups} ({first.axis})" if first.axis else groups,
+        "edit": record,
+        "examined": [line for view in biases for line in view.headline(about)],
+        "mitigated": [*advice(results), *filter(None, outcomes)],
+        "remaining": remaining,
+        "names": {split: {g: len(own) for g, own in by.items()} for split, by in names.items()},
+        "figures": [
+            {
+                "title": q.title,
+                "kind": q.kind,
+                "n": row.n,
+                "before": q.number(UNEDITED).in_text,
+                "after": q.number(record.id).in_text if record else "",
+                "budget": budgets.get(row.metric, ""),
+            }
+            for q, row in _figures(run, record)
+        ],
+        "caveats": _caveats(run),
+    }
+
+
+def _figures(run: Run, record: EditRecord | None) -> list[tuple[Quantity, Row]]:
+    """Bias and costs on test data, with the rows under an edit or of the unedited model."""
+    edit = UNEDITED if record is None else record.id
+    every = [q for q in run.quantities("test") if q.kind != "other"]
+    return [(q, q.rows[edit]) for q in every if edit in q.rows]
+
+
+def _measured(row: Row, quantity: Quantity) -> dict[str, Any]:
+    found: dict[str, Any] = {"type": quantity.title, "value": f"{row.value}", "slice": row.dataset}
+    if row.lo is not None:
+        found["confidenceInterval"] = {"lowerBound": f"{row.lo}", "upperBound": f"{row.hi}"}
+    return found
+
+
+def _caveats(run: Run) -> list[str]:
+    return [*dict.fromkeys(s for view in run.views for s in view.caveats(run.results))]
