@@ -66,7 +66,12 @@ def stream_writers(model: LanguageModel, plain: Any = None) -> Writers:
 
 def _writers(model: LanguageModel, plain: Any) -> Writers:
     blocks = module_names(model, [("resid_post", layer) for layer in range(model.n_layers)])
-    added = module_names(model, added_to_stream(model))
+    try:
+        added = module_names(model, added_to_stream(model))
+    except UserError:
+        raise _DoesNotFoldError(
+            "its blocks add what is no module's output to the residual stream, as a scaled one"
+        ) from None
     embed = plain.get_input_embeddings()
     # The padding token has no gradient.
     tokens = [i for i in range(model.vocab_size) if i != embed.padding_idx][:PROBE_TOKENS]
