@@ -245,6 +245,7 @@ METRICS: Registry[type[Metric]] = Registry(
         "legitimate_differences": f"{_ROOM}.costs.legitimate_differences:LegitimateDifferences",
         "off_target": f"{_ROOM}.off_target:OffTarget",
         "relearning": f"{_ROOM}.relearning:Relearning",
+        "capability": f"{_ROOM}.capability:Capability",
         "benchmarks": f"{_ROOM}.benchmarks.metric:Benchmarks",
         "hiring": f"{_ROOM}.hiring.metric:Hiring",
         "in_vocabulary": f"{_ROOM}.in_vocabulary:InVocabulary",

@@ -70,3 +70,8 @@ def legitimate_differences(request: Request) -> CounterfactualSet:
 def _read(file: str) -> dict[str, Any]:
     content: dict[str, Any] = shipped_yaml(_HERE / f"{file}.yaml")
     return content
+
+
+def capability() -> dict[str, list[list[str]]]:
+    """Kind → questions, each with its right answer and three wrong ones."""
+    return _read("capability")

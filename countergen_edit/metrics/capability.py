@@ -1,0 +1,81 @@
+"""Capability: questions with four answers, of which the model's likeliest is right or wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+import numpy as np
+from jaxtyping import Float64
+from scipy.special import log_softmax
+
+from countergen_edit.data.natural import capability
+from countergen_edit.edits import NamedEdit
+from countergen_edit.metrics.base import MeasuredSplit, Metric, Way
+from countergen_edit.metrics.context import EvaluationContext
+from countergen_edit.metrics.rows import Row
+from countergen_edit.metrics.statistics import Estimate, bootstrap_mean, share_interval
+
+ACCURACY, CHANGE = "capability", "capability_change"
+
+
+class Capability(Metric):
+    """Accuracy on 96 questions that ship: facts, grammar, numbers, words, sense and phrases.
+
+    An answer is scored by log P(answer | question). `capability` is the share of questions whose
+    right answer is the likeliest of four, with Clopper and Pearson's interval; `capability_change`
+    the mean change of P(right) among the four by an edit, paired over questions.
+    """
+
+    title = "Accuracy on questions (chance 25 %)"
+    measures = (ACCURACY, CHANGE)
+    better: ClassVar[Mapping[str, Way]] = {ACCURACY: "higher", CHANGE: "higher"}
+    percent = True
+    is_slow = True
+
+    def measure(
+        self, context: EvaluationContext, edit: NamedEdit | None, split: MeasuredSplit = "test"
+    ) -> list[Row]:
+        """The rows of all questions and, for accuracy, of each kind."""
+        if split != "test":
+            return []
+        log_p = self._log_p(context, edit)
+        right = log_p.argmax(axis=1) == 0
+        kinds = np.array([kind for kind, questions in capability().items() for _ in questions])
+        rows = [self._accuracy(context, right, "questions")]
+        rows += [
+            self._accuracy(context, right[kinds == kind], f"questions_{kind}")
+            for kind in capability()
+        ]
+        if edit is not None:
+            p = (np.exp(own[:, 0]) for own in (log_p, self._log_p(context, None)))
+            change = np.subtract(*p)
+            found = bootstrap_mean(change, context.seed, CHANGE)
+            rows.append(self._row(context, CHANGE, "questions", found, len(change)))
+        return rows
+
+    def _log_p(
+        self, context: EvaluationContext, edit: NamedEdit | None
+    ) -> Float64[np.ndarray, "question answer"]:
+        """Log P of each answer among the four, the right one first."""
+        pairs = [
+            (question, f" {answer}")
+            for questions in capability().values()
+            for question, *answers in questions
+            for answer in answers
+        ]
+        scores = context.texts(pairs, edit, "Answering questions")
+        shares: Float64[np.ndarray, "question answer"]
+        shares = log_softmax(scores.log_p.reshape(-1, 4), axis=1)
+        return shares
+
+    def _accuracy(self, context: EvaluationContext, right: np.ndarray, dataset: str) -> Row:
+        ends = share_interval(int(right.sum()), len(right))
+        found = Estimate(float(right.mean()), *ends, float("nan"))
+        return self._row(context, ACCURACY, dataset, found, len(right))
+
+    def _row(
+        self, context: EvaluationContext, metric: str, dataset: str, found: Estimate, n: int
+    ) -> Row:
+        about = {"dataset": dataset, "split": "test", "n": n, "seed": context.seed}
+        return Row(metric, **(about | found.columns))
