@@ -60,6 +60,7 @@ def load(
     device: str = "auto",
     dtype: str = "float32",
     device_map: str | None = None,
+    quantization: str | None = None,
     revision: str | None = None,
     bos: Bos = "auto",
     template: str = "none",
@@ -72,6 +73,7 @@ def load(
         device: `cpu`, `cuda`, `mps`; `auto` takes a GPU where there is one.
         dtype: `float32`, `bfloat16`, `float16` or `float64`.
         device_map: spreads a large model over devices.
+        quantization: `4bit` or `8bit`, by bitsandbytes; edits are saved with full weights.
         revision: branch, tag or commit of a model on the hub.
         bos: whether texts begin with the beginning-of-text token; `auto` follows the tokenizer.
         template: the chat template: `none`, `auto` (where the model has one) or `chat`; texts are
@@ -81,7 +83,8 @@ def load(
     Raises:
         UserError: the model does not exist, generates no text, or lacks a chat template.
     """
-    where: dict[str, Any] = {"device": device, "dtype": dtype, "device_map": device_map, "bos": bos}
+    where: dict[str, Any] = {"device": device, "dtype": dtype, "device_map": device_map}
+    where |= {"quantization": quantization, "bos": bos}
     if is_checkpoint(name):
         return load_checkpoint(name, **where, template=template, instruction=instruction)
     place = directory() if str(name) == TESTBED else name

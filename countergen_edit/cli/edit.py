@@ -24,6 +24,7 @@ from countergen_edit.cli.study import (
     study_settings,
 )
 from countergen_edit.core.errors import UserError, unknown
+from countergen_edit.core.stages import stage
 from countergen_edit.data.task import Task
 from countergen_edit.edits import Edit, NamedEdit
 from countergen_edit.edits.checkpoints import (
@@ -45,7 +46,7 @@ from countergen_edit.reports.run import Run
 
 OF_TASK = ("axis", "data", "texts", "names", "groups", "seed")
 """The settings of a task."""
-LOADING = ("device", "dtype", "device_map", "bos", "template", "instruction")
+LOADING = ("device", "dtype", "device_map", "quantization", "bos", "template", "instruction")
 """The settings of a model that say where and how it is loaded."""
 
 
@@ -66,6 +67,8 @@ class SaveSettings:
         before: NamedEdit | None = None,
     ) -> None:
         """Refuse, before any work, a form in which an edit at a place cannot be saved."""
+        if model.is_quantized:
+            return  # it is saved with full weights, which are read after the run
         direction = np.ones((model.d_model, 1)) / np.sqrt(model.d_model)
         erasure = AffineErasure(direction, direction.T, np.ones(model.d_model))
         places = layers or (0,) if has_layers(site) else (None,)
@@ -76,7 +79,11 @@ class SaveSettings:
             fold(model, sample)
 
     def save_best(self, run: Run) -> Saved:
-        """Save a run's best edit."""
+        """Save a run's best edit, with full weights where the run had quantised ones."""
+        if run.model is not None and run.model.is_quantized:
+            stage("loading the full weights")
+            where = {**run.config["model"], "quantization": None}
+            run = replace(run, model=make_settings(ModelSettings, "model", where).load())
         assert run.best is not None
         return run.best.save(self.save or run.path / "checkpoint", self.form, self.overwrite)
 
@@ -193,7 +200,9 @@ def save_of_run(config: Mapping[str, Any], saving: SaveSettings) -> None:
         instruction=template["instruction"] if template else where.instruction,
     )
     model = measured.load()
-    if model.fingerprint != run.manifest["model_hash"]:
+    # Of quantised weights the hash is another.
+    known = not run.manifest.get("is_quantized") or model.is_quantized
+    if known and model.fingerprint != run.manifest["model_hash"]:
         raise UserError(f"{name} is not the model that {run.path} edited: its weights differ")
     saved = saving.save_best(replace(part, model=model))
     say([f"Edit: {part.best.label}", *saved_as(saved)])

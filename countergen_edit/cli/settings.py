@@ -310,6 +310,7 @@ DESCRIPTIONS = {
     "model.device": "cpu, cuda, mps, or auto: a GPU if there is one",
     "model.dtype": "float32, bfloat16, float16 or float64",
     "model.device_map": "spreads a large model over devices: auto, balanced, …",
+    "model.quantization": "4bit or 8bit, by bitsandbytes, for a model that does not fit otherwise",
     "model.revision": "branch, tag or commit on the hub",
     "model.bos": "begin texts with the BOS token: true, false, or auto: as the tokenizer does",
     "model.template": "chat template: chat, auto (if the model has one), none; null as recorded",

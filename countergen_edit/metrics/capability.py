@@ -77,5 +77,5 @@ class Capability(Metric):
     def _row(
         self, context: EvaluationContext, metric: str, dataset: str, found: Estimate, n: int
     ) -> Row:
-        about = {"dataset": dataset, "split": "test", "n": n, "seed": context.seed}
-        return Row(metric, **(about | found.columns))
+        about = {"split": "test", "n": n, "seed": context.seed, **found.columns}
+        return Row(metric, dataset=dataset, **about)

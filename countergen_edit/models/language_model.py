@@ -75,6 +75,11 @@ class LanguageModel:
         return cast(torch.dtype, self._embedding.dtype)
 
     @property
+    def is_quantized(self) -> bool:
+        """Whether linear layers have few bits, so that they can be neither trained nor folded."""
+        return bool(getattr(self.bridge.original_model, "is_quantized", False))
+
+    @property
     def n_layers(self) -> int:
         """Number of blocks."""
         return int(self.bridge.cfg.n_layers)

@@ -10,6 +10,7 @@ import pickle
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,11 @@ _DTYPES = {
     "float64": torch.float64,
 }
 _DEVICES = ("auto", "cpu", "cuda", "mps")
+QUANTIZATIONS: dict[str, dict[str, Any]] = {
+    "4bit": {"load_in_4bit": True, "bnb_4bit_quant_type": "nf4"},
+    "8bit": {"load_in_8bit": True},
+}
+"""Settings of bitsandbytes."""
 _NUMBER = re.compile(r"\b\d+\b")
 _SHOWN = 3  # weights named in an error
 
@@ -41,6 +47,7 @@ def load(
     device: str = "auto",
     dtype: str = "float32",
     device_map: str | None = None,
+    quantization: str | None = None,
     revision: str | None = None,
     bos: Bos = "auto",
     template: str = NONE,
@@ -58,6 +65,9 @@ def load(
         Of the weights.
     device_map : str, optional
         Spread over devices ("auto", "balanced", …) instead of `device`.
+    quantization : {"4bit", "8bit"}, optional
+        Of linear layers, by bitsandbytes (NF4, Dettmers et al. 2023; LLM.int8(), Dettmers et al.
+        2022); other weights and products are of `dtype`.
     revision : str, optional
         Branch, tag or commit of a hub model.
     bos : bool or "auto"
@@ -73,20 +83,44 @@ def load(
     if device_map is not None and device != "auto":
         raise UserError(f"device={device} and device_map={device_map} exclude each other: give one")
     target = device_named(device)
-    hf_model, tokenizer = load_plain(model, dtype, device_map, revision)
+    how = None if quantization is None else quantized(quantization, _DTYPES[dtype])
+    # Quantised weights are placed while they are read.
+    place = device_map if how is None or device_map else {"": str(target)}
+    hf_model, tokenizer = load_plain(model, dtype, place, revision, how)
     set_bos(tokenizer, bos, str(model))
-    if device_map is None:
+    if place is None:
         hf_model.to(target)
     loaded = from_pretrained_objects(str(model), hf_model, tokenizer)
     return in_template(loaded, template, instruction)
 
 
+def quantized(quantization: str, dtype: torch.dtype) -> Any:
+    """The config of bitsandbytes; `UserError` for another name or where it is not installed."""
+    from transformers import BitsAndBytesConfig
+
+    if quantization not in QUANTIZATIONS:
+        raise unknown("quantization", quantization, QUANTIZATIONS)
+    if find_spec("bitsandbytes") is None:
+        raise UserError(
+            f"model.quantization={quantization} needs bitsandbytes: "
+            "pip install 'countergen-edit[quantization]'"
+        )
+    settings = {**QUANTIZATIONS[quantization], "bnb_4bit_compute_dtype": dtype}
+    return BitsAndBytesConfig(**settings)  # type: ignore[no-untyped-call]
+
+
 def load_plain(
-    model: str | Path, dtype: str, device_map: str | None = None, revision: str | None = None
+    model: str | Path,
+    dtype: str,
+    device_map: str | dict[str, str] | None = None,
+    revision: str | None = None,
+    quantization: Any = None,
 ) -> tuple[Any, Any]:
     """The `transformers` model and tokenizer that `load` wraps, under the same checks."""
     place = locate(model, revision)
     header = read_header(place.gguf) if place.gguf else None
+    if header and quantization:
+        raise UserError(f"{model} is a GGUF file, which has its own rounding: no quantization")
 
     # First, because importing it silences the transformers logger, and with it the report of
     # missing weights that is read here from `output_loading_info` instead.
@@ -95,7 +129,7 @@ def load_plain(
     with alone(place) as location:
         kind = _auto_class(location)
         tokenizer = load_tokenizer(location)
-        hf_model = _read_weights(kind, location, _DTYPES[dtype], device_map)
+        hf_model = _read_weights(kind, location, _DTYPES[dtype], device_map, quantization)
     if header:
         header.settle(hf_model)
         set_bos(tokenizer, header.bos, str(model))
@@ -237,7 +271,11 @@ def load_tokenizer(location: Location) -> Any:
 
 
 def _read_weights(
-    auto: Any, location: Location, dtype: torch.dtype, device_map: str | None = None
+    auto: Any,
+    location: Location,
+    dtype: torch.dtype,
+    device_map: str | dict[str, str] | None = None,
+    quantization: Any = None,
 ) -> Any:
     """Load a model with all of its own weights, by a class of transformers.
 
@@ -247,7 +285,8 @@ def _read_weights(
     from safetensors import SafetensorError
     from transformers import GgufConfig
 
-    quantised = {"quantization_config": GgufConfig(dequantize=True)} if location.gguf else {}
+    how = GgufConfig(dequantize=True) if location.gguf else quantization
+    quantised = {} if how is None else {"quantization_config": how}
     try:
         with without_progress_bar():
             hf_model, report = auto.from_pretrained(

@@ -84,6 +84,7 @@ class ServedModel(LanguageModel):
     directory = ""
     origin = None
     adds_bos = None
+    is_quantized = False
 
     @property
     def no_activations(self) -> str:

@@ -18,6 +18,7 @@ from countergen_edit.metrics.rows import SCHEMA
 from countergen_edit.models import LanguageModel
 from countergen_edit.runs.plan import Plan
 
+QUANTIZED = "All figures are of quantised weights; a checkpoint has full ones: audit it too."
 PACKAGES = ("torch", "transformers", "transformer-lens", "numpy", "scipy", "scikit-learn", "cvxpy")
 
 
@@ -129,7 +130,11 @@ def manifest_of(
     }
     if plan.before:
         manifest["before"] = [plan.before.label]
-    if warnings := [*dict.fromkeys(w for t in tasks for w in t.warnings)]:
+    warnings = [*dict.fromkeys(w for t in tasks for w in t.warnings)]
+    if model.is_quantized:
+        manifest["is_quantized"] = True
+        warnings.append(QUANTIZED)
+    if warnings:
         manifest["warnings"] = warnings
     sets = (*tasks[0].test, *(one.data for one in tasks[0].out_of_vocabulary))
     prompts = [v.text for s in sets[0].samples[:2] for v in s.variations[::7][:2]]

@@ -154,6 +154,13 @@ class Plan:
             )
         if not task.fit:
             raise UserError("there are no fitting sets: name at least one under data.fit")
+        if model.is_quantized and (
+            EVERYWHERE in self.sites or any(e.trains_weights for e in self.erasers.values())
+        ):
+            raise UserError(
+                "eraser=distilled and edit.layers=everywhere are of full weights: leave "
+                "model.quantization out"
+            )
         for eraser in self.erasers.values():
             eraser.check()
             rank = getattr(eraser, "rank", None)

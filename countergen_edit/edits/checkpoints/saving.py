@@ -113,6 +113,11 @@ def save_checkpoint(
             "a checkpoint holds erasures, no words before a text and no steering vector: save an "
             "edit of an eraser"
         )
+    if model.is_quantized:
+        raise UserError(
+            f"{model.name} is quantised, and a checkpoint has full weights: load it without "
+            "quantization (countergen-edit edit run=RUN save=DIR does)"
+        )
     with applied(model, edit):
         pass  # refuses an edit of another width or for a missing layer
     its_form = choose_form(model, edit, form)

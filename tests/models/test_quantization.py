@@ -1,0 +1,84 @@
+"""Quantised weights: how they are read, and that edits fitted on them are saved with full ones."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+
+import countergen_edit as ce
+from countergen_edit.cli.main import main
+from countergen_edit.core.errors import UserError
+from countergen_edit.data.axis import SPLITS
+from countergen_edit.models import LanguageModel
+from tests.tiny_models import tiny_model_dir
+
+pytest.importorskip("bitsandbytes")
+
+IDS = torch.arange(5, 25)[None]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tiny_model_dir("llama", tmp_path_factory.mktemp("models") / "tiny")
+    config = json.loads((path / "config.json").read_text("utf-8"))
+    longer = config | {"max_position_embeddings": 256}  # rotary: no weights depend on it
+    (path / "config.json").write_text(json.dumps(longer), "utf-8")
+    return path
+
+
+def logits(model: LanguageModel) -> np.ndarray:
+    return model.logits(IDS, torch.ones_like(IDS)).double().numpy().ravel()
+
+
+@pytest.mark.parametrize("bits", ["4bit", "8bit"])
+def test_linear_layers_have_few_bits_and_logits_are_near(folder: Path, bits: str) -> None:
+    full, few = ce.load(folder), ce.load(folder, quantization=bits)
+    assert (full.is_quantized, few.is_quantized) == (False, True)
+    stock = few.bridge.original_model
+    small = [p for p in stock.parameters() if p.dtype in (torch.uint8, torch.int8)]
+    assert len(small) == 2 * 7  # four of attention and three of the MLP in each block
+    assert full.fingerprint != few.fingerprint
+    assert np.corrcoef(logits(full), logits(few))[0, 1] > (0.9 if bits == "4bit" else 0.99)
+    assert not np.array_equal(logits(full), logits(few))
+
+
+def test_other_names_are_refused_and_so_is_what_needs_full_weights(folder: Path) -> None:
+    with pytest.raises(UserError, match="unknown quantization '4bits': did you mean '4bit'"):
+        ce.load(folder, quantization="4bits")
+    few = ce.load(folder, quantization="4bit")
+    task = ce.task("gender", "testbed", names={"fit": 4, "validation": 4, "test": 4})
+    for how in ({"erasers": "distilled"}, {"erasers": "leace", "layers": "everywhere"}):
+        with pytest.raises(UserError, match=r"full weights: leave model\.quantization out"):
+            ce.audit(few, task, **how)
+
+
+@pytest.mark.slow
+def test_an_edit_of_quantised_weights_is_saved_with_full_ones(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    families = [f"data.{split}=[{{source: testbed, family: traits}}]" for split in SPLITS]
+    names = "names={fit: 4, few: 4, validation: 3, test: 3, agreement: 2}"
+    fit = ["eraser=mean_difference", "edit.layers=[1]", "metric=r", "cost=null", names, *families]
+    made, again = tmp_path / "made", tmp_path / "again"
+    start = ["edit", f"model={folder}", "model.quantization=4bit", *fit]
+    assert main([*start, f"save={made}", f"run_dir={tmp_path / 'run'}"]) == 0
+    assert "All figures are of quantised weights" in capsys.readouterr().out
+    # A run on quantised weights is saved without them, too.
+    assert main(["edit", f"run={tmp_path / 'run'}", f"save={again}"]) == 0
+    full = load_file(folder / "model.safetensors")
+    for place in (made, again):
+        assert "quantised weights" in (place / "README.md").read_text("utf-8")
+        [weights] = place.glob("*model*.safetensors")
+        saved = load_file(weights)
+        assert all(torch.equal(saved[key], full[key]) for key in full)
+        edited = ce.load(place)
+        assert not edited.is_quantized
+        assert not np.array_equal(logits(edited), logits(ce.load(folder)))
+    manifest = json.loads((tmp_path / "run" / "manifest.json").read_text("utf-8"))
+    assert manifest["is_quantized"]
+    assert manifest["model_hash"] != ce.load(folder).fingerprint
