@@ -153,7 +153,7 @@ def _part(run: Run) -> dict[str, Any]:
                 "n": row.n,
                 "before": q.number(UNEDITED).in_text,
                 "after": q.number(record.id).in_text if record else "",
-                "budget": budgets.get(row.metric, ""),
+                "budget": _budget(budgets.get(row.metric), q.percent),
             }
             for q, row in _figures(run, record)
         ],
@@ -166,6 +166,12 @@ def _figures(run: Run, record: EditRecord | None) -> list[tuple[Quantity, Row]]:
     edit = UNEDITED if record is None else record.id
     every = [q for q in run.quantities("test") if q.kind != "other"]
     return [(q, q.rows[edit]) for q in every if edit in q.rows]
+
+
+def _budget(budget: float | None, is_share: bool) -> str:
+    if budget is None:
+        return ""
+    return f"{100 * budget:g} %" if is_share else f"{budget:g}"
 
 
 def _measured(row: Row, quantity: Quantity) -> dict[str, Any]:

@@ -182,6 +182,7 @@ class Distillation:
                 stage(f"training: {steps - step} more steps in about {math.ceil(left)} min")
             if step > begin and (step % settings.check_every == 0 or step == steps):
                 terms = self._evaluate(student, step)
+                stage(f"step {step}: squared group difference {terms['bias']:.3f}, held-out")
                 if best is None or self._rank(terms) < best[:2]:
                     best = (*self._rank(terms), student.update)
                 self._ascend(terms)
