@@ -60,10 +60,11 @@ def augmented(model: LanguageModel, task: Task, settings: Distilled) -> LowRankU
     seed, steps = settings.random_state, settings.steps
     own = written(model, task, settings.contexts, seed)
     student = Student(model, settings, UNCHANGED)
-    adam = torch.optim.Adam(student.parameters.values(), lr=settings.learning_rate)
+    rate = settings.rate(model.d_model)
+    adam = torch.optim.Adam(student.parameters.values(), lr=rate)
     for step in track(range(steps), "Augmentation"):
         rng = generator(seed, "augmentation", step)
-        with stepping(adam, settings.learning_rate * pace(step, steps)):
+        with stepping(adam, rate * pace(step, steps)):
             for _ in range(TEMPLATES + OWN):
                 portion = own.portion_to_erase(model, rng)
                 if portion is not None and portion.reads > 1:

@@ -125,6 +125,7 @@ class Distillation:
         self.layers = layers
         self.model, self.task, self.settings, self.limits = model, task, settings, limits
         self._before, self._folder, self.seed = before, folder, settings.random_state
+        self.rate = settings.rate(model.d_model)
         self._kept = telling_tokens(model, task)
         self.multipliers = dict.fromkeys(asdict(limits), FIRST_MULTIPLIER)
         self.curve: list[dict[str, float]] = []
@@ -171,7 +172,7 @@ class Distillation:
         """Train, then scale; the least held-out bias within the budgets, else nearest to them."""
         settings, steps = self.settings, self.settings.steps
         student = Student(self.model, settings, self._before, self.layers)
-        adam = torch.optim.Adam(student.parameters.values(), lr=settings.learning_rate)
+        adam = torch.optim.Adam(student.parameters.values(), lr=self.rate)
         best, begin = self._resume(student, adam)
         started = 0.0
         for step in track(range(begin, steps + 1), "Distillation"):
@@ -189,7 +190,7 @@ class Distillation:
                 self._keep(student, adam, best, step)
             if step == steps:
                 break
-            with stepping(adam, settings.learning_rate * pace(step, steps)):
+            with stepping(adam, self.rate * pace(step, steps)):
                 self.backward(student, step)
         return self._scaled(student, best)
 
@@ -225,7 +226,7 @@ class Distillation:
         if not np.isfinite(sum(terms.values())):
             raise UserError(
                 f"the loss is not finite after {step} steps: use a learning_rate below "
-                f"{self.settings.learning_rate:g}"
+                f"{self.rate:g}"
             )
         return terms
 

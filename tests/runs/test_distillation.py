@@ -118,6 +118,12 @@ def erased(rows: int, reads: int, outputs: torch.Tensor | None) -> Portion:
     return Portion("erase", ids, torch.ones_like(ids), at, first, outputs)
 
 
+def test_the_default_learning_rate_falls_with_the_width() -> None:
+    assert Distilled().rate(576) == pytest.approx(1e-3)
+    assert Distilled().rate(4 * 576) == pytest.approx(1e-3 / 4)
+    assert Distilled(learning_rate=0.5).rate(576) == 0.5
+
+
 def test_tokens_and_all_others_make_a_distribution() -> None:
     log_probs = torch.randn(4, VOCAB, generator=torch.Generator().manual_seed(0)).log_softmax(-1)
     found = coarse(log_probs, torch.tensor([1, 4])).exp()
