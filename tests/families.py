@@ -164,7 +164,7 @@ def cells(family: str) -> dict[str, str]:
         edit = fitted(model, "distilled", None, folder / "run")
         assert edit.update is not None
         # A few steps on random weights remove nothing, so that next to nothing is kept of them.
-        largest = max(np.abs(b).max() for _, b in edit.update.factors.values())
+        largest = max(float(np.abs(b).max()) for _, b in edit.update.factors.values())
         visible = replace(edit, update=edit.update.scaled(0.1 / largest))
         same_when_loaded(model, visible, "folded", folder / "saved")
 
