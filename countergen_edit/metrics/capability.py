@@ -27,7 +27,7 @@ class Capability(Metric):
     the mean change of P(right) among the four by an edit, paired over questions.
     """
 
-    title = "Accuracy on questions (chance 25 %)"
+    title = "Accuracy, chance 25 %"
     measures = (ACCURACY, CHANGE)
     better: ClassVar[Mapping[str, Way]] = {ACCURACY: "higher", CHANGE: "higher"}
     percent = True
@@ -51,7 +51,7 @@ class Capability(Metric):
             p = (np.exp(own[:, 0]) for own in (log_p, self._log_p(context, None)))
             change = np.subtract(*p)
             found = bootstrap_mean(change, context.seed, CHANGE)
-            rows.append(self._row(context, CHANGE, "questions", found, len(change)))
+            rows.append(self._row(context, CHANGE, "change_of_P(right)", found, len(change)))
         return rows
 
     def _log_p(
