@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 import numpy as np
-from jaxtyping import Float64
+from jaxtyping import Bool, Float64
 from scipy.special import log_softmax
 
 from countergen_edit.data.natural import capability
@@ -16,19 +16,20 @@ from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.statistics import Estimate, bootstrap_mean, share_interval
 
-ACCURACY, CHANGE = "capability", "capability_change"
+ACCURACY, OF_KIND, CHANGE = "capability", "capability_of_kind", "capability_change"
 
 
 class Capability(Metric):
     """Accuracy on 96 questions that ship: facts, grammar, numbers, words, sense and phrases.
 
     An answer is scored by log P(answer | question). `capability` is the share of questions whose
-    right answer is the likeliest of four, with Clopper and Pearson's interval; `capability_change`
-    the mean change of P(right) among the four by an edit, paired over questions.
+    right answer is the likeliest of four, with Clopper and Pearson's interval, `capability_of_kind`
+    that of each kind; `capability_change` is the mean change of P(right) among the four by an edit,
+    paired over questions.
     """
 
-    title = "Accuracy, chance 25 %"
-    measures = (ACCURACY, CHANGE)
+    title = "Accuracy on questions"
+    measures = (ACCURACY, OF_KIND, CHANGE)
     better: ClassVar[Mapping[str, Way]] = {ACCURACY: "higher", CHANGE: "higher"}
     percent = True
     is_slow = True
@@ -42,16 +43,15 @@ class Capability(Metric):
         log_p = self._log_p(context, edit)
         right = log_p.argmax(axis=1) == 0
         kinds = np.array([kind for kind, questions in capability().items() for _ in questions])
-        rows = [self._accuracy(context, right, "questions")]
+        rows = [self._accuracy(context, ACCURACY, right, "questions")]
         rows += [
-            self._accuracy(context, right[kinds == kind], f"questions_{kind}")
-            for kind in capability()
+            self._accuracy(context, OF_KIND, right[kinds == kind], kind) for kind in capability()
         ]
         if edit is not None:
             p = (np.exp(own[:, 0]) for own in (log_p, self._log_p(context, None)))
             change = np.subtract(*p)
             found = bootstrap_mean(change, context.seed, CHANGE)
-            rows.append(self._row(context, CHANGE, "change_of_P(right)", found, len(change)))
+            rows.append(self._row(context, CHANGE, "questions", found, len(change)))
         return rows
 
     def _log_p(
@@ -69,10 +69,16 @@ class Capability(Metric):
         shares = log_softmax(scores.log_p.reshape(-1, 4), axis=1)
         return shares
 
-    def _accuracy(self, context: EvaluationContext, right: np.ndarray, dataset: str) -> Row:
+    def _accuracy(
+        self,
+        context: EvaluationContext,
+        metric: str,
+        right: Bool[np.ndarray, " question"],
+        dataset: str,
+    ) -> Row:
         ends = share_interval(int(right.sum()), len(right))
         found = Estimate(float(right.mean()), *ends, float("nan"))
-        return self._row(context, ACCURACY, dataset, found, len(right))
+        return self._row(context, metric, dataset, found, len(right))
 
     def _row(
         self, context: EvaluationContext, metric: str, dataset: str, found: Estimate, n: int

@@ -45,6 +45,7 @@ def test_rows_are_those_of_plain_transformers(model: LanguageModel, tmp_path: Pa
     erasure = AffineErasure(left, left.T, np.zeros(model.d_model))
     edit = NamedEdit.of(Edit.at("resid_post", {1: erasure}), "random")
     [first, *each] = metric.measure(context, None)
+    assert {row.metric for row in each} == {"capability_of_kind"}  # a gate holds the first alone
     expected = [
         [log_p(model, question, answer) for answer in answers] for question, *answers in QUESTIONS
     ]

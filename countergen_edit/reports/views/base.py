@@ -437,6 +437,7 @@ VIEWS: Registry[type[View]] = Registry(
         "kl": f"{_ROOM}.costs:KLView",
         "legitimate_differences": f"{_ROOM}.costs:LegitimateDifferencesView",
         "off_target": f"{_ROOM}.off_target:OffTargetView",
+        "capability": f"{_ROOM}.capability:CapabilityView",
         "benchmarks": f"{_ROOM}.benchmarks:BenchmarksView",
         "hiring": f"{_ROOM}.hiring:HiringView",
         "in_vocabulary": f"{_ROOM}.in_vocabulary:InVocabularyView",
