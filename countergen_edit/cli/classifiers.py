@@ -9,7 +9,7 @@ from typing import Any
 
 from countergen_edit.cli.printing import show
 from countergen_edit.cli.study import ModelSettings, command_line, layers_in, make_settings, new_run
-from countergen_edit.core.errors import unknown
+from countergen_edit.core.errors import UserError, unknown
 from countergen_edit.data.template_bank import TemplateBank, load_bank
 from countergen_edit.erasers import ERASERS
 from countergen_edit.metrics.classifier_tasks import TASKS, ClassifierTask
@@ -70,6 +70,8 @@ def build_model(
 ) -> Any:
     """The model for a task; `testbed` and `testbed-unbiased` name the constructed ones."""
     name = settings.name
+    if settings.quantization is not None:
+        raise UserError("a classifier is read with full weights: leave model.quantization out")
     if name in (TESTBED, UNBIASED):
         return task.wrap(name, *build(plant(bank, biased=name == TESTBED)), labels)
     where = {key: getattr(settings, key) for key in ("device", "dtype", "revision")}

@@ -158,8 +158,8 @@ class Plan:
             EVERYWHERE in self.sites or any(e.trains_weights for e in self.erasers.values())
         ):
             raise UserError(
-                "eraser=distilled and edit.layers=everywhere are of full weights: leave "
-                "model.quantization out"
+                "eraser=distilled and edit.layers=everywhere change full weights: leave "
+                "model.quantization out, or name other erasers, such as eraser=preserving"
             )
         for eraser in self.erasers.values():
             eraser.check()

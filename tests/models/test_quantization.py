@@ -53,8 +53,23 @@ def test_other_names_are_refused_and_so_is_what_needs_full_weights(folder: Path)
     few = ce.load(folder, quantization="4bit")
     task = ce.task("gender", "testbed", names={"fit": 4, "validation": 4, "test": 4})
     for how in ({"erasers": "distilled"}, {"erasers": "leace", "layers": "everywhere"}):
-        with pytest.raises(UserError, match=r"full weights: leave model\.quantization out"):
+        with pytest.raises(UserError, match=r"full weights: leave model\.quantization out, or"):
             ce.audit(few, task, **how)
+
+
+def test_a_classifier_and_a_missing_package_end_in_one_line(
+    folder: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    words = ["classifiers", "model.quantization=4bit", f"run_dir={tmp_path / 'run'}"]
+    assert main(words) == 2
+    assert "leave model.quantization out" in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
+    monkeypatch.setattr("countergen_edit.models.loading.find_spec", lambda name: None)
+    with pytest.raises(UserError, match=r"pip install 'countergen-edit\[quantization\]'"):
+        ce.load(folder, quantization="4bit")
 
 
 @pytest.mark.slow
