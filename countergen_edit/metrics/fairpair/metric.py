@@ -49,7 +49,15 @@ from countergen_edit.metrics.fairpair.continuations import (
     make_perturber,
     sample,
 )
-from countergen_edit.metrics.fairpair.phi import PHIS, QUANTITIES, Phi, PhiResult, evaluate
+from countergen_edit.metrics.fairpair.judges import agreement
+from countergen_edit.metrics.fairpair.phi import (
+    PHIS,
+    QUANTITIES,
+    Phi,
+    PhiResult,
+    ScoreDifference,
+    evaluate,
+)
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.statistics import (
     Estimate,
@@ -238,6 +246,9 @@ class FairPair(Metric):
             if edit is not None:
                 unedited = evaluate(self.phis[name], before, self.permutations, context.seed)
                 rows += make.of_change(name, unedited, result)
+        judges = {n: phi for n, phi in self.phis.items() if isinstance(phi, ScoreDifference)}
+        if len(judges) > 1:
+            rows.append(make.judges(judges, after))
         return [*rows, *make.phrases(after)]
 
 
@@ -369,6 +380,14 @@ class FairPairRows:
             reason = {} if np.isfinite(difference).any() else {"reason": "F is undefined"}
             rows.append(self._of_prompts(f"{quantity}_change", name, difference, **reason))
         return rows
+
+    def judges(self, judges: Mapping[str, ScoreDifference], sampled: Sequence[Sampled]) -> Row:
+        """The agreement of the Φ that score texts."""
+        scores = {name: [phi.scores(s.texts) for s in sampled] for name, phi in judges.items()}
+        alpha = agreement(scores, self.seed)
+        reason = {} if math.isfinite(alpha.value) else {"reason": "all texts have one score"}
+        texts = sum(len(s.texts) for s in sampled)
+        return self.row("judge_agreement", alpha, texts, {}, judges=[*judges], **reason)
 
     def perturbed(self, sampled: Sequence[Sampled]) -> Row:
         """The share of perturbations that pass (Table 1), with examples (Table 2)."""

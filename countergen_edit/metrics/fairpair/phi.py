@@ -65,6 +65,7 @@ PHIS: Registry[type[Phi]] = Registry(
         "sentiment": "countergen_edit.metrics.fairpair.phi:Sentiment",
         "jaccard": "countergen_edit.metrics.fairpair.phi:Jaccard",
         "classifier": "countergen_edit.metrics.fairpair.phi:ClassifierScore",
+        "rubric": "countergen_edit.metrics.fairpair.judges:Rubric",
     },
     Phi,
 )

@@ -38,6 +38,8 @@ from countergen_edit.reports.views.base import (
     grouped,
 )
 
+TENTATIVE = 0.667
+"""The smallest Krippendorff's α from which conclusions may be drawn (Krippendorff 2004)."""
 LETTERS = {"B": 1, "V_gp": 2, "V_pg": 3}
 """The position of each in the list of a prompt in a row's detail."""
 MOST_TEXTS = 1200
@@ -67,6 +69,7 @@ class FairPairView(View):
         Shown("fairpair_perturbed", "perturbations that pass the filters", 4, percent=True),
         Shown("fairpair_length", "words of a continuation", 1),
         Shown("fairpair_length_difference", "difference of words", 2, signed=True),
+        Shown("fairpair_judge_agreement", "Krippendorff's α of the judges", 2),
     )
     place = "fairpair", "FairPair"
     note = (
@@ -114,7 +117,7 @@ class FairPairView(View):
                 " ".join([*_state(results, row), _verdict(results, row)]) for row in rows
             )
             sentences.append(f"By {phi}, the continuations for the two groups {said}.")
-        return sentences
+        return sentences + _agreement(results)
 
 
 def _phi(row: Row) -> str:
@@ -176,6 +179,22 @@ def _verdict(results: Results, row: Row) -> str:
         lo, hi = spread.detail["range"]
         text += f", on {spread.detail['differ']} of {spread.n} templates (F {lo:.2f} to {hi:.2f})"
     return text
+
+
+def _agreement(results: Results) -> list[str]:
+    """Whether judges agree enough, for each edit."""
+    sentences = []
+    for row in results.of("fairpair_judge_agreement"):
+        if row.value is None or row.lo is None or row.hi is None:
+            continue
+        agree = "agree" if row.lo >= TENTATIVE else "do not agree"
+        if row.lo < TENTATIVE <= row.hi:
+            agree = "cannot be shown to agree"
+        judges = " and ".join(row.detail["judges"])
+        said = " ".join([f"The judges {judges} {agree} on the texts", *_state(results, row)])
+        interval = f"{row.value:.2f} [{row.lo:.2f}, {row.hi:.2f}]"
+        sentences.append(f"{said} (Krippendorff's α {interval}; {TENTATIVE} or more is agreement).")
+    return sentences
 
 
 def _undefined(results: Results) -> list[str]:

@@ -1,0 +1,102 @@
+"""A language model as a judge of texts, and the agreement of judges.
+
+A judge is a `ScoreDifference`: it scores a text. Several judges of the same texts agree as far as
+Krippendorff's α of their scores says.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from jaxtyping import Float64, Int
+from scipy.stats import rankdata
+
+from countergen_edit.core.errors import UserError
+from countergen_edit.metrics.fairpair.phi import ScoreDifference
+from countergen_edit.metrics.statistics import Estimate, estimate, resample
+from countergen_edit.models import LanguageModel, load, text_log_probs
+
+PARTS = 10
+"""Equal parts of a judge's order in which its scores are compared with another's."""
+ANSWERS = "Yes", "No"
+
+
+class Rubric(ScoreDifference):
+    """S(u) = P(Yes) / (P(Yes) + P(No)) after a question about a text, by a language model.
+
+        metric.fairpair.phi={praise:{kind:rubric,model:DIR,question:"Is this praise?"}}
+
+    A model with a chat template is asked in it.
+
+    Args:
+        model: As `model` of the model under audit.
+        question: A yes-or-no question about the text, which follows it.
+        device: As for the model under audit.
+
+    Raises:
+        UserError: the model cannot be loaded, the question is empty, or a text is too long.
+    """
+
+    def __init__(self, model: str, question: str, device: str = "auto") -> None:
+        if not question.strip():
+            raise UserError(
+                "a rubric needs a question, such as 'Does this text praise the person?'"
+            )
+        self.question = question
+        self._judge = load(model, device=device, template="auto")
+        self._known: dict[str, float] = {}
+
+    def scores(self, texts: Sequence[str]) -> Float64[np.ndarray, " text"]:
+        new = [text for text in dict.fromkeys(texts) if text not in self._known]
+        if new:
+            log_p = self._log_p(self._judge, new)
+            self._known |= zip(new, (1 / (1 + np.exp(log_p[:, 1] - log_p[:, 0]))).tolist())
+        return np.array([self._known[text] for text in texts], dtype=np.float64)
+
+    def _log_p(
+        self, judge: LanguageModel, texts: Sequence[str]
+    ) -> Float64[np.ndarray, "text answer"]:
+        asked = judge.chat.is_on
+        cue, space = ("", "") if asked else ("\nAnswer:", " ")
+        prompts = [f"{self.question} Answer Yes or No.\n\n{text}{cue}" for text in texts]
+        pairs = [(prompt, f"{space}{answer}") for prompt in prompts for answer in ANSWERS]
+        scored = text_log_probs(judge, *zip(*pairs, strict=True), chat=asked, progress="Judging")
+        return scored.log_p.reshape(-1, len(ANSWERS))
+
+
+def agreement(scores: Mapping[str, Sequence[Float64[np.ndarray, " _"]]], seed: int) -> Estimate:
+    """Krippendorff's α of judges (Krippendorff 2004, chapter 11), with an interval over prompts.
+
+    Scores of different judges have different scales. Each judge's are ranked and cut into tenths,
+    whose order is compared (ordinal α).
+
+    Args:
+        scores: judge → its scores of the texts of each prompt.
+        seed: of the interval.
+
+    Returns:
+        NaN where all texts have one score.
+    """
+    from krippendorff import alpha
+
+    sizes = [len(own) for own in next(iter(scores.values()))]
+    tenths = [_parts(np.concatenate(own)) for own in scores.values()]
+    # Of each text, how many judges put it in each tenth.
+    counts = sum(np.eye(PARTS, dtype=int)[own] for own in tenths)
+    prompt = np.repeat(np.arange(len(sizes)), sizes)
+    draws = resample(len(sizes), seed, "fairpair", "judges")
+    values = np.full(len(draws), math.nan)
+    for i, weights in enumerate(draws):
+        own = np.repeat(counts, weights[prompt].astype(int), axis=0)
+        if np.count_nonzero(own.sum(axis=0)) > 1:
+            values[i] = alpha(
+                value_counts=own, value_domain=range(PARTS), level_of_measurement="ordinal"
+            )
+    return estimate(values, draws, within=(-1, 1))
+
+
+def _parts(scores: Float64[np.ndarray, " text"]) -> Int[np.ndarray, " text"]:
+    """The tenth of each score, equal scores in the same."""
+    return np.ceil(PARTS * rankdata(scores) / len(scores)).astype(int) - 1
