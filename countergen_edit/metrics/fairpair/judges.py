@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 from jaxtyping import Float64, Int
+from scipy.special import expit
 from scipy.stats import rankdata
 
 from countergen_edit.core.errors import UserError
@@ -42,7 +43,7 @@ class Rubric(ScoreDifference):
     def __init__(self, model: str, question: str, device: str = "auto") -> None:
         if not question.strip():
             raise UserError(
-                "a rubric needs a question, such as 'Does this text praise the person?'"
+                "a rubric needs a question, such as 'Does this praise the person?'"
             )
         self.question = question
         self._judge = load(model, device=device, template="auto")
@@ -51,8 +52,8 @@ class Rubric(ScoreDifference):
     def scores(self, texts: Sequence[str]) -> Float64[np.ndarray, " text"]:
         new = [text for text in dict.fromkeys(texts) if text not in self._known]
         if new:
-            log_p = self._log_p(self._judge, new)
-            self._known |= zip(new, (1 / (1 + np.exp(log_p[:, 1] - log_p[:, 0]))).tolist())
+            yes, no = self._log_p(self._judge, new).T
+            self._known |= zip(new, expit(yes - no).tolist(), strict=True)
         return np.array([self._known[text] for text in texts], dtype=np.float64)
 
     def _log_p(
