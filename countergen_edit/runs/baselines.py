@@ -21,12 +21,14 @@ from countergen_edit.edits import Edit, NamedEdit, Placement, Shift
 from countergen_edit.edits.record import PROMPTING, TEMPLATE, Place, edit_id
 from countergen_edit.erasers import AffineErasure, MeanDifference
 from countergen_edit.erasers.affine import randomly_rotated
-from countergen_edit.models import LanguageModel, encode, preface_ids
+from countergen_edit.models import LanguageModel, encode, generate, preface_ids
 from countergen_edit.models.tokens import before_reply, has_chat_template
 from countergen_edit.runs.fits import Candidate, FitCache
 from countergen_edit.runs.plan import texts_of
 
-ALONE = "template alone"
+ALONE, ASK = "template alone", "ask"
+ANSWER = 64
+"""Tokens of a model's answer to a request."""
 RANDOM_MAP, STEERING = "random_map", "steering"
 
 
@@ -71,6 +73,10 @@ class Prompting(Baseline):
     the text the beginning of the reply; the template with the instruction alone is measured too,
     since a template changes a model by itself. Without one the request is a line before the text.
 
+    A request {ask: text} is put to the model first; text and its greedy answer are the request. So
+    it can reason about the request (chain of thought, Wei et al. 2022, arXiv 2201.11903) or rewrite
+    it (self-help, Echterhoff et al. 2024, arXiv 2403.00811).
+
     Args:
         requests: by name; {a} and {b} are the first and second group in the plural, of more groups
             all but the last and the last; those of the configuration unless given.
@@ -79,19 +85,21 @@ class Prompting(Baseline):
         UserError: there is no request, or one has an unknown slot.
     """
 
-    def __init__(self, requests: Mapping[str, str] | None = None) -> None:
+    def __init__(self, requests: Mapping[str, str | Mapping[str, str]] | None = None) -> None:
         ours = read_config("baseline", PROMPTING)[PROMPTING]
         self.requests = dict(ours["requests"] if requests is None else requests)
         if not self.requests:
             raise UserError(
                 "baseline.prompting.requests is empty: write one, such as {mine: Be fair.}"
             )
-        for name, words in self.requests.items():
+        for name, request in self.requests.items():
+            if not isinstance(request, str) and [*request] != [ASK]:
+                raise UserError(f"request {name!r}, {request!r}: write a text or {{ask: text}}")
             try:
-                words.format(a="", b="")
+                _text(request).format(a="", b="")
             except (LookupError, ValueError) as error:
                 raise UserError(
-                    f"request {name!r}, {words!r}: the groups are {{a}} and {{b}} ({error})"
+                    f"request {name!r}, {request!r}: the groups are {{a}} and {{b}} ({error})"
                 ) from error
 
     def check(self, model: LanguageModel, task: Task) -> None:
@@ -115,7 +123,12 @@ class Prompting(Baseline):
         """Messages by name, with the people of the task; the template alone has an empty one."""
         a, b = _people(task)
         alone = {"": ""} if has_chat_template(model) and not model.chat.is_on else {}
-        return alone | {name: words.format(a=a, b=b) for name, words in self.requests.items()}
+        told = {}
+        for name, request in self.requests.items():
+            told[name] = words = _text(request).format(a=a, b=b)
+            if not isinstance(request, str):
+                told[name] = f"{words}\n{_answer(model, words)}"
+        return alone | told
 
     def preface(self, model: LanguageModel, words: str) -> str:
         """What stands before a text."""
@@ -136,6 +149,18 @@ class Prompting(Baseline):
             variant=request or ALONE,
             params={"words": words, "people": [*_people(fits.task)]},
         )
+
+
+def _text(request: str | Mapping[str, str]) -> str:
+    return request if isinstance(request, str) else str(request[ASK])
+
+
+def _answer(model: LanguageModel, words: str) -> str:
+    """A model's greedy answer to a message, or what it writes below it without a chat template."""
+    chat = has_chat_template(model)
+    prompt = words if chat else f"{words}\n"
+    [text] = generate(model, [prompt], chat=chat, max_new_tokens=ANSWER)
+    return text.strip()
 
 
 def _people(task: Task) -> tuple[str, str]:
