@@ -71,8 +71,9 @@ class Contexts:
 
     def by_context(self) -> Iterable[tuple[int, list[Float[np.ndarray, "some d"]]]]:
         """Each context with the rows of each group."""
-        for number in np.unique(self.context):
-            here = np.flatnonzero(self.context == number)
+        order = np.argsort(self.context, kind="stable")
+        numbers, first = np.unique(self.context[order], return_index=True)
+        for number, here in zip(numbers, np.split(order, first[1:]), strict=False):
             codes = self.codes[here]
             yield int(number), [self.X[here[codes == code]] for code in np.unique(codes)]
 

@@ -42,9 +42,7 @@ class Rubric(ScoreDifference):
 
     def __init__(self, model: str, question: str, device: str = "auto") -> None:
         if not question.strip():
-            raise UserError(
-                "a rubric needs a question, such as 'Does this praise the person?'"
-            )
+            raise UserError("a rubric needs a question, such as 'Does this praise the person?'")
         self.question = question
         self._judge = load(model, device=device, template="auto")
         self._known: dict[str, float] = {}
