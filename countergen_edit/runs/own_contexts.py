@@ -104,7 +104,8 @@ class OwnContexts:
         reads = len(tails.pop()) + 1
         row = torch.arange(len(rows)).repeat_interleave(reads)
         column = (last[:, None] - torch.arange(reads - 1, -1, -1)).reshape(-1)
-        return Portion("erase", ids, mask, (row, column), torch.tensor(is_first))
+        first = torch.tensor(is_first)
+        return Portion("erase", ids, mask, (row, column), first, set="own contexts")
 
     def portion_to_keep(self, model: LanguageModel, rng: np.random.Generator) -> Portion | None:
         """Some drawn contexts before a word that tells the group; None without any."""
