@@ -13,7 +13,7 @@ OWN_CONTEXTS = "own_contexts"
 """The row of the number of contexts that a model wrote itself, with examples in its detail."""
 FACETS = ("seed", "step")
 TITLES = {
-    "bias": "bias, share of the unedited",
+    "bias": "bias, nats²",
     "people": "people, nats",
     "keep": "kept, nats",
     "neutral": "text, nats",

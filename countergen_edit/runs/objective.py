@@ -47,9 +47,8 @@ def erasing_terms(given: Unedited, after: Float[Tensor, "read vocab"]) -> dict[s
     """Squared group difference that is left, and divergence from each person's target.
 
     The first is of the likeliest tokens and, with equal weight, of the outputs where a context has
-    some, as a share of `given.scale`. It is the unedited difference and the mean changes, which
-    vary less over people than log-probabilities do. Its noise has mean 0 and does not change the
-    expected gradient.
+    some: the unedited difference and the mean changes, which vary less over people than
+    log-probabilities do. Its noise has mean 0 and does not change the expected gradient.
     """
     portion, difference, half = given.portion, given.difference, given.half
     assert portion.is_first is not None
@@ -66,7 +65,7 @@ def erasing_terms(given: Unedited, after: Float[Tensor, "read vocab"]) -> dict[s
     bias = left.gather(1, plausible).mean()
     if portion.outputs is not None:
         bias = (bias + left[:, portion.outputs.to(half.device)].mean()) / 2
-    return {"bias": bias / given.scale, "people": divergence(wanted, after)}
+    return {"bias": bias, "people": divergence(wanted, after)}
 
 
 def squared_difference(portion: Portion, log_probs: Float[Tensor, "read vocab"]) -> Tensor:

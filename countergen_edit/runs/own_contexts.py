@@ -104,8 +104,7 @@ class OwnContexts:
         reads = len(tails.pop()) + 1
         row = torch.arange(len(rows)).repeat_interleave(reads)
         column = (last[:, None] - torch.arange(reads - 1, -1, -1)).reshape(-1)
-        first = torch.tensor(is_first)
-        return Portion("erase", ids, mask, (row, column), first, set="own contexts")
+        return Portion("erase", ids, mask, (row, column), torch.tensor(is_first))
 
     def portion_to_keep(self, model: LanguageModel, rng: np.random.Generator) -> Portion | None:
         """Some drawn contexts before a word that tells the group; None without any."""

@@ -46,8 +46,6 @@ class Portion:
     """Of a context to keep: the next token of each of its outputs, where they are known."""
     side: Int[Tensor, " row"] | None = None
     """Of a context to keep whose first choice is the form that agrees: the number of its group."""
-    set: str = ""
-    """Of a context to erase: the name of its set."""
 
     @property
     def chosen(self) -> str:
@@ -93,7 +91,7 @@ def to_erase(model: LanguageModel, data: CounterfactualSet) -> list[Portion]:
             is_first = torch.tensor([p.variation.group == own.groups[0] for p in places])
             outputs = torch.tensor(sorted(following[context]), device=model.device)
             at = torch.arange(len(places)), last
-            portions.append(Portion("erase", ids, mask, at, is_first, outputs, set=data.name))
+            portions.append(Portion("erase", ids, mask, at, is_first, outputs))
     return portions
 
 

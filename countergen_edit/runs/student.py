@@ -33,6 +33,8 @@ LAST = 0.1
 """Share of the learning rate at the last step."""
 LARGEST_NORM = 1.0
 """Of the gradient."""
+READING = (("attn", "q"), ("attn", "k"), ("mlp", "gate"))
+"""Roles of matrices that are not updated by default: they decide what is read."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,8 +48,6 @@ class Unedited:
     difference: Float[Tensor, "column vocab"] | None = None
     half: Float[Tensor, "column vocab"] | None = None
     """The group difference after a context to erase, and half of it as a person's target has it."""
-    scale: float = 1.0
-    """Of a context to erase: the mean unedited squared difference of its set."""
 
     def few(self, rng: np.random.Generator) -> Unedited:
         """At most `ROWS` rows of either group, of a context to erase."""
@@ -222,14 +222,22 @@ def block_names(model: LanguageModel) -> list[str]:
 def matrices(
     model: LanguageModel, blocks: Sequence[str], endings: Sequence[str] | None
 ) -> list[str]:
-    """The linear modules of some blocks, by the ends of their names; None takes all.
+    """The linear modules of some blocks, by the ends of their names.
 
-    `UserError` where no module has such a name.
+    None takes all but those of queries, keys and gates. `UserError` where no module has such a
+    name.
     """
+    others = {
+        id(getattr(component, "original_component", None))
+        for block in model.bridge.blocks
+        for part, role in READING
+        if (component := getattr(getattr(block, part, None), role, None)) is not None
+    }
     linear = [
         name
-        for name in linear_modules(model)
+        for name, module in linear_modules(model).items()
         if any(name.startswith(f"{block}.") for block in blocks)
+        and not (endings is None and id(module) in others)
     ]
     for ending in endings or ():
         known = sorted({name.rpartition(".")[2] for name in linear})

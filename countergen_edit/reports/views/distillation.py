@@ -27,8 +27,8 @@ class DistillationView(View):
             for seed, own in grouped(rows, lambda row: row.facets["seed"]).items()
         ]
         note = (
-            "Weighted sum of the share of the squared group difference that is left and the "
-            "divergence from the target, on validation data, without the constraints."
+            "Weighted sum of the squared group difference and the divergence from the target, on "
+            "validation data, without the constraints."
         )
         losses = as_figure("distillation", "Held-out loss during training", panels, note)
         own = [row for row in results.of(OWN_CONTEXTS, "fit") if row.edit in results.compared]
