@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from countergen_edit.core.describing import described
 from countergen_edit.core.errors import UserError
 from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.fairpair.judges import PARTS, agreement
@@ -35,6 +36,9 @@ def test_a_rubric_is_the_odds_of_yes_after_its_question(testbed: LanguageModel) 
         yes, no = np.exp(continuation_log_probs(testbed, [prompt] * 2, [" Yes", " No"]))
         assert score == pytest.approx(yes / (yes + no), rel=1e-4)
     assert np.array_equal(judge.scores(TEXTS[::-1]), scores[::-1])
+    about = described(PHIS.make("praise", settings))
+    assert about["question"] == QUESTION
+    assert about["model"] == settings["model"]
     with pytest.raises(UserError, match="needs a question"):
         PHIS.make("praise", settings | {"question": " "})
 

@@ -43,14 +43,20 @@ class Rubric(ScoreDifference):
     def __init__(self, model: str, question: str, device: str = "auto") -> None:
         if not question.strip():
             raise UserError("a rubric needs a question, such as 'Does this praise the person?'")
-        self.question = question
-        self._judge = load(model, device=device, template="auto")
+        self.model, self.question = str(model), question
+        judge = load(model, device=device, template="auto")
+
+        def answered(texts: Sequence[str]) -> Float64[np.ndarray, "text answer"]:
+            return self._log_p(judge, texts)
+
+        # A function, as a run describes the settings of what it measures by their attributes.
+        self._answered = answered
         self._known: dict[str, float] = {}
 
     def scores(self, texts: Sequence[str]) -> Float64[np.ndarray, " text"]:
         new = [text for text in dict.fromkeys(texts) if text not in self._known]
         if new:
-            yes, no = self._log_p(self._judge, new).T
+            yes, no = self._answered(new).T
             self._known |= zip(new, expit(yes - no).tolist(), strict=True)
         return np.array([self._known[text] for text in texts], dtype=np.float64)
 
