@@ -104,4 +104,4 @@ def agreement(scores: Mapping[str, Sequence[Float64[np.ndarray, " _"]]], seed: i
 
 def _parts(scores: Float64[np.ndarray, " text"]) -> Int[np.ndarray, " text"]:
     """The tenth of each score, equal scores in the same."""
-    return np.ceil(PARTS * rankdata(scores) / len(scores)).astype(int) - 1
+    return np.asarray(np.ceil(PARTS * rankdata(scores) / len(scores)).astype(int) - 1)
