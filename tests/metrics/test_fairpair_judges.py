@@ -36,9 +36,10 @@ def test_a_rubric_is_the_odds_of_yes_after_its_question(testbed: LanguageModel) 
         yes, no = np.exp(continuation_log_probs(testbed, [prompt] * 2, [" Yes", " No"]))
         assert score == pytest.approx(yes / (yes + no), rel=1e-4)
     assert np.array_equal(judge.scores(TEXTS[::-1]), scores[::-1])
-    about = described(PHIS.make("praise", settings))
-    assert about["question"] == QUESTION
-    assert about["model"] == settings["model"]
+    # A run knows the judge by its settings, whatever it has scored.
+    about = described(judge)
+    assert (about["model"], about["question"]) == (settings["model"], QUESTION)
+    assert about == described(PHIS.make("praise", settings))
     with pytest.raises(UserError, match="needs a question"):
         PHIS.make("praise", settings | {"question": " "})
 
@@ -107,10 +108,12 @@ def test_fairpair_has_the_agreement_of_its_judges(testbed: LanguageModel, tmp_pa
 
 @pytest.mark.parametrize(
     ("lo", "hi", "said"),
-    [(0.7, 0.9, "agree"), (0.1, 0.6, "do not agree"), (0.5, 0.8, "cannot be shown to agree")],
+    [(0.7, 0.9, "agree"), (-0.1, 0.6, "do not agree"), (0.5, 0.8, "cannot be shown to agree")],
 )
 def test_the_sentence_follows_the_interval(lo: float, hi: float, said: str) -> None:
     row = Row("fairpair_judge_agreement", 0.55, lo=lo, hi=hi, edit=UNEDITED, n=9)
     row = replace(row, split="test", detail={"judges": ["sentiment", "praise"]})
     [sentence] = FairPairView(FairPair, "fairpair").sentences(Results([row]))
     assert sentence.startswith(f"The judges sentiment and praise {said} on the texts")
+    ends = f"[{lo:.2f}, {hi:.2f}]".replace("-", "−")
+    assert f"0.55 {ends}; 0.667 or more" in sentence

@@ -17,7 +17,7 @@ from scipy.stats import rankdata
 from countergen_edit.core.errors import UserError
 from countergen_edit.metrics.fairpair.phi import ScoreDifference
 from countergen_edit.metrics.statistics import Estimate, estimate, resample
-from countergen_edit.models import LanguageModel, load, text_log_probs
+from countergen_edit.models import load, text_log_probs
 
 PARTS = 10
 """Equal parts of a judge's order in which its scores are compared with another's."""
@@ -32,7 +32,7 @@ class Rubric(ScoreDifference):
     A model with a chat template is asked in it.
 
     Args:
-        model: As `model` of the model under audit.
+        model: Hub id, directory or GGUF file of a language model.
         question: A yes-or-no question about the text, which follows it.
         device: As for the model under audit.
 
@@ -44,25 +44,22 @@ class Rubric(ScoreDifference):
         if not question.strip():
             raise UserError("a rubric needs a question, such as 'Does this praise the person?'")
         self.model, self.question = str(model), question
-        judge = load(model, device=device, template="auto")
-
-        def answered(texts: Sequence[str]) -> Float64[np.ndarray, "text answer"]:
-            return self._log_p(judge, texts)
-
-        # A function, as a run describes the settings of what it measures by their attributes.
-        self._answered = answered
+        self._judge = load(model, device=device, template="auto")
         self._known: dict[str, float] = {}
+
+    def get_params(self, deep: bool = False) -> dict[str, str]:
+        """The settings that a score depends on, by which a run knows its judge."""
+        return {"model": self.model, "question": self.question}
 
     def scores(self, texts: Sequence[str]) -> Float64[np.ndarray, " text"]:
         new = [text for text in dict.fromkeys(texts) if text not in self._known]
         if new:
-            yes, no = self._answered(new).T
+            yes, no = self._log_p(new).T
             self._known |= zip(new, expit(yes - no).tolist(), strict=True)
         return np.array([self._known[text] for text in texts], dtype=np.float64)
 
-    def _log_p(
-        self, judge: LanguageModel, texts: Sequence[str]
-    ) -> Float64[np.ndarray, "text answer"]:
+    def _log_p(self, texts: Sequence[str]) -> Float64[np.ndarray, "text answer"]:
+        judge = self._judge
         asked = judge.chat.is_on
         cue, space = ("", "") if asked else ("\nAnswer:", " ")
         prompts = [f"{self.question} Answer Yes or No.\n\n{text}{cue}" for text in texts]

@@ -192,8 +192,8 @@ def _agreement(results: Results) -> list[str]:
             agree = "cannot be shown to agree"
         judges = " and ".join(row.detail["judges"])
         said = " ".join([f"The judges {judges} {agree} on the texts", *_state(results, row)])
-        interval = f"{row.value:.2f} [{row.lo:.2f}, {row.hi:.2f}]"
-        sentences.append(f"{said} (Krippendorff's α {interval}; {TENTATIVE} or more is agreement).")
+        alpha = Number(row.value, row.lo, row.hi, digits=2).in_text
+        sentences.append(f"{said} (Krippendorff's α {alpha}; {TENTATIVE} or more is agreement).")
     return sentences
 
 
