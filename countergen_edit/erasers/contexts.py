@@ -26,6 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -35,7 +36,7 @@ from scipy.linalg import solve_triangular
 from countergen_edit.core.errors import UserError, unknown
 from countergen_edit.core.seeds import generator
 from countergen_edit.erasers.labelled import LabelledRows, as_numpy, read_per_row
-from countergen_edit.erasers.numerics import thin_svd
+from countergen_edit.erasers.numerics import thin_svd, triangular
 
 Choice = tuple[int | None, float]
 """Rank (None for all) and shrinkage."""
@@ -55,6 +56,11 @@ class Demands:
     erase: Float[np.ndarray, "d a"]
     keep: Float[np.ndarray, "d b"]
     keep_weight: Float[np.ndarray, " b"]
+
+    @cached_property
+    def compact(self) -> tuple[Float[np.ndarray, "d a"], Float[np.ndarray, "d b"]]:
+        """A and B W^(1/2) in at most d columns with the same products A Aᵀ and B W Bᵀ."""
+        return triangular(self.erase), triangular(self.keep * np.sqrt(self.keep_weight))
 
 
 @dataclass(frozen=True)
@@ -211,9 +217,9 @@ class Metric:
         # A direction without variance cannot carry a demand: rounding must not whiten it to one.
         varies = self.variances > self.variances.max(initial=0.0) * 1e-13
         whiten = np.where(varies, 1.0 / np.where(varies, sigma, 1.0), 0.0)
-        A, _ = _span(whiten[:, None] * demands.erase, TOLERANCE)
-        kept = whiten[:, None] * demands.keep * np.sqrt(demands.keep_weight)
-        return Frame(sigma, whiten, A, *_span(kept, KEEP_TOLERANCE))
+        erase, keep = (whiten[:, None] * columns for columns in demands.compact)
+        A, _ = _span(erase, TOLERANCE)
+        return Frame(sigma, whiten, A, *_span(keep, KEEP_TOLERANCE))
 
 
 def _span(

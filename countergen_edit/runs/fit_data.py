@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Float32
 
 from countergen_edit.core.errors import UserError
+from countergen_edit.core.seeds import unit_seed
 from countergen_edit.data.counterfactual import CounterfactualSet, Sample, Variation
 from countergen_edit.data.task import Task
 from countergen_edit.edits import Placement
@@ -24,6 +25,9 @@ Positions = Literal["outputs", "last", "onward"]
 """The tokens that become rows. `outputs`: every token from which a token of an output is predicted,
 where a bias is expressed; `last`: the last token of the prompt; `onward`: every token from the
 first that shows the group, since the tokens before it are the same for all groups."""
+BEGINNINGS = 8
+"""Most beginnings of outputs after a prompt that become rows: those of one prompt are alike, and
+tokenizers of few pieces have many."""
 SINK_RANGE = (3.0, 5.0)
 """Medians between which the norm limit of sinks lies, where norms leave the widest gap. In SmolLM2
 of 135 million parameters other tokens reach 1.3 medians, sinks 4 to 170; in the blocks before and
@@ -215,7 +219,7 @@ def _places(
     variations = [(i, v) for group in data.groups for i, v in enumerate(sample.of(group))]
     beginnings = [[""]] * len(variations)
     if positions == "outputs":
-        beginnings = _beginnings(model, [v.text for _, v in variations], sample.outputs)
+        beginnings = _beginnings(model, sample, [v.text for _, v in variations])
     people = [v.name or f"{sample.template} {i}" for i, v in variations]
     if len(people) == len(data.groups):  # no fold may hold one side alone of what has one person
         people = [" / ".join(dict.fromkeys(people))] * len(people)
@@ -227,10 +231,12 @@ def _places(
     ]
 
 
-def _beginnings(
-    model: LanguageModel, prompts: Sequence[str], outputs: Sequence[str]
-) -> list[list[str]]:
-    """The beginnings of a prompt's outputs before each of their tokens; first, the empty one."""
+def _beginnings(model: LanguageModel, sample: Sample, prompts: Sequence[str]) -> list[list[str]]:
+    """The beginnings of a prompt's outputs before each of their tokens; first, the empty one.
+
+    Of more than `BEGINNINGS` the same are drawn for every person.
+    """
+    outputs = sample.outputs
     encodings = iter(encode(model, [prompt + output for prompt in prompts for output in outputs]))
     by_prompt = []
     for prompt in prompts:
@@ -239,7 +245,10 @@ def _beginnings(
             text, encoding = prompt + output, next(encodings)
             for token in encoding.after(len(prompt))[1:]:
                 beginnings[text[len(prompt) : encoding.offsets[token][0]]] = None
-        by_prompt.append(list(beginnings))
+        _, *others = beginnings
+        if len(others) >= BEGINNINGS:
+            others.sort(key=lambda said: unit_seed(0, "beginnings", sample.template, said))
+        by_prompt.append(["", *others[: BEGINNINGS - 1]])
     return by_prompt
 
 

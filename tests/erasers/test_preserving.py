@@ -160,11 +160,14 @@ def by_hand(X, z, contexts, people, keep, i, choice):
 
 
 @pytest.mark.parametrize("known", [False, True])
-@pytest.mark.parametrize("strength", [None, 0.0, 1.0, 100.0])
+@pytest.mark.parametrize(
+    ("strength", "erase"), [(None, 6), (0.0, 6), (1.0, 6), (1.0, 18), (100.0, 6)]
+)
 def test_scores_are_the_three_shares_of_an_eraser_fitted_without_the_fold(
-    known: bool, strength: float | None
+    known: bool, strength: float | None, erase: int
 ) -> None:
-    X, z, contexts = in_contexts(n_names=12, d=24, keep=4, noise=1.0)
+    """Also with more differences than features."""
+    X, z, contexts = in_contexts(n_names=12, erase=erase, keep=erase - 2, noise=1.0)
     keep = kept_ids(contexts)
     people = np.char.add(z, np.tile(np.arange(12), len(X) // 12).astype(str)) if known else None
     eraser = PreservingEraser(rank="cv", keep_strength=strength)

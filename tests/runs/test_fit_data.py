@@ -18,7 +18,7 @@ from countergen_edit.erasers import make_eraser
 from countergen_edit.metrics.base import METRICS
 from countergen_edit.models import LanguageModel, capture, load
 from countergen_edit.runs.baselines import BASELINES
-from countergen_edit.runs.fit_data import FitData, _limit, capture_sites
+from countergen_edit.runs.fit_data import BEGINNINGS, FitData, _limit, capture_sites
 from countergen_edit.runs.fits import Candidate, FitCache
 from countergen_edit.runs.folder import RunFolder
 from countergen_edit.runs.plan import Plan
@@ -74,6 +74,18 @@ def test_outputs_gives_a_row_wherever_an_output_token_is_predicted(model):
         text = context.replace("{name}", "Jane")
         alone = capture(model, [text], layers=[1]).values["resid_post"][0, 0]
         np.testing.assert_allclose(row, alone, atol=1e-5)
+
+
+def test_of_many_beginnings_some_are_taken_the_same_for_all_people(model):
+    words = (" a nurse", " an engineer", " a plumber", " a ballerina", " the mathematician")
+    sets = [expand("erase", [Template("{name} is", words)], AXIS, "fit")]
+    data = make(model, sets=sets)
+    by_name = {str(n): sorted(data.context[data.name == n].tolist()) for n in np.unique(data.name)}
+    [every] = {tuple(contexts) for contexts in by_name.values()}
+    assert len(every) == BEGINNINGS
+    assert every[0] == "{name} is"
+    whole = ["{name} is" + word for word in words]
+    assert all(any(w.startswith(one) and w != one for w in whole) for one in every)
 
 
 def test_background_holds_every_token_of_every_text(model):
