@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 from jaxtyping import Float
-from torch import Tensor
+from torch import Tensor, nn
 
 from countergen_edit.core.errors import UserError
 from countergen_edit.models.language_model import stock_name
@@ -56,6 +56,8 @@ class LowRankUpdate:
             for name, module in bridge.original_model.named_modules(remove_duplicate=False)
             if hasattr(module, "weight")
         }
+        parts = split_matrices(bridge)
+        updated = set[int]()
         with ExitStack() as stack:
             for name, (a, b) in self.factors.items():
                 module = modules.get(name)
@@ -64,22 +66,50 @@ class LowRankUpdate:
                         f"the edit updates {name} [{len(b)}, {a.shape[1]}], which the model does "
                         "not have"
                     )
-                stack.callback(module.register_forward_hook(_adding(a, b)).remove)
+                for part, rows in parts.get(id(module), [(module, slice(None))]):
+                    stack.callback(part.register_forward_hook(_adding(a, b[rows])).remove)
+                    updated.add(id(part))
             # Models that skip blocks look for hooks of the bridge.
-            lowest = self._lowest(bridge, modules)
+            lowest = self._lowest(bridge, updated)
             stack.enter_context(
                 bridge.hooks(fwd_hooks=[(f"blocks.{lowest}.hook_in", lambda x, hook: x)])
             )
             yield
 
-    def _lowest(self, bridge: Any, modules: Mapping[str, Any]) -> int:
+    def _lowest(self, bridge: Any, updated: set[int]) -> int:
         """The first block with an updated matrix."""
-        updated = {id(modules[name]) for name in self.factors}
         return next(
             i
             for i, block in enumerate(bridge.blocks)
             if any(id(module) in updated for module in block.modules())
         )
+
+
+def split_matrices(bridge: Any) -> dict[int, list[tuple[Any, Any]]]:
+    """Joint matrices of queries, keys and values, which the bridge splits instead of running them.
+
+    Returns:
+        The id of each module → the modules that run in its place, each with its output rows.
+    """
+    found = {}
+    for component in bridge.modules():
+        if not hasattr(component, "split_qkv_matrix"):
+            continue
+        joint = component.qkv.original_component
+        weight = joint.weight
+        # Split like the weights, a matrix of its rows' numbers tells the rows of each part.
+        outputs = 0 if isinstance(joint, nn.Linear) else 1  # Conv1D keeps it transposed
+        numbers = torch.arange(weight.shape[outputs], dtype=torch.float32)
+        shown = numbers[:, None] if outputs == 0 else numbers
+        joint.weight = nn.Parameter(shown.expand(weight.shape).contiguous(), requires_grad=False)
+        try:
+            split = component.split_qkv_matrix(component.original_component)
+        finally:
+            joint.weight = weight
+        running = (getattr(component, part).original_component for part in "qkv")
+        rows = (part.weight[:, 0].detach().long().cpu().numpy() for part in split)
+        found[id(joint)] = list(zip(running, rows, strict=True))
+    return found
 
 
 def _adding(a: np.ndarray, b: np.ndarray) -> Any:

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from countergen_edit.core.errors import UserError
+from countergen_edit.edits.update import split_matrices
 from countergen_edit.models import NAMES_CODE, LanguageModel, hook_name
 from countergen_edit.models.capture import EVERYWHERE
 from countergen_edit.models.language_model import stock_name
@@ -98,22 +99,23 @@ def projection_name(model: LanguageModel, site: str, layer: int | None) -> str:
 def linear_modules(model: LanguageModel) -> dict[str, Any]:
     """The linear modules that a forward pass of the bridge runs, in order, by their stock names.
 
-    Where the bridge splits a joint matrix of queries, keys and values, that is not among them.
+    A joint matrix of queries, keys and values runs where the bridge runs the parts it is split in.
     """
     from transformers.pytorch_utils import Conv1D
 
     stock, run = stock_modules(model), dict[str, Any]()
+    parts = split_matrices(model.bridge)
 
-    def note(key: str, module: nn.Module, args: Any, output: Any) -> None:
-        if key in stock:
-            run[key] = module
+    def note(key: str, module: nn.Module, *_: Any) -> None:
+        run[key] = module
 
     ids = torch.arange(min(PROBE_TOKENS, model.vocab_size))[None]
     with ExitStack() as stack:
         for key, module in model.bridge.original_model.named_modules(remove_duplicate=False):
-            if isinstance(module, nn.Linear | Conv1D):
-                hook = functools.partial(note, stock_name(key))
-                stack.callback(module.register_forward_hook(hook).remove)
+            if isinstance(module, nn.Linear | Conv1D) and stock_name(key) in stock:
+                hook = functools.partial(note, stock_name(key), module)
+                for part, _ in parts.get(id(module), [(module, None)]):
+                    stack.callback(part.register_forward_hook(hook).remove)
         model.run_blocks(ids, torch.ones_like(ids))
     return run
 
