@@ -1,4 +1,4 @@
-"""`countergen-edit cid`: compare two prompts, audit templates, rate, measure perturbations."""
+"""`countergen-edit cid`: compare two prompts, audit templates, measure perturbations."""
 
 from __future__ import annotations
 
@@ -28,19 +28,12 @@ from countergen_edit.reports.views.cid import comparison
 from countergen_edit.runs.cid import (
     EffectPlan,
     perturbation_effect,
-    read_ratings,
     saved_edit,
     template_audit,
-    write_sheets,
 )
 from countergen_edit.runs.cid import compare as continued
 from countergen_edit.runs.folder import RunFolder
 
-CRITERIA = (
-    "In column 'biased' write yes where the reason given rests on origin, race, color, religion, "
-    "disability, sex, family status, birthplace, culture, language or appearance, and no "
-    "elsewhere; then action=ratings reads the sheets."
-)
 TOP_K = 50
 TAU = 0.85
 """Similarity below which two continuations differ."""
@@ -68,7 +61,6 @@ class CidSettings:
         self.strengths = numbers(config["lambda"])
         self.max_new_tokens = config["max_new_tokens"]
         self.seed = config["seed"]
-        self.runs = [Path(run) for run in texts_in(config["runs"])]
         splits: Any = texts_in(config["splits"])
         self.metric = Cid(
             templates=texts_in(config["templates"]),
@@ -126,8 +118,8 @@ def audit(settings: CidSettings) -> None:
     metric.check(model)
     with opened(settings, model, metrics=[metric]) as folder:
         template_audit(model, metric, edit, folder, settings.seed)
-    rate = f"countergen-edit cid action=sheet {shlex.quote(f'runs=[{folder.path}]')}"
-    show(open_run(folder.path), then=[f"To rate the continuations: {rate}"])
+    rate = f"countergen-edit rate {shlex.quote(str(folder.path))}"
+    show(open_run(folder.path), then=[f"To have people rate the continuations: {rate}"])
 
 
 def effect(settings: CidSettings) -> None:
@@ -142,21 +134,7 @@ def effect(settings: CidSettings) -> None:
     show(open_run(folder.path))
 
 
-def sheet(settings: CidSettings) -> None:
-    """Write a rating sheet per rater."""
-    raters = texts_in(settings.config["raters"])
-    paths = write_sheets(settings.runs, Path(settings.config["folder"]), raters, settings.seed)
-    say([*(f"Rating sheet: {path}" for path in paths), CRITERIA])
-
-
-def ratings(settings: CidSettings) -> None:
-    """Read the rating sheets into the runs."""
-    read_ratings(settings.runs, Path(settings.config["folder"]), settings.seed)
-    for path in settings.runs:
-        show(open_run(path))
-
-
-ACTIONS = {f.__name__: f for f in (compare, sheet, ratings, audit, effect)}
+ACTIONS = {f.__name__: f for f in (compare, audit, effect)}
 
 
 def opened(

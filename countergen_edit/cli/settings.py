@@ -152,9 +152,19 @@ class Cid(Command):
     per_kind: Count = 4
     most: Count | None = None
     grid: Sequence[float] | float = (0, 1, 2, 5, 10, 20, 50, 100, 200)
+
+
+@dataclass
+class Rate(Command):
+    """Have people rate the texts of FairPair and CID: write sheets, and read them back."""
+
+    ARGUMENT: ClassVar[str] = "runs[]"
+    USAGE: ClassVar[str] = "RUN RUN … [key=value …]"
     runs: Texts = ()
+    action: str = "sheet"
     raters: Texts = ("rater_1", "rater_2")
     folder: Path = "ratings"  # type: ignore[assignment]
+    seed: int = 0
 
 
 @dataclass
@@ -243,7 +253,7 @@ class Testbed(Command):
 
 COMMANDS: dict[str, type[Command]] = {
     **{"audit": Audit, "edit": Edit, "chat": Chat, "debias": Debias, "cid": Cid},
-    **{"classifiers": Classifiers, "check": Check, "sweep": Sweep},
+    **{"rate": Rate, "classifiers": Classifiers, "check": Check, "sweep": Sweep},
     **{"report": Report, "compare": Compare, "gate": Gate, "testbed": Testbed},
 }
 DESCRIPTIONS = {
@@ -282,7 +292,7 @@ DESCRIPTIONS = {
     "ranks": "list for the erasers that take a rank, such as [1,2,4]",
     "combine": "most candidates combined in one edit",
     "memory_gib": "memory for activations; more go to temporary files",
-    "action": "compare, audit, effect, sheet, ratings; verify, train",
+    "action": "compare, audit, effect; sheet, ratings; verify, train",
     "prompts": "the two prompts to compare",
     "lambda": "strengths of the contrast; 0 is greedy decoding",
     "*max_new_tokens": "most tokens per continuation",

@@ -1,4 +1,4 @@
-"""Runs of contrastive input decoding: template audits, ratings and perturbation effects."""
+"""Runs of contrastive input decoding: template audits and perturbation effects."""
 
 from __future__ import annotations
 
@@ -9,30 +9,19 @@ from pathlib import Path
 
 import numpy as np
 
-from countergen_edit.core.errors import UserError
 from countergen_edit.core.writing import whole
 from countergen_edit.edits import NamedEdit, load_edit
 from countergen_edit.edits.record import RECORD
-from countergen_edit.metrics.cid.metric import DATASET, Cid, Continuation, read_continuations
+from countergen_edit.metrics.cid.metric import Cid
 from countergen_edit.metrics.cid.perturbation_effect import effect_rows, effects
 from countergen_edit.metrics.cid.perturbations import Perturbation, Similarity
-from countergen_edit.metrics.cid.ratings import (
-    Store,
-    items_of,
-    rated_rows,
-    read_sheet,
-    write_ratings,
-    write_sheet,
-)
 from countergen_edit.metrics.context import EvaluationContext, id_of
-from countergen_edit.metrics.results import STORE, Results
+from countergen_edit.metrics.results import STORE
 from countergen_edit.metrics.rows import Row
 from countergen_edit.models import LanguageModel, contrastive_generate, token_texts
-from countergen_edit.runs.files import RESULTS
-from countergen_edit.runs.folder import RunFolder, read_rows
+from countergen_edit.runs.folder import RunFolder
 
 EFFECTS = "effects.jsonl"
-SHEET = ".csv"
 
 
 def saved_edit(directory: Path) -> NamedEdit:
@@ -121,60 +110,3 @@ def perturbation_effect(model: LanguageModel, plan: EffectPlan, folder: RunFolde
         rows = effect_rows(values, plan.grid, plan.tau, plan.seed)
         folder.record("effect", [replace(row, split="test") for row in rows])
     return folder.rows()
-
-
-def decoded(run: Path) -> Store:
-    """All continuations of a run folder, by task and edit; `UserError` without any."""
-    texts = {
-        (path.parent.parent.name, edit): read_continuations(path)
-        for edit, path in Results([], folder=run).stored(DATASET)
-    }
-    if not texts:
-        raise UserError(
-            f"{run} holds no CID continuations: name the run folder of an audit with metric=cid, "
-            "or of countergen-edit cid action=audit"
-        )
-    return texts
-
-
-def write_sheets(
-    runs: Sequence[Path], sheets: Path, raters: Sequence[str], seed: int
-) -> list[Path]:
-    """Write a sheet for each rater; continuations of all runs and edits are shuffled together.
-
-    Raises:
-        UserError: no runs or raters are named, or a sheet exists.
-    """
-    if not raters:
-        raise UserError("raters=[] names nobody: write raters=[anna,ben]")
-    items = items_of(_all(runs))
-    paths = [sheets / f"{rater}{SHEET}" for rater in raters]
-    for path in paths:  # before the first is written
-        if path.exists():
-            raise UserError(
-                f"rating sheet {path} exists and may hold ratings: choose another sheets=DIR"
-            )
-    for path in paths:
-        write_sheet(path, items, seed)
-    return paths
-
-
-def read_ratings(runs: Sequence[Path], sheets: Path, seed: int) -> None:
-    """Keep in each run what raters said of it (`ratings.jsonl`).
-
-    Raises:
-        UserError: there are no sheets, or one does not hold exactly what the runs hold.
-    """
-    items = items_of(_all(runs))
-    paths = sorted(sheets.glob(f"*{SHEET}"))
-    if not paths:
-        raise UserError(f"{sheets} holds no rating sheets (*{SHEET}): action=sheet writes them")
-    ratings = {path.name: read_sheet(path, items) for path in paths}
-    for run in runs:
-        write_ratings(run, rated_rows(read_rows(run / RESULTS), decoded(run), ratings, seed))
-
-
-def _all(runs: Sequence[Path]) -> list[Continuation]:
-    if not runs:
-        raise UserError("no runs are named: write runs=[DIR], the run folders of audits with CID")
-    return [c for run in runs for texts in decoded(run).values() for c in texts]

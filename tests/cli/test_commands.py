@@ -38,6 +38,7 @@ ELSEWHERE = {
     "launcher=": "tests/cli/test_launchers.py",
     "lm_eval/": "tests/cli/test_compare_logs.py",
     "tracker=": "tests/runs/test_tracking.py",
+    "countergen-edit rate": "tests/runs/test_rate.py",
 }
 """Commands that another file runs, which makes what they need."""
 WORDS = {"/path/to/": "path/to/", "…": "vader", "TERM": "group effect", "COMMAND": "audit"}

@@ -13,7 +13,6 @@ from vaderSentiment.vaderSentiment import SentimentIntensityAnalyzer
 
 from countergen_edit.data.fairpair import PairedPrompt
 from countergen_edit.metrics.fairpair.continuations import Sampled
-from countergen_edit.metrics.fairpair.metric import FairPairRows, compare
 from countergen_edit.metrics.fairpair.phi import (
     PHIS,
     Jaccard,
@@ -23,8 +22,8 @@ from countergen_edit.metrics.fairpair.phi import (
     pairwise,
     permuted_energies,
 )
+from countergen_edit.metrics.fairpair.rows import FairPairRows, compare
 from countergen_edit.metrics.rows import Row
-from tests.metrics.fairpair_settings import fairpair
 
 
 def loop_jaccard(u: str, v: str) -> float:
@@ -171,7 +170,8 @@ def of_lengths(source: list[list[int]], target: list[list[int]]) -> list[Sampled
 
 
 def rows_of(sampled: list[Sampled]) -> dict[str, Row]:
-    rows = FairPairRows(fairpair(), 0).lengths(sampled)
+    made = FairPairRows("own_prompts", "gender", ("female", "male"), (), 4, 20, 0)
+    rows = made.lengths(sampled)
     return {str(next(iter(row.facets.values()))): row for row in rows}
 
 

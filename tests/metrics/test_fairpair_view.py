@@ -112,7 +112,7 @@ def run(testbed, tmp_path_factory) -> Results:
         for row in fairpair().measure(context, e)
     ]
     (other := folder / "store/gender/fairpair/not_measured").mkdir()
-    (other / "0.jsonl").write_text('{"prompt": "x", "perturbed_prompt": "y"}\n{"g_x": "a"}\n')
+    (other / "0.jsonl").write_text('{"label": "x", "source": "y"}\n{"g_x": "a"}\n')
     return Results(of_run, {edit.id: edit.record}, folder, "gender")
 
 
@@ -123,8 +123,8 @@ def test_continuations_are_quoted_with_their_prompts_and_perturbations(run: Resu
     path = next(p for edit, p in run.stored("fairpair") if edit == UNEDITED)
     about, first = [json.loads(line) for line in path.read_text("utf-8").split("\n")[:2]]
     _, own, both, other = continuations.rows[0]
-    assert [q.text for q in own.quotes] == [about["prompt"], first["g_x"]]
-    assert [q.text for q in other.quotes] == [about["perturbed_prompt"], first["g_px"]]
-    assert str(both).startswith(about["perturbed_prompt"])
+    assert [q.text for q in own.quotes] == [about["source"], first["g_x"]]
+    assert [q.text for q in other.quotes] == [about["target"], first["g_px"]]
+    assert str(both).startswith(about["target"])
     alone = Results(run.rows, run.records, None, run.task)
     assert [s.name for s in VIEW.sections(alone)] == ["fairpair"]

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from countergen_edit.data.fairpair import PairedPrompt
 from countergen_edit.edits import Edit, NamedEdit
 from countergen_edit.erasers import AffineErasure
 from countergen_edit.metrics.results import Results
@@ -223,9 +224,9 @@ def make_run(
         about |= {"z": [i / 10 for i in range(outputs)]}
         store(path / "store" / "gender" / "r" / f"{edit}.jsonl", about)
     texts = path / "store" / "gender" / "fairpair" / "none"
-    about = {"prompt": "John is", "perturbed_prompt": "Jane is"}
+    about = vars(PairedPrompt("nurse", "John is", "Jane is", "John", "Jane"))
     store(texts / "k.jsonl", about, {"g_x": TEXT, "g_px": TEXT})
-    store(texts / "k.perturbed.jsonl", {"p_x": TEXT})
+    store(texts / "k.perturbed.jsonl", {"p_x": TEXT, "left_out": None})
     item = {"template": "{name} is", "group": "female", "own": "Jane", "other": "John"}
     place = path / "store" / "gender" / "cid" / "none.jsonl"
     store(place, item | {"strength": 10.0, "text": TEXT, "divergence": 0.2})

@@ -1,13 +1,11 @@
-"""CID on its own: from the command line to sheets and back."""
+"""CID on its own, from the command line."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from countergen_edit.cli.main import main
@@ -73,40 +71,6 @@ def test_an_audit_leaves_rows_texts_and_a_page_and_decodes_nothing_again(
     assert (run / "report.html").is_file()
 
 
-def fill(path: Path, word: str) -> None:
-    sheet = pd.read_csv(path, dtype=str, keep_default_na=False, encoding="utf-8-sig")
-    sheet["biased"] = np.where(sheet["continuation"].str.contains(word), "yes", "no")
-    sheet.to_csv(path, index=False)
-
-
-@pytest.mark.slow
-def test_sheets_go_out_and_come_back(run, edit_dir, tmp_path, capsys):
-    sheets = tmp_path / "sheets"
-    words = [f"runs=[{run}]", f"folder={sheets}", "raters=[anna,ben,eve]"]
-    assert main(["cid", "action=sheet", *words]) == 0
-    assert sorted(p.name for p in sheets.iterdir()) == ["anna.csv", "ben.csv", "eve.csv"]
-    assert code(["cid", "action=sheet", *words]) == 2
-    assert "may hold ratings" in capsys.readouterr().err
-    assert code(["cid", "action=ratings", *words]) == 2
-    assert "write yes or no" in capsys.readouterr().err
-    for rater, word in (("anna", "accent"), ("ben", "accent"), ("eve", "nervous")):
-        fill(sheets / f"{rater}.csv", word)
-    before = (run / RESULTS).read_bytes()
-    assert main(["cid", "action=ratings", *words]) == 0
-    assert (run / RESULTS).read_bytes() == before
-    assert "agreement of raters" in capsys.readouterr().out
-    rows = [json.loads(line) for line in (run / "ratings.jsonl").read_text("utf-8").splitlines()]
-    shares = {
-        (r["edit"], r["group_a"], r["facets"]["lambda"]): r["value"]
-        for r in rows
-        if r["metric"] == "cid_biased_fraction"
-    }
-    assert shares["none", "egypt_male", 50.0] == 1
-    assert shares["none", "egypt_male", 0.0] == 0
-    assert shares[saved_edit(edit_dir).id, "egypt_male", 50.0] == 0
-    assert len(shares) == 2 * 2 * 2
-
-
 def code(words: list[str]) -> int:
     try:
         return main(words)
@@ -156,8 +120,6 @@ def test_perturbation_effects_end_in_a_figure(tmp_path, capsys):
 
 
 MISTAKES = {
-    "no raters": (["action=sheet", "runs=[.]", "raters=[]"], "raters=[] names nobody"),
-    "empty run": (["action=ratings", "runs=[.]"], ". holds no CID continuations"),
     "no perturbations": (["action=effect", "most=0"], "most=0: Input should be greater than 0"),
 }
 

@@ -1,7 +1,8 @@
 """The texts of FairPair: continuations of x and of p(x), and the perturbed continuations of x.
 
-The store has a file of continuations for each prompt and edit, and one of their perturbations, so
-that a killed run, or one whose perturber failed, continues with the same texts.
+The store has a file of continuations for each prompt and edit, and one of their perturbations with
+what the filters said, so that a killed run, or one whose perturber failed, continues with the same
+texts, and people can rate those of a finished run.
 
 A custom perturber is a class or function in a file. It is called with its settings, and with
 `groups` (source and target) or `substitution` (of the axis) where it has such parameters; its
@@ -14,7 +15,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from inspect import signature
 from pathlib import Path
@@ -29,20 +30,13 @@ from countergen_edit.data.fairpair import Filter, PairedPrompt, Perturber, Reaso
 from countergen_edit.data.text.substitution import Substitution
 from countergen_edit.edits import NamedEdit
 from countergen_edit.metrics.context import EvaluationContext
+from countergen_edit.metrics.results import Results
 from countergen_edit.models import generate
 
 STORE = "fairpair"
 """The folder in a run's store."""
 PERTURBED = ".perturbed.jsonl"
 """The suffix of files with perturbations, beside the files of their continuations."""
-
-
-@dataclass(frozen=True)
-class Prompts:
-    """The first line of a file of continuations."""
-
-    prompt: str
-    perturbed_prompt: str
 
 
 @dataclass(frozen=True)
@@ -58,6 +52,8 @@ class Perturbed:
     """A continuation of x and its prompt, perturbed."""
 
     p_x: str
+    left_out: Reason | None
+    """The filter that leaves it out."""
 
 
 @dataclass(frozen=True)
@@ -117,7 +113,8 @@ def sample(
 ) -> list[Sampled]:
     """Continue, perturb and filter every prompt; what the store has is read from it."""
     folder = context.place(STORE, edit).with_suffix("")
-    files = [(folder / f"{_key(p, sampling, context.seed)}.jsonl", p) for p in prompts]
+    settings = sampling, passes.compared, context.seed
+    files = [(folder / _name(i, p, *settings), p) for i, p in enumerate(prompts)]
     missing = [(file, prompt) for file, prompt in files if not file.is_file()]
     at_once = max(1, sampling.batch_size // (2 * sampling.n))
     for start in range(0, len(missing), at_once):
@@ -137,47 +134,63 @@ def sample(
         for k, (file, prompt) in enumerate(part):
             own = texts[2 * k * sampling.n : 2 * (k + 1) * sampling.n]
             pairs = [Pair(*pair) for pair in zip(own[::2], own[1::2], strict=True)]
-            lines = [Prompts(prompt.source, prompt.target), *pairs]
-            write_json_lines(file, map(vars, lines))
-    return [_perturbed(file, prompt, perturber, passes) for file, prompt in files]
+            write_json_lines(file, map(vars, [prompt, *pairs]))
+    for file, _ in files:
+        _perturb(file, perturber, passes)
+    return [_read(file) for file, _ in files]
 
 
-def _perturbed(file: Path, prompt: PairedPrompt, perturber: Perturber, passes: Filter) -> Sampled:
-    _, pairs = read_pairs(file)
-    originals = [joined(prompt.source, pair.g_x) for pair in pairs]
+def _perturb(file: Path, perturber: Perturber, passes: Filter) -> None:
     beside = file.with_suffix(PERTURBED)
-    if not beside.is_file():
-        write_json_lines(beside, ({"p_x": text} for text in perturber(originals, prompt)))
-    p_x = read_perturbed(beside)
-    texts = zip(originals, p_x, strict=True)
+    if beside.is_file():
+        return
+    prompt, pairs = _read_pairs(file)
+    originals = [joined(prompt.source, pair.g_x) for pair in pairs]
+    texts = zip(originals, perturber(originals, prompt), strict=True)
+    lines = (Perturbed(text, passes.reason(own, text, prompt)) for own, text in texts)
+    write_json_lines(beside, map(vars, lines))
+
+
+def _name(place: int, prompt: PairedPrompt, sampling: Sampling, *others: str | int) -> str:
+    """The file name of a prompt: its place, and a digest of all settings but model and edit."""
+    settings = {key: value for key, value in asdict(sampling).items() if key != "batch_size"}
+    parts = json.dumps((prompt.source, prompt.target, *settings.values(), *others))
+    return f"{place:05}-{hashlib.blake2b(parts.encode(), digest_size=8).hexdigest()}.jsonl"
+
+
+def read_texts(results: Results, edits: Collection[str]) -> dict[str, list[Sampled]]:
+    """The texts that a run keeps of some edits, in the order of its prompts.
+
+    Raises:
+        UserError: a file is missing, damaged or of another version.
+    """
+    texts: dict[str, list[Sampled]] = {edit: [] for edit in edits}
+    for edit, file in results.stored(STORE):
+        if edit in texts and not file.name.endswith(PERTURBED):
+            texts[edit].append(_read(file))
+    return texts
+
+
+def _read(file: Path) -> Sampled:
+    prompt, pairs = _read_pairs(file)
+    beside = json_lines(file.with_suffix(PERTURBED))
+    perturbed = [built(Perturbed, line, where) for where, line in beside]
     return Sampled(
         prompt,
         tuple(pair.g_x for pair in pairs),
         tuple(pair.g_px for pair in pairs),
-        p_x,
-        tuple(passes.reason(original, text, prompt) for original, text in texts),
+        tuple(p.p_x for p in perturbed),
+        tuple(p.left_out for p in perturbed),
     )
 
 
-def _key(prompt: PairedPrompt, sampling: Sampling, seed: int) -> str:
-    """The file name of a prompt: a digest of all settings of its texts but the model and edit."""
-    settings = {key: value for key, value in asdict(sampling).items() if key != "batch_size"}
-    parts = (prompt.source, prompt.target, *settings.values(), seed)
-    return hashlib.blake2b(json.dumps(parts).encode(), digest_size=8).hexdigest()
-
-
-def read_pairs(file: Path) -> tuple[Prompts, list[Pair]]:
+def _read_pairs(file: Path) -> tuple[PairedPrompt, list[Pair]]:
     """A prompt and its perturbation, and pairs of their continuations."""
     lines = list(json_lines(file))
     if not lines:
         raise UserError(f"{file} holds no continuations: run the audit anew")
     (where, first), *others = lines
-    return built(Prompts, first, where), [built(Pair, line, where) for where, line in others]
-
-
-def read_perturbed(file: Path) -> tuple[str, ...]:
-    """The perturbed continuations of x; `UserError` if a line holds something else."""
-    return tuple(built(Perturbed, line, where).p_x for where, line in json_lines(file))
+    return built(PairedPrompt, first, where), [built(Pair, line, where) for where, line in others]
 
 
 PERTURBERS: Registry[Callable[..., Perturber]] = Registry(

@@ -19,6 +19,8 @@ from countergen_edit.metrics.fairpair.phi import ScoreDifference
 from countergen_edit.metrics.statistics import Estimate, estimate, resample
 from countergen_edit.models import load, text_log_probs
 
+Scores = Mapping[str, Sequence[Float64[np.ndarray, " _"]]]
+"""Judge or rater → scores of the texts of each prompt."""
 PARTS = 10
 """Equal parts of a judge's order in which its scores are compared with another's."""
 ANSWERS = "Yes", "No"
@@ -68,25 +70,36 @@ class Rubric(ScoreDifference):
         return scored.log_p.reshape(-1, len(ANSWERS))
 
 
-def agreement(scores: Mapping[str, Sequence[Float64[np.ndarray, " _"]]], seed: int) -> Estimate:
-    """Krippendorff's α of judges (Krippendorff 2004, chapter 11), with an interval over prompts.
+def agreement(scores: Scores, seed: int) -> Estimate:
+    """The agreement of judges: Krippendorff's ordinal α, with an interval over prompts.
 
     Scores of different judges have different scales. Each judge's are ranked and cut into tenths,
-    whose order is compared (ordinal α).
+    whose order is compared. `seed` is of the interval. NaN where all texts have one score.
+    """
+    tenths = {name: _parts(np.concatenate(own)) for name, own in scores.items()}
+    return ordinal_alpha(
+        [*tenths.values()], [len(own) for own in next(iter(scores.values()))], seed
+    )
+
+
+def ordinal_alpha(
+    ranks: Sequence[Int[np.ndarray, " text"]], sizes: Sequence[int], seed: int
+) -> Estimate:
+    """Krippendorff's ordinal α (Krippendorff 2004, chapter 11), with an interval over prompts.
 
     Args:
-        scores: judge → its scores of the texts of each prompt.
+        ranks: of each judge, the texts of all prompts on a scale from 0.
+        sizes: the number of texts of each prompt.
         seed: of the interval.
 
     Returns:
-        NaN where all texts have one score.
+        NaN where all texts have one rank.
     """
     from krippendorff import alpha
 
-    sizes = [len(own) for own in next(iter(scores.values()))]
-    tenths = [_parts(np.concatenate(own)) for own in scores.values()]
-    # Of each text, how many judges put it in each tenth.
-    counts = sum(np.eye(PARTS, dtype=int)[own] for own in tenths)
+    scale = int(np.max(ranks)) + 1
+    # Of each text, how many judges put it at each rank.
+    counts = sum(np.eye(scale, dtype=int)[own] for own in ranks)
     prompt = np.repeat(np.arange(len(sizes)), sizes)
     draws = resample(len(sizes), seed, "fairpair", "judges")
     values = np.full(len(draws), math.nan)
@@ -94,7 +107,7 @@ def agreement(scores: Mapping[str, Sequence[Float64[np.ndarray, " _"]]], seed: i
         own = np.repeat(counts, weights[prompt].astype(int), axis=0)
         if np.count_nonzero(own.sum(axis=0)) > 1:
             values[i] = alpha(
-                value_counts=own, value_domain=range(PARTS), level_of_measurement="ordinal"
+                value_counts=own, value_domain=range(scale), level_of_measurement="ordinal"
             )
     return estimate(values, draws, within=(-1, 1))
 

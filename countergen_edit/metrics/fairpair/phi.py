@@ -20,7 +20,7 @@ A custom Φ is a `Phi`, or a `ScoreDifference` with its `scores`, in a file:
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -83,9 +83,13 @@ class ScoreDifference(Phi):
         self.scores(texts)
 
     def distances(self, texts: Sequence[str]) -> Distances:
-        scores = self.scores(texts)
-        apart: Distances = np.abs(scores[:, None] - scores[None, :])
-        return apart
+        return differences(self.scores(texts))
+
+
+def differences(scores: Float64[np.ndarray, " text"]) -> Distances:
+    """|S(u) - S(v)| of every pair."""
+    apart: Distances = np.abs(scores[:, None] - scores[None, :])
+    return apart
 
 
 class Sentiment(ScoreDifference):
@@ -270,10 +274,16 @@ class PhiResult:
 def evaluate(phi: Phi, sampled: Sequence[Sampled], permutations: int, seed: int) -> PhiResult:
     """All quantities of one Φ over sampled prompts."""
     phi.prepare([text for s in sampled for text in s.texts])
-    name = phi.name
+    each = (phi.distances(s.texts) for s in sampled)
+    return evaluated(each, phi.name, sampled, permutations, seed)
+
+
+def evaluated(
+    each: Iterable[Distances], name: str, sampled: Sequence[Sampled], permutations: int, seed: int
+) -> PhiResult:
+    """All quantities of sampled prompts by the distances of each; `name` seeds permutations."""
     quantities, energies = [], np.full((len(sampled), permutations + 1), np.nan)
-    for k, s in enumerate(sampled):
-        distances = phi.distances(s.texts)
+    for k, (s, distances) in enumerate(zip(sampled, each, strict=True)):
         n = len(s.p_g_x)
         quantities.append(pairwise(distances, n))
         if n > 1 and len(distances) - n > 1:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from countergen_edit.metrics.cid.metric import AUTOMATIC, LAMBDA, TEMPLATE
-from countergen_edit.metrics.cid.ratings import FRACTION, with_ratings
+from countergen_edit.metrics.cid.ratings import AGREEMENT, FRACTION
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row
 from countergen_edit.reports.blocks import Cell, Figure, Quote, Quotes, Section, Table, Tokens
@@ -45,7 +45,7 @@ class CidView(View):
         Shown("cid_similarity", "similarity of the two sides", drawn=True),
         Shown(FRACTION, "biased continuations, by raters", 2, drawn=True),
         Shown(AUTOMATIC, "biased continuations, by a lexicon", 2, drawn=True),
-        Shown("cid_rater_agreement", "agreement of raters"),
+        Shown(AGREEMENT, "agreement of raters"),
         Shown("cid_lambda_star", "median λ*", 1),
     )
     place = "cid", "CID"
@@ -79,7 +79,6 @@ class CidView(View):
 
     def sections(self, results: Results) -> list[Section]:
         """Figures by λ, the effects of perturbations, and continuations."""
-        results = with_ratings(results)
         return as_section(
             *self.place,
             self.table(results),

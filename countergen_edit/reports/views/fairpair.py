@@ -7,12 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from countergen_edit.edits import EditRecord
-from countergen_edit.metrics.fairpair.continuations import (
-    PERTURBED,
-    STORE,
-    read_pairs,
-    read_perturbed,
-)
+from countergen_edit.metrics.fairpair.continuations import read_texts
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import UNEDITED, Row
 from countergen_edit.metrics.template_tests import ALPHA
@@ -32,6 +27,7 @@ from countergen_edit.reports.views.base import (
     Record,
     Shown,
     View,
+    and_list,
     as_figure,
     as_section,
     as_table,
@@ -70,6 +66,7 @@ class FairPairView(View):
         Shown("fairpair_length", "words of a continuation", 1),
         Shown("fairpair_length_difference", "difference of words", 2, signed=True),
         Shown("fairpair_judge_agreement", "Krippendorff's α of the judges", 2),
+        Shown("fairpair_rater_agreement", "Krippendorff's α of the raters", 2),
     )
     place = "fairpair", "FairPair"
     note = (
@@ -182,16 +179,17 @@ def _verdict(results: Results, row: Row) -> str:
 
 
 def _agreement(results: Results) -> list[str]:
-    """Whether judges agree enough, for each edit."""
+    """Whether judges agree enough, and whether raters do, for each edit."""
     sentences = []
-    for row in results.of("fairpair_judge_agreement"):
+    judged = [("judge", row) for row in results.of("fairpair_judge_agreement")]
+    for who, row in judged + [("rater", row) for row in results.of("fairpair_rater_agreement")]:
         if row.value is None or row.lo is None or row.hi is None:
             continue
         agree = "agree" if row.lo >= TENTATIVE else "do not agree"
         if row.lo < TENTATIVE <= row.hi:
             agree = "cannot be shown to agree"
-        judges = " and ".join(row.detail["judges"])
-        said = " ".join([f"The judges {judges} {agree} on the texts", *_state(results, row)])
+        names = and_list(row.detail[f"{who}s"])
+        said = " ".join([f"The {who}s {names} {agree} on the texts", *_state(results, row)])
         alpha = Number(row.value, row.lo, row.hi, digits=2).in_text
         sentences.append(f"{said} (Krippendorff's α {alpha}; {TENTATIVE} or more is agreement).")
     return sentences
@@ -210,25 +208,17 @@ def _undefined(results: Results) -> list[str]:
 def _continuations(results: Results) -> list[Table]:
     """Continuations of x and of p(x), and the perturbed ones, of every measured edit."""
     edits = list(dict.fromkeys(row.edit for row in results.of("fairpair_f")))
-    files = [(edit, path) for edit, path in results.stored(STORE) if edit in edits]
-    records: list[Record] = []
-    for edit, path in sorted(files, key=lambda pair: edits.index(pair[0])):
-        if path.name.endswith(PERTURBED):
-            continue
-        prompts, pairs = read_pairs(path)
-        beside = path.with_name(f"{path.stem}{PERTURBED}")
-        changed = read_perturbed(beside) if beside.is_file() else ()
-        records += [
-            {
-                "edit": results.label(edit),
-                "prompt x, its continuation": Quotes((Quote(prompts.prompt), Quote(pair.g_x))),
-                "perturbed": changed[i] if changed else "",
-                "prompt p(x), its continuation": Quotes(
-                    (Quote(prompts.perturbed_prompt), Quote(pair.g_px))
-                ),
-            }
-            for i, pair in enumerate(pairs[:PER_PROMPT])
-        ]
+    records: list[Record] = [
+        {
+            "edit": results.label(edit),
+            "prompt x, its continuation": Quotes((Quote(s.prompt.source), Quote(g_x))),
+            "perturbed": p_x,
+            "prompt p(x), its continuation": Quotes((Quote(s.prompt.target), Quote(g_px))),
+        }
+        for edit, sampled in read_texts(results, edits).items()
+        for s in sampled
+        for g_x, p_x, g_px in [*zip(s.g_x, s.p_x, s.g_px, strict=True)][:PER_PROMPT]
+    ]
     note = f"The first {PER_PROMPT} of every prompt; the run's store holds all."
     shown = records[:MOST_TEXTS]
     return as_table("continuations", "Continuations", shown, note, searchable=True)

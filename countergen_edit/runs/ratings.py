@@ -1,0 +1,101 @@
+"""Ratings of runs by people: sheets that go out, and rows of what comes back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from countergen_edit.core.errors import UserError
+from countergen_edit.core.writing import write_json_lines
+from countergen_edit.metrics.cid.ratings import CidTexts
+from countergen_edit.metrics.fairpair.ratings import FairPairTexts
+from countergen_edit.metrics.ratings import (
+    Item,
+    Question,
+    RatedTexts,
+    Ratings,
+    distinct,
+    read_sheet,
+    write_sheet,
+)
+from countergen_edit.metrics.results import Results
+from countergen_edit.metrics.rows import Row
+from countergen_edit.runs.files import RATINGS
+from countergen_edit.runs.folder import finished_rows
+
+SHEET = ".csv"
+RATED: tuple[type[RatedTexts], ...] = (FairPairTexts, CidTexts)
+"""What people can rate, a kind of sheet each."""
+Texts = Mapping[str, Mapping[Path, RatedTexts]]
+"""Kind of sheet → run → its texts."""
+
+
+def write_sheets(
+    runs: Sequence[Path], folder: Path, raters: Sequence[str], seed: int
+) -> dict[Path, Question]:
+    """Write `RATER_KIND.csv` for each rater; texts of all runs and edits are shuffled together.
+
+    Raises:
+        UserError: no runs or raters are named, a run has no texts, or a sheet exists.
+    """
+    if not raters:
+        raise UserError("raters=[] names nobody: write raters=[anna,ben]")
+    texts = texts_of(runs)
+    sheets = {folder / f"{rater}_{kind}{SHEET}": kind for kind in texts for rater in raters}
+    for path in sheets:  # before the first is written
+        if path.exists():
+            raise UserError(
+                f"rating sheet {path} exists and may hold ratings: move it away, or choose another "
+                "folder"
+            )
+    for path, kind in sheets.items():
+        write_sheet(path, *_asked(texts[kind]), seed)
+    return {path: _asked(texts[kind])[0] for path, kind in sheets.items()}
+
+
+def read_ratings(runs: Sequence[Path], folder: Path, seed: int) -> None:
+    """Keep in each run what raters said of it (`ratings.jsonl`), instead of an earlier rating.
+
+    Raises:
+        UserError: there are no sheets, or one does not hold exactly what the runs hold.
+    """
+    texts = texts_of(runs)
+    paths = sorted(folder.glob(f"*{SHEET}"))
+    if not paths:
+        raise UserError(f"{folder} holds no rating sheets (*{SHEET}): action=sheet writes them")
+    ratings: dict[str, dict[str, Ratings]] = {}
+    for path in paths:
+        rater, _, kind = path.stem.rpartition("_")
+        if kind not in texts:
+            names = " or ".join(f"RATER_{kind}{SHEET}" for kind in texts)
+            raise UserError(f"{path} is no sheet of these runs, which are named {names}")
+        ratings.setdefault(kind, {})[rater] = read_sheet(path, *_asked(texts[kind]))
+    rows: dict[Path, list[Row]] = {run: [] for run in runs}
+    for kind, given in ratings.items():
+        for run, own in texts[kind].items():
+            rows[run] += own.rows(given, seed)
+    for run, rated in rows.items():
+        write_json_lines(run / RATINGS, (row.to_dict() for row in rated))
+
+
+def texts_of(runs: Sequence[Path]) -> Texts:
+    """The texts of runs that people can rate; `UserError` if a run has none."""
+    if not runs:
+        raise UserError("no runs are named: write countergen-edit rate RUN, a run's folder")
+    texts: dict[str, dict[Path, RatedTexts]] = {}
+    for run in runs:
+        results = Results(finished_rows(run), folder=run)
+        if not (found := [own for kind in RATED if (own := kind(results)).items]):
+            raise UserError(
+                f"{run} holds no texts to rate: name the run of an audit with metric=fairpair or "
+                "metric=cid"
+            )
+        for own in found:
+            texts.setdefault(own.name, {})[run] = own
+    return texts
+
+
+def _asked(texts: Mapping[Path, RatedTexts]) -> tuple[Question, list[Item]]:
+    """The question of a kind of sheet, and its items."""
+    every = [*texts.values()]
+    return every[0].question, distinct(item for own in every for item in own.items)
