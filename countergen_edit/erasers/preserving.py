@@ -23,7 +23,15 @@ from sklearn.covariance import ledoit_wolf_shrinkage
 from countergen_edit.core.errors import UserError
 from countergen_edit.erasers.affine import AffineErasure
 from countergen_edit.erasers.base import BaseEraser
-from countergen_edit.erasers.contexts import Choice, Contexts, Metric, folds, read_contexts, scores
+from countergen_edit.erasers.contexts import (
+    Choice,
+    Demands,
+    Fold,
+    Metric,
+    folds,
+    read_contexts,
+    scores,
+)
 from countergen_edit.erasers.convex import keeping_within_cvxpy
 from countergen_edit.erasers.labelled import read_background, require_rank
 from countergen_edit.erasers.numerics import span_coordinates
@@ -113,8 +121,9 @@ class PreservingEraser(BaseEraser):
         metric = Metric(np.clip(variances, 0.0, None), d)
         others = inside[n:] if len(inside) > n else inside
         others = (others - others.mean(axis=0)) @ axes
-        rank, self.shrinkage_ = self._choice(every, found, people, families, metric, others)
         demands = found.demands()
+        parts = folds(found, people, families) if "cv" in (self.rank, self.shrinkage) else []
+        rank, self.shrinkage_ = self._choice(every, demands, parts, metric, others)
         frame = metric.frame(demands, self.shrinkage_)
         self.angle_ = frame.angle(rank)
         exact = self.keep_strength is None and self.keep_within == 0
@@ -153,14 +162,12 @@ class PreservingEraser(BaseEraser):
     def _choice(
         self,
         every: Float[np.ndarray, "row d"],
-        found: Contexts,
-        people: Any,
-        families: Any,
+        demands: Demands,
+        parts: Sequence[Fold],
         metric: Metric,
         others: Float[np.ndarray, "other r"],
     ) -> Choice:
         """Rank and shrinkage, as given or by cross-validation."""
-        parts = folds(found, people, families) if "cv" in (self.rank, self.shrinkage) else []
         ranks: list[int | None] = [None if isinstance(self.rank, str) else self.rank]
         if parts and self.rank == "cv":
             ranks = [*(r for r in RANKS if r < len(parts[0].erase)), None]
@@ -179,6 +186,6 @@ class PreservingEraser(BaseEraser):
 
         def is_feasible(choice: Choice) -> bool:
             rank, amount = choice
-            return inexact or metric.frame(found.demands(), amount).angle(rank) >= self.min_angle
+            return inexact or metric.frame(demands, amount).angle(rank) >= self.min_angle
 
         return next(filter(is_feasible, choices), choices[0])
