@@ -150,7 +150,6 @@ class Cid(Command):
     seed: int = 0
     run_dir: Path | None = None
     per_kind: Count = 4
-    most: Count | None = None
     grid: Sequence[float] | float = (0, 1, 2, 5, 10, 20, 50, 100, 200)
     runs: Texts = ()
     raters: Texts = ("rater_1", "rater_2")
@@ -290,7 +289,6 @@ DESCRIPTIONS = {
     "splits": "splits of the names, of action=audit",
     "saved_edit": "folder of an edit to show beside the unedited model",
     "per_kind": "most perturbations per sentence and kind, of action=effect",
-    "most": "most perturbations in all, of action=effect; null takes all",
     "grid": "values of lambda to try first, of action=effect",
     "runs": "run folders",
     "raters": "names of the raters, of action=sheet",
