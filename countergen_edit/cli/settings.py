@@ -335,6 +335,7 @@ DESCRIPTIONS = {
     "metric.fairpair.phi": "such as {mine: {kind: FILE.py:Class}}; null: sentiment and jaccard",
     "metric.cid.strengths": "strengths λ of the contrast; 0 is greedy decoding",
     "metric.cid.names": "names per group; null takes all",
+    "metric.lm_eval.tasks": "tasks, groups and tags of lm-eval, or FILE.yaml",
     "metric.hiring.vacancies": "FILE.yaml in the form of data/hiring/vacancies.yaml",
     "metric.hiring.contexts": "texts before the questions: all, or [selective,placebo]",
     "metric.hiring.prompts": "requests to decide fairly: all, or names in the file",
