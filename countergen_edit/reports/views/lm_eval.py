@@ -11,10 +11,10 @@ class LmEvalView(View):
     """Each figure of each task, and its change under an edit."""
 
     shows = (
-        Shown(SCORE, "higher is better", where="overview", drawn=True),
-        Shown(CHANGES[SCORE], "change, higher is better", signed=True, where="overview"),
-        Shown(LOSS, "lower is better", where="overview", drawn=True),
-        Shown(CHANGES[LOSS], "change, lower is better", signed=True, where="overview"),
+        Shown(SCORE, "lm-eval, higher is better", where="overview", drawn=True),
+        Shown(CHANGES[SCORE], "change of lm-eval, higher is better", signed=True, where="overview"),
+        Shown(LOSS, "lm-eval, lower is better", where="overview", drawn=True),
+        Shown(CHANGES[LOSS], "change of lm-eval, lower is better", signed=True, where="overview"),
     )
     note = "Tasks, prompts and figures are lm-eval's. Intervals are 95 %, over documents."
 
