@@ -125,7 +125,7 @@ def audit(settings: CidSettings) -> None:
 def effect(settings: CidSettings) -> None:
     """Measure the effect of perturbations."""
     config, words = settings.config, settings.task.substitution
-    pairs = tuple(perturbations(settings.sources, words, config["per_kind"], config["most"]))
+    pairs = tuple(perturbations(settings.sources, words, config["per_kind"]))
     model = settings.model.load()
     grid, longest = numbers(config["grid"]), settings.max_new_tokens
     plan = EffectPlan(pairs, SentenceEmbedding(), TAU, grid, longest, TOP_K, settings.seed)

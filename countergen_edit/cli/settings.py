@@ -150,7 +150,6 @@ class Cid(Command):
     seed: int = 0
     run_dir: Path | None = None
     per_kind: Count = 4
-    most: Count | None = None
     grid: Sequence[float] | float = (0, 1, 2, 5, 10, 20, 50, 100, 200)
 
 
@@ -300,7 +299,6 @@ DESCRIPTIONS = {
     "splits": "splits of the names, of action=audit",
     "saved_edit": "folder of an edit to show beside the unedited model",
     "per_kind": "most perturbations per sentence and kind, of action=effect",
-    "most": "most perturbations in all, of action=effect; null takes all",
     "grid": "values of lambda to try first, of action=effect",
     "runs": "run folders",
     "raters": "names of the raters, of action=sheet",
@@ -347,6 +345,7 @@ DESCRIPTIONS = {
     "metric.fairpair.phi": "such as {mine: {kind: FILE.py:Class}}; null: sentiment and jaccard",
     "metric.cid.strengths": "strengths λ of the contrast; 0 is greedy decoding",
     "metric.cid.names": "names per group; null takes all",
+    "metric.lm_eval.tasks": "tasks, groups and tags of lm-eval, or FILE.yaml",
     "metric.hiring.vacancies": "FILE.yaml in the form of data/hiring/vacancies.yaml",
     "metric.hiring.contexts": "texts before the questions: all, or [selective,placebo]",
     "metric.hiring.prompts": "requests to decide fairly: all, or names in the file",

@@ -246,6 +246,7 @@ METRICS: Registry[type[Metric]] = Registry(
         "off_target": f"{_ROOM}.off_target:OffTarget",
         "relearning": f"{_ROOM}.relearning:Relearning",
         "capability": f"{_ROOM}.capability:Capability",
+        "lm_eval": f"{_ROOM}.lm_eval:LmEval",
         "benchmarks": f"{_ROOM}.benchmarks.metric:Benchmarks",
         "hiring": f"{_ROOM}.hiring.metric:Hiring",
         "in_vocabulary": f"{_ROOM}.in_vocabulary:InVocabulary",

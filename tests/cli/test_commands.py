@@ -36,6 +36,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.documented]  # every test is of whol
 ELSEWHERE = {
     "experiment=": "tests/cli/test_experiments.py",
     "launcher=": "tests/cli/test_launchers.py",
+    "lm_eval.tasks=": "tests/metrics/test_lm_eval.py",
     "lm_eval/": "tests/cli/test_compare_logs.py",
     "tracker=": "tests/runs/test_tracking.py",
     "countergen-edit rate": "tests/runs/test_rate.py",

@@ -155,18 +155,12 @@ words = st.lists(
 
 
 @settings(max_examples=50, deadline=None)
-@given(sentence=words, per_kind=st.integers(1, 30), most=st.integers(1, 60))
-def test_rules_change_one_thing_and_make_no_more_than_is_asked(sentence, per_kind, most) -> None:
+@given(sentence=words, per_kind=st.integers(1, 30))
+def test_rules_change_one_thing_and_make_no_more_than_is_asked(sentence, per_kind) -> None:
     source = Source(" ".join(sentence), {"synonym": ["x y", "x z"]})
-    every = perturbations([source], None, per_kind)
-    made = perturbations([source], None, per_kind, most)
-    assert len(made) == min(most, len(every))
-    assert set(made) <= set(every)
+    made = perturbations([source], None, per_kind)
     counts = Counter(p.kind for p in made)
     assert all(n <= per_kind for kind, n in counts.items() if kind != "synonym")
-    # In turn: no kind gives way to another while it has more to give.
-    full = Counter(p.kind for p in every)
-    assert all(n >= min(full[kind], max(counts.values()) - 1) for kind, n in counts.items())
     for p in made:
         if p.kind == "spelling":
             both = zip(source.source.split(), p.text.split(), strict=True)
@@ -188,12 +182,12 @@ def test_rules_change_one_thing_and_make_no_more_than_is_asked(sentence, per_kin
             {"sources": [{"source": "Jane left", "sentences": {"synonym": ["Jane left"]}}]},
             "'synonym' perturbation changes nothing in 'Jane left'",
         ),
-        ({"sources": [{"source": "Jane left", "sentences": {}}]}, "most=0: at least 1"),
+        ({"sources": [{"source": "Jane left", "sentences": {}}]}, "per_kind=0: at least 1"),
     ],
 )
 def test_a_collection_of_another_shape_is_refused(content, message) -> None:
     with pytest.raises(UserError, match=message):
-        perturbations(sources_of(content), None, most=0 if "most" in message else None)
+        perturbations(sources_of(content), None, 0 if "per_kind" in message else 10)
 
 
 @pytest.mark.parametrize(

