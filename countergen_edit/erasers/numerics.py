@@ -33,7 +33,7 @@ def triangular(matrix: Float[np.ndarray, "m n"]) -> Float[np.ndarray, "m k"]:
     """L of M = L Q: at most m columns with the same left singular vectors and singular values."""
     if matrix.shape[1] <= matrix.shape[0]:
         return matrix
-    return np.asarray(np.linalg.qr(matrix.T, mode="r").T)
+    return np.asarray(np.linalg.qr(matrix.T, mode="r")).T
 
 
 def fix_signs(rows: Float[np.ndarray, "k d"]) -> Float[np.ndarray, "k d"]:
