@@ -103,7 +103,8 @@ def split_matrices(bridge: Any) -> dict[int, list[tuple[Any, Any]]]:
         shown = numbers[:, None] if outputs == 0 else numbers
         joint.weight = nn.Parameter(shown.expand(weight.shape).contiguous(), requires_grad=False)
         try:
-            split = component.split_qkv_matrix(component.original_component)
+            with torch.random.fork_rng(devices=[]):  # the parts are initialised before they are set
+                split = component.split_qkv_matrix(component.original_component)
         finally:
             joint.weight = weight
         running = (getattr(component, part).original_component for part in "qkv")
