@@ -25,7 +25,8 @@ class Distilled(BaseEraser):
         Of the update of each matrix.
     target_modules : sequence of str, optional
         Ends of names of the linear modules that are updated, as in `peft.LoraConfig`; by default
-        all but those of queries, keys and gates; a joint matrix with values is one of them.
+        all but those of queries, keys and gates. Joint matrices of queries, keys and values
+        are updated.
     first_layer : float
         Share of the blocks below the first that is updated, where no layers are named.
     steps : int

@@ -99,7 +99,7 @@ def projection_name(model: LanguageModel, site: str, layer: int | None) -> str:
 def linear_modules(model: LanguageModel) -> dict[str, Any]:
     """The linear modules that a forward pass of the bridge runs, in order, by their stock names.
 
-    A joint matrix of queries, keys and values runs where the bridge runs the parts it is split in.
+    A joint matrix of queries, keys and values counts as run when the bridge runs its parts.
     """
     from transformers.pytorch_utils import Conv1D
 
