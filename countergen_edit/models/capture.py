@@ -108,8 +108,9 @@ def capture(
     )
 
     for batch in track(batches, progress):
+        places = _Places(batch, row_of[batch.slot])
         hooks = [
-            (name, _gather(batch, row_of[batch.slot], values[site][k], norms[site][k]))
+            (name, places.gather(values[site][k], norms[site][k]))
             for site, names in names_at.items()
             for k, name in enumerate(names)
         ]
@@ -118,24 +119,31 @@ def capture(
     return Activations(values, np.repeat(np.arange(len(texts)), counts), norms)
 
 
-def _gather(
-    batch: Batch,
-    row_of: Int[np.ndarray, " read"],
-    into: Float32[np.ndarray, "row d_model"],
-    norms: Float32[np.ndarray, " token"],
-) -> Callable[[Float[Tensor, "batch time d_model"], Any], None]:
-    """A hook that keeps the norms of a batch's tokens, and the rows of wanted ones (not -1)."""
-    wanted = row_of >= 0
-    rows, positions = (t[torch.from_numpy(wanted)] for t in (batch.row, batch.position))
+class _Places:
+    """The tokens of a batch: all, for their norms, and those that are wanted (`row_of` not -1)."""
 
-    def hook_fn(x: Float[Tensor, "batch time d_model"], hook: Any) -> None:
-        # A model spread over devices shows each layer on its own.
-        size = torch.linalg.vector_norm(x.float(), dim=-1)
-        norms[batch.slot] = size[batch.row.to(x.device), batch.position.to(x.device)].cpu().numpy()
-        read = x[rows.to(x.device), positions.to(x.device)]
-        into[row_of[wanted]] = read.float().cpu().numpy()
+    def __init__(self, batch: Batch, row_of: Int[np.ndarray, " read"]) -> None:
+        self._slot, self._row = batch.slot, row_of[row_of >= 0]
+        wanted = torch.from_numpy(row_of >= 0)
+        cells = batch.row, batch.position
+        self._cells = torch.stack(cells), torch.stack([t[wanted] for t in cells])
+        self._on: dict[torch.device, tuple[Int[Tensor, "2 read"], Int[Tensor, "2 wanted"]]] = {}
 
-    return hook_fn
+    def gather(
+        self, into: Float32[np.ndarray, "row d_model"], norms: Float32[np.ndarray, " token"]
+    ) -> Callable[[Float[Tensor, "batch time d_model"], Any], None]:
+        """A hook that keeps the norms of all tokens, and the rows of wanted ones."""
+
+        def hook_fn(x: Float[Tensor, "batch time d_model"], hook: Any) -> None:
+            # A model spread over devices shows each layer on its own.
+            if x.device not in self._on:
+                every, some = self._cells
+                self._on[x.device] = every.to(x.device), some.to(x.device)
+            (row, column), (wanted, at) = self._on[x.device]
+            norms[self._slot] = torch.linalg.vector_norm(x.float(), dim=-1)[row, column].cpu()
+            into[self._row] = x[wanted, at].cpu().float()  # half precision moves half the bytes
+
+        return hook_fn
 
 
 EVERYWHERE = "everywhere"

@@ -19,6 +19,7 @@ from torch import Tensor
 from countergen_edit.core.errors import UserError
 from countergen_edit.models.batching import (
     Batch,
+    batch_reads,
     batch_tokens,
     plan,
     runs_trees,
@@ -87,7 +88,7 @@ def batches(lm: LanguageModel, texts: Sequence[str]) -> list[Batch]:
             rows,
             [range(first, len(row)) for row in rows],
             max_batch_tokens=batch_tokens(lm),
-            bytes_per_position=lm.vocab_size * 8,  # float64
+            max_batch_reads=batch_reads(lm, 8),  # float64
             share=False,
         )
 
@@ -220,7 +221,7 @@ def _reading(
         texts,
         [[k - 1 for k in span] for span in spans],
         max_batch_tokens=batch_tokens(lm),
-        bytes_per_position=lm.vocab_size * 4,
+        max_batch_reads=batch_reads(lm, 4),
         branch=runs_trees(lm, max(map(len, texts), default=0)),
     )
     counts = np.array([len(span) for span in spans], dtype=np.int64)
