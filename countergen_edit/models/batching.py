@@ -21,12 +21,13 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 
 from countergen_edit.models.language_model import LanguageModel, Mask
+from countergen_edit.models.memory import reduced
 
 CPU_TOKENS, ACCELERATOR_TOKENS = 4096, 16384
-"""Most tokens of a batch. Constants, as sizes change the last bits of a score and a resumed run
-must end with the same bytes."""
+"""Most tokens of a batch, before it is halved for want of memory. Constants, as sizes change the
+last bits of a score and a resumed run must end with the same bytes."""
 CPU_LOGIT_BYTES, ACCELERATOR_LOGIT_BYTES = 256 * 2**20, 2 * 2**30
-"""Most memory of the logits of a batch."""
+"""Most memory of the logits of a batch, likewise."""
 BUSY = 512
 """Tokens from which on a batch takes no row that is mostly padding."""
 FULL = 0.75
@@ -59,15 +60,16 @@ class Batch:
     slot: Int[np.ndarray, " read"]
 
 
-def batch_tokens(lm: LanguageModel) -> int:
+def batch_tokens(lm: LanguageModel, method: str) -> int:
     """Most tokens of a batch on the model's device."""
-    return CPU_TOKENS if lm.device.type == "cpu" else ACCELERATOR_TOKENS
+    most = CPU_TOKENS if lm.device.type == "cpu" else ACCELERATOR_TOKENS
+    return reduced(lm, method, most)
 
 
-def batch_reads(lm: LanguageModel, bytes_per_logit: int) -> int:
+def batch_reads(lm: LanguageModel, method: str, bytes_per_logit: int) -> int:
     """Most positions at which a batch reads logits."""
     most = CPU_LOGIT_BYTES if lm.device.type == "cpu" else ACCELERATOR_LOGIT_BYTES
-    return most // (lm.vocab_size * bytes_per_logit)
+    return reduced(lm, method, most) // (lm.vocab_size * bytes_per_logit)
 
 
 def plan(

@@ -19,9 +19,13 @@ from countergen_edit.models.batching import (
     runs_trees,
 )
 from countergen_edit.models.language_model import LanguageModel
+from countergen_edit.models.memory import within_memory
 from countergen_edit.models.progress import track
 from countergen_edit.models.resumption import Scratch
 from countergen_edit.models.tokens import encode, excerpt
+
+CAPTURE = "capture"
+"""The method, by which batches are halved."""
 
 
 @dataclass(frozen=True)
@@ -100,22 +104,25 @@ def capture(
     ]
     row_of = np.where(np.array(wanted, bool), np.cumsum(wanted, dtype=np.int64) - 1, -1)
     norms = {s: np.empty((len(names), len(row_of)), np.float32) for s, names in names_at.items()}
-    batches = plan(
-        sequences,
-        [range(len(sequence)) for sequence in sequences],
-        max_batch_tokens=batch_tokens(lm),
-        branch=runs_trees(lm, max(map(len, sequences), default=0)),
-    )
 
-    for batch in track(batches, progress):
-        places = _Places(batch, row_of[batch.slot])
-        hooks = [
-            (name, places.gather(values[site][k], norms[site][k]))
-            for site, names in names_at.items()
-            for k, name in enumerate(names)
-        ]
-        with lm.bridge.hooks(fwd_hooks=hooks):
-            lm.run_blocks(batch.ids, batch.mask)
+    def run() -> None:
+        batches = plan(
+            sequences,
+            [range(len(sequence)) for sequence in sequences],
+            max_batch_tokens=batch_tokens(lm, CAPTURE),
+            branch=runs_trees(lm, max(map(len, sequences), default=0)),
+        )
+        for batch in track(batches, progress):
+            places = _Places(batch, row_of[batch.slot])
+            hooks = [
+                (name, places.gather(values[site][k], norms[site][k]))
+                for site, names in names_at.items()
+                for k, name in enumerate(names)
+            ]
+            with lm.bridge.hooks(fwd_hooks=hooks):
+                lm.run_blocks(batch.ids, batch.mask)
+
+    within_memory(lm, CAPTURE, run)
     return Activations(values, np.repeat(np.arange(len(texts)), counts), norms)
 
 
