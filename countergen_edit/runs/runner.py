@@ -65,11 +65,8 @@ def run(
         parts: rows by unit of other jobs of the same sweep, which are copied.
         finish: whether to combine, select and test; one job of many does not.
     """
-    kept = reductions_kept(
-        model,
-        folder.manifest.get("batch_reductions", {}),
-        lambda counts: folder.note(batch_reductions=counts),
-    )
+    known = folder.manifest.get("batch_reductions", {})
+    kept = reductions_kept(model, known, lambda counts: folder.note(batch_reductions=counts))
     with bar() as progress, kept:
         run_unit = Units(folder, progress, parts)
         if plan.joint:

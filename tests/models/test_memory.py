@@ -63,7 +63,7 @@ def test_a_method_ends_with_what_it_gives_in_large_batches(model: LanguageModel,
 
     expected = result()  # trees are tried here
     noted: list[dict[str, int]] = []
-    kept = reductions_kept(model, {}, lambda counts: noted.append({**counts}))
+    kept = reductions_kept(model, {}, noted.append)
     with kept, memory_for(model, 60) as sizes:
         np.testing.assert_allclose(result(), expected, atol=1e-5)
         tried, count = len(noted), len(sizes)

@@ -302,6 +302,7 @@ def test_skipping_an_attention_sink_costs_less_and_names_other_edits(tmp_path):
     assert {r.label for r in left.values()} == {r.label for r in edited.values()}
 
 
+@pytest.mark.slow
 def test_a_killed_run_goes_on_in_the_batches_that_the_device_had_memory_for(tmp_path):
     plan, paths = make_plan(task=thin(make_task(), 12), erasers={}), {}
     for name in ("whole", "killed"):
