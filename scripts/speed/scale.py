@@ -4,9 +4,10 @@
 
 Shapes are `tiny`, `1b` (Llama 3.2 1B), `7b` (Mistral 7B) and `70b_layer` (a block of Llama 3 70B);
 bfloat16 on a GPU, else float32 on the CPU. The peer is plain `transformers` with its default
-attention, on the same weights and rows. `audit` is the whole `audit metric=r` on natural prompts of
-gender, of at most `--passes` test prompts; a try has at most `--limit` prompts of each set. A stage
-that fails is named, and the next one runs.
+attention, on the same weights and rows. Rates are per second of wall time on a GPU, and of
+processor time on the CPU, which may be busy with other things. `audit` is the whole `audit
+metric=r` on natural prompts of gender, of at most `--passes` test prompts; a try has at most
+`--limit` prompts of each set. A stage that fails is named, and the next one runs.
 """
 
 from __future__ import annotations
@@ -114,15 +115,16 @@ def synchronize() -> None:
 
 
 def seconds(call: Callable[[], Any]) -> float:
+    clock = time.perf_counter if ON_GPU else time.process_time
     synchronize()
-    began = time.perf_counter()
+    began = clock()
     call()
     synchronize()
-    return time.perf_counter() - began
+    return clock() - began
 
 
 def in_turns(calls: Mapping[str, Callable[[], Any]]) -> dict[str, float]:
-    """The least wall seconds of each call, in turns after a warm-up."""
+    """The least seconds of each call, in turns after a warm-up."""
     for call in calls.values():
         call()
     rounds = [{name: seconds(call) for name, call in calls.items()} for _ in range(REPEATS)]
@@ -209,8 +211,6 @@ class Subject:
         torch.manual_seed(0)
         with torch.device(DEVICE):
             hf_model = AutoModelForCausalLM.from_config(config, dtype=DTYPE)
-        with torch.no_grad():  # peaked like a trained model's: an untrained one is flat
-            hf_model.model.norm.weight.mul_(4)
         self.weights = hf_model.num_parameters()
         self.in_blocks = sum(p.numel() for p in hf_model.model.layers.parameters())
         self.model = from_pretrained_objects(shape, hf_model, tokenizer)
