@@ -19,8 +19,11 @@ from countergen_edit.models.language_model import LanguageModel as LanguageModel
 from countergen_edit.models.language_model import from_pretrained_objects as from_pretrained_objects
 from countergen_edit.models.loading import Bos as Bos
 from countergen_edit.models.loading import load as load
+from countergen_edit.models.memory import reductions_kept as reductions_kept
+from countergen_edit.models.memory import within_memory as within_memory
 from countergen_edit.models.resumption import Scratch as Scratch
 from countergen_edit.models.resumption import resuming as resuming
+from countergen_edit.models.scoring import SCORES as SCORES
 from countergen_edit.models.scoring import TextScores as TextScores
 from countergen_edit.models.scoring import after_preface as after_preface
 from countergen_edit.models.scoring import batches as batches

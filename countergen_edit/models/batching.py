@@ -21,11 +21,13 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 
 from countergen_edit.models.language_model import LanguageModel, Mask
+from countergen_edit.models.memory import reduced
 
-LOGIT_BYTES = 256 * 2**20  # most memory of the logits of one batch
 CPU_TOKENS, ACCELERATOR_TOKENS = 4096, 16384
-"""Most tokens of a batch. Constants, as sizes change the last bits of a score and a resumed run
-must end with the same bytes."""
+"""Most tokens of a batch, before it is halved for want of memory. Constants, as sizes change the
+last bits of a score and a resumed run must end with the same bytes."""
+CPU_LOGIT_BYTES, ACCELERATOR_LOGIT_BYTES = 256 * 2**20, 2 * 2**30
+"""Most memory of the logits of a batch, likewise."""
 BUSY = 512
 """Tokens from which on a batch takes no row that is mostly padding."""
 FULL = 0.75
@@ -58,9 +60,16 @@ class Batch:
     slot: Int[np.ndarray, " read"]
 
 
-def batch_tokens(lm: LanguageModel) -> int:
+def batch_tokens(lm: LanguageModel, method: str) -> int:
     """Most tokens of a batch on the model's device."""
-    return CPU_TOKENS if lm.device.type == "cpu" else ACCELERATOR_TOKENS
+    most = CPU_TOKENS if lm.device.type == "cpu" else ACCELERATOR_TOKENS
+    return reduced(lm, method, most)
+
+
+def batch_reads(lm: LanguageModel, method: str, bytes_per_logit: int) -> int:
+    """Most positions at which a batch reads logits."""
+    most = CPU_LOGIT_BYTES if lm.device.type == "cpu" else ACCELERATOR_LOGIT_BYTES
+    return reduced(lm, method, most) // (lm.vocab_size * bytes_per_logit)
 
 
 def plan(
@@ -68,21 +77,21 @@ def plan(
     positions: Sequence[Sequence[int]],
     *,
     max_batch_tokens: int,
-    bytes_per_position: int = 0,
+    max_batch_reads: int | None = None,
     share: bool = True,
     branch: bool = False,
 ) -> list[Batch]:
     """Batch sequences, longest first, so that padding is small and memory runs out early.
 
     A sequence without `positions` to read is not run, and a row of more than `max_batch_tokens`
-    runs alone. Logits of `bytes_per_position` are limited to `LOGIT_BYTES` per batch. `share` runs
-    equal sequences and prefixes once, `branch` sequences with a common beginning as one row.
+    or one that is read at more than `max_batch_reads` positions, runs alone. `share` runs equal
+    sequences and prefixes once, `branch` sequences with a common beginning as one row.
     """
     slots = np.cumsum([0, *map(len, positions)])
     active = [i for i, reads in enumerate(positions) if len(reads)]
     most = max_batch_tokens
-    if bytes_per_position:
-        most = min(most, LOGIT_BYTES // bytes_per_position)
+    if max_batch_reads is not None:
+        most = min(most, max_batch_reads)
     rows = []
     if share:
         host = _hosts({sequences[i] for i in active})
@@ -105,7 +114,7 @@ def plan(
             height, width = len(batches[-1]) + 1, len(batches[-1][0].tree.ids)
             fits = len(row.tree.ids) >= FULL * width or height * width <= BUSY
             room = fits and height * width <= max_batch_tokens
-            if room and (total + cells) * bytes_per_position <= LOGIT_BYTES:
+            if room and (max_batch_reads is None or total + cells <= max_batch_reads):
                 batches[-1].append(row)
                 total += cells
                 continue
@@ -137,11 +146,11 @@ class Tree:
     @property
     def sees(self) -> Bool[Tensor, "time time"]:
         """For each column the columns it attends to: its ancestors and itself."""
-        sees = torch.eye(len(self.ids), dtype=torch.bool)
+        sees = np.eye(len(self.ids), dtype=bool)
         for column, previous in enumerate(self.follows):
             if previous >= 0:
                 sees[column] |= sees[previous]
-        return sees
+        return torch.from_numpy(sees)
 
 
 @dataclass(frozen=True)

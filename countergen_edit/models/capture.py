@@ -19,9 +19,13 @@ from countergen_edit.models.batching import (
     runs_trees,
 )
 from countergen_edit.models.language_model import LanguageModel
+from countergen_edit.models.memory import within_memory
 from countergen_edit.models.progress import track
 from countergen_edit.models.resumption import Scratch
 from countergen_edit.models.tokens import encode, excerpt
+
+CAPTURE = "capture"
+"""The method, by which batches are halved."""
 
 
 @dataclass(frozen=True)
@@ -100,42 +104,53 @@ def capture(
     ]
     row_of = np.where(np.array(wanted, bool), np.cumsum(wanted, dtype=np.int64) - 1, -1)
     norms = {s: np.empty((len(names), len(row_of)), np.float32) for s, names in names_at.items()}
-    batches = plan(
-        sequences,
-        [range(len(sequence)) for sequence in sequences],
-        max_batch_tokens=batch_tokens(lm),
-        branch=runs_trees(lm, max(map(len, sequences), default=0)),
-    )
 
-    for batch in track(batches, progress):
-        hooks = [
-            (name, _gather(batch, row_of[batch.slot], values[site][k], norms[site][k]))
-            for site, names in names_at.items()
-            for k, name in enumerate(names)
-        ]
-        with lm.bridge.hooks(fwd_hooks=hooks):
-            lm.run_blocks(batch.ids, batch.mask)
+    def run() -> None:
+        batches = plan(
+            sequences,
+            [range(len(sequence)) for sequence in sequences],
+            max_batch_tokens=batch_tokens(lm, CAPTURE),
+            branch=runs_trees(lm, max(map(len, sequences), default=0)),
+        )
+        for batch in track(batches, progress):
+            places = _Places(batch, row_of[batch.slot])
+            hooks = [
+                (name, places.gather(values[site][k], norms[site][k]))
+                for site, names in names_at.items()
+                for k, name in enumerate(names)
+            ]
+            with lm.bridge.hooks(fwd_hooks=hooks):
+                lm.run_blocks(batch.ids, batch.mask)
+
+    within_memory(lm, CAPTURE, run)
     return Activations(values, np.repeat(np.arange(len(texts)), counts), norms)
 
 
-def _gather(
-    batch: Batch,
-    row_of: Int[np.ndarray, " read"],
-    into: Float32[np.ndarray, "row d_model"],
-    norms: Float32[np.ndarray, " token"],
-) -> Callable[[Float[Tensor, "batch time d_model"], Any], None]:
-    """A hook that keeps the norms of a batch's tokens, and the rows of wanted ones (not -1)."""
-    wanted = row_of >= 0
-    rows, positions = (t[torch.from_numpy(wanted)] for t in (batch.row, batch.position))
+class _Places:
+    """The tokens of a batch: all, for their norms, and those that are wanted (`row_of` not -1)."""
 
-    def hook_fn(x: Float[Tensor, "batch time d_model"], hook: Any) -> None:
-        # A model spread over devices shows each layer on its own.
-        size = torch.linalg.vector_norm(x.float(), dim=-1)
-        norms[batch.slot] = size[batch.row.to(x.device), batch.position.to(x.device)].cpu().numpy()
-        read = x[rows.to(x.device), positions.to(x.device)]
-        into[row_of[wanted]] = read.float().cpu().numpy()
+    def __init__(self, batch: Batch, row_of: Int[np.ndarray, " read"]) -> None:
+        self._slot, self._row = batch.slot, row_of[row_of >= 0]
+        wanted = torch.from_numpy(row_of >= 0)
+        cells = batch.row, batch.position
+        self._cells = torch.stack(cells), torch.stack([t[wanted] for t in cells])
+        self._on: dict[torch.device, tuple[Int[Tensor, "2 read"], Int[Tensor, "2 wanted"]]] = {}
 
-    return hook_fn
+    def gather(
+        self, into: Float32[np.ndarray, "row d_model"], norms: Float32[np.ndarray, " token"]
+    ) -> Callable[[Float[Tensor, "batch time d_model"], Any], None]:
+        """A hook that keeps the norms of all tokens, and the rows of wanted ones."""
+
+        def hook_fn(x: Float[Tensor, "batch time d_model"], hook: Any) -> None:
+            # A model spread over devices shows each layer on its own.
+            if x.device not in self._on:
+                every, some = self._cells
+                self._on[x.device] = every.to(x.device), some.to(x.device)
+            (row, column), (wanted, at) = self._on[x.device]
+            norms[self._slot] = torch.linalg.vector_norm(x.float(), dim=-1)[row, column].cpu()
+            into[self._row] = x[wanted, at].cpu().float()  # half precision moves half the bytes
+
+        return hook_fn
 
 
 EVERYWHERE = "everywhere"

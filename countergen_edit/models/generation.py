@@ -16,8 +16,12 @@ from torch.nn.utils.rnn import pad_sequence
 from countergen_edit.core.errors import UserError
 from countergen_edit.core.seeds import unit_seed
 from countergen_edit.models.language_model import LanguageModel
+from countergen_edit.models.memory import reduced, within_memory
 from countergen_edit.models.progress import track
 from countergen_edit.models.tokens import encode, encode_replies, excerpt
+
+TEXT = "text"
+"""The method, by which batches are halved."""
 
 
 def generate(
@@ -94,17 +98,22 @@ def write(
     # Greedy, as the sampler leaves one token to choose from.
     config = greedy_config(lm, sampling.max_new_tokens, ends)
     order = sorted(range(len(prompts)), key=lambda i: (len(rows[i]), i))
-    chunks = [order[i : i + batch_size] for i in range(0, len(order), batch_size)]
-    texts = [""] * len(prompts)
-    for chunk in track(chunks, progress):
-        own = [seeds[i] for i in chunk]
-        sampler = RowSampler(own, top_p=sampling.top_p, temperature=sampling.temperature)
-        processors = [sampler] if sampling.do_sample else []
-        made = new_tokens(lm, [rows[i] for i in chunk], config, processors)
-        for i, new in zip(chunk, made, strict=True):
-            end = next((k for k, token in enumerate(new) if token in ends), len(new))
-            texts[i] = text_after(lm, rows[i], new[:end])
-    return texts
+
+    def run() -> list[str]:
+        size = reduced(lm, TEXT, batch_size)
+        chunks = [order[i : i + size] for i in range(0, len(order), size)]
+        texts = [""] * len(prompts)
+        for chunk in track(chunks, progress):
+            own = [seeds[i] for i in chunk]
+            sampler = RowSampler(own, top_p=sampling.top_p, temperature=sampling.temperature)
+            processors = [sampler] if sampling.do_sample else []
+            made = new_tokens(lm, [rows[i] for i in chunk], config, processors)
+            for i, new in zip(chunk, made, strict=True):
+                end = next((k for k, token in enumerate(new) if token in ends), len(new))
+                texts[i] = text_after(lm, rows[i], new[:end])
+        return texts
+
+    return within_memory(lm, TEXT, run)
 
 
 def check_room(lm: LanguageModel, prompt: str, ids: Sequence[int], max_new_tokens: int) -> None:
@@ -201,7 +210,8 @@ def greedy_config(lm: LanguageModel, max_new_tokens: int, stops: Sequence[int]) 
     )
 
 
-_AT_ONCE = 1 << 20  # tokens whose noise is drawn together
+_CPU_AT_ONCE, _ACCELERATOR_AT_ONCE = 1 << 20, 1 << 24
+"""Tokens whose noise is drawn together; a CPU is faster while they stay in its cache."""
 
 
 def _signed(word: int) -> int:
@@ -257,7 +267,8 @@ def gumbel(seeds: Int[Tensor, " row"], step: int, count: int) -> Float[Tensor, "
     """
     token = torch.arange(count, device=seeds.device) * _TOKEN
     starts = seeds + step * _STEP % 2**62
-    rows = max(1, _AT_ONCE // count)  # what stays in the cache is done sooner
+    at_once = _CPU_AT_ONCE if seeds.device.type == "cpu" else _ACCELERATOR_AT_ONCE
+    rows = max(1, at_once // count)
     parts = range(0, len(starts), rows)
     return torch.cat([_noise(starts[i : i + rows, None] + token) for i in parts])
 

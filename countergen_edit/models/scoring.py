@@ -6,7 +6,7 @@ distributions come one batch at a time (`batches`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import singledispatch
 from typing import Any
@@ -19,11 +19,13 @@ from torch import Tensor
 from countergen_edit.core.errors import UserError
 from countergen_edit.models.batching import (
     Batch,
+    batch_reads,
     batch_tokens,
     plan,
     runs_trees,
 )
 from countergen_edit.models.language_model import LanguageModel
+from countergen_edit.models.memory import within_memory
 from countergen_edit.models.progress import track
 from countergen_edit.models.tokens import (
     Encoding,
@@ -35,6 +37,8 @@ from countergen_edit.models.tokens import (
     opens_texts,
 )
 
+SCORES = "scores"
+"""The method, by which batches are halved."""
 _CPU_WIDE, _ACCELERATOR_WIDE = 1 << 18, 1 << 24
 """Logits widened to float64 at once; a CPU is four times as fast while they stay in its cache."""
 
@@ -77,7 +81,7 @@ def divergence(
 def batches(lm: LanguageModel, texts: Sequence[str]) -> list[Batch]:
     """Batches that read all positions of the texts from `first_read`; repeated texts repeat.
 
-    `Batch.slot` counts these positions over all texts in order.
+    `Batch.slot` counts these positions over all texts in order. Run within `within_memory`.
     """
 
     def make() -> list[Batch]:
@@ -86,12 +90,12 @@ def batches(lm: LanguageModel, texts: Sequence[str]) -> list[Batch]:
         return plan(
             rows,
             [range(first, len(row)) for row in rows],
-            max_batch_tokens=batch_tokens(lm),
-            bytes_per_position=lm.vocab_size * 8,  # float64
+            max_batch_tokens=batch_tokens(lm, SCORES),
+            max_batch_reads=batch_reads(lm, SCORES, 8),  # float64
             share=False,
         )
 
-    return lm.memo(("distributions", *texts), make)
+    return lm.memo(("distributions", batch_tokens(lm, SCORES), *texts), make)
 
 
 def after_preface(lm: LanguageModel, batch: Batch, base: LanguageModel) -> Batch:
@@ -143,7 +147,7 @@ def continuation_log_probs(
             spans.append(span)
         return _reading(lm, encodings, spans)
 
-    return _score(lm, lm.memo(("continuations", *pairs), make), progress).log_p
+    return _score(lm, ("continuations", *pairs), make, progress).log_p
 
 
 @dataclass(frozen=True)
@@ -190,7 +194,7 @@ def text_log_probs(
             spans.append(span)
         return _reading(lm, encodings, spans)
 
-    return _score(lm, lm.memo(("texts", chat, *pairs), make), progress)
+    return _score(lm, ("texts", chat, *pairs), make, progress)
 
 
 def check_continuations(prompts: Sequence[str], continuations: Sequence[str]) -> None:
@@ -219,21 +223,27 @@ def _reading(
     batches = plan(
         texts,
         [[k - 1 for k in span] for span in spans],
-        max_batch_tokens=batch_tokens(lm),
-        bytes_per_position=lm.vocab_size * 4,
+        max_batch_tokens=batch_tokens(lm, SCORES),
+        max_batch_reads=batch_reads(lm, SCORES, 4),
         branch=runs_trees(lm, max(map(len, texts), default=0)),
     )
     counts = np.array([len(span) for span in spans], dtype=np.int64)
     return _Reading(np.array(targets, dtype=np.int64), batches, counts)
 
 
-def _score(lm: LanguageModel, reading: _Reading, progress: str | None) -> TextScores:
-    values = np.empty(len(reading.targets))
-    for batch in track(reading.batches, progress):
-        values[batch.slot] = _read(lm, reading.targets, batch)
-    starts = np.cumsum([0, *reading.counts])[:-1]
-    sums = np.add.reduceat(values, starts) if len(values) else values
-    return TextScores(sums, reading.counts)
+def _score(
+    lm: LanguageModel, key: tuple[Any, ...], make: Callable[[], _Reading], progress: str | None
+) -> TextScores:
+    def run() -> TextScores:
+        reading = lm.memo((batch_tokens(lm, SCORES), *key), make)
+        values = np.empty(len(reading.targets))
+        for batch in track(reading.batches, progress):
+            values[batch.slot] = _read(lm, reading.targets, batch)
+        starts = np.cumsum([0, *reading.counts])[:-1]
+        sums = np.add.reduceat(values, starts) if len(values) else values
+        return TextScores(sums, reading.counts)
+
+    return within_memory(lm, SCORES, run)
 
 
 def _read(

@@ -59,6 +59,7 @@ TYPES: Mapping[str, Any] = {
     "names": Mapping[str, Any],
     "kept": Mapping[str, Sequence[str]],
     "compared": Mapping[str, str],
+    "batch_reductions": Mapping[str, int],
 }
 """The types of a manifest's entries."""
 
@@ -131,8 +132,7 @@ class RunFolder:
 
     def record(self, unit: str, rows: Sequence[Row]) -> None:
         """Append a unit's rows, durably and as a whole."""
-        ran = until_now(self._earlier, self._begin)
-        _write_manifest(self.path, self._manifest | ran.entry)
+        self.note(**until_now(self._earlier, self._begin).entry)
         lines = (replace(row, unit=unit).to_dict() for row in rows)
         append(
             self._results,
@@ -142,6 +142,16 @@ class RunFolder:
         append(self._progress, json.dumps({"unit": unit, "end": end}) + "\n")
         self._units[unit] = end
         self._followers.log(rows)
+
+    @property
+    def manifest(self) -> Mapping[str, Any]:
+        """The manifest with what was noted so far."""
+        return self._manifest
+
+    def note(self, **entries: Any) -> None:
+        """Set entries of the manifest."""
+        self._manifest |= entries
+        _write_manifest(self.path, self._manifest)
 
     def rows(self) -> list[Row]:
         """All rows of the run so far, in the order in which they were recorded."""

@@ -30,7 +30,7 @@ from countergen_edit.metrics.gates import gate_rows
 from countergen_edit.metrics.guardedness import certificate_rows
 from countergen_edit.metrics.results import STORE
 from countergen_edit.metrics.rows import Row
-from countergen_edit.models import LanguageModel
+from countergen_edit.models import LanguageModel, reductions_kept
 from countergen_edit.models.progress import bar
 from countergen_edit.runs.files import FAILED
 from countergen_edit.runs.fit_data import openings
@@ -65,7 +65,9 @@ def run(
         parts: rows by unit of other jobs of the same sweep, which are copied.
         finish: whether to combine, select and test; one job of many does not.
     """
-    with bar() as progress:
+    known = folder.manifest.get("batch_reductions", {})
+    kept = reductions_kept(model, known, lambda counts: folder.note(batch_reductions=counts))
+    with bar() as progress, kept:
         run_unit = Units(folder, progress, parts)
         if plan.joint:
             _run_joint(plan, model, folder, run_unit)

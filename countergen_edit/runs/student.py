@@ -187,14 +187,18 @@ def multiplies_bfloat16(device: str) -> bool:
 
 
 def in_bfloat16(plain: Any, device: str) -> None:
-    """Put a model's matrices in bfloat16, but for the output matrix: logits would be rounded."""
+    """Put a model's matrices in bfloat16, but for the output matrix: logits would be rounded.
+
+    That one keeps the type it was loaded in, and autocast away.
+    """
     from transformers.pytorch_utils import Conv1D
 
     output = plain.get_output_embeddings()
     for module in plain.modules():
         if isinstance(module, nn.Linear | Conv1D) and module is not output:
             module.weight = nn.Parameter(module.weight.to(torch.bfloat16), requires_grad=False)
-    output.register_forward_pre_hook(lambda module, inputs: (inputs[0].float(), *inputs[1:]))
+    kept = output.weight.dtype
+    output.register_forward_pre_hook(lambda module, inputs: (inputs[0].to(kept), *inputs[1:]))
     output.forward = torch.autocast(device, enabled=False)(output.forward)
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from countergen_edit.edits import Edit, applied
 from countergen_edit.erasers import AffineErasure
 from countergen_edit.models import LanguageModel, continuation_log_probs, from_pretrained_objects
-from countergen_edit.models.batching import LOGIT_BYTES, plan, runs_trees, trees
+from countergen_edit.models.batching import plan, runs_trees, trees
 from tests import tiny_models
 from tests.tiny_models import FAMILIES, config_of, tiny_hf_model, tiny_tokenizer
 
@@ -51,8 +51,7 @@ def test_only_rows_that_begin_no_other_are_run(rows):
 
 def test_the_memory_of_logits_limits_a_batch():
     rows = [(i, 5, 5) for i in range(10)]
-    half = LOGIT_BYTES // 2  # two positions fill the budget
-    batches = plan(rows, [[2]] * 10, max_batch_tokens=1000, bytes_per_position=half)
+    batches = plan(rows, [[2]] * 10, max_batch_tokens=1000, max_batch_reads=2)
     assert [len(batch.ids) for batch in batches] == [2] * 5
     assert np.concatenate([batch.slot for batch in batches]).tolist() == list(range(10))
 

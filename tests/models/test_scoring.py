@@ -59,7 +59,8 @@ def test_scores_equal_the_definition_whatever_the_batches(
 ):
     monkeypatch.setattr(TOKENS, tokens)
     if not has_memory:
-        monkeypatch.setattr("countergen_edit.models.batching.LOGIT_BYTES", lm.vocab_size * 4 * 3)
+        reads = "countergen_edit.models.batching.CPU_LOGIT_BYTES"
+        monkeypatch.setattr(reads, lm.vocab_size * 4 * 3)
         monkeypatch.setattr("countergen_edit.models.scoring._CPU_WIDE", lm.vocab_size * 2)
     scores = continuation_log_probs(lm, PROMPTS, CONTINUATIONS)
     expected = [brute_force(plain, *p)[0] for p in zip(PROMPTS, CONTINUATIONS, strict=True)]

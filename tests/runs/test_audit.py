@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -22,13 +23,15 @@ from countergen_edit.metrics.base import METRICS
 from countergen_edit.metrics.rows import Row
 from countergen_edit.models import LanguageModel, load
 from countergen_edit.reports.run import open_run
+from countergen_edit.runs.files import MANIFEST, RESULTS
 from countergen_edit.runs.folder import RunFolder, read_records
 from countergen_edit.runs.halving import Halving
 from countergen_edit.runs.plan import Plan
 from countergen_edit.runs.runner import run as run_plan
-from countergen_edit.testbed import load_axis, load_truth
+from countergen_edit.testbed import directory, load_axis, load_truth
 from tests.edits.test_sinks import sunk
-from tests.runs.runs import IDENTITY
+from tests.models.test_memory import memory_for
+from tests.runs.runs import IDENTITY, Dying, KilledError
 from tests.tiny_models import FAMILIES, tiny_model_dir
 
 
@@ -297,3 +300,23 @@ def test_skipping_an_attention_sink_costs_less_and_names_other_edits(tmp_path):
     assert {p.limit for record in edited.values() for p in record.places} == {None}
     assert not left.keys() & edited.keys()
     assert {r.label for r in left.values()} == {r.label for r in edited.values()}
+
+
+@pytest.mark.slow
+def test_a_killed_run_goes_on_in_the_batches_that_the_device_had_memory_for(tmp_path):
+    plan, paths = make_plan(task=thin(make_task(), 12), erasers={}), {}
+    for name in ("whole", "killed"):
+        model, paths[name] = load(directory()), tmp_path / name
+        with memory_for(model, 400):
+            if name == "whole":
+                run(model, plan, paths[name])
+                continue
+            with pytest.raises(KilledError):
+                run(model, plan, Dying.after(2, paths[name]))
+    run(load(directory()), plan, paths["killed"])  # on a larger device
+    manifests, results = (
+        [(path / file).read_text() for path in paths.values()] for file in (MANIFEST, RESULTS)
+    )
+    assert results[0] == results[1]
+    reductions = [json.loads(text)["batch_reductions"] for text in manifests]
+    assert reductions[0] == reductions[1] != {}

@@ -24,7 +24,7 @@ from countergen_edit.metrics.base import METRICS
 from countergen_edit.metrics.costs.agreement import agreement_values
 from countergen_edit.metrics.r.group_effect import GroupEffect
 from countergen_edit.metrics.scores import score
-from countergen_edit.models import LanguageModel, encode
+from countergen_edit.models import LanguageModel, encode, load
 from countergen_edit.models.language_model import read_logits
 from countergen_edit.runs import distillation
 from countergen_edit.runs.distillation import FACTOR, SHARE, Distillation, Limits, larger
@@ -46,7 +46,7 @@ from countergen_edit.runs.portions import (
     to_keep,
 )
 from countergen_edit.runs.student import Student, Unedited, block_names
-from countergen_edit.testbed import load_axis, load_truth
+from countergen_edit.testbed import directory, load_axis, load_truth
 from tests.runs.runs import IDENTITY
 from tests.runs.test_audit import make_plan, make_task, run, thin
 
@@ -297,6 +297,22 @@ def test_the_student_is_the_model_but_for_rounding(testbed: LanguageModel, task:
         found = student.unedited(portion)
         assert float(divergence(expected, found.log_probs)) < 1e-3
         assert torch.equal(student.log_probs(found), found.log_probs)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_matrices_in_bfloat16_read_and_train_weights_of_any_type(
+    dtype: str, task: Task, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("countergen_edit.runs.student.multiplies_bfloat16", lambda device: True)
+    model = load(directory(), dtype=dtype)
+    student = Student(model, Distilled(), UNCHANGED)
+    portion = to_erase(model, task.fit[0])[0]
+    inputs = model.inputs(portion.ids, portion.mask)
+    expected = read_logits(stock_model(model), inputs, portion.at).float().log_softmax(-1)
+    found = student.unedited(portion)
+    assert float(divergence(expected, found.log_probs)) < 1e-3
+    torch.autograd.backward(student.log_probs(found).square().sum())
+    assert all(p.grad is not None for p in student.parameters.values())
 
 
 def test_a_context_is_read_after_the_person_and_people_are_exchanged(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
@@ -14,6 +15,7 @@ from countergen_edit.edits import Edit, applied
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.statistics import Weights, estimate, resample, weighted_mean
 from countergen_edit.models import (
+    SCORES,
     LanguageModel,
     after_preface,
     batches,
@@ -21,6 +23,7 @@ from countergen_edit.models import (
     encode,
     first_read,
     log_likelihood,
+    within_memory,
 )
 
 DATASETS: Mapping[str, str] = {"test": "neutral", "validation": "neutral_validation"}
@@ -44,6 +47,13 @@ def neutral_cost(model: LanguageModel, edit: Edit | None, texts: Sequence[str]) 
     Raises:
         UserError: there are no texts, or none is long enough to predict a token.
     """
+    cost = within_memory(model, SCORES, partial(_cost, model, edit, texts))
+    if cost.tokens.sum() == 0:
+        raise UserError("perplexity needs neutral text of at least two tokens; none was given")
+    return cost
+
+
+def _cost(model: LanguageModel, edit: Edit | None, texts: Sequence[str]) -> NeutralCost:
     first = first_read(model)
     ids = [encoding.ids[first:] for encoding in encode(model, texts)]
     # Slot by slot over all texts, as the batches count: which text, and which token comes next.
@@ -70,8 +80,6 @@ def neutral_cost(model: LanguageModel, edit: Edit | None, texts: Sequence[str]) 
         values.append(torch.ones(len(slot)))
         for total, value in zip(sums, values, strict=True):
             np.add.at(total, text[slot], value.cpu().numpy())
-    if sums[3].sum() == 0:
-        raise UserError("perplexity needs neutral text of at least two tokens; none was given")
     return NeutralCost(*sums)
 
 

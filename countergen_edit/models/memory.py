@@ -1,0 +1,81 @@
+"""Batches that the device has memory for: half as large each time that it has too little.
+
+The number of halvings is found once for each model and method, and kept: sizes change the last bits
+of a score, and a resumed run must end with the same bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
+
+import torch
+
+from countergen_edit.core.errors import UserError
+from countergen_edit.models.language_model import LanguageModel
+
+T = TypeVar("T")
+MOST_REDUCTIONS = 8
+"""To 64 tokens on an accelerator."""
+
+
+@dataclass
+class _Reductions:
+    counts: dict[str, int] = field(default_factory=dict)
+    keep: Callable[[dict[str, int]], None] | None = None
+
+
+_REDUCTIONS: WeakKeyDictionary[Any, _Reductions] = WeakKeyDictionary()
+
+
+def _of(lm: LanguageModel) -> _Reductions:
+    return _REDUCTIONS.setdefault(lm.bridge, _Reductions())
+
+
+def reduced(lm: LanguageModel, method: str, size: int) -> int:
+    """A size after the halvings that a method of a model needed so far; at least 1."""
+    return max(1, size >> _of(lm).counts.get(method, 0))
+
+
+def within_memory(lm: LanguageModel, method: str, run: Callable[[], T]) -> T:
+    """`run()`, which takes its sizes from `reduced`; anew where the device is out of memory.
+
+    `UserError` if it still is after `MOST_REDUCTIONS`.
+    """
+    while True:
+        try:
+            return run()
+        except torch.OutOfMemoryError as error:
+            own = _of(lm)
+            count = own.counts.get(method, 0) + 1
+            if count > MOST_REDUCTIONS:
+                raise UserError(
+                    f"{lm.device} has too little memory for {lm.name}, even in the smallest "
+                    "batches: use model.dtype=bfloat16, model.device_map=auto or a smaller model"
+                ) from error
+            own.counts[method] = count
+            if own.keep is not None:
+                own.keep({**own.counts})
+
+
+@contextmanager
+def reductions_kept(
+    lm: LanguageModel, known: Mapping[str, int], keep: Callable[[dict[str, int]], None]
+) -> Iterator[None]:
+    """Begin with the halvings of an earlier session; `keep` gets all at once where some are added.
+
+    Those that the model needed before in this process count as added.
+    """
+    own = _of(lm)
+    for method, count in known.items():
+        own.counts[method] = max(count, own.counts.get(method, 0))
+    own.keep = keep
+    try:
+        if own.counts != known:
+            keep({**own.counts})
+        yield
+    finally:
+        own.keep = None
