@@ -47,6 +47,7 @@ from countergen_edit.runs.objective import (
 )
 from countergen_edit.runs.own_contexts import OwnContexts, written
 from countergen_edit.runs.portions import (
+    Context,
     Portion,
     divergence,
     running,
@@ -73,6 +74,8 @@ FIRST_MULTIPLIER, LEAST_MULTIPLIER, LARGEST_MULTIPLIER = 1.0, 0.3, 20.0
 LEGITIMATE = "legitimate_difference_change"
 FACTOR = 1.2
 """By which a trained update is scaled, again and again, while that is better."""
+SMALLEST = 0.1
+"""Least share of a trained update: less removes next to nothing, however often it is scaled."""
 SHARE = 0.75
 """Of a budget that a limit is: training aims below what is accepted."""
 STATE = "state.pt"
@@ -138,22 +141,24 @@ class Distillation:
             return written(model, task, self.settings.contexts, self.seed)
 
     @cached_property
-    def _portions(self) -> tuple[list[list[Portion]], ...]:
-        """Portions to erase, to keep, and of neutral text, by set."""
+    def _portions(self) -> tuple[list[list[Context]], list[list[Portion]]]:
+        """Contexts to erase; portions to keep and of neutral text; by set."""
         model, task = self.model, self.task
         return (
             [to_erase(model, data) for data in larger(task)],
-            [self._to_keep(data, KEPT_PEOPLE) for data in task.keep],
-            [running(model, task.weighed)] if task.weighed else [],
+            [
+                *(self._to_keep(data, KEPT_PEOPLE) for data in task.keep),
+                *([running(model, task.weighed)] if task.weighed else []),
+            ],
         )
 
     @cached_property
     def _held_out(self) -> list[Portion]:
         model, task = self.model, self.task
         every = [
-            p
+            context
             for data in task.validation
-            for p in to_erase(model, round_robin(data, HELD_OUT_PEOPLE))
+            for context in to_erase(model, round_robin(data, HELD_OUT_PEOPLE))
         ]
         rng = generator(self.seed, "distilled", "held out")
         most = min(HELD_OUT_PORTIONS, len(every))
@@ -162,7 +167,7 @@ class Distillation:
         kept += task.legitimate_differences.get("validation", ())
         texts = few_texts(task.neutral.get("validation", ()), HELD_OUT_TEXTS, self.seed)
         keep = [p for data in kept if data for p in self._to_keep(data, HELD_OUT_KEPT)]
-        return [*(every[i] for i in some), *keep, *running(model, texts)]
+        return [*(every[i].portion(model) for i in some), *keep, *running(model, texts)]
 
     def _to_keep(self, data: CounterfactualSet, people: int) -> list[Portion]:
         rng = generator(self.seed, "distilled", "kept", data.name)
@@ -208,12 +213,14 @@ class Distillation:
         """The update of the best look, scaled up or down to what the budgets allow."""
         zero = dict.fromkeys(self.multipliers, 0.0)
         for factor in (FACTOR, 1 / FACTOR):
-            while True:
+            scale = factor
+            while scale > SMALLEST:
                 student.update = update = best[2].scaled(factor)
                 rank = self._rank(zero | self.held_out(student))
                 if not rank < best[:2]:
                     break
                 best = (*rank, update)
+                scale *= factor
         return best[2]
 
     def _evaluate(self, student: Student, step: int) -> dict[str, float]:
@@ -323,12 +330,14 @@ class Distillation:
     def drawn(self, student: Student, step: int) -> Iterator[Unedited]:
         """The portions of a step, by seed and step."""
         rng = generator(self.seed, "distilled", step)
-        erase, keep, neutral = self._portions
+        erase, others = self._portions
         drawn = [erase[int(rng.integers(len(erase)))] for _ in range(TEMPLATES)] if erase else []
-        for portions in (*drawn, *keep, *neutral):
+        for contexts in drawn:
+            context = contexts[int(rng.choice(len(contexts), p=odds(contexts)))]
+            yield self._given(student, context.portion(self.model), remember=False).few(rng)
+        for portions in others:
             portion = portions[int(rng.choice(len(portions), p=odds(portions)))]
-            given = self._given(student, portion, remember=portion.kind != "erase")
-            yield given.few(rng) if portion.kind == "erase" else given
+            yield self._given(student, portion, remember=True)
         for _ in range(OWN):
             if one := self.own.portion_to_erase(self.model, rng):
                 yield self._given(student, one, remember=False).few(rng)
@@ -374,7 +383,7 @@ def larger(task: Task) -> list[CounterfactualSet]:
     ]
 
 
-def odds(portions: Sequence[Portion]) -> Float[np.ndarray, " portion"]:
+def odds(portions: Sequence[Context | Portion]) -> Float[np.ndarray, " portion"]:
     """Contexts to erase in proportion to their outputs, over which the group effect is a mean."""
     outputs = np.array([1.0 if p.outputs is None else len(p.outputs) for p in portions])
     return np.asarray(outputs / outputs.sum())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal
@@ -217,39 +217,41 @@ def _places(
     model: LanguageModel, data: CounterfactualSet, sample: Sample, positions: Positions, keep: bool
 ) -> list[Place]:
     variations = [(i, v) for group in data.groups for i, v in enumerate(sample.of(group))]
-    beginnings = [[""]] * len(variations)
+    some = [""]
     if positions == "outputs":
-        beginnings = _beginnings(model, sample, [v.text for _, v in variations])
+        some = beginnings(sample, following(model, sample))
     people = [v.name or f"{sample.template} {i}" for i, v in variations]
     if len(people) == len(data.groups):  # no fold may hold one side alone of what has one person
         people = [" / ".join(dict.fromkeys(people))] * len(people)
     return [
         Place(v.text + beginning, context, f"{context} {i}", person, data.name, v, keep)
-        for (i, v), own, person in zip(variations, beginnings, people, strict=True)
-        for beginning in own
+        for (i, v), person in zip(variations, people, strict=True)
+        for beginning in some
         for context in [f"{sample.template}{beginning}"]
     ]
 
 
-def _beginnings(model: LanguageModel, sample: Sample, prompts: Sequence[str]) -> list[list[str]]:
-    """The beginnings of a prompt's outputs before each of their tokens; first, the empty one.
+def following(model: LanguageModel, sample: Sample) -> dict[str, set[int]]:
+    """Beginning of outputs before one of their tokens, at first the empty one → next tokens.
 
-    Of more than `BEGINNINGS` the same are drawn for every person.
+    Read after one person, as all split alike.
     """
-    outputs = sample.outputs
-    encodings = iter(encode(model, [prompt + output for prompt in prompts for output in outputs]))
-    by_prompt = []
-    for prompt in prompts:
-        beginnings = dict.fromkeys([""])
-        for output in outputs:
-            text, encoding = prompt + output, next(encodings)
-            for token in encoding.after(len(prompt))[1:]:
-                beginnings[text[len(prompt) : encoding.offsets[token][0]]] = None
-        _, *others = beginnings
-        if len(others) >= BEGINNINGS:
-            others.sort(key=lambda said: unit_seed(0, "beginnings", sample.template, said))
-        by_prompt.append(["", *others[: BEGINNINGS - 1]])
-    return by_prompt
+    prompt = sample.variations[0].text
+    texts = [prompt + output for output in sample.outputs]
+    tokens: dict[str, set[int]] = {"": set()}
+    for text, encoding in zip(texts, encode(model, texts), strict=True):
+        for number, token in enumerate(encoding.after(len(prompt))):
+            said = text[len(prompt) : encoding.offsets[token][0]] if number else ""
+            tokens.setdefault(said, set()).add(encoding.ids[token])
+    return tokens
+
+
+def beginnings(sample: Sample, every: Iterable[str]) -> list[str]:
+    """At most `BEGINNINGS` of the beginnings of a sample's outputs, the empty one among them."""
+    _, *others = every
+    if len(others) >= BEGINNINGS:
+        others.sort(key=lambda said: unit_seed(0, "beginnings", sample.template, said))
+    return ["", *others[: BEGINNINGS - 1]]
 
 
 def openings(

@@ -7,7 +7,7 @@ read where the model should not change; a portion of running text is read at eve
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
@@ -15,10 +15,10 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from countergen_edit.data.counterfactual import CounterfactualSet
+from countergen_edit.data.counterfactual import CounterfactualSet, Variation
 from countergen_edit.data.task import Task
 from countergen_edit.models import LanguageModel, encode, first_read
-from countergen_edit.runs.fit_data import places_by_context
+from countergen_edit.runs.fit_data import beginnings, following, places_by_context
 
 ROWS = 16
 """Texts of a portion of contexts to keep."""
@@ -82,17 +82,38 @@ def some_rows(portion: Portion, chosen: Int[Tensor, " row"]) -> Portion:
     )
 
 
-def to_erase(model: LanguageModel, data: CounterfactualSet) -> list[Portion]:
-    """A portion for each context: all of its people, of every two groups."""
-    following, portions = _following(model, data), []
-    for own in (data.between(*pair) for pair in data.pairs):
-        for context, places in places_by_context(model, own).items():
-            ids, mask, last = padded(_ids(model, [place.text for place in places]))
-            is_first = torch.tensor([p.variation.group == own.groups[0] for p in places])
-            outputs = torch.tensor(sorted(following[context]), device=model.device)
-            at = torch.arange(len(places)), last
-            portions.append(Portion("erase", ids, mask, at, is_first, outputs))
-    return portions
+@dataclass(frozen=True, eq=False)
+class Context:
+    """A context to erase with all of its people of two groups, tokenised when it is drawn."""
+
+    first: str
+    """The first group."""
+    people: list[tuple[Variation, str]] = field(default_factory=list)
+    """Prompts, and the beginning of an output after each."""
+    outputs: set[int] = field(default_factory=set)
+    """The next token of each output."""
+
+    def portion(self, model: LanguageModel) -> Portion:
+        """Its texts, read at their ends."""
+        ids, mask, last = padded(_ids(model, [v.text + said for v, said in self.people]))
+        is_first = torch.tensor([v.group == self.first for v, _ in self.people])
+        outputs = torch.tensor(sorted(self.outputs), device=model.device)
+        return Portion("erase", ids, mask, (torch.arange(len(ids)), last), is_first, outputs)
+
+
+def to_erase(model: LanguageModel, data: CounterfactualSet) -> list[Context]:
+    """Every context, with the people of every two groups."""
+    tokens, contexts = [following(model, sample) for sample in data.samples], list[Context]()
+    for a, b in data.pairs:
+        found: dict[str, Context] = {}
+        for sample, after in zip(data.samples, tokens, strict=True):
+            people = (*sample.of(a), *sample.of(b))
+            for said in beginnings(sample, after):
+                context = found.setdefault(f"{sample.template}{said}", Context(a))
+                context.people.extend((v, said) for v in people)
+                context.outputs.update(after[said])
+        contexts += found.values()
+    return contexts
 
 
 def to_keep(
@@ -197,17 +218,3 @@ def _choices(model: LanguageModel, data: CounterfactualSet) -> dict[str, list[in
                     first = [first[side], *first[:side], *first[side + 1 :]]
                 found[prompt] = first
     return found
-
-
-def _following(model: LanguageModel, data: CounterfactualSet) -> dict[str, set[int]]:
-    """Context → the next tokens of its outputs, read after one name, as all split alike."""
-    following: dict[str, set[int]] = {}
-    for sample in data.samples:
-        prompt = sample.variations[0].text
-        for output in sample.outputs:
-            text = prompt + output
-            [encoding] = encode(model, [text])
-            for number, token in enumerate(encoding.after(len(prompt))):
-                said = text[len(prompt) : encoding.offsets[token][0]] if number else ""
-                following.setdefault(f"{sample.template}{said}", set()).add(encoding.ids[token])
-    return following

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -135,7 +135,7 @@ class Student:
                 keep = self._shared[-1].register_forward_hook(lambda m, i, out: kept.append(out))
                 stack.callback(keep.remove)
             stack.enter_context(torch.no_grad())
-            stack.enter_context(self.peft.disable_adapter())
+            stack.enter_context(self._without_update())
             stack.enter_context(self._bfloat16())
             logits = read_logits(self.plain, inputs, portion.at)
         return Unedited(portion, logits.float().log_softmax(-1), kept[0] if kept else None)
@@ -166,7 +166,18 @@ class Student:
             for part, array in zip(_factors(layer), (a, b / layer.scaling["default"]), strict=True):
                 part.data.copy_(torch.from_numpy(array))
 
-    @property
+    @contextmanager
+    def _without_update(self) -> Iterator[None]:
+        """As `disable_adapter` of peft, whose checks take as long as a pass of a small model."""
+        for layer in self._layers.values():
+            layer.enable_adapters(False)
+        try:
+            yield
+        finally:
+            for layer in self._layers.values():
+                layer.enable_adapters(True)
+
+    @cached_property
     def _layers(self) -> dict[str, Any]:
         from peft.tuners.lora import LoraLayer
 

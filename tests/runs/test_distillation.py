@@ -137,7 +137,8 @@ def test_few_rows_have_their_own_unedited_output(
 ) -> None:
     training = distilling(testbed, task, tmp_path)
     student = Student(testbed, training.settings, UNCHANGED)
-    [portion, *_] = to_erase(testbed, task.fit[0])
+    [context, *_] = to_erase(testbed, task.fit[0])
+    portion = context.portion(testbed)
     few = student.unedited(portion).few(np.random.default_rng(0))
     assert len(few.portion.ids) < len(portion.ids)
     again = student.unedited(few.portion).log_probs
@@ -291,7 +292,8 @@ def test_all_blocks_below_the_last_may_be_left_out(testbed: LanguageModel) -> No
 
 def test_the_student_is_the_model_but_for_rounding(testbed: LanguageModel, task: Task) -> None:
     student = Student(testbed, Distilled(), UNCHANGED)
-    for portion in to_erase(testbed, task.fit[0])[:4]:
+    for context in to_erase(testbed, task.fit[0])[:4]:
+        portion = context.portion(testbed)
         inputs = testbed.inputs(portion.ids, portion.mask)
         expected = read_logits(stock_model(testbed), inputs, portion.at).log_softmax(-1)
         found = student.unedited(portion)
