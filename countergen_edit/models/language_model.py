@@ -17,6 +17,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from countergen_edit.core.errors import UserError
+from countergen_edit.models.blocks import run_stock_blocks
 
 T = TypeVar("T")
 Mask = Int[Tensor, "row time"] | Bool[Tensor, "row time time"]
@@ -305,4 +306,5 @@ def from_pretrained_objects(name: str, hf_model: Any, tokenizer: Any) -> Languag
         if getattr(type(module), "forward", None) is NormalizationBridge.forward:
             # Plain assignment would reach the wrapped norm. Bound, so that a copy has its own.
             object.__setattr__(module, "forward", MethodType(_norm_itself, module))
+    run_stock_blocks(bridge)
     return LanguageModel(name=name, bridge=bridge, tokenizer=tokenizer)

@@ -308,7 +308,7 @@ def test_matrices_in_bfloat16_read_and_train_weights_of_any_type(
     monkeypatch.setattr("countergen_edit.runs.student.multiplies_bfloat16", lambda device: True)
     model = load(directory(), dtype=dtype)
     student = Student(model, Distilled(), UNCHANGED)
-    portion = to_erase(model, task.fit[0])[0]
+    portion = to_erase(model, task.fit[0])[0].portion(model)
     inputs = model.inputs(portion.ids, portion.mask)
     expected = read_logits(stock_model(model), inputs, portion.at).float().log_softmax(-1)
     found = student.unedited(portion)

@@ -1,0 +1,88 @@
+"""Blocks run without the bridge's wrappers where nothing is hooked; outputs are the same bytes."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+import torch
+
+from countergen_edit.edits.checkpoints.stock import stock_model
+from countergen_edit.models import LanguageModel, from_pretrained_objects
+from tests.tiny_models import FAMILIES, tiny_hf_model, tiny_tokenizer
+
+IDS = torch.arange(3, 51).reshape(4, 12)
+MASK = torch.ones_like(IDS).index_put((torch.tensor(2), torch.tensor([9, 10, 11])), torch.tensor(0))
+
+
+def wrap(family: str) -> LanguageModel:
+    tokenizer = tiny_tokenizer()
+    return from_pretrained_objects(family, tiny_hf_model(family, tokenizer), tokenizer)
+
+
+@pytest.fixture(params=FAMILIES)
+def family(request: Any) -> str:
+    return str(request.param)
+
+
+def logits(model: LanguageModel) -> torch.Tensor:
+    return model.logits(IDS, MASK)[MASK.bool()]
+
+
+def test_outputs_are_those_of_wrapped_and_of_stock_blocks(family: str) -> None:
+    with patch("countergen_edit.models.language_model.run_stock_blocks"):
+        wrapped = wrap(family)
+    model = wrap(family)
+    assert torch.equal(logits(model), logits(wrapped))
+    plain = stock_model(model)(input_ids=IDS, attention_mask=MASK).logits
+    assert torch.equal(logits(model), plain[MASK.bool()])
+
+
+@pytest.mark.parametrize("site", ["hook_in", "attn.hook_out", "mlp.hook_out", "hook_out"])
+def test_a_hook_sees_and_changes_what_it_does_in_a_wrapped_block(family: str, site: str) -> None:
+    with patch("countergen_edit.models.language_model.run_stock_blocks"):
+        wrapped = wrap(family)
+    model, seen, found = wrap(family), [], []
+    unhooked = logits(model)
+    for own in (model, wrapped):
+
+        def double(x: torch.Tensor, hook: Any) -> torch.Tensor:
+            seen.append(x.clone())
+            return 2 * x
+
+        with own.bridge.hooks(fwd_hooks=[(f"blocks.1.{site}", double)]):
+            found.append(logits(own))
+    assert torch.equal(*seen)
+    assert torch.equal(*found)
+    assert not torch.equal(found[0], unhooked)
+    assert torch.equal(logits(model), unhooked)
+
+
+def test_a_copy_has_its_own_weights_and_hooks() -> None:
+    model = wrap("llama")
+    other = LanguageModel("copy", copy.deepcopy(model.bridge), model.tokenizer)
+    before = logits(model)
+    for parameter in other.bridge.original_model.parameters():
+        parameter.data.mul_(1.1)
+    changed = logits(other)
+    assert not torch.equal(changed, before)
+    hook = ("blocks.0.attn.hook_out", lambda x, hook: 0 * x)
+    with other.bridge.hooks(fwd_hooks=[hook]):
+        assert not torch.equal(logits(other), changed)
+        assert torch.equal(logits(model), before)
+
+
+def test_hooks_and_weights_of_stock_modules_count() -> None:
+    model = wrap("llama")
+    before = logits(model)
+    projection = model.bridge.blocks[1].original_component.mlp.original_component.down_proj
+    linear = getattr(projection, "original_component", projection)
+    handle = linear.register_forward_hook(lambda module, inputs, output: 2 * output)
+    doubled = logits(model)
+    handle.remove()
+    assert torch.equal(logits(model), before)
+    linear.weight = torch.nn.Parameter(2 * linear.weight)
+    torch.testing.assert_close(logits(model), doubled)
+    assert not torch.equal(doubled, before)
