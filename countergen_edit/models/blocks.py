@@ -32,6 +32,7 @@ def run_stock_blocks(bridge: Any) -> None:
 
 
 def _run_stock(block: Any) -> None:
+    block._maybe_wire_capture_hooks()  # the bridge's own hooks, which alone need no wrappers
     whole = block.original_component
     stock, shared = _unwrapped(whole)
     wrappers = [module for module in block.modules() if id(module) not in shared | {id(block)}]
@@ -60,8 +61,10 @@ def _set(module: Any, forward: Any, **attributes: Any) -> None:
 
 
 def _hooks(modules: Iterable[Any]) -> list[Any]:
-    """The collections of hooks of some modules."""
-    return [hooks for m in modules for hooks in (m._forward_hooks, m._backward_hooks)]
+    """The collections of hooks of some modules, but for those that are in use now."""
+    kinds = ("_forward_pre_hooks", "_forward_hooks", "_backward_hooks")
+    every = [getattr(module, kind) for module in modules for kind in kinds]
+    return [hooks for hooks in every if not hooks]
 
 
 def _unwrapped(module: Any) -> tuple[nn.Module, set[int]]:

@@ -38,12 +38,11 @@ def scores(model: LanguageModel, edit: Edit | None = None) -> np.ndarray:
 
 @contextmanager
 def blocks_run(model: LanguageModel) -> Iterator[Counter[int]]:
-    """Which blocks compute: counted where their MLP is called."""
+    """Which blocks compute: counted where their attention or MLP is called."""
     ran: Counter[int] = Counter()
     with ExitStack() as stack:
         for i, block in enumerate(model.bridge.blocks):
-            mlp = block.mlp.original_component
-            child = mlp.register_forward_pre_hook(lambda *_, i=i: ran.update([i]))
+            child = block.mlp.register_forward_pre_hook(lambda *_, i=i: ran.update([i]))
             stack.callback(child.remove)
         yield ran
 
