@@ -230,17 +230,8 @@ def lacking(model: LanguageModel, metric: Metric) -> str:
 
 
 def texts_of(data: CounterfactualSet) -> list[str]:
-    """Every prompt of a set with its longest output, and every output after its longest prompt.
-
-    All prompts with all outputs would take as long to tokenise as to score by a small model.
-    """
-    texts = []
-    for sample in data.samples:
-        output = max(sample.outputs, key=len)
-        prompt = max((variation.text for variation in sample.variations), key=len)
-        texts += [variation.text + output for variation in sample.variations]
-        texts += [prompt + other for other in sample.outputs]
-    return [*dict.fromkeys(texts)]
+    """Every prompt of a set with each of its outputs."""
+    return [v.text + o for s in data.samples for v in s.variations for o in s.outputs]
 
 
 def _called(metric: Metric) -> str:
