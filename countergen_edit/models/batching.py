@@ -24,7 +24,7 @@ from countergen_edit.models.language_model import LanguageModel, Mask
 from countergen_edit.models.memory import reduced
 
 CPU_TOKENS, ACCELERATOR_TOKENS = 4096, 16384
-"""Most tokens of a batch, before it is halved for want of memory. Constants, as sizes change the
+"""Most tokens of a batch, before it is halved where memory is short. Constants, as sizes change the
 last bits of a score and a resumed run must end with the same bytes."""
 CPU_LOGIT_BYTES, ACCELERATOR_LOGIT_BYTES = 256 * 2**20, 2 * 2**30
 """Most memory of the logits of a batch, likewise."""

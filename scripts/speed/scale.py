@@ -6,8 +6,9 @@ Shapes are `tiny`, `1b` (Llama 3.2 1B), `7b` (Mistral 7B) and `70b_layer` (a blo
 bfloat16 on a GPU, else float32 on the CPU. The peer is plain `transformers` with its default
 attention, on the same weights and rows. Rates are per second of wall time on a GPU, and of
 processor time on the CPU, which may be busy with other things. `audit` is the whole `audit
-metric=r` on natural prompts of gender, of at most `--passes` test prompts; a try has at most
-`--limit` prompts of each set. A stage that fails is named, and the next one runs.
+metric=r` on natural prompts of gender, of at most `--passes` test prompts.
+`--limit` takes at most so many prompts of each set. A stage that fails is named, and the next one
+runs.
 """
 
 from __future__ import annotations
