@@ -40,18 +40,19 @@ def _run_stock(block: Any) -> None:
 
     @functools.wraps(type(whole).forward)  # the bridge reads the signature
     def inner(self: Any, *args: Any, **kwargs: Any) -> Any:
-        module = self if any(self.hooks_inside) else self.stock
+        module = self if self.hooked_inside() else self.stock
         return type(module).forward(module, *args, **kwargs)
 
     def outer(self: Any, *args: Any, **kwargs: Any) -> Any:
         # Called alone, without keywords, a block of the bridge returns a tuple.
         partial = any(getattr(self, name, None) is not None for name in PARTIAL)
-        if partial or not kwargs or any(self.hooks):
+        if partial or not kwargs or self.hooked():
             return type(self).forward(self, *args, **kwargs)
         return self.original_component(*args, **kwargs)
 
-    _set(whole, inner, stock=stock, hooks_inside=_hooks(m for m in wrappers if m not in ends))
-    _set(block, outer, hooks=_hooks(wrappers))
+    inside = [module for module in wrappers if module not in ends]
+    _set(whole, inner, stock=stock, hooked_inside=_Hooks(inside))
+    _set(block, outer, hooked=_Hooks(wrappers))
 
 
 def _set(module: Any, forward: Any, **attributes: Any) -> None:
@@ -60,11 +61,17 @@ def _set(module: Any, forward: Any, **attributes: Any) -> None:
         object.__setattr__(module, name, value)
 
 
-def _hooks(modules: Iterable[Any]) -> list[Any]:
-    """The collections of hooks of some modules, but for those that are in use now."""
-    kinds = ("_forward_pre_hooks", "_forward_hooks", "_backward_hooks")
-    every = [getattr(module, kind) for module in modules for kind in kinds]
-    return [hooks for hooks in every if not hooks]
+class _Hooks:
+    """Whether some modules have other hooks than when this was made (the bridge's own)."""
+
+    def __init__(self, modules: Iterable[Any]) -> None:
+        kinds = ("_forward_pre_hooks", "_forward_hooks", "_backward_hooks")
+        every = [getattr(module, kind) for module in modules for kind in kinds]
+        self.empty = [hooks for hooks in every if not hooks]
+        self.own = [(hooks, set(hooks)) for hooks in every if hooks]
+
+    def __call__(self) -> bool:
+        return any(self.empty) or any(hooks.keys() - own for hooks, own in self.own)
 
 
 def _unwrapped(module: Any) -> tuple[nn.Module, set[int]]:

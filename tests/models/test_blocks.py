@@ -10,11 +10,19 @@ import pytest
 import torch
 
 from countergen_edit.edits.checkpoints.stock import stock_model
-from countergen_edit.models import LanguageModel, from_pretrained_objects
-from tests.tiny_models import FAMILIES, tiny_hf_model, tiny_tokenizer
+from countergen_edit.models import LanguageModel, from_pretrained_objects, load
+from tests.tiny_models import (
+    ENCODER_DECODERS,
+    FAMILIES,
+    tiny_hf_model,
+    tiny_model_dir,
+    tiny_tokenizer,
+)
 
 IDS = torch.arange(3, 51).reshape(4, 12)
 MASK = torch.ones_like(IDS).index_put((torch.tensor(2), torch.tensor([9, 10, 11])), torch.tensor(0))
+ON_DEMAND = ("hook_mlp_in", "hook_attn_in", "hook_q_input", "hook_k_input", "hook_v_input")
+ON_DEMAND += ("hook_result",)  # the bridge computes these only where a setting asks for them
 
 
 def wrap(family: str) -> LanguageModel:
@@ -86,3 +94,28 @@ def test_hooks_and_weights_of_stock_modules_count() -> None:
     linear.weight = torch.nn.Parameter(2 * linear.weight)
     torch.testing.assert_close(logits(model), doubled)
     assert not torch.equal(doubled, before)
+
+
+@pytest.mark.parametrize("family", [*FAMILIES, *ENCODER_DECODERS])
+def test_each_hook_point_does_what_it_does_in_a_wrapped_model(family: str, tmp_path: Any) -> None:
+    folder = tiny_model_dir(family, tmp_path)
+    with patch("countergen_edit.models.language_model.run_stock_blocks"):
+        wrapped = load(folder)
+    model = load(folder)
+
+    def double(x: torch.Tensor, hook: Any) -> torch.Tensor:
+        return 2 * x if isinstance(x, torch.Tensor) and x.is_floating_point() else x
+
+    def run(own: LanguageModel, point: str) -> torch.Tensor:
+        with own.bridge.hooks(fwd_hooks=[(point, double)]), torch.no_grad():
+            more = {"decoder_input_ids": IDS[:, :5]} if family in ENCODER_DECODERS else {}
+            return own.bridge.original_model(IDS, attention_mask=MASK, **more).logits
+
+    points = [
+        point
+        for point in model.bridge.hook_dict
+        if "blocks." in point and point.rpartition(".")[2] not in ON_DEMAND
+    ]
+    different = [p for p in points if not torch.equal(run(model, p), run(wrapped, p))]
+    assert len(points) > 20
+    assert different == []
