@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -110,6 +111,26 @@ class CounterfactualSet:
     def names(self) -> tuple[str, ...]:
         names = (v.name for sample in self.samples for v in sample.variations if v.name)
         return tuple(dict.fromkeys(names))
+
+    @cached_property
+    def words(self) -> frozenset[str]:
+        """The words of the prompts."""
+        return frozenset(words_of("\n".join(self.texts)))
+
+    @cached_property
+    def plain_texts(self) -> frozenset[str]:
+        """The prompts without regard to case and spacing."""
+        return frozenset(map(plain, self.texts))
+
+
+def words_of(text: str) -> set[str]:
+    """The words of a text."""
+    return set(re.findall(r"\w+", text))
+
+
+def plain(text: str) -> str:
+    """A text without regard to case and spacing."""
+    return " ".join(text.casefold().split())
 
 
 def joined(sets: Sequence[CounterfactualSet]) -> CounterfactualSet | None:

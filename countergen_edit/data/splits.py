@@ -5,7 +5,6 @@ CounterGen, section 3.4: test data "far from" training data.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -17,7 +16,13 @@ from countergen_edit.core.errors import UserError
 from countergen_edit.core.seeds import generator
 from countergen_edit.data.axis import SPLITS, Split
 from countergen_edit.data.axis_config import OWN
-from countergen_edit.data.counterfactual import CounterfactualSet, Sample, Variation
+from countergen_edit.data.counterfactual import (
+    CounterfactualSet,
+    Sample,
+    Variation,
+    plain,
+    words_of,
+)
 
 TURNS: tuple[Split, ...] = ("fit", "test", "fit", "validation", "test", "fit")
 """Splits of successive clusters of the user's prompts, the largest cluster first."""
@@ -52,21 +57,21 @@ def without_overlap(
 
     Paired variations stay or go together.
     """
-    templates = {_plain(template) for data in test for template in data.templates}
-    words = {word for data in test for text in data.texts for word in _words(text)}
-    prompts = {_plain(text) for data in test for text in data.texts}
-    names = {word for data in test for name in data.names for word in _words(name)}
+    templates = {plain(template) for data in test for template in data.templates}
+    words = frozenset[str]().union(*(data.words for data in test))
+    prompts = frozenset[str]().union(*(data.plain_texts for data in test))
+    names = {word for data in test for name in data.names for word in words_of(name)}
 
     def is_new(variation: Variation) -> bool:
-        own = _words(variation.name or "")
-        known = (bool(own) and own <= words) or _plain(variation.text) in prompts
-        return not known and names.isdisjoint(_words(variation.text))
+        own = words_of(variation.name or "")
+        known = (bool(own) and own <= words) or plain(variation.text) in prompts
+        return not known and names.isdisjoint(words_of(variation.text))
 
     samples = []
     for sample in fitted.samples:
         pairs = zip(*(sample.of(group) for group in fitted.groups), strict=True)
         kept = [pair for pair in pairs if all(map(is_new, pair))]
-        if kept and _plain(sample.template) not in templates:
+        if kept and plain(sample.template) not in templates:
             sides = zip(*kept, strict=True)
             samples.append(replace(sample, variations=tuple(v for side in sides for v in side)))
     return replace(fitted, samples=tuple(samples)) if samples else None
@@ -75,16 +80,16 @@ def without_overlap(
 def _shared(a: CounterfactualSet, b: CounterfactualSet) -> Iterator[tuple[str, str]]:
     if a.name == b.name:
         yield "data set", a.name
-    templates = {_plain(template) for template in b.templates}
-    yield from (("template", t) for t in a.templates if _plain(t) in templates)
+    templates = {plain(template) for template in b.templates}
+    yield from (("template", t) for t in a.templates if plain(t) in templates)
     for kind in ("content", "frame"):
         first, second = ({getattr(s, kind) for s in d.samples if s.frame} for d in (a, b))
         yield from ((kind, text) for text in sorted(first & second))
-    prompts = {_plain(text) for text in b.texts}
-    yield from (("prompt", text) for text in a.texts if _plain(text) in prompts)
+    if a.plain_texts & b.plain_texts:
+        yield from (("prompt", text) for text in a.texts if plain(text) in b.plain_texts)
     for one, other in ((a, b), (b, a)):
-        words = {word for text in other.texts for word in _words(text)}
-        yield from (("name", n) for n in one.names if n in other.names or _words(n) <= words)
+        known = {*other.names}
+        yield from (("name", n) for n in one.names if n in known or words_of(n) <= other.words)
 
 
 def split_prompts(
@@ -126,9 +131,9 @@ def _clusters(samples: Sequence[Sample]) -> list[int]:
     from scipy.sparse import coo_array  # late: help does without
     from scipy.sparse.csgraph import connected_components
 
-    names = {word for s in samples for v in s.variations for word in _words(v.name or "")}
+    names = {word for s in samples for v in s.variations for word in words_of(v.name or "")}
     shared = _incidence([[*_keys(sample, names)] for sample in samples])
-    words = _incidence([[*_words(s.template.casefold())] or [""] for s in samples])
+    words = _incidence([[*words_of(s.template.casefold())] or [""] for s in samples])
     both, counts = (words @ words.T).tocoo(), words.sum(axis=1)
     a, b = both.coords
     near = both.data >= NEAR * (counts[a] + counts[b] - both.data)
@@ -148,17 +153,9 @@ def _incidence(units: Sequence[Sequence[Any]]) -> Any:
 
 def _keys(sample: Sample, names: set[str]) -> Iterator[tuple[str, str]]:
     """The templates, contents, prompts and names that two splits may not share."""
-    yield "template", _plain(sample.template)
+    yield "template", plain(sample.template)
     if sample.content is not None:
-        yield "content", _plain(sample.content)
+        yield "content", plain(sample.content)
     for variation in sample.variations:
-        yield "prompt", _plain(variation.text)
-        yield from (("name", word) for word in _words(variation.text) & names)
-
-
-def _words(text: str) -> set[str]:
-    return set(re.findall(r"\w+", text))
-
-
-def _plain(text: str) -> str:
-    return " ".join(text.casefold().split())
+        yield "prompt", plain(variation.text)
+        yield from (("name", word) for word in words_of(variation.text) & names)

@@ -32,6 +32,7 @@ from countergen_edit.models.scoring import divergence as divergence
 from countergen_edit.models.scoring import log_likelihood as log_likelihood
 from countergen_edit.models.scoring import text_log_probs as text_log_probs
 from countergen_edit.models.served import connect as connect
+from countergen_edit.models.tokens import check_texts as check_texts
 from countergen_edit.models.tokens import encode as encode
 from countergen_edit.models.tokens import encode_replies as encode_replies
 from countergen_edit.models.tokens import first_read as first_read

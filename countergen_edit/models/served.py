@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, pairwise, product
 from pathlib import Path
@@ -33,6 +33,7 @@ from countergen_edit.models.tokens import (
     CHAT,
     NONE,
     TEMPLATES,
+    check_texts,
     excerpt,
     instructed,
     lengths,
@@ -153,6 +154,11 @@ def connect(
 @lengths.register(ServedModel)
 def _lengths(lm: ServedModel, texts: Sequence[str]) -> list[int]:
     return [math.ceil(len(text) / CHARACTERS) for text in texts]
+
+
+@check_texts.register(ServedModel)
+def _check_texts(lm: ServedModel, texts: Iterable[str]) -> None:
+    pass  # a server refuses them itself
 
 
 @opens_texts.register(ServedModel)

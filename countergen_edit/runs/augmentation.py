@@ -23,7 +23,8 @@ from countergen_edit.runs.baselines import Baseline, kept
 from countergen_edit.runs.distillation import OWN, TEMPLATES
 from countergen_edit.runs.fits import FitCache
 from countergen_edit.runs.own_contexts import people_of, written
-from countergen_edit.runs.student import Student, Unedited, pace, stepping
+from countergen_edit.runs.portions import Portion, some_rows
+from countergen_edit.runs.student import Student, few_rows, pace, stepping
 
 
 class Augmentation(Baseline):
@@ -64,19 +65,24 @@ def augmented(model: LanguageModel, task: Task, settings: Distilled) -> LowRankU
     adam = torch.optim.Adam(student.parameters.values(), lr=rate)
     for step in track(range(steps), "Augmentation"):
         rng = generator(seed, "augmentation", step)
+        drawn = []
+        for _ in range(TEMPLATES + OWN):
+            portion = own.portion_to_erase(model, rng)
+            if portion is not None and portion.reads > 1:
+                drawn.append(some_rows(portion, few_rows(portion, rng)))
         with stepping(adam, rate * pace(step, steps)):
-            for _ in range(TEMPLATES + OWN):
-                portion = own.portion_to_erase(model, rng)
-                if portion is not None and portion.reads > 1:
-                    loss = negative_log_likelihood(student, student.unedited(portion).few(rng))
-                    torch.autograd.backward(loss / (TEMPLATES + OWN))
+            for some in student.passes(student.unedited(drawn)):
+                losses = [negative_log_likelihood(given.portion, after) for given, after in some]
+                torch.autograd.backward(torch.stack(losses).sum() / (TEMPLATES + OWN))
     return student.update
 
 
-def negative_log_likelihood(student: Student, given: Unedited) -> Float[Tensor, ""]:
+def negative_log_likelihood(
+    portion: Portion, log_probs: Float[Tensor, "read vocab"]
+) -> Float[Tensor, ""]:
     """Of the tokens after the person, nats per token."""
-    portion, (row, column) = given.portion, given.portion.at
-    log_probs = student.log_probs(given).view(len(portion.ids), portion.reads, -1)[:, :-1]
+    row, column = portion.at
+    own = log_probs.view(len(portion.ids), portion.reads, -1)[:, :-1]
     at = (part.view(-1, portion.reads)[:, :-1] for part in (row, column + 1))
-    following = portion.ids[tuple(at)].to(log_probs.device)
-    return -log_probs.gather(2, following[..., None]).mean()
+    following = portion.ids[tuple(at)].to(own.device)
+    return -own.gather(2, following[..., None]).mean()

@@ -21,7 +21,7 @@ from countergen_edit.edits import Edit, NamedEdit, Placement, Shift
 from countergen_edit.edits.record import PROMPTING, TEMPLATE, Place, edit_id
 from countergen_edit.erasers import AffineErasure, MeanDifference
 from countergen_edit.erasers.affine import randomly_rotated
-from countergen_edit.models import LanguageModel, encode, generate, preface_ids
+from countergen_edit.models import LanguageModel, check_texts, generate, preface_ids
 from countergen_edit.models.tokens import before_reply, has_chat_template
 from countergen_edit.runs.fits import Candidate, FitCache
 from countergen_edit.runs.plan import texts_of
@@ -104,11 +104,11 @@ class Prompting(Baseline):
 
     def check(self, model: LanguageModel, task: Task) -> None:
         """Refuse a request that leaves no room in the context for the task's texts."""
-        texts = [text for data in task.every_set for text in texts_of(data)]
+        texts = [*texts_of(task.every_set)]
         texts += [text for of_split in task.neutral.values() for text in of_split]
         for words in self.told(model, task).values():
             asked = model.with_preface(preface_ids(model, self.preface(model, words)), words)
-            encode(asked, texts)
+            check_texts(asked, texts)
 
     def groups(
         self, fits: FitCache, name: str, tested: Sequence[NamedEdit]

@@ -16,15 +16,16 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from countergen_edit.core.errors import UserError
@@ -55,7 +56,7 @@ from countergen_edit.runs.portions import (
     to_erase,
     to_keep,
 )
-from countergen_edit.runs.student import Student, Unedited, pace, stepping
+from countergen_edit.runs.student import Student, Unedited, few_rows, pace, stepping
 
 WEIGHTS = {"bias": 7.0, "people": 10.0}
 """Weights of the squared group difference and of the divergence from each person's target."""
@@ -132,7 +133,7 @@ class Distillation:
         self._kept = telling_tokens(model, task)
         self.multipliers = dict.fromkeys(asdict(limits), FIRST_MULTIPLIER)
         self.curve: list[dict[str, float]] = []
-        self._memo: dict[int, Unedited] = {}
+        self._memo: dict[Portion, Unedited] = {}
 
     @cached_property
     def own(self) -> OwnContexts:
@@ -275,8 +276,9 @@ class Distillation:
         sums: dict[str, list[float]] = {}
         falls: dict[int, list[float]] = {}
         with torch.no_grad():
-            for given in self._held_out_given(student):
-                portion, after = given.portion, student.log_probs(given)
+            held_out = self._given(student, self._held_out, self._held_out)
+            for given, after in chain.from_iterable(student.passes(held_out)):
+                portion = given.portion
                 terms = self._terms(given, after)
                 if given.half is not None:
                     terms["bias"] = squared_difference(portion, after)
@@ -291,27 +293,30 @@ class Distillation:
             means["agreement"] = float(max(np.mean(values) for values in falls.values()))
         return means
 
-    def _held_out_given(self, student: Student) -> list[Unedited]:
-        return [self._given(student, portion, remember=True) for portion in self._held_out]
-
-    def _given(self, student: Student, portion: Portion, *, remember: bool) -> Unedited:
-        """A portion with its unedited output; that of templates is kept in memory."""
-        if id(portion) in self._memo:
-            return self._memo[id(portion)]
-        given = student.unedited(portion)
-        if portion.kind == "erase":
-            given = with_difference(given, self._kept)
-        if remember:
-            self._memo[id(portion)] = given
-        return given
+    def _given(
+        self, student: Student, portions: Sequence[Portion], lasting: Collection[Portion]
+    ) -> list[Unedited]:
+        """Portions with their unedited output, which is kept in memory for the lasting ones."""
+        found = dict(self._memo)
+        for given in student.unedited([p for p in portions if p not in self._memo]):
+            portion = given.portion
+            if portion.kind == "erase":
+                given = with_difference(given, self._kept)
+            found[portion] = given
+            if portion in lasting:
+                self._memo[portion] = given
+        return [found[portion] for portion in portions]
 
     def backward(self, student: Student, step: int) -> None:
         """Accumulate the gradient of the Lagrangian on the portions of a step."""
-        drawn = [*self.drawn(student, step)]
+        drawn = self.drawn(student, step)
         counts = Counter(name for given in drawn for name in given.portion.terms)
-        for given in drawn:
-            terms = self._terms(given, student.log_probs(given))
-            losses = [self._weight(name) / counts[name] * value for name, value in terms.items()]
+        for some in student.passes(drawn):
+            losses = [
+                self._weight(name) / counts[name] * value
+                for given, after in some
+                for name, value in self._terms(given, after).items()
+            ]
             torch.autograd.backward(torch.stack(losses).sum())
 
     def _ascend(self, terms: Mapping[str, float]) -> None:
@@ -327,22 +332,28 @@ class Distillation:
             return self.multipliers[term] / float(asdict(self.limits)[term])
         return WEIGHTS[term]
 
-    def drawn(self, student: Student, step: int) -> Iterator[Unedited]:
+    def drawn(self, student: Student, step: int) -> list[Unedited]:
         """The portions of a step, by seed and step."""
         rng = generator(self.seed, "distilled", step)
         erase, others = self._portions
-        drawn = [erase[int(rng.integers(len(erase)))] for _ in range(TEMPLATES)] if erase else []
-        for contexts in drawn:
+        rows: dict[Portion, Int[Tensor, " row"]] = {}
+        portions, lasting = list[Portion](), list[Portion]()
+        families = [erase[int(rng.integers(len(erase)))] for _ in range(TEMPLATES) if erase]
+        for contexts in families:
             context = contexts[int(rng.choice(len(contexts), p=odds(contexts)))]
-            yield self._given(student, context.portion(self.model), remember=False).few(rng)
-        for portions in others:
-            portion = portions[int(rng.choice(len(portions), p=odds(portions)))]
-            yield self._given(student, portion, remember=True)
+            portions.append(context.portion(self.model))
+            rows[portions[-1]] = few_rows(portions[-1], rng)
+        for own in others:
+            lasting.append(own[int(rng.choice(len(own), p=odds(own)))])
+        portions += lasting
         for _ in range(OWN):
             if one := self.own.portion_to_erase(self.model, rng):
-                yield self._given(student, one, remember=False).few(rng)
+                portions.append(one)
+                rows[one] = few_rows(one, rng)
         if one := self.own.portion_to_keep(self.model, rng):
-            yield self._given(student, one, remember=False)
+            portions.append(one)
+        given = self._given(student, portions, lasting)
+        return [one.some(rows[one.portion]) if one.portion in rows else one for one in given]
 
     def _terms(self, given: Unedited, after: Float[Tensor, "read vocab"]) -> dict[str, Tensor]:
         """The terms of the loss and of the constraints on one portion."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -14,7 +14,7 @@ from countergen_edit.edits import NamedEdit
 from countergen_edit.edits.checkpoints import stream_writers
 from countergen_edit.erasers import BaseEraser
 from countergen_edit.metrics.base import METRICS, Metric, generating
-from countergen_edit.models import LanguageModel, Scratch, encode, hook_name, lengths
+from countergen_edit.models import LanguageModel, Scratch, check_texts, hook_name
 from countergen_edit.models.capture import EVERYWHERE
 from countergen_edit.runs.fit_data import Positions, capture_sites
 from countergen_edit.runs.halving import Halving
@@ -174,8 +174,7 @@ class Plan:
                 hook_name(model, site, layer)
         if EVERYWHERE in self.sites:
             stream_writers(model)
-        for data in task.every_set:
-            encode(model, texts_of(data))
+        check_texts(model, texts_of(task.every_set))
         for metric in self.metrics:
             metric.bound(task).check(model)
         some = replace(task.fit[0], samples=task.fit[0].samples[:1])
@@ -194,9 +193,8 @@ class Plan:
                     f"metric={_called(metric)} needs {lack}: what can be measured on it is "
                     f"{' or '.join(ways)}"
                 )
-        of_texts = [metric for metric in self.metrics if not metric.is_generating]
-        for data in task.every_set if of_texts else ():
-            lengths(model, texts_of(data))
+        if any(not metric.is_generating for metric in self.metrics):
+            check_texts(model, texts_of(task.every_set))
         for metric in self.metrics:
             metric.bound(task).check(model)
 
@@ -229,9 +227,10 @@ def lacking(model: LanguageModel, metric: Metric) -> str:
     return ""
 
 
-def texts_of(data: CounterfactualSet) -> list[str]:
-    """Every prompt of a set with each of its outputs."""
-    return [v.text + o for s in data.samples for v in s.variations for o in s.outputs]
+def texts_of(sets: Iterable[CounterfactualSet]) -> Iterator[str]:
+    """Every prompt of some sets with each of its outputs."""
+    for data in sets:
+        yield from (v.text + o for s in data.samples for v in s.variations for o in s.outputs)
 
 
 def _called(metric: Metric) -> str:

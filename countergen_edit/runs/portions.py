@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
@@ -26,6 +26,8 @@ TEXTS = 2
 """Texts of a portion of running text."""
 LONGEST = 64
 """Tokens of a running text."""
+PASS = 2048
+"""Tokens of a pass of several portions, with padding; a small model takes as long for fewer."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,6 +82,47 @@ def some_rows(portion: Portion, chosen: Int[Tensor, " row"]) -> Portion:
         choices=None if portion.choices is None else portion.choices[chosen],
         side=None if portion.side is None else portion.side[chosen],
     )
+
+
+def in_passes(portions: Sequence[Portion]) -> list[list[int]]:
+    """The numbers of portions that are run together: of similar lengths, up to `PASS` tokens."""
+    found: list[list[int]] = []
+    rows = longest = 0
+    for i in sorted(range(len(portions)), key=lambda i: -portions[i].ids.shape[1]):
+        own = len(portions[i].ids)
+        if not found or (rows + own) * longest > PASS:
+            found.append([])
+            rows, longest = 0, portions[i].ids.shape[1]
+        found[-1].append(i)
+        rows += own
+    return found
+
+
+def joined(
+    portions: Sequence[Portion],
+) -> tuple[
+    Int[Tensor, "row time"],
+    Int[Tensor, "row time"],
+    tuple[Int[Tensor, " read"], Int[Tensor, " read"]],
+]:
+    """Token ids, mask and reads of portions that are run together, in their order."""
+    longest = max(portion.ids.shape[1] for portion in portions)
+    begins = np.cumsum([0, *(len(portion.ids) for portion in portions)])
+    ids, mask = (
+        torch.cat([widened(part, longest) for part in parts])
+        for parts in ([p.ids for p in portions], [p.mask for p in portions])
+    )
+    row = torch.cat([p.at[0] + int(b) for p, b in zip(portions, begins, strict=False)])
+    return ids, mask, (row, torch.cat([p.at[1] for p in portions]))
+
+
+def widened(values: Shaped[Tensor, "row time *more"], time: int) -> Shaped[Tensor, "row t *more"]:
+    """Values padded with zeros on the right."""
+    if values.shape[1] == time:
+        return values
+    wide = values.new_zeros((len(values), time, *values.shape[2:]))
+    wide[:, : values.shape[1]] = values
+    return wide
 
 
 @dataclass(frozen=True, eq=False)

@@ -24,7 +24,7 @@ from countergen_edit.erasers import Distilled
 from countergen_edit.models import LanguageModel
 from countergen_edit.models.language_model import read_logits, stock_name
 from countergen_edit.models.resumption import forward_replaced
-from countergen_edit.runs.portions import Portion, some_rows
+from countergen_edit.runs.portions import Portion, in_passes, joined, some_rows, widened
 
 ROWS = 4
 """Texts of a group after a context to erase in a step."""
@@ -49,20 +49,14 @@ class Unedited:
     half: Float[Tensor, "column vocab"] | None = None
     """The group difference after a context to erase, and half of it as a person's target has it."""
 
-    def few(self, rng: np.random.Generator) -> Unedited:
-        """At most `ROWS` rows of either group, of a context to erase."""
-        portion, drawn = self.portion, []
-        assert portion.is_first is not None
-        for side in (portion.is_first, ~portion.is_first):
-            own = side.nonzero()[:, 0].numpy()
-            drawn.append(rng.choice(own, min(ROWS, len(own)), replace=False))
-        rows = torch.from_numpy(np.sort(np.concatenate(drawn)))
-        some = some_rows(portion, rows)
-        cells = self.log_probs.view(len(portion.ids), portion.reads, -1)[rows.to(self.device)]
+    def some(self, rows: Int[Tensor, " row"]) -> Unedited:
+        """Some rows of a context to erase."""
+        some = some_rows(self.portion, rows)
+        cells = self.log_probs.view(len(self.portion.ids), self.portion.reads, -1)
         return replace(
             self,
             portion=some,
-            log_probs=cells.flatten(0, 1),
+            log_probs=cells[rows.to(self.device)].flatten(0, 1),
             below=_rows_of(self.below, rows, some.ids.shape[1]),
         )
 
@@ -71,13 +65,33 @@ class Unedited:
         return self.log_probs.device
 
 
-def _rows_of(below: Any, rows: Int[Tensor, " row"], longest: int) -> Any:
-    """Some rows of a block's output, up to a length."""
+def few_rows(portion: Portion, rng: np.random.Generator) -> Int[Tensor, " row"]:
+    """At most `ROWS` rows of either group, of a context to erase."""
+    drawn = []
+    assert portion.is_first is not None
+    for side in (portion.is_first, ~portion.is_first):
+        own = side.nonzero()[:, 0].numpy()
+        drawn.append(rng.choice(own, min(ROWS, len(own)), replace=False))
+    return torch.from_numpy(np.sort(np.concatenate(drawn)))
+
+
+def _rows_of(below: Any, rows: Int[Tensor, " row"] | slice, longest: int) -> Any:
+    """A copy of some rows of a block's output, up to a length."""
     if below is None:
         return None
     hidden, *rest = below if isinstance(below, tuple) else (below,)
-    some = hidden[rows.to(hidden.device), :longest]
+    rows = rows if isinstance(rows, slice) else rows.to(hidden.device)
+    some = hidden[rows, :longest].clone()
     return (some, *rest) if isinstance(below, tuple) else some
+
+
+def _together(below: Sequence[Any], longest: int) -> Any:
+    """The outputs of a block for several portions, as for one."""
+    if below[0] is None or len(below) == 1:
+        return below[0]
+    parts = [own if isinstance(own, tuple) else (own,) for own in below]
+    hidden = torch.cat([widened(first, longest) for first, *_ in parts])
+    return (hidden, *parts[0][1:]) if isinstance(below[0], tuple) else hidden
 
 
 class Student:
@@ -126,29 +140,51 @@ class Student:
     def parameters(self) -> dict[str, nn.Parameter]:
         return {name: p for name, p in self.peft.named_parameters() if p.requires_grad}
 
-    def unedited(self, portion: Portion) -> Unedited:
+    def unedited(self, portions: Sequence[Portion]) -> list[Unedited]:
         """Log-probabilities without the update, and the output of the blocks below it."""
-        inputs = self._model.inputs(portion.ids, portion.mask)
-        kept: list[Any] = []
-        with ExitStack() as stack:
-            if self._shared:
-                keep = self._shared[-1].register_forward_hook(lambda m, i, out: kept.append(out))
-                stack.callback(keep.remove)
-            stack.enter_context(torch.no_grad())
-            stack.enter_context(self._without_update())
-            stack.enter_context(self._bfloat16())
-            logits = read_logits(self.plain, inputs, portion.at)
-        return Unedited(portion, logits.float().log_softmax(-1), kept[0] if kept else None)
+        found: dict[int, Unedited] = {}
+        for numbers in in_passes(portions):
+            some = [portions[i] for i in numbers]
+            kept: list[Any] = []
+            with ExitStack() as stack:
+                if self._shared:
+                    last = self._shared[-1]
+                    keep = last.register_forward_hook(lambda m, i, out, kept=kept: kept.append(out))
+                    stack.callback(keep.remove)
+                stack.enter_context(torch.no_grad())
+                stack.enter_context(self._without_update())
+                log_probs = self._run(some)
+            begin = 0
+            for i, portion, own in zip(numbers, some, log_probs, strict=True):
+                rows = slice(begin, begin + len(portion.ids))
+                below = _rows_of(kept[0], rows, portion.ids.shape[1]) if kept else None
+                found[i] = Unedited(portion, own, below)
+                begin = rows.stop
+        return [found[i] for i in range(len(portions))]
 
-    def log_probs(self, given: Unedited) -> Float[Tensor, "read vocab"]:
-        """Log-probabilities of the student with gradients; the blocks below are not run again."""
-        inputs = self._model.inputs(given.portion.ids, given.portion.mask)
-        with ExitStack() as stack:
-            for block in self._shared:
-                stack.enter_context(forward_replaced(block, given.below))
-            stack.enter_context(self._bfloat16())
-            logits = read_logits(self.plain, inputs, given.portion.at)
-        return logits.float().log_softmax(-1)
+    def passes(
+        self, given: Sequence[Unedited]
+    ) -> Iterator[list[tuple[Unedited, Float[Tensor, "_ vocab"]]]]:
+        """Log-probabilities of the student, pass by pass, with gradients.
+
+        The blocks below the update are not run again.
+        """
+        for numbers in in_passes([own.portion for own in given]):
+            some = [given[i] for i in numbers]
+            longest = max(own.portion.ids.shape[1] for own in some)
+            below = _together([own.below for own in some], longest)
+            with ExitStack() as stack:
+                for block in self._shared:
+                    stack.enter_context(forward_replaced(block, below))
+                log_probs = self._run([own.portion for own in some])
+            yield [*zip(some, log_probs, strict=True)]
+
+    def _run(self, portions: Sequence[Portion]) -> list[Float[Tensor, "_ vocab"]]:
+        ids, mask, at = joined(portions)
+        with self._bfloat16():
+            logits = read_logits(self.plain, self._model.inputs(ids, mask), at)
+        parts = torch.split(logits, [len(portion.at[0]) for portion in portions])
+        return [part.float().log_softmax(-1) for part in parts]
 
     @property
     def update(self) -> LowRankUpdate:

@@ -48,7 +48,7 @@ def main(name: str) -> None:
         training = Distillation(model, task, settings, Limits(), UNCHANGED, Path(folder))
         student = Student(model, settings, UNCHANGED)
         plain = get_peft_model(stock_model(model), student.peft.peft_config["default"])
-        drawn = [[*training.drawn(student, step)] for step in range(STEPS)]
+        drawn = [training.drawn(student, step) for step in range(STEPS)]
 
     def ours(step: int) -> None:
         student.peft.zero_grad()

@@ -361,7 +361,7 @@ def training(subject: Subject) -> None:
         student = Student(model, settings, UNCHANGED)
         plain = get_peft_model(subject.plain(), student.peft.peft_config["default"])
         began = time.perf_counter()
-        drawn = [[*training.drawn(student, step)] for step in range(STEPS)]
+        drawn = [training.drawn(student, step) for step in range(STEPS)]
     synchronize()
     say(f"  contexts and unedited outputs: {time.perf_counter() - began:.1f} s")
 

@@ -96,6 +96,7 @@ def test_hooks_and_weights_of_stock_modules_count() -> None:
     assert not torch.equal(doubled, before)
 
 
+@pytest.mark.filterwarnings("ignore:A (forward )?hook:UserWarning")
 @pytest.mark.parametrize("family", [*FAMILIES, *ENCODER_DECODERS])
 def test_each_hook_point_does_what_it_does_in_a_wrapped_model(family: str, tmp_path: Any) -> None:
     folder = tiny_model_dir(family, tmp_path)

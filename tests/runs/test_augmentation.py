@@ -49,7 +49,8 @@ def test_the_loss_is_the_mean_over_people_of_what_the_model_gives_a_continuation
     student = Student(testbed, Distilled(**SETTINGS), UNCHANGED)
     portion = own.portion_to_erase(testbed, np.random.default_rng(0))
     assert portion is not None
-    found = negative_log_likelihood(student, student.unedited(portion))
+    [[(given, after)]] = student.passes(student.unedited([portion]))
+    found = negative_log_likelihood(given.portion, after)
     assert float(found.detach()) == pytest.approx(mean_nll(testbed, own), rel=0.01)
 
 

@@ -38,14 +38,17 @@ from countergen_edit.runs.objective import (
 )
 from countergen_edit.runs.own_contexts import _mentions, written
 from countergen_edit.runs.portions import (
+    PASS,
     Portion,
     divergence,
+    in_passes,
+    running,
     some_rows,
     telling_tokens,
     to_erase,
     to_keep,
 )
-from countergen_edit.runs.student import Student, Unedited, block_names
+from countergen_edit.runs.student import Student, Unedited, block_names, few_rows
 from countergen_edit.testbed import directory, load_axis, load_truth
 from tests.runs.runs import IDENTITY
 from tests.runs.test_audit import make_plan, make_task, run, thin
@@ -132,6 +135,53 @@ def test_tokens_and_all_others_make_a_distribution() -> None:
     torch.testing.assert_close(found, expected)
 
 
+def outputs(student: Student, *given: Unedited) -> list[torch.Tensor]:
+    """The student's log-probabilities of portions, in their order."""
+    found = {one: after for some in student.passes(given) for one, after in some}
+    return [found[one] for one in given]
+
+
+def test_portions_in_one_pass_have_the_outputs_and_gradients_of_each_alone(
+    testbed: LanguageModel, task: Task
+) -> None:
+    student = Student(testbed, Distilled(first_layer=0.5), UNCHANGED)
+    noise = torch.Generator().manual_seed(0)
+    for parameter in student.parameters.values():
+        parameter.data.normal_(std=0.1, generator=noise)
+    portions = [
+        *(context.portion(testbed) for context in to_erase(testbed, task.fit[0])[:3]),
+        *to_keep(testbed, task.keep[0], np.random.default_rng(0))[:2],
+        *running(testbed, task.weighed)[:2],
+    ]
+    assert len(in_passes(portions)) < len(portions)
+    together = student.unedited(portions)
+    alone = [one for portion in portions for one in student.unedited([portion])]
+    for a, b in zip(together, alone, strict=True):
+        torch.testing.assert_close(a.log_probs, b.log_probs, rtol=1e-4, atol=1e-4)
+    gradients = []
+    for parts in ([together], [[one] for one in alone]):
+        student.peft.zero_grad()
+        after = [own for some in parts for own in outputs(student, *some)]
+        torch.autograd.backward(torch.stack([own.square().mean() for own in after]).sum())
+        gradients.append([p.grad.clone() for p in student.parameters.values()])
+        unlike = [(a - b.log_probs).abs().max() for a, b in zip(after, alone, strict=True)]
+        assert min(unlike) > 1e-3  # else the update would be off
+    for a, b in zip(*gradients, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-4)
+
+
+@given(shapes=st.lists(st.tuples(st.integers(1, 40), st.integers(1, 300)), max_size=12))
+def test_passes_run_each_portion_once_and_are_within_the_limit(
+    shapes: list[tuple[int, int]],
+) -> None:
+    portions = [erased(rows, reads, None) for rows, reads in shapes]
+    passes = in_passes(portions)
+    assert sorted(i for own in passes for i in own) == [*range(len(shapes))]
+    for own in passes:
+        tokens = sum(shapes[i][0] for i in own) * max(shapes[i][1] for i in own)
+        assert len(own) == 1 or tokens <= PASS
+
+
 def test_few_rows_have_their_own_unedited_output(
     testbed: LanguageModel, task: Task, tmp_path: Path
 ) -> None:
@@ -139,12 +189,13 @@ def test_few_rows_have_their_own_unedited_output(
     student = Student(testbed, training.settings, UNCHANGED)
     [context, *_] = to_erase(testbed, task.fit[0])
     portion = context.portion(testbed)
-    few = student.unedited(portion).few(np.random.default_rng(0))
+    [whole] = student.unedited([portion])
+    few = whole.some(few_rows(portion, np.random.default_rng(0)))
     assert len(few.portion.ids) < len(portion.ids)
-    again = student.unedited(few.portion).log_probs
+    again = student.unedited([few.portion])[0].log_probs
     torch.testing.assert_close(few.log_probs, again, rtol=1e-4, atol=1e-4)
     # A new update changes nothing, and blocks below it are not run again.
-    torch.testing.assert_close(student.log_probs(few), again, rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(outputs(student, few)[0], again, rtol=1e-4, atol=1e-4)
 
 
 def test_portions_to_keep_have_each_text_once_and_many_contexts_together(
@@ -296,9 +347,9 @@ def test_the_student_is_the_model_but_for_rounding(testbed: LanguageModel, task:
         portion = context.portion(testbed)
         inputs = testbed.inputs(portion.ids, portion.mask)
         expected = read_logits(stock_model(testbed), inputs, portion.at).log_softmax(-1)
-        found = student.unedited(portion)
+        [found] = student.unedited([portion])
         assert float(divergence(expected, found.log_probs)) < 1e-3
-        assert torch.equal(student.log_probs(found), found.log_probs)
+        assert torch.equal(outputs(student, found)[0], found.log_probs)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
@@ -311,9 +362,9 @@ def test_matrices_in_bfloat16_read_and_train_weights_of_any_type(
     portion = to_erase(model, task.fit[0])[0].portion(model)
     inputs = model.inputs(portion.ids, portion.mask)
     expected = read_logits(stock_model(model), inputs, portion.at).float().log_softmax(-1)
-    found = student.unedited(portion)
+    [found] = student.unedited([portion])
     assert float(divergence(expected, found.log_probs)) < 1e-3
-    torch.autograd.backward(student.log_probs(found).square().sum())
+    torch.autograd.backward(outputs(student, found)[0].square().sum())
     assert all(p.grad is not None for p in student.parameters.values())
 
 
