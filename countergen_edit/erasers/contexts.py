@@ -302,17 +302,18 @@ def scores(
 ) -> dict[Choice, Float[np.ndarray, " fold"]]:
     """The score of each choice in each fold; `others` is the covariance of the background.
 
-    Sums are normalised by their means over folds, as one with few people may be close to zero.
+    Sums are normalised by their means over folds, as one with few people may be close to zero. An
+    unbiased mean that is not positive shows no difference, and its sum is left out.
     """
-    differ = [[fold.erase for fold in parts], [fold.keep for fold in parts]]
-    whole = [max(float(np.mean([np.trace(m) for m in of_fold])), 1e-300) for of_fold in differ]
-    variance = max(float(np.trace(others)), 1e-300)
+    means = [np.mean([np.trace(fold.erase) for fold in parts])]
+    means += [np.mean([np.trace(fold.keep) for fold in parts]), np.trace(others)]
+    weights = [1.0 / float(mean) if mean > 0.0 else 0.0 for mean in means]
     found: dict[Choice, list[float]] = {}
     for amount in amounts:
         for fold in parts:
             frame = metric.frame(fold.demands, amount)
-            left, changed, moved = _squares(frame, others, fold, strength)
-            sums = left / whole[0] + changed / whole[1] + moved / variance
+            squares = np.array(_squares(frame, others, fold, strength))
+            sums = np.array(weights) @ squares
             for rank in ranks:
                 at = frame.A.shape[1] if rank is None else min(rank, frame.A.shape[1])
                 found.setdefault((rank, amount), []).append(float(sums[at]))

@@ -128,10 +128,10 @@ class PreservingEraser(BaseEraser):
         self.angle_ = frame.angle(rank)
         exact = self.keep_strength is None and self.keep_within == 0
         if exact and self.angle_ < self.min_angle:
-            raise UserError(
-                f"the difference to erase comes within {self.angle_:.2g} rad of the one to keep "
-                f"(min_angle = {self.min_angle}): keep fewer contexts, or set keep_strength or a "
-                "rank; measure a model whose bias was already erased there with eraser=none"
+            raise UserError(  # the angle is rounded, so that equal reasons read alike
+                f"the difference to erase comes within {round(self.angle_, 4):g} rad of the one to "
+                f"keep (min_angle = {self.min_angle}): keep fewer contexts, or set keep_strength "
+                "or a rank; measure a model whose bias was already erased there with eraser=none"
             )
         left, right = frame.factors(rank, self.keep_strength)
         if self.keep_within > 0 and frame.U.shape[1]:

@@ -273,6 +273,26 @@ def test_background_enters_the_covariance_and_nothing_else():
     assert change[1] < 0.1 * change[0]
 
 
+@pytest.mark.filterwarnings("error")
+def test_kept_contexts_without_a_difference_leave_scores_finite() -> None:
+    """Unbiased squared differences of noise are negative for half of the seeds."""
+    signs = set()
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        contexts, z = np.repeat(np.arange(12), 40), np.tile([0, 1], 240)
+        X = rng.normal(size=(480, 24))
+        X[:, 0] += np.where(contexts < 8, np.where(z == 0, 3.0, -3.0), 0.0)
+        people = np.tile(np.arange(40), 12)
+        keep = range(8, 12)
+        eraser = PreservingEraser(rank="cv").fit(X, z, contexts=contexts, keep=keep, people=people)
+        assert np.isfinite([*eraser.cv_scores_.values()]).all()
+        left = eraser.transform(X)[contexts < 8]
+        assert abs(left[z[contexts < 8] == 0, 0].mean() - left[z[contexts < 8] == 1, 0].mean()) < 1
+        parts = folds(read_contexts(read_rows(None, X, z), contexts, keep), people)
+        signs.add(float(np.mean([np.trace(fold.keep) for fold in parts])) > 0)
+    assert signs == {True, False}
+
+
 def test_of_ranks_that_conflict_none_is_chosen() -> None:
     """One direction is to go in some contexts and to stay in another; a second is free."""
     rng = np.random.default_rng(0)
