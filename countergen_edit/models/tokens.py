@@ -122,10 +122,10 @@ def encode_replies(
 
 @singledispatch
 def check_texts(lm: LanguageModel, texts: Iterable[str]) -> None:
-    """Raise the `UserError` of `encode`, in a fraction of its time.
+    """Raise the `UserError` that `encode` would, without tokenising texts that cannot be too long.
 
-    Only texts that may be too long are tokenised: a token stands for at least one byte, but for
-    those before a text and the space that some tokenizers put there.
+    A token stands for at least one byte, except for those before a text and the space that some
+    tokenizers put there.
     """
     most = lm.context_length - len(opening_ids(lm)) - 1
     every = max(lm.tokenizer.get_vocab().values()) >= lm.vocab_size

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
+from torch.nn.functional import pad
 from torch.nn.utils.rnn import pad_sequence
 
 from countergen_edit.data.counterfactual import CounterfactualSet, Variation
@@ -118,11 +119,7 @@ def joined(
 
 def widened(values: Shaped[Tensor, "row time *more"], time: int) -> Shaped[Tensor, "row t *more"]:
     """Values padded with zeros on the right."""
-    if values.shape[1] == time:
-        return values
-    wide = values.new_zeros((len(values), time, *values.shape[2:]))
-    wide[:, : values.shape[1]] = values
-    return wide
+    return pad(values, (0, 0) * (values.ndim - 2) + (0, time - values.shape[1]))
 
 
 @dataclass(frozen=True, eq=False)
