@@ -27,7 +27,7 @@ from countergen_edit.erasers import make_eraser
 from countergen_edit.metrics.base import METRICS
 from countergen_edit.models import LanguageModel, load
 from tests.metrics.fairpair_settings import SMALL
-from tests.tiny_models import CONFIGS, CONTEXT, config_of, tiny_hf_model, tiny_tokenizer
+from tests.tiny_models import CLASSES, CONFIGS, CONTEXT, config_of, tiny_hf_model, tiny_tokenizer
 
 GROUPED = {"intermediate_size": 64, "num_key_value_heads": 2}
 WIDE = {**GROUPED, "head_dim": 8}
@@ -69,6 +69,15 @@ CAUSAL: dict[str, Callable[[int], Any]] = {
     "GPT-OSS": config_of("GptOssConfig", head_dim=8, num_local_experts=4, **EXPERTS),
 }
 """Causal families, and makers of a small config."""
+ENCODER = {"intermediate_size": 64}
+OTHERS: dict[str, tuple[str, Callable[[int], Any]]] = {
+    "T5": ("AutoModelForSeq2SeqLM", CONFIGS["t5"]),
+    "BERT": ("AutoModelForMaskedLM", config_of("BertConfig", **ENCODER)),
+    "RoBERTa": ("AutoModelForMaskedLM", config_of("RobertaConfig", **ENCODER)),
+    "BERT, classifier": ("AutoModelForSequenceClassification", config_of("BertConfig", **ENCODER)),
+}
+"""Other families: their class, and makers of a small config."""
+EVERY = [*CAUSAL, *OTHERS]
 COLUMNS = ("R", "FairPair", "CID", "edit", "carried", "everywhere, folded", "distilled, merged")
 FITTED = ["{name} works as a", "Our neighbor {name} is a", "They say that {name} was a"]
 MEASURED = {
@@ -146,7 +155,7 @@ def same_when_loaded(model: LanguageModel, edit: Edit, form: str, folder: Path) 
 
 
 def cells(family: str) -> dict[str, str]:
-    """The row of a causal family: column → "yes" or an error."""
+    """The row of a family: column → "yes" or an error."""
 
     def edit(model: LanguageModel, folder: Path) -> None:
         fitted(model, "leace", [1], folder)
@@ -180,9 +189,14 @@ def cells(family: str) -> dict[str, str]:
     with tempfile.TemporaryDirectory() as directory:
         path = Path(directory)
         tokenizer = tiny_tokenizer()
-        CONFIGS[family] = longer(CAUSAL[family])
+        kind, config = OTHERS.get(family, ("AutoModelForCausalLM", CAUSAL.get(family)))
+        CLASSES[family], CONFIGS[family] = kind, longer(config)
         tiny_hf_model(family, tokenizer).save_pretrained(path / "model")
         tokenizer.save_pretrained(path / "model")
+
+        def said(error: UserError) -> str:
+            return str(error).replace(str(path / "model"), "the model")
+
         try:
             model = load(path / "model")
         except UserError as error:
@@ -197,12 +211,6 @@ def cells(family: str) -> dict[str, str]:
         return found
 
 
-def said(error: UserError) -> str:
-    """The reason in an error, without the path of the model."""
-    text = str(error)
-    return text.partition(": ")[2] or text
-
-
 def lines(family: str) -> list[str]:
     """The lines of a family on the page: its row, and the reason of each refusal."""
     found = cells(family)
@@ -212,6 +220,6 @@ def lines(family: str) -> list[str]:
 
 
 if __name__ == "__main__":
-    every = [line for family in CAUSAL for line in lines(family)]
+    every = [line for family in EVERY for line in lines(family)]
     head = [f"| family | {' | '.join(COLUMNS)} |", f"|---{'|:-:' * len(COLUMNS)}|"]
     print("\n".join([*head, *sorted(every, key=lambda line: line.startswith("-"))]))

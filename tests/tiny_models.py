@@ -64,6 +64,8 @@ CONFIGS: dict[str, Callable[[int], Any]] = {
 }
 FAMILIES: list[str] = list(CONFIGS)
 ENCODER_DECODERS = ("t5", "bart")
+CLASSES = dict.fromkeys(ENCODER_DECODERS, "AutoModelForSeq2SeqLM")
+"""The class of a family's models, where it is not AutoModelForCausalLM."""
 CONFIGS |= {
     "t5": _t5,
     "bart": config_of(
@@ -100,9 +102,9 @@ def tiny_tokenizer(*, bos: bool = False) -> Any:
 def tiny_hf_model(family: str, tokenizer: Any, seed: int = 0) -> Any:
     """The family's model with random weights of visible size, in eval mode."""
     import torch
-    from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM
+    import transformers
 
-    kind = AutoModelForSeq2SeqLM if family in ENCODER_DECODERS else AutoModelForCausalLM
+    kind = getattr(transformers, CLASSES.get(family, "AutoModelForCausalLM"))
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         config = CONFIGS[family](len(tokenizer))

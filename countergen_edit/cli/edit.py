@@ -67,6 +67,11 @@ class SaveSettings:
         before: NamedEdit | None = None,
     ) -> None:
         """Refuse, before any work, a form in which an edit at a place cannot be saved."""
+        if model.is_stored_quantized:
+            raise UserError(
+                f"{model.name} has quantised weights alone, and a checkpoint has full ones: edit "
+                "the model that it was made from, with model.quantization if it does not fit"
+            )
         if model.is_quantized:
             return  # it is saved with full weights, which are read after the run
         direction = np.ones((model.d_model, 1)) / np.sqrt(model.d_model)

@@ -81,6 +81,12 @@ class LanguageModel:
         return bool(getattr(self.bridge.original_model, "is_quantized", False))
 
     @property
+    def is_stored_quantized(self) -> bool:
+        """Whether its files hold quantised weights, as those of GPTQ and AWQ do."""
+        quantizer = getattr(self.bridge.original_model, "hf_quantizer", None)
+        return bool(getattr(quantizer, "pre_quantized", False))
+
+    @property
     def n_layers(self) -> int:
         """Number of blocks."""
         return int(self.bridge.cfg.n_layers)

@@ -217,10 +217,10 @@ def _auto_class(location: Location) -> Any:
     continues = default is not None and (name in causal.values() or name in bases)
     answers = name in modeling_auto.MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES.values()
     if not continues and not answers:
-        raise UserError(
-            f"{location} is a {name}, not a causal language model: give one that continues text "
-            "(…ForCausalLM, …LMHeadModel), or an encoder-decoder one (…ForConditionalGeneration)"
-        )
+        advice = "give a …ForCausalLM, a …LMHeadModel or a …ForConditionalGeneration"
+        if name.endswith(("ForMaskedLM", "ForSequenceClassification")):
+            advice = "countergen-edit classifiers measures it"
+        raise UserError(f"{location} is a {name}, not a causal language model: {advice}")
     if name not in SUPPORTED_ARCHITECTURES and default not in SUPPORTED_ARCHITECTURES:
         raise UserError(
             f"unknown architecture {name} in {location}: TransformerBridge has no adapter for it"
@@ -304,7 +304,7 @@ def _read_weights(
             f"the weights of {location} are a pickle with more in it than tensors, which could run "
             "code: convert them to safetensors where they come from"
         ) from error
-    except (OSError, ValueError, RuntimeError, EOFError, SafetensorError) as error:
+    except (OSError, ValueError, RuntimeError, EOFError, ImportError, SafetensorError) as error:
         raise UserError(f"cannot load the weights of {location}: {_first_line(error)}") from error
     absent = [*report["missing_keys"], *(key for key, *_ in report["mismatched_keys"])]
     if absent:

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import json
+import shutil
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
+from transformers import AutoModelForCausalLM, AutoTokenizer
 
 import countergen_edit as ce
 from countergen_edit.cli.main import main
 from countergen_edit.core.errors import UserError
 from countergen_edit.data.axis import SPLITS
 from countergen_edit.models import LanguageModel
+from countergen_edit.models.loading import quantized
 from tests.tiny_models import tiny_model_dir
 
 pytest.importorskip("bitsandbytes")
@@ -70,6 +74,40 @@ def test_a_classifier_and_a_missing_package_end_in_one_line(
     monkeypatch.setattr("countergen_edit.models.loading.find_spec", lambda name: None)
     with pytest.raises(UserError, match=r"pip install 'countergen-edit\[quantization\]'"):
         ce.load(folder, quantization="4bit")
+
+
+def test_quantised_files_are_read_and_their_edits_are_not_saved(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    few = AutoModelForCausalLM.from_pretrained(
+        folder, quantization_config=quantized("4bit", torch.float32), dtype=torch.float32
+    )
+    stored, run = tmp_path / "stored", tmp_path / "run"
+    few.save_pretrained(stored)
+    AutoTokenizer.from_pretrained(folder).save_pretrained(stored)
+    np.testing.assert_array_equal(
+        logits(ce.load(stored)), logits(ce.load(folder, quantization="4bit"))
+    )
+    assert main(["edit", f"model={stored}", f"save={tmp_path / 'saved'}", f"run_dir={run}"]) == 2
+    assert "has quantised weights alone" in capsys.readouterr().err
+    assert not run.exists()
+
+
+@pytest.mark.parametrize(
+    ("method", "package"),
+    [("gptq", "optimum"), ("awq", "gptqmodel"), ("compressed-tensors", "compressed-tensors")],
+)
+def test_the_package_that_quantised_files_need_is_named(
+    folder: Path, tmp_path: Path, method: str, package: str
+) -> None:
+    if find_spec(package.replace("-", "_")) is not None:
+        pytest.skip(f"{package} is installed")
+    stored = shutil.copytree(folder, tmp_path / "stored")
+    config = json.loads((stored / "config.json").read_text("utf-8"))
+    config["quantization_config"] = {"quant_method": method, "bits": 4, "group_size": 128}
+    (stored / "config.json").write_text(json.dumps(config), "utf-8")
+    with pytest.raises(UserError, match=f"cannot load the weights of .*pip install.* .?{package}"):
+        ce.load(stored)
 
 
 @pytest.mark.slow
