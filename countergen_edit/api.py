@@ -207,7 +207,7 @@ def audit(
         layers: layers that are edited together; None selects one on validation data: of those
             within the budgets the one that removes most bias. "everywhere" applies what is fitted
             at the selected one at every point of the residual stream and at every token, attention
-            sinks included; such an edit is saved as stock weights.
+            directions of sinks excepted; such an edit is saved as stock weights.
         successive_halving: measures all layers on few validation data first and the best on all;
             otherwise all on all.
         baselines: `prompting`, `steering`, `augmentation`, `random_map`, or objects, measured

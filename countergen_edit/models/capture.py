@@ -55,7 +55,7 @@ def capture(
     sites: Sequence[str] = ("resid_post",),
     layers: Sequence[int] | None = None,
     starts: Sequence[int] | None = None,
-    positions: Literal["last", "onward"] = "last",
+    positions: Literal["last", "onward", "all"] = "last",
     scratch: Scratch | None = None,
     progress: str | None = None,
 ) -> Activations:
@@ -69,9 +69,9 @@ def capture(
         From 0; None takes all.
     starts : (text,), optional
         For "onward", the character of each text where its group first shows; None takes 0.
-    positions : {"last", "onward"}
-        The last token of each text, or every token that shows text beyond `starts`; tokens before
-        are equal for all groups.
+    positions : {"last", "onward", "all"}
+        The last token of each text; every token that shows text beyond `starts`, as those before
+        are equal for all groups; or every token, special ones included.
     scratch : Scratch, optional
         Storage beyond memory; None keeps all in memory.
 
@@ -82,7 +82,7 @@ def capture(
         site: [hook_name(lm, site, k) for k in (layers if has_layers(site) else [None])]
         for site in sites
     }
-    if starts is None or positions == "last":
+    if starts is None or positions != "onward":
         starts = [0] * len(texts)
     encodings = encode(lm, texts)
     spans = []
@@ -90,7 +90,8 @@ def capture(
         span = encoding.after(start)
         if start < 0 or not span:  # -1 is str.find of an absent group
             raise UserError(f"no token beyond character {start} in the text {excerpt(text)}")
-        spans.append(span if positions == "onward" else span[-1:])
+        every = range(len(encoding.ids))
+        spans.append({"last": span[-1:], "onward": span, "all": every}[positions])
 
     counts = [len(span) for span in spans]
     empty = np.empty if scratch is None else scratch.empty

@@ -268,7 +268,7 @@ def _placement(fits: FitCache, cell: Candidate, strength: float) -> Placement:
     rows, _ = data.used(cell.eraser, cell.layer)
     values, group = data.at(cell.layer)[rows], data.group[rows]
     a, b = (values[group == name].mean(axis=0, dtype=float) for name in fits.task.pair)
-    return Placement(cell.site, cell.layer, Shift(-strength * (a - b)), data.limit(cell.layer))
+    return data.placement(cell.layer, Shift(-strength * (a - b)))
 
 
 BASELINES: Registry[type[Baseline]] = Registry(

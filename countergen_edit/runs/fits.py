@@ -18,7 +18,6 @@ from countergen_edit.edits import (
     EditRecord,
     NamedEdit,
     Place,
-    Placement,
     applied,
     combined_record,
 )
@@ -265,11 +264,8 @@ class FitCache:
     def _own_edit(self, candidate: Candidate) -> Edit:
         if candidate.trains_weights:
             return Edit((), update=self.distillation(candidate).run())
-        limit = self.data(candidate).limit(candidate.layer)
         erasure = self.fit(candidate).erasure_
-        if candidate.site == EVERYWHERE:
-            erasure = erasure.linear
-        return Edit((Placement(candidate.site, candidate.layer, erasure, limit),))
+        return Edit((self.data(candidate).placement(candidate.layer, erasure),))
 
     def distillation(self, candidate: Candidate) -> Distillation:
         """The training of a candidate that updates weights; what is done of it is in the folder."""

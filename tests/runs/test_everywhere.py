@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -9,10 +11,12 @@ import countergen_edit as ce
 from countergen_edit.core.errors import UserError
 from countergen_edit.edits.checkpoints import load_checkpoint
 from countergen_edit.edits.checkpoints.parity import edited_logits
-from countergen_edit.erasers import make_eraser
-from countergen_edit.runs.fit_data import capture_sites
+from countergen_edit.erasers import AffineErasure, make_eraser
+from countergen_edit.models import LanguageModel
+from countergen_edit.runs.fit_data import FitData, capture_sites
 from countergen_edit.runs.plan import where
 from tests.edits.test_sinks import TEXTS, sunk
+from tests.planted_sink import SUNK, planted_sink, sink_direction
 from tests.runs.runs import captured
 from tests.runs.test_audit import make_task, thin
 from tests.runs.test_fit_data import ERASE
@@ -66,7 +70,7 @@ def test_the_saved_model_is_the_audited_one(audited, testbed, tmp_path):
     saved = audited.best.save(tmp_path / "saved")
     assert saved.form == "folded"
     text = (saved.folder / "README.md").read_text()
-    assert "every point of the residual stream, sinks included" in text
+    assert "every point of the residual stream, as fitted after a block" in text
     assert "trust_remote_code" not in text
     loaded = load_checkpoint(saved.folder)
     ids = testbed.tokenizer("Jane is a nurse and").input_ids
@@ -76,13 +80,46 @@ def test_the_saved_model_is_the_audited_one(audited, testbed, tmp_path):
     assert difference <= saved.parity.tolerance
 
 
-def test_no_token_is_left_out_as_a_sink():
-    model = sunk("llama")
-    place = {"sites": ["resid_post", "everywhere"], "layers": None, "positions": "outputs"}
-    data = capture_sites(model, [ERASE], [], TEXTS, **place)
-    assert any(data["resid_post"].limits)
-    assert data["everywhere"].limits == (None,) * model.n_layers
-    np.testing.assert_array_equal(data["everywhere"].values, data["resid_post"].values)
+def everywhere(model: LanguageModel, **more: Any) -> FitData:
+    place: dict[str, Any] = {"sites": ["everywhere"], "layers": None, "positions": "outputs"}
+    return capture_sites(model, [ERASE], [], TEXTS, **place, **more)["everywhere"]
+
+
+@pytest.mark.parametrize("eraser", ["leace", "inlp", "random"])
+@pytest.mark.parametrize("family", SUNK)
+def test_the_directions_of_sinks_are_not_read(family, eraser):
+    along = sink_direction(np.random.default_rng(1).normal(size=32))
+    model = planted_sink(family, 300, along)
+    data = everywhere(model)
+    assert all(limit is not None for limit in data.limits)
+    assert 1 <= data.sinks.shape[1] <= 3
+    np.testing.assert_allclose(data.sinks.T @ data.sinks, np.eye(data.sinks.shape[1]), atol=1e-12)
+    fitted = data.fit(make_eraser(eraser), 0).erasure_
+    place = data.placement(0, fitted)
+    assert place.limit is None
+    assert not place.erasure.mean.any()
+    left, right = place.erasure.left, place.erasure.right
+    np.testing.assert_allclose(right @ left, np.eye(len(right)), atol=1e-9)
+    np.testing.assert_array_equal(left, fitted.left)
+    assert np.abs(right @ along).max() < 0.02 < np.abs(fitted.right @ along).max()
+
+
+def test_without_a_sink_or_where_sinks_are_edited_the_map_is_as_fitted():
+    for data in (
+        everywhere(planted_sink("llama")),
+        everywhere(sunk("llama"), skip_attention_sinks=False),
+    ):
+        assert not data.sinks.size
+        fitted = data.fit(make_eraser("leace"), 0).erasure_
+        np.testing.assert_array_equal(data.placement(0, fitted).erasure.right, fitted.right)
+
+
+def test_a_direction_that_only_sinks_have_is_refused():
+    data = everywhere(sunk("llama"))
+    [direction, *_] = data.sinks.T
+    erasure = AffineErasure.orthogonal(direction[None], np.zeros(len(direction)))
+    with pytest.raises(UserError, match=r"skip_attention_sinks=false edits them"):
+        data.placement(0, erasure)
 
 
 def test_layers_everywhere_stand_for_the_site():

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 SITES = {
     WEIGHTS: "the weights of attention and MLP",
-    EVERYWHERE: "every point of the residual stream, sinks included, as fitted after a block",
+    EVERYWHERE: "every point of the residual stream, as fitted after a block",
     "resid_post": "the residual stream after a block",
     "attn_out": "the output of an attention layer",
     "mlp_out": "the output of an MLP",
