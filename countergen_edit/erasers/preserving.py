@@ -29,6 +29,7 @@ from countergen_edit.erasers.contexts import (
     Fold,
     Metric,
     folds,
+    most_kept,
     read_contexts,
     scores,
 )
@@ -57,8 +58,9 @@ class PreservingEraser(BaseEraser):
     min_angle : float
         Smallest angle in radians, in the metric of Σ, between A and B that are kept exactly.
     keep_strength : float or None
-        None keeps exactly. λ ≥ 0 adds λ Σ_b w_b ‖M b‖² to the objective instead, w_b being the
-        share of the context's rows.
+        None keeps exactly, and of many contexts a random 16, or d / 6 if that is more. λ ≥ 0 keeps
+        all, and adds λ Σ_b w_b ‖M b‖² to the objective instead, w_b being the share of the
+        context's rows.
     keep_within : float
         If above 0, ‖M b‖ ≤ keep_within ‖b‖ in the metric of Σ for every b, solved by cvxpy.
 
@@ -112,7 +114,9 @@ class PreservingEraser(BaseEraser):
         self.row_ids_ = () if contexts is None else ("contexts", "keep")
         n, d = rows.X.shape
         self._check_settings(d)
-        mean, found = rows.balanced_mean, read_contexts(rows, contexts, keep)
+        exact = self.keep_strength is None and self.keep_within == 0
+        most = most_kept(d) if exact else None
+        mean, found = rows.balanced_mean, read_contexts(rows, contexts, keep, most)
         every = read_background(self, rows.X, background)
         inside, basis = span_coordinates(every - mean)
         centred = inside - inside.mean(axis=0)
@@ -126,7 +130,6 @@ class PreservingEraser(BaseEraser):
         rank, self.shrinkage_ = self._choice(every, demands, parts, metric, others)
         frame = metric.frame(demands, self.shrinkage_)
         self.angle_ = frame.angle(rank)
-        exact = self.keep_strength is None and self.keep_within == 0
         if exact and self.angle_ < self.min_angle:
             raise UserError(  # the angle is rounded, so that equal reasons read alike
                 f"the difference to erase comes within {round(self.angle_, 4):g} rad of the one to "

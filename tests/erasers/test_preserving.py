@@ -116,6 +116,17 @@ def soft_terms(X, eraser, found):
     return centred.T @ centred / len(X), (B * w) @ B.T
 
 
+def test_of_more_contexts_than_there_is_room_for_a_sixth_of_the_dimensions_is_kept() -> None:
+    d = 120
+    X, z, contexts = in_contexts(d=d, n_names=8, keep=d)  # all of them would ask for 2 d dimensions
+    keep = kept_ids(contexts)
+    eraser = PreservingEraser(rank=2).fit(X, z, contexts=contexts, keep=keep)
+    before, after = (differences(rows, z, contexts) for rows in (X, eraser.erasure_(X)))
+    moved = np.array([np.linalg.norm(after[c] - before[c]) for c in keep])
+    assert (moved < 1e-9).sum() == d // 6
+    assert moved.max() > 1e-3
+
+
 @pytest.mark.parametrize("strength", [0.0, 0.7, 30.0, None])
 def test_no_change_that_meets_the_demands_is_smaller(strength: float | None) -> None:
     """Against the problem as cvxpy states it."""
