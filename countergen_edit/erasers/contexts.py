@@ -46,10 +46,11 @@ FAMILIES = 5
 TOLERANCE, KEEP_TOLERANCE = 1e-6, 1e-10
 """Directions of A and of B below this share of the largest whitened singular value are noise."""
 LEAST_KEPT, KEPT_SHARE = 16, 1 / 6
-"""Contexts that are kept exactly: at most 16, or a sixth of the dimensions. Each asks for two, and
-more leave little room for what is to be erased. After block 20 of SmolLM2, 48 to 96 of 407 contexts
-leave half of the squared difference of contexts to erase, 192 leave 71 %, and all are refused. The
-difference of those that are not kept changes by 9, 7 and 7 %."""
+"""Contexts that are kept exactly: at most 16 or a sixth of the dimensions, whichever is more. Each
+asks for two dimensions, and more leave little room for what is to be erased: after block 20 of
+SmolLM2, fits on 48 or 96 of 407 contexts leave half of the squared difference of contexts to erase,
+a fit on 192 leaves 71 %, and one on all is refused. The other contexts' difference changes by 9, 7
+and 7 %."""
 ALMOST = 1e-12
 """Keeps scores finite where demands conflict."""
 
@@ -160,9 +161,10 @@ def read_contexts(
             f"context {str(names[alone[0]])!r} has rows of group "
             f"{rows.classes[there[alone[0]]][0]!s} only: drop it, keep it, or add the other groups"
         )
-    order = generator(0, "kept contexts").permutation(np.flatnonzero(is_kept))
     is_demanded = np.ones(len(names), dtype=bool)
-    is_demanded[order[len(order) if most is None else most :]] = False
+    if most is not None:
+        order = generator(0, "kept contexts").permutation(np.flatnonzero(is_kept))
+        is_demanded[order[most:]] = False
     return Contexts(rows.X - rows.balanced_mean, rows.codes, context, is_kept, is_demanded)
 
 

@@ -117,6 +117,13 @@ class PreservingEraser(BaseEraser):
         exact = self.keep_strength is None and self.keep_within == 0
         most = most_kept(d) if exact else None
         mean, found = rows.balanced_mean, read_contexts(rows, contexts, keep, most)
+        kept, held = found.is_kept.sum(), (found.is_kept & found.is_demanded).sum()
+        self.note_ = ""
+        if held < kept:
+            self.note_ = (
+                f"{held} of {kept} contexts to keep are kept exactly, drawn at random; more leave "
+                "little room for what is to be erased"
+            )
         every = read_background(self, rows.X, background)
         inside, basis = span_coordinates(every - mean)
         centred = inside - inside.mean(axis=0)

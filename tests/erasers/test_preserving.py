@@ -125,6 +125,10 @@ def test_of_more_contexts_than_there_is_room_for_a_sixth_of_the_dimensions_is_ke
     moved = np.array([np.linalg.norm(after[c] - before[c]) for c in keep])
     assert (moved < 1e-9).sum() == d // 6
     assert moved.max() > 1e-3
+    assert eraser.note_.startswith("20 of 120 contexts to keep are kept exactly")
+    few = np.isin(contexts, [*keep[:20], *(c for c in contexts if c.startswith("erase"))])
+    eraser.fit(X[few], z[few], contexts=contexts[few], keep=keep[:20])
+    assert eraser.note_ == ""
 
 
 @pytest.mark.parametrize("strength", [0.0, 0.7, 30.0, None])
