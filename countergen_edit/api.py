@@ -206,8 +206,8 @@ def audit(
         site: where edits act.
         layers: layers that are edited together; None selects one on validation data: of those
             within the budgets the one that removes most bias. "everywhere" applies what is fitted
-            at the selected one at every point of the residual stream and at every token, without
-            the directions of attention sinks; such an edit is saved as stock weights.
+            at the selected one at every point of the residual stream and at every token, but does
+            not read the directions of attention sinks; such an edit is saved as stock weights.
         successive_halving: measures all layers on few validation data first and the best on all;
             otherwise all on all.
         baselines: `prompting`, `steering`, `augmentation`, `random_map`, or objects, measured

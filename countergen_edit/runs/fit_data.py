@@ -72,7 +72,7 @@ class FitData:
         return self.limits[self.layers.index(layer)]
 
     def placement(self, layer: int | None, change: AffineErasure | Shift) -> Placement:
-        """A map at the place of these data, under which attention sinks stay as they are.
+        """A map at the place of these data, under which attention sinks stay, or hardly change.
 
         An edit everywhere acts about the origin and can skip no token: with S the directions of
         sinks, its R is replaced by (R L) (R P L)⁻¹ R P, P = I - S Sᵀ, so that R S = 0.

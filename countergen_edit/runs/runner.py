@@ -31,6 +31,7 @@ from countergen_edit.metrics.guardedness import certificate_rows
 from countergen_edit.metrics.results import STORE
 from countergen_edit.metrics.rows import Row
 from countergen_edit.models import LanguageModel, reductions_kept
+from countergen_edit.models.capture import EVERYWHERE
 from countergen_edit.models.progress import bar
 from countergen_edit.runs.files import FAILED
 from countergen_edit.runs.fit_data import openings
@@ -341,6 +342,12 @@ class Runner:
             certificate = data.certify(eraser, candidate.layer, state)
         n = int((data.used(eraser, candidate.layer)[0] & ~data.keep).sum())
         anew, remark = eraser.refit_in_folds, eraser.note_
+        if candidate.site == EVERYWHERE:
+            of_fit = (
+                "probes read its own block under the map that was fitted there, not under the edit "
+                "everywhere, which does not read the directions of attention sinks"
+            )
+            remark = "; ".join(filter(None, (remark, of_fit)))
         rows = certificate_rows(certificate, self.task, n, seed, refitted=anew, remark=remark)
         named = self.fits.part(candidate)
         [place] = named.edit.placements
