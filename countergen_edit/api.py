@@ -60,6 +60,7 @@ def load(
     device: str = "auto",
     dtype: str = "float32",
     device_map: str | None = None,
+    max_memory: models.MaxMemory | None = None,
     quantization: str | None = None,
     revision: str | None = None,
     bos: Bos = "auto",
@@ -73,6 +74,7 @@ def load(
         device: `cpu`, `cuda`, `mps`; `auto` takes a GPU where there is one.
         dtype: `float32`, `bfloat16`, `float16` or `float64`.
         device_map: spreads a large model over devices.
+        max_memory: most memory for the weights on each, such as `{0: "20GiB", "cpu": "60GiB"}`.
         quantization: `4bit` or `8bit`, by bitsandbytes; edits are saved with full weights.
         revision: branch, tag or commit of a model on the hub.
         bos: whether texts begin with the beginning-of-text token; `auto` follows the tokenizer.
@@ -84,7 +86,7 @@ def load(
         UserError: the model does not exist, generates no text, or lacks a chat template.
     """
     where: dict[str, Any] = {"device": device, "dtype": dtype, "device_map": device_map}
-    where |= {"quantization": quantization, "bos": bos}
+    where |= {"max_memory": max_memory, "quantization": quantization, "bos": bos}
     if is_checkpoint(name):
         return load_checkpoint(name, **where, template=template, instruction=instruction)
     place = directory() if str(name) == TESTBED else name

@@ -91,7 +91,7 @@ def long_context_dir(kind: str, folder: Path) -> Path:
 
 
 def settings(folder: Path) -> dict[str, Any]:
-    return {"directory": str(folder), "sources": str(folder / "sources.yaml")}
+    return {"directory": str(folder)}
 
 
 def stereoset() -> dict[str, Any]:

@@ -46,7 +46,16 @@ from countergen_edit.reports.run import Run
 
 OF_TASK = ("axis", "data", "texts", "names", "groups", "seed")
 """The settings of a task."""
-LOADING = ("device", "dtype", "device_map", "quantization", "bos", "template", "instruction")
+LOADING = (
+    "device",
+    "dtype",
+    "device_map",
+    "max_memory",
+    "quantization",
+    "bos",
+    "template",
+    "instruction",
+)
 """The settings of a model that say where and how it is loaded."""
 
 

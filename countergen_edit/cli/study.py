@@ -48,6 +48,7 @@ class ModelSettings:
     device: str
     dtype: str
     device_map: str | None
+    max_memory: dict[int | str, int | str] | None
     quantization: str | None
     revision: str | None
     bos: Bos

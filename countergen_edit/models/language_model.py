@@ -68,12 +68,12 @@ class LanguageModel:
     @property
     def device(self) -> torch.device:
         """Device of the embedding, where token ids go."""
-        return torch.device(self._embedding.device)
+        return _device(self.bridge.original_model)
 
     @property
     def dtype(self) -> torch.dtype:
         """Type of the weights."""
-        return cast(torch.dtype, self._embedding.dtype)
+        return cast(torch.dtype, self.bridge.original_model.get_input_embeddings().weight.dtype)
 
     @property
     def is_quantized(self) -> bool:
@@ -205,9 +205,12 @@ class LanguageModel:
         """`make()`, which depends on the text alone; may be cached by its key."""
         return make()
 
-    @property
-    def _embedding(self) -> Any:
-        return self.bridge.original_model.get_input_embeddings().weight
+
+def _device(hf_model: Any) -> torch.device:
+    """Device that the embedding runs on; offloaded weights are moved there by accelerate's hook."""
+    embedding = hf_model.get_input_embeddings()
+    at = getattr(getattr(embedding, "_hf_hook", None), "execution_device", None)
+    return torch.device(embedding.weight.device if at is None else at)
 
 
 _HASH_CHUNK = 1 << 24  # elements moved off the device at once while hashing
@@ -304,7 +307,7 @@ def from_pretrained_objects(name: str, hf_model: Any, tokenizer: Any) -> Languag
         hf_model=hf_model,
         tokenizer=private,
         dtype=hf_model.dtype,
-        device=str(hf_model.get_input_embeddings().weight.device),
+        device=str(_device(hf_model)),
     )
     bridge.original_model.requires_grad_(False)
     bridge.eval()

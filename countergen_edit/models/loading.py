@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pickle
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -23,6 +23,8 @@ from countergen_edit.models.gguf import alone, read_header
 from countergen_edit.models.language_model import LanguageModel, adds_bos, from_pretrained_objects
 from countergen_edit.models.tokens import NONE, in_template
 
+MaxMemory = Mapping[int | str, int | str]
+"""Device → most memory for its weights, such as {0: "20GiB", "cpu": "60GiB"}."""
 Bos = bool | str
 """Whether texts begin with BOS; "auto" follows the tokenizer."""
 _DTYPES = {
@@ -47,6 +49,7 @@ def load(
     device: str = "auto",
     dtype: str = "float32",
     device_map: str | None = None,
+    max_memory: MaxMemory | None = None,
     quantization: str | None = None,
     revision: str | None = None,
     bos: Bos = "auto",
@@ -65,6 +68,8 @@ def load(
         Of the weights.
     device_map : str, optional
         Spread over devices ("auto", "balanced", …) instead of `device`.
+    max_memory : mapping, optional
+        Most memory for the weights on each device, with a `device_map`.
     quantization : {"4bit", "8bit"}, optional
         Of linear layers, by bitsandbytes (NF4, Dettmers et al. 2023; LLM.int8(), Dettmers et al.
         2022); other weights and products are of `dtype`.
@@ -82,11 +87,13 @@ def load(
         raise unknown("dtype", dtype, _DTYPES)
     if device_map is not None and device != "auto":
         raise UserError(f"device={device} and device_map={device_map} exclude each other: give one")
+    if max_memory is not None and device_map is None:
+        raise UserError("max_memory needs a device_map: use device_map=auto")
     target = device_named(device)
     how = None if quantization is None else quantized(quantization, _DTYPES[dtype])
     # Quantised weights are placed while they are read.
     place = device_map if how is None or device_map else {"": str(target)}
-    hf_model, tokenizer = load_plain(model, dtype, place, revision, how)
+    hf_model, tokenizer = load_plain(model, dtype, place, revision, how, max_memory)
     set_bos(tokenizer, bos, str(model))
     if place is None:
         hf_model.to(target)
@@ -115,6 +122,7 @@ def load_plain(
     device_map: str | dict[str, str] | None = None,
     revision: str | None = None,
     quantization: Any = None,
+    max_memory: MaxMemory | None = None,
 ) -> tuple[Any, Any]:
     """The `transformers` model and tokenizer that `load` wraps, under the same checks."""
     place = locate(model, revision)
@@ -129,7 +137,8 @@ def load_plain(
     with alone(place) as location:
         kind = _auto_class(location)
         tokenizer = load_tokenizer(location)
-        hf_model = _read_weights(kind, location, _DTYPES[dtype], device_map, quantization)
+        spread = {"device_map": device_map, "max_memory": max_memory and {**max_memory}}
+        hf_model = _read_weights(kind, location, _DTYPES[dtype], quantization, **spread)
     if header:
         header.settle(hf_model)
         set_bos(tokenizer, header.bos, str(model))
@@ -274,8 +283,8 @@ def _read_weights(
     auto: Any,
     location: Location,
     dtype: torch.dtype,
-    device_map: str | dict[str, str] | None = None,
     quantization: Any = None,
+    **spread: Any,
 ) -> Any:
     """Load a model with all of its own weights, by a class of transformers.
 
@@ -294,8 +303,8 @@ def _read_weights(
                 dtype=dtype,
                 output_loading_info=True,
                 ignore_mismatched_sizes=True,  # they are refused below, by name
-                device_map=device_map,
                 trust_remote_code=False,
+                **spread,
                 **location.options,
                 **quantised,
             )

@@ -58,7 +58,7 @@ FEW_CONTEXTS = "[{source: testbed, family: traits}]"
 BENCHMARKS = ("metric.benchmarks", "task")
 """Settings that hold a directory of benchmarks."""
 EDITING = ("audit", "debias", "sweep", "edit")
-UNSET = ("layers", "limit", "directory", "sources")
+UNSET = ("layers", "limit", "directory")
 """Settings that are null unless they are given."""
 OUTPUTS = ("save", "run_dir", "folder")
 """Settings that name a folder to be written; each command gets one of its own."""
@@ -101,7 +101,6 @@ def small(command: str, words: list[str], place: Path) -> list[str]:
     config = composed(command, *overrides_of(command, given))
     sizes = SMALL | {"names": NAMES.get(command, TINY["names"])}
     sizes |= {f"{key}.directory": f"{place}/benchmarks" for key in BENCHMARKS}
-    sizes |= {f"{key}.sources": f"{place}/benchmarks/sources.yaml" for key in BENCHMARKS}
     if command in EDITING and not any(word.startswith("eraser") for word in words):
         sizes["eraser"] = "mean_difference"
     named = {word.partition("=")[0] for word in words}

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
 from collections import Counter
-from pathlib import Path
 
 import pytest
 
 from countergen_edit.core.errors import UserError
-from countergen_edit.data.benchmarks import Files, sources
+from countergen_edit.data.benchmarks import SOURCES, Files
 from countergen_edit.data.benchmarks.bbq import read_bbq
 from countergen_edit.data.benchmarks.pronouns import TYPES, read_winobias, read_winogender
 from countergen_edit.data.benchmarks.sentences import (
@@ -25,18 +25,14 @@ def made(tmp_path_factory):
     return make_benchmarks(tmp_path_factory.mktemp("benchmarks"))
 
 
-def files_of(name: str, folder: Path) -> Files:
-    return Files.of(name, folder, sources(folder / "sources.yaml"))
-
-
 def test_items_are_those_of_the_file(made):
-    items = read_stereoset(files_of("stereoset", made))
+    items = read_stereoset(Files.of("stereoset", made))
     counts = {"intrasentence": {"gender": 12, "race": 6}, "intersentence": {"gender": 8, "race": 4}}
     for part, of_type in counts.items():
         assert Counter(item.bias_type for item in items if item.part == part) == of_type
     words = ("calm", "strong", "wooden")
     assert items[0].sentences == tuple(f"The schoolboy was {word}." for word in words)
-    pairs = read_crows_pairs(files_of("crows_pairs", made))
+    pairs = read_crows_pairs(Files.of("crows_pairs", made))
     assert len(pairs) == 16
     assert pairs[1].sent_more == "She is strong at work."
     assert pairs[1].sent_less == "He is strong at work."
@@ -44,7 +40,7 @@ def test_items_are_those_of_the_file(made):
 
 
 def test_questions_of_bbq_know_which_answer_is_unknown_and_which_biased(made):
-    questions = read_bbq(files_of("bbq", made), ("Gender_identity", "Age"))
+    questions = read_bbq(Files.of("bbq", made), ("Gender_identity", "Age"))
     assert len(questions) == 2 * 36 - 1  # one has no target
     assert "Age.0" not in [q.id for q in questions]
     of_gender = [q.by_name for q in questions if q.category == "Gender_identity"]
@@ -58,7 +54,7 @@ def test_questions_of_bbq_know_which_answer_is_unknown_and_which_biased(made):
 
 
 def test_sentences_of_winobias_have_their_pronoun_and_both_people(made):
-    sentences = read_winobias(files_of("winobias", made))
+    sentences = read_winobias(Files.of("winobias", made))
     assert Counter((s.type, s.stereotype) for s in sentences) == {
         (kind, stereotype): 8 for kind in TYPES for stereotype in ("pro", "anti")
     }
@@ -71,7 +67,7 @@ def test_sentences_of_winobias_have_their_pronoun_and_both_people(made):
 
 
 def test_sentences_of_winogender_have_their_pronoun_and_statistics(made):
-    sentences = read_winogender(files_of("winogender", made))
+    sentences = read_winogender(Files.of("winogender", made))
     assert len(sentences) == 36
     pronouns = {"male": "he", "female": "she", "neutral": "they"}
     assert Counter((s.gender, s.pronoun) for s in sentences) == dict.fromkeys(pronouns.items(), 12)
@@ -80,9 +76,10 @@ def test_sentences_of_winogender_have_their_pronoun_and_statistics(made):
     assert (last.meant, last.other, last.means_occupation) == ("someone", "clerk", False)
 
 
-def test_another_version_is_refused_with_the_file_and_what_is_expected(made):
+def test_another_version_is_refused_with_the_file_and_what_is_expected(made, tmp_path):
+    other = shutil.copytree(made, tmp_path / "other", ignore=shutil.ignore_patterns(SOURCES))
     with pytest.raises(UserError, match=r"dev\.json is another version of StereoSet: its SHA-256"):
-        read_stereoset(Files.of("stereoset", made))
+        read_stereoset(Files.of("stereoset", other))
 
 
 def test_what_is_not_there_is_refused(made, tmp_path):

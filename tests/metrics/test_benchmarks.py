@@ -415,7 +415,6 @@ def test_bias_types_are_those_of_the_axis_unless_they_are_named(made: Path) -> N
         ({"limit": 0}, "limit=0: write whole numbers above 0"),
         ({"limit": {"stereoset": -1}}, "write whole numbers above 0"),
         ({"directory": "nowhere"}, "no directory 'nowhere'"),
-        ({"sources": "nowhere.yaml"}, "no file 'nowhere.yaml'"),
     ],
 )
 def test_what_cannot_be_asked_is_refused(made: Path, own: dict[str, Any], said: str) -> None:

@@ -98,11 +98,29 @@ def test_a_model_in_memory_scores_like_the_same_model_saved(tmp_path):
         ("gpt2", {"device": "cuda:99"}, "device=cuda:99 is not available here"),
         ("gpt2", {"dtype": "bf16"}, "unknown dtype 'bf16': did you mean 'bfloat16'"),
         ("gpt2", {"device": "cpu", "device_map": "auto"}, "exclude each other"),
+        ("gpt2", {"max_memory": {"cpu": "1GiB"}}, "max_memory needs a device_map"),
     ],
 )
 def test_bad_arguments_are_named_before_anything_is_loaded(model, options, message):
     with pytest.raises(UserError, match=message):
         load(model, **options)
+
+
+@pytest.mark.parametrize("share", [0.8, 0.0])
+def test_weights_beyond_max_memory_are_read_from_disk_as_they_are_used(tiny_dirs, share):
+    folder = tiny_dirs["llama"]
+    size = (folder / "model.safetensors").stat().st_size
+    offloaded = load(folder, device_map="auto", max_memory={"cpu": max(1, int(share * size))})
+    away = [weight.is_meta for weight in offloaded.bridge.original_model.parameters()]
+    assert any(away)
+    assert all(away) == (share == 0)
+    plain, pair = load(folder), (["Jane is"], [" a nurse"])
+    np.testing.assert_array_equal(
+        continuation_log_probs(offloaded, *pair), continuation_log_probs(plain, *pair)
+    )
+    assert generate(offloaded, ["Jane is"], max_new_tokens=4) == generate(
+        plain, ["Jane is"], max_new_tokens=4
+    )
 
 
 def test_code_of_a_tokenizer_is_not_run(tiny_dirs, tmp_path, monkeypatch):

