@@ -58,9 +58,9 @@ class PreservingEraser(BaseEraser):
     min_angle : float
         Smallest angle in radians, in the metric of Σ, between A and B that are kept exactly.
     keep_strength : float or None
-        None keeps exactly, and of many contexts a random 16, or d / 6 if that is more. λ ≥ 0 keeps
-        all, and adds λ Σ_b w_b ‖M b‖² to the objective instead, w_b being the share of the
-        context's rows.
+        None keeps exactly; more than 16 contexts, or d / 6 if that is more, by the means of their
+        families. λ ≥ 0 keeps each, and adds λ Σ_b w_b ‖M b‖² to the objective instead, w_b being
+        the share of the context's rows.
     keep_within : float
         If above 0, ‖M b‖ ≤ keep_within ‖b‖ in the metric of Σ for every b, solved by cvxpy.
 
@@ -116,12 +116,13 @@ class PreservingEraser(BaseEraser):
         self._check_settings(d)
         exact = self.keep_strength is None and self.keep_within == 0
         most = most_kept(d) if exact else None
-        mean, found = rows.balanced_mean, read_contexts(rows, contexts, keep, most)
-        kept, held = found.is_kept.sum(), (found.is_kept & found.is_demanded).sum()
+        mean, found = rows.balanced_mean, read_contexts(rows, contexts, keep, families, most)
+        kept, pools = found.is_kept.sum(), len(np.unique(found.pool[found.is_kept]))
         self.note_ = ""
-        if held < kept:
+        if pools < kept:
             self.note_ = (
-                f"{held} of {kept} contexts to keep are kept exactly, drawn at random; more leave "
+                f"{kept} contexts to keep are kept by the means of {pools} "
+                f"{'family' if pools == 1 else 'families'}; more than {most} one by one leave "
                 "little room for what is to be erased"
             )
         every = read_background(self, rows.X, background)
