@@ -175,11 +175,11 @@ def read_contexts(
         )
     pool = np.arange(len(names))
     if most is not None and is_kept.sum() > most:
-        pool = _family(families, context)
+        pool = _family_of(families, context)
     return Contexts(rows.X - rows.balanced_mean, rows.codes, context, is_kept, pool)
 
 
-def _family(families: Any, context: Int[np.ndarray, " row"]) -> Int[np.ndarray, " context"]:
+def _family_of(families: Any, context: Int[np.ndarray, " row"]) -> Int[np.ndarray, " context"]:
     """The family of each context; without families all are of one."""
     _, first = np.unique(context, return_index=True)
     if families is None:
@@ -312,7 +312,7 @@ def _families(
     """Contexts that are left out together."""
     if families is None:
         return list(numbers[:, None])
-    own = _family(families, contexts.context)[numbers]
+    own = _family_of(families, contexts.context)[numbers]
     together = [numbers[own == family] for family in np.unique(own)]
     return together if len(together) >= FAMILIES else list(numbers[:, None])
 
