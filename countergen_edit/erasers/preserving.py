@@ -58,7 +58,7 @@ class PreservingEraser(BaseEraser):
     min_angle : float
         Smallest angle in radians, in the metric of Σ, between A and B that are kept exactly.
     keep_strength : float or None
-        None keeps exactly; more than 16 contexts, or d / 6 if that is more, by the means of their
+        None keeps exactly; more than 48 contexts, or d / 6 if that is more, by the means of their
         families. λ ≥ 0 keeps each, and adds λ Σ_b w_b ‖M b‖² to the objective instead, w_b being
         the share of the context's rows.
     keep_within : float
