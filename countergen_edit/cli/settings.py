@@ -286,7 +286,7 @@ DESCRIPTIONS = {
     "overwrite": "replace a checkpoint that exists",
     "run": "folder of a run, whose best edit is saved or held to limits, or which is reported",
     "run_task": "task of a run of several",
-    "layers": "layers to search: all, middle or a list such as [2,3]",
+    "layers": "layers to search, or that an update changes: all, middle or [2,3]",
     "sites": "list such as [resid_post,mlp_out]; null takes edit.site",
     "ranks": "list for the erasers that take a rank, such as [1,2,4]",
     "combine": "most candidates combined in one edit",
