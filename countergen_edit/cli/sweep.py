@@ -41,7 +41,6 @@ def run(config: Mapping[str, Any]) -> None:
         layers=searched_layers(config["layers"], model),
         ranks=integers("ranks", config["ranks"]),
         combine=config["combine"],
-        mix=True,
         tested="every",
         successive_halving=config["successive_halving"],
         scratch=Scratch(int(config["memory_gib"] * 2**30)),

@@ -43,7 +43,6 @@ class Plan:
         together: whether `layers` are edited together; else one is selected on validation data.
         select: one edit for each eraser, or one for the task.
         combine: most candidates in one edit of a task; 1 combines none.
-        mix: whether a combined edit may hold several erasers and sites.
         tested: which edits are measured on test data.
         positions: the tokens on which erasers are fitted.
         halving: how candidates are narrowed down; None measures each on all validation data.
@@ -70,7 +69,6 @@ class Plan:
     together: bool = False
     select: Select = "eraser"
     combine: int = 1
-    mix: bool = False
     tested: Tested = "chosen"
     positions: Positions = "outputs"
     halving: Halving | None = field(default_factory=Halving)

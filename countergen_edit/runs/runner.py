@@ -495,8 +495,6 @@ class Runner:
             [added] = self._of_edit[point.edit]
             if (added.site, added.layer) in places or len(tried) == TRIED:
                 continue
-            if not self.plan.mix and (added.name, added.site) != (base[0].name, base[0].site):
-                continue
             candidates = tuple(sorted([*base, added], key=order.index))
             name = " + ".join(c.label for c in candidates)
             chain = self.fits.together(candidates)

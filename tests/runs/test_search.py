@@ -100,7 +100,6 @@ def make_plan(**changes: Any) -> Plan:
         "layers": LAYERS,
         "select": "task",
         "combine": 3,
-        "mix": True,
         "tested": "every",
         "halving": None,
     }
