@@ -63,6 +63,14 @@ CONFIGS: dict[str, Callable[[int], Any]] = {
     "gemma": config_of("GemmaConfig", intermediate_size=64, num_key_value_heads=2, head_dim=8),
 }
 FAMILIES: list[str] = list(CONFIGS)
+# bitsandbytes reads widths below a block of 64 wrongly on some CPUs.
+CONFIGS["wide_llama"] = config_of(
+    "LlamaConfig",
+    hidden_size=64,
+    intermediate_size=128,
+    num_key_value_heads=2,
+    max_position_embeddings=256,
+)
 ENCODER_DECODERS = ("t5", "bart")
 CLASSES = dict.fromkeys(ENCODER_DECODERS, "AutoModelForSeq2SeqLM")
 """The class of a family's models, where it is not AutoModelForCausalLM."""
@@ -72,7 +80,7 @@ CONFIGS |= {
         "BartConfig", d_model=32, decoder_start_token_id=1, forced_eos_token_id=None, **_BART
     ),
 }
-WITH_BOS = ("llama", "gemma")
+WITH_BOS = ("llama", "wide_llama", "gemma")
 
 
 def tiny_tokenizer(*, bos: bool = False) -> Any:

@@ -333,6 +333,11 @@ def _read_weights(
         raise UserError(
             f"{location} has {len(broken)} weights that hold NaN or infinity: {_first(broken)}"
         )
+    for module in hf_model.modules():
+        if hasattr(module, "support_avx512bf16_for_cpu"):
+            # This kernel of bitsandbytes has no gradients, rounds to bfloat16, and needs widths
+            # that are multiples of 64.
+            module.support_avx512bf16_for_cpu = False
     return hf_model
 
 

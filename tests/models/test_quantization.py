@@ -28,11 +28,7 @@ IDS = torch.arange(5, 25)[None]
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tiny_model_dir("llama", tmp_path_factory.mktemp("models") / "tiny")
-    config = json.loads((path / "config.json").read_text("utf-8"))
-    longer = config | {"max_position_embeddings": 256}  # rotary: no weights depend on it
-    (path / "config.json").write_text(json.dumps(longer), "utf-8")
-    return path
+    return tiny_model_dir("wide_llama", tmp_path_factory.mktemp("models") / "tiny")
 
 
 def logits(model: LanguageModel) -> np.ndarray:
@@ -49,6 +45,20 @@ def test_linear_layers_have_few_bits_and_logits_are_near(folder: Path, bits: str
     assert full.fingerprint != few.fingerprint
     assert np.corrcoef(logits(full), logits(few))[0, 1] > (0.9 if bits == "4bit" else 0.99)
     assert not np.array_equal(logits(full), logits(few))
+
+
+def test_four_bits_are_multiplied_in_the_precision_of_the_model(folder: Path) -> None:
+    from bitsandbytes.functional import dequantize_4bit
+
+    few = ce.load(folder, quantization="4bit")
+    stock = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
+    with torch.no_grad():
+        for name, weight in few.bridge.original_model.named_parameters():
+            if weight.dtype == torch.uint8:
+                key = name.replace("._original_component", "")
+                stock.get_parameter(key).copy_(dequantize_4bit(weight.data, weight.quant_state))
+        expected = stock(IDS).logits.double().numpy().ravel()
+    np.testing.assert_allclose(logits(few), expected, atol=1e-4)
 
 
 def test_other_names_are_refused_and_so_is_what_needs_full_weights(folder: Path) -> None:
