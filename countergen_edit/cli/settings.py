@@ -100,7 +100,7 @@ class Debias(Saved):
     """Find the edit that removes most bias within budgets, audit it, and save the edited model."""
 
     CHOICES: ClassVar[dict[str, Any]] = Study.CHOICES | {
-        "eraser": ["preserving", "distilled"],
+        "eraser": ["gated", "distilled"],
         "metric": ["r", "paraphrases", "fairpair", "cid", "off_target"],
     }
     layers: Integers | str = "all"

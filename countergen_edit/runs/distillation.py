@@ -62,7 +62,7 @@ WEIGHTS = {"bias": 7.0, "people": 10.0}
 """Weights of the squared group difference and of the divergence from each person's target."""
 HELD_OUT_PEOPLE, HELD_OUT_KEPT, HELD_OUT_PORTIONS, HELD_OUT_TEXTS = 8, 3, 24, 6
 CELLS = 240
-"""Templates with contents of a fitting set that can be drawn anew; erasers take a tenth."""
+"""Templates with contents of a fitting set that can be drawn anew."""
 KEPT_PEOPLE = 6
 """Of each group after a context to keep."""
 TEMPLATES, OWN = 2, 2
@@ -79,6 +79,8 @@ SMALLEST = 0.1
 """Least share of a trained update: less removes next to nothing, however often it is scaled."""
 SHARE = 0.75
 """Of a budget that a limit is: training aims below what is accepted."""
+MOST = 0.9
+"""Of a budget that a look may take: other prompts and people judge the edit."""
 STATE = "state.pt"
 
 
@@ -138,7 +140,7 @@ class Distillation:
     @cached_property
     def own(self) -> OwnContexts:
         with applied(self.model, self._before) as model:
-            task = replace(self.task, fit=tuple(larger(self.task)))
+            task = replace(self.task, fit=self.task.larger_fit(CELLS))
             return written(model, task, self.settings.contexts, self.seed)
 
     @cached_property
@@ -146,7 +148,7 @@ class Distillation:
         """Contexts to erase; portions to keep and of neutral text; by set."""
         model, task = self.model, self.task
         return (
-            [to_erase(model, data) for data in larger(task)],
+            [to_erase(model, data) for data in task.larger_fit(CELLS)],
             [
                 *(self._to_keep(data, KEPT_PEOPLE) for data in task.keep),
                 *([running(model, task.weighed)] if task.weighed else []),
@@ -207,7 +209,8 @@ class Distillation:
 
     def _rank(self, terms: Mapping[str, float]) -> tuple[float, float]:
         """What a look at held-out terms is chosen by: the excess over the budgets, then bias."""
-        over = (SHARE * terms[name] / limit - 1 for name, limit in asdict(self.limits).items())
+        budgets = {name: limit / SHARE for name, limit in asdict(self.limits).items()}
+        over = (terms[name] / (MOST * budget) - 1 for name, budget in budgets.items())
         return max(0.0, *over), terms["bias"]
 
     def _scaled(self, student: Student, best: tuple[float, float, LowRankUpdate]) -> LowRankUpdate:
@@ -379,19 +382,6 @@ class Distillation:
         if portion.side is None:
             return {"legitimate": change.abs().mean()}
         return {"agreement": (-change[:, 0]).clamp(min=0.0).mean()}
-
-
-def larger(task: Task) -> list[CounterfactualSet]:
-    """The fitting sets, with more templates and contents where they can be drawn anew.
-
-    A quick try (`Task.limit`) takes them as they are.
-    """
-    return [
-        task.drawable[data.name].draw("fit", CELLS, data.widest)
-        if data.name in task.drawable and task.limit is None
-        else data
-        for data in task.fit
-    ]
 
 
 def odds(portions: Sequence[Context | Portion]) -> Float[np.ndarray, " portion"]:

@@ -34,7 +34,7 @@ from countergen_edit.models import LanguageModel, resuming
 from countergen_edit.models.capture import EVERYWHERE, depth, has_layers
 from countergen_edit.runs.distillation import Distillation, Limits
 from countergen_edit.runs.files import DISTILLATION
-from countergen_edit.runs.fit_data import FitData, capture_sites
+from countergen_edit.runs.fit_data import CELLS, FitData, capture_sites
 from countergen_edit.runs.folder import RunFolder
 from countergen_edit.runs.plan import Plan
 
@@ -93,12 +93,12 @@ def random_candidates(places: Sequence[Place], seed: int) -> list[Candidate]:
 
 
 def sequential(candidates: Sequence[Candidate]) -> list[Candidate]:
-    """Updates of weights, then maps in the order of the forward pass, each after all before it."""
+    """Maps in the order of the forward pass, then updates of weights, each after all before it."""
     chain: list[Candidate] = []
     maps = sorted(
         (c for c in candidates if not c.trains_weights), key=lambda c: depth(c.site, c.layer)
     )
-    for candidate in (*(c for c in candidates if c.trains_weights), *maps):
+    for candidate in (*maps, *(c for c in candidates if c.trains_weights)):
         chain.append(replace(candidate, after=tuple(chain)))
     return chain
 
@@ -143,7 +143,7 @@ class FitCache:
         with applied(self.model, before) as model:
             return capture_sites(
                 model,
-                self.task.fit,
+                self.task.larger_fit(CELLS),
                 self.task.keep,
                 self.task.weighed,
                 sites=sites,

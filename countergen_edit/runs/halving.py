@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
@@ -84,8 +84,10 @@ def survivors(candidates: Sequence[Point], most: int) -> list[Point]:
 
     A hopeless candidate costs several budgets, with intervals that reach none; it falls away where
     another is worthwhile. A beaten one removes less than another, beyond the paired error of their
-    difference, at a price that is no lower or hardly matters.
+    difference, at a price that is no lower or hardly matters. No interval needs to be above 0: on
+    few data those of late layers, where most is removed, seldom are.
     """
+    candidates = [replace(p, is_shown=True) for p in candidates]
     some = any(p.is_worthwhile for p in candidates)
     hopeful = [p for p in candidates if p.cost <= HOPELESS or p.least_cost <= 1]
     best = ordered(hopeful if some else candidates)

@@ -98,8 +98,9 @@ class Student:
     """The stock model with a trainable low-rank update; it shares all other weights.
 
     `layers` are the updated blocks; by default those from `settings.first_layer` on. `before` is an
-    edit that the model has already. Matrices are multiplied in bfloat16 where the device does so
-    faster; the update itself is float32.
+    edit that the model has already: contexts to erase are compared with the model under it, all
+    others with the model without its maps, so that limits are of the whole edit. Matrices are
+    multiplied in bfloat16 where the device does so faster; the update itself is float32.
     """
 
     def __init__(
@@ -132,9 +133,10 @@ class Student:
             self.peft = get_peft_model(plain, config).eval()
         self.plain, self._model = plain, model
         self._shared = [plain.get_submodule(name) for name in names[: min(layers)]]
-        for place in before.placements:
-            module = plain.get_submodule(module_name(model, place.site, place.layer))
-            module.register_forward_hook(_mapping(place))
+        self._maps = [
+            (plain.get_submodule(module_name(model, place.site, place.layer)), _mapping(place))
+            for place in before.placements
+        ]
 
     @property
     def parameters(self) -> dict[str, nn.Parameter]:
@@ -154,6 +156,12 @@ class Student:
                 stack.enter_context(torch.no_grad())
                 stack.enter_context(self._without_update())
                 log_probs = self._run(some)
+                if self._maps and any(portion.kind != "erase" for portion in some):
+                    without = self._run(some, mapped=False)
+                    log_probs = [
+                        own if portion.kind == "erase" else other
+                        for portion, own, other in zip(some, log_probs, without, strict=True)
+                    ]
             begin = 0
             for i, portion, own in zip(numbers, some, log_probs, strict=True):
                 rows = slice(begin, begin + len(portion.ids))
@@ -179,9 +187,14 @@ class Student:
                 log_probs = self._run([own.portion for own in some])
             yield [*zip(some, log_probs, strict=True)]
 
-    def _run(self, portions: Sequence[Portion]) -> list[Float[Tensor, "_ vocab"]]:
+    def _run(
+        self, portions: Sequence[Portion], *, mapped: bool = True
+    ) -> list[Float[Tensor, "_ vocab"]]:
         ids, mask, at = joined(portions)
-        with self._bfloat16():
+        with ExitStack() as stack:
+            for module, hook in self._maps if mapped else ():
+                stack.callback(module.register_forward_hook(hook).remove)
+            stack.enter_context(self._bfloat16())
             logits = read_logits(self.plain, self._model.inputs(ids, mask), at)
         parts = torch.split(logits, [len(portion.at[0]) for portion in portions])
         return [part.float().log_softmax(-1) for part in parts]

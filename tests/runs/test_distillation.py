@@ -16,9 +16,9 @@ from countergen_edit.core.errors import UserError
 from countergen_edit.data.counterfactual import CounterfactualSet, Sample, Variation
 from countergen_edit.data.subsets import round_robin
 from countergen_edit.data.task import Task
-from countergen_edit.edits import UNCHANGED, Edit, LowRankUpdate, applied
+from countergen_edit.edits import UNCHANGED, Edit, LowRankUpdate, Placement, applied
 from countergen_edit.edits.checkpoints.stock import stock_model
-from countergen_edit.erasers import make_eraser
+from countergen_edit.erasers import AffineErasure, make_eraser
 from countergen_edit.erasers.distilled import Distilled
 from countergen_edit.metrics.base import METRICS
 from countergen_edit.metrics.costs.agreement import agreement_values
@@ -27,7 +27,7 @@ from countergen_edit.metrics.scores import score
 from countergen_edit.models import LanguageModel, encode, load
 from countergen_edit.models.language_model import read_logits
 from countergen_edit.runs import distillation
-from countergen_edit.runs.distillation import FACTOR, SHARE, Distillation, Limits, larger
+from countergen_edit.runs.distillation import FACTOR, SHARE, Distillation, Limits
 from countergen_edit.runs.fits import Candidate, FitCache
 from countergen_edit.runs.folder import RunFolder
 from countergen_edit.runs.objective import (
@@ -263,17 +263,16 @@ def test_contexts_to_erase_tell_no_group_and_those_to_keep_are_about_to(
 
 def test_more_fitting_prompts_share_nothing_with_what_is_measured() -> None:
     task = Task.from_config("gender", "natural", texts="natural")
-    more = larger(task)
+    more = task.larger_fit(distillation.CELLS)
     assert [len(data.samples) for data in more] == [distillation.CELLS] * len(task.fit)
     assert len({s.content for s in more[0].samples}) == len(
         {s.content for s in task.fit[0].samples}
     )
-    replace(task, fit=tuple(more))  # a task refuses what is both fitted on and measured
-    assert [len(data.samples) for data in larger(task.limited(2))] == [
-        len(data.samples) for data in task.limited(2).fit
-    ]
+    replace(task, fit=more)  # a task refuses what is both fitted on and measured
+    few = task.limited(2)
+    assert few.larger_fit(distillation.CELLS) == few.fit
     own = make_task()
-    assert larger(own) == [*own.fit]
+    assert own.larger_fit(distillation.CELLS) == own.fit
 
 
 def test_a_person_is_a_name_or_the_words_in_which_prompts_differ(testbed: LanguageModel) -> None:
@@ -540,21 +539,47 @@ def test_limits_are_shares_of_the_smaller_budgets() -> None:
     assert Limits.of({}) == Limits()
 
 
-def test_an_audit_measures_an_update_and_a_map_that_is_fitted_under_it(
-    testbed: LanguageModel, task: Task, tmp_path: Path
+def test_a_search_trains_an_update_under_its_best_map(
+    testbed: LanguageModel, task: Task, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("countergen_edit.runs.runner.ENOUGH", 2.0)  # no map is
+    monkeypatch.setattr("countergen_edit.runs.runner.WORTH_ADDING", 0.01)
     settings = {"contexts": 24, "steps": 4, "check_every": 2}
-    erasers = {"distilled": make_eraser("distilled", **settings), "leace": make_eraser("leace")}
+    erasers = {"distilled": make_eraser("distilled", **settings), "gated": make_eraser("gated")}
     plan = make_plan(task=task, erasers=erasers, select="task", combine=2)
     rows = run(testbed, plan, tmp_path / "run")
-    by_eraser = {row.eraser: row for row in rows if row.metric == "bias_removed"}
-    assert {"distilled", "leace"} <= {*by_eraser}
-    assert by_eraser["distilled"].site == "weights"
-    assert {r.metric for r in rows if r.eraser == "distilled"} >= {
-        "agreement",
-        "kl",
-        "bias_removed",
-    }
+    measured = [row for row in rows if (row.metric, row.split) == ("bias_removed", "validation")]
+    best = max((row for row in measured if row.eraser == "gated"), key=lambda row: row.value)
+    [both] = [row for row in measured if row.site != "resid_post"]
+    assert both.layers == best.layers
+    folder = RunFolder(tmp_path / "run", {}, IDENTITY)
+    edit = folder.edit(both.edit).edit
+    assert Edit(edit.placements).digest == folder.edit(best.edit).edit.digest
+    assert edit.update is not None
+    assert {r.metric for r in rows if r.edit == both.edit} >= {"agreement", "kl", "bias_removed"}
+
+
+@pytest.mark.parametrize("layer", [0, 2, 5])  # below the update, at the last shared block, above
+def test_limits_are_of_the_whole_edit_and_what_is_erased_is_what_a_map_leaves(
+    testbed: LanguageModel, task: Task, tmp_path: Path, layer: int
+) -> None:
+    some = AffineErasure.orthogonal(np.eye(testbed.d_model)[:8], np.zeros(testbed.d_model))
+    edit = Edit((Placement("resid_post", layer, some),))
+    training = distilling(testbed, task, tmp_path)
+    student = Student(testbed, training.settings, edit)
+    portions = training._held_out
+    assert {"erase", "keep"} <= {portion.kind for portion in portions}
+    for own in student.unedited(portions):
+        before = edit if own.portion.kind == "erase" else Edit(())
+        with applied(testbed, before) as model:
+            logits = model.logits(own.portion.ids, own.portion.mask, own.portion.at)
+            expected = logits.log_softmax(-1)
+        torch.testing.assert_close(own.log_probs, expected, atol=1e-4, rtol=0)
+        # An update of zeros changes nothing.
+        [[(_, after)]] = student.passes([own])
+        with applied(testbed, edit) as model:
+            logits = model.logits(own.portion.ids, own.portion.mask, own.portion.at)
+        torch.testing.assert_close(after, logits.log_softmax(-1), atol=1e-4, rtol=0)
 
 
 def test_rows_alone_are_refused() -> None:

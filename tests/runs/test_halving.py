@@ -72,6 +72,11 @@ def test_the_best_stays_and_no_more_than_asked(pairs, most):
     assert left[0] == best
 
 
+def test_the_best_stays_where_few_data_do_not_show_that_it_removes_anything():
+    unsure = replace(point(0, 0.31, 0.1), is_shown=False)  # [-0.39, 0.48]
+    assert survivors([point(1, 0.15, 0.1), unsure, point(2, 0.06, 0.1)], 2)[0].edit == "0"
+
+
 def test_chance_drops_nothing_and_what_is_surely_worse_falls():
     generator = np.random.default_rng(1)
     shared, own = generator.normal(0, 0.3, 200), generator.normal(0, 0.2, 200)
