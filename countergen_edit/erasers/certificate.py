@@ -134,8 +134,12 @@ def certify(
     def measured(train: Rows, test: Rows) -> tuple[Rows, int, Hits]:
         here = erasure
         if refits:
-            given = {name: _of_rows(value, train, n) for name, value in params.items()}
-            here = clone(eraser).fit(whole.X[train], whole.codes[train], **given).erasure_
+            fitted = train
+            if "pairs" in params:  # without those of which the fold holds one side
+                pairs = np.asarray(params["pairs"])
+                fitted = train[~np.isin(pairs[train], pairs[test])]
+            given = {name: _of_rows(value, fitted, n) for name, value in params.items()}
+            here = clone(eraser).fit(whole.X[fitted], whole.codes[fitted], **given).erasure_
         test = test[mask[test]]
         return test, *_hits(here, whole[train[mask[train]]], whole[test], random_state)
 

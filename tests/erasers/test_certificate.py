@@ -9,7 +9,13 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 from statsmodels.stats.proportion import proportion_confint
 
-from countergen_edit.erasers import INLP, MeanDifference, PreservingEraser, certify
+from countergen_edit.erasers import (
+    INLP,
+    MeanDifference,
+    PreservingEraser,
+    SentenceDebias,
+    certify,
+)
 from countergen_edit.erasers.certificate import interval
 from tests.erasers.conftest import concept, identity
 
@@ -85,6 +91,17 @@ def test_fit_parameters_per_row_follow_their_rows():
     assert "contexts that are kept" in certificate.reason
     frozen = eraser.certificate(X, z)
     assert replace(frozen, **accuracies(certificate)) == certificate
+
+
+def test_a_pair_of_two_people_is_fitted_on_where_both_are_outside_the_fold():
+    X, z = concept(n=120)
+    pairs = np.array([np.sum(z[:i] == c) for i, c in enumerate(z)])
+    both = pairs < min(np.unique(z, return_counts=True)[1])
+    X, z, pairs = X[both], z[both], pairs[both]
+    people = np.array([f"{c} {i % 10}" for c, i in zip(z, pairs, strict=True)])
+    eraser = SentenceDebias(rank=1).fit(X, z, pairs=pairs)
+    found = eraser.certificate(X, z, groups=people, fit_params={"pairs": pairs})
+    assert found.linear_accuracy_after < found.linear_accuracy_before
 
 
 def accuracies(certificate):
