@@ -79,8 +79,6 @@ SMALLEST = 0.1
 """Least share of a trained update: less removes next to nothing, however often it is scaled."""
 SHARE = 0.75
 """Of a budget that a limit is: training aims below what is accepted."""
-MOST = 0.9
-"""Of a budget that a look may take: other prompts and people judge the edit."""
 STATE = "state.pt"
 
 
@@ -209,8 +207,7 @@ class Distillation:
 
     def _rank(self, terms: Mapping[str, float]) -> tuple[float, float]:
         """What a look at held-out terms is chosen by: the excess over the budgets, then bias."""
-        budgets = {name: limit / SHARE for name, limit in asdict(self.limits).items()}
-        over = (terms[name] / (MOST * budget) - 1 for name, budget in budgets.items())
+        over = (SHARE * terms[name] / limit - 1 for name, limit in asdict(self.limits).items())
         return max(0.0, *over), terms["bias"]
 
     def _scaled(self, student: Student, best: tuple[float, float, LowRankUpdate]) -> LowRankUpdate:

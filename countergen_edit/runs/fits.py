@@ -93,12 +93,15 @@ def random_candidates(places: Sequence[Place], seed: int) -> list[Candidate]:
 
 
 def sequential(candidates: Sequence[Candidate]) -> list[Candidate]:
-    """Maps in the order of the forward pass, then updates of weights, each after all before it."""
+    """Updates of weights, then maps in the order of the forward pass, each after all before it.
+
+    The other order would train nothing: under a map no fitting context has a difference left.
+    """
     chain: list[Candidate] = []
     maps = sorted(
         (c for c in candidates if not c.trains_weights), key=lambda c: depth(c.site, c.layer)
     )
-    for candidate in (*maps, *(c for c in candidates if c.trains_weights)):
+    for candidate in (*(c for c in candidates if c.trains_weights), *maps):
         chain.append(replace(candidate, after=tuple(chain)))
     return chain
 

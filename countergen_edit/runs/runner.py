@@ -202,41 +202,19 @@ class Runner:
         # Training takes minutes: a search does without where a map removes enough.
         if self.updates and not (self.plan.select == "task" and self._is_enough()):
             self.run_unit.stage("updates of weights", len(self.updates))
-            beneath = self._beneath_updates() if self.plan.select == "task" else ()
-            for update in self.updates:
-                chain = tuple(self.fits.together([*beneath, update]))
-                self._measure_candidate(chain[-1])
-                if not self._has_failed(f"candidate/{update.label}"):
-                    self._of_edit[self.fits.joined(chain).id] = chain
+            for candidate in self.updates:
+                self._measure_candidate(candidate)
 
     def _measure_candidate(self, candidate: Candidate) -> None:
         figures = partial(self._measured, candidate=candidate)
         name = f"candidate/{candidate.label}"
         self.record(name, candidate.label, self.attempt, candidate, figures)
 
-    def _has_failed(self, unit: str) -> bool:
-        name = f"{self.task.name}/{unit}"
-        return any(row.metric == FAILED for row in self.rows() if row.unit == name)
-
     def _is_enough(self) -> bool:
         """Whether an edit within the budgets removes `ENOUGH` of the bias."""
-        found = self._points(self._of_edit.keys(), baselines=False)
+        ids = {self.fits.id_of(candidate) for candidate in self.candidates}
+        found = self._points(ids, baselines=False)
         return bool(found) and (best := choose(found)).is_worthwhile and best.removed >= ENOUGH
-
-    def _beneath_updates(self) -> tuple[Candidate, ...]:
-        """The map under which updates are trained: the best within the budgets, if worth adding.
-
-        It need not be shown to remove bias: the update is judged with it. An edit everywhere is in
-        the weights of many modules, and leaves none to train under.
-        """
-        found = [
-            replace(point, is_shown=True)
-            for point in self._points(self._of_edit.keys(), baselines=False)
-            if point.cost <= 1
-            and point.removed >= WORTH_ADDING
-            and all(c.site != EVERYWHERE for c in self._of_edit[point.edit])
-        ]
-        return self._of_edit[choose(found).edit] if found else ()
 
     def finish(self) -> list[NamedEdit]:
         """Combine, select and test; the selected edits, of which an audit needs one."""
@@ -498,12 +476,9 @@ class Runner:
             return None
         self.run_unit.stage("combinations")
         best, on_front = choose(singles), {p.edit for p in front(singles)}
-        maps = [p for p in singles if not self._of_edit[p.edit][-1].trains_weights]
-        worthy = [p for p in ordered(maps) if p.removed >= WORTH_ADDING]
+        worthy = [p for p in ordered(singles) if p.removed >= WORTH_ADDING]
         worthy.sort(key=lambda p: p.edit not in on_front)
         for _ in range(self.plan.combine - 1):
-            if any(c.trains_weights for c in self._of_edit[best.edit]):
-                break  # it was trained under the best map, and would be trained anew under others
             better = choose([best, *self._extended(best, worthy)])
             gained = better.removed >= best.removed + LEAST_GAIN
             if better.edit == best.edit or (best.is_worthwhile and not gained):
@@ -524,7 +499,8 @@ class Runner:
             name = " + ".join(c.label for c in candidates)
             chain = self.fits.together(candidates)
             self.record(f"combined/{name}", name, self._attempted, chain, self._measured)
-            if self._has_failed(f"combined/{name}"):
+            unit = f"{self.task.name}/combined/{name}"
+            if any(row.metric == FAILED for row in self.rows() if row.unit == unit):
                 continue
             edit = self.fits.joined(chain)
             self._of_edit[edit.id] = candidates
