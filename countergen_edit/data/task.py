@@ -118,18 +118,6 @@ class Task:
         """The sets with test figures: test sets and fitting sets."""
         return (("test", self.test), ("fit", self.fit))
 
-    def larger_fit(self, templates: int) -> tuple[CounterfactualSet, ...]:
-        """The fitting sets, with so many templates and contents where they can be drawn anew.
-
-        A quick try (`limit`) takes them as they are.
-        """
-        return tuple(
-            self.drawable[data.name].draw("fit", templates, data.widest)
-            if data.name in self.drawable and self.limit is None
-            else data
-            for data in self.fit
-        )
-
     def sets(self, split: Split) -> tuple[CounterfactualSet, ...]:
         """The sets of one split."""
         return {"fit": self.fit, "validation": self.validation, "test": self.test}[split]

@@ -62,7 +62,7 @@ WEIGHTS = {"bias": 7.0, "people": 10.0}
 """Weights of the squared group difference and of the divergence from each person's target."""
 HELD_OUT_PEOPLE, HELD_OUT_KEPT, HELD_OUT_PORTIONS, HELD_OUT_TEXTS = 8, 3, 24, 6
 CELLS = 240
-"""Templates with contents of a fitting set that can be drawn anew."""
+"""Templates with contents of a fitting set that can be drawn anew; erasers take a tenth."""
 KEPT_PEOPLE = 6
 """Of each group after a context to keep."""
 TEMPLATES, OWN = 2, 2
@@ -138,7 +138,7 @@ class Distillation:
     @cached_property
     def own(self) -> OwnContexts:
         with applied(self.model, self._before) as model:
-            task = replace(self.task, fit=self.task.larger_fit(CELLS))
+            task = replace(self.task, fit=tuple(larger(self.task)))
             return written(model, task, self.settings.contexts, self.seed)
 
     @cached_property
@@ -146,7 +146,7 @@ class Distillation:
         """Contexts to erase; portions to keep and of neutral text; by set."""
         model, task = self.model, self.task
         return (
-            [to_erase(model, data) for data in task.larger_fit(CELLS)],
+            [to_erase(model, data) for data in larger(task)],
             [
                 *(self._to_keep(data, KEPT_PEOPLE) for data in task.keep),
                 *([running(model, task.weighed)] if task.weighed else []),
@@ -379,6 +379,19 @@ class Distillation:
         if portion.side is None:
             return {"legitimate": change.abs().mean()}
         return {"agreement": (-change[:, 0]).clamp(min=0.0).mean()}
+
+
+def larger(task: Task) -> list[CounterfactualSet]:
+    """The fitting sets, with more templates and contents where they can be drawn anew.
+
+    A quick try (`Task.limit`) takes them as they are.
+    """
+    return [
+        task.drawable[data.name].draw("fit", CELLS, data.widest)
+        if data.name in task.drawable and task.limit is None
+        else data
+        for data in task.fit
+    ]
 
 
 def odds(portions: Sequence[Context | Portion]) -> Float[np.ndarray, " portion"]:

@@ -34,7 +34,7 @@ from countergen_edit.models import LanguageModel, resuming
 from countergen_edit.models.capture import EVERYWHERE, depth, has_layers
 from countergen_edit.runs.distillation import Distillation, Limits
 from countergen_edit.runs.files import DISTILLATION
-from countergen_edit.runs.fit_data import CELLS, FitData, capture_sites
+from countergen_edit.runs.fit_data import FitData, capture_sites
 from countergen_edit.runs.folder import RunFolder
 from countergen_edit.runs.plan import Plan
 
@@ -146,7 +146,7 @@ class FitCache:
         with applied(self.model, before) as model:
             return capture_sites(
                 model,
-                self.task.larger_fit(CELLS),
+                self.task.fit,
                 self.task.keep,
                 self.task.weighed,
                 sites=sites,

@@ -27,7 +27,7 @@ from countergen_edit.metrics.scores import score
 from countergen_edit.models import LanguageModel, encode, load
 from countergen_edit.models.language_model import read_logits
 from countergen_edit.runs import distillation
-from countergen_edit.runs.distillation import FACTOR, SHARE, Distillation, Limits
+from countergen_edit.runs.distillation import FACTOR, SHARE, Distillation, Limits, larger
 from countergen_edit.runs.fits import Candidate, FitCache
 from countergen_edit.runs.folder import RunFolder
 from countergen_edit.runs.objective import (
@@ -263,16 +263,17 @@ def test_contexts_to_erase_tell_no_group_and_those_to_keep_are_about_to(
 
 def test_more_fitting_prompts_share_nothing_with_what_is_measured() -> None:
     task = Task.from_config("gender", "natural", texts="natural")
-    more = task.larger_fit(distillation.CELLS)
+    more = larger(task)
     assert [len(data.samples) for data in more] == [distillation.CELLS] * len(task.fit)
     assert len({s.content for s in more[0].samples}) == len(
         {s.content for s in task.fit[0].samples}
     )
-    replace(task, fit=more)  # a task refuses what is both fitted on and measured
-    few = task.limited(2)
-    assert few.larger_fit(distillation.CELLS) == few.fit
+    replace(task, fit=tuple(more))  # a task refuses what is both fitted on and measured
+    assert [len(data.samples) for data in larger(task.limited(2))] == [
+        len(data.samples) for data in task.limited(2).fit
+    ]
     own = make_task()
-    assert own.larger_fit(distillation.CELLS) == own.fit
+    assert larger(own) == [*own.fit]
 
 
 def test_a_person_is_a_name_or_the_words_in_which_prompts_differ(testbed: LanguageModel) -> None:
