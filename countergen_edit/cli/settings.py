@@ -100,11 +100,11 @@ class Debias(Saved):
     """Find the edit that removes most bias within budgets, audit it, and save the edited model."""
 
     CHOICES: ClassVar[dict[str, Any]] = Study.CHOICES | {
-        "eraser": ["preserving", "distilled"],
+        "eraser": ["gated", "distilled"],
         "metric": ["r", "paraphrases", "fairpair", "cid", "off_target"],
     }
     layers: Integers | str = "all"
-    combine: Count = 3
+    combine: Count = 2
     limit: Count | None = None
     successive_halving: bool = True
 

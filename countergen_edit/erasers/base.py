@@ -51,6 +51,8 @@ class BaseEraser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type
     """Whether a certificate refits it in each fold; False for slow erasers."""
     trains_weights: ClassVar[bool] = False
     """Whether it updates weights through the model, instead of mapping activations."""
+    folds: ClassVar[bool] = True
+    """Whether its edits can be weights of the unedited architecture."""
 
     erasure_: AffineErasure
     classes_: np.ndarray

@@ -3,8 +3,9 @@
     π(x) = x - g(x) L R (x - m)        g(x) = min(1, max(0, w · x + b))
 
 L, R and m are those of a closed form; g is a logistic probe that separates rows to erase from rows
-to keep and from background, which the closed form then need not spare. On kinds of text that the
-probe has not seen, the gate may stay closed.
+to keep and from background, which the closed form then need not spare. Where these are far apart,
+the gate opens nearly as far as the nearest row to keep or of the background. On kinds of text that
+the probe has not seen, it may still stay closed.
 """
 
 from __future__ import annotations
@@ -26,7 +27,9 @@ from countergen_edit.erasers.base import OnClosedForm
 from countergen_edit.erasers.labelled import read_background
 
 HALF = 0.5
-"""Opening of the gate at even odds."""
+"""Least opening of the gate at even odds."""
+REACH = 0.9
+"""How far the gate opens, of the way from there to the nearest row at which it is to be closed."""
 SHARES = (0.5, 0.4, 0.1)
 """Total weights of rows to erase, rows to keep (few, and hard to separate) and background."""
 
@@ -37,9 +40,11 @@ def fit_gate(
     background: Float[np.ndarray, "other d"],
     penalty: float,
 ) -> Gate:
-    """The gate of a logistic probe: its log odds plus a half, clipped to [0, 1].
+    """The gate of a logistic probe: its log odds plus a constant, clipped to [0, 1].
 
-    `penalty` is that of squared weights, for features of unit variance, against the mean loss.
+    The constant is `HALF`, or more where no row to keep or of the background is near: `REACH` of
+    what would begin to open at the nearest. `penalty` is that of squared weights, for features of
+    unit variance, against the mean loss.
     """
     kinds = (opened, keep, background)
     rows = np.vstack(kinds)
@@ -54,7 +59,9 @@ def fit_gate(
     probe.fit(rows, is_open, logisticregression__sample_weight=weights / weights.mean())
     scaler, linear = probe[0], probe[1]
     weight = linear.coef_[0] / scaler.scale_
-    return Gate(weight, float(linear.intercept_[0] - weight @ scaler.mean_) + HALF)
+    bias = float(linear.intercept_[0] - weight @ scaler.mean_)
+    nearest = float((rows[is_open == 0] @ weight).max()) + bias
+    return Gate(weight, bias + HALF + REACH * max(0.0, -nearest - HALF))
 
 
 class Gated(OnClosedForm):
@@ -76,6 +83,7 @@ class Gated(OnClosedForm):
     default: ClassVar[Mapping[str, Any]] = {KIND: "preserving", "rank": "cv"}
     no_guarantee_because = "rows at which the gate is not wholly open keep of their difference"
     spares_kept = True
+    folds = False
 
     def __init__(
         self,

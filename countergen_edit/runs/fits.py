@@ -157,15 +157,25 @@ class FitCache:
             )
 
     def data(self, candidate: Candidate) -> FitData:
-        """The fitting data of a candidate; of those fitted after others the latest is kept."""
+        """The fitting data of a candidate; of those fitted after others the latest are kept."""
         if not candidate.after:
             return self._captured[candidate.site]
-        key = digest([*map(self.part_id, candidate.after), candidate.site, candidate.layer])
-        if self._latest is None or self._latest[0] != key:
-            layers = None if candidate.layer is None else [candidate.layer]
-            captured = self._capture([candidate.site], layers, self.edit_before(candidate))
-            self._latest = key, captured[candidate.site]
-        return self._latest[1]
+        key = digest([*map(self.part_id, candidate.after), candidate.site])
+        latest = self._latest
+        if latest is None or latest[0] != key or candidate.layer not in latest[1].layers:
+            layers = {c.layer for c in self._beside(candidate) if c.layer is not None}
+            before = self.edit_before(candidate)
+            captured = self._capture([candidate.site], sorted(layers) or None, before)
+            self._latest = latest = key, captured[candidate.site]
+        return latest[1]
+
+    def _beside(self, candidate: Candidate) -> list[Candidate]:
+        """The candidate, and those of `fit_ahead` that are fitted on the same capture."""
+        return [
+            c
+            for c in (candidate, *self._ahead)
+            if c.after == candidate.after and (not c.after or c.site == candidate.site)
+        ]
 
     def edit_before(self, candidate: Candidate) -> Edit:
         """The edit under which a candidate is fitted."""
@@ -229,10 +239,9 @@ class FitCache:
         """The fitted eraser of a candidate; those of `fit_ahead` are fitted beside it."""
         key = self.part_id(candidate)
         if key not in self._fits:
-            # A candidate after others waits for them.
-            ahead = {self.part_id(other): other for other in self._ahead if not other.after}
-            missing = {k: c for k, c in ahead.items() if not self.folder.has_edit(k)}
-            wanted = {k: c for k, c in {key: candidate, **missing}.items() if k not in self._fits}
+            beside = {self.part_id(other): other for other in self._beside(candidate)}
+            missing = {k: c for k, c in beside.items() if k == key or not self.folder.has_edit(k)}
+            wanted = {k: c for k, c in missing.items() if k not in self._fits}
             data = self.data(candidate)
             calls = [partial(self.data(c).fit, c.eraser, c.layer) for c in wanted.values()]
             done = run_parallel(calls, data.at(candidate.layer))
@@ -243,7 +252,7 @@ class FitCache:
         return self._fits[key].result()
 
     def fit_ahead(self, candidates: Sequence[Candidate]) -> None:
-        """Let these be fitted in parallel as soon as the first of them is needed."""
+        """Let these be fitted in parallel, on one capture, as soon as the first is needed."""
         self._ahead = candidates
 
     def part(self, candidate: Candidate) -> NamedEdit:

@@ -490,22 +490,22 @@ class Runner:
         """The best edit with one more candidate, for each that is worth a try."""
         base, order = self._of_edit[best.edit], self.candidates
         places = {(c.site, c.layer) for c in base}
-        tried: list[str] = []
-        for point in worthy:
-            [added] = self._of_edit[point.edit]
-            if (added.site, added.layer) in places or len(tried) == TRIED:
-                continue
-            candidates = tuple(sorted([*base, added], key=order.index))
+        singles = [candidate for point in worthy for candidate in self._of_edit[point.edit]]
+        others = [c for c in singles if (c.site, c.layer) not in places][:TRIED]
+        tried = [tuple(sorted([*base, added], key=order.index)) for added in others]
+        chains = [self.fits.together(candidates) for candidates in tried]
+        self.fits.fit_ahead([candidate for chain in chains for candidate in chain])
+        found: list[str] = []
+        for candidates, chain in zip(tried, chains, strict=True):
             name = " + ".join(c.label for c in candidates)
-            chain = self.fits.together(candidates)
             self.record(f"combined/{name}", name, self._attempted, chain, self._measured)
             unit = f"{self.task.name}/combined/{name}"
             if any(row.metric == FAILED for row in self.rows() if row.unit == unit):
                 continue
             edit = self.fits.joined(chain)
             self._of_edit[edit.id] = candidates
-            tried.append(edit.id)
-        return self._points(tried, baselines=False)
+            found.append(edit.id)
+        return self._points(found, baselines=False)
 
 
 def _ranked(eraser: BaseEraser, ranks: Sequence[int]) -> list[BaseEraser]:

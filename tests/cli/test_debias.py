@@ -177,11 +177,15 @@ def test_of_the_folded_form_only_edits_that_fold_are_searched_and_saved(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     wide = [f"cost.{cost}.budget=100" for cost in ("perplexity", "kl", "legitimate_differences")]
-    words = ["eraser=preserving", "metric=[r]", "combine=1", "layers=[4]", *wide, *TRAITS]
+    words = ["eraser=[gated,preserving]", "metric=[r]", "combine=1", "layers=[4]", *wide, *TRAITS]
     run = tmp_path / "run"
     budget = "cost.agreement.budget=1"
     assert main(["debias", "form=folded", *words, budget, f"run_dir={run}"]) == 0
-    assert {row.site for row in read_rows(run / RESULTS) if row.edit != "none"} == {"everywhere"}
+    edited = [row for row in read_rows(run / RESULTS) if row.edit != "none"]
+    assert {row.site for row in edited} == {"everywhere"}
+    assert "gated" not in {row.eraser for row in edited}
     out = " ".join(capsys.readouterr().out.split())
     assert "Saved (folded)" in out
     assert "form=folded" in (run / "checkpoint" / "README.md").read_text()
+    assert main(["debias", "form=folded", "eraser=gated", f"run_dir={tmp_path / 'none'}"]) == 2
+    assert "no edit of eraser=gated is plain weights" in capsys.readouterr().err

@@ -76,6 +76,20 @@ def test_the_gate_is_half_open_where_the_log_odds_of_a_weighted_probe_are_even()
     assert np.allclose(gate(rows), np.clip(odds + 0.5, 0.0, 1.0), atol=1e-6)
 
 
+@pytest.mark.parametrize("kind", ["keep", "background"])
+def test_far_from_what_stays_the_gate_opens_beyond_even_odds(kind: str) -> None:
+    """Rows between the kinds, three fifths of the way to those that stay, count as to be erased."""
+    rng = np.random.default_rng(0)
+    opened, closed = (rng.normal(size=(200, 4)) / 10 + 5 * side for side in (1, -1))
+    none = np.zeros((0, 4))
+    keep, background = (closed, none) if kind == "keep" else (none, closed)
+    gate = fit_gate(opened, keep, background, 0.01)
+    assert not gate(closed).any()
+    assert (gate(opened) == 1).all()
+    between = rng.normal(size=(200, 4)) / 10 - 1
+    assert (gate(between) == 1).all()
+
+
 @given(st.lists(numbers, min_size=D, max_size=D), numbers, st.integers(0, 20))
 def test_a_gated_map_is_a_mixture_of_a_row_and_its_erasure(
     weight: list[float], bias: float, seed: int

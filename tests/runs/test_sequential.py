@@ -20,6 +20,7 @@ from countergen_edit.models import LanguageModel
 from countergen_edit.reports.run import open_run
 from countergen_edit.reports.views.remains import sentences
 from countergen_edit.runs.files import EDITS
+from countergen_edit.runs.fit_data import capture_sites
 from countergen_edit.runs.fits import Candidate, FitCache, sequential
 from countergen_edit.runs.folder import RunFolder, read_records
 from countergen_edit.runs.plan import Fitted, Plan
@@ -58,6 +59,27 @@ def test_the_second_erasure_is_leace_fitted_by_hand_under_the_first(testbed, tmp
     assert (first.layer, second.layer) == LAYERS
     assert_fitted_by_hand(testbed, first)
     assert_fitted_by_hand(testbed, second, first)
+
+
+def test_candidates_after_the_same_others_share_a_capture_and_are_fitted_as_if_alone(
+    testbed, tmp_path, monkeypatch
+):
+    counted = []
+
+    def counting(*args, **kwargs):
+        counted.append(kwargs["layers"])
+        return capture_sites(*args, **kwargs)
+
+    monkeypatch.setattr("countergen_edit.runs.fits.capture_sites", counting)
+    first, *others = cells((2, 4, 5))
+    fits = fits_in(tmp_path / "run", testbed)
+    chains = [fits.together([first, other]) for other in others]
+    fits.fit_ahead([candidate for chain in chains for candidate in chain])
+    for chain in chains:
+        before, second = fits.joined(chain).edit.placements
+        assert_fitted_by_hand(testbed, second, before)
+    assert [4, 5] in counted
+    assert len(counted) == 2
 
 
 def test_in_turn_leace_leaves_no_difference_of_means_and_alone_it_does(testbed, tmp_path):
