@@ -101,7 +101,7 @@ class Debias(Saved):
 
     CHOICES: ClassVar[dict[str, Any]] = Study.CHOICES | {
         "eraser": ["gated", "distilled"],
-        "metric": ["r", "paraphrases", "fairpair", "cid", "off_target"],
+        "metric": ["r", "off_target"],
     }
     layers: Integers | str = "all"
     combine: Count = 2

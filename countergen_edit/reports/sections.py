@@ -192,7 +192,8 @@ def before_and_after(run: Run, results: Results, edits: Sequence[str]) -> Table 
         rows.append((*head, *([truth] if is_known else []), *cells))
     labels = [results.label(edit) for edit in edits]
     places = {results.label(edit).partition("@")[2] for edit in edits if edit != UNEDITED}
-    place = places.pop() if len(places) == 1 else ""  # stands in the title
+    shared = places.pop() if len(places) == 1 else ""
+    place = "" if "@" in shared else shared  # stands in the title; a combination has several
     columns = ("", "set", *([TRUTH] if is_known else []))
     columns += tuple(label.removesuffix(f"@{place}") for label in labels)
     title = f"All sets and costs on {split} data{f', edits at {place}' if place else ''}"

@@ -307,13 +307,12 @@ class FitCache:
             self.folder.keep(named, made_for=self.model.fingerprint)
         return named
 
-    def control(self, edit: NamedEdit) -> NamedEdit | None:
-        """Random directions of equal rank at the places of a whole edit, with none before it.
+    @staticmethod
+    def has_control(edit: NamedEdit) -> bool:
+        """Whether random directions are a control of an edit; an update has no directions."""
+        return all(place.site != WEIGHTS for place in edit.record.places)
 
-        None for an update of weights, which has no directions.
-        """
-        places = [place for place in edit.record.places if place.site != WEIGHTS]
-        if not places:
-            return None
+    def control(self, edit: NamedEdit) -> NamedEdit:
+        """Random directions of equal rank at the places of a whole edit, with none before it."""
         alone = FitCache(self.model, self.task, self.folder, self.plan) if self.before else self
-        return alone.joined(random_candidates(places, self.plan.seed))
+        return alone.joined(random_candidates(edit.record.places, self.plan.seed))

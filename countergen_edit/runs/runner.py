@@ -223,7 +223,7 @@ class Runner:
         if not selected:
             return []
         edits = [self.fits.joined(candidates) for candidates in selected]
-        self.run_unit.stage("test data", 1 + len(edits) * (2 if plan.tested == "chosen" else 1))
+        self.run_unit.stage("test data", 1 + len(edits) + sum(map(self._has_control, edits)))
         self.test_unedited()
         for edit, candidates in zip(edits, selected, strict=True):
             self.test(edit, edit.label, candidates)
@@ -391,12 +391,13 @@ class Runner:
         An edit that is fitted here, of `candidates`, gets their certificates.
         """
         self.record(f"test/{edit.id}", f"test data: {about}", self._tested, edit, candidates)
-        if self.plan.tested == "chosen":
+        if self._has_control(edit):
             control = self.fits.control(edit)
-            if control is None:
-                return
             about = f"test data: random directions of rank {control.record.rank}"
             self.record(f"test/{control.id}", about, self._tested, control)
+
+    def _has_control(self, edit: NamedEdit) -> bool:
+        return self.plan.tested == "chosen" and self.fits.has_control(edit)
 
     def _tested(self, edit: NamedEdit, candidates: Sequence[Candidate] = ()) -> list[Row]:
         is_new = bool(candidates) and self.plan.tested == "chosen"

@@ -12,7 +12,7 @@ from countergen_edit.core.conf_path import conf_dir
 from countergen_edit.edits import Edit, LowRankUpdate, NamedEdit
 from countergen_edit.edits.checkpoints import Parity, Saved
 from countergen_edit.metrics.base import METRICS
-from countergen_edit.metrics.rows import Row
+from countergen_edit.metrics.rows import UNEDITED, Row
 from countergen_edit.reports.findings import (
     after_audit,
     after_search,
@@ -21,7 +21,7 @@ from countergen_edit.reports.findings import (
 )
 from countergen_edit.reports.render.card import model_card
 from countergen_edit.reports.sections import about as about_run
-from countergen_edit.reports.sections import title
+from countergen_edit.reports.sections import before_and_after, title
 from tests.reports.runs import (
     EDITS,
     LABELS,
@@ -120,6 +120,19 @@ def test_a_combined_edit_tells_its_parts() -> None:
     text = model_card(run, combined.record, "folded", PARITY)
     assert "block, layer 2; the residual stream after a block, layer 3" in text
     assert "trust_remote_code" not in text
+
+
+def test_the_column_of_a_combined_edit_names_all_its_parts() -> None:
+    parts = [EDITS[columns(name, layer)["edit"]] for name, layer in (("leace", 2), ("own", 3))]
+    combined = type(parts[0]).combined(parts)
+    kl = Row("kl", 0.1, dataset="neutral", split="test", **combined.record.columns)
+    run = in_memory([*audit_rows(), kl])
+    run.results.records[combined.id] = combined.record
+    table = before_and_after(run, run.results, [UNEDITED, combined.id])
+    assert table is not None
+    assert table.columns[-1] == run.results.label(combined.id)
+    assert table.columns[-1].count("@") == 2
+    assert "@" not in table.title
 
 
 def test_the_card_says_whether_weights_were_trained(card: str) -> None:

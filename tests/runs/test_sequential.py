@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from countergen_edit.core.seeds import unit_seed
-from countergen_edit.edits import Edit, Placement
+from countergen_edit.edits import Edit, LowRankUpdate, NamedEdit, Placement
 from countergen_edit.edits.record import RECORD, edit_id
 from countergen_edit.erasers import BaseEraser, make_eraser
 from countergen_edit.erasers.orthogonal import MeanDifference
@@ -80,6 +80,18 @@ def test_candidates_after_the_same_others_share_a_capture_and_are_fitted_as_if_a
         assert_fitted_by_hand(testbed, second, before)
     assert [4, 5] in counted
     assert len(counted) == 2
+
+
+def test_an_edit_with_an_update_of_weights_has_no_random_directions(testbed, tmp_path):
+    fits = fits_in(tmp_path / "run", testbed)
+    maps = fits.joined(cells((2,)))
+    assert fits.has_control(maps)
+    places = fits.control(maps).record.places
+    assert [(p.site, p.layer, p.rank) for p in places] == [("resid_post", 2, 1)]
+    factors = LowRankUpdate({"some.matrix": (np.ones((1, 3)), np.ones((4, 1)))})
+    update = NamedEdit.of(Edit((), update=factors), "distilled", {})
+    assert not fits.has_control(update)
+    assert not fits.has_control(NamedEdit.combined([update, maps]))
 
 
 def test_in_turn_leace_leaves_no_difference_of_means_and_alone_it_does(testbed, tmp_path):
