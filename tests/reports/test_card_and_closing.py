@@ -20,6 +20,7 @@ from countergen_edit.reports.findings import (
     saved_as,
 )
 from countergen_edit.reports.render.card import model_card
+from countergen_edit.reports.run import Run
 from countergen_edit.reports.sections import about as about_run
 from countergen_edit.reports.sections import before_and_after, title
 from tests.reports.runs import (
@@ -111,23 +112,25 @@ def test_a_warning_of_the_manifest_stands_in_the_verdict_the_page_and_the_card(
     assert doubt in model_card(run, *CARD)
 
 
-def test_a_combined_edit_tells_its_parts() -> None:
+def of_combined() -> tuple[Run, NamedEdit]:
+    """A run with a combined edit of two layers."""
     parts = [EDITS[columns(name, layer)["edit"]] for name, layer in (("leace", 2), ("own", 3))]
     combined = type(parts[0]).combined(parts)
     kl = Row("kl", 0.1, dataset="neutral", split="test", **combined.record.columns)
     run = in_memory([*audit_rows(), kl])
     run.results.records[combined.id] = combined.record
+    return run, combined
+
+
+def test_a_combined_edit_tells_its_parts() -> None:
+    run, combined = of_combined()
     text = model_card(run, combined.record, "folded", PARITY)
     assert "block, layer 2; the residual stream after a block, layer 3" in text
     assert "trust_remote_code" not in text
 
 
 def test_the_column_of_a_combined_edit_names_all_its_parts() -> None:
-    parts = [EDITS[columns(name, layer)["edit"]] for name, layer in (("leace", 2), ("own", 3))]
-    combined = type(parts[0]).combined(parts)
-    kl = Row("kl", 0.1, dataset="neutral", split="test", **combined.record.columns)
-    run = in_memory([*audit_rows(), kl])
-    run.results.records[combined.id] = combined.record
+    run, combined = of_combined()
     table = before_and_after(run, run.results, [UNEDITED, combined.id])
     assert table is not None
     assert table.columns[-1] == run.results.label(combined.id)
