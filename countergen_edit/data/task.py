@@ -113,11 +113,6 @@ class Task:
         """The first two groups."""
         return self.groups[0], self.groups[1]
 
-    @property
-    def measured(self) -> tuple[tuple[Split, tuple[CounterfactualSet, ...]], ...]:
-        """The sets with test figures: test sets and fitting sets."""
-        return (("test", self.test), ("fit", self.fit))
-
     def sets(self, split: Split) -> tuple[CounterfactualSet, ...]:
         """The sets of one split."""
         return {"fit": self.fit, "validation": self.validation, "test": self.test}[split]

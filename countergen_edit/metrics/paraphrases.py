@@ -5,24 +5,22 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import replace
-from itertools import chain
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from jaxtyping import Float64, Int
 
-from countergen_edit.data.axis import Split
 from countergen_edit.data.counterfactual import CounterfactualSet
 from countergen_edit.edits import NamedEdit
 from countergen_edit.metrics.base import MeasuredSplit, Metric
 from countergen_edit.metrics.context import EvaluationContext
-from countergen_edit.metrics.r import r_values, relative_difference, resampled_abs_r, resampled_r
+from countergen_edit.metrics.r import r_values, relative_difference, resampled_r
 from countergen_edit.metrics.r.effect_rows import among
 from countergen_edit.metrics.r.paired import HALF, LEAST
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.scores import SetScores
-from countergen_edit.metrics.statistics import Weights, estimate
+from countergen_edit.metrics.statistics import estimate
 from countergen_edit.metrics.template_tests import (
     CORRECTION,
     Measure,
@@ -48,45 +46,14 @@ class Paraphrases(Metric):
         if split != "test":
             return []
         rows = []
-        for part, sets in self.task.measured:
-            for data in sets:
-                came = context.scores(data, None).pairs if edit else []
-                of_set = []
-                for i, now in enumerate(context.scores(data, edit).pairs):
-                    of_set += spread_rows(now, context.seed)
-                    of_set += holding_rows(came[i], now, context.seed) if edit else []
-                rows += [replace(row, split=part) for row in among(of_set, len(data.groups))]
-        return rows if edit is None else rows + self.outside_rows(context, edit)
-
-    def outside_rows(self, context: EvaluationContext, edit: NamedEdit) -> list[Row]:
-        """`reduction_gap`: the removed share of mean |R| on fitting sets minus that on test sets.
-
-        Mean |R| is averaged over the sets of a split; each set is resampled on its own, so that the
-        interval is over all their templates and names.
-        """
-        seed = context.seed
-        means: dict[Split, Float64[np.ndarray, " resample"]] = {}
-        drawn: list[Weights] = []
-        for split, sets in self.task.measured:
-            both = [[context.scores(data, e).pairs for data in sets] for e in (None, edit)]
-            pairs = [*zip(*(chain(*side) for side in both), strict=True)]
-            if pairs:
-                left = [[resampled_abs_r(s, seed) for s in pair] for pair in pairs]
-                before, after = (
-                    np.mean(np.broadcast_arrays(*side), axis=0) for side in zip(*left, strict=True)
-                )
-                with np.errstate(divide="ignore", invalid="ignore"):
-                    means[split] = 1 - after / before
-                drawn += [w for unedited, _ in pairs for w in unedited.weights(seed)]
-        if "fit" not in means or "test" not in means:
-            return []
-        gap = estimate(np.subtract(*np.broadcast_arrays(means["fit"], means["test"])), *drawn)
-        detail = {split: _finite(values[0]) for split, values in means.items()}
-        sets = self.task.test
-        row = Row.of_set(
-            sets[0], "reduction_gap", gap, dataset="", n=len(sets), seed=seed, detail=detail
-        )
-        return [replace(row, split="test")]
+        for data in self.task.test:
+            came = context.scores(data, None).pairs if edit else []
+            of_set = []
+            for i, now in enumerate(context.scores(data, edit).pairs):
+                of_set += spread_rows(now, context.seed)
+                of_set += holding_rows(came[i], now, context.seed) if edit else []
+            rows += [replace(row, split=split) for row in among(of_set, len(data.groups))]
+        return rows
 
 
 def holding_rows(before: SetScores, after: SetScores, seed: int) -> list[Row]:

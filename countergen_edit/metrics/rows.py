@@ -134,6 +134,6 @@ def dataset_label(dataset: str) -> str:
 
 def set_label(row: Row) -> str:
     """A set's name as a title; of one pair among several, with the two groups."""
-    label = dataset_label(row.dataset) + (" (fitted)" if row.split == "fit" else "")
+    label = dataset_label(row.dataset)
     pair = f"{row.group_a} and {row.group_b}".replace("_", " ")
     return f"{label}, {pair}" if GROUPS in row.facets and row.group_b else label

@@ -25,7 +25,6 @@ class ScoredText:
     """The keys of a line."""
 
     edit: str
-    split: str
     dataset: str
     axis: str
     groups: tuple[str, str]
@@ -42,20 +41,20 @@ class ScoredText:
 def write(
     path: Path,
     edit: str,
-    sets: Sequence[tuple[str, SetScores, Sequence[float], Sequence[float] | None]],
+    sets: Sequence[tuple[SetScores, Sequence[float], Sequence[float] | None]],
 ) -> None:
     """Write the scores of an edit, whole or not at all.
 
     Args:
         path: the file of the edit.
         edit: its id.
-        sets: split, scores, R and z of every item of each set; no z where no test is.
+        sets: scores, R and z of every item of each set; no z where no test is.
     """
     write_json_lines(path, (line for of_set in sets for line in _lines(edit, *of_set)))
 
 
 def _lines(
-    edit: str, split: str, scores: SetScores, r: Sequence[float], z: Sequence[float] | None
+    edit: str, scores: SetScores, r: Sequence[float], z: Sequence[float] | None
 ) -> Iterator[dict[str, Any]]:
     data, first = scores.data, 0
     for sample in data.samples:
@@ -64,7 +63,6 @@ def _lines(
         sides = [sample.of(group) for group in data.groups]
         yield {
             "edit": edit,
-            "split": split,
             "dataset": data.name,
             "axis": data.axis,
             "groups": list(data.groups),

@@ -212,10 +212,10 @@ def _alike(quantities: Sequence[Quantity], like: Quantity) -> Quantity | None:
 
 
 def in_words(rows: Sequence[Row], runs: Mapping[str, Run]) -> list[str]:
-    """The test sets on which the first figure of a run is lower or higher than the first run's."""
+    """The sets on which the first figure of a run is lower or higher than the first run's."""
     by_pair: dict[str, dict[str, list[str]]] = {}
     for row in rows:
-        if row.split == "test" and row.detail["of"] == rows[0].detail["of"]:
+        if row.detail["of"] == rows[0].detail["of"]:
             way = "lower" if (row.hi or 0) < 0 else "higher" if (row.lo or 0) > 0 else ""
             sets = by_pair.setdefault(_sides(row, runs, " against "), {})
             sets.setdefault(way or "not significantly different", []).append(set_label(row))

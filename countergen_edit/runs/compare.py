@@ -75,14 +75,14 @@ def _sides(first: Under, second: Under) -> dict[str, str]:
 
 
 def _scored(run: Path) -> Mapping[str, Any]:
-    """Edit → (set, split, axis) → what identifies a sample → its scored line."""
+    """Edit → (set, axis) → what identifies a sample → its scored line."""
     by_edit: Any = defaultdict(lambda: defaultdict(dict))
     # A search of several tasks keeps each in a folder, and the unedited model in all of them.
     for path in sorted((run / STORE).glob(f"*/{SCORED_BY}/*.jsonl")):
         for line in read(path):
             texts = tuple(map(tuple, line["texts"]))
             key = line["template"], tuple(line["outputs"]), texts
-            by_edit[line["edit"]][line["dataset"], line["split"], line["axis"]][key] = line
+            by_edit[line["edit"]][line["dataset"], line["axis"]][key] = line
     return dict(by_edit)
 
 
@@ -118,7 +118,7 @@ def _differences(first: Under, second: Under, seed: int) -> list[Row]:
         samples = {"samples": len(shared), "samples_of_either": len(before.keys() | after)}
         for (metric, title), difference in zip(DIFFERENCES.items(), estimates, strict=True):
             detail = {"of": title, **_sides(first, second), **samples}
-            about = {"edit": second.edit, "split": at[1], "n": len(pair[0].output)}
+            about = {"edit": second.edit, "split": "test", "n": len(pair[0].output)}
             row = Row.of_set(pair[0].data, metric, difference, **about, seed=seed)
             rows.append(replace(row, detail=detail))
     return rows

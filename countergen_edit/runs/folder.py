@@ -57,6 +57,7 @@ TYPES: Mapping[str, Any] = {
     "warnings": Sequence[str],
     "texts": Sequence[str],
     "names": Mapping[str, Any],
+    "fitted": Mapping[str, Sequence[str]],
     "kept": Mapping[str, Sequence[str]],
     "compared": Mapping[str, str],
     "batch_reductions": Mapping[str, int],

@@ -142,5 +142,6 @@ def manifest_of(
     manifest["texts"] = [*prompts, *tasks[0].neutral.get("test", ())[:4]]
     manifest["names"] = {t.name: t.names for t in tasks}
     manifest["compared"] = {t.name: t.axis.of_how_many(len(t.groups)) for t in tasks}
+    manifest["fitted"] = {t.name: [data.name for data in t.fit] for t in tasks}
     manifest["kept"] = {t.name: [data.name for data in t.keep] for t in tasks}
     return settings, manifest

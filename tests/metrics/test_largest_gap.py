@@ -123,7 +123,7 @@ def test_single_texts_of_every_pair_are_kept_and_read_again(named: bool, tmp_pat
     rng = np.random.default_rng(8)
     groups = planted(rng, means(rng, 0.0, 0.4, 1.0), 1 if not named else 3, 0.1)
     scores = scores_of(groups, paraphrases=2, named=named)
-    texts = [("test", pair, r_values(pair).tolist(), None) for pair in scores.pairs]
+    texts = [(pair, r_values(pair).tolist(), None) for pair in scores.pairs]
     write(tmp_path / "none.jsonl", "none", texts)
     lines = read(tmp_path / "none.jsonl")
     for pair in scores.pairs:

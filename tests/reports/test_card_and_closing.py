@@ -83,10 +83,12 @@ def test_metrics_that_a_user_may_choose_are_those_with_settings() -> None:
     assert chosen == settings & shipped
 
 
-def test_the_card_names_the_sets_that_were_kept() -> None:
+def test_the_card_names_the_sets_that_were_fitted_on_and_kept() -> None:
     for kept, said in ((["agreement", "voices"], "agreement, voices"), ([], "no set")):
-        run = in_memory(audit_rows(), MANIFEST | {"kept": {"": kept}})
-        assert f"| To be kept | {said} |" in model_card(run, *CARD)
+        run = in_memory(audit_rows(), MANIFEST | {"fitted": {"": ["jobs_fit"]}, "kept": {"": kept}})
+        text = model_card(run, *CARD)
+        assert "| Fitted on | jobs_fit; tokens: " in text
+        assert f"| To be kept | {said} |" in text
 
 
 def test_the_card_says_of_how_many_groups_when_and_on_which_hardware(card: str) -> None:

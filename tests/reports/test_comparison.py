@@ -84,16 +84,15 @@ def test_paired_differences_name_both_edits() -> None:
     assert row[4] == "3 of 4"
 
 
-def test_what_differs_is_said_set_by_set_of_test_data() -> None:
+def test_what_differs_is_said_set_by_set() -> None:
     ends = {"jobs": (-0.3, -0.1), "traits": (-0.2, 0.1), "sport": (0.1, 0.2), "a": (None, None)}
     rows = [
         replace(DIFFERENCE, dataset=name, split="test", lo=lo, hi=hi)
         for name, (lo, hi) in ends.items()
     ]
-    fitted = replace(rows[0], split="fit", dataset="fitted")
     other = replace(rows[0], detail=DETAIL | {"of": "another"}, dataset="other")
     by_name = named(*RUNS)
-    assert in_words([*rows, fitted, other], by_name) == [
+    assert in_words([*rows, other], by_name) == [
         "b with leace-1@resid_post.2 against a, bias: lower on jobs; not "
         "significantly different on traits, a; higher on sport."
     ]

@@ -70,13 +70,13 @@ def run_of(folder: Path, **edits: SetScores) -> Path:
             run.keep(named)
             edit = named.id
         path = folder / STORE / "gender" / "r" / f"{edit}.jsonl"
-        write(path, edit, [("test", scores, r_values(scores).tolist(), None)])
+        write(path, edit, [(scores, r_values(scores).tolist(), None)])
     return folder
 
 
 def test_scores_come_back_from_their_texts_digit_for_digit(tmp_path):
     scores = make_scores()
-    write(tmp_path / "none.jsonl", "none", [("test", scores, r_values(scores).tolist(), None)])
+    write(tmp_path / "none.jsonl", "none", [(scores, r_values(scores).tolist(), None)])
     back = scores_of(read(tmp_path / "none.jsonl"))
     assert np.array_equal(back.log_p, scores.log_p)
     assert back.output == scores.output

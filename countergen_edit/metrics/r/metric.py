@@ -46,21 +46,19 @@ class R(Metric):
         """
         if split != "test":
             return self._of_sets(context, edit, split, self.task.validation)
-        rows, texts = [], []
+        rows, texts = self._of_sets(context, edit, split, self.task.test), []
         designs = {} if edit else {design.dataset: design for design in self.task.design}
-        for part, sets in self.task.measured:
-            rows += self._of_sets(context, edit, part, sets)
-            for data in sets:
-                both = (context.scores(data, e).pairs for e in (None, edit))
-                for before, now in zip(*both, strict=True):
-                    effect = GroupEffect(now, context.seed)
-                    own = self._planted(effect) if edit is None else _changes(before, effect)
-                    if part == "test" and data.name in designs:
-                        own = [*own, design_row(effect, designs[data.name])]
-                    rows += [replace(row, split=part) for row in among(own, len(data.groups))]
-                    z = effect.z
-                    listed = None if z is None else z.tolist()
-                    texts.append((part, now, r_values(now).tolist(), listed))
+        for data in self.task.test:
+            both = (context.scores(data, e).pairs for e in (None, edit))
+            for before, now in zip(*both, strict=True):
+                effect = GroupEffect(now, context.seed)
+                own = self._planted(effect) if edit is None else _changes(before, effect)
+                if data.name in designs:
+                    own = [*own, design_row(effect, designs[data.name])]
+                rows += [replace(row, split=split) for row in among(own, len(data.groups))]
+                z = effect.z
+                listed = None if z is None else z.tolist()
+                texts.append((now, r_values(now).tolist(), listed))
         write(context.place(SCORED_BY, edit), id_of(edit), texts)
         return rows
 

@@ -160,10 +160,10 @@ def _by_task(record: EditRecord) -> dict[str, list[EditRecord]]:
 
 def _concept(run: Run, edits: Sequence[EditRecord]) -> dict[str, Any]:
     """The erased axis of a run of one task, as the template shows it."""
-    rows, kept = run.results.rows, run.manifest.get("kept")
+    rows = run.results.rows
     first = next((row for row in rows if row.group_a and row.group_b), rows[0])
     places = [place for edit in edits for place in edit.places]
-    fitted = [row for row in rows if row.split == "fit"]
+    fitted, kept = (run.manifest.get(key, {}).get(first.task) for key in ("fitted", "kept"))
     return {
         "axis": first.axis,
         "groups": (first.group_a, first.group_b),
@@ -175,8 +175,8 @@ def _concept(run: Run, edits: Sequence[EditRecord]) -> dict[str, Any]:
         ],
         "maps": any(place.site != WEIGHTS for place in places),
         "limits": [f"{place.limit:.4g}" for place in places if place.limit is not None],
-        "fitted": sorted({name for row in fitted for name in row.dataset.split("+") if name}),
-        "kept": None if kept is None else sorted({*kept.get(first.task, ())}),
+        "fitted": sorted(fitted or ()),
+        "kept": None if kept is None else sorted(kept),
     }
 
 
@@ -210,7 +210,6 @@ def _tables(run: Run, record: EditRecord) -> list[tuple[str, list[dict[str, Any]
 
     return [
         ("Bias, before and after", lines("test", "bias")),
-        ("On the data the eraser was fitted on", lines("fit", "bias")),
         ("Costs", lines("test", "cost")),
         ("Other measures", lines("test", "other")),
     ]

@@ -197,7 +197,6 @@ class View:
         how: Shown,
         title: str,
         states: Sequence[State],
-        split: str = "",
         keys: Collection[Hashable] | None = None,
     ) -> list[Panel]:
         """A panel with a dot for each state at each row of the first; none without a row.
@@ -206,7 +205,7 @@ class View:
         """
 
         def of(state: State) -> dict[Hashable, Row]:
-            rows = state.results.of(how.name, split or self.split, state.edit)
+            rows = state.results.of(how.name, self.split, state.edit)
             found = {row.key[2:-2]: row for row in rows if self.about(row) is not None}
             return {key: row for key, row in found.items() if keys is None or key in keys}
 
@@ -229,7 +228,7 @@ class View:
         """The name and title of its table and figure."""
         return self.name or self.place[0], self.heading or self.place[1] or self.title
 
-    def noted(self, results: Results, split: str = "") -> str:
+    def noted(self, results: Results) -> str:
         """The note of the table and the figure."""
         return self.note if results.is_unedited else f"{self.note} {self.note_of_edits}".rstrip()
 
@@ -245,9 +244,9 @@ class View:
         """A figure under an edit in the table."""
         return quantity.number(edit) if edit in quantity.rows else ""
 
-    def records(self, results: Results, split: str = "") -> list[Record]:
+    def records(self, results: Results) -> list[Record]:
         """The lines of the table: a figure each, under every compared edit."""
-        every, edits = self.figures(results, split), self.edits(results)
+        every, edits = self.figures(results), self.edits(results)
         known = [quantity for quantity in every if quantity.rows.keys() & {*edits}]
         titles = edit_titles(results, [e for e in edits if any(e in q.rows for q in known)])
         units = {q.label for q in known}
@@ -262,22 +261,22 @@ class View:
             records.append({**head, **{column: cells.get(column, "") for column in extra}, **own})
         return records
 
-    def table(self, results: Results, split: str = "") -> list[Table]:
+    def table(self, results: Results) -> list[Table]:
         """A line for each figure, a column for each compared edit."""
-        records = self.records(results, split)
+        records = self.records(results)
         is_grouped = any("of" in record for record in records)
-        note = self.noted(results, split)
+        note = self.noted(results)
         return as_table(*self._named, records, note, grouped=is_grouped, brief=self.brief)
 
-    def figure(self, results: Results, split: str = "") -> list[Figure]:
+    def figure(self, results: Results) -> list[Figure]:
         """A panel for each drawn name, with dots of every edit."""
         states = [
             State(results.label(edit), results, edit, results.is_reference(edit))
             for edit in results.compared
         ]
         drawn = [how for how in self.shown(results) if how.drawn]
-        panels = [p for how in drawn for p in self.dots(how, how.unit or how.title, states, split)]
-        return as_figure(*self._named, panels, self.noted(results, split))
+        panels = [p for how in drawn for p in self.dots(how, how.unit or how.title, states)]
+        return as_figure(*self._named, panels, self.noted(results))
 
     def sentences(self, results: Results) -> list[str]:
         """Findings in words."""

@@ -59,7 +59,7 @@ class CidView(View):
         facets = {k: f"λ={v:g}" if k == LAMBDA else str(v) for k, v in row.facets.items()}
         return ", ".join(filter(None, ("" if row.group_b else row.group_a, *facets.values())))
 
-    def figure(self, results: Results, split: str = "") -> list[Figure]:
+    def figure(self, results: Results) -> list[Figure]:
         """Lines by λ, of each group apart where rows are of one."""
         panels = [
             lines_along(results, own, LAMBDA, group or how.title, "λ", how.unit or how.title)

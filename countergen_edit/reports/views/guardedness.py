@@ -55,15 +55,15 @@ class GuardednessView(View):
     def about(self, row: Row) -> str:
         return ""
 
-    def records(self, results: Results, split: str = "") -> list[Record]:
+    def records(self, results: Results) -> list[Record]:
         """Probe accuracy under each edit that was fitted as one, and what is proved of it."""
-        records = super().records(results, split)
+        records = super().records(results)
         proofs = {results.label(row.edit): _proof(row) for row in self._certificates(results)}
         title = "no linear probe can do better than chance on the fitted data"
         known = {column: proofs[column] for column in (*records, {})[0] if column in proofs}
         return [*records, {"figure": title, **known}] if known else records
 
-    def figure(self, results: Results, split: str = "") -> list[Figure]:
+    def figure(self, results: Results) -> list[Figure]:
         """What probes find at each layer."""
         heading, axis = "probe under an edit at each layer", "held-out accuracy"
         return [

@@ -93,12 +93,12 @@ class HiringView(View):
         facets = (str(row.facets.get(key, "")) for key in ("occupation", "context", "prompts"))
         return ", ".join(filter(None, (who, *facets)))
 
-    def records(self, results: Results, split: str = "") -> list[Record]:
+    def records(self, results: Results) -> list[Record]:
         """Without impact ratios, which have a table of their own."""
-        every = super().records(results, split)
+        every = super().records(results)
         return [record for record in every if record.get("figure") != RATIO.title]
 
-    def table(self, results: Results, split: str = "") -> list[Table]:
+    def table(self, results: Results) -> list[Table]:
         """Rates by category, then the default table."""
         rates = [
             _category(results, row, edit)
@@ -108,7 +108,7 @@ class HiringView(View):
         ]
         title, note = "Hiring: selection rates and impact ratios", RATES_NOTE + NO_AUDIT
         own = as_table("hiring_rates", title, rates, note, grouped=True, brief=True)
-        return own + super().table(results, split)
+        return own + super().table(results)
 
     def beside(self, results: Results, quantity: Quantity) -> Record:
         """Of a difference P in log-odds and what is found four times out of five."""

@@ -28,11 +28,11 @@ class ParaphrasesView(View):
             for edit in results.shown
             if (found := _holding(results, edit.id))
         ]
-        return [f"Mean |R| outside the fit: under {'; under '.join(held)}."] if held else []
+        return [f"Mean |R|: under {'; under '.join(held)}."] if held else []
 
 
 def _holding(results: Results, edit: str) -> str:
-    """The number of templates outside the fit on which an edit lowers mean |R|."""
+    """The number of templates on which an edit lowers mean |R|."""
     some, half = (results.of(m, edit=edit) for m in ("reduction_holding", "halving_holding"))
     if not some:
         return ""

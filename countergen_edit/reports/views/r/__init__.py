@@ -12,7 +12,7 @@ from countergen_edit.metrics.r.largest_gap import LARGEST
 from countergen_edit.metrics.r.paired import HALF
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import UNEDITED, Row, dataset_label, set_label
-from countergen_edit.reports.blocks import Cell, Figure, Fold, Number, Section, Table
+from countergen_edit.reports.blocks import Cell, Number, Section, Table
 from countergen_edit.reports.views.base import (
     Quantity,
     Record,
@@ -108,13 +108,8 @@ class RView(View):
         """Bias set by set, bias by layer, and single texts."""
         heading = "Bias under an edit at each layer"
         layers = layer_figures(results, EFFECT, "layers", heading, NATS)
-        fitted: list[Figure | Table] = [*self.figure(results, "fit"), *self.table(results, "fit")]
-        named = tuple(replace(b, name=f"{b.name}_fit", title=f"{b.title} (fitted)") for b in fitted)
-        fold = [Fold("Sets that erasers were fitted on", named)] if named else []
         return [
-            *as_section(
-                *self.place, self.figure(results), self.table(results), fold, _design(results)
-            ),
+            *as_section(*self.place, self.figure(results), self.table(results), _design(results)),
             *as_section("layers", "Layers and erasers", layers),
             *examples(results),
         ]
@@ -146,14 +141,13 @@ class RView(View):
         status = change_of(results, before, edit) or class_of(before.detail)
         return f"{status}, {Number.of(row, percent=True).in_text}"
 
-    def noted(self, results: Results, split: str = "") -> str:
-        split = split or self.split
+    def noted(self, results: Results) -> str:
         few = [
             f"{set_label(row)} ({row.detail['templates']})"
-            for row in results.unedited("mean_abs_r", split)
+            for row in results.unedited("mean_abs_r", self.split)
             if row.detail.get("templates", FEW + 1) <= FEW
         ]
-        note = f"{sentences.definition(results.unedited(EFFECT, split))} {TESTED}"
+        note = f"{sentences.definition(results.unedited(EFFECT, self.split))} {TESTED}"
         if few:
             note += (
                 f" Intervals over {FEW} templates or fewer cover the truth in about 9 cases of 10 "

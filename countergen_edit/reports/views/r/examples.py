@@ -36,7 +36,7 @@ def examples(results: Results) -> list[Section]:
     groups = pairs.pop() if len(pairs) == 1 else ("the first of two groups", "the second")
     records: list[Record] = [
         {
-            "set": dataset_label(line["dataset"]) + " (fitted)" * (line["split"] == "fit"),
+            "set": dataset_label(line["dataset"]),
             **{group: texts[0] for group, texts in zip(groups, line["texts"], strict=True)},
             "output": key[2].strip(),
             "z": Number(z.get(key), digits=1, signed=True),
