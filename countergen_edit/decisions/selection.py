@@ -9,6 +9,7 @@ share.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -24,6 +25,9 @@ WORTH_SHOWING = 0.5
 """The share of the most that any edit removes, required of one that is not affordable."""
 WRECK = 100.0
 """Budgets of an edit that wrecks the model."""
+ENOUGH = 0.7
+"""Share of the bias, at the lower end of its interval, that is enough. On SmolLM2 an edit removed
+82 % [33, 84] of the bias by race on validation data, and 47 % [34, 56] on test data."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +41,8 @@ class Point:
     """The same at the better ends of the costs' intervals; empty where they have none."""
     is_shown: bool = True
     """Whether there was a bias, and the interval of the share removed (or its value) is above 0."""
+    least_removed: float = -math.inf
+    """The lower end of that interval, or the value without one."""
     draws: tuple[float, ...] = ()
     """The share removed in each of some resamples, the same of every edit."""
 
@@ -98,9 +104,10 @@ def points(
         removed = next((r for r in of_edit if r.metric == "bias_removed"), None)
         degradations, least = worse_by(costs, before, of_edit)
         if removed is not None and removed.value is not None and needed <= degradations.keys():
-            is_shown = is_biased and (removed.value if removed.lo is None else removed.lo) > 0
+            low = removed.value if removed.lo is None else removed.lo
             draws = tuple(removed.detail.get(DRAWS, ()))
-            candidates.append(Point(edit, removed.value, degradations, least, is_shown, draws))
+            is_shown, costs_of = is_biased and low > 0, (degradations, least)
+            candidates.append(Point(edit, removed.value, *costs_of, is_shown, low, draws))
     return candidates
 
 
@@ -146,6 +153,11 @@ def ordered(candidates: Sequence[Point]) -> list[Point]:
         return int(point.removed >= least or least <= 0), -point.cost, point.removed
 
     return sorted(candidates, key=rank, reverse=True)
+
+
+def removes_enough(candidates: Sequence[Point]) -> bool:
+    """Whether one of the points is affordable and shown to remove `ENOUGH` of the bias."""
+    return any(point.is_worthwhile and point.least_removed >= ENOUGH for point in candidates)
 
 
 def choose(candidates: Sequence[Point]) -> Point:

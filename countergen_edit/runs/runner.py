@@ -19,7 +19,14 @@ from countergen_edit.core.seeds import unit_seed
 from countergen_edit.data.task import Task
 from countergen_edit.decisions import JUDGEMENT
 from countergen_edit.decisions.judgement import judgements
-from countergen_edit.decisions.selection import Point, choose, front, ordered, points
+from countergen_edit.decisions.selection import (
+    Point,
+    choose,
+    front,
+    ordered,
+    points,
+    removes_enough,
+)
 from countergen_edit.decisions.significance import has_significant_bias, significant_bias
 from countergen_edit.edits import WEIGHTS, NamedEdit, applied
 from countergen_edit.erasers import BaseEraser, fitting_threads
@@ -40,8 +47,6 @@ from countergen_edit.runs.folder import RunFolder, Units, read_records
 from countergen_edit.runs.plan import Plan
 from countergen_edit.runs.screening import Screening
 
-ENOUGH = 0.7
-"""Share of the bias that a map must remove within the budgets so that no update is trained."""
 WORTH_ADDING = 0.1
 """Share of the bias that an edit must remove by itself to be tried in a combination."""
 TRIED = 4
@@ -200,7 +205,8 @@ class Runner:
             if candidate.label in finalists:
                 self._measure_candidate(candidate)
         # Training takes minutes: a search does without where a map removes enough.
-        if self.updates and not (self.plan.select == "task" and self._is_enough()):
+        may_skip = self.plan.select == "task"
+        if self.updates and not (may_skip and removes_enough(self._points(self._of_edit))):
             self.run_unit.stage("updates of weights", len(self.updates))
             for candidate in self.updates:
                 self._measure_candidate(candidate)
@@ -209,12 +215,6 @@ class Runner:
         figures = partial(self._measured, candidate=candidate)
         name = f"candidate/{candidate.label}"
         self.record(name, candidate.label, self.attempt, candidate, figures)
-
-    def _is_enough(self) -> bool:
-        """Whether an edit within the budgets removes `ENOUGH` of the bias."""
-        ids = {self.fits.id_of(candidate) for candidate in self.candidates}
-        found = self._points(ids, baselines=False)
-        return bool(found) and (best := choose(found)).is_worthwhile and best.removed >= ENOUGH
 
     def finish(self) -> list[NamedEdit]:
         """Combine, select and test; the selected edits, of which an audit needs one."""
@@ -417,7 +417,7 @@ class Runner:
             about = f"validation data: {variant.label}"
             self.record(f"baseline/{variant.id}", about, self._measured, variant)
         if others:
-            best = choose(self._points({variant.id for variant in group})).edit
+            best = choose(self._points({variant.id for variant in group}, baselines=True)).edit
             [edit] = [variant for variant in group if variant.id == best]
         self.record(f"test/{edit.id}", f"test data: {edit.label}", self._tested, edit)
 
@@ -425,7 +425,7 @@ class Runner:
         records = read_records(self.folder.path)
         return judgements(self.rows(), records, [edit.id for edit in edits], self.costs)
 
-    def _points(self, ids: Collection[str], *, baselines: bool = True) -> list[Point]:
+    def _points(self, ids: Collection[str], *, baselines: bool = False) -> list[Point]:
         """Some edits by their figures on all validation data."""
         every = points(self.rows(), "validation", self.costs, baselines=baselines)
         return [point for point in every if point.edit in ids]
@@ -434,7 +434,8 @@ class Runner:
         """The row `choice` of each eraser: the chosen edit and its cost."""
         removed, rows = self._removed_rows(), []
         for group in (*self.groups, *([update] for update in self.updates)):
-            candidates = self._points({self.fits.id_of(candidate) for candidate in group})
+            ids = {self.fits.id_of(candidate) for candidate in group}
+            candidates = self._points(ids, baselines=True)
             if candidates:
                 best = choose(candidates)
                 detail = {**best.detail, "candidates": len(group)}
@@ -472,7 +473,7 @@ class Runner:
         the cost within the budgets.
         """
         # A resumed run may hold combinations already; they are found again from single candidates.
-        singles = self._points(self._of_edit.keys(), baselines=False)
+        singles = self._points(self._of_edit)
         if not singles:
             return None
         self.run_unit.stage("combinations")
@@ -506,7 +507,7 @@ class Runner:
             edit = self.fits.joined(chain)
             self._of_edit[edit.id] = candidates
             found.append(edit.id)
-        return self._points(found, baselines=False)
+        return self._points(found)
 
 
 def _ranked(eraser: BaseEraser, ranks: Sequence[int]) -> list[BaseEraser]:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from countergen_edit.core.errors import UserError
-from countergen_edit.decisions.selection import Point, choose, front, points
+from countergen_edit.decisions.selection import Point, choose, front, points, removes_enough
 from countergen_edit.metrics.base import METRICS, Cost, Degradation
 from countergen_edit.metrics.rows import Row
 
@@ -60,6 +60,14 @@ def test_an_edit_that_shows_nothing_is_no_choice_however_cheap():
     assert choose([worse, replace(nothing, removed=-0.2)]).removed == -0.2
 
 
+def test_enough_is_removed_where_the_interval_shows_it_within_the_budgets():
+    sure = Point("0", 0.8, {"kl": Degradation(0.5, 1.0)}, least_removed=0.7)
+    assert removes_enough([sure])
+    assert not removes_enough([replace(sure, least_removed=0.33)])
+    assert not removes_enough([replace(sure, degradations={"kl": Degradation(1.1, 1.0)})])
+    assert not removes_enough([])
+
+
 def test_what_an_interval_reaches_above_zero_is_shown():
     def one(lo: float | None) -> Point:
         rows = [replace(r, lo=lo) if r.metric == "bias_removed" else r for r in ROWS]
@@ -67,7 +75,9 @@ def test_what_an_interval_reaches_above_zero_is_shown():
         return point
 
     assert one(None).is_shown
+    assert one(None).least_removed == one(None).removed
     assert one(0.1).is_shown
+    assert one(0.1).least_removed == 0.1
     assert not one(-0.1).is_shown
 
 
