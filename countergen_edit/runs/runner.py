@@ -240,7 +240,7 @@ class Runner:
             best = self._best_combination()
             if best is None:
                 return []
-            self.record("choice", "choice", self._front_rows)
+            self.record("choice", "choice", self._front_rows, best.edit)
             is_tested = self.plan.tested == "every" or best.is_worthwhile
             return [self.fits.together(self._of_edit[best.edit])] if is_tested else []
         if not self.plan.together:
@@ -442,11 +442,11 @@ class Runner:
                 rows.append(_cost_row(removed[best.edit], "choice", best, detail))
         return rows
 
-    def _front_rows(self) -> list[Row]:
+    def _front_rows(self, chosen: str) -> list[Row]:
         """The row `cost` of each edit, by validation rows; test rows are only reported."""
         rows, removed, found = self.rows(), self._removed_rows(), []
         candidates = points(rows, "validation", self.costs)
-        chosen, on_front = choose(candidates), {p.edit for p in front(candidates)}
+        on_front = {p.edit for p in front(candidates)}
         test = {p.edit: p for p in points(rows, "test", self.costs, baselines=True)}
         for point in points(rows, "validation", self.costs, baselines=True):
             reported = test.get(point.edit)
@@ -456,7 +456,7 @@ class Runner:
                 **point.detail,
                 **{f"{key}_test": of_test.get(key) for key in told},
                 "front": point.edit in on_front,
-                "chosen": point.edit == chosen.edit,
+                "chosen": point.edit == chosen,
             }
             found.append(_cost_row(removed[point.edit], "cost", point, detail))
         return found

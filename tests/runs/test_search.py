@@ -233,6 +233,35 @@ def test_a_combination_removes_more_than_what_it_is_built_on(testbed, path, tmp_
     assert not any(handles for handles in testbed.bridge.list_hooks().values())
 
 
+def test_the_edit_that_is_tested_is_chosen_where_a_combination_only_costs_less(
+    testbed, rows, path, tmp_path
+):
+    combined = {row.edit for row in rows if "/combined/" in row.unit}
+    records = read_records(path)
+    cells = [{(part.eraser, part.places) for part in records[edit].parts} for edit in combined]
+    [(eraser, places)] = set.intersection(*cells)
+    base = labels(path)[f"{eraser}-1@resid_post.{places[0].layer}"]
+    free = {r.key[:-2]: r for r in rows if (r.edit, r.split) == ("none", "validation")}
+
+    def made(row: Row) -> Row:
+        if (row.metric, row.split) == ("bias_removed", "validation"):
+            return replace(row, value=1.0 if row.edit in (base, *combined) else 0.9)
+        if row.edit in combined and row.split == "validation" and row.key[:-2] in free:
+            return replace(row, value=free[row.key[:-2]].value)
+        return row
+
+    kinds = ("unedited", "candidate", "combined")
+    known = {u: [*map(made, r)] for u, r in units(path).items() if u.split("/")[1] in kinds}
+    shutil.copytree(path / EDITS, RunFolder(tmp_path / "run", {}, IDENTITY).path / EDITS)
+    plan = make_plan(tested="chosen", metrics=make_metrics(budget=10.0))
+    found = search(testbed, plan, tmp_path / "run", parts=known)
+    costs = {r.edit: r for r in found if r.metric == "cost"}
+    assert all(costs[edit].value < costs[base].value for edit in combined)
+    assert [edit for edit, row in costs.items() if row.detail["chosen"]] == [base]
+    tested = {r.edit for r in found if "/test/" in r.unit and not r.baseline}
+    assert tested == {"none", base}
+
+
 def test_an_eraser_that_fails_costs_its_own_cells_alone(testbed, tmp_path):
     plan = make_plan(erasers={"own": FailsAtRankTwo()}, ranks=(2, 1))
     rows = search(testbed, plan, tmp_path / "run")
