@@ -79,8 +79,6 @@ SMALLEST = 0.1
 """Least share of a trained update: less removes next to nothing, however often it is scaled."""
 SHARE = 0.75
 """Of a budget that a limit is: training aims below what is accepted."""
-MOST = 0.9
-"""Of a budget that a scaled update may take: a gated edit on top of it takes some, too."""
 STATE = "state.pt"
 
 
@@ -208,9 +206,8 @@ class Distillation:
         return state["curve"], state["own"]
 
     def _rank(self, terms: Mapping[str, float]) -> tuple[float, float]:
-        """What a look is chosen by: the excess over `MOST` of the budgets, then held-out bias."""
-        most = {name: MOST / SHARE * limit for name, limit in asdict(self.limits).items()}
-        over = (terms[name] / limit - 1 for name, limit in most.items())
+        """What a look at held-out terms is chosen by: the excess over the budgets, then bias."""
+        over = (SHARE * terms[name] / limit - 1 for name, limit in asdict(self.limits).items())
         return max(0.0, *over), terms["bias"]
 
     def _scaled(self, student: Student, best: tuple[float, float, LowRankUpdate]) -> LowRankUpdate:

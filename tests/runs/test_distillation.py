@@ -27,7 +27,7 @@ from countergen_edit.metrics.scores import score
 from countergen_edit.models import LanguageModel, encode, load
 from countergen_edit.models.language_model import read_logits
 from countergen_edit.runs import distillation
-from countergen_edit.runs.distillation import FACTOR, MOST, SHARE, Distillation, Limits, larger
+from countergen_edit.runs.distillation import FACTOR, SHARE, Distillation, Limits, larger
 from countergen_edit.runs.fits import Candidate, FitCache
 from countergen_edit.runs.folder import RunFolder
 from countergen_edit.runs.objective import (
@@ -440,7 +440,7 @@ def test_an_update_is_scaled_until_neither_more_nor_less_of_it_is_better(
     student = Student(testbed, training.settings, UNCHANGED)
 
     def rank(terms: dict[str, float]) -> tuple[float, float]:
-        return max(0.0, SHARE / MOST * terms["keep"] / limit - 1), terms["bias"]
+        return max(0.0, SHARE * terms["keep"] / limit - 1), terms["bias"]
 
     def scaled(factor: float) -> tuple[float, float]:
         student.update = update.scaled(factor)
