@@ -85,7 +85,8 @@ def test_a_name_of_several_tokens_is_refused_where_one_is_asked_for(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tiny_model_dir("gpt2", tmp_path / "tiny")
-    said = fails(capsys, "audit", f"model={path}", "data.single_token_names=true")
+    own = [f"model={path}", "texts=testbed", "data=testbed", "data.single_token_names=true"]
+    said = fails(capsys, "audit", *own)
     assert "'Olivia'" in said
 
 
