@@ -13,6 +13,7 @@ from rich.text import Text
 
 from countergen_edit import api
 from countergen_edit.cli.printing import console, say
+from countergen_edit.core.characters import printable, require_encodable
 from countergen_edit.core.errors import UserError
 from countergen_edit.edits import applied
 from countergen_edit.edits.checkpoints import Checkpoint, open_checkpoint
@@ -43,7 +44,7 @@ def run(config: Mapping[str, Any]) -> None:
         for title in ("original", "edited"):
             table.add_column(title, ratio=1, header_style="bold", justify="left")
         # Plain text, whatever markup or control codes a model generates.
-        table.add_row(*(Text("".join(c for c in t if c.isprintable() or c == "\n")) for t in texts))
+        table.add_row(*(Text(printable(text)) for text in texts))
         console.print(table)
     folder = shlex.quote(str(checkpoint.folder))
     say([f"Next, in figures: countergen-edit audit model={folder} eraser=none"])
@@ -76,7 +77,8 @@ def lines(kind: str) -> Iterator[str]:
             while line := console.input("> "):
                 yield line
         return
-    for line in sys.stdin:
+    for number, line in enumerate(sys.stdin, 1):
         if text := line.rstrip("\r\n"):
-            console.print(Text(f"> {text}"))
+            require_encodable(text, f"standard input, line {number}: ")
+            console.print(Text(f"> {printable(text)}"))
             yield text

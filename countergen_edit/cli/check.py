@@ -9,6 +9,7 @@ from typing import Any
 from rich.text import Text
 
 from countergen_edit.cli.printing import console, say
+from countergen_edit.core.characters import printable
 from countergen_edit.core.conf_path import config_of
 from countergen_edit.core.errors import UserError
 from countergen_edit.data.axis import Axis
@@ -43,10 +44,10 @@ def run(config: Mapping[str, Any]) -> None:
 
 def as_text(prompt: CheckedPrompt, groups: Sequence[str]) -> Text:
     """A prompt with its versions and warnings."""
-    text = Text(f"{prompt.line}: {prompt.text}\n", style="bold" if prompt.findings else "")
+    text = Text(printable(f"{prompt.line}: {prompt.text}\n"), "bold" if prompt.findings else "")
     for group, side in zip(groups, prompt.sides, strict=True):
         for variation in side:
-            text.append(f"  {group}: {variation}\n", style="")
+            text.append(printable(f"  {group}: {variation}\n"), style="")
     for finding in prompt.findings:
-        text.append(f"  ! {finding}\n", style="yellow")
+        text.append(printable(f"  ! {finding}\n"), style="yellow")
     return text

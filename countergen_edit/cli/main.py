@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import sys
@@ -9,12 +10,15 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from importlib import import_module
+from io import TextIOWrapper
+from pathlib import Path
 from typing import Any
 
 import countergen_edit
 from countergen_edit.cli.help import explained, page, usage
 from countergen_edit.cli.overrides import MULTIRUN, overrides_of
 from countergen_edit.cli.settings import COMMANDS
+from countergen_edit.core.characters import printable, require_encodable
 from countergen_edit.core.conf_path import conf_dir
 from countergen_edit.core.errors import UserError, unknown
 from countergen_edit.core.stages import printed, stage
@@ -53,7 +57,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     """The entry point; returns the exit code, 2 for a mistake of the user."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     command, rest = (arguments or [HELP[0]])[0], arguments[1:]
+    for stream, errors in ((sys.stdin, "surrogateescape"), (sys.stdout, "backslashreplace")):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors=errors)
     try:
+        require_encodable(dict(enumerate(arguments)), "argument ")
         if command in HELP:
             print(usage())
         elif command == "--version":
@@ -68,17 +76,30 @@ def main(argv: Sequence[str] | None = None) -> int:
         else:
             with handling_sigterm():
                 run(command, rest)
+        sys.stdout.flush()
     except UserError as error:
         return report(error)
+    except OSError as error:
+        return report(of_system(error))
     except KeyboardInterrupt as stop:
         print("countergen-edit: stopped; the same command continues the run", file=sys.stderr)
         return 128 + (signal.SIGTERM if isinstance(stop, TerminatedError) else signal.SIGINT)
     return 0
 
 
+def of_system(error: OSError) -> UserError:
+    """The error for a path that is too long, or where standard output cannot be written."""
+    if error.errno == errno.ENAMETOOLONG:
+        return UserError(f"{Path(error.filename).name[:40]!r}… is too long for a file name")
+    if error.filename or error.errno not in (errno.ENOSPC, errno.EPIPE, errno.EIO, errno.EBADF):
+        raise error  # a file of ours that cannot be written is a `NotWrittenError`
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # flushed once more at exit
+    return UserError(f"cannot write to standard output: {error.strerror}")
+
+
 def report(error: Exception) -> int:
     """Print a mistake of the user in one line; the exit code."""
-    print(f"countergen-edit: error: {' '.join(str(error).split())}", file=sys.stderr)
+    print(f"countergen-edit: error: {printable(' '.join(str(error).split()))}", file=sys.stderr)
     return 2
 
 

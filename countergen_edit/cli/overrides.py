@@ -74,8 +74,8 @@ def as_overrides(command: str, argument: str) -> list[str]:
     key, _, value = argument.partition("=")
     if not value:
         return [argument]
-    shipped = (conf_dir() / key / f"{value}.yaml").is_file()
-    if key == "model" and not shipped and "model" not in own_settings(command):
+    is_model = key == "model" and "model" not in own_settings(command)
+    if is_model and not (conf_dir() / key / f"{value}.yaml").is_file():
         kind = "served" if value.startswith(("http://", "https://")) else "any"
         return [f"model={kind}", f"model.name={quoted(value)}"]
     if key == "axis" and value[0] == "[" and value[-1] == "]" and value != "[]":

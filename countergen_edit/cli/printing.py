@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
+from countergen_edit.core.characters import printable
+
 if TYPE_CHECKING:
     from countergen_edit.reports.run import Run
 
@@ -21,7 +23,7 @@ if not console.is_terminal and "COLUMNS" not in os.environ:
 def say(lines: Iterable[str]) -> None:
     """Print lines as they are, however long."""
     for line in lines:
-        console.print(line, soft_wrap=True, markup=False)
+        console.print(printable(line), soft_wrap=True, markup=False)
 
 
 def show(run: Run, *lines: str, then: Iterable[str] = ()) -> None:

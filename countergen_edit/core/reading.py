@@ -13,6 +13,7 @@ from typing import Any
 
 import yaml
 
+from countergen_edit.core.characters import require_encodable
 from countergen_edit.core.errors import UserError
 
 Row = tuple[str, dict[str, Any]]
@@ -32,13 +33,16 @@ def text_hash(path: Path | str) -> str:
 
 
 def from_json(text: str, where: str) -> Any:
-    """Parse JSON; `UserError` if the text is none."""
+    """Parse JSON; `UserError` if the text is none, or holds half of a character."""
     try:
-        return json.loads(text)
+        content = json.loads(text)
     except RecursionError:
         raise UserError(f"{where}nested too deeply") from None
     except ValueError as error:
         raise UserError(f"{where}not JSON ({_short(error)})") from None
+    if "\\u" in text:
+        require_encodable(content, where)
+    return content
 
 
 def json_mapping(path: Path | str) -> dict[str, Any]:
@@ -74,6 +78,7 @@ def yaml_mapping(path: Path | str) -> dict[str, Any]:
         raise UserError(f"{path}: nested too deeply") from None
     except (yaml.YAMLError, ValueError) as error:
         raise UserError(f"{path} is not YAML: {_short(error)}") from None
+    require_encodable(content, f"{path}: ")
     return _mapping(content, path)
 
 

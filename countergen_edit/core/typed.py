@@ -11,6 +11,7 @@ from typing import Any, Literal, TypeVar
 
 from pydantic_core import CoreConfig, SchemaValidator, ValidationError
 
+from countergen_edit.core.characters import require_encodable
 from countergen_edit.core.errors import UserError, unknown
 
 T = TypeVar("T")
@@ -28,6 +29,7 @@ def require(hint: Any, value: object, where: str) -> None:
     except (TypeError, RecursionError):
         return  # not a JSON value: given in Python
     except ValidationError as error:
+        require_encodable({where: value})
         choices = typing.get_args(hint) if typing.get_origin(hint) is Literal else ()
         if choices and isinstance(value, str):
             raise unknown(where, value, choices) from error

@@ -207,10 +207,11 @@ class Drawable:
         assert one is not None
         return one.data
 
-    def sizes(self, split: Split) -> tuple[int, int]:
-        """Numbers of templates and contents on record."""
+    def sizes(self, split: Split, most: int) -> tuple[int, int, int]:
+        """Numbers of templates and contents on record, and of people of a group, up to `most`."""
         samples = self.draw(split, MOST_CELLS, 1).samples
-        return len({s.frame for s in samples}), len({s.content for s in samples})
+        frames, contents = {s.frame for s in samples}, {s.content for s in samples}
+        return len(frames), len(contents), self.draw(split, 1, most).widest
 
 
 def _is_drawable(entry: Mapping[str, Any]) -> bool:

@@ -12,6 +12,7 @@ from countergen_edit.metrics.costs.neutral import NeutralCost, neutral_cost
 from countergen_edit.metrics.rows import UNEDITED
 from countergen_edit.metrics.scores import SetScores, score
 from countergen_edit.models import LanguageModel, TextScores, text_log_probs
+from countergen_edit.models.overflow import OverflowedError
 
 
 class EvaluationContext:
@@ -44,9 +45,12 @@ class EvaluationContext:
         """The model under the edit; None is the unedited model."""
         if edit is None:
             yield self.model
-        else:
+            return
+        try:
             with applied(self.model, edit.edit) as model:
                 yield model
+        except OverflowedError as error:
+            raise OverflowedError(f"under {edit.label}, {error}") from error
 
     def scores(self, data: CounterfactualSet, edit: NamedEdit | None) -> SetScores:
         """Likelihoods of a set's outputs under an edit."""

@@ -89,7 +89,7 @@ class Classifier(HeadModel):
         for batch in track(_batches([len(row["input_ids"]) for row in rows]), progress):
             padded = self.tokenizer.pad([rows[i] for i in batch], return_tensors="pt")
             with torch.inference_mode():
-                logits = to_float64(self.hf_model(**padded.to(self.hf_model.device)).logits)
+                logits = to_float64(self.logits(padded))
             p = logits.sigmoid() if self.single else logits.softmax(-1)
             values[batch] = p[:, list(self.roles.values())].cpu().numpy()
         return dict(zip(self.roles, values.T, strict=True))

@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from countergen_edit.core.errors import UserError, unknown
 from countergen_edit.models.capture import Activations, has_layers, hook_name
 from countergen_edit.models.language_model import LanguageModel, weights_hash
+from countergen_edit.models.overflow import require_finite
 from countergen_edit.models.progress import track
 
 Tokens = Literal["outputs", "all"]
@@ -174,6 +175,13 @@ class HeadModel:
     name: str
     hf_model: Any
     tokenizer: Any
+
+    def logits(self, batch: Any) -> Any:
+        """The head's logits of padded texts; `UserError` if they are not finite."""
+        batch = batch.to(self.hf_model.device)
+        logits = self.hf_model(**batch).logits
+        require_finite(logits, lambda i: {k: v[[i]] for k, v in batch.items()}, self.hf_model, self)
+        return logits
 
     @functools.cached_property
     def fingerprint(self) -> str:

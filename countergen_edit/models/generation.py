@@ -17,6 +17,7 @@ from countergen_edit.core.errors import UserError
 from countergen_edit.core.seeds import unit_seed
 from countergen_edit.models.language_model import LanguageModel
 from countergen_edit.models.memory import reduced, within_memory
+from countergen_edit.models.overflow import require_finite
 from countergen_edit.models.progress import track
 from countergen_edit.models.tokens import encode, encode_replies, excerpt
 
@@ -150,6 +151,15 @@ def new_tokens(
     ids = pad([torch.tensor(row) for row in rows], padding_value=config.pad_token_id)
     mask = pad([torch.ones(len(row), dtype=torch.long) for row in rows])
     model = lm.bridge.original_model
+
+    def finite(seen: Tensor, logits: Tensor) -> Tensor:
+        def inputs_of(i: int) -> dict[str, Tensor]:
+            written = {"decoder_input_ids": seen[[i]]} if lm.is_encoder_decoder else {}
+            return {"input_ids": seen.new_tensor([rows[i]]), **written}
+
+        require_finite(logits, inputs_of, model, lm)
+        return logits
+
     own = model.generation_config  # `generate` would fill every gap from it
     try:
         model.generation_config = type(own)()
@@ -158,7 +168,7 @@ def new_tokens(
                 ids.to(lm.device),
                 attention_mask=mask.to(lm.device),
                 generation_config=config,
-                logits_processor=processors,
+                logits_processor=[finite, *processors],
             )
     finally:
         model.generation_config = own

@@ -18,6 +18,7 @@ from torch import Tensor
 
 from countergen_edit.core.errors import UserError
 from countergen_edit.models.blocks import run_stock_blocks
+from countergen_edit.models.overflow import require_finite
 
 T = TypeVar("T")
 Mask = Int[Tensor, "row time"] | Bool[Tensor, "row time time"]
@@ -157,7 +158,15 @@ class LanguageModel:
         matrix, a third of the work in a small model with a large vocabulary.
         """
         with torch.inference_mode():
-            return self.differentiable_logits(ids, mask, at)
+            logits = self.differentiable_logits(ids, mask, at)
+
+        def inputs_of(i: int) -> dict[str, Tensor]:
+            row, column = (i, -1) if at is None else (int(axis[i]) for axis in at)
+            seen = mask[row, column] if mask.ndim == 3 else mask[row]
+            return {"input_ids": ids[[row]][:, seen.bool()].to(self.device)}
+
+        require_finite(logits, inputs_of, self.bridge.original_model, self)
+        return logits
 
     def differentiable_logits(
         self, ids: Int[Tensor, "row time"], mask: Mask, at: Cells | None = None

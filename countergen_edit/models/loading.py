@@ -330,6 +330,11 @@ def _read_weights(
         )
     weights = [(name, w) for name, w in hf_model.named_parameters() if not w.is_meta]
     if broken := [name for name, weight in weights if not torch.isfinite(weight).all()]:
+        if dtype == torch.float16:
+            del hf_model, weights
+            _read_weights(auto, location, torch.float32, quantization, **spread)  # if undamaged
+            advice = "use model.dtype=bfloat16 or float32"
+            raise UserError(f"{location} overflows float16 in weights, {_first(broken)}: {advice}")
         raise UserError(
             f"{location} has {len(broken)} weights that hold NaN or infinity: {_first(broken)}"
         )

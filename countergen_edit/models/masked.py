@@ -119,7 +119,7 @@ class MaskedModel(HeadModel):
             ids = [list(token.ids) for token in some]
             batch = self.tokenizer.pad({"input_ids": ids}, return_tensors="pt")
             with torch.inference_mode():
-                logits = self.hf_model(**batch.to(self.hf_model.device)).logits
+                logits = self.logits(batch)
             yield some, logits[torch.arange(len(some)), [token.place for token in some]]
 
     def _target(self, text: MaskedText, hide_attribute: bool) -> MaskedToken:

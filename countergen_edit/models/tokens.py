@@ -12,6 +12,7 @@ from datetime import datetime
 from functools import singledispatch
 from typing import Any
 
+from countergen_edit.core.characters import require_encodable
 from countergen_edit.core.errors import UserError, unknown
 from countergen_edit.models.language_model import INSTRUCTION, Chat, LanguageModel
 
@@ -129,7 +130,8 @@ def check_texts(lm: LanguageModel, texts: Iterable[str]) -> None:
     """
     most = lm.context_length - len(opening_ids(lm)) - 1
     every = max(lm.tokenizer.get_vocab().values()) >= lm.vocab_size
-    encode(lm, [text for text in dict.fromkeys(texts) if every or len(text.encode()) > most])
+    require_encodable(distinct := [*dict.fromkeys(texts)], "texts.")
+    encode(lm, [text for text in distinct if every or len(text.encode()) > most])
 
 
 @singledispatch
@@ -141,6 +143,7 @@ def lengths(lm: LanguageModel, texts: Sequence[str]) -> list[int]:
 def _encode(
     lm: LanguageModel, texts: Sequence[str], prefaces: Sequence[tuple[int, ...]]
 ) -> list[Encoding]:
+    require_encodable(texts, "texts.")
     # The tokenizer's own call makes more than ids and offsets, and takes twice as long.
     backend = lm.tokenizer.backend_tokenizer
     backend.no_truncation()

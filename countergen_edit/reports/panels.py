@@ -7,6 +7,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from countergen_edit.core.characters import printable
 from countergen_edit.metrics.results import NO_EDIT, Results, State
 from countergen_edit.metrics.rows import Row
 
@@ -104,7 +105,7 @@ def fitting(text: str, most: int = 34) -> str:
     >>> fitting("a very\\n long continuation of a prompt", 12)
     'a very long…'
     """
-    text = " ".join("".join(c if c.isprintable() else " " for c in text).split())
+    text = " ".join(printable(text).split())
     return text if len(text) <= most else text[: most - 1].rstrip() + "…"
 
 

@@ -61,8 +61,13 @@ def designed(
     if not own or (precision is None and passes is None):
         return task
     groups = len(task.groups)
-    pools = {name: one.sizes("test") for name, one in own.items()}
-    least = groups * sum(min(k * n for k, n in _sizes(pool)) for pool in pools.values())
+    pools = {name: one.sizes("test", PEOPLE[-1]) for name, one in own.items()}
+    if small := [name for name, pool in pools.items() if not _sizes(pool)]:
+        raise UserError(
+            f"no design for {small[0]}: it has {math.prod(pools[small[0]][:2])} templates with a "
+            f"content, and the smallest takes {CELLS[0]}; give it templates and people"
+        )
+    least = groups * sum(min(map(math.prod, _sizes(pool))) for pool in pools.values())
     if passes is not None and passes < least:
         raise UserError(f"passes={passes} are too few: the smallest designs need {least}")
     pilots = {name: one.draw("validation", PILOT_CELLS, PILOT_PEOPLE) for name, one in own.items()}
@@ -95,12 +100,12 @@ def drawn(task: Task, designs: Iterable[SetDesign]) -> Task:
     return replace(task, test=tuple(map(anew, task.test)), design=tuple(by_name.values()))
 
 
-def _sizes(pool: tuple[int, int]) -> list[tuple[int, int]]:
+def _sizes(pool: tuple[int, int, int]) -> list[tuple[int, int]]:
     """Numbers of cells, and of people in each, that a set can have."""
-    templates, contents = pool
+    templates, contents, most = pool
     return [
         (cells, people)
-        for cells, people in product(CELLS, PEOPLE)
+        for cells, people in product(CELLS, sorted({min(count, most) for count in PEOPLE}))
         if cells <= templates * contents and cells * people <= MOST_PEOPLE
     ]
 
@@ -109,12 +114,12 @@ def _options(
     pilot: CounterfactualSet,
     name: str,
     own: Components,
-    pool: tuple[int, int],
+    pool: tuple[int, int, int],
     groups: int,
     precision: float,
 ) -> Iterator[SetDesign]:
     """Every design of a set, by passes."""
-    templates, contents = pool
+    templates, contents, _ = pool
     target = max(precision * own.squared**0.5, SMALL * precision)
     needed = _contents_needed(own, pool, target)
     for cells, people in sorted(_sizes(pool), key=math.prod):
@@ -140,14 +145,14 @@ def _cheapest(options: list[SetDesign]) -> SetDesign:
     return min((d for d in options if d.half_width <= wanted), key=lambda d: d.passes)
 
 
-def _contents_needed(own: Components, pool: tuple[int, int], target: float) -> int | None:
+def _contents_needed(own: Components, pool: tuple[int, int, int], target: float) -> int | None:
     """Number of contents that reaches the target; None where those on record do."""
-    templates, contents = pool
+    templates, contents, people = pool
     most = max(cells for cells in CELLS if cells <= templates * contents)
-    if own.half_width(most, templates, contents, PEOPLE[-1]) <= target:
+    if own.half_width(most, templates, contents, people) <= target:
         return None
     for count in range(contents, MOST_CONTENTS, max(1, contents // 8)):
-        if own.half_width(max(most, count), max(templates, count), count, PEOPLE[-1]) <= target:
+        if own.half_width(max(most, count), max(templates, count), count, people) <= target:
             return count
     return MOST_CONTENTS
 

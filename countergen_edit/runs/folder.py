@@ -17,7 +17,7 @@ from typing import Any
 
 import yaml
 
-from countergen_edit.core.errors import UserError
+from countergen_edit.core.errors import NotWrittenError, UserError
 from countergen_edit.core.reading import json_mapping, json_records
 from countergen_edit.core.stages import stage
 from countergen_edit.core.typed import require
@@ -151,16 +151,23 @@ class RunFolder:
 
     def note(self, **entries: Any) -> None:
         """Set entries of the manifest."""
+        self._require_there()
         self._manifest |= entries
         _write_manifest(self.path, self._manifest)
 
     def rows(self) -> list[Row]:
         """All rows of the run so far, in the order in which they were recorded."""
+        self._require_there()
         return read_rows(self._results)
 
     def keep(self, named: NamedEdit, made_for: str | None = None) -> None:
         """Keep an edit in the run, whole or not at all."""
+        self._require_there()
         named.save(self.path / EDITS / named.id, made_for)
+
+    def _require_there(self) -> None:
+        if not self._results.is_file():
+            raise NotWrittenError(f"{self.path} was deleted during the run: give the command again")
 
     def has_edit(self, edit: str) -> bool:
         """Whether the run keeps an edit of that id."""

@@ -42,6 +42,13 @@ def cases() -> list[Case]:
         ("p.csv", cell, "p.csv, line 2: not CSV (field larger than field limit"),
     ):
         made.append(Case("nothing", f"audit data={name}", says, {name: content}))
+    long = "a" * 300
+    for needs, command in (
+        *(("nothing", c) for c in ("audit run_dir=", "audit model=./", "report ")),
+        ("torch", "edit eraser=leace save="),
+    ):
+        says = f"{long[:40]!r}… is too long for a file name"
+        made.append(Case(needs, command + long, says, {}))
     return made
 
 

@@ -104,6 +104,17 @@ def test_chat_continues_each_line_of_a_pipe_with_both_models(
     assert "> John is" in out
 
 
+def test_chat_refuses_a_line_that_is_not_utf_8(
+    finished: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    piped = io.TextIOWrapper(io.BytesIO("Mary is\nJosé is\n".encode("latin-1")), "utf-8")
+    monkeypatch.setattr("sys.stdin", piped)
+    assert main(["chat", str(finished), "max_new_tokens=1"]) == 2
+    error = capsys.readouterr().err
+    assert "error: standard input, line 2: text='Jos\\udce9 is': '\\udce9' is half of" in error
+    assert len(error.strip().splitlines()) == 1
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

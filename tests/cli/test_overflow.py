@@ -1,0 +1,156 @@
+"""Numbers beyond a model's dtype end in a line that says where, on which text, and what helps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from countergen_edit.cli.main import main
+from countergen_edit.data.template_bank import load_bank
+from countergen_edit.testbed.classifiers import build, plant
+from tests.tiny_models import tiny_hf_model, tiny_tokenizer
+
+pytestmark = pytest.mark.slow  # every test is of whole runs
+
+HALF = "model.dtype=float16"
+ADVICE = "use model.dtype=bfloat16 or float32"
+PROMPTS = '{"input": "Jane is a nurse", "outputs": [" she", " home"]}\n'
+FEW = "names={fit: 3, few: 2, agreement: 2, validation: 2, test: 2}"
+HUGE = '''
+from countergen_edit.erasers import LEACE
+from countergen_edit.erasers.affine import AffineErasure
+
+
+class Huge(LEACE):
+    """Multiplies one direction by a million, which the first weights of float16 cannot hold."""
+
+    def fit(self, X, y, **more):
+        own = super().fit(X, y, **more).erasure_
+        self._store(AffineErasure(1e6 * own.left, own.right, own.mean + 1), self.classes_)
+        return self
+'''
+
+
+def scaled(family: str, *names: str, by: float) -> Callable[[], Any]:
+    """A tiny model with larger weights."""
+
+    def make() -> Any:
+        model = tiny_hf_model(family, tiny_tokenizer())
+        model.config.tie_word_embeddings = False
+        for name in names:
+            # Also where it was tied to the embedding, which stays as it is.
+            module = model.get_submodule(name)
+            module.weight = type(module.weight)(by * module.weight.detach().clone())
+        return model
+
+    return make
+
+
+MODELS = {
+    "gpt2": (scaled("gpt2", "transformer.h.1.mlp.c_proj", by=5e4), "transformer.h.1.mlp.c_proj"),
+    "llama": (
+        scaled("llama", "model.layers.1.mlp.down_proj", by=5e4),
+        "model.layers.1.mlp.down_proj",
+    ),
+    "logits": (scaled("llama", "lm_head", by=1e5), "lm_head"),
+    "t5": (scaled("t5", "lm_head", "decoder.final_layer_norm", by=400.0), "lm_head"),
+}
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    def save(name: str) -> Path:
+        path = tmp_path_factory.mktemp("overflow") / name
+        MODELS[name][0]().half().save_pretrained(path)
+        tiny_tokenizer().save_pretrained(path)
+        return path
+
+    return save
+
+
+@pytest.fixture(autouse=True)
+def _own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("p.jsonl").write_text(PROMPTS)
+
+
+def refused(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    capsys.readouterr()
+    assert main([*words]) == 2
+    said = capsys.readouterr().err.strip()
+    assert len(said.splitlines()) == 1, said
+    return said
+
+
+@pytest.mark.parametrize(
+    ("name", "metric"),
+    [("gpt2", "r"), ("llama", "r"), ("logits", "r"), ("gpt2", "fairpair"), ("t5", "fairpair")],
+)
+def test_an_overflow_names_module_text_and_dtype(
+    name: str, metric: str, saved: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, own = saved(name), ["data=p.jsonl", "eraser=none", f"metric={metric}", "cost=[]"]
+    said = refused(capsys, "audit", f"model={path}", HALF, *own, "run_dir=run")
+    assert f"error: {path} overflows float16 in {MODELS[name][1]} on the text 'J" in said
+    assert said.endswith(ADVICE)
+    assert not Path("run/results.jsonl").read_bytes()
+    wider = ["audit", f"model={path}", "model.dtype=bfloat16", *own, "run_dir=wider"]
+    assert main(wider) == 0
+
+
+def test_an_overflow_in_cid_is_refused(saved: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    path = saved("gpt2")
+    said = refused(capsys, "cid", "Jane is", "John is", f"model={path}", HALF)
+    assert f"{path} overflows float16 in transformer.h.1.mlp.c_proj on the text 'J" in said
+
+
+@pytest.mark.parametrize("layers", ["[2]", "best"])
+def test_an_edit_that_overflows_is_named(layers: str, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("mine.py").write_text(HUGE)
+    own = ["eraser=mine.py:Huge", "metric=r", "cost=[]", f"edit.layers={layers}", FEW]
+    said = refused(capsys, "audit", HALF, *own, "run_dir=run")
+    layer = {"[2]": 2, "best": 0}[layers]
+    assert f"error: under Huge-1@resid_post.{layer}, testbed overflows float16 in " in said
+    assert f"transformer.h.{layer} on the text '" in said
+    assert said.endswith(ADVICE)
+
+
+@pytest.mark.parametrize(
+    ("value", "says"),
+    [
+        (1e5, f"m overflows float16 in weights, transformer.h.0.mlp.c_proj.weight: {ADVICE}"),
+        (float("inf"), "m has 1 weights that hold NaN or infinity: transformer.h.0.mlp.c_proj."),
+    ],
+)
+def test_a_cast_that_overflows_is_told_from_damaged_weights(
+    value: float, says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = tiny_hf_model("gpt2", tiny_tokenizer())
+    model.transformer.h[0].mlp.c_proj.weight.data[0, 0] = value
+    model.save_pretrained("m")
+    tiny_tokenizer().save_pretrained("m")
+    assert says in refused(capsys, "audit", "model=./m", HALF, "data=p.jsonl", "eraser=none")
+    assert not Path("runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("task", "head"), [("sentiment", "classifier"), ("masked", "cls.predictions.decoder")]
+)
+def test_a_head_that_overflows_is_refused(
+    task: str, head: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model, tokenizer = build(plant(load_bank(task)))
+    model.get_submodule(head).bias.data.fill_(7e4)
+    model.save_pretrained("m")
+    tokenizer.save_pretrained("m")
+    own = ["model=./m", f"task={task}", "task.most={name: 2}"]
+    said = refused(capsys, "classifiers", *own, HALF)
+    assert said.endswith(f"m overflows float16 in weights, {head}.bias: {ADVICE}")
+    model.get_submodule(head).bias.data.fill_(6e4)
+    model.get_submodule(head).weight.data.mul_(5e3)
+    model.save_pretrained("m")
+    said = refused(capsys, "classifiers", *own, HALF)
+    assert f"m overflows float16 in {head} on the text '" in said
