@@ -109,7 +109,8 @@ def test_a_task_has_a_remark_about_prompts_with_warnings(tmp_path):
     source = [{"source": "jsonl", "path": path}]
     data = {"fit": None, "validation": None, "test": source}
     [remark] = Task.from_config("gender", data).remarks
-    assert remark.startswith(f"1 of 2 prompts of {path} have warnings, such as 'Jane told John")
+    said = f"1 of 2 prompts of {path} have warnings, such as line 2: both groups are in it"
+    assert remark.startswith(said)
 
 
 @pytest.mark.parametrize(
@@ -144,6 +145,7 @@ def test_a_run_keeps_its_warnings(testbed, tmp_path):
     task = api.in_vocabulary(testbed, ce.task("gender", data, names={"test": 2}), keys=())
     run = ce.audit(testbed, task, [], ["r"], folder=tmp_path / "run")
     spaces, words = run.manifest["warnings"]
-    assert spaces.startswith("1 of 1 prompts of mine have outputs without a leading space")
+    assert spaces.startswith("1 of 1 prompts of mine, such as ")
+    assert ": output 'triage' has no leading space" in spaces
     assert words.startswith("1 of 1 prompts of mine contain words outside the vocabulary of")
     assert run.findings[-2:] == (spaces, words)
