@@ -56,7 +56,8 @@ def overrides_of(command: str, arguments: Sequence[str]) -> list[str]:
             # A key of a file can be overridden, though it is unknown before the file is read.
             of_file = "=" in argument and argument.partition(".")[0] in files
             overrides += as_overrides(command, f"++{argument}" if of_file else argument)
-    if OF_BENCHMARK in overrides and any(a.startswith("metric=") for a in arguments):
+    added = {*overrides} - {*arguments}
+    if OF_BENCHMARK in added and any(a.startswith("metric=") for a in arguments):
         raise UserError("data is the file of a benchmark, which is a metric: leave metric= out")
     if key.endswith("[]") and positional:
         return [*overrides, f"{key.removesuffix('[]')}=[{','.join(positional)}]"]
@@ -90,7 +91,7 @@ def as_overrides(command: str, argument: str) -> list[str]:
         from countergen_edit.data.benchmarks import benchmark_of  # late: imports numpy
         from countergen_edit.data.sources.files import read_rows
 
-        if Path(value).is_file() and (name := benchmark_of(read_rows(value)[0])):
+        if Path(value).expanduser().is_file() and (name := benchmark_of(read_rows(value)[0])):
             of = (f"metric.benchmarks.of=[{name}]", f"metric.benchmarks.directory={quoted(value)}")
             return ["metric=benchmarks", *of, OF_BENCHMARK]
         return ["data=prompts", f"data.test=[{{source:{source},path:{quoted(value)}}}]"]

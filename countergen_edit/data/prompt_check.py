@@ -18,8 +18,8 @@ from countergen_edit.data.text import grammar
 from countergen_edit.data.text.grammar import Word
 from countergen_edit.data.text.substitution import Substitution
 
-CONTROL = r"<[|｜]\S+?[|｜]>|\[/?INST\]|<</?SYS>>|<(?:(?:start|end)_of_turn|/?s|[be]os|pad|unk)>"
-"""Control tokens of chat templates and common tokenizers, as a regular expression."""
+CONTROL = re.compile(r"<[|｜]\S+?[|｜]>|\[/?INST]|<</?SYS>>|<(?:\w+_of_turn|/?s|[be]os|pad|unk)>")
+"""Control tokens of chat templates and common tokenizers."""
 MOST = 3
 """Most words or names that a message lists."""
 _PLACING = ("in", "at", "near", "into")  # before a place, and hardly ever before a person
@@ -155,8 +155,8 @@ def _is_of_word(character: str) -> bool:
     return character.isalnum() and not unicodedata.name(character, "").startswith(_WITHOUT_SPACES)
 
 
-def faults(texts: Sequence[str], outputs: Sequence[str], special: str = "") -> dict[str, str]:
-    """The faults of a prompt that change its figures, by kind; `special` finds control tokens."""
+def faults(texts: Sequence[str], outputs: Sequence[str]) -> dict[str, str]:
+    """The faults of a prompt that change its figures, by kind."""
     plain = [" ".join(unicodedata.normalize("NFKC", output).split()) for output in outputs]
     kinds = {
         "output {0!r} has no leading space, so that it joins the last word of the prompt: write "
@@ -164,7 +164,7 @@ def faults(texts: Sequence[str], outputs: Sequence[str], special: str = "") -> d
         "the prompt ends with a space, which is a token of its own before most outputs: take it "
         "away, and begin the outputs with it": (t for t in texts if t.rstrip(" \t\xa0") != t),
         "{0!r} is a control token, which a model does not read as text: take it out, or set "
-        "model.template=chat": re.findall(special or CONTROL, "\n".join([*texts, *outputs])),
+        "model.template=chat": CONTROL.findall("\n".join([*texts, *outputs])),
         "output {0!r} is given twice, and counts double": (
             output for i, output in enumerate(outputs) if plain[i] in plain[:i]
         ),
@@ -172,16 +172,17 @@ def faults(texts: Sequence[str], outputs: Sequence[str], special: str = "") -> d
     return {kind: kind.format(one) for kind, own in kinds.items() for one in [*own][:1]}
 
 
-def set_warnings(sets: Iterable[CounterfactualSet], special: str = "") -> Iterator[str]:
-    """One warning for each set and kind of fault."""
+def set_warnings(sets: Iterable[CounterfactualSet]) -> Iterator[str]:
+    """One warning for each kind of fault."""
+    found: dict[str, list[tuple[str, str]]] = {}
     for data in sets:
-        found: dict[str, list[str]] = {}
         for sample in data.samples:
             texts = [v.text for v in sample.variations]
-            for kind, said in faults(texts, sample.outputs, special).items():
-                found.setdefault(kind, []).append(f"{texts[0]!r}: {said}")
-        for every in found.values():
-            yield f"{len(every)} of {len(data.samples)} prompts of {data.name}, such as {every[0]}."
+            for kind, said in faults(texts, sample.outputs).items():
+                found.setdefault(kind, []).append((data.name, f"{texts[0]!r}: {said}"))
+    for every in found.values():
+        names = ", ".join(dict.fromkeys(name for name, _ in every))
+        yield f"Doubtful prompts of {names}: {len(every)}, such as {every[0][1]}."
 
 
 def words_of(text: str) -> list[str]:

@@ -71,7 +71,7 @@ class Files:
 
     def is_measured(self, file: str) -> bool:
         """Whether a file is the one to measure; every one is where a folder was given."""
-        return self.folder.is_dir() or text_hash(self.folder) == self.source.files[file]
+        return self.folder.is_dir() or text_hash(self.folder) == self.source.files.get(file)
 
     def path(self, file: str) -> Path:
         """The path of a file in its published version.

@@ -42,8 +42,7 @@ class R(Metric):
 
         Each has `r`, `mean_abs_r`, `group_effect`, `group_share` and `null_abs_r`; on test data an
         edit has `abs_r_reduction`, `group_effect_removed` and `group_effect_change`, the unedited
-        model `half_width` where a pilot chose the design, `detectable_effect` where few names show
-        nothing, and the planted truth where it is known.
+        model `half_width` of a pilot's design, `detectable_effect` of few names, the planted truth.
         """
         if split != "test":
             return self._of_sets(context, edit, split, self.task.validation)
