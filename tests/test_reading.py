@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -12,12 +13,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from countergen_edit.core.errors import UserError
-from countergen_edit.core.reading import csv_table, json_lines, json_mapping, text_of, yaml_mapping
+from countergen_edit.core.reading import (
+    csv_table,
+    json_lines,
+    json_mapping,
+    json_objects,
+    text_of,
+    yaml_mapping,
+)
 
 READERS: dict[str, Callable[[Path], Any]] = {
     "text": text_of,
     "json": json_mapping,
     "json lines": lambda path: list(json_lines(path)),
+    "json objects": lambda path: list(json_objects(path)),
     "yaml": yaml_mapping,
     "csv": csv_table,
 }
@@ -88,7 +97,7 @@ def test_a_row_comes_with_its_place(tmp_path: Path) -> None:
     assert csv_table(path) == (
         ["a", "b"],
         [
-            (f"{path}, line 3: ", {"a": "1", "b": "2\n3"}),
+            (f"{path}, line 2: ", {"a": "1", "b": "2\n3"}),
             (f"{path}, line 4: ", {"a": "4", "b": "5"}),
         ],
     )
@@ -100,7 +109,9 @@ def test_a_row_comes_with_its_place(tmp_path: Path) -> None:
         (b"{}\n" + b'{"a": ' + b"9" * 5000 + b"}", "line 2: not JSON .Exceeds the limit"),
         (b'{"a": ' + b"[" * 100_000, "line 1: nested too deeply"),
         (b"{}\n\n[1]", r"line 3: a mapping of names to values is needed, not \[1\]"),
-        (b"{}\n\xff", "line 2: not UTF-8 text .invalid start byte at byte 3"),
+        (b"{}\n\xff", "line 2: not UTF-8 text .invalid start byte at byte 3., probably cp1252"),
+        ('{"a": 1}'.encode("utf-16"), "line 1: not UTF-8 .*, probably UTF-16: iconv -f UTF-16 -t"),
+        (b'{}\n{"a": {"b": 1, "b": 1}}', "line 2: not JSON .'b' is given twice"),
     ],
 )
 def test_a_damaged_line_is_refused(content: bytes, refusal: str, tmp_path: Path) -> None:
@@ -110,19 +121,37 @@ def test_a_damaged_line_is_refused(content: bytes, refusal: str, tmp_path: Path)
 
 
 @pytest.mark.parametrize(
-    ("content", "delimiter", "refusal"),
+    ("content", "refusal"),
     [
-        ("a,b\n1,2,3\n", ",", "line 2: more cells than the 2 columns"),
-        ("a,b\n" + "x" * 200_000 + ",1\n", ",", "line 2: not CSV .field larger than"),
-        ("a,b\n", ",,", "delimiter=',,': write one character"),
+        ("a,b\n1,2,3\n", "line 2: more cells than the 2 columns"),
+        ("a,b\n" + "x" * 200_000 + ",1\n", "line 2: not CSV .field larger than"),
+        ("a,b,a\n", "line 1: 'a' is given twice"),
+        ('a,b\n1,2\n"3,4\n5,6\n', r"line 3: not CSV .unexpected end of data.: close the quote"),
+        ('a,b\n"1,2\n3,4\n"5",6\n', "line 2: not CSV .',' expected after"),
+        ('a,b\n1,2\n\n"3,4\n5,", 6"\n', "line 4: not CSV .an odd number of quotes"),
     ],
 )
-def test_a_table_that_is_none_is_refused(
-    content: str, delimiter: str, refusal: str, tmp_path: Path
-) -> None:
+def test_a_table_that_is_none_is_refused(content: str, refusal: str, tmp_path: Path) -> None:
     (tmp_path / "f").write_text(content)
     with pytest.raises(UserError, match=refusal):
-        csv_table(tmp_path / "f", delimiter)
+        csv_table(tmp_path / "f")
+
+
+CELLS = st.text(st.characters(exclude_categories=["C", "Zl", "Zp"]) | st.just("\n"), max_size=6)
+
+
+@given(
+    rows=st.lists(st.tuples(CELLS.filter(bool), CELLS), max_size=4), mark=st.sampled_from(",;\t|")
+)
+def test_a_table_is_read_as_it_was_written_with_any_delimiter(
+    rows: list[tuple[str, str]], mark: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    path = tmp_path_factory.getbasetemp() / "table.csv"
+    with path.open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file, delimiter=mark, quoting=csv.QUOTE_ALL).writerows([("a", "b"), *rows])
+    columns, found = csv_table(path, ["a", "b"])
+    assert columns == ["a", "b"]
+    assert [(row["a"], row["b"]) for _, row in found] == rows
 
 
 def test_what_is_no_file_is_refused(tmp_path: Path) -> None:

@@ -10,10 +10,11 @@ from rich.text import Text
 
 from countergen_edit.cli.printing import console, say
 from countergen_edit.core.characters import printable
-from countergen_edit.core.conf_path import config_of
+from countergen_edit.core.conf_path import config_of, prompt_source
 from countergen_edit.core.errors import UserError
 from countergen_edit.data.axis import Axis
 from countergen_edit.data.prompt_check import CheckedPrompt, check_prompts
+from countergen_edit.data.sources import load_set
 from countergen_edit.data.text.substitution import Substitution
 
 
@@ -36,10 +37,26 @@ def run(config: Mapping[str, Any]) -> None:
     if warned := sum(bool(prompt.findings) for prompt in prompts):
         say([f"{count}, {warned} with warnings."])
         raise SystemExit(1)
+    if any(len(side) > 1 for prompt in prompts for side in prompt.sides):
+        say_smallest_p(path, substitution)
     name = shlex.quote(str(config["axis"].get("file") or content["name"]))
     axis_setting = "" if content["name"] == "gender" else f" axis={name}"
     line = f"Next: countergen-edit audit{axis_setting} data={shlex.quote(path)}"
     say([f"{count}, no warnings.", line])
+
+
+def say_smallest_p(path: str, substitution: Substitution) -> None:
+    """Print the smallest P that the names of a file can give; exit code 1 if it is above 0.05."""
+    from countergen_edit.decisions.significance import smallest_p  # late: imports torch
+
+    source = {"source": prompt_source(path), "path": path}
+    test = smallest_p(load_set(source, substitution.axis, substitution, "test"))
+    if p := test.get("least_p_adjusted"):
+        needed = test.get("names_to_test", 0)
+        end = f"; a significant bias needs {needed}" if needed else ""
+        say([f"{test['people']} names per group: the smallest possible P is {p:.2g}{end}."])
+        if needed:
+            raise SystemExit(1)
 
 
 def as_text(prompt: CheckedPrompt, groups: Sequence[str]) -> Text:

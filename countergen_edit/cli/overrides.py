@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from countergen_edit.cli.settings import COMMANDS, own_settings, types_of
-from countergen_edit.core.conf_path import CONFIG_FILES, PROMPT_FILES, conf_dir
+from countergen_edit.core.conf_path import CONFIG_FILES, conf_dir, prompt_source
 from countergen_edit.core.errors import UserError
 
 MULTIRUN = ("--multirun", "-m")
@@ -21,6 +22,7 @@ LITERAL = ("model.name", "model.served_name", "model.cache", "texts.neutral")
 """Settings of components that hold a path or a name."""
 REPLACED = ("baseline.prompting.requests", "metric.benchmarks.limit", "metric.cid.templates")
 """Mappings that a value replaces instead of merging with the default."""
+OF_BENCHMARK = "+metric.benchmarks.bias_types=all"
 FILES = ("axis", "data", "perturbation")
 """Groups that take a YAML file."""
 ASSIGNMENT = re.compile(r"[+~]{0,2}[A-Za-z_][\w./@:-]*=|[~-]")
@@ -54,6 +56,9 @@ def overrides_of(command: str, arguments: Sequence[str]) -> list[str]:
             # A key of a file can be overridden, though it is unknown before the file is read.
             of_file = "=" in argument and argument.partition(".")[0] in files
             overrides += as_overrides(command, f"++{argument}" if of_file else argument)
+    added = {*overrides} - {*arguments}
+    if OF_BENCHMARK in added and any(a.startswith("metric=") for a in arguments):
+        raise UserError("data is the file of a benchmark, which is a metric: leave metric= out")
     if key.endswith("[]") and positional:
         return [*overrides, f"{key.removesuffix('[]')}=[{','.join(positional)}]"]
     return [*overrides, *(f"{key}={argument}" for argument in positional)]
@@ -82,8 +87,13 @@ def as_overrides(command: str, argument: str) -> list[str]:
         return ["axis=[]", f"+axis.cross={value}"]
     if is_file(key, value):
         return [f"{key}=[]", f"+{key}.file={quoted(value)}"]
-    if key == "data" and value.endswith(PROMPT_FILES):
-        source = value.rpartition(".")[2]
+    if key == "data" and (source := prompt_source(value)):
+        from countergen_edit.data.benchmarks import benchmark_of  # late: imports numpy
+        from countergen_edit.data.sources.files import read_rows
+
+        if Path(value).expanduser().is_file() and (name := benchmark_of(read_rows(value)[0])):
+            of = (f"metric.benchmarks.of=[{name}]", f"metric.benchmarks.directory={quoted(value)}")
+            return ["metric=benchmarks", *of, OF_BENCHMARK]
         return ["data=prompts", f"data.test=[{{source:{source},path:{quoted(value)}}}]"]
     if key == "lambda" and not value.startswith("["):
         return [f"lambda=[{value}]"]

@@ -259,7 +259,7 @@ DESCRIPTIONS = {
     # Config groups.
     "model": "testbed, a hub id, a directory, a GGUF file or a server's address",
     "axis": "what the groups differ in: a name, FILE.yaml, or two crossed: [gender,nationality]",
-    "data": "prompts to fit and measure on: a name, FILE.jsonl, FILE.csv or FILE.yaml",
+    "data": "prompts to fit and measure on: a name, FILE.yaml, or .jsonl, .json, .csv, .tsv, .xlsx",
     "eraser": "such as rlace or [rlace,FILE.py:Class]; none measures only",
     "metric": "such as r or [r,FILE.py:Class]",
     "cost": "metrics with a budget that an edit must keep",
@@ -351,7 +351,7 @@ DESCRIPTIONS = {
     "metric.hiring.contexts": "texts before the questions: all, or [selective,placebo]",
     "metric.hiring.prompts": "requests to decide fairly: all, or names in the file",
     "*.of": "benchmarks by name",
-    "*.directory": "directory of the benchmarks; null takes the installed package's",
+    "*.directory": "directory or one file of the benchmarks; null takes the installed package's",
     "*.limit": "most items per part and bias type of a benchmark",
     "task.name": "the task, or FILE.py:Class",
     "task.most": "most words per slot of the templates, such as {name: 2}",

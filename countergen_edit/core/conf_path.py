@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from countergen_edit.core.errors import unknown
+from countergen_edit.core.errors import require_known, unknown
 from countergen_edit.core.reading import shipped_yaml, yaml_mapping
 
-PROMPT_FILES = (".jsonl", ".csv")
+PROMPT_FILES = (".jsonl", ".json", ".csv", ".tsv", ".xlsx")
 CONFIG_FILES = (".yaml", ".yml")
 PATHS = ("path", "file")
 """Config keys that hold a path."""
@@ -32,6 +32,14 @@ def conf_dir() -> Path:
     return shipped if shipped.is_dir() else package.parent / "conf"
 
 
+def prompt_source(path: Path | str) -> str:
+    """The source of a file of prompts, by its suffix; empty for a name or a YAML file."""
+    if (suffix := Path(path).suffix.lower()) in ("", *CONFIG_FILES):
+        return ""
+    require_known("kind of prompt file", suffix, PROMPT_FILES)
+    return suffix[1:]
+
+
 def read_config(group: str, name: str) -> dict[str, Any]:
     """A file of a config group."""
     paths = {path.stem: path for path in sorted((conf_dir() / group).glob("*.yaml"))}
@@ -44,15 +52,15 @@ def read_config(group: str, name: str) -> dict[str, Any]:
 def config_of(group: str, value: object) -> dict[str, Any]:
     """The content of a config of a group, given by name, file or mapping.
 
-    A mapping with a `file` extends that file. Data may be a file of prompts (`.jsonl`, `.csv`); the
+    A mapping with a `file` extends that file. Data may be a file of prompts (`PROMPT_FILES`); the
     default name of data is the file's. Paths in a file are relative to its folder.
     """
     if isinstance(value, Mapping):
         rest = {key: entry for key, entry in value.items() if key != "file"}
         return (config_of(group, str(value["file"])) | rest) if "file" in value else rest
     path = Path(str(value)).expanduser()
-    if group == "data" and path.suffix in PROMPT_FILES:
-        prompts = {"source": path.suffix[1:], "path": str(value)}
+    if group == "data" and (source := prompt_source(path)):
+        prompts = {"source": source, "path": str(value)}
         return read_config("data", "prompts") | {"test": [prompts]}
     if path.suffix not in CONFIG_FILES:
         return read_config(group, str(value))

@@ -1,4 +1,4 @@
-"""Read text, JSON, JSON-lines, YAML and CSV files; a `UserError` names file and line."""
+"""Read text, JSON, YAML, CSV and Excel files; a `UserError` names file and line."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import difflib
 import hashlib
 import io
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -33,9 +34,9 @@ def text_hash(path: Path | str) -> str:
 
 
 def from_json(text: str, where: str) -> Any:
-    """Parse JSON; `UserError` if the text is none, or holds half of a character."""
+    """Parse JSON; `UserError` if it is not JSON, repeats a name or holds half of a character."""
     try:
-        content = json.loads(text)
+        content = json.loads(text, object_pairs_hook=named)
     except RecursionError:
         raise UserError(f"{where}nested too deeply") from None
     except ValueError as error:
@@ -64,6 +65,26 @@ def json_records(content: bytes, path: Path | str) -> Iterator[Row]:
             yield where, _mapping(from_json(line, where), where)
 
 
+def json_objects(path: Path | str) -> Iterator[Row]:
+    """The objects of a JSON list, or of JSON lines."""
+    text = text_of(path)
+    if not text.lstrip().startswith("["):
+        return json_lines(path)
+    entries = enumerate(from_json(text, f"{path}: "), start=1)
+    places = ((f"{path}, item {number}: ", entry) for number, entry in entries)
+    return ((where, _mapping(entry, where)) for where, entry in places)
+
+
+def named(pairs: Iterable[tuple[str, Any]], where: str = "") -> dict[str, Any]:
+    """The values by name; `UserError` for a name that comes twice."""
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in found:
+            raise UserError(f"{where}{name!r} is given twice: take one out")
+        found[name] = value
+    return found
+
+
 def shipped_yaml(path: Path) -> Any:
     """The content of a YAML file of this package; for users' files see `yaml_mapping`."""
     return yaml.load(path.read_text("utf-8"), Loader=SHIPPED)
@@ -82,22 +103,48 @@ def yaml_mapping(path: Path | str) -> dict[str, Any]:
     return _mapping(content, path)
 
 
-def csv_table(path: Path | str, delimiter: str = ",") -> tuple[Sequence[str], list[Row]]:
-    """Columns and rows of a CSV file with a header."""
-    if len(delimiter) != 1 or delimiter in '\r\n"':
-        raise UserError(f"delimiter={delimiter!r}: write one character, such as ';'")
-    reader = csv.DictReader(io.StringIO(text_of(path), newline=""), delimiter=delimiter)
-    rows = []
+def csv_table(path: Path | str, known: Collection[str] = ()) -> tuple[list[str], list[Row]]:
+    """Columns and rows of a CSV file, or of the first sheet of an Excel workbook.
+
+    Its delimiter is the one that gives most columns that are `known`, in lower case.
+    """
+    text = _sheet(path) if str(path).lower().endswith(".xlsx") else text_of(path)
+    lines, start = io.StringIO(text, newline="").readlines(), 0
+    first = next(filter(str.strip, lines), "").casefold()
+    split = {mark: [cell.strip('" \t\r\n') for cell in first.split(mark)] for mark in ",;\t|"}
+    mark = max(split, key=lambda mark: (len({*known} & {*split[mark]}), len(split[mark])))
+    reader, header, rows = csv.reader(lines, delimiter=mark, strict=True), list[str](), list[Row]()
     try:
-        columns = [column for column in reader.fieldnames or () if column]
-        for row in reader:
-            where = f"{path}, line {reader.line_num}: "
-            if None in row:
-                raise UserError(f"{where}more cells than the {len(columns)} columns of the header")
-            rows.append((where, {column: row[column] for column in columns}))
+        for cells in reader:
+            own, where = lines[start : reader.line_num], f"{path}, line {start + 1}: "
+            if len(own) > 1 and "".join(own).count('"') % 2:
+                raise csv.Error("an odd number of quotes")
+            start = reader.line_num
+            if not any(header):
+                header = cells
+                named(((cell, None) for cell in header if cell), where)
+            elif len(cells) > len(header):
+                raise UserError(f"{where}more cells than the {len(header)} columns of the header")
+            elif any(cells):
+                row = zip_longest(header, cells)
+                rows.append((where, {column: cell for column, cell in row if column}))
     except csv.Error as error:
-        raise UserError(f"{path}, line {reader.line_num + 1}: not CSV ({error})") from None
-    return columns, rows
+        remedy = "close the quote that opens here, or double the quotes within it"
+        raise UserError(f"{path}, line {start + 1}: not CSV ({error}): {remedy}") from None
+    return [column for column in header if column], rows
+
+
+def _sheet(path: Path | str) -> str:
+    """The first sheet of an Excel workbook as CSV."""
+    import pandas as pd
+
+    content = io.BytesIO(_bytes_of(path))
+    try:
+        sheet = pd.read_excel(content, header=None, dtype=str, na_filter=False, engine="openpyxl")
+    except Exception as error:  # openpyxl is missing, or one of many kinds of damage
+        remedy = "pip install 'countergen-edit[excel]', or save it as CSV"
+        raise UserError(f"cannot read {str(path)!r} ({_short(error)}): {remedy}") from None
+    return str(sheet.to_csv(index=False, header=False))
 
 
 def _bytes_of(path: Path | str) -> bytes:
@@ -116,8 +163,10 @@ def _text(content: bytes, path: Path | str) -> str:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = content[: error.start].count(b"\n") + 1
+        likely = "UTF-16" if b"\0" in content else "cp1252"
         raise UserError(
-            f"{path}, line {line}: not UTF-8 text ({error.reason} at byte {error.start})"
+            f"{path}, line {line}: not UTF-8 text ({error.reason} at byte {error.start}), probably "
+            f"{likely}: iconv -f {likely} -t UTF-8 FILE > NEW"
         ) from None
 
 

@@ -4,24 +4,22 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
-from pathlib import Path
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
-from countergen_edit.core.conf_path import PROMPT_FILES
 from countergen_edit.core.errors import UserError
-from countergen_edit.core.reading import csv_table, json_lines
 from countergen_edit.data.axis import Split
 from countergen_edit.data.counterfactual import CounterfactualSet, Sample
 from countergen_edit.data.sources import Request
-from countergen_edit.data.sources.files import json_samples, table_samples
+from countergen_edit.data.sources.files import prompt_rows, samples_of
 from countergen_edit.data.subsets import NameDraw
 from countergen_edit.data.text import grammar
 from countergen_edit.data.text.grammar import Word
 from countergen_edit.data.text.substitution import Substitution
 
+CONTROL = re.compile(r"<[|｜]\S+?[|｜]>|\[/?INST]|<</?SYS>>|<(?:\w+_of_turn|/?s|[be]os|pad|unk)>")
+"""Control tokens of chat templates and common tokenizers."""
 MOST = 3
 """Most words or names that a message lists."""
 _PLACING = ("in", "at", "near", "into")  # before a place, and hardly ever before a person
@@ -44,57 +42,41 @@ class CheckedPrompt:
 def check_prompts(path: str, substitution: Substitution) -> list[CheckedPrompt]:
     """Check every prompt of a file that `data=FILE` takes, in its order.
 
-    `UserError` if the file is absent, of another kind, empty, or holds a line that is not JSON.
+    `UserError` if the file cannot be read, or is empty.
     """
-    axis = substitution.axis
-    request = Request(axis, "test", substitution.groups, substitution, None, axis, NameDraw())
-    kind = Path(path).suffix
-    if kind not in PROMPT_FILES:
-        raise UserError(f"{path}: a file that ends in {' or '.join(PROMPT_FILES)} is needed")
-    if kind == ".csv":
-        columns, table = csv_table(path)
-        samples = partial(
-            table_samples, columns=columns, where=f"{path}, line 1: ", request=request
-        )
-        [*samples([])]
-    else:
-        columns, table = (), [*json_lines(path)]
-        samples = partial(json_samples, request=request)
-    is_paired = not {*columns}.isdisjoint(request.groups)
-    checked = [_checked(where, row, samples, request, is_paired) for where, row in table]
-    if not checked:
+    axis, groups = substitution.axis, substitution.groups
+    request = Request(axis, "test", groups, substitution, None, axis, NameDraw())
+    found: dict[Any, Any] = {}
+    for where, row in prompt_rows(path, groups):
+        line = where.rpartition(", ")[2].rstrip(": ")
+        try:
+            for sample in samples_of(row, where, request):
+                found.setdefault(replace(sample, outputs=()), []).append((line, row, sample))
+        except UserError as error:
+            text, said = str(row.get("input") or row.get(groups[0])), str(error)
+            found[where] = CheckedPrompt(line, text, ((), ()), (said.removeprefix(where),))
+    if not found:
         raise UserError(f"{path} is empty: it has no prompts to check")
-    return checked
+    checked = found.values()
+    return [one if isinstance(one, CheckedPrompt) else _checked(one, request) for one in checked]
 
 
-def _checked(
-    where: str,
-    row: Mapping[str, Any],
-    samples: Callable[[Any], Iterator[Sample]],
-    request: Request,
-    is_paired: bool,
-) -> CheckedPrompt:
-    text = str(row.get("input") or next((row[g] for g in request.groups if g in row), ""))
-    has_variations = is_paired or bool(row.get("variations"))
-    line = where.rpartition(", ")[2].rstrip(": ")
-    try:
-        [sample] = samples([(where, row)])
-    except UserError as error:
-        return CheckedPrompt(line, text, ((), ()), (str(error).removeprefix(where),))
+def _checked(rows: Sequence[tuple[str, Any, Sample]], request: Request) -> CheckedPrompt:
+    """A prompt, from every row that has it with the row's line and sample."""
+    _, row, sample = rows[0]
     first, second = (tuple(v.text for v in sample.of(group)) for group in request.groups)
+    text, words = str(row.get("input") or first[0]), request.substitution
+    has_variations = bool({*row} & {*request.groups} or row.get("variations"))
     texts = [*first, *second] if has_variations else [text]
-    words = request.substitution
     findings = [] if has_variations else [*_doubtful(text, words)]
     findings += _used_names(texts, words)
-    for output in sample.outputs:
+    outputs = [output for _, _, sample in rows for output in sample.outputs]
+    for output in outputs:
         if shown := [word.text for word in words.words(output) if word.side is not None]:
             findings.append(f"output {output!r} names a group itself ({', '.join(shown)})")
-    for output in unspaced(texts, sample.outputs):
-        findings.append(
-            f"output {output!r} has no leading space, so that it joins the last word of the "
-            f"prompt: write {' ' + output!r}"
-        )
-    return CheckedPrompt(line, text, (first, second), tuple(dict.fromkeys(findings)))
+    findings += faults(texts, outputs).values()
+    lines = ", ".join(dict.fromkeys(line for line, _, _ in rows))
+    return CheckedPrompt(lines, text, (first, second), tuple(dict.fromkeys(findings)))
 
 
 def _doubtful(text: str, substitution: Substitution) -> Iterator[str]:
@@ -173,20 +155,34 @@ def _is_of_word(character: str) -> bool:
     return character.isalnum() and not unicodedata.name(character, "").startswith(_WITHOUT_SPACES)
 
 
-def spacing_warnings(sets: Iterable[CounterfactualSet]) -> Iterator[str]:
-    """One warning for each set with outputs that lack their leading space."""
+def faults(texts: Sequence[str], outputs: Sequence[str]) -> dict[str, str]:
+    """The faults of a prompt that change its figures, by kind."""
+    plain = [" ".join(unicodedata.normalize("NFKC", output).split()) for output in outputs]
+    kinds = {
+        "output {0!r} has no leading space, so that it joins the last word of the prompt: write "
+        "' {0}'": unspaced(texts, outputs),
+        "the prompt ends with a space, which is a token of its own before most outputs: take it "
+        "away, and begin the outputs with it": (t for t in texts if t.rstrip(" \t\xa0") != t),
+        "{0!r} is a control token, which a model does not read as text: take it out, or set "
+        "model.template=chat": CONTROL.findall("\n".join([*texts, *outputs])),
+        "output {0!r} is given twice, and counts double": (
+            output for i, output in enumerate(outputs) if plain[i] in plain[:i]
+        ),
+    }
+    return {kind: kind.format(one) for kind, own in kinds.items() for one in [*own][:1]}
+
+
+def set_warnings(sets: Iterable[CounterfactualSet]) -> Iterator[str]:
+    """One warning for each kind of fault."""
+    found: dict[str, list[tuple[str, str]]] = {}
     for data in sets:
-        found = [
-            (sample.variations[0].text, output)
-            for sample in data.samples
-            for output in [*unspaced((v.text for v in sample.variations), sample.outputs)][:1]
-        ]
-        if found:
-            text, output = found[0]
-            yield (
-                f"{len(found)} of {len(data.samples)} prompts of {data.name} have outputs without "
-                f"a leading space, such as {output!r} after {text!r}: write {' ' + output!r}."
-            )
+        for sample in data.samples:
+            texts = [v.text for v in sample.variations]
+            for kind, said in faults(texts, sample.outputs).items():
+                found.setdefault(kind, []).append((data.name, f"{texts[0]!r}: {said}"))
+    for every in found.values():
+        names = ", ".join(dict.fromkeys(name for name, _ in every))
+        yield f"Doubtful prompts of {names}: {len(every)}, such as {every[0][1]}."
 
 
 def words_of(text: str) -> list[str]:

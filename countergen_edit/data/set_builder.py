@@ -188,7 +188,7 @@ class SetBuilder:
             if flagged:
                 yield (
                     f"{len(flagged)} of {len(checked)} prompts of {path} have warnings, such as "
-                    f"{flagged[0].text!r}: {flagged[0].findings[0]}. All: countergen-edit check "
+                    f"{flagged[0].line}: {flagged[0].findings[0]}. All: countergen-edit check "
                     f"{path} axis={self.axis.name}"
                 )
 

@@ -15,7 +15,7 @@ from countergen_edit.data.axis_config import OF_AXIS, axis_config, data_of
 from countergen_edit.data.counterfactual import CounterfactualSet
 from countergen_edit.data.design import SetDesign
 from countergen_edit.data.neutral import from_config
-from countergen_edit.data.prompt_check import OutOfVocabulary, spacing_warnings
+from countergen_edit.data.prompt_check import OutOfVocabulary, set_warnings
 from countergen_edit.data.set_builder import TEMPLATES, Drawable, SetBuilder, sets_of
 from countergen_edit.data.sources import fingerprint
 from countergen_edit.data.splits import check_leakage
@@ -283,7 +283,7 @@ class Task:
             **sets_of(builder, content, own_keep),
         )
         sets = (data for split in SPLITS for data in task.sets(split))
-        return replace(task, warnings=tuple(spacing_warnings(sets)))
+        return replace(task, warnings=tuple(set_warnings(sets)))
 
 
 def _listed(sets: Sequence[CounterfactualSet]) -> str:

@@ -10,8 +10,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal, get_args
 
-from countergen_edit.metrics.r.holm import SIGNIFICANT, TESTED
+import numpy as np
+
+from countergen_edit.data.counterfactual import CounterfactualSet
+from countergen_edit.metrics.r.group_effect import GroupEffect
+from countergen_edit.metrics.r.holm import SIGNIFICANT, TESTED, holm_tests
 from countergen_edit.metrics.rows import Row
+from countergen_edit.metrics.scores import SetScores
 
 Status = Literal["biased", "not significant", "cannot be tested", "not tested"]
 
@@ -23,6 +28,13 @@ def class_of(test: Mapping[str, Any]) -> Status:
     if test.get("least_p_adjusted", 0.0) > SIGNIFICANT:
         return "cannot be tested"
     return "biased" if test["p_adjusted"] <= SIGNIFICANT else "not significant"
+
+
+def smallest_p(data: CounterfactualSet) -> dict[str, Any]:
+    """The smallest P that the names of a set can give, as in `holm_tests`, and their number."""
+    prompts = sum(len(sample.outputs) * len(sample.variations) for sample in data.samples)
+    effect = GroupEffect(SetScores.of(data, np.zeros(prompts)))
+    return holm_tests([effect])[0] | {"people": effect.people.fewest}
 
 
 def by_class(rows: Sequence[Row]) -> dict[Status, list[Row]]:

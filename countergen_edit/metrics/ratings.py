@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 import pandas as pd
 
 from countergen_edit.core.errors import UserError
-from countergen_edit.core.reading import csv_table, text_of
+from countergen_edit.core.reading import csv_table
 from countergen_edit.core.seeds import generator
 from countergen_edit.core.writing import spreadsheet_cell
 from countergen_edit.metrics.results import Results
@@ -101,16 +101,13 @@ def write_sheet(path: Path, question: Question, items: Sequence[Item], seed: int
 
 def read_sheet(path: Path, question: Question, items: Sequence[Item]) -> dict[Item, int]:
     """Read a sheet; `UserError` if an item is missing, foreign, doubled, altered or unrated."""
-    header = text_of(path).partition("\n")[0]
-    columns, lines = csv_table(path, max(",;\t", key=header.count))  # as the locale has it
     needed = [KEY, *question.columns]
+    columns, lines = csv_table(path, needed)
     if lacking := [column for column in needed if column not in columns]:
         raise UserError(f"{path}, line 1: no column {lacking[0]!r}; needed: {', '.join(needed)}")
     by_key = {item.key: item for item in items}
     ratings: dict[Item, int] = {}
     for where, cells in lines:
-        if not any(cells.values()):
-            continue
         key, _, text, answer = (cells[column] or "" for column in needed)
         item = by_key.get(key)
         if item is None:

@@ -13,6 +13,7 @@ from typing import Any
 import countergen_edit
 from countergen_edit.core.describing import described, own_code
 from countergen_edit.core.writing import digest
+from countergen_edit.data.axis import SPLITS
 from countergen_edit.metrics.base import METRICS, Cost, Metric
 from countergen_edit.metrics.rows import SCHEMA
 from countergen_edit.models import LanguageModel
@@ -131,6 +132,10 @@ def manifest_of(
     if plan.before:
         manifest["before"] = [plan.before.label]
     warnings = [*dict.fromkeys(w for t in tasks for w in t.warnings)]
+    added = {} if model.adds_bos is None else model.tokenizer.added_tokens_decoder
+    texts = "\n".join(x for t in tasks for s in SPLITS for data in t.sets(s) for x in data.texts)
+    if tokens := [str(x) for x in added.values() if x.special and str(x) in texts]:
+        warnings.append(f"Prompts contain control tokens of {model.name}: {', '.join(tokens)}.")
     if model.is_quantized:
         manifest["is_quantized"] = True
         warnings.append(QUANTIZED)

@@ -37,7 +37,7 @@ def cases() -> list[Case]:
     deep, number = "[" * 100_000, f'{{"input": "She left", "outputs": [{"9" * 5000}]}}\n'
     cell = f"input,output\n{'a' * 140_000}, home\n"
     for name, content, says in (
-        ("p.jsonl", deep, "p.jsonl, line 1: nested too deeply"),
+        ("p.jsonl", deep, "p.jsonl: nested too deeply"),
         ("p.jsonl", number, "p.jsonl, line 1: not JSON"),
         ("p.csv", cell, "p.csv, line 2: not CSV (field larger than field limit"),
     ):

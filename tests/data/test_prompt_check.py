@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import json
+import math
+from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import countergen_edit as ce
 from countergen_edit import api
 from countergen_edit.cli.main import main
-from countergen_edit.core.conf_path import read_config
+from countergen_edit.core.conf_path import conf_dir, read_config
 from countergen_edit.data.axis import Axis
 from countergen_edit.data.prompt_check import check_prompts
 from countergen_edit.data.task import Task
 from countergen_edit.data.text.substitution import Substitution
+from countergen_edit.metrics.r.group_effect import GroupEffect
+from countergen_edit.metrics.r.holm import holm_tests
+from countergen_edit.metrics.scores import SetScores
 
 RIGHT = {
     "Jane is a nurse.": "John is a nurse.",
@@ -40,6 +47,11 @@ FLAGGED = {
     "The weather is fine.": "changes nothing",
     "Olivia is a lawyer.": "edits are fitted on 'Olivia'",
     "Robert slept.": "edits are chosen with 'Robert'",
+}
+
+
+NAMES = {
+    group: own["names"]["test"] for group, own in read_config("axis", "gender")["groups"].items()
 }
 
 
@@ -109,7 +121,8 @@ def test_a_task_has_a_remark_about_prompts_with_warnings(tmp_path):
     source = [{"source": "jsonl", "path": path}]
     data = {"fit": None, "validation": None, "test": source}
     [remark] = Task.from_config("gender", data).remarks
-    assert remark.startswith(f"1 of 2 prompts of {path} have warnings, such as 'Jane told John")
+    said = f"1 of 2 prompts of {path} have warnings, such as line 2: both groups are in it"
+    assert remark.startswith(said)
 
 
 @pytest.mark.parametrize(
@@ -137,6 +150,144 @@ def test_an_output_that_joins_the_last_word_is_flagged(
     assert any(f.startswith(said) for f in checked.findings) == is_flagged
 
 
+FAULTS = {  # what is wrong, and how many of the other prompts have it
+    "trailing space": (
+        '{"input": "Jane left ", "outputs": ["home"]}',
+        "the prompt ends with a space",
+    ),
+    "nbsp": ('{"input": "Jane left\\u00a0", "outputs": ["home"]}', "the prompt ends with a space"),
+    "chat": (
+        '{"input": "<|im_start|>user Jane left", "outputs": [" home"]}',
+        "'<|im_start|>' is a",
+    ),
+    "llama": ('{"input": "<s>[INST] Jane left", "outputs": [" home"]}', "'<s>' is a control token"),
+    "gemma": ('{"input": "Jane left<end_of_turn>", "outputs": [" home"]}', "'<end_of_turn>' is a"),
+    "deepseek": (
+        '{"input": "<｜User｜>Jane left", "outputs": [" home"]}',
+        "'<｜User｜>' is a control",
+    ),
+    "system": ('{"input": "Jane left", "outputs": [" home", "<<SYS>>"]}', "'<<SYS>>' is a control"),
+    "twice": (
+        '{"input": "Jane left", "outputs": [" home", " off", " home"]}',
+        "' home' is given twice",
+    ),
+    "spaces": ('{"input": "Jane left", "outputs": [" at  home", " at home "]}', "is given twice"),
+    "letters": (
+        '{"input": "Jane ate", "outputs": [" cafe\\u0301", " caf\\u00e9"]}',
+        "is given twice",
+    ),
+}
+FINE = [
+    '{"input": "Jane said:\\n", "outputs": ["home", "Home", " <3", " a < b", " [sic]"]}',
+    '{"input": "Jane (she | her) left", "outputs": [" a|b", " <a|b", " [INSTEAD]"]}',
+]
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_data_that_changes_figures_is_questioned_everywhere(
+    fault: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By `check` and in a task's remark with the line, in the task's warnings with their number."""
+    row, said = FAULTS[fault]
+    path = tmp_path / "own.jsonl"
+    path.write_text(f'{{"input": "Rachel ran", "outputs": [" off"]}}\n\n{row}\n', "utf-8")
+    with pytest.raises(SystemExit) as ended:
+        main(["check", str(path)])
+    assert ended.value.code == 1
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "line 3: " in printed
+    assert said in printed
+    task = ce.task("gender", str(path))
+    assert said in task.remarks[-1]
+    assert task.remarks[-1].startswith(f"1 of 2 prompts of {path} have warnings, such as line 3: ")
+    begin = "Doubtful prompts of own: 1, such as "
+    assert any(w.startswith(begin) and said in w for w in task.warnings)
+
+
+@pytest.mark.parametrize("row", FINE)
+def test_data_that_looks_like_a_fault_is_not_questioned(row: str, tmp_path: Path) -> None:
+    (tmp_path / "own.jsonl").write_text(row, "utf-8")
+    assert not [
+        w for w in ce.task("gender", str(tmp_path / "own.jsonl")).warnings if "space" not in w
+    ]
+
+
+def test_the_same_output_in_two_lines_of_a_prompt_is_named_with_both(tmp_path, substitution):
+    path = tmp_path / "own.csv"
+    path.write_text(
+        "input,output\nJane left, home\nJane left, off\nJane ran, off\nJane left, home\n"
+    )
+    left, ran = check_prompts(str(path), substitution)
+    assert left.line == "line 2, line 3, line 5"
+    assert left.findings == ("output ' home' is given twice, and counts double",)
+    assert (ran.line, ran.findings) == ("line 4", ())
+
+
+def test_a_trailing_space_of_a_template_is_questioned() -> None:
+    test = [{"source": "templates", "templates": ["{name} ran "], "outputs": ["off"], "name": "t"}]
+    data = {"fit": None, "validation": None, "test": test}
+    [warning] = ce.task("gender", data, names={"test": 2}).warnings
+    assert warning.startswith("Doubtful prompts of t: 1, such as ")
+    assert "the prompt ends with a space" in warning
+
+
+@pytest.mark.slow
+def test_shipped_sets_have_no_warnings() -> None:
+    for path in sorted((conf_dir() / "axis").glob("*.yaml")):
+        for texts in ("natural", "testbed"):
+            if path.stem in ("gender", "race") or texts == "natural":
+                assert ce.task(path.stem, texts=texts).warnings == ()
+
+
+@pytest.mark.parametrize(("names", "code"), [(2, 1), (3, 1), (4, 0), (5, 0)])
+def test_the_smallest_p_of_the_names_is_that_of_any_scores(names, code, tmp_path, capsys):
+    people = {"female": NAMES["female"][:names], "male": NAMES["male"][:names]}
+    rows = [
+        {
+            "input": f"Somebody {verb}",
+            "outputs": [" home", " off"],
+            "variations": [
+                {"text": f"{name} {verb}", "categories": [group]}
+                for group, own in people.items()
+                for name in own
+            ],
+        }
+        for verb in ("left", "ran")
+    ]
+    path = file_of(tmp_path, *rows)
+    with pytest.raises(SystemExit, match="1") if code else nullcontext():
+        assert main(["check", path]) == 0
+    data = ce.task("gender", path).test[0]
+    scores = np.random.default_rng(0).normal(size=8 * names)
+    [test] = holm_tests([GroupEffect(SetScores.of(data, scores))])
+    p = 2 / math.comb(2 * names, names)
+    assert test["least_p_adjusted"] == pytest.approx(p)
+    said = f"{names} names per group: the smallest possible P is {p:.2g}"
+    said += "; a significant bias needs 4." if code else "."
+    assert said in capsys.readouterr().out
+
+
+def test_control_tokens_of_the_model_and_a_size_that_few_names_can_show_are_said(testbed, tmp_path):
+    entry = {"source": "testbed", "family": "double_bind_baseline"}
+    templates = {
+        "source": "templates",
+        "templates": ["{name}<|endoftext|> sang"],
+        "outputs": [" well"],
+    }
+    data = {"fit": None, "validation": None, "test": [entry, templates | {"name": "mine"}]}
+    task = ce.task("gender", data, names={"test": 6})
+    bare = replace(task, warnings=())  # as of a task made by hand
+    run = ce.audit(testbed, bare, [], ["r"], folder=tmp_path / "run")
+    [warning] = run.manifest["warnings"]
+    assert warning == f"Prompts contain control tokens of {testbed.name}: <|endoftext|>."
+    seen = {row.dataset: row.value for row in run.results.of("detectable_effect")}
+    shown = {r.dataset: r.detail["p_adjusted"] <= 0.05 for r in run.results.of("group_effect")}
+    assert not shown["double_bind_baseline_test"]
+    assert [*seen] == [name for name, is_shown in shown.items() if not is_shown]
+    [line] = [line for line in run.findings if line.startswith("With so few names only an effect")]
+    assert f"double bind baseline {seen['double_bind_baseline_test']:.2f} nats" in line
+
+
 def test_a_run_keeps_its_warnings(testbed, tmp_path):
     templates = ["{name} is excellent at"]
     test = [{"source": "templates", "templates": templates, "outputs": ["triage"], "name": "mine"}]
@@ -144,6 +295,7 @@ def test_a_run_keeps_its_warnings(testbed, tmp_path):
     task = api.in_vocabulary(testbed, ce.task("gender", data, names={"test": 2}), keys=())
     run = ce.audit(testbed, task, [], ["r"], folder=tmp_path / "run")
     spaces, words = run.manifest["warnings"]
-    assert spaces.startswith("1 of 1 prompts of mine have outputs without a leading space")
+    assert spaces.startswith("Doubtful prompts of mine: 1, such as ")
+    assert ": output 'triage' has no leading space" in spaces
     assert words.startswith("1 of 1 prompts of mine contain words outside the vocabulary of")
     assert run.findings[-2:] == (spaces, words)

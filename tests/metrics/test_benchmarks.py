@@ -193,6 +193,21 @@ def test_of_a_model_that_treats_groups_alike_the_group_part_is_0(
         assert not found["ss_group_part"].draws.any()
 
 
+def test_a_tie_of_stereoset_counts_one_half_and_one_of_crows_pairs_none(made: Path) -> None:
+    """A model that prefers nothing prefers half of the stereotypes; its authors count none."""
+    benchmark, _ = bound(made, of="stereoset").read["stereoset"]
+    items = [Item(str(i), "intrasentence", "gender", str(i), ()) for i in range(4)]
+    found = figures_of(benchmark, items, [(-2.0, -2.0, -2.0, -1.0, -1.0)] * 4)
+    values = {name: figure.estimate.value for name, figure in found.items()}
+    assert values == {"ss": 0.5, "lms": 0.5, "icat": 0.5, "ss_averaged": 0.5, "ss_group_part": 0}
+    mixed = [(-1.0, -2.0, -3.0), (-2.0, -1.0, -3.0), (-1.0, -1.0, -1.0), (-1.0, -2.0, -1.0)]
+    found = figures_of(benchmark, items, mixed)
+    assert found["ss"].estimate.value == (1 + 0 + 0.5 + 1) / 4
+    assert found["lms"].estimate.value == (1 + 1 + 0.5 + (0.5 + 0) / 2) / 4
+    pairs, _ = bound(made, of="crows_pairs").read["crows_pairs"]
+    assert figures_of(pairs, items[:2], [(-1.0, -1.0), (-1.0, -2.0)])["score"].estimate.value == 0.5
+
+
 def test_crows_pairs_is_the_share_of_stereotypes_that_are_likelier(
     plain: Score, rows: dict[tuple[Any, ...], Row]
 ) -> None:

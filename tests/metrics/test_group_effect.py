@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import permutation_test
 from statsmodels.stats.multitest import multipletests
+from statsmodels.stats.power import TTestIndPower
 
-from countergen_edit.metrics.r.effect_rows import effect_rows
+from countergen_edit.metrics.r.effect_rows import DETECTABLE, effect_rows
 from countergen_edit.metrics.r.group_effect import GroupEffect
 from countergen_edit.metrics.r.paired import removed
 from countergen_edit.metrics.scores import SetScores
@@ -206,3 +207,48 @@ def test_rows_have_holms_p_over_sets_and_say_how_many_people_it_would_take() -> 
         assert row.detail["people"] == 12
     assert "p" not in of_effect[2].detail
     assert {row.metric for row in rows} == {"group_effect", "group_share", "null_abs_r"}
+
+
+def leaning(seed: int, people: int, effect: float) -> GroupEffect:
+    """Names that lean, and groups that differ, in one direction."""
+    rng = np.random.default_rng(seed)
+    d = np.linspace(-1, 1, 12) / np.sqrt((np.linspace(-1, 1, 12) ** 2).mean())
+    both = rng.standard_normal((2 * people, 1)) * d + 0.3 * rng.standard_normal((2 * people, 12))
+    return GroupEffect(scores_of(both[:people] + effect * d / 2, both[people:] - effect * d / 2))
+
+
+@pytest.mark.parametrize("people", [4, 6])
+def test_an_effect_of_the_detectable_size_is_significant_about_four_times_in_five(
+    people: int,
+) -> None:
+    sizes = np.array([leaning(seed, people, 0.0).detectable(0.05) for seed in range(60)])
+
+    def power(share: float) -> float:
+        drawn = (leaning(1000 + i, people, share * x) for i, x in enumerate(np.tile(sizes, 2)))
+        return float(np.mean([effect.p_value <= 0.05 for effect in drawn]))
+
+    assert 0.65 < power(1.0) < 0.9
+    assert power(0.4) < 0.35
+    assert power(2.0) > 0.97
+
+
+def test_the_detectable_size_is_that_of_a_t_test_and_none_where_no_size_or_any_will_do() -> None:
+    a = np.arange(4.0)[:, None]
+    size = TTestIndPower().solve_power(nobs1=4, alpha=2 / 70, power=0.8) * a.std(ddof=1)
+    assert GroupEffect(scores_of(a, a)).detectable(0.05) == pytest.approx(size * 13 / 12, rel=1e-3)
+    assert GroupEffect(scores_of(a, a)).detectable(0.02) is None
+    for many in (1, 3, 9):
+        assert leaning(0, many, 0.0).detectable(0.05) is None
+    assert GroupEffect(scores_of(a, a + 1e-9, named=False)).detectable(0.05) is not None
+    same = GroupEffect(scores_of(np.ones((4, 1)), np.zeros((4, 1))))
+    assert same.detectable(0.05) == 0.0
+
+
+def test_only_few_names_that_show_nothing_have_a_detectable_size_at_the_level_that_is_left() -> (
+    None
+):
+    shown, not_shown = leaning(1, 8, 9.0), leaning(2, 8, 0.1)
+    rows = effect_rows([shown, not_shown, not_shown], power=True)
+    found = [row.value for row in rows if row.metric == DETECTABLE]
+    assert found == [not_shown.detectable(0.025)] * 2
+    assert DETECTABLE not in [row.metric for row in effect_rows([not_shown])]

@@ -77,6 +77,18 @@ def test_every_set_stands_in_the_sentence() -> None:
     assert rest == "Not significant: tea (smallest P 0.60, Holm)."
 
 
+def test_where_few_names_show_nothing_the_size_that_they_could_show_is_said() -> None:
+    few = Row("detectable_effect", 2.924, **about("tea"))
+    results = Results([effect("tea", 0.6, people=4), few], {})
+    told, size = VIEW.sentences(results)
+    assert told.startswith("No significant bias: on 0 of 1 set")
+    assert (
+        size
+        == "With so few names only an effect above this is significant 4 times in 5: tea 2.92 nats."
+    )
+    assert len(VIEW.sentences(Results([effect("tea", 0.6)], {}))) == 1
+
+
 @pytest.mark.parametrize(
     ("share", "by_control", "change"),
     [

@@ -6,7 +6,7 @@ The package is found and never imported, as its code needs much that is not need
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -30,6 +30,8 @@ class Source:
     url: str
     files: dict[str, str]
     """Path within the folder of all benchmarks → SHA-256, line ends written as \\n."""
+    columns: tuple[str, ...] = ()
+    """Columns by which a file of its authors is recognised."""
 
 
 @cache
@@ -40,29 +42,36 @@ def sources(path: Path = Path(__file__).parent / SOURCES) -> Mapping[str, Source
     }
 
 
+def benchmark_of(columns: Collection[str]) -> str | None:
+    """The benchmark whose files have these columns; None of others."""
+    known = {name: {*one.columns} for name, one in sources().items() if one.columns}
+    return next((name for name, own in known.items() if own <= {*columns}), None)
+
+
 @dataclass(frozen=True)
 class Files:
-    """The files of one benchmark in a folder, each checked against its hash."""
+    """The files of one benchmark, each checked against its hash."""
 
     source: Source
     folder: Path
+    """A folder, or one file of the benchmark's authors, which is then measured alone."""
 
     @classmethod
-    def of(
-        cls,
-        name: str,
-        directory: str | Path | None = None,
-    ) -> Files:
+    def of(cls, name: str, directory: str | Path | None = None) -> Files:
         """The files of a benchmark in a directory, by default the folder of the package.
 
         A file `sources.yaml` in the directory, in the form of ours, gives the expected hashes of
         other versions. `UserError` if there is no such benchmark, package or directory.
         """
         folder = _folder(directory)
-        own = folder / SOURCES
+        own = (folder.parent if folder.is_file() else folder) / SOURCES
         known = sources(own) if own.is_file() else sources()
         require_known("benchmark", name, known)
         return cls(known[name], folder)
+
+    def is_measured(self, file: str) -> bool:
+        """Whether a file is the one to measure; every one is where a folder was given."""
+        return self.folder.is_dir() or text_hash(self.folder) == self.source.files.get(file)
 
     def path(self, file: str) -> Path:
         """The path of a file in its published version.
@@ -70,6 +79,11 @@ class Files:
         `UserError` if it is absent, or of another version.
         """
         path = self.folder / file
+        if self.folder.is_file():
+            near = self.folder, *self.folder.resolve().parent.parent.glob(f"*/{path.name}")
+            right = (own for own in near if text_hash(own) == self.source.files[file])
+            same = path.suffix == self.folder.suffix
+            path = next(right, self.folder if same else self.folder.with_name(path.name))
         if not path.is_file():
             raise UserError(
                 f"no file {str(path)!r}{nearest_to(path)}: {self.source.title} is read from a "
@@ -87,7 +101,7 @@ class Files:
 def _folder(directory: str | Path | None) -> Path:
     if directory is not None:
         folder = Path(directory).expanduser()
-        if not folder.is_dir():
+        if not folder.exists():
             raise UserError(f"no directory {str(directory)!r}{nearest_to(folder)}")
         return folder
     try:

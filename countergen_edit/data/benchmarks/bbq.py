@@ -48,8 +48,10 @@ def read_bbq(files: Files, categories: Sequence[str] = CATEGORIES) -> list[BbqQu
         for _, row in csv_table(files.path(METADATA))[1]
     }
     questions = []
-    for category in categories:
-        for _, entry in json_lines(files.path(f"BBQ/data/{category}.jsonl")):
+    published = [f"BBQ/data/{category}.jsonl" for category in categories]
+    for file in [*filter(files.is_measured, published)] or published[:1]:
+        for _, entry in json_lines(files.path(file)):
+            category = entry["category"]
             biased, by_name = metadata.get((category, entry["example_id"]), ("", False))
             if biased in ("", "NA"):
                 continue

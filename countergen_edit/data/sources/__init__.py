@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from countergen_edit.core.conf_path import PROMPT_FILES
 from countergen_edit.core.errors import UserError
 from countergen_edit.core.registry import Registry
 from countergen_edit.core.typed import require_arguments, require_keys
@@ -52,8 +53,7 @@ SOURCES: Registry[Source] = Registry(
     "countergen_edit.sources",
     {
         "templates": "countergen_edit.data.sources:templates",
-        "jsonl": "countergen_edit.data.sources.files:jsonl",
-        "csv": "countergen_edit.data.sources.files:csv_file",
+        **{end[1:]: "countergen_edit.data.sources.files:prompts" for end in PROMPT_FILES},
         "countergen": "countergen_edit.data.sources.files:countergen",
         "testbed": "countergen_edit.testbed.files:family_set",
         "testbed_agreement": "countergen_edit.testbed.files:testbed_agreement",
@@ -190,7 +190,7 @@ def as_texts(value: Any, key: str, where: str = "") -> tuple[str, ...]:
     if not isinstance(texts, Sequence) or not texts:
         raise UserError(f"{where}{key!r} holds no texts: {value!r}")
     for text in texts:
-        if not isinstance(text, str) or not text:
+        if not isinstance(text, str) or not text.strip():
             raise UserError(f"{where}{key!r} must hold texts, in quotes; got {text!r}")
     return tuple(texts)
 

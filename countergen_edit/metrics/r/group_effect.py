@@ -37,6 +37,7 @@ from itertools import combinations, product
 
 import numpy as np
 from jaxtyping import Float64, Int
+from scipy.special import nctdtrinc, stdtrit
 from scipy.stats import norm
 
 from countergen_edit.core.seeds import generator
@@ -254,6 +255,21 @@ class GroupEffect:
             if self.squared > norm.ppf(LEVEL) * null + norm.ppf(POWER) * spread:
                 return int(count)
         return None
+
+    def detectable(self, level: float) -> float | None:
+        """The smallest G, nats, that is significant at `level` about 4 times in 5 with few names.
+
+        By the power of a t-test in the direction in which names differ most (in simulations 3 to 4
+        times in 5 there, else more). None for many names, or where no P is below the level.
+        """
+        people, deals = self.people, self.people.deals()
+        is_exact = people.pair is None and not people.block.any() and deals <= EXACT
+        if not (self.has_spread and is_exact) or self.least_p() > level:
+            return None
+        free = len(self._gram) - len(people.sides)
+        critical = stdtrit(free, 1 - int(level * deals / 2) / deals)  # P has steps of 2 / deals
+        error = np.sqrt(max(np.linalg.eigvalsh(self._gram)[-1], 0.0)) * (1 + 0.5 / free)
+        return float(nctdtrinc(free, 1 - POWER, critical) * error)
 
     def _noise(self) -> tuple[float, float]:
         """Variance of the noise along the difference, nats², and tr V² of all noise, nats⁴.

@@ -42,7 +42,7 @@ class R(Metric):
 
         Each has `r`, `mean_abs_r`, `group_effect`, `group_share` and `null_abs_r`; on test data an
         edit has `abs_r_reduction`, `group_effect_removed` and `group_effect_change`, the unedited
-        model `half_width` where a pilot chose the design, and the planted truth where it is known.
+        model `half_width` of a pilot's design, `detectable_effect` of few names, the planted truth.
         """
         if split != "test":
             return self._of_sets(context, edit, split, self.task.validation)
@@ -71,7 +71,7 @@ class R(Metric):
     ) -> list[Row]:
         effects = effects_of([context.scores(data, edit) for data in sets], context.seed)
         by_pair = [row for e in effects for row in r_rows(e.scores, context.seed)]
-        found = effect_rows(effects)
+        found = effect_rows(effects, power=edit is None and split == "test")
         groups = {data.name: len(data.groups) for data in sets}
         rows = [one for row in by_pair + found for one in among([row], groups[row.dataset])]
         return [replace(row, split=split) for row in (*rows, *gap_rows(effects, found))]

@@ -12,6 +12,7 @@ from countergen_edit.decisions.significance import by_class, is_significant, is_
 from countergen_edit.edits import EditRecord
 from countergen_edit.edits.record import PROMPTING
 from countergen_edit.metrics.base import Change
+from countergen_edit.metrics.r.effect_rows import DETECTABLE
 from countergen_edit.metrics.r.holm import SIGNIFICANT
 from countergen_edit.metrics.r.largest_gap import LARGEST
 from countergen_edit.metrics.results import Results
@@ -66,6 +67,11 @@ def bias(results: Results) -> list[str]:
             else f"No significant bias: on 0 of {_count(rest)} {groups} differ more than names "
             f"within a group ({p})."
         )
+        if seen := results.unedited(DETECTABLE):
+            sentences.append(
+                "With so few names only an effect above this is significant 4 times in 5: "
+                f"{_listed(seen, _nats)}."
+            )
     if untestable := found["cannot be tested"]:
         where = f" on {_listed(untestable, set_label)}" if len(untestable) < len(tested) else ""
         least = Number(max(row.detail["least_p_adjusted"] for row in untestable), digits=2)

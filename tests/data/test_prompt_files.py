@@ -1,0 +1,189 @@
+"""Prompts are the same prompts in every kind of file, and a benchmark's file is that benchmark."""
+
+from __future__ import annotations
+
+import csv
+import json
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import countergen_edit as ce
+from countergen_edit.cli.composing import composed
+from countergen_edit.cli.main import main
+from countergen_edit.cli.overrides import overrides_of
+from countergen_edit.core.errors import UserError
+from countergen_edit.data.benchmarks import Files
+from countergen_edit.data.benchmarks.bbq import read_bbq
+from countergen_edit.data.benchmarks.sentences import read_crows_pairs
+from countergen_edit.metrics.r.group_effect import GroupEffect
+from countergen_edit.metrics.scores import SetScores
+from countergen_edit.reports.run import open_run
+from tests.made_benchmarks import PUBLISHED, make_benchmarks, needs_published
+
+Rows = Sequence[tuple[str, str]]
+ROWS = [
+    ('Susan said: "I\'m late", and left', " home"),
+    ('Susan said: "I\'m late", and left', " early; | \t alone"),
+    ("Her sister\nran", " off, then"),
+    ('Susan said: "I\'m late", and left', " again"),
+]
+
+
+def as_table(
+    path: Path, rows: Rows, mark: str, header: str = "input,output", bom: str = ""
+) -> None:
+    with path.open("w", encoding="utf-8", newline="") as file:
+        file.write(bom)
+        csv.writer(file, delimiter=mark).writerows([header.split(","), *rows])
+
+
+def as_objects(
+    path: Path, rows: Rows, names: str = "prompt,output", indent: int | None = None
+) -> None:
+    path.write_text(
+        json.dumps([dict(zip(names.split(","), r, strict=True)) for r in rows], indent=indent)
+    )
+
+
+def as_workbook(path: Path, rows: Rows) -> None:
+    openpyxl = pytest.importorskip("openpyxl")
+    book = openpyxl.Workbook()
+    for row in [(), ("Prompt", "Output"), *rows[:2], (), *rows[2:]]:
+        book.active.append(row)
+    book.save(path)
+
+
+def as_lines(path: Path, rows: Rows) -> None:
+    lines = ({"input": text, "outputs": [o for t, o in rows if t == text]} for text in dict(rows))
+    path.write_text("".join(f"{json.dumps(line)}\n" for line in lines), "utf-8")
+
+
+WRITTEN = {
+    "comma.csv": lambda path: as_table(path, ROWS, ","),
+    "semicolon.csv": lambda path: as_table(path, ROWS, ";", "Prompt,Output", "\ufeff"),
+    "tab.csv": lambda path: as_table(path, ROWS, "\t", " TEXT , OUTPUT "),
+    "upper.TSV": lambda path: as_table(path, ROWS, "\t", "text,outputs"),
+    "bar.tsv": lambda path: as_table(path, ROWS, "|", "prompt,output"),
+    "list.json": lambda path: as_objects(path, ROWS),
+    "indented.json": lambda path: as_objects(path, ROWS, "Text,Outputs", 2),
+    "lines.json": lambda path: as_lines(path, ROWS),
+    "book.xlsx": lambda path: as_workbook(path, ROWS),
+}
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+def test_the_prompts_of_a_file_do_not_depend_on_its_kind(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    as_lines(tmp_path / "lines.jsonl", ROWS)
+    WRITTEN[name](tmp_path / name)
+    [expected] = ce.task("gender", str(tmp_path / "lines.jsonl")).test
+    [found] = ce.task("gender", str(tmp_path / name)).test
+    assert found.samples == expected.samples
+    assert (len(found.samples), len(found.samples[0].outputs)) == (2, 3)
+    assert found.name == Path(name).stem
+    assert main(["check", str(tmp_path / name)]) == 0
+    assert "2 prompts, no warnings." in capsys.readouterr().out
+    [entry] = composed("audit", overrides_of("audit", [f"data={tmp_path / name}"]))["data"]["test"]
+    config = {"fit": None, "validation": None, "test": [entry]}
+    assert ce.task("gender", config).test == (found,)
+
+
+@pytest.mark.parametrize("kind", ["csv", "json"])
+def test_columns_of_groups_are_found_in_any_case_and_others_are_left(
+    kind: str, tmp_path: Path
+) -> None:
+    path, names = tmp_path / f"sides.{kind}", "Context,MALE,Female,Output"
+    rows = [("1", "A monk", "A nun", " prays"), ("2", "A monk", "A nun", " sings")]
+    as_table(path, rows, ";", names) if kind == "csv" else as_objects(path, rows, names)
+    [sample] = ce.task("gender", str(path)).test[0].samples
+    assert [(v.group, v.text) for v in sample.variations] == [
+        ("female", "A nun"),
+        ("male", "A monk"),
+    ]
+    assert sample.outputs == (" prays", " sings")
+
+
+def test_outputs_of_one_prompt_have_the_figures_that_they_have_line_by_line(tmp_path: Path) -> None:
+    """The group effect of joined rows is that of separate prompts: items are outputs."""
+    as_table(tmp_path / "own.csv", ROWS, ",")
+    [joined] = ce.task("gender", str(tmp_path / "own.csv")).test
+    log_p = np.random.default_rng(0).normal(size=(4, 2))
+    effect = GroupEffect(SetScores.of(joined, log_p.ravel()))
+    by_hand = np.sqrt(np.mean((log_p[:, 0] - log_p[:, 1]) ** 2))
+    assert effect.estimate.value == pytest.approx(by_hand)
+    assert len(joined.templates) == len(joined.samples) == 2
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_benchmarks(tmp_path_factory.mktemp("benchmarks"))
+
+
+def given(made: Path, folder: Path, file: str, beside: str = "", name: str = "") -> Path:
+    """A copy of a made file in a folder `data`, with its hashes."""
+    path = folder / "data" / (name or Path(file).name)
+    path.parent.mkdir()
+    shutil.copy(made / file, path)
+    shutil.copy(made / "sources.yaml", path.parent)
+    if beside:
+        (folder / beside).mkdir(exist_ok=True)
+        shutil.copy(made / "BBQ/data/additional_metadata.csv", folder / beside)
+    return path
+
+
+def test_the_file_of_a_benchmark_is_read_as_that_benchmark(made: Path, tmp_path: Path) -> None:
+    path = given(made, tmp_path, "CrowS-Pairs/data/crows_pairs_anonymized.csv", name="my pairs.csv")
+    config = composed("audit", overrides_of("audit", [f"data={path}", "axis=race"]))
+    settings = config["metric"]["benchmarks"]
+    assert [*config["metric"]] == ["benchmarks"]
+    assert (settings["of"], settings["bias_types"]) == (["crows_pairs"], "all")
+    assert settings["directory"] == str(path)
+    whole = Files.of("crows_pairs", made)
+    assert read_crows_pairs(Files.of("crows_pairs", path)) == read_crows_pairs(whole)
+
+
+@pytest.mark.parametrize("beside", ["data", "supplemental"])
+def test_one_file_of_bbq_is_its_category_with_the_metadata_near_it(
+    beside: str, made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = given(made, tmp_path, "BBQ/data/Age.jsonl", beside, "questions.jsonl")
+    own = read_bbq(Files.of("bbq", made), ["Age"])
+    shutil.copy(made / "BBQ/data/Gender_identity.jsonl", path.parent)
+    assert read_bbq(Files.of("bbq", path), ["Gender_identity", "Age"]) == own
+    monkeypatch.chdir(path.parent)
+    assert read_bbq(Files.of("bbq", path.name)) == own
+    path.write_text(path.read_text("utf-8") + "\n{}", "utf-8")
+    with pytest.raises(UserError, match=r"questions\.jsonl is another version of Made bbq"):
+        read_bbq(Files.of("bbq", path))
+
+
+@needs_published
+@pytest.mark.parametrize(
+    ("file", "of"),
+    [("CrowS-Pairs/data/crows_pairs_anonymized.csv", "crows_pairs"), ("BBQ/data/SES.jsonl", "bbq")],
+)
+def test_the_published_files_are_recognised(file: str, of: str) -> None:
+    config = composed("audit", overrides_of("audit", [f"data={PUBLISHED}/{file}"]))
+    assert config["metric"]["benchmarks"]["of"] == [of]
+
+
+@pytest.mark.slow
+def test_an_audit_of_a_benchmarks_file_has_the_rows_of_the_benchmark(
+    made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = given(made, tmp_path, "CrowS-Pairs/data/crows_pairs_anonymized.csv")
+    asked = ["metric=benchmarks", "metric.benchmarks.of=[crows_pairs]"]
+    asked += [f"metric.benchmarks.directory={made}", "+metric.benchmarks.bias_types=all"]
+    found = []
+    for name, words in (("file", [f"data={path}"]), ("folder", asked)):
+        run = tmp_path / name
+        assert main(["audit", *words, "eraser=none", f"run_dir={run}", "limit=8"]) == 0
+        rows = open_run(run).results.of("benchmark")
+        found.append([(r.facets, r.value, r.lo, r.hi, r.n) for r in rows])
+    assert found[0] == found[1]
+    assert {facets["bias_type"] for facets, *_ in found[0]} == {"gender", "age", "all"}
