@@ -11,7 +11,8 @@ from countergen_edit.edits import NamedEdit, applied
 from countergen_edit.metrics.costs.neutral import NeutralCost, neutral_cost
 from countergen_edit.metrics.rows import UNEDITED
 from countergen_edit.metrics.scores import SetScores, score
-from countergen_edit.models import LanguageModel, TextScores, text_log_probs
+from countergen_edit.metrics.statistics import RESAMPLES
+from countergen_edit.models import LanguageModel, TextScores, announce_memory, text_log_probs
 from countergen_edit.models.overflow import OverflowedError
 
 
@@ -56,6 +57,9 @@ class EvaluationContext:
         """Likelihoods of a set's outputs under an edit."""
         key = data, _content(edit)
         if key not in self._scores:
+            texts = sum(len(sample.variations) * len(sample.outputs) for sample in data.samples)
+            numbers = 2 * RESAMPLES * len(data.templates) + 12 * texts  # in tables of both
+            announce_memory(f"Scoring {data.name}", 8 * numbers / 2**30)
             with self.under(edit) as model:
                 self._scores[key] = score(model, data, progress=f"Scoring {data.name}")
         return self._scores[key]

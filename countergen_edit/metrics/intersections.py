@@ -105,8 +105,8 @@ class ContrastPeople:
         return tuple(np.flatnonzero(self.side == side) for side in np.unique(self.side))
 
     @property
-    def block(self) -> Int[np.ndarray, " person"]:
-        return np.zeros_like(self.side)
+    def blocks(self) -> list[tuple[Int[np.ndarray, " person"], slice]]:
+        return [(np.arange(len(self.side)), slice(None))]
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import gc
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,6 +31,8 @@ LEVEL = 0.95
 RESAMPLES = 1000
 CONSTANT = 1e-9
 """Standard error of a share below which nothing varies but rounding."""
+CELLS = 2**22
+"""Most cells of a table that is made at once: memory must not grow with the number of prompts."""
 DETECTABLE = 2.8
 """Standard errors of a difference that is found four times out of five, two-sided at 5 %."""
 
@@ -81,13 +83,19 @@ class Estimate:
 
 def resample(count: int, seed: int, *unit: object, resamples: int = RESAMPLES) -> Weights:
     """How often each of `count` clusters is drawn; the first row, or the only one of one, is 1."""
-    ones = np.ones((1, count))
     if count == 1:
-        return ones
-    draws = generator(seed, "bootstrap", *unit).multinomial(
-        count, np.full(count, 1 / count), size=resamples
-    )
-    return np.concatenate([ones, draws])
+        return np.ones((1, 1))
+    rng, weights = generator(seed, "bootstrap", *unit), np.ones((1 + resamples, count))
+    for rows in portions(resamples, count):
+        draws = weights[1:][rows]
+        draws[:] = rng.multinomial(count, np.full(count, 1 / count), size=len(draws))
+    return weights
+
+
+def portions(rows: int, width: int) -> Iterator[slice]:
+    """The rows of a table in portions of at most `CELLS` cells."""
+    step = max(1, CELLS // width)
+    return (slice(first, min(first + step, rows)) for first in range(0, rows, step))
 
 
 def share_interval(successes: float, n: int) -> tuple[float, float]:
@@ -122,7 +130,8 @@ def estimate(
         return Estimate(point, float("nan"), float("nan"), float("nan"))
     rest = values[1:][defined]
     if kinds:
-        parts = variance_parts(rest, [w[1:][defined] for w in kinds])
+        kept = slice(None) if defined.all() else defined  # no copy of all resamples
+        parts = variance_parts(rest, [w[1:][kept] for w in kinds])
         total = float(parts.sum())
         spread = sum(v**2 / (w.shape[1] - 1) for v, w in zip(parts, kinds, strict=True))
         quantile = float(stdtrit(total**2 / spread, 1 - (1 - LEVEL) / 2)) if spread > 0 else 0.0
@@ -186,9 +195,12 @@ def weighted_mean(
     weights: Float64[np.ndarray, "#resample cluster"],
 ) -> Float64[np.ndarray, " resample"]:
     """Mean over items for each resample of their clusters; a single row serves all resamples."""
-    w = weights[:, clusters]
-    means: Float64[np.ndarray, " resample"] = np.sum(values * w, axis=-1) / np.sum(w, axis=-1)
-    return means
+    values, means = np.atleast_2d(values), list[Float64[np.ndarray, " resample"]]()
+    for rows in portions(max(len(values), len(weights)), len(clusters)):
+        x, w = (table if len(table) == 1 else table[rows] for table in (values, weights))
+        w = w[:, clusters]
+        means.append(np.sum(x * w, axis=-1) / np.sum(w, axis=-1))
+    return np.concatenate(means)
 
 
 def bootstrap_mean(

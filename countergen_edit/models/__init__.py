@@ -20,6 +20,7 @@ from countergen_edit.models.language_model import from_pretrained_objects as fro
 from countergen_edit.models.loading import Bos as Bos
 from countergen_edit.models.loading import MaxMemory as MaxMemory
 from countergen_edit.models.loading import load as load
+from countergen_edit.models.memory import announce_memory as announce_memory
 from countergen_edit.models.memory import reductions_kept as reductions_kept
 from countergen_edit.models.memory import within_memory as within_memory
 from countergen_edit.models.resumption import Scratch as Scratch

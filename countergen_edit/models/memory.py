@@ -12,10 +12,12 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
+import psutil
 import torch
 
 from countergen_edit.core.errors import UserError
 from countergen_edit.models.language_model import LanguageModel
+from countergen_edit.models.progress import announce
 
 T = TypeVar("T")
 MOST_REDUCTIONS = 8
@@ -59,6 +61,13 @@ def within_memory(lm: LanguageModel, method: str, run: Callable[[], T]) -> T:
             own.counts[method] = count
             if own.keep is not None:
                 own.keep({**own.counts})
+
+
+def announce_memory(what: str, size: float) -> None:
+    """Print how many GiB something takes, if they are more than half of what is available."""
+    free = psutil.virtual_memory().available / 2**30
+    if size > free / 2:
+        announce(f"{what} takes {size:.2g} of {free:.2g} GiB of memory (limit=N takes N prompts)")
 
 
 @contextmanager

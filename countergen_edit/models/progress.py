@@ -2,23 +2,42 @@
 
 from __future__ import annotations
 
+import math
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from tqdm import tqdm
 
+from countergen_edit.core.stages import stage
+
+MINUTE, WARMING_UP = 60.0, 3.0
 T = TypeVar("T")
 
 
-def track(items: Sequence[T], description: str | None) -> Iterator[T]:
+def track(
+    items: Sequence[T], description: str | None, part: tuple[float, float] = (0.0, 1.0)
+) -> Iterator[T]:
     """Yield the items under a progress bar; without description, under none.
+
+    Where nobody sees the bar, the time left is printed once a minute, unless it is less. `part` is
+    the share of all work that is done before the items, and after them.
 
     >>> list(track([1, 2, 3], None))
     [1, 2, 3]
     """
-    return iter(tqdm(items, description, leave=False, disable=None if description else True))
+    begin, done, each = time.monotonic(), part[0], (part[1] - part[0]) / max(len(items), 1)
+    said = begin + WARMING_UP - MINUTE
+    shown = tqdm(items, description, leave=False, disable=None if description else True)
+    for number, item in enumerate(shown, start=1):
+        yield item
+        now, done = time.monotonic(), done + each
+        left = (now - begin) / (each * number) * (1 - done)
+        if description and left > MINUTE and now - said > MINUTE:
+            said = now
+            stage(f"{description}: {done:.0%}, about {math.ceil(left / 60)} min left")
 
 
 def announce(text: str) -> None:

@@ -1,14 +1,15 @@
 """Log-probabilities of continuations and texts, in nats and float64, whatever the batches.
 
-They equal a forward pass of each text alone to 1e-5 for float32 weights. Whole next-token
-distributions come one batch at a time (`batches`).
+They equal a forward pass of each text alone to 1e-5 for float32 weights. Many texts are tokenised
+and scored in portions. Whole next-token distributions come one batch at a time (`batches`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import singledispatch
+from functools import partial, singledispatch
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -37,8 +38,12 @@ from countergen_edit.models.tokens import (
     opens_texts,
 )
 
+PORTION = 2**22
+"""Characters of the texts that are tokenised and batched together."""
 SCORES = "scores"
 """The method, by which batches are halved."""
+Pairs = Sequence[tuple[str, str]]
+"""Texts, each with what stands before it."""
 _CPU_WIDE, _ACCELERATOR_WIDE = 1 << 18, 1 << 24
 """Logits widened to float64 at once; a CPU is four times as fast while they stay in its cache."""
 
@@ -130,9 +135,8 @@ def continuation_log_probs(
     `UserError` if a continuation is empty, or nothing precedes its first token.
     """
     check_continuations(prompts, continuations)
-    pairs = [*zip(prompts, continuations, strict=True)]
 
-    def make() -> _Reading:
+    def make(lm: LanguageModel, pairs: Pairs) -> _Reading:
         encodings = encode(lm, [p + c for p, c in pairs])
         spans = []
         for (prompt, continuation), encoding in zip(pairs, encodings, strict=True):
@@ -147,7 +151,8 @@ def continuation_log_probs(
             spans.append(span)
         return _reading(lm, encodings, spans)
 
-    return _score(lm, ("continuations", *pairs), make, progress).log_p
+    pairs = [*zip(prompts, continuations, strict=True)]
+    return _score(lm, pairs, make, progress, "continuations").log_p
 
 
 @dataclass(frozen=True)
@@ -174,12 +179,10 @@ def text_log_probs(
     `UserError` for a text without a token to score.
     """
     check_continuations(prompts, texts)
-    pairs = [*zip(prompts, texts, strict=True)]
 
-    def make() -> _Reading:
-        encodings = (
-            encode_replies(lm, prompts, texts) if chat else encode(lm, [p + t for p, t in pairs])
-        )
+    def make(lm: LanguageModel, pairs: Pairs) -> _Reading:
+        whole = [prompt + text for prompt, text in pairs]
+        encodings = encode_replies(lm, *zip(*pairs, strict=True)) if chat else encode(lm, whole)
         opened = chat or opens_texts(lm)
         spans = []
         for (prompt, text), encoding in zip(pairs, encodings, strict=True):
@@ -194,7 +197,7 @@ def text_log_probs(
             spans.append(span)
         return _reading(lm, encodings, spans)
 
-    return _score(lm, ("texts", chat, *pairs), make, progress)
+    return _score(lm, [*zip(prompts, texts, strict=True)], make, progress, "texts", chat)
 
 
 def check_continuations(prompts: Sequence[str], continuations: Sequence[str]) -> None:
@@ -232,16 +235,24 @@ def _reading(
 
 
 def _score(
-    lm: LanguageModel, key: tuple[Any, ...], make: Callable[[], _Reading], progress: str | None
+    lm: LanguageModel, pairs: Pairs, make: Callable[..., _Reading], progress: str | None, *key: Any
 ) -> TextScores:
+    ends, count = np.cumsum([len(prompt) + len(text) for prompt, text in pairs]), len(pairs)
+    edges = [0, *(np.flatnonzero(np.diff(ends // PORTION)) + 1).tolist(), count]
+    if len(edges) > 2:  # nothing of so many texts is kept for another pass
+        lm = lm.with_preface(lm.preface, lm.chat.request)
+
     def run() -> TextScores:
-        reading = lm.memo((batch_tokens(lm, SCORES), *key), make)
-        values = np.empty(len(reading.targets))
-        for batch in track(reading.batches, progress):
-            values[batch.slot] = _read(lm, reading.targets, batch)
-        starts = np.cumsum([0, *reading.counts])[:-1]
-        sums = np.add.reduceat(values, starts) if len(values) else values
-        return TextScores(sums, reading.counts)
+        sums, counts = np.empty(count), np.empty(count, np.int64)
+        for first, end in pairwise(edges) if count else ():
+            own = pairs[first:end]
+            reading = lm.memo((batch_tokens(lm, SCORES), *key, *own), partial(make, lm, own))
+            values = np.empty(len(reading.targets))
+            for batch in track(reading.batches, progress, (first / count, end / count)):
+                values[batch.slot] = _read(lm, reading.targets, batch)
+            starts = np.cumsum([0, *reading.counts])[:-1]
+            sums[first:end], counts[first:end] = np.add.reduceat(values, starts), reading.counts
+        return TextScores(sums, counts)
 
     return within_memory(lm, SCORES, run)
 

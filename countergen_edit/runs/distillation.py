@@ -14,7 +14,6 @@ follows its held-out value by exponentiated gradient ascent on the dual (Arrow, 
 from __future__ import annotations
 
 import math
-import time
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -67,8 +66,6 @@ KEPT_PEOPLE = 6
 """Of each group after a context to keep."""
 TEMPLATES, OWN = 2, 2
 """Contexts to erase in a step: from templates, and the model's own."""
-TIMED = 5
-"""Steps by which the time of a training is estimated."""
 RISE, FALL = 1.5, 0.5
 """Largest changes of the logarithm of a multiplier per evaluation."""
 FIRST_MULTIPLIER, LEAST_MULTIPLIER, LARGEST_MULTIPLIER = 1.0, 0.3, 20.0
@@ -180,13 +177,7 @@ class Distillation:
         student = Student(self.model, settings, self._before, self.layers)
         adam = torch.optim.Adam(student.parameters.values(), lr=self.rate)
         best, begin = self._resume(student, adam)
-        started = 0.0
         for step in track(range(begin, steps + 1), "Distillation"):
-            if step == begin + 1:  # the first step also reads the contexts
-                started = time.monotonic()
-            if step == begin + 1 + TIMED:
-                left = (time.monotonic() - started) / TIMED * (steps - step) / 60
-                stage(f"training: {steps - step} more steps in about {math.ceil(left)} min")
             if step > begin and (step % settings.check_every == 0 or step == steps):
                 terms = self._evaluate(student, step)
                 stage(f"step {step}: squared group difference {terms['bias']:.3f}, held-out")

@@ -143,6 +143,8 @@ class FitCache:
     def _capture(
         self, sites: Sequence[str], layers: Sequence[int] | None, before: Edit
     ) -> dict[str, FitData]:
+        # Of an earlier edit at `embed`: the last tokens there are the same for all groups.
+        is_planned = all(has_layers(site) or site in self.plan.sites for site in sites)
         with applied(self.model, before) as model:
             return capture_sites(
                 model,
@@ -151,15 +153,16 @@ class FitCache:
                 self.task.weighed,
                 sites=sites,
                 layers=layers,
-                positions=self.plan.positions,
+                positions=self.plan.positions if is_planned else "onward",
                 skip_attention_sinks=self.plan.skip_attention_sinks,
                 scratch=self.plan.scratch,
             )
 
     def data(self, candidate: Candidate) -> FitData:
-        """The fitting data of a candidate; of those fitted after others the latest are kept."""
-        if not candidate.after:
-            return self._captured[candidate.site]
+        """The fitting data of a candidate; of those outside the plan's pass the latest are kept."""
+        planned = None if candidate.after else self._captured.get(candidate.site)
+        if planned is not None and candidate.layer in planned.layers:
+            return planned
         key = digest([*map(self.part_id, candidate.after), candidate.site])
         latest = self._latest
         if latest is None or latest[0] != key or candidate.layer not in latest[1].layers:

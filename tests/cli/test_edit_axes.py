@@ -5,12 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import torch
 from huggingface_hub import ModelCard
 
 import countergen_edit as ce
 from countergen_edit.cli.main import main
 from countergen_edit.core.conf_path import read_config
-from countergen_edit.edits.checkpoints import open_checkpoint
+from countergen_edit.edits.checkpoints import load_base, open_checkpoint
+from countergen_edit.edits.checkpoints.parity import compared_ids, edited_logits, reload
 from countergen_edit.metrics.rows import UNEDITED, Row
 from countergen_edit.reports.run import open_run
 from countergen_edit.runs.files import RESULTS
@@ -76,6 +78,22 @@ def test_both_in_one_call_of_python_are_the_same_edit(place: Path) -> None:
     assert both.best is not None
     assert both.best.save(place / "saved").folder == place / "saved"
     assert open_checkpoint(place / "saved").edit.digest == added.edit.digest
+
+
+def test_a_second_edit_of_one_axis_stands_at_another_layer(place: Path) -> None:
+    own = [word for word in SMALL if word != "edit.layers=[4]"]
+    own += ["edit.layers=[2]", f"model={place}/first", *of_axis("gender")]
+    assert main(["edit", *own, f"run_dir={place}/run_3", f"save={place}/second"]) == 0
+    checkpoint, places = open_checkpoint(place / "second"), ["resid_post.4", "resid_post.2"]
+    assert [edit["places"] for edit in checkpoint.record["edits"]] == [[one] for one in places]
+    [random] = [edit for edit in open_run(place / "run_3").results.edits if edit.baseline]
+    assert [*map(str, random.places)] == places
+    unedited = load_base(place / "first").model
+    ids = compared_ids(unedited, ())
+    logits, _ = reload({"both": (checkpoint.folder, ids, "float32", True)})
+    for i, row in enumerate(ids):
+        live = edited_logits(unedited, checkpoint.edit, row)
+        torch.testing.assert_close(logits[f"both.{i}"].double(), live, atol=1e-4, rtol=0)
 
 
 def rows_under(path: Path, edit: str) -> dict[tuple[object, ...], Row]:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -68,3 +71,26 @@ def test_a_run_that_fits_nothing_says_so(
     assert "Nothing is fitted; tests on own (16 prompts)." in capsys.readouterr().out
     config = json.dumps(open_run(tmp_path / "run").config)
     assert "own.jsonl" in config
+
+
+@pytest.mark.slow
+def test_ten_times_the_prompts_take_little_more_memory(tmp_path: Path) -> None:
+    def peak(prompts: int) -> float:
+        """MiB that an audit takes."""
+        path = tmp_path / f"{prompts}.jsonl"
+        outputs = [" a nurse", " an engineer"]
+        lines = [
+            {"input": f"In house {i} Laura became", "outputs": outputs} for i in range(prompts)
+        ]
+        path.write_text("\n".join(map(json.dumps, lines)))
+        words = [f"data={path}", "texts=testbed", "eraser=none", "metric=r", "cost=kl"]
+        program = [sys.executable, "-m", "countergen_edit.cli.main", "audit", *words]
+        process = subprocess.Popen(
+            [*program, f"run_dir={tmp_path}/{prompts}"], stdout=subprocess.DEVNULL
+        )
+        _, code, used = os.wait4(process.pid, 0)
+        assert code == 0
+        return used.ru_maxrss / 1024
+
+    # A table of all people by all outputs would take 122 MiB, and several such were made.
+    assert peak(2000) < peak(200) + 150

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import subprocess
 import sys
@@ -44,6 +45,33 @@ def test_a_function_call_prints_no_stage(
         stage("inside")
     stage("after")
     assert capsys.readouterr().out == "  0:00 inside\n"
+
+
+@pytest.mark.parametrize(
+    ("each", "lines"),
+    [
+        (0.5, []),
+        (2.0, [(2, 4), (33, 3)]),
+        (40.0, [(done, math.ceil((100 - done) * 40 / 60)) for done in range(1, 51, 2)]),
+    ],
+)
+def test_the_time_left_is_forecast_early_and_then_said_once_a_minute(
+    each: float,
+    lines: list[tuple[int, int]],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Of the first of two portions of equal length."""
+    from countergen_edit.core.stages import printed
+    from countergen_edit.models import progress
+
+    clock = [0.0]
+    monkeypatch.setattr("time.monotonic", lambda: clock[0])
+    with printed():
+        for _ in progress.track(range(50), "Scoring", (0.0, 0.5)):
+            clock[0] += each
+    found = [line.split(maxsplit=1)[1] for line in capsys.readouterr().out.splitlines()]
+    assert found == [f"Scoring: {done}%, about {left} min left" for done, left in lines]
 
 
 def test_short_commands_print_no_opening(capsys: pytest.CaptureFixture[str]) -> None:

@@ -16,6 +16,7 @@ from countergen_edit.models import (
     encode,
     log_likelihood,
     opens_texts,
+    resuming,
     text_log_probs,
 )
 from tests.tiny_models import tiny_tokenizer
@@ -66,6 +67,20 @@ def test_scores_equal_the_definition_whatever_the_batches(
     expected = [brute_force(plain, *p)[0] for p in zip(PROMPTS, CONTINUATIONS, strict=True)]
     assert scores.dtype == np.float64
     np.testing.assert_allclose(scores, expected, atol=TOLERANCE)
+
+
+@pytest.mark.parametrize("characters", [1, 60])
+def test_many_texts_are_scored_in_portions_of_which_nothing_is_kept(gpt2, characters, monkeypatch):
+    def scored(lm) -> list[np.ndarray]:
+        whole = text_log_probs(lm, PROMPTS, CONTINUATIONS)
+        return [continuation_log_probs(lm, PROMPTS, CONTINUATIONS), whole.log_p, whole.tokens]
+
+    expected, own = scored(gpt2), resuming(gpt2, [0])
+    monkeypatch.setattr("countergen_edit.models.scoring.PORTION", characters)
+    for found in (scored(gpt2), scored(own)):
+        for ours, theirs in zip(found, expected, strict=True):
+            np.testing.assert_allclose(ours, theirs, atol=TOLERANCE)
+    assert (own.scratch.used, own._memo) == (0, {})
 
 
 @settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))

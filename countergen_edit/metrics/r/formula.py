@@ -13,7 +13,7 @@ from jaxtyping import Float64
 from scipy.special import logsumexp
 
 from countergen_edit.metrics.scores import SetScores
-from countergen_edit.metrics.statistics import Estimate, estimate, weighted_mean
+from countergen_edit.metrics.statistics import Estimate, estimate, portions, weighted_mean
 
 
 def relative_difference(
@@ -37,8 +37,10 @@ def r_values(scores: SetScores) -> Float64[np.ndarray, " item"]:
     return relative_difference(averaged[:, 0], averaged[:, 1])
 
 
-def resampled_r(scores: SetScores, seed: int) -> Float64[np.ndarray, "resample item"]:
-    """R_i of every item under each resample of the names; the first row is the data itself."""
+def resampled_r(
+    scores: SetScores, seed: int, rows: slice = slice(None)
+) -> Float64[np.ndarray, "resample item"]:
+    """R_i of every item under some resamples of the names; the first row is the data itself."""
     # Scaling both sides of an item by its largest probability leaves R_i as it is and keeps the
     # sums within range.
     top = scores.log_p.max(axis=(1, 2), keepdims=True)
@@ -46,24 +48,30 @@ def resampled_r(scores: SetScores, seed: int) -> Float64[np.ndarray, "resample i
     sides = []
     for side in (0, 1):
         weights = scores.name_weights(seed, side)
+        weights = weights if len(weights) == 1 else weights[rows]
         sides.append(np.log(weights @ p[:, side].T / (weights @ scores.present[:, side].T)))
     return relative_difference(*np.broadcast_arrays(*sides))
 
 
 def mean_r(scores: SetScores, seed: int) -> tuple[Estimate, Estimate]:
     """Mean R and mean |R| with bootstrap intervals over templates and names."""
-    resampled = resampled_r(scores, seed)
-    drawn = weights, *_ = scores.weights(seed)
-    return (
-        estimate(weighted_mean(resampled, scores.template, weights), *drawn, within=(-1, 1)),
-        estimate(weighted_mean(np.abs(resampled), scores.template, weights), *drawn, within=(0, 1)),
-    )
+    mean, size = _resampled_means(scores, seed)
+    drawn = scores.weights(seed)
+    return estimate(mean, *drawn, within=(-1, 1)), estimate(size, *drawn, within=(0, 1))
 
 
 def resampled_abs_r(scores: SetScores, seed: int) -> Float64[np.ndarray, " resample"]:
     """Mean |R| in each resample of templates and names together."""
-    weights = scores.template_weights(seed)
-    return weighted_mean(np.abs(resampled_r(scores, seed)), scores.template, weights)
+    return np.asarray(_resampled_means(scores, seed)[1])
+
+
+def _resampled_means(scores: SetScores, seed: int) -> Float64[np.ndarray, "2 resample"]:
+    weights, *names = scores.weights(seed)
+    found = []
+    for rows in portions(max(map(len, (weights, *names))), len(scores.output)):
+        r, own = resampled_r(scores, seed, rows), weights if len(weights) == 1 else weights[rows]
+        found.append([weighted_mean(x, scores.template, own) for x in (r, np.abs(r))])
+    return np.concatenate(found, axis=1)
 
 
 def abs_r_reduction(before: SetScores, after: SetScores, seed: int) -> Estimate:

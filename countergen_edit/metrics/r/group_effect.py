@@ -31,12 +31,15 @@ intervals covered 94 to 99 %, 88 to 90 % where a large spread of names lies alon
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import combinations, product
+from itertools import chain, combinations, product
+from typing import TypeAlias
 
 import numpy as np
 from jaxtyping import Float64, Int
+from scipy.sparse import block_diag, csr_array
 from scipy.special import nctdtrinc, stdtrit
 from scipy.stats import norm
 
@@ -44,7 +47,7 @@ from countergen_edit.core.seeds import generator
 from countergen_edit.metrics.r.formula import relative_difference
 from countergen_edit.metrics.r.people import People, numbered
 from countergen_edit.metrics.scores import SetScores
-from countergen_edit.metrics.statistics import LEVEL, RESAMPLES, Estimate
+from countergen_edit.metrics.statistics import LEVEL, RESAMPLES, Estimate, portions
 
 # The names of generators are part of the seed: another name gives other draws.
 PERMUTATIONS = 2000
@@ -63,6 +66,7 @@ MOST_GROWTH = 50.0
 
 
 Draws = Float64[np.ndarray, " resample"]
+Gram: TypeAlias = Float64[np.ndarray, "person person"] | csr_array
 
 
 def root(squared: Draws) -> Draws:
@@ -79,13 +83,13 @@ def interval(value: float, drawn: Draws) -> Estimate:
     return Estimate(value, min(float(lo), value), max(float(hi), value), float(drawn.std(ddof=1)))
 
 
-def squares(gram: Float64[np.ndarray, "person person"], items: int) -> tuple[float, float]:
+def squares(gram: Gram, items: int) -> tuple[float, float]:
     """tr V² of one group's part V of the noise, and what it takes of the trace's own variance.
 
     Unbiased for Gaussian residuals (Srivastava, Journal of the Japan Statistical Society 35, 2005):
     few residuals span few directions and overstate it.
     """
-    few, trace, raw = len(gram) - 1, float(np.trace(gram)), float((gram**2).sum())
+    few, trace, raw = gram.shape[0] - 1, float(gram.trace()), float((gram**2).sum())
     if trace <= 0:
         return 0.0, 0.0
     unbiased = few**2 / ((few - 1) * (few + 2)) * (raw - trace**2 / few) if few > 1 else raw
@@ -119,12 +123,20 @@ class GroupEffect:
         return self.people.fewest > 1
 
     @cached_property
-    def _residuals(self) -> Float64[np.ndarray, "person item"]:
-        return np.asarray(self.people.residuals / np.sqrt(self.items))
+    def _by_block(self) -> tuple[list[Float64[np.ndarray, "own own"]], Float64[np.ndarray, " row"]]:
+        """Products of the residuals of each block's people with each other, and of all with d."""
+        people, grams, toward = self.people, [], []
+        residuals, difference = people.residuals / np.sqrt(self.items), people.difference
+        for rows, items in people.blocks:
+            own = residuals[rows[rows < len(residuals)], items]  # of twins the first
+            grams.append(own @ own.T)
+            toward.append(own @ difference[items])
+        return grams, np.concatenate(toward)
 
     @cached_property
-    def _gram(self) -> Float64[np.ndarray, "person person"]:
-        return np.asarray(self._residuals @ self._residuals.T)
+    def _gram(self) -> Gram:
+        grams, _ = self._by_block
+        return csr_array(block_diag(grams)) if len(grams) > 1 else grams[0]
 
     @property
     def items(self) -> int:
@@ -195,27 +207,27 @@ class GroupEffect:
     def _swapped(self) -> Float64[np.ndarray, " deal"]:
         """Mean d², first as it is, then with the groups of pairs of people swapped at random."""
         parts = self.people.differences_of_pairs()
-        count = len(parts)
+        count = parts.shape[0]
         if self.people.deals() <= EXACT:
-            signs = np.array([*product([1.0, -1.0], repeat=count)])
+            signs: Iterable[np.ndarray] = [np.array([*product([1.0, -1.0], repeat=count)])]
         else:
             rng = generator(self.seed, self.scores.data.name, "permutations", "pairs")
-            drawn = rng.choice([-1.0, 1.0], (self.permutations, count))
-            signs = np.concatenate([np.ones((1, count)), drawn])
+            sizes = (rows.stop - rows.start for rows in portions(self.permutations, count))
+            drawn = (rng.choice([-1.0, 1.0], (size, count)) for size in sizes)
+            signs = chain([np.ones((1, count))], drawn)
         gram = parts @ parts.T
-        return np.asarray(((signs @ gram) * signs).sum(axis=1))
+        return np.concatenate([((some @ gram) * some).sum(axis=1) for some in signs])
 
     def _permuted(self) -> Float64[np.ndarray, " deal"]:
         """Mean d² times a constant, first as it is, then of other groups among the names."""
         people, totals = self.people, np.zeros(1)
         exact = people.deals() <= EXACT
-        for block in np.unique(people.block).tolist():
-            own = people.log_p[people.block == block]
-            own = own[:, ~np.isnan(own[0])]
+        for block, (rows, items) in enumerate(people.blocks):
+            own = people.log_p[rows, items]
             own = own - own.mean(axis=0)
             rng = generator(self.seed, self.scores.data.name, "permutations", block)
-            drawn = None if exact else people.dealt(block, rng, self.permutations)
-            shares = people.every_deal(block) if drawn is None else drawn
+            drawn = None if exact else people.dealt(rows, rng, self.permutations)
+            shares = people.every_deal(rows) if drawn is None else drawn
             values = ((shares @ (own @ own.T)) * shares).sum(axis=1)
             totals = np.add.outer(totals, values).ravel() if exact else totals + values
         return totals
@@ -227,20 +239,19 @@ class GroupEffect:
         Each residual is added to the mean of both groups, and names are permuted at random.
         """
         people = self.people
-        if not self.has_spread or (people.pair is None and len(np.unique(people.block)) > 1):
+        if not self.has_spread or (people.pair is None and len(people.blocks) > 1):
             return None
         side, counts = people.side, people.counts[people.side]
         own = (people.log_p - people.means[side]) * np.sqrt(counts / (counts - 1.0))
         p = np.exp(own - np.nanmax(own, axis=0))
         rng = generator(self.seed, self.scores.data.name, "floor")
-        found = []
-        for block in np.unique(people.block).tolist():
-            dealt = people.dealt(block, rng, NULL_DRAWS)[1:] > 0
-            rows = people.block == block
-            inside = p[rows][:, ~np.isnan(p[rows][0])]
+        total = 0.0
+        for rows, items in people.blocks:
+            dealt = people.dealt(rows, rng, NULL_DRAWS)[1:] > 0
+            inside = np.asfortranarray(p[rows, items])  # the order is in the last digits
             a, b = (chosen @ inside / chosen.sum(axis=1)[:, None] for chosen in (dealt, ~dealt))
-            found.append(np.abs(relative_difference(np.log(a), np.log(b))))
-        return float(np.concatenate(found, axis=1).mean())
+            total += float(np.abs(relative_difference(np.log(a), np.log(b))).sum())
+        return total / (NULL_DRAWS * self.items)
 
     @cached_property
     def people_needed(self) -> int | None:
@@ -277,31 +288,33 @@ class GroupEffect:
         The difference as measured has noise in it: what that adds to the first is taken off, and
         where the effect is not above the noise, the largest variance of any direction counts.
         """
-        gram = self._gram
-        sides = self.people.sides
+        grams, toward = self._by_block
+        gram, sides = self._gram, self.people.sides
         across = sum((squares(gram[np.ix_(own, own)], self.items)[0] for own in sides), 0.0)
         crossed = (gram[np.ix_(*two)] for two in combinations(sides, 2))
         across += 2 * sum(float((block**2).sum()) for block in crossed)
-        toward = self._residuals @ self.people.difference / np.sqrt(self.items)
+        toward = toward / np.sqrt(self.items)
         length = float((self.people.difference**2).mean())
         naive = float(toward @ toward) / length if length > 0 else 0.0
-        largest = max(float(np.linalg.eigvalsh(gram)[-1]), naive)
+        largest = max(naive, *(float(np.linalg.eigvalsh(own)[-1]) for own in grams))
         null = np.sqrt(2 * across)
         along = max(float(toward @ toward) - across, 0.0) + largest * null
         below = max(self.squared, 0.0) + null
         return float(np.clip(along / below if below > 0 else 0.0, naive, largest)), across
 
-    def _multipliers(self, rng: np.random.Generator) -> Float64[np.ndarray, "resample row"]:
+    def _multipliers(self, rng: np.random.Generator) -> Iterator[Float64[np.ndarray, "_ row"]]:
         """Gaussian draws of the people; where asked `together`, a list of names has its own."""
-        rows = len(self._gram)
-        if not self.together:
-            return rng.standard_normal((RESAMPLES, rows))
-        drawn = np.zeros((RESAMPLES, rows))
-        for side, own in enumerate(self.people.sides):
-            unit = self.scores.names(side) or (side,)
-            of_names = generator(self.seed, self.scores.data.name, "people", *unit)
-            drawn[:, own] = of_names.standard_normal((RESAMPLES, len(own)))
-        return drawn
+        count, drawn_by = self._gram.shape[0], [rng]
+        sides = self.people.sides if self.together else [np.arange(count)]
+        if self.together:
+            units = (self.scores.names(side) or (side,) for side in range(len(sides)))
+            name = self.scores.data.name
+            drawn_by = [generator(self.seed, name, "people", *unit) for unit in units]
+        for rows in portions(RESAMPLES, count):
+            drawn = np.zeros((rows.stop - rows.start, count))
+            for own, of_side in zip(sides, drawn_by, strict=True):
+                drawn[:, own] = of_side.standard_normal((len(drawn), len(own)))
+            yield drawn
 
     def _people_draws(self) -> Draws:
         """G² in every draw of the names that all prompts share, templates as they are."""
@@ -309,24 +322,26 @@ class GroupEffect:
             return np.full(RESAMPLES, self.squared)
         observed = float((self.people.difference**2).mean())
         gram = self._gram if self.has_spread else np.zeros((1, 1))
-        if np.trace(gram) <= 1e-15 * observed:
+        if gram.trace() <= 1e-15 * observed:
             return np.full(RESAMPLES, self.squared)
         rng = generator(self.seed, self.scores.data.name, "people")
-        multipliers = self._multipliers(rng)
-        toward = self._residuals @ self.people.difference / np.sqrt(self.items * observed)
+        toward, sides = self._by_block[1] / np.sqrt(self.items * observed), self.people.sides
+        of_sides, lengths = [], []
+        for multipliers in self._multipliers(rng):
+            of_sides.append([multipliers[:, own] @ toward[own] for own in sides])
+            lengths.append(((multipliers @ gram) * multipliers).sum(axis=1))
         along, across = self._noise()
         naive = float(toward @ toward)
         unit = np.sqrt(along / naive) if naive > 0 else 0.0
         s, s_naive, total, uncertainty = np.zeros(RESAMPLES), np.zeros(RESAMPLES), 0.0, 0.0
-        for own in self.people.sides:
-            part = multipliers[:, own] @ toward[own]
+        for own, part in zip(sides, np.concatenate(of_sides, axis=1), strict=True):
             s_naive += part
-            few = len(own) - len(np.unique(self.people.block[own]))
+            few = len(own) - len(self.people.blocks)
             s += unit * part * np.sqrt(few / rng.chisquare(few, RESAMPLES))
-            trace = float(np.trace(gram[np.ix_(own, own)]))
+            trace = float(gram[np.ix_(own, own)].trace())
             _, within = squares(gram[np.ix_(own, own)], self.items)
             total, uncertainty = total + trace, uncertainty + within
-        q = np.maximum(((multipliers @ gram) * multipliers).sum(axis=1) - s_naive**2, 0.0)
+        q = np.maximum(np.concatenate(lengths) - s_naive**2, 0.0)
         shrink = np.sqrt(min(across / float((gram**2).sum()), 1.0))
         q = np.maximum(q.mean() + shrink * (q - q.mean()), 0.0)
         freedom = total**2 / uncertainty
@@ -344,7 +359,8 @@ class GroupEffect:
         if len(weights) == 1:
             return np.zeros(RESAMPLES)
         of_paraphrase = np.bincount(self.scores.template, self.by_item - self.squared, count)
-        added = (weights[1:] - 1) @ of_paraphrase / self.items
+        drawn = [(weights[1:][rows] - 1) @ of_paraphrase for rows in portions(RESAMPLES, count)]
+        added = np.concatenate(drawn) / self.items
         # K templates drawn with replacement vary (K - 1)/K as much as K fresh ones, and their own
         # spread is known from few.
         rng = generator(self.seed, self.scores.data.name, "wordings")
@@ -388,9 +404,9 @@ class GroupEffect:
             return np.zeros(RESAMPLES)
         y = (np.log(np.maximum(m / mean, LEAST_SHARE)) + m / mean) / 2
         rng = generator(self.seed, self.scores.data.name, "wordings")
-        normal = rng.standard_normal((RESAMPLES, count))
+        weights = rng.standard_normal((RESAMPLES, count))
         heavier = (count - 1) / rng.chisquare(count - 1, RESAMPLES)
-        weights = normal * np.sqrt(heavier / (count * (count - 1)))[:, None]
+        weights *= np.sqrt(heavier / (count * (count - 1)))[:, None]
         growth = weights @ (y - y.mean()) + y.var(ddof=1) * (heavier - 1) / 2
         v = m - g
         drawn = mean * np.expm1(np.minimum(growth, MOST_GROWTH)) - weights @ (v - v.mean())
@@ -414,10 +430,11 @@ class GroupEffect:
         people, samples = self.people, self.scores.data.samples
         total = 0.0
         if people.person is not None and self.has_spread:
-            rows = 2 * (people.residuals @ people.difference) / self.items
-            total += _shared(
-                rows, people.person[people.side == 0] if people.twins else people.person
-            )
+            influence = 2 * people.residuals * people.difference / self.items
+            block, row = people.places
+            own = row < len(influence)  # of twins the first
+            sums = np.add.reduceat(influence, people.starts, axis=1)[row[own], block[own]]
+            total += _shared(sums, people.person[own])
         if self._is_crossed:
             off = np.bincount(self.scores.sample, self.by_item - self.squared) / self.items
             total += _shared(off, numbered([sample.frame for sample in samples]))

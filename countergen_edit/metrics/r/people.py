@@ -12,10 +12,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import combinations, product
 
 import numpy as np
 from jaxtyping import Float64, Int
+from scipy.sparse import csr_array
 
 from countergen_edit.metrics.scores import SetScores
 
@@ -25,42 +27,50 @@ class People:
     """The people of both groups; an item that a person is not asked about is NaN.
 
     Attributes:
-        log_p: natural-log probabilities.
-        side: each person's group, 0 or 1.
-        block: people of one block are asked about the same items, and no others.
+        log_p: natural-log probabilities; where people are drawn anew, a row is a place in the lists
+            of all blocks.
+        side: each row's group, 0 or 1.
+        starts: the first item of each block, whose people are asked about its items alone.
     """
 
-    log_p: Float64[np.ndarray, "person item"]
-    side: Int[np.ndarray, " person"]
-    block: Int[np.ndarray, " person"]
+    log_p: Float64[np.ndarray, "row item"]
+    side: Int[np.ndarray, " row"]
+    starts: Int[np.ndarray, " block"]
     twins: bool = False
     """Whether the second group are the people of the first, in the same order."""
     person: Int[np.ndarray, " person"] | None = None
-    """Where people are drawn anew for each prompt: rows of one number are of one person."""
+    """Where people are drawn anew for each prompt, block by block: one number is one person."""
     pair: Int[np.ndarray, " person"] | None = None
-    """Where people are drawn anew: rows of one number are of two people at the same places."""
+    """Where people are drawn anew: one number is of two people at the same places."""
 
     @classmethod
     def of(cls, scores: SetScores) -> People:
         """Names where every sample is asked of the same ones, else the variations of each."""
         everybody = scores.names(0) is not None and scores.names(1) is not None
-        blocks = np.zeros_like(scores.sample) if everybody else scores.sample
-        rows, sides, of_block = [], [], []
-        for block in np.unique(blocks):
-            items = np.flatnonzero(blocks == block)
-            for side, variation in np.argwhere(scores.present[items[0]]):
-                row = np.full(len(blocks), np.nan)
-                row[items] = scores.log_p[items, side, variation]
-                rows.append(row)
-                sides.append(side)
-                of_block.append(block)
-        table, side, block = np.array(rows), np.array(sides), np.array(of_block)
+        starts = np.flatnonzero(np.diff(scores.sample, prepend=-1))
+        known = np.where(scores.present, scores.log_p, np.nan)
+        table = np.ascontiguousarray(known.reshape(len(known), -1).T)
+        side, twins = np.repeat([0, 1], known.shape[2]), scores.twins
         if (pairs := scores.pairs_of_people) is None:
-            return cls(table, side, block, scores.twins)
+            return cls(table, side, starts[:1] if everybody else starts, twins)
         # Rows of a sample are those of the first group, then those of the second.
         people = [(s, own[s]) for pair in pairs for s in (0, 1) for own in pair]
         both = [own for pair in pairs for _ in (0, 1) for own in pair]
-        return cls(table, side, block, scores.twins, numbered(people), numbered(both))
+        return cls(table, side, starts, twins, numbered(people), numbered(both))
+
+    @cached_property
+    def places(self) -> tuple[Int[np.ndarray, " person"], Int[np.ndarray, " person"]]:
+        """The block and the row of each person, block by block."""
+        block, row = np.nonzero(~np.isnan(self.log_p[:, self.starts]).T)
+        return block, row
+
+    @cached_property
+    def blocks(self) -> list[tuple[Int[np.ndarray, " own"], slice]]:
+        """The rows of the people and the items of each block."""
+        block, row = self.places
+        rows = np.split(row, np.searchsorted(block, np.arange(1, len(self.starts))))
+        items = map(slice, self.starts, [*self.starts[1:], self.log_p.shape[1]])
+        return [*zip(rows, items, strict=True)]
 
     @property
     def counts(self) -> Int[np.ndarray, "side item"]:
@@ -85,14 +95,15 @@ class People:
 
     @property
     def sides(self) -> tuple[Int[np.ndarray, " own"], ...]:
-        """The rows of `residuals` that are independent of each other, group by group."""
+        """The people of either group, whose residuals are independent; of twins the first."""
+        _, row = self.places
         if self.twins:
-            return (np.arange(len(self.side) // 2),)
-        return np.flatnonzero(self.side == 0), np.flatnonzero(self.side == 1)
+            return (np.arange(len(row) // 2),)
+        return np.flatnonzero(self.side[row] == 0), np.flatnonzero(self.side[row] == 1)
 
     @property
     def residuals(self) -> Float64[np.ndarray, "row item"]:
-        """What each person adds to the noise of `difference`; zero at items of others.
+        """What each person adds to the noise of `difference`; zero where nobody is asked.
 
         The squares of an item's column sum to the sampling variance s²/n of the first mean plus
         that of the second.
@@ -112,11 +123,10 @@ class People:
     def deals(self, names: int | None = None) -> int:
         """In how many ways the groups can be dealt out among these people, or `names` a group."""
         if self.pair is not None:
-            return 1 << (names * len(np.unique(self.block)) if names else len(np.unique(self.pair)))
+            return 1 << (names * len(self.starts) if names else len(np.unique(self.pair)))
         if self.twins:
             return 1 << (names or len(self.side) // 2)
-        sizes: list[int] = np.unique(self.block, return_counts=True)[1].tolist()
-        counts = (names or size // 2 for size in sizes)
+        counts = (names or len(rows) // 2 for rows, _ in self.blocks)
         return math.prod(math.comb(2 * count, count) for count in counts)
 
     def least_p(self, names: int | None = None) -> float:
@@ -125,13 +135,13 @@ class People:
         The statistic is a sum over blocks, and stays as it is where those of a block are turned
         round.
         """
-        blocks = 1 if self.twins or self.pair is not None else len(np.unique(self.block))
+        blocks = 1 if self.twins or self.pair is not None else len(self.starts)
         share: float = 2**blocks / self.deals(names)  # whole numbers, as they may be huge
         return share
 
-    def every_deal(self, block: int) -> Float64[np.ndarray, "deal person"]:
+    def every_deal(self, rows: Int[np.ndarray, " own"]) -> Float64[np.ndarray, "deal own"]:
         """Weights of a block's people as `dealt` has them, of every deal."""
-        side = self.side[self.block == block]
+        side = self.side[rows]
         half = len(side) // 2
         if self.twins:
             signs = np.array([*product([1.0, -1.0], repeat=half)])
@@ -142,19 +152,24 @@ class People:
         np.put_along_axis(weights, np.array(chosen), 1.0, axis=1)
         return weights / half
 
-    def differences_of_pairs(self) -> Float64[np.ndarray, "pair item"]:
-        """What each pair of people adds to `difference`."""
+    def differences_of_pairs(self) -> csr_array:
+        """What each pair of people adds to `difference`, [pair, item]."""
         assert self.pair is not None
         shares = np.nan_to_num(self.log_p) / self.counts[self.side]
         shares *= np.where(self.side == 0, 1.0, -1.0)[:, None]
-        sums = np.zeros((self.pair.max() + 1, shares.shape[1]))
-        np.add.at(sums, self.pair, shares)
-        return sums
+        own = np.full((len(self.side), len(self.starts)), -1)
+        own[self.places[::-1]] = self.pair
+        own = np.repeat(own, np.diff([*self.starts, shares.shape[1]]), axis=1)
+        cells = np.nonzero(own >= 0)
+        size = int(self.pair.max()) + 1, shares.shape[1]
+        return csr_array((shares[cells], (own[cells], cells[1])), size)
 
-    def dealt(self, block: int, rng: np.random.Generator, count: int) -> Float64[np.ndarray, "_ _"]:
+    def dealt(
+        self, rows: Int[np.ndarray, " own"], rng: np.random.Generator, count: int
+    ) -> Float64[np.ndarray, "deal own"]:
         """Weights of a block's people in the difference of the means of two groups: first as they
         are, then as they are dealt out at random, twins one to each side."""
-        side = self.side[self.block == block]
+        side = self.side[rows]
         weights = np.where(side == 0, 1 / (side == 0).sum(), -1 / (side == 1).sum())
         if self.twins:
             signs = rng.choice([-1.0, 1.0], (count, len(side) // 2))
