@@ -217,6 +217,7 @@ def in_words(rows: Sequence[Row], runs: Mapping[str, Run]) -> list[str]:
     for row in rows:
         if row.detail["of"] == rows[0].detail["of"]:
             way = "lower" if (row.hi or 0) < 0 else "higher" if (row.lo or 0) > 0 else ""
+            way = "equal" if row.value == row.lo == row.hi == 0 else way
             sets = by_pair.setdefault(_sides(row, runs, " against "), {})
             sets.setdefault(way or "not significantly different", []).append(set_label(row))
     figure = rows[0].detail["of"].partition(",")[0] if rows else ""
@@ -228,12 +229,15 @@ def in_words(rows: Sequence[Row], runs: Mapping[str, Run]) -> list[str]:
 
 def _sides(row: Row, runs: Mapping[str, Run], between: str = " − ") -> str:
     """Both sides of a difference, each a run and its edit."""
+
+    def named(run: str, edit: str) -> str:
+        results = runs[run].results
+        if edit != UNEDITED:
+            return f"{run} with {results.label(edit)}"
+        return f"{run} unedited" if results.edits else run
+
     d = row.detail
-    sides = ((d["run"], row.edit), (d["against_run"], d["against_edit"]))
-    return between.join(
-        run if edit == UNEDITED else f"{run} with {runs[run].results.label(edit)}"
-        for run, edit in sides
-    )
+    return between.join((named(d["run"], row.edit), named(d["against_run"], d["against_edit"])))
 
 
 def paired_table(rows: Sequence[Row], runs: Mapping[str, Run]) -> Table:

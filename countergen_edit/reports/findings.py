@@ -8,7 +8,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from countergen_edit.decisions import JUDGEMENT, RECOMMENDED
+from countergen_edit.decisions import JUDGEMENT, NOTHING, RECOMMENDED
+from countergen_edit.decisions.judgement import recommended, selected
+from countergen_edit.decisions.selection import worthwhile
 from countergen_edit.decisions.significance import BIAS_SIGNIFICANT
 from countergen_edit.edits import EditRecord
 from countergen_edit.edits.checkpoints import ADAPTER, Saved
@@ -70,7 +72,7 @@ def cautions(run: Run) -> list[str]:
 
 
 def _verdict_of_task(run: Run) -> list[str]:
-    edit = edit_of(run.results)
+    edit = selected(run.results)
     control = None if edit is None else run.results.baseline_of(edit)
     kept = [UNEDITED, *(e.id for e in (edit, control) if e is not None)]
     about = run.results if edit is None else run.results.only(edits=kept)
@@ -87,20 +89,6 @@ def _verdict_of_task(run: Run) -> list[str]:
     if left := [part for view in others for part in view.remaining(about, edit)]:
         lines.append(f"Remaining under {edit.name_in_text}: {'; '.join(left)}.")
     return lines
-
-
-def edit_of(results: Results) -> EditRecord | None:
-    """The edit of the verdict: the recommended, else the chosen, else the first."""
-    if (named := recommended(results)) is not None:
-        return named
-    real = [edit for edit in results.shown if not edit.baseline]
-    return results.chosen if results.chosen in results.edits else next(iter(real), None)
-
-
-def recommended(results: Results) -> EditRecord | None:
-    """The edit that the judgement of a task names."""
-    named = [row.edit for row in results.of(JUDGEMENT) if row.detail["named"]]
-    return results.records.get(named[0]) if named else None
 
 
 def _findings_of_task(run: Run) -> list[str]:
@@ -161,8 +149,11 @@ def advice(results: Results) -> list[str]:
 
 
 def _reasons(row: Row) -> str:
-    grown = [name for name, change in row.detail["sets"].items() if change == "increased"]
-    reasons = [f"bias increased on {few(grown)}"] if grown else []
+    told = {"increased": "bias increased"}
+    if row.detail["word"] == NOTHING:
+        told = {"not removed": "bias not removed", "no significant change": "no significant change"}
+    by_change = {c: [name for name, own in row.detail["sets"].items() if own == c] for c in told}
+    reasons = [f"{told[change]} on {few(sets)}" for change, sets in by_change.items() if sets]
     reasons += breaches(row.detail, row.detail["budgets"])
     return f" ({'; '.join(reasons)})" if reasons else ""
 
@@ -198,15 +189,16 @@ def failures(errors: Collection[Row]) -> list[str]:
 def choice(run: Run) -> list[str]:
     """The candidate that a search chose, and the rule; of an audit, the candidates that fail."""
     results, budgets = run.results, run.budgets
-    sentences = []
+    sentences, judged, best = [], results.of(JUDGEMENT), recommended(results)
     for row in results.of("cost", "validation"):
         if row.detail["chosen"]:
             task = f", {results.task}" if results.task else ""
             broken = "; ".join(breaches(row.detail, budgets))
-            none = f"No candidate removes bias within the budgets{task}"
-            none += f" ({broken}). Cheapest:" if broken else ". Cheapest:"
-            first = f"Best{task}:" if worthwhile(row) else none
-            sentences.append(f"{first} {_does(results, row)}")
+            first = f"No candidate removes bias within the budgets{task}"
+            first += f" ({broken}). Cheapest" if broken else ". Cheapest"
+            if best or worthwhile(row):
+                first = f"{'Best' if judged and best else 'Selected on validation data'}{task}"
+            sentences.append(f"{first}: {_does(results, row)}")
     if sentences:
         return [
             *sentences,
@@ -215,7 +207,10 @@ def choice(run: Run) -> list[str]:
             "as much as any. A cost of 1 is the full budget of the worst of "
             f"{listed(budgets) or 'all costs'}.",
         ]
-    failed = [row for row in results.of("choice", "validation") if not worthwhile(row)]
+    good = {row.edit for row in judged if row.detail["word"] == RECOMMENDED}
+    failed = [
+        r for r in results.of("choice", "validation") if not (worthwhile(r) or r.edit in good)
+    ]
     each = [
         f"{results.label(row.edit)} ({'; '.join(breaches(row.detail, budgets)) or 'nothing shown'})"
         for row in failed
@@ -225,7 +220,9 @@ def choice(run: Run) -> list[str]:
 
 def _does(results: Results, row: Row) -> str:
     """What a chosen candidate removes and costs, on test data where it was tested."""
-    tested = next(iter(results.of("bias_removed", "test", row.edit)), None)
+    words = [judged.detail["word"] for judged in results.of(JUDGEMENT, edit=row.edit)]
+    is_shown = bool({*words} - {NOTHING})  # else test data show no removal, whatever the mean
+    tested = next(iter(results.of("bias_removed", "test", row.edit)), None) if is_shown else None
     removed = tested or next(iter(results.of("bias_removed", "validation", row.edit)), None)
     share = Number(row.detail["removed"], digits=4, percent=True)
     share = share if removed is None else Number.of(removed, 4, percent=True)
@@ -247,11 +244,6 @@ def no_bias(results: Results) -> str:
     if needed := row.detail.get("names_to_test"):
         return f"bias on validation data cannot be tested: needs {needed} names per group"
     return "no significant bias on validation data"
-
-
-def worthwhile(row: Row) -> bool:
-    """Whether a candidate keeps within the budgets and is shown to remove bias."""
-    return bool(row.detail["affordable"] and row.detail.get("shown", True))
 
 
 def breaches(detail: Mapping[str, Any], budgets: Mapping[str, float]) -> list[str]:
@@ -353,15 +345,15 @@ def _on_all_prompts(run: Run) -> list[str]:
 def why_nothing(run: Run) -> str:
     """Why a search saves no edit."""
     chosen = [r for r in run.results.of("cost", "validation") if r.detail["chosen"]]
-    reason = no_bias(run.results) or (
-        "no candidate removes bias within the budgets" if chosen else "no edit could be fitted"
-    )
-    return f"{reason}; nothing was saved"
+    fails = "no candidate removes bias within the budgets" if chosen else "no edit could be fitted"
+    if run.results.of(JUDGEMENT):
+        fails = "the edit selected on validation data is not recommended by test data"
+    return f"{no_bias(run.results) or fails}; nothing was saved"
 
 
 def nothing_fits(run: Run) -> list[str]:
     """The budgets and the next command."""
-    if no_bias(run.results):
+    if no_bias(run.results) or NOTHING in (r.detail["word"] for r in run.results.of(JUDGEMENT)):
         return ["Nothing was saved. Give the groups more names, or use other prompts (data=)."]
     return [
         f"Nothing was saved. Budgets: {listed(run.budgets)}.",

@@ -13,7 +13,7 @@ from countergen_edit.core.errors import UserError
 from countergen_edit.core.reading import yaml_mapping
 from countergen_edit.core.writing import only_writer
 from countergen_edit.decisions import JUDGEMENT, RECOMMENDED
-from countergen_edit.decisions.significance import BIAS_SIGNIFICANT, has_significant_bias
+from countergen_edit.decisions.judgement import recommended
 from countergen_edit.edits import EditRecord, NamedEdit, applied
 from countergen_edit.edits.checkpoints import (
     Form,
@@ -27,7 +27,7 @@ from countergen_edit.metrics.base import METRICS, Cost
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import COLUMNS, UNEDITED
 from countergen_edit.models import LanguageModel
-from countergen_edit.reports.findings import Verdict, findings, recommended, verdict, worthwhile
+from countergen_edit.reports.findings import Verdict, findings, verdict
 from countergen_edit.reports.render.card import model_card, parameters
 from countergen_edit.reports.views.base import VIEWS, Quantity, View, view_of
 from countergen_edit.runs.compare import rows_of_log
@@ -138,8 +138,8 @@ class Run:
     def best(self) -> Kept | None:
         """The edit to keep; None without one, or where each of several tasks has its own.
 
-        Of a search the chosen edit, if it keeps within the budgets; of an audit its only edit, or
-        of those within the budgets the one that leaves least of the first bias quantity.
+        Of a search the recommended edit; of an audit its only edit, or of those within the budgets
+        the one that leaves least of the first bias quantity.
         """
         record = self.best_record
         return Kept(NamedEdit.load(self.path / EDITS / record.id), self) if record else None
@@ -294,11 +294,8 @@ class Kept:
 def best_record(run: Run) -> EditRecord | None:
     """The best edit of a run of one task; see `Run.best`."""
     results = run.results
-    if choices := results.of("cost", "validation"):
-        if not has_significant_bias(results.unedited(BIAS_SIGNIFICANT, "validation")):
-            return None
-        fit = {row.edit for row in choices if worthwhile(row)}
-        return results.chosen if results.chosen and results.chosen.id in fit else None
+    if results.of("cost", "validation"):
+        return recommended(results)
     edits = [edit for edit in results.edits if not edit.baseline]
     if len(edits) < 2:
         return next(iter(edits), None)

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from countergen_edit.decisions.judgement import recommended, selected
 from countergen_edit.metrics.results import Results, State
 from countergen_edit.metrics.rows import UNEDITED, Row
 from countergen_edit.reports.blocks import (
@@ -21,7 +22,7 @@ from countergen_edit.reports.blocks import (
     Words,
     plain,
 )
-from countergen_edit.reports.findings import edit_of, of_chosen, recommended
+from countergen_edit.reports.findings import of_chosen
 from countergen_edit.reports.glossary import terms
 from countergen_edit.reports.panels import Panel, edit_dots
 from countergen_edit.reports.search import search
@@ -164,7 +165,7 @@ def listed(results: Results) -> list[str]:
 
 def summary(run: Run) -> Table | None:
     """The table of all sets and costs by few edits: the verdict's first, its control last."""
-    about, edit = of_chosen(run.results), edit_of(run.results)
+    about, edit = of_chosen(run.results), selected(run.results)
     control = None if edit is None else about.baseline_of(edit)
     real = [e for e in listed(about) if e != UNEDITED and not about.records[e].baseline]
     real.sort(key=lambda e: edit is None or e != edit.id)
