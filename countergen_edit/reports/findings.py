@@ -43,7 +43,7 @@ class Verdict:
 
 
 def verdict(run: Run) -> Verdict:
-    """Bias, recommended edit, removal, cost and remaining differences; of several tasks, each."""
+    """Recommended edit, bias, removal, cost and remaining differences; of several tasks, each."""
     parts = [_verdict_of_task(part) for part in run.by_task().values()]
     first = cautions(run)
     each = max(1, (MOST_LINES - len(first)) // len(parts))
@@ -78,8 +78,8 @@ def _verdict_of_task(run: Run) -> list[str]:
     about = run.results if edit is None else run.results.only(edits=kept)
     biases = [view for view in run.views if view.kind == "bias" and view.headline(about)]
     others = [view for view in run.views if view.kind != "bias"]
-    lines = [line for view in biases for line in view.headline(about)]
-    lines += [*advice(run.results), *not_fitted(run.results)]
+    lines = [*advice(run.results), *(line for view in biases for line in view.headline(about))]
+    lines += not_fitted(run.results)
     if edit is None or not biases:
         return lines + [line for view in others for line in view.headline(about)]
     chosen = choice(run)[:1] if run.results.of("cost", "validation") else []
@@ -215,7 +215,8 @@ def choice(run: Run) -> list[str]:
         f"{results.label(row.edit)} ({'; '.join(breaches(row.detail, budgets)) or 'nothing shown'})"
         for row in failed
     ]
-    return [f"No candidate removes bias within the budgets: {'; '.join(each)}."] if each else []
+    said = f"On validation data these do not remove bias within the budgets: {'; '.join(each)}."
+    return [said] if each else []
 
 
 def _does(results: Results, row: Row) -> str:

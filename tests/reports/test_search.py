@@ -150,6 +150,7 @@ SELECTED = "Selected on validation data"
 
 
 NONE = "No candidate removes bias within the budgets"
+FAILS = "On validation data these do not remove bias within the budgets"
 WORSE = "grammar of female worse by 0.19, budget 0.01"
 AUDITED = [
     *(r for r in ROWS if r.metric not in ("cost", "error")),
@@ -171,15 +172,22 @@ AUDITED = [
             changed(TOO_DEAR, **DEAR),
             f"{NONE} ({WORSE}). Cheapest: {DOES} Degradation: grammar of male 0.19, loss −0.002.",
         ),
-        (AUDITED, f"{NONE}: rlace-1@resid_post.1 ({WORSE})."),
+        (AUDITED, f"{FAILS}: rlace-1@resid_post.1 ({WORSE})."),
+        ([*AUDITED, replace(judged(RECOMMENDED), **columns("rlace", 1))], ""),
     ],
     ids=[
         *("best", "costs on other data", "shown by test data alone", "not by test data"),
-        *("no bias on test data", "nothing shown", "too dear", "audit"),
+        *(
+            "no bias on test data",
+            "nothing shown",
+            "too dear",
+            "audit",
+            "audit, and test data recommend it",
+        ),
     ],
 )
 def test_the_sentence_of_a_choice(rows: list[Row], said: str) -> None:
-    first, *rule = choice(a_run(rows))
+    first, *rule = choice(a_run(rows)) or [""]
     assert first == said
     assert all(s.endswith("the worst of grammar 0.01, loss 0.5.") for s in rule)
     assert len(rule) == any(r.metric == "cost" for r in rows)
