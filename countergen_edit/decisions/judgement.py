@@ -58,17 +58,15 @@ def recommended(results: Results) -> EditRecord | None:
     if rows := results.of(JUDGEMENT):
         rows = [row for row in rows if row.detail["named"]]
     elif has_significant_bias(results.rows):
-        rows = [row for row in results.of("cost", "validation") if row.detail["chosen"]]
-        rows = [*filter(worthwhile, rows)]
+        rows = [r for r in results.of("cost", "validation") if r.detail["chosen"] and worthwhile(r)]
     return results.records.get(rows[0].edit) if rows else None
 
 
 def selected(results: Results) -> EditRecord | None:
     """The edit that a run is about: the recommended, else the chosen, else the first."""
-    if (named := recommended(results)) is not None:
-        return named
-    real = [edit for edit in results.shown if not edit.baseline]
-    return results.chosen if results.chosen in results.edits else next(iter(real), None)
+    real = (edit for edit in results.shown if not edit.baseline)
+    chosen = results.chosen if results.chosen in results.edits else next(real, None)
+    return recommended(results) or chosen
 
 
 def _judgement(results: Results, edit: EditRecord, costs: Sequence[Cost]) -> Row | None:

@@ -229,15 +229,12 @@ def in_words(rows: Sequence[Row], runs: Mapping[str, Run]) -> list[str]:
 
 def _sides(row: Row, runs: Mapping[str, Run], between: str = " − ") -> str:
     """Both sides of a difference, each a run and its edit."""
-
-    def named(run: str, edit: str) -> str:
-        results = runs[run].results
-        if edit != UNEDITED:
-            return f"{run} with {results.label(edit)}"
-        return f"{run} unedited" if results.edits else run
-
     d = row.detail
-    return between.join((named(d["run"], row.edit), named(d["against_run"], d["against_edit"])))
+    sides = ((d["run"], row.edit), (d["against_run"], d["against_edit"]))
+    return between.join(
+        f"{run}{' with' * (edit != UNEDITED)} {of.label(edit)}" if of.edits else run
+        for (run, edit), of in ((side, runs[side[0]].results) for side in sides)
+    )
 
 
 def paired_table(rows: Sequence[Row], runs: Mapping[str, Run]) -> Table:

@@ -117,11 +117,9 @@ def _findings_of_task(run: Run) -> list[str]:
 
 def of_chosen(results: Results) -> Results:
     """The results that sentences are about: of a search, or of many edits, those of one edit."""
-    edits = [edit for edit in results.edits if not edit.baseline]
-    chosen = results.chosen if results.chosen in edits or not edits else None
-    if chosen is None and len(edits) <= MOST_EDITS:
+    edits, edit = [e for e in results.edits if not e.baseline], selected(results) or results.chosen
+    if edit is None or (results.chosen is None and len(edits) <= MOST_EDITS):
         return results
-    edit = chosen or results.shown[0]
     control = results.baseline_of(edit)
     beside = [*([control] if control else []), *results.baselines]
     return results.only(edits=[UNEDITED, edit.id, *(e.id for e in beside)])
@@ -149,11 +147,10 @@ def advice(results: Results) -> list[str]:
 
 
 def _reasons(row: Row) -> str:
-    told = {"increased": "bias increased"}
-    if row.detail["word"] == NOTHING:
-        told = {"not removed": "bias not removed", "no significant change": "no significant change"}
-    by_change = {c: [name for name, own in row.detail["sets"].items() if own == c] for c in told}
-    reasons = [f"{told[change]} on {few(sets)}" for change, sets in by_change.items() if sets]
+    is_nothing = row.detail["word"] == NOTHING
+    sets = [name for name, c in row.detail["sets"].items() if is_nothing or c == "increased"]
+    told = "bias not shown to fall" if is_nothing else "bias increased"
+    reasons = [f"{told} on {few(sets)}"] if sets else []
     reasons += breaches(row.detail, row.detail["budgets"])
     return f" ({'; '.join(reasons)})" if reasons else ""
 
@@ -194,8 +191,8 @@ def choice(run: Run) -> list[str]:
         if row.detail["chosen"]:
             task = f", {results.task}" if results.task else ""
             broken = "; ".join(breaches(row.detail, budgets))
-            first = f"No candidate removes bias within the budgets{task}"
-            first += f" ({broken}). Cheapest" if broken else ". Cheapest"
+            broken = broken and f" ({broken})"
+            first = f"No candidate removes bias within the budgets{task}{broken}. Cheapest"
             if best or worthwhile(row):
                 first = f"{'Best' if judged and best else 'Selected on validation data'}{task}"
             sentences.append(f"{first}: {_does(results, row)}")
@@ -208,12 +205,10 @@ def choice(run: Run) -> list[str]:
             f"{listed(budgets) or 'all costs'}.",
         ]
     good = {row.edit for row in judged if row.detail["word"] == RECOMMENDED}
-    failed = [
-        r for r in results.of("choice", "validation") if not (worthwhile(r) or r.edit in good)
-    ]
     each = [
         f"{results.label(row.edit)} ({'; '.join(breaches(row.detail, budgets)) or 'nothing shown'})"
-        for row in failed
+        for row in results.of("choice", "validation")
+        if not worthwhile(row) and row.edit not in good
     ]
     said = f"On validation data these do not remove bias within the budgets: {'; '.join(each)}."
     return [said] if each else []
@@ -316,12 +311,17 @@ def after_audit(run: Run) -> list[str]:
     """The command that saves the recommended edit, or else the one that searches for an edit."""
     if lines := _on_all_prompts(run) or _saving(run, lambda part: recommended(part.results)):
         return lines
+    words = run.manifest.get("command", ())
+    same = [w for w in words if w.partition("=")[0].partition(".")[0] in SAME_QUESTION]
+    lacking = {row.dataset for row in run.results.unedited("in_vocabulary")}
+    if lacking and lacking >= {row.dataset for row in run.results.unedited("group_effect")}:
+        same = [w for w in same if w.partition("=")[0] not in ("model", "texts")]
+        again = shlex.join(["audit", "model=NAME", *same])
+        return [f"Next, a model that knows these words: countergen-edit {again}"]
     changes = {c for row in run.results.of(JUDGEMENT) for c in row.detail["sets"].values()}
     if not run.results.is_unedited and not changes - {"increased"}:  # no bias to remove
         return ["Next, prompts of your own: countergen-edit check FILE"]
-    command = run.manifest.get("command", ())
-    same = (w for w in command if w.partition("=")[0].partition(".")[0] in SAME_QUESTION)
-    return [f"Next: countergen-edit debias {' '.join(map(shlex.quote, same))}".rstrip()]
+    return [f"Next: countergen-edit {shlex.join(['debias', *same])}"]
 
 
 def _saving(run: Run, which: Callable[[Run], EditRecord | None]) -> list[str]:

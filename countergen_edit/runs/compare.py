@@ -51,8 +51,8 @@ ALIKE: Sequence[Callable[[EditRecord | None], object]] = (
 def _pairs(runs: Runs, read_edits: Any) -> Iterator[tuple[Under, Under]]:
     """Every later run against the first: what they select, then all that goes together.
 
-    A run without edits selects the unedited model. What goes together are the unedited models, and
-    the only edits of a recipe, else of an eraser, else of the runs, controls left out.
+    Those are the unedited models, which runs without edits select too, and the only edits of a
+    recipe, else of an eraser, else of the runs, controls left out.
     """
     sides, picked = [], []
     for name, path in runs.items():

@@ -24,26 +24,23 @@ OVERVIEW = "overview"
 
 
 def print_run(run: Run, console: Console) -> None:
-    """Print a search's front, the table of all sets and costs, and the verdict.
-
-    Where neither bias nor a cost is in that table, everything follows it.
-    """
+    """Print a search's front, the table of all sets and costs (or everything), and the verdict."""
     from countergen_edit.reports.search import search  # late: these import torch
     from countergen_edit.reports.sections import summary
 
     tasks = run.by_task()
-    tables = {task: summary(part) for task, part in tasks.items()}
-    kinds = {q.kind for part in tasks.values() for q in part.quantities() if q.main}
-    is_brief = any(tables.values()) and kinds != {"other"}
-    for task, part in tasks.items() if any(tables.values()) else ():
+    if all(table is None or table.brief for table in map(summary, tasks.values())):
+        print_all(run, console)
+        return
+    for task, part in tasks.items():
         if len(tasks) > 1:
             console.rule(Text(task))
-        if is_brief and (tried := search(part)):
-            print_sections([tried], console)
-        if table := tables[task]:
+        tried, table = search(part), summary(part)
+        print_sections([tried] if tried else [], console)
+        if table:
             print_table(table, console)
             console.print()
-    print_words(run.verdict.lines, console) if is_brief else print_all(run, console)
+    print_words(run.verdict.lines, console)
 
 
 def print_all(run: Run, console: Console) -> None:

@@ -53,7 +53,7 @@ class FairPairView(View):
             2,
             where="overview",
             unit="FairPair, F (1 = no bias)",
-            glance="Bias of continuations, by each Φ",
+            glance="Bias of continuations",
             mark=("F without bias", lambda row: 1.0),
         ),
         Shown("fairpair_f_change", "change of F", 2, signed=True),
