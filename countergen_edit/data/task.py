@@ -76,7 +76,7 @@ class Task:
     warnings: tuple[str, ...] = ()
     """Sentences about what makes its figures doubtful, for every view of a run."""
     out_of_vocabulary: tuple[OutOfVocabulary, ...] = ()
-    """Test sets whose words are outside the model's vocabulary; of the axis, they are left out."""
+    """Test sets out of the model's vocabulary: the axis's, left out; others if no text is in it."""
     vocabulary: frozenset[str] | None = None
     """The model's vocabulary, in lower case; None if unknown."""
     drawable: Mapping[str, Drawable] = field(default_factory=dict, compare=False, repr=False)
@@ -212,8 +212,9 @@ class Task:
         if "legitimate_differences" in keys:
             differences = {s: known(sets) for s, sets in self.legitimate_differences.items()}
             kept["legitimate_differences"] = differences if all(differences.values()) else {}
-        lacks = tuple(one for data in self.test if (one := out_of_vocabulary(data)) is not None)
-        return replace(self, **kept, out_of_vocabulary=lacks)
+        lacks = [one for data in self.test if (one := out_of_vocabulary(data)) is not None]
+        lacks = [one for one in lacks if "test" in keys or one.share == 0]
+        return replace(self, **kept, out_of_vocabulary=tuple(lacks))
 
     @property
     def is_out_of_vocabulary(self) -> bool:

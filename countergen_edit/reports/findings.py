@@ -315,9 +315,8 @@ def after_audit(run: Run) -> list[str]:
     same = [w for w in words if w.partition("=")[0].partition(".")[0] in SAME_QUESTION]
     lacking = {row.dataset for row in run.results.unedited("in_vocabulary")}
     if lacking and lacking >= {row.dataset for row in run.results.unedited("group_effect")}:
-        same = [w for w in same if w.partition("=")[0] not in ("model", "texts")]
-        again = shlex.join(["audit", "model=NAME", *same])
-        return [f"Next, a model that knows these words: countergen-edit {again}"]
+        again = ["model=NAME", *(w for w in same if w.partition("=")[0] not in ("model", "texts"))]
+        return [f"Next, a model that knows these words: countergen-edit audit {shlex.join(again)}"]
     changes = {c for row in run.results.of(JUDGEMENT) for c in row.detail["sets"].values()}
     if not run.results.is_unedited and not changes - {"increased"}:  # no bias to remove
         return ["Next, prompts of your own: countergen-edit check FILE"]
