@@ -26,6 +26,7 @@ from countergen_edit.edits.checkpoints import (
     is_checkpoint,
     load_checkpoint,
     load_unedited,
+    source_of,
 )
 from countergen_edit.erasers import ERASERS, BaseEraser
 from countergen_edit.metrics.base import METRICS, Metric
@@ -396,7 +397,8 @@ def in_vocabulary(model: LanguageModel, task: Task, keys: Collection[str] = SPLI
 
     Other sets outside the vocabulary become warnings.
     """
-    truth = truth_in(Path(model.directory)) if model.directory else None
+    name = source_of(model.name)
+    truth = truth_in(directory() if name == TESTBED else Path(name).expanduser())
     if truth is None:
         return task
     words = vocabulary(truth)

@@ -188,10 +188,12 @@ def test_the_tutorial_ends_in_a_debiased_model_audited_on_own_prompts(
 ) -> None:
     place, printed = typed
     assert "Biased: " in printed["before"]
+    contrast = next(b for b in blocks(PAGES["tutorial.md"], "text") if "λ" in b)
+    assert " ".join(contrast.split()) in printed["cid"]  # λ = 10 turns one of two equal answers
     assert "Recommended: preserving" in printed["debias"]
     assert is_checkpoint(place / "debiased")
     first, _, second = printed["check"].partition("with warnings")
-    assert "! edits are fitted on 'James'" in first
+    assert "! edits are fitted on 'James': use another name, such as John, Michael, Peter" in first
     assert "no warnings" in second
     assert "Against testbed, the model that it was made of" in printed["mine"]
     assert "mine against original, group effect: lower on mine" in printed["mine"]

@@ -60,7 +60,7 @@ def audited(
     if task.out_of_vocabulary:
         vocabulary = {IN_VOCABULARY: METRICS.make(IN_VOCABULARY)}
         metrics = {**metrics, **vocabulary} if task.test else vocabulary
-    if task.out_of_vocabulary and not (task.fit and task.test):
+    if task.is_out_of_vocabulary:
         erasers, baselines = {}, {}
     metrics = fitting(metrics, task)
     if not erasers:

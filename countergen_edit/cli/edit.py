@@ -203,7 +203,7 @@ def save_of_run(config: Mapping[str, Any], saving: SaveSettings) -> None:
     if part.results.is_unedited:
         raise UserError(f"{run.path} measured a model and made no edit: nothing to save")
     if part.best is None:
-        raise UserError(f"{run.path} has no edit that keeps within its budgets: nothing to save")
+        raise UserError(f"{run.path} recommends no edit: nothing to save")
     name, template = run.manifest["model"], run.manifest.get("template")
     where = make_settings(ModelSettings, "model", config["model"])
     measured = replace(

@@ -121,11 +121,12 @@ class StudySettings:
     """All settings on which rows depend."""
 
     def task(self, model: LanguageModel, design: Sequence[SetDesign] = ()) -> Task:
-        """The task; `UserError` if the words of its axis are out of the model's vocabulary."""
+        """The task; `UserError` if its words are out of the model's vocabulary."""
         task = self.task_in_vocabulary(model, design)
-        if task.out_of_vocabulary and not (task.fit and task.test):
+        if task.is_out_of_vocabulary:
+            of = task.test[0].name if task.test else task.axis.name
             raise UserError(
-                f"words of {task.axis.name}, such as {task.out_of_vocabulary[0].words[0]!r}, are "
+                f"words of {of}, such as {task.out_of_vocabulary[0].words[0]!r}, are "
                 f"out of the vocabulary of {model.name}: name another model"
             )
         return task

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Literal
 
@@ -157,6 +157,11 @@ class Axis:
         for name in names:
             require_known(f"group of axis {self.name!r}", name, self.groups)
         return tuple(self.groups[name] for name in names)
+
+    def other_names(self, name: str, used: Collection[str] = ()) -> tuple[str, ...]:
+        """Three test names of the group of a name that are not in use; fewer where it has fewer."""
+        of_group = (g.names.get("test", ()) for g in self.groups.values() if name in g.all_names())
+        return tuple(own for own in next(of_group, ()) if own not in used)[:3]
 
     def of_how_many(self, compared: int) -> str:
         """A note where fewer groups are compared than the axis has; empty otherwise.

@@ -14,7 +14,7 @@ import numpy as np
 
 from countergen_edit.core.errors import UserError
 from countergen_edit.core.seeds import generator
-from countergen_edit.data.axis import SPLITS, Split
+from countergen_edit.data.axis import SPLITS, Axis, Split
 from countergen_edit.data.axis_config import OWN
 from countergen_edit.data.counterfactual import (
     CounterfactualSet,
@@ -32,21 +32,25 @@ NEAR = 0.8
 """Jaccard index of the words of two templates from which they are nearly the same."""
 
 
-def check_leakage(fit: Sequence[CounterfactualSet], test: Sequence[CounterfactualSet]) -> None:
+def check_leakage(
+    fit: Sequence[CounterfactualSet], test: Sequence[CounterfactualSet], axis: Axis | None = None
+) -> None:
     """Refuse test sets that share a data set, template, content, prompt or name with fitting sets.
 
     Templates and prompts are compared without regard to case and spacing. A name of one set counts
-    as shared wherever it is a word of a prompt of the other.
+    as shared wherever it is a word of a prompt of the other. Names to use instead are of `axis`.
 
     `UserError` if something is shared.
     """
     for fitted in fit:
         for tested in test:
             for kind, culprit in _shared(fitted, tested):
+                free = axis.other_names(culprit, tested.names) if axis and kind == "name" else ()
+                instead = f", or use another name, such as {', '.join(free)}" if free else ""
                 raise UserError(
                     f"{kind} {culprit!r} is in fitting set {fitted.name!r} and in test set "
                     f"{tested.name!r}: figures would be measured on what was fitted; "
-                    "take it out of one of them"
+                    f"take it out of one of them{instead}"
                 )
 
 

@@ -76,7 +76,7 @@ class Task:
     warnings: tuple[str, ...] = ()
     """Sentences about what makes its figures doubtful, for every view of a run."""
     out_of_vocabulary: tuple[OutOfVocabulary, ...] = ()
-    """Test sets that are left out, as their words are outside the model's vocabulary."""
+    """Test sets out of the model's vocabulary: the axis's, left out; others if no text is in it."""
     vocabulary: frozenset[str] | None = None
     """The model's vocabulary, in lower case; None if unknown."""
     drawable: Mapping[str, Drawable] = field(default_factory=dict, compare=False, repr=False)
@@ -90,9 +90,9 @@ class Task:
         if not self.name:
             object.__setattr__(self, "name", self.axis.name)
         measured = (*self.validation, *self.test)
-        check_leakage(self.fit, (*measured, *self.legitimate_sets))
+        check_leakage(self.fit, (*measured, *self.legitimate_sets), self.axis)
         held_out = (*measured, *self.agreement.values(), *self.legitimate_sets)
-        check_leakage(self.keep, held_out)
+        check_leakage(self.keep, held_out, self.axis)
         for data in self.other_axes:
             if data.axis in self.own_axes:
                 raise UserError(
@@ -212,9 +212,15 @@ class Task:
         if "legitimate_differences" in keys:
             differences = {s: known(sets) for s, sets in self.legitimate_differences.items()}
             kept["legitimate_differences"] = differences if all(differences.values()) else {}
-        left_out = self.test if "test" in keys else ()
-        lacks = tuple(one for data in left_out if (one := out_of_vocabulary(data)) is not None)
-        return replace(self, **kept, out_of_vocabulary=lacks)
+        lacks = [one for data in self.test if (one := out_of_vocabulary(data)) is not None]
+        lacks = [one for one in lacks if "test" in keys or one.share == 0]
+        return replace(self, **kept, out_of_vocabulary=tuple(lacks))
+
+    @property
+    def is_out_of_vocabulary(self) -> bool:
+        """Whether the model lacks the words of every test set, or of every fitting set."""
+        lacking = {one.data.name for one in self.out_of_vocabulary}
+        return bool(lacking) and not (self.fit and {data.name for data in self.test} - lacking)
 
     def summary(self, fits: bool = True) -> str:
         """One sentence about the sets; of test sets alone where nothing is fitted."""

@@ -12,7 +12,8 @@ from dataclasses import replace
 
 from countergen_edit.decisions import HARMFUL, JUDGEMENT, NOTHING, RECOMMENDED, TOO_DEAR
 from countergen_edit.decisions.changes import by_set
-from countergen_edit.decisions.selection import WRECK, choose, points, worse_by
+from countergen_edit.decisions.selection import WRECK, choose, points, worse_by, worthwhile
+from countergen_edit.decisions.significance import has_significant_bias
 from countergen_edit.edits import EditRecord
 from countergen_edit.metrics.base import Change, Cost
 from countergen_edit.metrics.results import Results
@@ -47,6 +48,25 @@ def word_for(changes: Sequence[Change], share: float) -> str:
     if share > 1:
         return TOO_DEAR
     return RECOMMENDED if {"removed", "partly removed"} & {*changes} else NOTHING
+
+
+def recommended(results: Results) -> EditRecord | None:
+    """The edit that a run of one task recommends: the one that test data name.
+
+    Where they show no bias to judge an edit by, the one that a search selected on validation data.
+    """
+    if rows := results.of(JUDGEMENT):
+        rows = [row for row in rows if row.detail["named"]]
+    elif has_significant_bias(results.rows):
+        rows = [r for r in results.of("cost", "validation") if r.detail["chosen"] and worthwhile(r)]
+    return results.records.get(rows[0].edit) if rows else None
+
+
+def selected(results: Results) -> EditRecord | None:
+    """The edit that a run is about: the recommended, else the chosen, else the first."""
+    real = (edit for edit in results.shown if not edit.baseline)
+    chosen = results.chosen if results.chosen in results.edits else next(real, None)
+    return recommended(results) or chosen
 
 
 def _judgement(results: Results, edit: EditRecord, costs: Sequence[Cost]) -> Row | None:

@@ -81,6 +81,11 @@ class Point:
         }
 
 
+def worthwhile(row: Row) -> bool:
+    """Whether the candidate of a row `cost` or `choice` is affordable and shown to remove bias."""
+    return bool(row.detail["affordable"] and row.detail.get("shown", True))
+
+
 def points(
     rows: Sequence[Row], split: str, costs: Sequence[Cost], *, baselines: bool = False
 ) -> list[Point]:

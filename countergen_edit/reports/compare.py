@@ -217,6 +217,7 @@ def in_words(rows: Sequence[Row], runs: Mapping[str, Run]) -> list[str]:
     for row in rows:
         if row.detail["of"] == rows[0].detail["of"]:
             way = "lower" if (row.hi or 0) < 0 else "higher" if (row.lo or 0) > 0 else ""
+            way = "equal" if row.value == row.lo == row.hi == 0 else way
             sets = by_pair.setdefault(_sides(row, runs, " against "), {})
             sets.setdefault(way or "not significantly different", []).append(set_label(row))
     figure = rows[0].detail["of"].partition(",")[0] if rows else ""
@@ -231,8 +232,8 @@ def _sides(row: Row, runs: Mapping[str, Run], between: str = " − ") -> str:
     d = row.detail
     sides = ((d["run"], row.edit), (d["against_run"], d["against_edit"]))
     return between.join(
-        run if edit == UNEDITED else f"{run} with {runs[run].results.label(edit)}"
-        for run, edit in sides
+        f"{run}{' with' * (edit != UNEDITED)} {of.label(edit)}" if of.edits else run
+        for (run, edit), of in ((side, runs[side[0]].results) for side in sides)
     )
 
 

@@ -16,9 +16,10 @@ from typing import Any
 import yaml
 
 from countergen_edit.core.writing import whole
+from countergen_edit.decisions.judgement import selected
 from countergen_edit.edits import EditRecord
 from countergen_edit.metrics.rows import UNEDITED, Row
-from countergen_edit.reports.findings import advice, cautions, edit_of
+from countergen_edit.reports.findings import advice, cautions
 from countergen_edit.reports.render.card import HASHES, eval_results, markdown
 from countergen_edit.reports.run import Run
 from countergen_edit.reports.sections import in_template, title
@@ -69,7 +70,7 @@ def bom(run: Run) -> str:
     versions = manifest.get("versions", {})
     metrics, assessments = [], []
     for part in run.by_task().values():
-        record, about = edit_of(part.results), _part(part)
+        record, about = selected(part.results), _part(part)
         metrics += [_measured(row, q) for q, row in _figures(part, record)]
         assessments.append(
             {
@@ -117,7 +118,7 @@ def index(run: Run) -> str:
     results = [
         result
         for part in run.by_task().values()
-        for result in eval_results(part, edit_of(part.results))
+        for result in eval_results(part, selected(part.results))
     ]
     name = Path(str(run.manifest.get("model", run.name))).name
     content = {"model-index": eval_results_to_model_index(name, results)}
@@ -126,7 +127,7 @@ def index(run: Run) -> str:
 
 def _part(run: Run) -> dict[str, Any]:
     """The figures and sentences of one task."""
-    record, results = edit_of(run.results), run.results
+    record, results = selected(run.results), run.results
     first = next((row for row in results.rows if row.group_a and row.group_b), results.rows[0])
     groups = " and ".join(filter(None, (first.group_a, first.group_b)))
     about = results.only(edits=[UNEDITED, *([record.id] if record else [])])

@@ -8,7 +8,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from countergen_edit.decisions import JUDGEMENT, RECOMMENDED
+from countergen_edit.decisions import JUDGEMENT, NOTHING, RECOMMENDED
+from countergen_edit.decisions.judgement import recommended, selected
+from countergen_edit.decisions.selection import worthwhile
 from countergen_edit.decisions.significance import BIAS_SIGNIFICANT
 from countergen_edit.edits import EditRecord
 from countergen_edit.edits.checkpoints import ADAPTER, Saved
@@ -41,7 +43,7 @@ class Verdict:
 
 
 def verdict(run: Run) -> Verdict:
-    """Bias, recommended edit, removal, cost and remaining differences; of several tasks, each."""
+    """Recommended edit, bias, removal, cost and remaining differences; of several tasks, each."""
     parts = [_verdict_of_task(part) for part in run.by_task().values()]
     first = cautions(run)
     each = max(1, (MOST_LINES - len(first)) // len(parts))
@@ -70,14 +72,14 @@ def cautions(run: Run) -> list[str]:
 
 
 def _verdict_of_task(run: Run) -> list[str]:
-    edit = edit_of(run.results)
+    edit = selected(run.results)
     control = None if edit is None else run.results.baseline_of(edit)
     kept = [UNEDITED, *(e.id for e in (edit, control) if e is not None)]
     about = run.results if edit is None else run.results.only(edits=kept)
     biases = [view for view in run.views if view.kind == "bias" and view.headline(about)]
     others = [view for view in run.views if view.kind != "bias"]
-    lines = [line for view in biases for line in view.headline(about)]
-    lines += [*advice(run.results), *not_fitted(run.results)]
+    lines = [*advice(run.results), *(line for view in biases for line in view.headline(about))]
+    lines += not_fitted(run.results)
     if edit is None or not biases:
         return lines + [line for view in others for line in view.headline(about)]
     chosen = choice(run)[:1] if run.results.of("cost", "validation") else []
@@ -87,20 +89,6 @@ def _verdict_of_task(run: Run) -> list[str]:
     if left := [part for view in others for part in view.remaining(about, edit)]:
         lines.append(f"Remaining under {edit.name_in_text}: {'; '.join(left)}.")
     return lines
-
-
-def edit_of(results: Results) -> EditRecord | None:
-    """The edit of the verdict: the recommended, else the chosen, else the first."""
-    if (named := recommended(results)) is not None:
-        return named
-    real = [edit for edit in results.shown if not edit.baseline]
-    return results.chosen if results.chosen in results.edits else next(iter(real), None)
-
-
-def recommended(results: Results) -> EditRecord | None:
-    """The edit that the judgement of a task names."""
-    named = [row.edit for row in results.of(JUDGEMENT) if row.detail["named"]]
-    return results.records.get(named[0]) if named else None
 
 
 def _findings_of_task(run: Run) -> list[str]:
@@ -129,11 +117,9 @@ def _findings_of_task(run: Run) -> list[str]:
 
 def of_chosen(results: Results) -> Results:
     """The results that sentences are about: of a search, or of many edits, those of one edit."""
-    edits = [edit for edit in results.edits if not edit.baseline]
-    chosen = results.chosen if results.chosen in edits or not edits else None
-    if chosen is None and len(edits) <= MOST_EDITS:
+    edits, edit = [e for e in results.edits if not e.baseline], selected(results) or results.chosen
+    if edit is None or (results.chosen is None and len(edits) <= MOST_EDITS):
         return results
-    edit = chosen or results.shown[0]
     control = results.baseline_of(edit)
     beside = [*([control] if control else []), *results.baselines]
     return results.only(edits=[UNEDITED, edit.id, *(e.id for e in beside)])
@@ -161,8 +147,10 @@ def advice(results: Results) -> list[str]:
 
 
 def _reasons(row: Row) -> str:
-    grown = [name for name, change in row.detail["sets"].items() if change == "increased"]
-    reasons = [f"bias increased on {few(grown)}"] if grown else []
+    is_nothing = row.detail["word"] == NOTHING
+    sets = [name for name, c in row.detail["sets"].items() if is_nothing or c == "increased"]
+    told = "bias not shown to fall" if is_nothing else "bias increased"
+    reasons = [f"{told} on {few(sets)}"] if sets else []
     reasons += breaches(row.detail, row.detail["budgets"])
     return f" ({'; '.join(reasons)})" if reasons else ""
 
@@ -198,15 +186,16 @@ def failures(errors: Collection[Row]) -> list[str]:
 def choice(run: Run) -> list[str]:
     """The candidate that a search chose, and the rule; of an audit, the candidates that fail."""
     results, budgets = run.results, run.budgets
-    sentences = []
+    sentences, judged, best = [], results.of(JUDGEMENT), recommended(results)
     for row in results.of("cost", "validation"):
         if row.detail["chosen"]:
             task = f", {results.task}" if results.task else ""
             broken = "; ".join(breaches(row.detail, budgets))
-            none = f"No candidate removes bias within the budgets{task}"
-            none += f" ({broken}). Cheapest:" if broken else ". Cheapest:"
-            first = f"Best{task}:" if worthwhile(row) else none
-            sentences.append(f"{first} {_does(results, row)}")
+            broken = broken and f" ({broken})"
+            first = f"No candidate removes bias within the budgets{task}{broken}. Cheapest"
+            if best or worthwhile(row):
+                first = f"{'Best' if judged and best else 'Selected on validation data'}{task}"
+            sentences.append(f"{first}: {_does(results, row)}")
     if sentences:
         return [
             *sentences,
@@ -215,17 +204,21 @@ def choice(run: Run) -> list[str]:
             "as much as any. A cost of 1 is the full budget of the worst of "
             f"{listed(budgets) or 'all costs'}.",
         ]
-    failed = [row for row in results.of("choice", "validation") if not worthwhile(row)]
+    good = {row.edit for row in judged if row.detail["word"] == RECOMMENDED}
     each = [
         f"{results.label(row.edit)} ({'; '.join(breaches(row.detail, budgets)) or 'nothing shown'})"
-        for row in failed
+        for row in results.of("choice", "validation")
+        if not worthwhile(row) and row.edit not in good
     ]
-    return [f"No candidate removes bias within the budgets: {'; '.join(each)}."] if each else []
+    said = f"On validation data these do not remove bias within the budgets: {'; '.join(each)}."
+    return [said] if each else []
 
 
 def _does(results: Results, row: Row) -> str:
     """What a chosen candidate removes and costs, on test data where it was tested."""
-    tested = next(iter(results.of("bias_removed", "test", row.edit)), None)
+    words = [judged.detail["word"] for judged in results.of(JUDGEMENT, edit=row.edit)]
+    is_shown = bool({*words} - {NOTHING})  # else test data show no removal, whatever the mean
+    tested = next(iter(results.of("bias_removed", "test", row.edit)), None) if is_shown else None
     removed = tested or next(iter(results.of("bias_removed", "validation", row.edit)), None)
     share = Number(row.detail["removed"], digits=4, percent=True)
     share = share if removed is None else Number.of(removed, 4, percent=True)
@@ -247,11 +240,6 @@ def no_bias(results: Results) -> str:
     if needed := row.detail.get("names_to_test"):
         return f"bias on validation data cannot be tested: needs {needed} names per group"
     return "no significant bias on validation data"
-
-
-def worthwhile(row: Row) -> bool:
-    """Whether a candidate keeps within the budgets and is shown to remove bias."""
-    return bool(row.detail["affordable"] and row.detail.get("shown", True))
 
 
 def breaches(detail: Mapping[str, Any], budgets: Mapping[str, float]) -> list[str]:
@@ -323,12 +311,16 @@ def after_audit(run: Run) -> list[str]:
     """The command that saves the recommended edit, or else the one that searches for an edit."""
     if lines := _on_all_prompts(run) or _saving(run, lambda part: recommended(part.results)):
         return lines
+    words = run.manifest.get("command", ())
+    same = [w for w in words if w.partition("=")[0].partition(".")[0] in SAME_QUESTION]
+    lacking = {row.dataset for row in run.results.unedited("in_vocabulary")}
+    if lacking and lacking >= {row.dataset for row in run.results.unedited("group_effect")}:
+        again = ["model=NAME", *(w for w in same if w.partition("=")[0] not in ("model", "texts"))]
+        return [f"Next, a model that knows these words: countergen-edit audit {shlex.join(again)}"]
     changes = {c for row in run.results.of(JUDGEMENT) for c in row.detail["sets"].values()}
     if not run.results.is_unedited and not changes - {"increased"}:  # no bias to remove
         return ["Next, prompts of your own: countergen-edit check FILE"]
-    command = run.manifest.get("command", ())
-    same = (w for w in command if w.partition("=")[0].partition(".")[0] in SAME_QUESTION)
-    return [f"Next: countergen-edit debias {' '.join(map(shlex.quote, same))}".rstrip()]
+    return [f"Next: countergen-edit {shlex.join(['debias', *same])}"]
 
 
 def _saving(run: Run, which: Callable[[Run], EditRecord | None]) -> list[str]:
@@ -353,15 +345,15 @@ def _on_all_prompts(run: Run) -> list[str]:
 def why_nothing(run: Run) -> str:
     """Why a search saves no edit."""
     chosen = [r for r in run.results.of("cost", "validation") if r.detail["chosen"]]
-    reason = no_bias(run.results) or (
-        "no candidate removes bias within the budgets" if chosen else "no edit could be fitted"
-    )
-    return f"{reason}; nothing was saved"
+    fails = "no candidate removes bias within the budgets" if chosen else "no edit could be fitted"
+    if run.results.of(JUDGEMENT):
+        fails = "the edit selected on validation data is not recommended by test data"
+    return f"{no_bias(run.results) or fails}; nothing was saved"
 
 
 def nothing_fits(run: Run) -> list[str]:
     """The budgets and the next command."""
-    if no_bias(run.results):
+    if no_bias(run.results) or NOTHING in (r.detail["word"] for r in run.results.of(JUDGEMENT)):
         return ["Nothing was saved. Give the groups more names, or use other prompts (data=)."]
     return [
         f"Nothing was saved. Budgets: {listed(run.budgets)}.",

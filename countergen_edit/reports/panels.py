@@ -94,7 +94,7 @@ class Panel:
     @property
     def heading(self) -> list[str]:
         """The lines of its title, two at most."""
-        most = 34 if self.downwards else 46
+        most = 28 if self.downwards else 46
         look: dict[str, Any] = {"max_lines": 2, "placeholder": " …", "break_on_hyphens": False}
         return textwrap.wrap(fitting(self.title, 3 * most), most, **look) or [""]
 

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 from countergen_edit.core.errors import UserError
 from countergen_edit.core.reading import yaml_mapping
 from countergen_edit.core.writing import only_writer
-from countergen_edit.decisions import JUDGEMENT, RECOMMENDED
-from countergen_edit.decisions.significance import BIAS_SIGNIFICANT, has_significant_bias
+from countergen_edit.decisions.judgement import recommended
 from countergen_edit.edits import EditRecord, NamedEdit, applied
 from countergen_edit.edits.checkpoints import (
     Form,
@@ -25,9 +24,9 @@ from countergen_edit.edits.checkpoints import (
 )
 from countergen_edit.metrics.base import METRICS, Cost
 from countergen_edit.metrics.results import Results
-from countergen_edit.metrics.rows import COLUMNS, UNEDITED
+from countergen_edit.metrics.rows import COLUMNS
 from countergen_edit.models import LanguageModel
-from countergen_edit.reports.findings import Verdict, findings, recommended, verdict, worthwhile
+from countergen_edit.reports.findings import Verdict, findings, verdict
 from countergen_edit.reports.render.card import model_card, parameters
 from countergen_edit.reports.views.base import VIEWS, Quantity, View, view_of
 from countergen_edit.runs.compare import rows_of_log
@@ -138,8 +137,7 @@ class Run:
     def best(self) -> Kept | None:
         """The edit to keep; None without one, or where each of several tasks has its own.
 
-        Of a search the chosen edit, if it keeps within the budgets; of an audit its only edit, or
-        of those within the budgets the one that leaves least of the first bias quantity.
+        Of an audit of one edit that edit, else the recommended.
         """
         record = self.best_record
         return Kept(NamedEdit.load(self.path / EDITS / record.id), self) if record else None
@@ -293,34 +291,10 @@ class Kept:
 
 def best_record(run: Run) -> EditRecord | None:
     """The best edit of a run of one task; see `Run.best`."""
-    results = run.results
-    if choices := results.of("cost", "validation"):
-        if not has_significant_bias(results.unedited(BIAS_SIGNIFICANT, "validation")):
-            return None
-        fit = {row.edit for row in choices if worthwhile(row)}
-        return results.chosen if results.chosen and results.chosen.id in fit else None
-    edits = [edit for edit in results.edits if not edit.baseline]
-    if len(edits) < 2:
-        return next(iter(edits), None)
-    if words := {row.edit: row.detail["word"] for row in results.of(JUDGEMENT)}:
-        if (named := recommended(results)) is not None:
-            return named
-        edits = [edit for edit in edits if words.get(edit.id) == RECOMMENDED]
-    bias = next((q for q in run.quantities() if q.kind == "bias" and q.drawn), None)
-    left = {} if bias is None else {edit: row.value for edit, row in bias.rows.items()}
-    known = [(v, e) for e in edits if (v := left.get(e.id)) is not None and _is_within(run, e)]
-    return min(known, key=lambda pair: pair[0])[1] if known else None
-
-
-def _is_within(run: Run, edit: EditRecord) -> bool:
-    """Whether no cost exceeds its budget on test data."""
-    before, after = (
-        [row for row in run.results.rows if (row.edit, row.split) == (e, "test")]
-        for e in (UNEDITED, edit.id)
-    )
-    costs = filter(None, map(run.cost, run.budgets))
-    worst = filter(None, (cost.worst(before, after) for cost in costs))
-    return all(degradation.share <= 1 for degradation in worst)
+    edits = [edit for edit in run.results.edits if not edit.baseline]
+    if len(edits) == 1 and not run.results.of("cost", "validation"):
+        return edits[0]
+    return recommended(run.results)
 
 
 def open_run(path: Path | str, model: LanguageModel | None = None) -> Run:

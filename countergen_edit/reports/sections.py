@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from countergen_edit.decisions.judgement import recommended, selected
 from countergen_edit.metrics.results import Results, State
 from countergen_edit.metrics.rows import UNEDITED, Row
 from countergen_edit.reports.blocks import (
@@ -21,7 +22,7 @@ from countergen_edit.reports.blocks import (
     Words,
     plain,
 )
-from countergen_edit.reports.findings import edit_of, of_chosen, recommended
+from countergen_edit.reports.findings import of_chosen
 from countergen_edit.reports.glossary import terms
 from countergen_edit.reports.panels import Panel, edit_dots
 from countergen_edit.reports.search import search
@@ -157,17 +158,17 @@ def at_a_glance(run: Run) -> list[Block]:
 
 
 def listed(results: Results) -> list[str]:
-    """Ids of the compared edits and of the baselines; controls come last."""
+    """Ids of the compared edits and of the baselines; the selected comes first, controls last."""
     ids = [*results.compared, *(edit.id for edit in results.baselines)]
-    return sorted(ids, key=lambda edit: edit != UNEDITED and results.is_reference(edit))
+    ahead = {UNEDITED} | {edit.id for edit in [selected(results)] if edit}
+    return sorted(ids, key=lambda e: (e != UNEDITED and results.is_reference(e), e not in ahead))
 
 
 def summary(run: Run) -> Table | None:
     """The table of all sets and costs by few edits: the verdict's first, its control last."""
-    about, edit = of_chosen(run.results), edit_of(run.results)
+    about, edit = of_chosen(run.results), selected(run.results)
     control = None if edit is None else about.baseline_of(edit)
     real = [e for e in listed(about) if e != UNEDITED and not about.records[e].baseline]
-    real.sort(key=lambda e: edit is None or e != edit.id)
     kept = [UNEDITED, *real[:MOST_AT_A_GLANCE], *([control.id] if control else [])]
     return before_and_after(run, about, list(dict.fromkeys(kept)))
 
@@ -198,7 +199,8 @@ def before_and_after(run: Run, results: Results, edits: Sequence[str]) -> Table 
     columns += tuple(label.removesuffix(f"@{place}") for label in labels)
     title = f"All sets and costs on {split} data{f', edits at {place}' if place else ''}"
     note = "Intervals are 95 %, over names and templates."
-    return Table("before_and_after", title, columns, tuple(rows), note, grouped=True)
+    brief = all(quantity.kind == "other" for quantity in quantities)  # else it stands for all
+    return Table("before_and_after", title, columns, tuple(rows), note, grouped=True, brief=brief)
 
 
 def costs(run: Run) -> Section | None:

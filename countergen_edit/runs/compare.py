@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from countergen_edit.core.errors import UserError
+from countergen_edit.decisions.judgement import selected
 from countergen_edit.edits import EditRecord
 from countergen_edit.metrics.benchmarks.figures import COUNTED, difference_rows
 from countergen_edit.metrics.benchmarks.figures import read as read_counted
@@ -17,11 +18,11 @@ from countergen_edit.metrics.items import scores_of as scores_of_items
 from countergen_edit.metrics.logged import change_rows, score_rows
 from countergen_edit.metrics.r import resampled_abs_r
 from countergen_edit.metrics.r.group_effect import GroupEffect, interval, root
-from countergen_edit.metrics.results import STORE
+from countergen_edit.metrics.results import STORE, Results
 from countergen_edit.metrics.rows import UNEDITED, Row
 from countergen_edit.metrics.scored_texts import SCORED_BY, read, scores_of
 from countergen_edit.metrics.statistics import adjusted, estimate
-from countergen_edit.runs.folder import read_records
+from countergen_edit.runs.folder import finished_rows, read_records
 from countergen_edit.runs.logs import Log
 
 DIFFERENCES = {"group_effect_difference": "group effect, nats", "mean_abs_r_difference": "mean |R|"}
@@ -48,16 +49,21 @@ ALIKE: Sequence[Callable[[EditRecord | None], object]] = (
 
 
 def _pairs(runs: Runs, read_edits: Any) -> Iterator[tuple[Under, Under]]:
-    """Every later run against the first: the unedited models, and edits that go together.
+    """Every later run against the first: what they select, then all that goes together.
 
-    Those are the only edits of a recipe, else of an eraser, else of the runs, controls left out.
+    Those are the unedited models, which runs without edits select too, and the only edits of a
+    recipe, else of an eraser, else of the runs, controls left out.
     """
-    sides = []
+    sides, picked = [], []
     for name, path in runs.items():
         records = read_records(path)
         every = [Under(name, edit, records.get(edit), m) for edit, m in read_edits(path).items()]
         sides.append([one for one in every if not (one.record and one.record.baseline)])
-    for second in sides[1:]:
+        parts = Results(finished_rows(path), records).by_task().values()
+        wanted = {edit.id if (edit := selected(part)) else UNEDITED for part in parts}
+        picked.append([one for one in sides[-1] if one.edit in wanted])
+    for second, its in zip(sides[1:], picked[1:], strict=True):
+        found = {(one.edit, two.edit): (one, two) for one in picked[0] for two in its}
         for one in sides[0]:
             for shared in ALIKE:
                 own, others = (
@@ -65,8 +71,9 @@ def _pairs(runs: Runs, read_edits: Any) -> Iterator[tuple[Under, Under]]:
                     for side in (sides[0], second)
                 )
                 if len(own) == len(others) == 1:
-                    yield one, others[0]
+                    found.setdefault((one.edit, others[0].edit), (one, others[0]))
                     break
+        yield from found.values()
 
 
 def _sides(first: Under, second: Under) -> dict[str, str]:

@@ -88,7 +88,8 @@ def test_free_names_are_suggested_and_outputs_that_tell_are_named(substitution, 
     outputs = {"Olivia met us.": " home", "Jane met us.": " at her house"}
     rows = [{"input": text, "outputs": [output]} for text, output in outputs.items()]
     taken, telling = check_prompts(file_of(tmp_path, *rows), substitution)
-    assert taken.findings == ("edits are fitted on 'Olivia': use another name",)
+    suggested = "edits are fitted on 'Olivia': use another name, such as Jane, Anna, Laura"
+    assert taken.findings == (suggested,)
     assert telling.findings == ("output ' at her house' names a group itself (her)",)
 
 

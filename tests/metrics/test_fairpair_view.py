@@ -67,20 +67,48 @@ def test_table_3_has_every_row_and_without_rows_nothing_is_shown() -> None:
     assert lines["perturbations that pass the filters"] == ("98.0 %", "98.0 %")
     assert {line.split(",")[0] for line in lines} > {"B", "V_gp", "V_pg", "2B−V−V"}
     [sentence] = VIEW.sentences(of)
-    assert sentence.endswith(f"before any edit differ; after {RECORD.label} differ.")
-    assert VIEW.remaining(of, RECORD) == ["texts differ by jaccard"]
+    test = "(permutation test, P 0.008, Holm; F"
+    assert f"before any edit differ {test} 1.11 [1.01, 1.21]); after {RECORD.label}" in sentence
+    assert VIEW.remaining(of, RECORD) == ["texts differ by jaccard (permutation test)"]
+    [main] = [quantity for quantity in VIEW.quantities(of) if quantity.main]
+    assert (main.label, main.of, main.number(RECORD.id).text) == (
+        "FairPair, F (1 = no bias)",
+        "jaccard",
+        "1.01",
+    )
     assert briefly(of) == ["10 continuations were empty."]
     nothing = Results([Row("r", 0.1)])
     assert VIEW.sections(nothing) == VIEW.quantities(nothing) == VIEW.sentences(nothing) == []
 
 
-def test_the_spread_over_templates_is_in_the_sentence() -> None:
-    before = rows(UNEDITED, 1.11)
-    detail = {"sd": 0.1, "range": [1.02, 1.41], "differ": 3, "flip_rate": 0.5}
-    spread = replace(before[0], metric="fairpair_f_over_paraphrases", value=1.2, n=4, detail=detail)
-    of = results(before, [spread])
-    [sentence] = VIEW.sentences(of)
-    assert sentence.endswith("the two groups differ, on 3 of 4 templates (F 1.02 to 1.41).")
+@pytest.mark.parametrize(
+    ("lo", "p", "said"),
+    [
+        (1.02, 0.002, "differ (permutation test, P 0.002, Holm; F 1.11 [1.02, 1.21])"),
+        (0.95, 0.002, "differ on these prompts alone (permutation test, P 0.002, Holm; F 1.11 "),
+        (1.02, 0.3, "do not differ detectably (permutation test, P 0.300, Holm; F 1.11 [1.02"),
+    ],
+)
+def test_the_sentence_says_by_which_test_texts_differ_and_on_how_many_templates(
+    lo: float, p: float, said: str
+) -> None:
+    """Intervals of F, of 1.1 on every template, that hold 1 on three of four."""
+    row, *rest = rows(UNEDITED, 1.11)
+    of_each = [
+        replace(
+            row,
+            metric="fairpair_f_of_paraphrase",
+            lo=own,
+            facets=row.facets | {"paraphrase": str(own)},
+            detail={"p_adjusted": p_own},
+        )
+        for own, p_own in ((0.7, 0.003), (0.85, 0.003), (0.86, 0.2), (1.05, 0.003))
+    ]
+    other = [replace(one, facets=one.facets | {"phi": "sentiment"}) for one in of_each]
+    before = replace(row, lo=lo, detail=row.detail | {"p_adjusted": p})
+    [sentence] = VIEW.sentences(results([before, *rest], of_each, other))
+    assert f"the two groups {said}" in sentence
+    assert sentence.endswith(", by the test on 3 of 4 templates, by F's interval on 1.")
 
 
 def test_an_undefined_f_is_reported() -> None:

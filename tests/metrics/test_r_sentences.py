@@ -66,10 +66,10 @@ def test_every_set_stands_in_the_sentence() -> None:
         by_control={"jobs": NOT_SHOWN, "traits": ROSE, "sport": LOWER},
     )
     assert VIEW.outcome(results, EDIT) == (
-        "Bias under leace (rank 1), 3 sets: removed on 1 (jobs 90 % [80, 95]), no "
-        "significant change on 1 (traits), increased on 1 (sport +40 % [+20, +60]); random "
-        "directions: partly removed on 1, no significant change on 1, increased on 1 (at most "
-        "55 %)."
+        "Bias under leace (rank 1), 4 sets: removed on 1 (jobs 90 % [80, 95]), no "
+        "significant change on 1 (traits), increased on 1 (sport +40 % [+20, +60]), not "
+        "significant before the edit on 1 (tea); random directions: partly removed on 1, no "
+        "significant change on 1, increased on 1 (at most 55 %)."
     )
     told, rest = VIEW.sentences(results)
     assert told.startswith("Biased: on 3 of 4 sets female and male differ more than names within")
@@ -110,6 +110,23 @@ def test_the_interval_of_the_change_decides_its_class(
     controls = {} if by_control is None else {"a": by_control}
     results = results_of({"a": 0.01}, {"a": share}, by_control=controls)
     assert by_set(results, "e") == {"a": change}
+
+
+def test_one_count_of_sets_holds_in_every_sentence() -> None:
+    """Sets that no test covers, without bias, or that cannot be tested are listed, not left out."""
+    before = {"jobs": 0.001, "tea": 0.6, "words": None}
+    rows = results_of(before, {"jobs": FELL, "tea": FELL, "words": FELL}).rows
+    rows += [effect("few", 0.9, edit, **LITTLE_DATA) for edit in ("none", "e")]
+    results = Results(rows, {"e": EDIT})
+    said = [*VIEW.sentences(results), VIEW.outcome(results, EDIT)]
+    assert [s.partition(" sets")[0][-4:] for s in (said[0], said[-1])] == ["of 4", "), 4"]
+    assert "Not significant: tea" in said[1]
+    assert said[2].startswith("Cannot be tested on few:")
+    assert said[2].endswith("possible P of tests on 3 sets is 0.86.")
+    assert said[3].startswith("Not tested: ")
+    assert "words 1.00" in said[3]
+    assert "not significant before the edit on 1 (tea), cannot be tested before" in said[-1]
+    assert sum(map(int, re.findall(r" on (\d+)", said[-1]))) == 4
 
 
 shares = st.tuples(*[st.floats(-1, 1)] * 3).map(

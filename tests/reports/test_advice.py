@@ -66,8 +66,10 @@ def test_the_named_edit_is_told_with_every_set_and_others_with_their_reasons() -
 
 
 def test_where_none_is_recommended_or_one_of_several_is_named_that_is_said() -> None:
-    nothing = judged("a", NOTHING, sets={"jobs": "no significant change"})
-    assert said(nothing) == ["No edit is recommended: a (rank 1) shows nothing."]
+    sets = {"jobs": "no significant change", "traits": "not removed"}
+    assert said(judged("a", NOTHING, sets=sets)) == [
+        "No edit is recommended: a (rank 1) shows nothing (bias not shown to fall on jobs, traits)."
+    ]
     assert said() == []
     both = [judged("a", RECOMMENDED, named=True, degradations={}), judged("b", RECOMMENDED)]
     assert said(*both) == [

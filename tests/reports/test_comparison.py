@@ -76,7 +76,7 @@ def test_how_the_runs_were_prompted_stands_beside_them_where_it_differs() -> Non
 def test_paired_differences_name_both_edits() -> None:
     other = replace(DIFFERENCE, value=-0.1)
     [row] = paired_table([DIFFERENCE, other], named(*RUNS)).rows
-    assert row[0] == "b with leace-1@resid_post.2 − a"
+    assert row[0] == "b with leace-1@resid_post.2 − a unedited"
     assert row[2:4] == (
         Number(-0.2, -0.3, -0.1, signed=True),
         Number(-0.1, -0.3, -0.1, signed=True),
@@ -86,16 +86,16 @@ def test_paired_differences_name_both_edits() -> None:
 
 def test_what_differs_is_said_set_by_set() -> None:
     ends = {"jobs": (-0.3, -0.1), "traits": (-0.2, 0.1), "sport": (0.1, 0.2), "a": (None, None)}
-    rows = [
-        replace(DIFFERENCE, dataset=name, split="test", lo=lo, hi=hi)
-        for name, (lo, hi) in ends.items()
-    ]
+    rows = [replace(DIFFERENCE, dataset=name, lo=lo, hi=hi) for name, (lo, hi) in ends.items()]
+    rows.append(replace(DIFFERENCE, dataset="same", value=0.0, lo=0.0, hi=0.0))
     other = replace(rows[0], detail=DETAIL | {"of": "another"}, dataset="other")
     by_name = named(*RUNS)
     assert in_words([*rows, other], by_name) == [
-        "b with leace-1@resid_post.2 against a, bias: lower on jobs; not "
-        "significantly different on traits, a; higher on sport."
+        "b with leace-1@resid_post.2 against a unedited, bias: lower on jobs; not "
+        "significantly different on traits, a; higher on sport; equal on same."
     ]
+    alone = by_name | {"a": in_memory([r for r in audit_rows() if r.edit == "none"])}
+    assert "leace-1@resid_post.2 against a, bias" in in_words(rows, alone)[0]
     assert in_words([], by_name) == []
 
 

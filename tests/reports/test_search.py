@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from countergen_edit.decisions import HARMFUL, JUDGEMENT, NOTHING, RECOMMENDED, TOO_DEAR
 from countergen_edit.metrics.rows import Row
 from countergen_edit.reports.blocks import Figure, Table, plain
-from countergen_edit.reports.findings import choice, nothing_fits, why_nothing
+from countergen_edit.reports.findings import after_search, choice, nothing_fits, why_nothing
 from countergen_edit.reports.render import search_figures
 from countergen_edit.reports.render.terminal import print_run
 from countergen_edit.reports.run import Run, best_record
@@ -39,6 +40,17 @@ def rows_of(eraser: str, layer: int, removed: float, cost: float, **state: bool)
     ]
 
 
+def judged(word: str) -> Row:
+    """The judgement of the chosen edit by test data."""
+    detail = {
+        "word": word,
+        "named": word == RECOMMENDED,
+        "sets": {"hobbies": "no significant change"},
+    }
+    detail |= {"degradations": {}, "budgets": {}, "over": []}
+    return row(JUDGEMENT, 0.5, ("leace", 1), detail=detail)
+
+
 FAILED = {"eraser": "rlace", "site": "resid_post", "layers": (2,), "rank": 1}
 ROWS = [
     row("group_effect", 0.6),
@@ -47,6 +59,7 @@ ROWS = [
     *rows_of("leace", 1, 0.8, 0.5, front=True, chosen=True),
     *rows_of("leace", 2, 0.3, 0.7, front=False, chosen=False),
     row("error", None, edit=None, detail={"error": "ValueError: no"}, **FAILED),
+    judged(RECOMMENDED),
 ]
 MANIFEST = {"budgets": {"grammar": 0.01, "loss": 0.5}}
 
@@ -120,8 +133,10 @@ def test_tasks_have_tables_figures_and_a_choice_of_their_own(tmp_path: Path) -> 
     }
 
 
-def changed(**detail: object) -> list[Row]:
-    return [replace(r, detail=r.detail | detail) if r.metric == "cost" else r for r in ROWS]
+def changed(word: str = "", **detail: object) -> list[Row]:
+    """The rows with other costs, and another judgement by test data, or none."""
+    rows = [replace(r, detail=r.detail | detail) if r.metric == "cost" else r for r in ROWS]
+    return [*(r for r in rows if r.metric != JUDGEMENT), *([judged(word)] if word else [])]
 
 
 PAID = "Degradation: grammar 0.0012, loss −0.002."
@@ -130,9 +145,12 @@ DEAR = {"affordable": False, "over": ["grammar"], "groups": {"grammar": "female"
 DEAR |= {"groups_test": {"grammar": "male"}}
 DEAR |= {f"degradations{end}": {"grammar": 0.19, "loss": -0.002} for end in ("", "_test")}
 DOES = "leace-1@resid_post.1 removes 70.0 % [10.0, 90.0] of the bias on test data (hobbies_test)."
+VALID = DOES.replace("70.0 %", "80.0 %").replace("test data", "validation data")
+SELECTED = "Selected on validation data"
 
 
 NONE = "No candidate removes bias within the budgets"
+FAILS = "On validation data these do not remove bias within the budgets"
 WORSE = "grammar of female worse by 0.19, budget 0.01"
 AUDITED = [
     *(r for r in ROWS if r.metric not in ("cost", "error")),
@@ -145,22 +163,49 @@ AUDITED = [
     ("rows", "said"),
     [
         (ROWS, f"Best: {DOES} {PAID}"),
-        (changed(degradations_test=None), f"Best: {DOES} {ELSEWHERE}"),
-        (changed(shown=False), f"{NONE}. Cheapest: {DOES} {PAID}"),
+        (changed(RECOMMENDED, degradations_test=None), f"Best: {DOES} {ELSEWHERE}"),
+        (changed(RECOMMENDED, shown=False), f"Best: {DOES} {PAID}"),
+        (changed(NOTHING), f"{SELECTED}: {VALID} {PAID}"),
+        (changed(), f"{SELECTED}: {VALID} {PAID}"),
+        (changed(NOTHING, shown=False), f"{NONE}. Cheapest: {VALID} {PAID}"),
         (
-            changed(**DEAR),
+            changed(TOO_DEAR, **DEAR),
             f"{NONE} ({WORSE}). Cheapest: {DOES} Degradation: grammar of male 0.19, loss −0.002.",
         ),
-        (AUDITED, f"{NONE}: rlace-1@resid_post.1 ({WORSE})."),
+        (AUDITED, f"{FAILS}: rlace-1@resid_post.1 ({WORSE})."),
+        ([*AUDITED, replace(judged(RECOMMENDED), **columns("rlace", 1))], ""),
     ],
-    ids=["best", "costs on other data", "nothing shown", "too dear", "audit"],
+    ids=[
+        *("best", "costs on other data", "shown by test data alone", "not by test data"),
+        *(
+            "no bias on test data",
+            "nothing shown",
+            "too dear",
+            "audit",
+            "audit, and test data recommend it",
+        ),
+    ],
 )
 def test_the_sentence_of_a_choice(rows: list[Row], said: str) -> None:
-    first, *rule = choice(a_run(rows))
+    first, *rule = choice(a_run(rows)) or [""]
     assert first == said
     assert all(s.endswith("the worst of grammar 0.01, loss 0.5.") for s in rule)
     assert len(rule) == any(r.metric == "cost" for r in rows)
     assert first in " ".join(printed(rows).split()) or not rule
+
+
+@pytest.mark.parametrize("word", [RECOMMENDED, NOTHING, TOO_DEAR, HARMFUL, ""])
+@pytest.mark.parametrize("shown", [True, False])
+def test_advice_choice_and_what_is_saved_are_one_decision(word: str, shown: bool) -> None:
+    run = a_run(changed(word, shown=shown))
+    said = " ".join(run.verdict.lines)
+    is_kept = word == RECOMMENDED or (not word and shown)
+    assert (best_record(run) is not None) == bool(after_search(run)) == is_kept
+    assert ("Best: " in said) == ("Recommended: " in said) == (word == RECOMMENDED)
+    assert ("No edit is recommended: leace" in said) == bool(word and word != RECOMMENDED)
+    if word and not is_kept:
+        assert why_nothing(run).startswith("the edit selected on validation data is not")
+        assert ("Give the groups more names" in nothing_fits(run)[0]) == (word == NOTHING)
 
 
 def test_the_front_figure_draws_the_front_from_cheap_to_dear() -> None:
@@ -179,8 +224,8 @@ UNTESTED = Row("bias_significant", 0.0, split="validation", detail={"names_to_te
     ("rows", "reason"),
     [
         (changed(shown=False), "no candidate removes bias within the budgets"),
-        ([*ROWS, Row("bias_significant", 1.0, split="validation")], "no candidate"),
-        ([*ROWS, UNTESTED], UNTESTABLE),
+        ([*changed(), Row("bias_significant", 1.0, split="validation")], "no candidate"),
+        ([*changed(), UNTESTED], UNTESTABLE),
         (ROWS[:1], "no edit could be fitted"),
     ],
 )

@@ -29,7 +29,7 @@ from countergen_edit.metrics.statistics import DETECTABLE, adjusted
 from countergen_edit.reports.blocks import Number
 from countergen_edit.runs.compare import paired, paired_figures
 from countergen_edit.runs.folder import RunFolder
-from tests.reports.runs import LEACE, columns, make_run
+from tests.reports.runs import LABELS, LEACE, columns, make_run
 from tests.runs.runs import IDENTITY
 
 NAMES = {"female": ("Jane", "Anna", "Laura"), "male": ("John", "Paul", "Peter")}
@@ -71,6 +71,7 @@ def run_of(folder: Path, **edits: SetScores) -> Path:
             edit = named.id
         path = folder / STORE / "gender" / "r" / f"{edit}.jsonl"
         write(path, edit, [(scores, r_values(scores).tolist(), None)])
+    run.record("unit", [])
     return folder
 
 
@@ -245,4 +246,5 @@ def test_edits_of_one_eraser_are_paired_and_a_checkpoint_with_its_model(tmp_path
     assert rows[0].value == 0.0
     assert rows[0].detail["p"] == 1.0
     alone = kept(a_run(tmp_path, "c"), PRO["b"])
-    assert [row.edit for row in differences(one, alone)] == ["none"]
+    pairs = [(row.detail["against_edit"], row.detail["edit"]) for row in differences(one, alone)]
+    assert pairs == [(LABELS["leace"], "none"), ("none", "none")]  # the selected edit comes first

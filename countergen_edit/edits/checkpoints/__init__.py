@@ -10,6 +10,7 @@ from countergen_edit.edits.checkpoints.loading import load_base as load_base
 from countergen_edit.edits.checkpoints.loading import load_checkpoint as load_checkpoint
 from countergen_edit.edits.checkpoints.loading import load_unedited as load_unedited
 from countergen_edit.edits.checkpoints.loading import open_checkpoint as open_checkpoint
+from countergen_edit.edits.checkpoints.loading import source_of as source_of
 from countergen_edit.edits.checkpoints.parity import Parity as Parity
 from countergen_edit.edits.checkpoints.saving import ADAPTER as ADAPTER
 from countergen_edit.edits.checkpoints.saving import FORMS as FORMS

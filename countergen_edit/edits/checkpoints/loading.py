@@ -73,6 +73,13 @@ def is_checkpoint(directory: str | Path) -> bool:
     return all((Path(directory).expanduser() / name).is_file() for name in (RECORD, CHECKSUMS))
 
 
+def source_of(name: str) -> str:
+    """The name of the model that a checkpoint was made of; of another model its own."""
+    while is_checkpoint(name):
+        name = str(json_mapping(Path(name).expanduser() / RECORD).get("model"))
+    return name
+
+
 def edits_in_record(record: EditRecord) -> list[dict[str, Any]]:
     """An edit by axis, as the record of a checkpoint lists it under `edits`."""
     return [

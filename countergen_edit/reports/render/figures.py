@@ -74,6 +74,7 @@ FIXED = {
     "random_map": Style(LIGHT, "s", hollow=True),
     CHOSEN: Style(DARK, "*", hollow=True),
     FRONT: Style(GREY, "", hollow=True),
+    "budget": Style(VERMILLION, "|"),
     **dict.fromkeys((NO_EDIT, "original", "before"), Style(DARK, "o", hollow=True)),
 }
 """By the eraser's name, or that of the unedited model."""
@@ -124,9 +125,12 @@ def draw(figure: Figure, title: str = "", columns: int = COLUMNS) -> Any:
 
     panels, looks = figure.panels, styles(figure.panels)
     columns = min(columns, len(panels))
+    width = WIDTH * columns
+    if len(panels) % columns == 1 and len(panels) % (columns - 1) == 0:
+        columns -= 1  # no panel stands alone
     rows = [panels[i : i + columns] for i in range(0, len(panels), columns)]
     heights = [max(panel.height for panel in row) for row in rows]
-    size = WIDTH * columns, sum(heights) + 0.5
+    size = width, sum(heights) + 0.5
     drawing: Any = Drawing(figsize=size, layout="constrained")
     axes = drawing.subplots(len(rows), columns, squeeze=False, height_ratios=heights)
     shown: dict[str, Any] = {}

@@ -30,7 +30,7 @@ def print_run(run: Run, console: Console) -> None:
     from countergen_edit.reports.sections import summary
 
     tasks = run.by_task()
-    if not any(map(summary, tasks.values())):
+    if all(table is None or table.brief for table in map(summary, tasks.values())):
         print_all(run, console)
         return
     for task, part in tasks.items():

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
+from countergen_edit.decisions import JUDGEMENT
 from countergen_edit.edits import EditRecord
 from countergen_edit.metrics.costs.legitimate_differences import LEFT, OF_SET
-from countergen_edit.metrics.results import Results
+from countergen_edit.metrics.results import Results, State
 from countergen_edit.metrics.rows import Row, set_label
 from countergen_edit.reports.blocks import Number
+from countergen_edit.reports.panels import Panel, ticks
 from countergen_edit.reports.views.base import (
     CostView,
     Ends,
@@ -71,6 +74,17 @@ class AgreementView(CostView):
 
     def shown(self, results: Results) -> tuple[Shown, ...]:
         return tuple(replace(how, glance="Agreement") for how in super().shown(results))
+
+    def glance(self, states: Sequence[State]) -> list[Panel]:
+        """Beside an edit, the axis holds the losses and the budget: most losses are small."""
+        panels, results = super().glance(states), states[0].results
+        if not panels or results.is_unedited:
+            return panels
+        budgets = dict(*(row.detail["budgets"] for row in results.of(JUDGEMENT)[:1]))
+        budget, first = budgets.get(self.name, self.metric.default_budget), panels[0].series[0]
+        mark = ticks("budget", {str(x): y - budget for x, y in zip(first.x, first.y, strict=True)})
+        series, top = (*panels[0].series, mark), (max(first.y), max(first.y))
+        return [replace(panels[0], title="Agreement (axis cut)", series=series, covers=top)]
 
     def about(self, row: Row) -> str:
         return f"{row.group_a} / {row.group_b}" if row.group_b else row.group_a

@@ -51,9 +51,9 @@ class FairPairView(View):
             "fairpair_f",
             "F",
             2,
-            where="card",
-            unit="F (1 = no bias)",
-            glance="Bias of continuations, by each Φ",
+            where="overview",
+            unit="FairPair, F (1 = no bias)",
+            glance="Bias of continuations",
             mark=("F without bias", lambda row: 1.0),
         ),
         Shown("fairpair_f_change", "change of F", 2, signed=True),
@@ -104,7 +104,7 @@ class FairPairView(View):
         """The Φ by which texts for the two groups still differ under an edit."""
         rows = results.of("fairpair_f", edit=edit.id)
         phis = [self.about(row) for row in rows if _differs(row)]
-        return [f"texts differ by {' and '.join(phis)}"] if phis else []
+        return [f"texts differ by {' and '.join(phis)} (permutation test)"] if phis else []
 
     def sentences(self, results: Results) -> list[str]:
         """The result of the pooled tests, a sentence for each Φ."""
@@ -171,10 +171,15 @@ def _verdict(results: Results, row: Row) -> str:
     if row.value is None:
         return f"have no F: F is undefined ({row.detail.get('reason', 'no continuations')})"
     text = "differ" if _differs(row) else "do not differ detectably"
-    spread = results.under(row, row.edit, "fairpair_f_over_paraphrases")
-    if spread is not None and spread.detail["range"] is not None:
-        lo, hi = spread.detail["range"]
-        text += f", on {spread.detail['differ']} of {spread.n} templates (F {lo:.2f} to {hi:.2f})"
+    if _differs(row) and row.lo is not None and row.lo <= 1:
+        text += " on these prompts alone"
+    p = Number(row.detail.get("p_adjusted"), bounded=True).text
+    text += f" (permutation test, P {p}, Holm; F {Number.of(row, 2).in_text})"
+    each = results.of("fairpair_f_of_paraphrase", edit=row.edit)
+    if each := [one for one in each if one.value is not None and _phi(one) == _phi(row)]:
+        above = sum(one.lo is not None and one.lo > 1 for one in each)
+        tested = sum(map(_differs, each))
+        text += f", by the test on {tested} of {len(each)} templates, by F's interval on {above}"
     return text
 
 

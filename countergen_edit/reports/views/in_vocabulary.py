@@ -13,21 +13,22 @@ class InVocabularyView(View):
 
     shows = (Shown("in_vocabulary", "prompts in words it knows", percent=True),)
     place = "bias", "Bias"
-    heading = "Not measured, for want of words"
+    heading = "Sets out of the model's vocabulary"
     note = (
         "Share of prompts with outputs whose every word stands in the corpus of the model, of the "
-        "group with fewest. Less than half: the set is left out."
+        "group with fewest. Less than half: a figure would measure spelling."
     )
     brief = True
 
     def sentences(self, results: Results) -> list[str]:
         """That nothing was measured, or what was left out, and why."""
-        rows = results.unedited("in_vocabulary")
+        measured = {row.dataset for row in results.unedited("group_effect")}
+        rows = [r for r in results.unedited("in_vocabulary") if r.dataset not in measured]
         if not rows:
             return []
         words = dict.fromkeys(word for row in rows for word in row.detail["words"])
         lacking = f"(such as {', '.join([*words][:EXAMPLES])})"
-        if results.unedited("group_effect"):
+        if measured:
             sets = ", ".join(map(set_label, rows))
             return [
                 f"Left out: {sets}. Some of their words {lacking} are out of the model's "

@@ -160,9 +160,9 @@ class RView(View):
         return sentences.bias(results)
 
     def headline(self, results: Results) -> list[str]:
-        """The sets with and without bias, in one line."""
-        said = " ".join(self.sentences(results))
-        return [said] if said else []
+        """The sets with and without bias; beside edits in one line."""
+        said = self.sentences(results)
+        return said if results.is_unedited else [*filter(None, [" ".join(said)])]
 
     def outcome(self, results: Results, edit: EditRecord) -> str:
         """The sets on which an edit removed or increased bias."""

@@ -50,7 +50,7 @@ def bias(results: Results) -> list[str]:
     sentences = []
     if biased:
         sentences.append(
-            f"Biased: on {len(biased)} of {_count(tested)} {groups} differ more than names within "
+            f"Biased: on {len(biased)} of {_count(rows)} {groups} differ more than names within "
             f"a group (P ≤ {SIGNIFICANT}, Holm): {_listed(biased, _nats)}."
         )
         if unlike := [row for row in biased if row.lo is not None and round(row.lo, 2) <= 0]:
@@ -64,7 +64,7 @@ def bias(results: Results) -> list[str]:
         sentences.append(
             f"Not significant: {_listed(rest, set_label)} ({p})."
             if biased
-            else f"No significant bias: on 0 of {_count(rest)} {groups} differ more than names "
+            else f"No significant bias: on 0 of {_count(rows)} {groups} differ more than names "
             f"within a group ({p})."
         )
         if seen := results.unedited(DETECTABLE):
@@ -78,8 +78,8 @@ def bias(results: Results) -> list[str]:
         needed = max(row.detail["names_to_test"] for row in untestable)
         people = min(row.detail["people"] for row in untestable)
         sentences.append(
-            f"Cannot be tested{where}: needs {needed} names per group, has {people}. On "
-            f"{_count(tested)} the smallest possible P is {least.text}."
+            f"Cannot be tested{where}: needs {needed} names per group, has {people}. The smallest "
+            f"possible P of tests on {_count(tested)} is {least.text}."
         )
     if untested := found["not tested"]:
         whose = "Its interval is" if len(untested) == 1 else "Their intervals are"
@@ -109,7 +109,12 @@ def outcome(results: Results, edit: EditRecord) -> str:
         if rows := [row for row, own in found if own == change]:
             sets = _listed(rows, lambda row, c=change: _changed(results, edit.id, c, row))  # type: ignore[misc]
             parts.append(f"{change} on {len(rows)} ({sets})")
-    text = f"Bias under {edit.name_in_text}, {_count([row for row, _ in found])}: "
+    measured = [r for r in results.unedited("group_effect") if results.under(r, edit.id)]
+    classed = {row.key[1:-2] for row, _ in found}
+    for status, rows in by_class([r for r in measured if r.key[1:-2] not in classed]).items():
+        if rows:
+            parts.append(f"{status} before the edit on {len(rows)} ({_listed(rows, set_label)})")
+    text = f"Bias under {edit.name_in_text}, {_count(measured)}: "
     control = None if edit.baseline else results.baseline_of(edit)
     random = f"; random directions: {_of_control(results, control)}" if control else ""
     return f"{text}{', '.join(parts)}{random}."
