@@ -16,7 +16,7 @@ from countergen_edit.core.errors import UserError
 from countergen_edit.metrics.base import METRICS
 from countergen_edit.metrics.rows import COLUMNS, SCHEMA, Row
 from countergen_edit.reports.run import open_run, open_run_or_log
-from countergen_edit.reports.views.base import VIEWS
+from countergen_edit.reports.views.base import VIEWS, view_of
 from countergen_edit.runs.compare import paired_items
 from countergen_edit.runs.folder import RunFolder
 from tests.made_benchmarks import make_benchmarks, settings
@@ -31,7 +31,7 @@ NAMES = "{fit: 8, validation: 4, test: 4, agreement: 2}"
 TRAITS = "[{source: testbed, family: traits}]"
 AUDIT = [
     "audit",
-    "metric=[r,paraphrases,fairpair,cid,off_target,relearning]",
+    "metric=[r,paraphrases,fairpair,cid,off_target,relearning,capability]",
     "eraser=[gated,distilled]",
     "eraser.distilled.steps=2",
     "+eraser.distilled.contexts=16",
@@ -43,6 +43,7 @@ AUDIT = [
     "metric.cid.names=1",
     "metric.cid.strengths=[0,10]",
     "metric.cid.max_new_tokens=4",
+    "metric.relearning.steps=1",
 ]
 UNEDITED = ["audit", "eraser=none", f"names={NAMES}"]
 RUNS = {
@@ -126,7 +127,7 @@ def lines(runs: list[Path]) -> Iterator[dict[str, Any]]:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [*METRICS, "guardedness", "distillation", "gates"])
 def test_every_metric_has_rows_here(name: str, runs: list[Path]) -> None:
-    view = VIEWS.get(name)(METRICS.get(name) if name in METRICS else None, name)
+    view = view_of(METRICS.get(name), name) if name in METRICS else VIEWS.get(name)(None, name)
     results = [open_run(run).results for run in runs]
     assert any(view.sections(rows) or view.quantities(rows) for rows in results)
 
