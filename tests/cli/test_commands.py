@@ -21,7 +21,6 @@ import pytest
 from countergen_edit.api import load
 from countergen_edit.cli.main import main
 from countergen_edit.cli.overrides import overrides_of
-from countergen_edit.data.axis import SPLITS
 from tests.cli.test_conf import composed
 from tests.cli.test_experiments import NAMES, TINY
 from tests.made_benchmarks import make_benchmarks
@@ -56,8 +55,6 @@ SMALL = TINY | {
 }
 del SMALL["model"]
 FEW_CONTEXTS = "[{source: testbed, family: traits}]"
-OF_DATA = ("data", "axis", "run=")
-"""How words begin that say, or may say, which sets are measured."""
 BENCHMARKS = ("metric.benchmarks", "task")
 """Settings that hold a directory of benchmarks."""
 EDITING = ("audit", "debias", "sweep", "edit")
@@ -113,8 +110,6 @@ def small(command: str, words: list[str], place: Path) -> list[str]:
     trains = any(word.startswith("eraser=") and "distilled" in word for word in words)
     if "data=many" in words:  # two prompts of a set may be of one group
         sizes |= {"data.fit": FEW_CONTEXTS, "data.validation": FEW_CONTEXTS}
-    elif command in EDITING and not any(word.startswith(OF_DATA) for word in words):
-        sizes |= {f"data.{split}": FEW_CONTEXTS for split in SPLITS}
     hires = any(word.startswith("metric=") and "hiring" in word for word in words)
     more = ["+eraser.distilled.contexts=16"] * trains + ["+metric.hiring.names=2"] * hires
     if trains and not any("distilled.steps" in word for word in words):
