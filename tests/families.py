@@ -140,7 +140,7 @@ def fitted(model: LanguageModel, eraser: str, layers: Any, folder: Path) -> Edit
 
 def same_when_loaded(model: LanguageModel, edit: Edit, form: str, folder: Path) -> None:
     """The saved model has the logits of the edited one, in plain transformers."""
-    folder.mkdir()
+    folder.mkdir(parents=True)
     write_model(model, edit, folder, choose_form(model, edit, form))
     saved = AutoModelForCausalLM.from_pretrained(
         folder, trust_remote_code=form == "carried", attn_implementation="eager"
@@ -157,13 +157,14 @@ def same_when_loaded(model: LanguageModel, edit: Edit, form: str, folder: Path) 
 def cells(family: str) -> dict[str, str]:
     """The row of a family: column → "yes" or an error."""
 
+    fits: list[Edit] = []
+
     def edit(model: LanguageModel, folder: Path) -> None:
-        fitted(model, "leace", [1], folder)
+        fits.append(fitted(model, "leace", [1], folder))
 
     def carried(model: LanguageModel, folder: Path) -> None:
-        same_when_loaded(
-            model, fitted(model, "leace", [1], folder / "run"), "carried", folder / "saved"
-        )
+        own = fits[0] if fits else fitted(model, "leace", [1], folder / "run")
+        same_when_loaded(model, own, "carried", folder / "saved")
 
     def folded(model: LanguageModel, folder: Path) -> None:
         everywhere = fitted(model, "leace", "everywhere", folder / "run")

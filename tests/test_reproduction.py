@@ -19,6 +19,7 @@ from countergen_edit.metrics.rows import Row
 from countergen_edit.runs.folder import read_rows
 from tests.cli.test_conf import STUDIES
 from tests.models.test_gguf import script
+from tests.papers.source import PAPERS as TEXTS
 
 pytestmark = pytest.mark.slow  # every test is of whole runs
 
@@ -28,10 +29,6 @@ guide = script("reproduction")
 PAPERS = entries.read_papers()
 ENTRIES = {name: entry for paper in PAPERS for name, entry in paper.entries.items()}
 RECORDS = runs.read_records()
-TEXTS = next(
-    (p / "papers" for p in (ROOT / "shared", ROOT.parent / "shared") if (p / "papers").is_dir()),
-    None,
-)
 NUMBER = re.compile(r"(?<![\w.])[-+]?\d+(?:\.\d+)?")
 
 
@@ -75,10 +72,9 @@ def _escaped(text: str) -> str:
     return text.replace("|", "\\|")
 
 
-@pytest.mark.skipif(TEXTS is None, reason="the papers' texts are not here")
+@pytest.mark.skipif(not TEXTS.is_dir(), reason="the papers' texts are not here")
 @pytest.mark.parametrize("paper", PAPERS, ids=lambda p: p.text)
 def test_every_published_figure_stands_in_the_papers_text(paper: Any) -> None:
-    assert TEXTS is not None
     if not (TEXTS / f"{paper.text}.txt").is_file():
         assert not any(f.published for e in paper.entries.values() for f in e.figures)
         return

@@ -31,7 +31,7 @@ from tests.test_docs import PAGES, SHOWN
 from tests.test_readme import README
 from tests.tiny_models import tiny_tokenizer
 
-pytestmark = [pytest.mark.slow, pytest.mark.documented]  # every test is of whole runs
+pytestmark = pytest.mark.slow  # every test is of whole runs
 
 ELSEWHERE = {
     "experiment=": "tests/cli/test_experiments.py",

@@ -16,7 +16,7 @@ from countergen_edit.edits.checkpoints.forms import CODE, stock_file, write_stoc
 from tests.printed import blocks, files
 from tests.test_docs import PAGES
 
-pytestmark = [pytest.mark.slow, pytest.mark.documented]  # every test is of whole runs
+pytestmark = pytest.mark.slow  # every test is of whole runs
 
 TRAITS = "[{source: testbed, family: traits}]"
 NAMES = "names={fit: 24, few: 8, agreement: 8, validation: 12, test: 24}"

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import json
 import time
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from hydra.core.config_store import ConfigStore
+from hydra.core.plugins import Plugins
 
 from countergen_edit.cli.main import main
-from tests.cli.test_conf import PLUGINS
 from tests.tiny_models import tiny_model_dir
 
 
@@ -44,11 +44,11 @@ EXTRAS = {"joblib": "joblib", "ray": "ray", "submitit_local": "slurm"}
 
 @pytest.mark.parametrize("launcher", EXTRAS)
 def test_a_launcher_without_its_extra_names_it(
-    launcher: str, capsys: pytest.CaptureFixture[str]
+    launcher: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plugin = PLUGINS[launcher]
-    if find_spec("hydra_plugins") and find_spec(plugin):
-        pytest.skip("its extra is installed")
+    Plugins.instance()  # those that are installed have entered their settings
+    launchers = ConfigStore.instance().repo["hydra"]["launcher"]
+    monkeypatch.delitem(launchers, f"{launcher}.yaml", raising=False)
     said = fails(capsys, "sweep", "--multirun", "layers=[1],[2]", f"launcher={launcher}")
     assert f"pip install 'countergen-edit[{EXTRAS[launcher]}]'" in said
 

