@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.text import Text
 
 from countergen_edit.cli.printing import console, say
+from countergen_edit.core.commands import command
 from countergen_edit.core.conf_path import config_of
 from countergen_edit.core.errors import UserError
 from countergen_edit.data.axis import Axis
@@ -35,10 +35,9 @@ def run(config: Mapping[str, Any]) -> None:
     if warned := sum(bool(prompt.findings) for prompt in prompts):
         say([f"{count}, {warned} with warnings."])
         raise SystemExit(1)
-    name = shlex.quote(str(config["axis"].get("file") or content["name"]))
-    axis_setting = "" if content["name"] == "gender" else f" axis={name}"
-    line = f"Next: countergen-edit audit{axis_setting} data={shlex.quote(path)}"
-    say([f"{count}, no warnings.", line])
+    name = config["axis"].get("file") or content["name"]
+    axis_setting = [] if name == "gender" else [f"axis={name}"]
+    say([f"{count}, no warnings.", f"Next: {command('audit', *axis_setting, f'data={path}')}"])
 
 
 def as_text(prompt: CheckedPrompt, groups: Sequence[str]) -> Text:

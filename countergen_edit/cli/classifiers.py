@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from countergen_edit.cli.printing import show
 from countergen_edit.cli.study import ModelSettings, command_line, layers_in, make_settings, new_run
+from countergen_edit.core.commands import command
 from countergen_edit.core.errors import UserError, unknown
 from countergen_edit.data.template_bank import TemplateBank, load_bank
 from countergen_edit.erasers import ERASERS
@@ -50,8 +50,9 @@ def run(config: Mapping[str, Any]) -> None:
     )
     with folder:
         classifier_audit(task, bank, model, folder, seed, erasers, where)
-    words = [w for w in command_line("classifiers") if w.partition("=")[0] not in ANSWERED]
-    erase = f"Next, erase it: {shlex.join(words)} eraser=leace"
+    _, *words = command_line("classifiers")
+    own = [word for word in words if word.partition("=")[0] not in ANSWERED]
+    erase = f"Next, erase it: {command(*own, 'eraser=leace')}"
     show(open_run(folder.path), then=[] if config["eraser"] else [erase])
 
 

@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 import threading
+import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from importlib import import_module
@@ -93,7 +94,9 @@ def run(command: str, arguments: Sequence[str]) -> None:
     before, sys.argv = sys.argv, words  # for manifests
     try:
         found = checked_configs(command, overrides)
-        if any(o.startswith(("-", "hydra.", "hydra/", "+hydra", "++hydra")) for o in overrides):
+        if {*MULTIRUN} & {*overrides}:
+            run_jobs(command, [o for o in overrides if o not in MULTIRUN])
+        elif any(o.startswith(("-", "hydra.", "hydra/", "+hydra", "++hydra")) for o in overrides):
             run_in_hydra(command, overrides)
         else:
             run_job(command, found[0])
@@ -111,27 +114,65 @@ def run_job(command: str, config: dict[str, Any]) -> None:
         import_module(f"countergen_edit.cli.{command}").run(config)
 
 
-def run_in_hydra(command: str, overrides: Sequence[str]) -> None:
-    """Run a command as a Hydra application: several jobs, launchers, Hydra's own flags.
+def run_jobs(command: str, overrides: Sequence[str]) -> None:
+    """Run the jobs of `--multirun`, by a launcher if one is chosen.
 
     Raises:
-        SystemExit: a job of this process found a mistake, and printed it.
+        SystemExit: with code 1 if jobs failed, which are named; the others have run.
     """
-    import hydra
+    from hydra import initialize_config_dir
+    from hydra.core.global_hydra import GlobalHydra
 
-    from countergen_edit.cli.composing import plain, require_valid
+    arguments = sys.argv
 
-    own_process, arguments = os.getpid(), sys.argv
-
-    def task(config: Any) -> None:
+    def task(config: Any) -> str:
+        """Why the job failed; empty if it did not."""
         sys.argv = arguments
         try:
-            content = plain(command, config)
-            require_valid(command, content)
-            run_job(command, content)
+            run_composed(command, config)
         except UserError as error:
-            if os.getpid() != own_process:
-                raise  # of a launcher's worker, for the process that waits
+            report(error)
+            return str(error)
+        except SystemExit as end:
+            return f"it ended with code {end.code}" if end.code else ""
+        except Exception as error:
+            traceback.print_exc()
+            return f"{type(error).__name__}: {error}"
+        return ""
+
+    with initialize_config_dir(str(conf_dir()), version_base="1.3"):
+        own = [*overrides, "hydra.mode=MULTIRUN"]  # by which a job knows that it is one
+        batches = GlobalHydra.instance().hydra.multirun(command, task, own)
+    jobs = [(job.overrides, job.return_value) for batch in batches for job in batch]
+    shared = set[str].intersection(*(set(words) for words, _ in jobs))
+    failed = [
+        f"{' '.join(word for word in words if word not in shared)} ({why})"
+        for words, why in jobs
+        if why
+    ]
+    if failed:
+        line = f"{len(failed)} of {len(jobs)} jobs failed: {'; '.join(failed)}"
+        print(f"countergen-edit: {' '.join(line.split())}", file=sys.stderr)
+        raise SystemExit(1)
+
+
+def run_composed(command: str, config: Any) -> None:
+    """Run a command with what Hydra composed."""
+    from countergen_edit.cli.composing import plain, require_valid
+
+    content = plain(command, config)
+    require_valid(command, content)
+    run_job(command, content)
+
+
+def run_in_hydra(command: str, overrides: Sequence[str]) -> None:
+    """Run a command as a Hydra application, with Hydra's own flags and settings."""
+    import hydra
+
+    def task(config: Any) -> None:
+        try:
+            run_composed(command, config)
+        except UserError as error:
             # Hydra would print its own trace.
             raise SystemExit(report(error)) from error
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
-import shlex
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from countergen_edit.core.commands import command
 from countergen_edit.decisions import JUDGEMENT, RECOMMENDED
 from countergen_edit.decisions.significance import BIAS_SIGNIFICANT
 from countergen_edit.edits import EditRecord
@@ -296,16 +298,24 @@ def costs_of(views: Iterable[View], results: Results, edit: EditRecord) -> str:
     return ", ".join(filter(None, costs))
 
 
+def in_python(path: Path) -> str:
+    """A path as a string literal of Python."""
+    return json.dumps(str(path), ensure_ascii=False)
+
+
 def saved_as(saved: Saved) -> list[str]:
     """Where an edit was saved, how its logits compare after loading, and how to load it."""
     trust = ", trust_remote_code=True" if saved.form == "carried" else ""
     return [
         f"Saved ({saved.form}): {saved.folder}. In a fresh process its logits differ by at most "
         f"{saved.parity.max_difference:.2g}; the edit changes them by {saved.parity.effect:.2g}.",
-        f'Load it: AutoModelForCausalLM.from_pretrained("{saved.folder}"{trust}). '
-        f"Compare: countergen-edit chat {saved.folder}",
+        f"Load it: AutoModelForCausalLM.from_pretrained({in_python(saved.folder)}{trust}). "
+        f"Compare: {command('chat', saved.folder)}",
         *(
-            [f'As an adapter of the unedited model: PeftModel.from_pretrained(model, "{adapter}")']
+            [
+                "As an adapter of the unedited model: "
+                f"PeftModel.from_pretrained(model, {in_python(adapter)})"
+            ]
             if (adapter := saved.folder / ADAPTER).is_dir()
             else []
         ),
@@ -326,17 +336,17 @@ def after_audit(run: Run) -> list[str]:
     changes = {c for row in run.results.of(JUDGEMENT) for c in row.detail["sets"].values()}
     if not run.results.is_unedited and not changes - {"increased"}:  # no bias to remove
         return ["Next, prompts of your own: countergen-edit check FILE"]
-    command = run.manifest.get("command", ())
-    same = (w for w in command if w.partition("=")[0].partition(".")[0] in SAME_QUESTION)
-    return [f"Next: countergen-edit debias {' '.join(map(shlex.quote, same))}".rstrip()]
+    words = run.manifest.get("command", ())
+    same = (w for w in words if w.partition("=")[0].partition(".")[0] in SAME_QUESTION)
+    return [f"Next: {command('debias', *same)}"]
 
 
 def _saving(run: Run, which: Callable[[Run], EditRecord | None]) -> list[str]:
     edits = {task: edit for task, part in run.by_task().items() if (edit := which(part))}
     several = len(run.by_task()) > 1
+    words = ["edit", f"run={run.path}", "save=DIR"]
     return [
-        f"Save it, {edit.label}: countergen-edit edit run={run.path}"
-        f"{f' run_task={task}' if several else ''} save=DIR"
+        f"Save it, {edit.label}: {command(*words, *([f'run_task={task}'] if several else []))}"
         for task, edit in edits.items()
     ]
 
@@ -345,9 +355,9 @@ def _on_all_prompts(run: Run) -> list[str]:
     """The command of a quick try without its limit."""
     if not run.config.get("limit"):
         return []
-    first, *words = run.manifest.get("command", ("countergen-edit",))
+    _, *words = run.manifest.get("command", ("",))
     kept = (word for word in words if word.partition("=")[0] not in ("limit", "run_dir", "save"))
-    return [f"Next, on every prompt: {first} {' '.join(map(shlex.quote, kept))}"]
+    return [f"Next, on every prompt: {command(*kept)}"]
 
 
 def why_nothing(run: Run) -> str:
