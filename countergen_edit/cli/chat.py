@@ -12,8 +12,7 @@ from rich.text import Text
 
 from countergen_edit import api
 from countergen_edit.cli.printing import console, say
-from countergen_edit.core.commands import command
-from countergen_edit.core.errors import UserError
+from countergen_edit.core.errors import UserError, command
 from countergen_edit.edits import applied
 from countergen_edit.edits.checkpoints import Checkpoint, open_checkpoint
 from countergen_edit.models import LanguageModel, generate, load

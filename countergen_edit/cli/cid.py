@@ -9,9 +9,8 @@ from typing import Any
 
 from countergen_edit.cli.printing import console, say, show
 from countergen_edit.cli.study import model_settings, new_run, texts_in, without_requesting
-from countergen_edit.core.commands import command
 from countergen_edit.core.conf_path import config_of
-from countergen_edit.core.errors import unknown
+from countergen_edit.core.errors import command, unknown
 from countergen_edit.core.writing import digest
 from countergen_edit.data.axis import Axis
 from countergen_edit.data.axis_config import axis_config

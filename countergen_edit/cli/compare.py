@@ -9,7 +9,7 @@ from typing import Any
 from countergen_edit import api
 from countergen_edit.cli.printing import console, say
 from countergen_edit.cli.study import texts_in
-from countergen_edit.core.commands import command
+from countergen_edit.core.errors import command
 from countergen_edit.reports.compare import Comparison
 from countergen_edit.reports.render.terminal import print_sections
 

@@ -85,21 +85,19 @@ def report(error: Exception) -> int:
 
 def run(command: str, arguments: Sequence[str]) -> None:
     """Run one command."""
-    from countergen_edit.cli.composing import checked_configs  # late: imports Hydra
+    from countergen_edit.cli.composing import checked_config  # late: imports Hydra
 
     overrides = overrides_of(command, arguments)
-    # Hydra's parser takes overrides on one side of a flag only.
-    overrides.sort(key=lambda override: override not in MULTIRUN)
     words = [f"countergen-edit {command}", *arguments]
     before, sys.argv = sys.argv, words  # for manifests
     try:
-        found = checked_configs(command, overrides)
+        config = checked_config(command, overrides)
         if {*MULTIRUN} & {*overrides}:
-            run_jobs(command, [o for o in overrides if o not in MULTIRUN])
-        elif any(o.startswith(("-", "hydra.", "hydra/", "+hydra", "++hydra")) for o in overrides):
-            run_in_hydra(command, overrides)
+            run_jobs(command, [word for word in overrides if word not in MULTIRUN])
+        elif any(word.startswith("-") for word in overrides):
+            run_flag(command, overrides)
         else:
-            run_job(command, found[0])
+            run_job(command, config)
     finally:
         sys.argv = before
 
@@ -114,6 +112,18 @@ def run_job(command: str, config: dict[str, Any]) -> None:
         import_module(f"countergen_edit.cli.{command}").run(config)
 
 
+def run_flag(command: str, overrides: Sequence[str]) -> None:
+    """Do what another flag of Hydra asks for, such as --cfg."""
+    import hydra
+
+    from countergen_edit.cli.composing import plain
+
+    sys.argv = [f"countergen-edit {command}", *overrides]
+    os.environ["HYDRA_FULL_ERROR"] = "1"  # errors are raised as they are
+    main = hydra.main(version_base="1.3", config_path=str(conf_dir()), config_name=command)
+    main(lambda config: run_job(command, plain(command, config)))()
+
+
 def run_jobs(command: str, overrides: Sequence[str]) -> None:
     """Run the jobs of `--multirun`, by a launcher if one is chosen.
 
@@ -122,6 +132,10 @@ def run_jobs(command: str, overrides: Sequence[str]) -> None:
     """
     from hydra import initialize_config_dir
     from hydra.core.global_hydra import GlobalHydra
+    from hydra.errors import HydraException
+    from omegaconf.errors import OmegaConfBaseException
+
+    from countergen_edit.cli.composing import in_one_line, plain, require_valid
 
     arguments = sys.argv
 
@@ -129,56 +143,29 @@ def run_jobs(command: str, overrides: Sequence[str]) -> None:
         """Why the job failed; empty if it did not."""
         sys.argv = arguments
         try:
-            run_composed(command, config)
-        except UserError as error:
-            report(error)
-            return str(error)
-        except SystemExit as end:
-            return f"it ended with code {end.code}" if end.code else ""
-        except Exception as error:
-            traceback.print_exc()
-            return f"{type(error).__name__}: {error}"
+            content = plain(command, config)
+            require_valid(command, content)
+            run_job(command, content)
+        except (Exception, SystemExit) as error:
+            if isinstance(error, UserError):
+                report(error)
+            elif isinstance(error, Exception):
+                traceback.print_exc()
+            return str(error) if isinstance(error, UserError) else repr(error)
         return ""
 
     with initialize_config_dir(str(conf_dir()), version_base="1.3"):
-        own = [*overrides, "hydra.mode=MULTIRUN"]  # by which a job knows that it is one
-        batches = GlobalHydra.instance().hydra.multirun(command, task, own)
-    jobs = [(job.overrides, job.return_value) for batch in batches for job in batch]
-    shared = set[str].intersection(*(set(words) for words, _ in jobs))
-    failed = [
-        f"{' '.join(word for word in words if word not in shared)} ({why})"
-        for words, why in jobs
-        if why
-    ]
-    if failed:
+        app: Any = GlobalHydra.instance().hydra
+        try:
+            batches = app.multirun(command, task, [*overrides, "hydra.mode=MULTIRUN"])
+        except (HydraException, OmegaConfBaseException) as error:
+            raise in_one_line(command, error) from error
+    jobs = [({*job.overrides}, job.return_value) for batch in batches for job in batch]
+    shared = set.intersection(*(words for words, _ in jobs))
+    if failed := [f"{' '.join(sorted(words - shared))} ({why})" for words, why in jobs if why]:
         line = f"{len(failed)} of {len(jobs)} jobs failed: {'; '.join(failed)}"
         print(f"countergen-edit: {' '.join(line.split())}", file=sys.stderr)
         raise SystemExit(1)
-
-
-def run_composed(command: str, config: Any) -> None:
-    """Run a command with what Hydra composed."""
-    from countergen_edit.cli.composing import plain, require_valid
-
-    content = plain(command, config)
-    require_valid(command, content)
-    run_job(command, content)
-
-
-def run_in_hydra(command: str, overrides: Sequence[str]) -> None:
-    """Run a command as a Hydra application, with Hydra's own flags and settings."""
-    import hydra
-
-    def task(config: Any) -> None:
-        try:
-            run_composed(command, config)
-        except UserError as error:
-            # Hydra would print its own trace.
-            raise SystemExit(report(error)) from error
-
-    sys.argv = [f"countergen-edit {command}", *overrides]
-    os.environ["HYDRA_FULL_ERROR"] = "1"  # errors are raised as they are
-    hydra.main(version_base="1.3", config_path=str(conf_dir()), config_name=command)(task)()
 
 
 def tracking(config: dict[str, Any]) -> AbstractContextManager[None]:

@@ -6,10 +6,9 @@ stand beside the names of shipped files.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Sequence
-from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 from countergen_edit.cli.settings import COMMANDS, own_settings, types_of
@@ -19,7 +18,7 @@ from countergen_edit.core.errors import UserError
 MULTIRUN = ("--multirun", "-m")
 SEVERAL = ("eraser", "metric", "cost", "baseline", "tracker")
 """Groups that take several choices, of which what is not shipped is a registry's."""
-LITERAL = ("model.name", "model.served_name", "model.cache", "texts.neutral")
+LITERAL = ("model.name", "model.adapter", "model.served_name", "model.cache", "texts.neutral")
 """Settings of components that hold a path or a name."""
 REPLACED = ("baseline.prompting.requests", "metric.benchmarks.limit", "metric.cid.templates")
 """Mappings that a value replaces instead of merging with the default."""
@@ -40,20 +39,21 @@ def overrides_of(command: str, arguments: Sequence[str]) -> list[str]:
     ["++limits.group_effect='0.3'", 'strict=false', "run='runs/one'"]
     >>> overrides_of("audit", ["-m", "model=gpt2,gpt2-xl"])
     ['-m', 'model=any', "model.name='gpt2','gpt2-xl'"]
-
-    `UserError` if a value refers to a setting.
     """
     files = [key for key, _, value in (a.partition("=") for a in arguments) if is_file(key, value)]
     key, others = COMMANDS[command].ARGUMENT, COMMANDS[command].OTHERS
     overrides, positional = list[str](), list[str]()
     for argument, before in zip(arguments, ["", *arguments], strict=False):
         section, _, rest = argument.partition("=")
-        is_path = is_other(command, section) and exists(argument)
-        is_text = is_path or not ASSIGNMENT.match(argument)
-        if key and is_text and not before.startswith("-"):
+        is_setting = ASSIGNMENT.match(argument) and not (
+            exists(argument) and is_other(command, section)
+        )
+        if key and not is_setting and not before.startswith("-"):
             positional.append(quoted(argument))
             continue
-        require_no_reference(command, section, rest)
+        for name in () if section.startswith("hydra") else REFERENCE.findall(rest):
+            if not is_other(command, name):
+                raise UserError(f"{argument} refers to the setting {name!r}: write its value")
         if section == "model" and "," in rest and {*MULTIRUN} & {*arguments} and not exists(rest):
             names = map(quoted, rest.split(","))
             overrides += ["model=any", f"model.name={','.join(names)}"]
@@ -104,49 +104,29 @@ def as_overrides(command: str, argument: str) -> list[str]:
         return [f"~{key}", f"+{key}={value}"]
     # The texts of a model are unknown before the model is.
     name = f"++{key}" if key.startswith("texts.") else key
-    is_path = "Path" in str(types_of(command).get(key))
-    is_literal = is_path or key in LITERAL
-    if is_path and value.startswith("~/"):
-        value = str(Path(value).expanduser())
+    is_literal = key in LITERAL or "Path" in str(types_of(command).get(key))
     if key.startswith("hydra"):
         return [argument]
-    return [f"{name}={quoted(value) if is_text(value, is_literal) else escaped(value)}"]
+    if is_text(value) or (is_literal and value != "null" and value[0] not in "'\""):
+        return [f"{name}={quoted(value)}"]
+    return [f"{name}={escaped(value)}"]
 
 
-def is_text(value: str, is_literal: bool = False) -> bool:
-    """Whether Hydra must be told that a value is a text: of a setting that takes nothing else, of a
-    path with a comma, or without a meaning in Hydra's grammar.
-
-    >>> is_text("runs (v2)/ü"), is_text("[a,b]"), is_text("1", True), is_text("'a b'", True)
-    (True, False, True, False)
-    """
+def is_text(value: str) -> bool:
+    """Whether a value has no meaning in Hydra's grammar, or is a path with a comma."""
     from hydra.core.override_parser.overrides_parser import OverridesParser
-    from hydra.core.override_parser.types import QuotedString
     from hydra.errors import HydraException
 
     try:
         parsed = OverridesParser.create().parse_override(f"key={value}")
     except HydraException:
-        return is_literal or value[0] not in "[{"
-    if is_literal:
-        return value != "null" and not isinstance(parsed._value, QuotedString)
+        return value[0] not in "[{"
     return parsed.is_sweep_override() and exists(value)
 
 
 def exists(path: str) -> bool:
     """Whether a file or folder is there; of FILE.py:Class the file."""
-    code = OWN_CODE.fullmatch(path)
-    with suppress(OSError, RuntimeError):  # a text too long for a name, or after ~ no user
-        return Path(code[1] if code else path).expanduser().exists()
-    return False
-
-
-def require_no_reference(command: str, key: str, value: str) -> None:
-    """Refuse a value that refers to a setting, such as itself."""
-    known = {*own_settings(command), *COMMANDS[command].CHOICES}
-    for name in REFERENCE.findall(value):
-        if name == key or (name.partition(".")[0] in known and not key.startswith("hydra")):
-            raise UserError(f"{key}={value} refers to the setting {name!r}: write the value itself")
+    return os.access(OWN_CODE.sub(r"\1", path), os.F_OK)
 
 
 def is_other(command: str, key: str) -> bool:
@@ -176,12 +156,11 @@ def choices(group: str, value: str) -> list[str]:
         content: Any = OverridesParser.create().parse_override(f"{group}={value}").value()
         entries = (f"+{group}.{key}={as_text(entry)}" for key, entry in content.items())
         return [f"{group}=[]", *entries]
-    if exists(value):  # FILE.py:Class
-        names = [value]
-    elif "," in value and not value.startswith("["):
+    is_file = exists(value)  # a comma may be in its path
+    if "," in value and not value.startswith("[") and not is_file:
         return [f"{group}={value}"]  # jobs of --multirun
-    else:
-        names = [name.strip(" '\"") for name in value.strip("[]").split(",") if name.strip()]
+    names = [value] if is_file else value.strip("[]").split(",")
+    names = [name.strip(" '\"") for name in names if name.strip()]
     shipped = [name for name in names if (conf_dir() / group / f"{name}.yaml").is_file()]
     custom = [name for name in names if name not in shipped]
     if group == "eraser" and "none" in shipped and names != ["none"]:

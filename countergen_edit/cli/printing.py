@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from countergen_edit.core.commands import command
+from countergen_edit.core.errors import command
 
 if TYPE_CHECKING:
     from countergen_edit.reports.run import Run

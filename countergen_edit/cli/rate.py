@@ -8,8 +8,7 @@ from typing import Any
 
 from countergen_edit.cli.printing import say, show
 from countergen_edit.cli.study import texts_in
-from countergen_edit.core.commands import command
-from countergen_edit.core.errors import require_known
+from countergen_edit.core.errors import command, require_known
 from countergen_edit.reports.run import open_run
 from countergen_edit.runs.ratings import read_ratings, write_sheets
 

@@ -9,8 +9,7 @@ from typing import Any
 from countergen_edit import api
 from countergen_edit.cli.printing import console, say
 from countergen_edit.cli.study import texts_in
-from countergen_edit.core.commands import command
-from countergen_edit.core.errors import UserError, require_known
+from countergen_edit.core.errors import UserError, command, require_known
 from countergen_edit.reports.evidence import write_evidence
 from countergen_edit.reports.render import FIGURES, TABLES, export
 from countergen_edit.reports.render.terminal import print_all

@@ -12,9 +12,8 @@ from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import Any, Literal
 
-from countergen_edit.core.commands import command
 from countergen_edit.core.conf_path import PROMPT_FILES, conf_dir, config_of, read_config
-from countergen_edit.core.errors import UserError, require_known
+from countergen_edit.core.errors import UserError, command, require_known
 from countergen_edit.core.typed import require
 from countergen_edit.data.axis import SPLITS, Axis, DoesNotFitError, NoFormsError, Split
 from countergen_edit.data.axis_config import OWN

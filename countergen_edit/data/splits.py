@@ -46,7 +46,7 @@ def check_leakage(fit: Sequence[CounterfactualSet], test: Sequence[Counterfactua
                 raise UserError(
                     f"{kind} {culprit!r} is in fitting set {fitted.name!r} and in test set "
                     f"{tested.name!r}: figures would be measured on what was fitted; "
-                    "take it out of one of them"
+                    "take it out of one of them, or fit nothing (eraser=none)"
                 )
 
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from countergen_edit.core.commands import command
+from countergen_edit.core.errors import command
 from countergen_edit.decisions import JUDGEMENT, RECOMMENDED
 from countergen_edit.decisions.significance import BIAS_SIGNIFICANT
 from countergen_edit.edits import EditRecord
@@ -298,27 +296,17 @@ def costs_of(views: Iterable[View], results: Results, edit: EditRecord) -> str:
     return ", ".join(filter(None, costs))
 
 
-def in_python(path: Path) -> str:
-    """A path as a string literal of Python."""
-    return json.dumps(str(path), ensure_ascii=False)
-
-
 def saved_as(saved: Saved) -> list[str]:
     """Where an edit was saved, how its logits compare after loading, and how to load it."""
     trust = ", trust_remote_code=True" if saved.form == "carried" else ""
+    adapter = saved.folder / ADAPTER
+    load = f"PeftModel.from_pretrained(model, {str(adapter)!r})"
     return [
         f"Saved ({saved.form}): {saved.folder}. In a fresh process its logits differ by at most "
         f"{saved.parity.max_difference:.2g}; the edit changes them by {saved.parity.effect:.2g}.",
-        f"Load it: AutoModelForCausalLM.from_pretrained({in_python(saved.folder)}{trust}). "
+        f"Load it: AutoModelForCausalLM.from_pretrained({str(saved.folder)!r}{trust}). "
         f"Compare: {command('chat', saved.folder)}",
-        *(
-            [
-                "As an adapter of the unedited model: "
-                f"PeftModel.from_pretrained(model, {in_python(adapter)})"
-            ]
-            if (adapter := saved.folder / ADAPTER).is_dir()
-            else []
-        ),
+        *([f"As an adapter of the unedited model: {load}"] if adapter.is_dir() else []),
     ]
 
 

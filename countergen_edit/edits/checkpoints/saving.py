@@ -15,8 +15,7 @@ from typing import Any, Literal, get_args
 
 from safetensors import SafetensorError
 
-from countergen_edit.core.commands import command
-from countergen_edit.core.errors import UserError, unknown
+from countergen_edit.core.errors import UserError, command, unknown
 from countergen_edit.core.locating import RECORD
 from countergen_edit.core.reading import json_mapping
 from countergen_edit.core.writing import OLD, as_json, put_back, whole_folder
