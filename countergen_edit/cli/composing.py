@@ -69,9 +69,9 @@ def plain(command: str, config: DictConfig) -> dict[str, Any]:
 
 
 def checked_config(command: str, overrides: Sequence[str]) -> dict[str, Any]:
-    """The configuration of a command, or of the first job of `--multirun`, checked.
+    """The configuration of a command, checked; with another flag of Hydra than `--multirun` empty.
 
-    It is empty with another flag of Hydra.
+    Of the jobs of `--multirun` one for each choice of groups is composed, and the first returned.
     """
     flags = [override for override in overrides if override.startswith("-")]
     require_flags(flags)
@@ -80,10 +80,13 @@ def checked_config(command: str, overrides: Sequence[str]) -> dict[str, Any]:
     overrides = [override for override in overrides if override not in flags]
     require_choices(command, overrides)
     try:
-        if flags:
-            parsed = OverridesParser.create().parse_overrides([*overrides])
-            overrides = BasicSweeper.split_arguments(parsed, max_batch_size=None)[0][0]
-        config = composed(command, overrides)
+        parsed = OverridesParser.create().parse_overrides([*overrides])
+        jobs = BasicSweeper.split_arguments(parsed, None)[0] if flags else [overrides]
+        by_choices = {
+            tuple(w for w in job if (conf_dir() / w.partition("=")[0]).is_dir()): job
+            for job in jobs
+        }
+        config, *_ = [composed(command, job) for job in by_choices.values()]
     except (HydraException, OmegaConfBaseException) as error:
         raise in_one_line(command, error) from error
     require_valid(command, config)

@@ -132,10 +132,8 @@ def run_jobs(command: str, overrides: Sequence[str]) -> None:
     """
     from hydra import initialize_config_dir
     from hydra.core.global_hydra import GlobalHydra
-    from hydra.errors import HydraException
-    from omegaconf.errors import OmegaConfBaseException
 
-    from countergen_edit.cli.composing import in_one_line, plain, require_valid
+    from countergen_edit.cli.composing import plain, require_valid
 
     arguments = sys.argv
 
@@ -156,10 +154,7 @@ def run_jobs(command: str, overrides: Sequence[str]) -> None:
 
     with initialize_config_dir(str(conf_dir()), version_base="1.3"):
         app: Any = GlobalHydra.instance().hydra
-        try:
-            batches = app.multirun(command, task, [*overrides, "hydra.mode=MULTIRUN"])
-        except (HydraException, OmegaConfBaseException) as error:
-            raise in_one_line(command, error) from error
+        batches = app.multirun(command, task, [*overrides, "hydra.mode=MULTIRUN"])
     jobs = [({*job.overrides}, job.return_value) for batch in batches for job in batch]
     shared = set.intersection(*(words for words, _ in jobs))
     if failed := [f"{' '.join(sorted(words - shared))} ({why})" for words, why in jobs if why]:

@@ -25,7 +25,7 @@ REPLACED = ("baseline.prompting.requests", "metric.benchmarks.limit", "metric.ci
 FILES = ("axis", "data", "perturbation")
 """Groups that take a YAML file."""
 ASSIGNMENT = re.compile(r"[+~]{0,2}[A-Za-z_][\w./@:-]*=|~(?!/)|-")
-REFERENCE = re.compile(r"\$\{\s*([\w.]+)\s*\}")
+REFERENCE = re.compile(r"\$\{[\s.]*([\w.]+)\s*\}")
 
 
 def overrides_of(command: str, arguments: Sequence[str]) -> list[str]:
@@ -51,8 +51,8 @@ def overrides_of(command: str, arguments: Sequence[str]) -> list[str]:
         if key and not is_setting and not before.startswith("-"):
             positional.append(quoted(argument))
             continue
-        for name in () if section.startswith("hydra") else REFERENCE.findall(rest):
-            if not is_other(command, name):
+        for name in REFERENCE.findall(rest):
+            if name == section or not (section.startswith("hydra") or is_other(command, name)):
                 raise UserError(f"{argument} refers to the setting {name!r}: write its value")
         if section == "model" and "," in rest and {*MULTIRUN} & {*arguments} and not exists(rest):
             names = map(quoted, rest.split(","))

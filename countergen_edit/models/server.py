@@ -117,7 +117,7 @@ class Server:
             finally:
                 timer.cancel()
             if response.status_code < 500 and "html" in response.headers.get("content-type", ""):
-                raise self._failed("is a web page: the address of an API ends in /v1")
+                raise self._failed("is a web page (the address of an API ends in /v1)")
             response.raise_for_status()
             try:
                 reply = response.json()
