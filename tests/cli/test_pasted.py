@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 import shlex
@@ -49,9 +50,11 @@ def test_printed_commands_run_as_they_stand(
         first = ["edit", f"run={run}", "save=DIR"]
     assert first == ["edit", f"run={run}", "save=DIR"]
     assert printed(capsys, *first[:-1], f"save={saved}") == [["chat", saved]]
-    assert ["compare", run, run, "folder=DIR"] in printed(capsys, "compare", run, run)
-    assert main(["gate", run, "group_effect=9", f"json={saved}.json"]) in (0, 1)
+    both = [run, NAME.format("other")]
+    shutil.copytree(*both)
+    assert ["compare", *both, "folder=DIR"] in printed(capsys, "compare", *both)
+    assert main(["gate", run, "group_effect=9", "strict=false", f"json={saved}.json"]) == 0
     assert json.loads(Path(f"{saved}.json").read_text("utf-8"))
-    monkeypatch.setattr("sys.stdin", iter([]))
+    monkeypatch.setattr("sys.stdin", io.StringIO())
     last = printed(capsys, "chat", saved, "max_new_tokens=1")
     assert last == [["audit", f"model={saved}", "eraser=none"]]
