@@ -31,7 +31,7 @@ from countergen_edit.reports.findings import Verdict, findings, recommended, ver
 from countergen_edit.reports.render.card import model_card, parameters
 from countergen_edit.reports.views.base import VIEWS, Quantity, View, view_of
 from countergen_edit.runs.compare import rows_of_log
-from countergen_edit.runs.files import CONFIG, EDITS, ORIGINAL, RATINGS, RESULTS
+from countergen_edit.runs.files import CONFIG, EDITS, MANIFEST, ORIGINAL, RATINGS, RESULTS
 from countergen_edit.runs.folder import finished_rows, read_manifest, read_records, read_rows
 from countergen_edit.runs.logs import Log, read_log
 
@@ -339,11 +339,11 @@ def open_run(path: Path | str, model: LanguageModel | None = None) -> Run:
     path = Path(path)
     if not path.is_dir():
         raise UserError(f"{path} is no run folder: there is no such folder")
-    rows = finished_rows(path)
+    manifest = read_manifest(path) if (path / MANIFEST).is_file() else {}
     config = yaml_mapping(path / CONFIG) if (path / CONFIG).is_file() else {}
     rated = read_rows(path / RATINGS) if (path / RATINGS).is_file() else []
-    results = Results([*rows, *rated], read_records(path), path)
-    return Run(path, results, read_manifest(path), config, model)
+    results = Results([*finished_rows(path), *rated], read_records(path), path)
+    return Run(path, results, manifest, config, model)
 
 
 def open_run_or_log(path: Path | str, cluster: str | None = None, seed: int = 0) -> Run:
