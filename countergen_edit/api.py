@@ -64,6 +64,7 @@ def load(
     max_memory: models.MaxMemory | None = None,
     quantization: str | None = None,
     revision: str | None = None,
+    adapter: str | Path | None = None,
     bos: Bos = "auto",
     template: str = "none",
     instruction: str | None = None,
@@ -78,6 +79,7 @@ def load(
         max_memory: most memory for the weights on each, such as `{0: "20GiB", "cpu": "60GiB"}`.
         quantization: `4bit` or `8bit`, by bitsandbytes; edits are saved with full weights.
         revision: branch, tag or commit of a model on the hub.
+        adapter: a directory of a PEFT adapter, which is merged into the weights.
         bos: whether texts begin with the beginning-of-text token; `auto` follows the tokenizer.
         template: the chat template: `none`, `auto` (where the model has one) or `chat`; texts are
             then the beginning of a reply.
@@ -87,7 +89,8 @@ def load(
         UserError: the model does not exist, generates no text, or lacks a chat template.
     """
     where: dict[str, Any] = {"device": device, "dtype": dtype, "device_map": device_map}
-    where |= {"max_memory": max_memory, "quantization": quantization, "bos": bos}
+    where |= {"max_memory": max_memory, "quantization": quantization, "adapter": adapter}
+    where["bos"] = bos
     if is_checkpoint(name):
         return load_checkpoint(name, **where, template=template, instruction=instruction)
     place = directory() if str(name) == TESTBED else name
@@ -102,6 +105,8 @@ def load_original(checkpoint: Checkpoint, name: str = ON_RECORD, **where: Any) -
         name = str(record["model"])
         if checkpoint.carried:
             return replace(load_unedited(checkpoint, **where), name=name)
+        measured = (record.get("config") or {}).get("model") or {}
+        where = {**where, "adapter": measured.get("adapter")}
     try:
         original = load(name, **{"bos": record.get("bos", "auto"), **where})
     except UserError as error:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import nullcontext, suppress
@@ -14,7 +13,7 @@ from rich.text import Text
 from countergen_edit import api
 from countergen_edit.cli.printing import console, say
 from countergen_edit.core.characters import printable, require_encodable
-from countergen_edit.core.errors import UserError
+from countergen_edit.core.errors import UserError, command
 from countergen_edit.edits import applied
 from countergen_edit.edits.checkpoints import Checkpoint, open_checkpoint
 from countergen_edit.models import LanguageModel, generate, load
@@ -46,8 +45,8 @@ def run(config: Mapping[str, Any]) -> None:
         # Plain text, whatever markup or control codes a model generates.
         table.add_row(*(Text(printable(text)) for text in texts))
         console.print(table)
-    folder = shlex.quote(str(checkpoint.folder))
-    say([f"Next, in figures: countergen-edit audit model={folder} eraser=none"])
+    again = command("audit", f"model={checkpoint.folder}", "eraser=none")
+    say([f"Next, in figures: {again}"])
 
 
 def models_of(

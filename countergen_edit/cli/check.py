@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-import shlex
+import re
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.text import Text
 
+from countergen_edit.cli.composing import checked_config
+from countergen_edit.cli.overrides import overrides_of
 from countergen_edit.cli.printing import console, say
 from countergen_edit.core.characters import printable
 from countergen_edit.core.conf_path import config_of, prompt_source
-from countergen_edit.core.errors import UserError
+from countergen_edit.core.errors import UserError, command
 from countergen_edit.data.axis import Axis
 from countergen_edit.data.prompt_check import CheckedPrompt, check_prompts
 from countergen_edit.data.sources import load_set
@@ -34,15 +37,21 @@ def run(config: Mapping[str, Any]) -> None:
     for prompt in prompts:
         console.print(as_text(prompt, substitution.groups))
     count = f"{len(prompts)} prompt{'' if len(prompts) == 1 else 's'}"
-    if warned := sum(bool(prompt.findings) for prompt in prompts):
-        say([f"{count}, {warned} with warnings."])
+    same = [word for word in sys.argv[1:] if re.match(r"(axis|groups)[.\w]*=", word)]
+    words = [*same, f"data={path}"]
+    findings, refused = [finding for prompt in prompts for finding in prompt.findings], []
+    try:
+        checked_config("audit", overrides_of("audit", words))
+    except UserError as error:
+        if not any(finding in str(error) for finding in findings):
+            refused = [f"An audit refuses them: {error}"]
+    if findings or refused:
+        warned = sum(bool(prompt.findings) for prompt in prompts) or "none"
+        say([f"{count}, {warned} with warnings.", *refused])
         raise SystemExit(1)
     if any(len(side) > 1 for prompt in prompts for side in prompt.sides):
         say_smallest_p(path, substitution)
-    name = shlex.quote(str(config["axis"].get("file") or content["name"]))
-    axis_setting = "" if content["name"] == "gender" else f" axis={name}"
-    line = f"Next: countergen-edit audit{axis_setting} data={shlex.quote(path)}"
-    say([f"{count}, no warnings.", line])
+    say([f"{count}, no warnings.", f"Next: {command('audit', *words)}"])
 
 
 def say_smallest_p(path: str, substitution: Substitution) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Any
 from countergen_edit.cli.printing import console, say, show
 from countergen_edit.cli.study import model_settings, new_run, texts_in, without_requesting
 from countergen_edit.core.conf_path import config_of
-from countergen_edit.core.errors import unknown
+from countergen_edit.core.errors import command, unknown
 from countergen_edit.core.writing import digest
 from countergen_edit.data.axis import Axis
 from countergen_edit.data.axis_config import axis_config
@@ -106,7 +105,7 @@ def compare(settings: CidSettings) -> None:
         console.print()
         with applied(model, edit.edit) as edited:
             show_table(edited, f"{settings.model.name} under {settings.config['saved_edit']}")
-    again = f"countergen-edit cid action=audit {shlex.quote(f'model={settings.model.name}')}"
+    again = command("cid", "action=audit", f"model={settings.model.name}")
     say([f"Next, over templates and people, with intervals: {again}"])
 
 
@@ -118,7 +117,7 @@ def audit(settings: CidSettings) -> None:
     metric.check(model)
     with opened(settings, model, metrics=[metric]) as folder:
         template_audit(model, metric, edit, folder, settings.seed)
-    rate = f"countergen-edit rate {shlex.quote(str(folder.path))}"
+    rate = command("rate", folder.path)
     show(open_run(folder.path), then=[f"To have people rate the continuations: {rate}"])
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from countergen_edit.cli.printing import show
 from countergen_edit.cli.study import ModelSettings, command_line, layers_in, make_settings, new_run
-from countergen_edit.core.errors import UserError, unknown
+from countergen_edit.core.errors import UserError, command, unknown
 from countergen_edit.data.template_bank import TemplateBank, load_bank
 from countergen_edit.erasers import ERASERS
 from countergen_edit.metrics.classifier_tasks import TASKS, ClassifierTask
@@ -50,8 +49,9 @@ def run(config: Mapping[str, Any]) -> None:
     )
     with folder:
         classifier_audit(task, bank, model, folder, seed, erasers, where)
-    words = [w for w in command_line("classifiers") if w.partition("=")[0] not in ANSWERED]
-    erase = f"Next, erase it: {shlex.join(words)} eraser=leace"
+    _, *words = command_line("classifiers")
+    same = [word for word in words if word.partition("=")[0] not in ANSWERED]
+    erase = f"Next, erase it: {command(*same, 'eraser=leace')}"
     show(open_run(folder.path), then=[] if config["eraser"] else [erase])
 
 
@@ -70,8 +70,9 @@ def build_model(
 ) -> Any:
     """The model for a task; `testbed` and `testbed-unbiased` name the constructed ones."""
     name = settings.name
-    if settings.quantization is not None:
-        raise UserError("a classifier is read with full weights: leave model.quantization out")
+    for key in ("quantization", "adapter"):
+        if getattr(settings, key) is not None:
+            raise UserError(f"a classifier is read as it is saved: leave model.{key} out")
     if name in (TESTBED, UNBIASED):
         return task.wrap(name, *build(plant(bank, biased=name == TESTBED)), labels)
     where = {key: getattr(settings, key) for key in ("device", "dtype", "revision")}

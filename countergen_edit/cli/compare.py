@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from countergen_edit import api
 from countergen_edit.cli.printing import console, say
+from countergen_edit.cli.study import texts_in
+from countergen_edit.core.errors import command
 from countergen_edit.reports.compare import Comparison
 from countergen_edit.reports.render.terminal import print_sections
 
 
 def run(config: Mapping[str, Any]) -> None:
     """Print the runs side by side, and their differences where they share prompts."""
-    runs = [str(path) for path in config["runs"]]
+    runs = texts_in(config["runs"])
     comparison = api.compare(*runs, seed=config["seed"], cluster=config["cluster"])
     show(comparison)
     if config["folder"]:
         say(["", f"Report: {comparison.report(Path(config['folder']))}"])
     else:
-        again = f"countergen-edit compare {' '.join(map(shlex.quote, runs))}"
-        say(["", f"Next, as a page, with every row: {again} folder=DIR"])
+        again = command("compare", *runs, "folder=DIR")
+        say(["", f"Next, as a page, with every row: {again}"])
 
 
 def show(comparison: Comparison) -> None:

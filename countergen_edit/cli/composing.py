@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from hydra import compose, initialize_config_dir
+from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
 from hydra.core.config_store import ConfigStore
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException
@@ -67,26 +68,29 @@ def plain(command: str, config: DictConfig) -> dict[str, Any]:
     return dict(content)
 
 
-def checked_configs(command: str, overrides: Sequence[str]) -> list[dict[str, Any]]:
-    """The configurations of a command, checked.
+def checked_config(command: str, overrides: Sequence[str]) -> dict[str, Any]:
+    """The configuration of a command, checked; with another flag of Hydra than `--multirun` empty.
 
-    Returns:
-        One; of `--multirun` enough jobs to have met every choice of a group; of another flag of
-        Hydra none.
+    Of the jobs of `--multirun` one for each choice of groups is composed, and the first returned.
     """
     flags = [override for override in overrides if override.startswith("-")]
     require_flags(flags)
     if not set(flags) <= set(MULTIRUN):
-        return []
+        return {}
     overrides = [override for override in overrides if override not in flags]
     require_choices(command, overrides)
     try:
-        made = [composed(command, job) for job in (jobs_of(overrides) if flags else [overrides])]
+        parsed = OverridesParser.create().parse_overrides([*overrides])
+        jobs = BasicSweeper.split_arguments(parsed, None)[0] if flags else [overrides]
+        by_choices = {
+            tuple(w for w in job if (conf_dir() / w.partition("=")[0]).is_dir()): job
+            for job in jobs
+        }
+        config, *_ = [composed(command, job) for job in by_choices.values()]
     except (HydraException, OmegaConfBaseException) as error:
         raise in_one_line(command, error) from error
-    for config in made:
-        require_valid(command, config)
-    return made
+    require_valid(command, config)
+    return config
 
 
 def require_valid(command: str, config: Mapping[str, Any]) -> None:
@@ -123,8 +127,8 @@ def require_inputs(config: Mapping[str, Any]) -> None:
 
 
 def require_task(config: Mapping[str, Any]) -> None:
-    """Refuse axes and data that do not make a task."""
-    Task.from_config(
+    """Refuse axes and data that do not make a task, or of which a part is fitted and measured."""
+    task = Task.from_config(
         config_of("axis", config["axis"]),
         config_of("data", config["data"]),
         groups=config["groups"],
@@ -132,6 +136,8 @@ def require_task(config: Mapping[str, Any]) -> None:
         names=config["names"],
         seed=config["seed"],
     )
+    if config["eraser"]:
+        task.check_leakage()
 
 
 def texts_of(model: Any) -> dict[str, Any]:
@@ -173,23 +179,6 @@ def require_choices(command: str, overrides: Sequence[str]) -> None:
 def names_of(group: str) -> list[str]:
     """The shipped choices of a group."""
     return sorted(path.stem for path in (conf_dir() / group).glob("*.yaml"))
-
-
-def jobs_of(overrides: Sequence[str]) -> list[list[str]]:
-    """Jobs of `--multirun` that together have every choice of a group, not all jobs.
-
-    >>> jobs_of(["eraser=rlace,leace", "layers=[0],[1]", "seed=1"])
-    [['eraser=rlace', 'layers=[0]', 'seed=1'], ['eraser=leace', 'layers=[0]', 'seed=1']]
-    """
-    first = list(overrides)
-    others: list[tuple[int, str]] = []
-    for i, override in enumerate(OverridesParser.create().parse_overrides(first)):
-        if override.is_discrete_sweep():
-            key = override.get_key_element()
-            one, *rest = (f"{key}={choice}" for choice in override.sweep_string_iterator())
-            first[i] = one
-            others += [(i, word) for word in rest if (conf_dir() / key).is_dir()]
-    return [first, *([*first[:i], word, *first[i + 1 :]] for i, word in others)]
 
 
 def in_one_line(command: str, error: Exception) -> UserError:

@@ -46,17 +46,6 @@ from countergen_edit.reports.run import Run
 
 OF_TASK = ("axis", "data", "texts", "names", "groups", "seed")
 """The settings of a task."""
-LOADING = (
-    "device",
-    "dtype",
-    "device_map",
-    "max_memory",
-    "quantization",
-    "bos",
-    "template",
-    "instruction",
-)
-"""The settings of a model that say where and how it is loaded."""
 
 
 @dataclass(frozen=True)
@@ -156,8 +145,8 @@ def base_of(where: ModelSettings | ServedSettings) -> Base:
     """The unedited model, with the edits that a checkpoint carries."""
     if not is_checkpoint(where.name):
         return Base(where.load(), None, {})
-    places = {key: value for key, value in asdict(where).items() if key in LOADING}
-    return load_base(where.name, **places)
+    places = {key: value for key, value in asdict(where).items() if key != "revision"}
+    return load_base(places.pop("name"), **places)
 
 
 def earlier_tasks(
@@ -209,6 +198,7 @@ def save_of_run(config: Mapping[str, Any], saving: SaveSettings) -> None:
     measured = replace(
         where,
         name=name,
+        adapter=(run.config.get("model") or {}).get("adapter"),
         bos=run.manifest.get("bos", where.bos),
         template="chat" if template else "none",
         instruction=template["instruction"] if template else where.instruction,

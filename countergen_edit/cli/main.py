@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 import threading
+import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from importlib import import_module
@@ -105,19 +106,19 @@ def report(error: Exception) -> int:
 
 def run(command: str, arguments: Sequence[str]) -> None:
     """Run one command."""
-    from countergen_edit.cli.composing import checked_configs  # late: imports Hydra
+    from countergen_edit.cli.composing import checked_config  # late: imports Hydra
 
     overrides = overrides_of(command, arguments)
-    # Hydra's parser takes overrides on one side of a flag only.
-    overrides.sort(key=lambda override: override not in MULTIRUN)
     words = [f"countergen-edit {command}", *arguments]
     before, sys.argv = sys.argv, words  # for manifests
     try:
-        found = checked_configs(command, overrides)
-        if any(o.startswith(("-", "hydra.", "hydra/", "+hydra", "++hydra")) for o in overrides):
-            run_in_hydra(command, overrides)
+        config = checked_config(command, overrides)
+        if {*MULTIRUN} & {*overrides}:
+            run_jobs(command, [word for word in overrides if word not in MULTIRUN])
+        elif any(word.startswith("-") for word in overrides):
+            run_flag(command, overrides)
         else:
-            run_job(command, found[0])
+            run_job(command, config)
     finally:
         sys.argv = before
 
@@ -132,33 +133,55 @@ def run_job(command: str, config: dict[str, Any]) -> None:
         import_module(f"countergen_edit.cli.{command}").run(config)
 
 
-def run_in_hydra(command: str, overrides: Sequence[str]) -> None:
-    """Run a command as a Hydra application: several jobs, launchers, Hydra's own flags.
+def run_flag(command: str, overrides: Sequence[str]) -> None:
+    """Do what another flag of Hydra asks for, such as --cfg."""
+    import hydra
+
+    from countergen_edit.cli.composing import plain
+
+    sys.argv = [f"countergen-edit {command}", *overrides]
+    os.environ["HYDRA_FULL_ERROR"] = "1"  # errors are raised as they are
+    main = hydra.main(version_base="1.3", config_path=str(conf_dir()), config_name=command)
+    main(lambda config: run_job(command, plain(command, config)))()
+
+
+def run_jobs(command: str, overrides: Sequence[str]) -> None:
+    """Run the jobs of `--multirun`, by a launcher if one is chosen.
 
     Raises:
-        SystemExit: a job of this process found a mistake, and printed it.
+        SystemExit: with code 1 if jobs failed, which are named; the others have run.
     """
-    import hydra
+    from hydra import initialize_config_dir
+    from hydra.core.global_hydra import GlobalHydra
 
     from countergen_edit.cli.composing import plain, require_valid
 
-    own_process, arguments = os.getpid(), sys.argv
+    arguments = sys.argv
 
-    def task(config: Any) -> None:
+    def task(config: Any) -> str:
+        """Why the job failed; empty if it did not."""
         sys.argv = arguments
         try:
             content = plain(command, config)
             require_valid(command, content)
             run_job(command, content)
-        except UserError as error:
-            if os.getpid() != own_process:
-                raise  # of a launcher's worker, for the process that waits
-            # Hydra would print its own trace.
-            raise SystemExit(report(error)) from error
+        except (Exception, SystemExit) as error:
+            if isinstance(error, UserError):
+                report(error)
+            elif isinstance(error, Exception):
+                traceback.print_exc()
+            return str(error) if isinstance(error, UserError) else repr(error)
+        return ""
 
-    sys.argv = [f"countergen-edit {command}", *overrides]
-    os.environ["HYDRA_FULL_ERROR"] = "1"  # errors are raised as they are
-    hydra.main(version_base="1.3", config_path=str(conf_dir()), config_name=command)(task)()
+    with initialize_config_dir(str(conf_dir()), version_base="1.3"):
+        app: Any = GlobalHydra.instance().hydra
+        batches = app.multirun(command, task, [*overrides, "hydra.mode=MULTIRUN"])
+    jobs = [({*job.overrides}, job.return_value) for batch in batches for job in batch]
+    shared = set.intersection(*(words for words, _ in jobs))
+    if failed := [f"{' '.join(sorted(words - shared))} ({why})" for words, why in jobs if why]:
+        line = f"{len(failed)} of {len(jobs)} jobs failed: {'; '.join(failed)}"
+        print(f"countergen-edit: {' '.join(line.split())}", file=sys.stderr)
+        raise SystemExit(1)
 
 
 def tracking(config: dict[str, Any]) -> AbstractContextManager[None]:

@@ -6,26 +6,28 @@ stand beside the names of shipped files.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from countergen_edit.cli.settings import COMMANDS, own_settings, types_of
-from countergen_edit.core.conf_path import CONFIG_FILES, conf_dir, prompt_source
+from countergen_edit.core.conf_path import CONFIG_FILES, OWN_CODE, conf_dir, prompt_source
 from countergen_edit.core.errors import UserError
 
 MULTIRUN = ("--multirun", "-m")
 SEVERAL = ("eraser", "metric", "cost", "baseline", "tracker")
 """Groups that take several choices, of which what is not shipped is a registry's."""
-LITERAL = ("model.name", "model.served_name", "model.cache", "texts.neutral")
+LITERAL = ("model.name", "model.adapter", "model.served_name", "model.cache", "texts.neutral")
 """Settings of components that hold a path or a name."""
 REPLACED = ("baseline.prompting.requests", "metric.benchmarks.limit", "metric.cid.templates")
 """Mappings that a value replaces instead of merging with the default."""
 OF_BENCHMARK = "+metric.benchmarks.bias_types=all"
 FILES = ("axis", "data", "perturbation")
 """Groups that take a YAML file."""
-ASSIGNMENT = re.compile(r"[+~]{0,2}[A-Za-z_][\w./@:-]*=|[~-]")
+ASSIGNMENT = re.compile(r"[+~]{0,2}[A-Za-z_][\w./@:-]*=|~(?!/)|-")
+REFERENCE = re.compile(r"\$\{[\s.]*([\w.]+)\s*\}")
 
 
 def overrides_of(command: str, arguments: Sequence[str]) -> list[str]:
@@ -45,9 +47,16 @@ def overrides_of(command: str, arguments: Sequence[str]) -> list[str]:
     overrides, positional = list[str](), list[str]()
     for argument, before in zip(arguments, ["", *arguments], strict=False):
         section, _, rest = argument.partition("=")
-        if key and not ASSIGNMENT.match(argument) and not before.startswith("-"):
+        is_setting = ASSIGNMENT.match(argument) and not (
+            exists(argument) and is_other(command, section)
+        )
+        if key and not is_setting and not before.startswith("-"):
             positional.append(quoted(argument))
-        elif section == "model" and "," in rest and {*MULTIRUN} & {*arguments}:
+            continue
+        for name in REFERENCE.findall(rest):
+            if name == section or not (section.startswith("hydra") or is_other(command, name)):
+                raise UserError(f"{argument} refers to the setting {name!r}: write its value")
+        if section == "model" and "," in rest and {*MULTIRUN} & {*arguments} and not exists(rest):
             names = map(quoted, rest.split(","))
             overrides += ["model=any", f"model.name={','.join(names)}"]
         elif others and rest and is_other(command, section):
@@ -106,14 +115,34 @@ def as_overrides(command: str, argument: str) -> list[str]:
     # The texts of a model are unknown before the model is.
     name = f"++{key}" if key.startswith("texts.") else key
     is_literal = key in LITERAL or "Path" in str(types_of(command).get(key))
-    if is_literal and value != "null" and value[0] not in "'\"":
+    if key.startswith("hydra"):
+        return [argument]
+    if is_text(value) or (is_literal and value != "null" and value[0] not in "'\""):
         return [f"{name}={quoted(value)}"]
-    return [argument if key.startswith("hydra") else f"{name}={escaped(value)}"]
+    return [f"{name}={escaped(value)}"]
+
+
+def is_text(value: str) -> bool:
+    """Whether a value has no meaning in Hydra's grammar, or is a path with a comma."""
+    from hydra.core.override_parser.overrides_parser import OverridesParser
+    from hydra.errors import HydraException
+
+    try:
+        parsed = OverridesParser.create().parse_override(f"key={value}")
+    except HydraException:
+        return value[0] not in "[{"
+    return parsed.is_sweep_override() and exists(value)
+
+
+def exists(path: str) -> bool:
+    """Whether a file or folder is there; of FILE.py:Class the file."""
+    return os.access(OWN_CODE.sub(r"\1", path), os.F_OK)
 
 
 def is_other(command: str, key: str) -> bool:
-    """Whether a key is no setting, flag or sign of Hydra's."""
-    return key[0] not in "+~-" and key.partition(".")[0] not in {*own_settings(command), "hydra"}
+    """Whether a key is no setting, config group, flag or sign of Hydra's."""
+    known = {*own_settings(command), *COMMANDS[command].CHOICES, "hydra"}
+    return key[:1] not in ("+", "~", "-") and key.partition(".")[0] not in known
 
 
 def is_file(key: str, value: str) -> bool:
@@ -137,9 +166,11 @@ def choices(group: str, value: str) -> list[str]:
         content: Any = OverridesParser.create().parse_override(f"{group}={value}").value()
         entries = (f"+{group}.{key}={as_text(entry)}" for key, entry in content.items())
         return [f"{group}=[]", *entries]
-    if "," in value and not value.startswith("["):
+    is_file = exists(value)  # a comma may be in its path
+    if "," in value and not value.startswith("[") and not is_file:
         return [f"{group}={value}"]  # jobs of --multirun
-    names = [name.strip(" '\"") for name in value.strip("[]").split(",") if name.strip()]
+    names = [value] if is_file else value.strip("[]").split(",")
+    names = [name.strip(" '\"") for name in names if name.strip()]
     shipped = [name for name in names if (conf_dir() / group / f"{name}.yaml").is_file()]
     custom = [name for name in names if name not in shipped]
     if group == "eraser" and "none" in shipped and names != ["none"]:

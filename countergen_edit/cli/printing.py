@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from countergen_edit.core.characters import printable
+from countergen_edit.core.errors import command
 
 if TYPE_CHECKING:
     from countergen_edit.reports.run import Run
@@ -31,4 +32,4 @@ def show(run: Run, *lines: str, then: Iterable[str] = ()) -> None:
     from countergen_edit.reports.render.terminal import print_run  # late: torch comes with it
 
     print_run(run, console)
-    say([*lines, *then, f"Page: {run.report()} (all tables: countergen-edit report {run.path})"])
+    say([*lines, *then, f"Page: {run.report()} (all tables: {command('report', run.path)})"])

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from countergen_edit.cli.printing import say, show
 from countergen_edit.cli.study import texts_in
-from countergen_edit.core.errors import require_known
+from countergen_edit.core.errors import command, require_known
 from countergen_edit.reports.run import open_run
 from countergen_edit.runs.ratings import read_ratings, write_sheets
 
@@ -26,8 +25,7 @@ def sheet(runs: list[Path], folder: Path, config: Mapping[str, Any]) -> None:
     sheets = write_sheets(runs, folder, texts_in(config["raters"]), config["seed"])
     say(f"Rating sheet: {path}" for path in sheets)
     say(dict.fromkeys(question.asks for question in sheets.values()))
-    words = " ".join(shlex.quote(str(run)) for run in runs)
-    again = f"countergen-edit rate action=ratings {words} {shlex.quote(f'folder={folder}')}"
+    again = command("rate", "action=ratings", *runs, f"folder={folder}")
     say([f"Next, with all sheets filled in: {again}"])
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 from countergen_edit import api
 from countergen_edit.cli.printing import console, say
 from countergen_edit.cli.study import texts_in
-from countergen_edit.core.errors import UserError, require_known
+from countergen_edit.core.errors import UserError, command, require_known
 from countergen_edit.reports.evidence import write_evidence
 from countergen_edit.reports.render import FIGURES, TABLES, export
 from countergen_edit.reports.render.terminal import print_all
@@ -36,5 +35,5 @@ def run(config: Mapping[str, Any]) -> None:
             files += write_evidence(opened, folder)
         say([f"{len(files)} files in {folder}"])
     else:
-        again = f"countergen-edit report {shlex.quote(str(opened.path))} files=[pdf,latex,evidence]"
+        again = command("report", opened.path, "files=[pdf,latex,evidence]")
         say([f"Next, as files: {again}"])

@@ -321,6 +321,7 @@ DESCRIPTIONS = {
     "model.max_memory": "most memory for weights on each device: {0: 20GiB, cpu: 60GiB}",
     "model.quantization": "4bit or 8bit, by bitsandbytes, for a model that does not fit otherwise",
     "model.revision": "branch, tag or commit on the hub",
+    "model.adapter": "directory of a PEFT adapter, merged into the weights",
     "model.bos": "begin texts with the BOS token: true, false, or auto: as the tokenizer does",
     "model.template": "chat template: chat, auto (if the model has one), none; null as recorded",
     "model.instruction": "the user's message in the chat template; null has one of ours",

@@ -51,6 +51,7 @@ class ModelSettings:
     max_memory: dict[int | str, int | str] | None
     quantization: str | None
     revision: str | None
+    adapter: str | None
     bos: Bos
     template: str
     instruction: str | None

@@ -1,12 +1,13 @@
 """User errors: one line with the offending value and the remedy.
 
 The command line prints a `UserError` without traceback and exits with code 2; any other exception
-is a bug and keeps its traceback.
+is a bug and keeps its traceback. Commands in messages are quoted, so that they can be pasted.
 """
 
 from __future__ import annotations
 
 import difflib
+import shlex
 from collections.abc import Iterable
 
 
@@ -16,6 +17,15 @@ class UserError(ValueError):
 
 class NotWrittenError(UserError):
     """A file could not be written."""
+
+
+def command(*words: object) -> str:
+    """A command of this program, as a shell takes it.
+
+    >>> command("edit", "run=my run", "save=DIR")
+    "countergen-edit edit 'run=my run' save=DIR"
+    """
+    return shlex.join(["countergen-edit", *map(str, words)])
 
 
 def require_known(kind: str, value: object, valid: Iterable[object]) -> None:

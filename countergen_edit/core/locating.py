@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from countergen_edit.core.errors import UserError, unknown
+from countergen_edit.core.reading import json_mapping
 
 _LOCAL = "a local directory works offline: model=/path/to/directory"
 RECORD = "countergen_edit.json"
 """File of a checkpoint's provenance."""
+ADAPTER = "adapter_config.json"
+"""File of an adapter of PEFT."""
 _GGUF = b"GGUF"
 
 
@@ -44,6 +48,10 @@ def locate(model: str | Path, revision: str | None = None) -> Location:
     path = Path(model).expanduser()
     if path.is_dir():
         if not (path / "config.json").is_file():
+            if (path / ADAPTER).is_file():
+                base = json_mapping(path / ADAPTER).get("base_model_name_or_path") or "BASE"
+                both = shlex.join([f"model={base}", f"model.adapter={path}"])
+                raise UserError(f"{path} is an adapter, not a model: load it on its base, {both}")
             file = next(iter(sorted(path.glob("*.gguf"))), None)
             other = f"its file {file}" if file else "a directory written by save_pretrained"
             raise UserError(f"{path} holds no config.json: give {other}")

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import Any, Literal
 
-from countergen_edit.core.conf_path import PROMPT_FILES, config_of, read_config
-from countergen_edit.core.errors import UserError, require_known
+from countergen_edit.core.conf_path import PROMPT_FILES, conf_dir, config_of, read_config
+from countergen_edit.core.errors import UserError, command, require_known
 from countergen_edit.core.typed import require
 from countergen_edit.data.axis import SPLITS, Axis, DoesNotFitError, NoFormsError, Split
 from countergen_edit.data.axis_config import OWN
@@ -186,10 +186,12 @@ class SetBuilder:
             checked = check_prompts(str(path), self.substitution.between(self.groups[:2]))
             flagged = [one for one in checked if one.findings]
             if flagged:
+                is_shipped = (conf_dir() / "axis" / f"{self.axis.name}.yaml").is_file()
+                axis = self.axis.name if is_shipped else "FILE.yaml"
                 yield (
                     f"{len(flagged)} of {len(checked)} prompts of {path} have warnings, such as "
-                    f"{flagged[0].line}: {flagged[0].findings[0]}. All: countergen-edit check "
-                    f"{path} axis={self.axis.name}"
+                    f"{flagged[0].line}: {flagged[0].findings[0]}. All: "
+                    f"{command('check', path, f'axis={axis}')}"
                 )
 
 

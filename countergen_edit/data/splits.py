@@ -50,7 +50,7 @@ def check_leakage(
                 raise UserError(
                     f"{kind} {culprit!r} is in fitting set {fitted.name!r} and in test set "
                     f"{tested.name!r}: figures would be measured on what was fitted; "
-                    f"take it out of one of them{instead}"
+                    f"take it out of one of them{instead}, or fit nothing (eraser=none)"
                 )
 
 

@@ -38,7 +38,7 @@ _LISTED = 3  # sets that a summary names; of more it gives the number
 class Task:
     """The data of an experiment on one axis.
 
-    `UserError` if a text is both fitted on and measured on, or a fitted axis is among the others.
+    `UserError` if an axis is among the others, or a neutral text in two splits.
     """
 
     axis: Axis
@@ -89,10 +89,6 @@ class Task:
     def __post_init__(self) -> None:
         if not self.name:
             object.__setattr__(self, "name", self.axis.name)
-        measured = (*self.validation, *self.test)
-        check_leakage(self.fit, (*measured, *self.legitimate_sets), self.axis)
-        held_out = (*measured, *self.agreement.values(), *self.legitimate_sets)
-        check_leakage(self.keep, held_out, self.axis)
         for data in self.other_axes:
             if data.axis in self.own_axes:
                 raise UserError(
@@ -102,6 +98,13 @@ class Task:
         for a, b in combinations(self.neutral, 2):
             if both := set(self.neutral[a]) & set(self.neutral[b]):
                 raise UserError(f"neutral text {min(both)!r} stands in both {a!r} and {b!r}")
+
+    def check_leakage(self) -> None:
+        """Raise a `UserError` if a text is both fitted on and measured on."""
+        measured = (*self.validation, *self.test)
+        check_leakage(self.fit, (*measured, *self.legitimate_sets), self.axis)
+        held_out = (*measured, *self.agreement.values(), *self.legitimate_sets)
+        check_leakage(self.keep, held_out, self.axis)
 
     @property
     def own_axes(self) -> frozenset[str]:

@@ -251,6 +251,7 @@ def _runner(model: LanguageModel) -> Any:
         tokenizer=copy.deepcopy(model.tokenizer),  # it is given a padding token
         max_length=model.context_length,
         batch_size="auto",
+        enable_thinking=False,
     )
     # Its own search for a batch size tries until memory runs out.
     runner._detect_batch_size = partial(_rows_at_once, model)

@@ -38,13 +38,14 @@ INSTRUCTION = "Write a short text in plain English. Begin at once."
 class Chat:
     """The user's messages in a model's chat template.
 
-    `instruction` is the default message, `request` precedes it and every question, and `is_on`
-    puts all texts of the model within the template.
+    `instruction` is the default message, `request` precedes it and every question, `is_on` puts
+    all texts of the model within the template, and `thinks` puts an empty thought before replies.
     """
 
     instruction: str = INSTRUCTION
     request: str = ""
     is_on: bool = False
+    thinks: bool = False
 
     def message(self, words: str) -> str:
         """A user's message after the request."""
@@ -139,11 +140,12 @@ class LanguageModel:
 
     @property
     def conversation(self) -> dict[str, str] | None:
-        """SHA-256 of the chat template of all texts, and the instruction."""
+        """SHA-256 of the chat template of all texts, the instruction, and its thought if any."""
         if not self.chat.is_on:
             return None
         template = hashlib.sha256(str(self.tokenizer.chat_template).encode()).hexdigest()
-        return {"sha256": template, "instruction": self.chat.instruction}
+        thought = {"thought": "empty"} if self.chat.thinks else {}
+        return {"sha256": template, "instruction": self.chat.instruction, **thought}
 
     @cached_property
     def fingerprint(self) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import pickle
 import re
+import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib.util import find_spec
@@ -17,7 +18,7 @@ from typing import Any
 import torch
 
 from countergen_edit.core.errors import UserError, unknown
-from countergen_edit.core.locating import Location, locate
+from countergen_edit.core.locating import ADAPTER, Location, locate
 from countergen_edit.core.typed import require
 from countergen_edit.models.gguf import alone, read_header
 from countergen_edit.models.language_model import LanguageModel, adds_bos, from_pretrained_objects
@@ -52,6 +53,7 @@ def load(
     max_memory: MaxMemory | None = None,
     quantization: str | None = None,
     revision: str | None = None,
+    adapter: str | Path | None = None,
     bos: Bos = "auto",
     template: str = NONE,
     instruction: str | None = None,
@@ -75,6 +77,8 @@ def load(
         2022); other weights and products are of `dtype`.
     revision : str, optional
         Branch, tag or commit of a hub model.
+    adapter : str or Path, optional
+        A directory of a PEFT adapter, which is merged into the weights.
     bos : bool or "auto"
         Whether texts begin with BOS; "auto" follows the tokenizer.
     template, instruction
@@ -94,11 +98,28 @@ def load(
     # Quantised weights are placed while they are read.
     place = device_map if how is None or device_map else {"": str(target)}
     hf_model, tokenizer = load_plain(model, dtype, place, revision, how, max_memory)
+    if adapter is not None:
+        hf_model = with_adapter(hf_model, adapter)
     set_bos(tokenizer, bos, str(model))
     if place is None:
         hf_model.to(target)
     loaded = from_pretrained_objects(str(model), hf_model, tokenizer)
     return in_template(loaded, template, instruction)
+
+
+def with_adapter(hf_model: Any, adapter: str | Path) -> Any:
+    """The model with a PEFT adapter merged; `UserError` if it does not fit, or is none."""
+    folder = Path(adapter).expanduser()
+    if not (folder / ADAPTER).is_file():
+        raise UserError(f"model.adapter={adapter} holds no {ADAPTER}: name an adapter's directory")
+    try:
+        from peft import PeftModel
+
+        with warnings.catch_warnings():
+            warnings.filterwarnings("error", "Found missing adapter keys")
+            return PeftModel.from_pretrained(hf_model, str(folder)).merge_and_unload()
+    except Exception as error:  # it fails in as many ways as there are adapters
+        raise UserError(f"cannot load the adapter {folder}: {_first_line(error)}") from error
 
 
 def quantized(quantization: str, dtype: torch.dtype) -> Any:
@@ -328,6 +349,11 @@ def _read_weights(
             f"{location} has {len(dropped)} weights of layers that its config.json does not have, "
             f"which would be dropped: {_first(dropped)}"
         )
+    if not location.gguf and _says_tied(hf_model):
+        raise UserError(
+            f"{location} has an output matrix of its own, but its config.json says that it is the "
+            'embedding: write "tie_word_embeddings": false there'
+        )
     weights = [(name, w) for name, w in hf_model.named_parameters() if not w.is_meta]
     if broken := [name for name, weight in weights if not torch.isfinite(weight).all()]:
         if dtype == torch.float16:
@@ -344,6 +370,16 @@ def _read_weights(
             # that are multiples of 64.
             module.support_avx512bf16_for_cpu = False
     return hf_model
+
+
+def _says_tied(hf_model: Any) -> bool:
+    """Whether the config ties the output matrix to the embedding, and they differ."""
+    ends = [hf_model.get_input_embeddings(), hf_model.get_output_embeddings()]
+    config = hf_model.config.get_text_config(decoder=True)
+    if None in ends or not getattr(config, "tie_word_embeddings", False):
+        return False
+    read, out = (end.weight for end in ends)
+    return not out.is_meta and read.shape == out.shape and not torch.equal(read, out)
 
 
 def _first(names: Iterable[str]) -> str:

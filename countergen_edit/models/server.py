@@ -10,13 +10,15 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
+from threading import Timer
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from countergen_edit.core.errors import UserError
 from countergen_edit.core.writing import digest, whole
-from countergen_edit.models.progress import track
+from countergen_edit.models.progress import announce, track
 
 T = TypeVar("T")
 Request = Mapping[str, Any]
@@ -24,6 +26,8 @@ KEY = "OPENAI_API_KEY"
 """Environment variable of the key; an unset one sends none."""
 TIMEOUT = 60.0
 """Longest wait for an answer, in seconds."""
+SILENCE = 5.0
+"""Seconds without an answer after which a wait is announced."""
 AGAIN = frozenset((408, 409, 425, 429, 500, 502, 503, 504, 529))
 """Statuses after which the same request may succeed."""
 LONGEST_WAIT = 600.0
@@ -99,12 +103,21 @@ class Server:
         import httpx
         from tenacity import Retrying, retry_if_exception, stop_after_attempt
 
+        attempts = self.attempts if request is not None else 2
+
         def attempt() -> tuple[Any, T]:
             key = os.environ.get(KEY)
             headers = {"Authorization": f"Bearer {key}"} if key else {}
-            response = self._client.request(
-                method, f"{self.url}/{path}", json=request, headers=headers
-            )
+            timer = Timer(SILENCE, say_once, [self.url, attempts])
+            timer.start()
+            try:
+                response = self._client.request(
+                    method, f"{self.url}/{path}", json=request, headers=headers
+                )
+            finally:
+                timer.cancel()
+            if response.status_code < 500 and "html" in response.headers.get("content-type", ""):
+                raise self._failed("is a web page (the address of an API ends in /v1)")
             response.raise_for_status()
             try:
                 reply = response.json()
@@ -115,7 +128,7 @@ class Server:
                 words = " ".join(f"{type(error).__name__} {error}".split())
                 raise MalformedReplyError(words) from error
 
-        stop = stop_after_attempt(self.attempts if request is not None else 2)
+        stop = stop_after_attempt(attempts)
         retry = retry_if_exception(_may_pass)
         try:
             return Retrying(retry=retry, stop=stop, wait=_pause, reraise=True)(attempt)
@@ -132,6 +145,13 @@ class Server:
             f"the server {self.url} {what}: see that it runs, knows the model and takes the key in "
             f"${KEY}; what was answered is kept, and the same command continues"
         )
+
+
+@cache
+def say_once(url: str, attempts: int) -> None:
+    """Say that an answer is waited for, and for how long."""
+    text = f"no answer from {url} for {SILENCE:g} s: waiting up to {TIMEOUT:g} s"
+    announce(f"countergen-edit: {text} in each of {attempts} attempts")
 
 
 def _message(response: Any) -> str:
@@ -178,4 +198,7 @@ def checked_url(url: str) -> str:
         )
     if parts.scheme not in ("http", "https") or not parts.netloc:
         raise UserError(f"{url!r} is no address: write one such as http://127.0.0.1:8000/v1")
+    if parts.hostname in ("huggingface.co", "www.huggingface.co", "hf.co"):
+        name = "/".join(parts.path.strip("/").split("/")[:2]) or "OWNER/NAME"
+        raise UserError(f"{url} is the page of a model, not a server: write model={name}")
     return str(url).rstrip("/")

@@ -6,6 +6,7 @@ preface.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -20,6 +21,8 @@ TODAY = datetime(2024, 7, 26, 12)
 """Date in templates that write today's, so that tomorrow's run reads the same texts; the default of
 Llama 3.1's template."""
 _DIRECTIVES = [f"%{letter}" for letter in ("d", "-d", "m", "b", "B", "Y", "y", "A", "a", "H", "M")]
+_THOUGHT = re.compile(r"<(/?)((?:\w+:)?(?:think\w*|thought|reason\w*))>\s*\Z")
+"""The end of a prompt after which a model thinks, or, with a slash, has thought."""
 NONE, AUTO, CHAT = TEMPLATES = ("none", "auto", "chat")
 
 
@@ -31,6 +34,7 @@ def has_chat_template(lm: LanguageModel) -> bool:
 def before_reply(lm: LanguageModel, message: str) -> str:
     """A user's message in the chat template, up to where the model's reply begins.
 
+    A template that thinks before a reply is told not to, or else gets an empty thought.
     `UserError` if there is no template or it rejects the message.
     """
     if not has_chat_template(lm):
@@ -41,11 +45,12 @@ def before_reply(lm: LanguageModel, message: str) -> str:
             chat_template=_dated(lm.tokenizer.chat_template),
             tokenize=False,
             add_generation_prompt=True,
+            enable_thinking=False,
         )
     except Exception as error:  # a template is a program of its own, and fails in its own way
         why = " ".join(str(error).split())
         raise UserError(f"the chat template of {lm.name} takes no user's message: {why}") from error
-    return str(text)
+    return _THOUGHT.sub(lambda m: m[0] if m[1] else f"<{m[2]}>\n\n</{m[2]}>\n\n", str(text))
 
 
 def _dated(template: Any) -> Any:
@@ -240,5 +245,6 @@ def in_template(lm: LanguageModel, template: str, instruction: str | None = None
         )
     if template == NONE or why:
         return lm
-    preface = preface_ids(lm, before_reply(lm, lm.chat.instruction))
-    return replace(lm, chat=replace(lm.chat, is_on=True), preface=preface)
+    before = before_reply(lm, lm.chat.instruction)
+    chat = replace(lm.chat, is_on=True, thinks=bool(_THOUGHT.search(before)))
+    return replace(lm, chat=chat, preface=preface_ids(lm, before))

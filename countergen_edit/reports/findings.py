@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from countergen_edit.core.errors import command
 from countergen_edit.decisions import JUDGEMENT, NOTHING, RECOMMENDED
 from countergen_edit.decisions.judgement import recommended, selected
 from countergen_edit.decisions.selection import worthwhile
@@ -287,16 +287,14 @@ def costs_of(views: Iterable[View], results: Results, edit: EditRecord) -> str:
 def saved_as(saved: Saved) -> list[str]:
     """Where an edit was saved, how its logits compare after loading, and how to load it."""
     trust = ", trust_remote_code=True" if saved.form == "carried" else ""
+    adapter = saved.folder / ADAPTER
+    load = f"PeftModel.from_pretrained(model, {str(adapter)!r})"
     return [
         f"Saved ({saved.form}): {saved.folder}. In a fresh process its logits differ by at most "
         f"{saved.parity.max_difference:.2g}; the edit changes them by {saved.parity.effect:.2g}.",
-        f'Load it: AutoModelForCausalLM.from_pretrained("{saved.folder}"{trust}). '
-        f"Compare: countergen-edit chat {saved.folder}",
-        *(
-            [f'As an adapter of the unedited model: PeftModel.from_pretrained(model, "{adapter}")']
-            if (adapter := saved.folder / ADAPTER).is_dir()
-            else []
-        ),
+        f"Load it: AutoModelForCausalLM.from_pretrained({str(saved.folder)!r}{trust}). "
+        f"Compare: {command('chat', saved.folder)}",
+        *([f"As an adapter of the unedited model: {load}"] if adapter.is_dir() else []),
     ]
 
 
@@ -316,19 +314,19 @@ def after_audit(run: Run) -> list[str]:
     lacking = {row.dataset for row in run.results.unedited("in_vocabulary")}
     if lacking and lacking >= {row.dataset for row in run.results.unedited("group_effect")}:
         again = ["model=NAME", *(w for w in same if w.partition("=")[0] not in ("model", "texts"))]
-        return [f"Next, a model that knows these words: countergen-edit audit {shlex.join(again)}"]
+        return [f"Next, a model that knows these words: {command('audit', *again)}"]
     changes = {c for row in run.results.of(JUDGEMENT) for c in row.detail["sets"].values()}
     if not run.results.is_unedited and not changes - {"increased"}:  # no bias to remove
         return ["Next, prompts of your own: countergen-edit check FILE"]
-    return [f"Next: countergen-edit {shlex.join(['debias', *same])}"]
+    return [f"Next: {command('debias', *same)}"]
 
 
 def _saving(run: Run, which: Callable[[Run], EditRecord | None]) -> list[str]:
     edits = {task: edit for task, part in run.by_task().items() if (edit := which(part))}
     several = len(run.by_task()) > 1
+    words = ["edit", f"run={run.path}", "save=DIR"]
     return [
-        f"Save it, {edit.label}: countergen-edit edit run={run.path}"
-        f"{f' run_task={task}' if several else ''} save=DIR"
+        f"Save it, {edit.label}: {command(*words, *([f'run_task={task}'] if several else []))}"
         for task, edit in edits.items()
     ]
 
@@ -337,9 +335,9 @@ def _on_all_prompts(run: Run) -> list[str]:
     """The command of a quick try without its limit."""
     if not run.config.get("limit"):
         return []
-    first, *words = run.manifest.get("command", ("countergen-edit",))
+    _, *words = run.manifest.get("command", ("",))
     kept = (word for word in words if word.partition("=")[0] not in ("limit", "run_dir", "save"))
-    return [f"Next, on every prompt: {first} {' '.join(map(shlex.quote, kept))}"]
+    return [f"Next, on every prompt: {command(*kept)}"]
 
 
 def why_nothing(run: Run) -> str:

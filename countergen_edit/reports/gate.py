@@ -161,6 +161,10 @@ class Held:
             bound = number(figure, limit)
             view, how, better = known[name]
             rows = self.results.of(name)
+            for row in rows:
+                ends = [round(end, 9) for end in (row.lo, row.value, row.hi) if end is not None]
+                if ends != sorted(ends):
+                    raise UserError(f"{self.run.path}: {name}={row.value} is outside its interval")
             if other is not None:
                 rows, how = self.minus(other, rows), replace(how, signed=True)
                 bound = bound if better == "lower" else -bound

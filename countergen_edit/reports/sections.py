@@ -288,7 +288,8 @@ def in_template(manifest: Mapping[str, Any]) -> str:
     if not (template := manifest.get("template")):
         return ""
     reply = "texts stand in the model's chat template, as the beginning of its reply to"
-    return f"{reply} “{template['instruction']}”"
+    thought = ", which begins after an empty thought" if "thought" in template else ""
+    return f"{reply} “{template['instruction']}”{thought}"
 
 
 def origin(run: Run) -> Section:

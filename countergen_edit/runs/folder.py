@@ -2,11 +2,13 @@
 
 A unit's rows become part of the run when `progress.jsonl` records where they end. Whatever a killed
 process left behind that record is cut off when the run is opened again, so that a resumed run ends
-with the rows of one that was never killed. One process at a time has a run open.
+with the rows of one that was never killed. One process at a time has a run open. The manifest has
+the length and SHA-256 of the rows, noted before the record, so that they cover what is recorded.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
@@ -61,6 +63,7 @@ TYPES: Mapping[str, Any] = {
     "kept": Mapping[str, Sequence[str]],
     "compared": Mapping[str, str],
     "batch_reductions": Mapping[str, int],
+    "results": tuple[int, str],
 }
 """The types of a manifest's entries."""
 
@@ -116,7 +119,7 @@ class RunFolder:
             text = yaml.safe_dump(dict(config), sort_keys=False, allow_unicode=True)
             with whole(path / CONFIG) as temporary:
                 temporary.write_text(text, "utf-8")
-            _write_manifest(path, manifest)
+            _write_manifest(path, {**manifest, "results": (0, hashlib.sha256().hexdigest())})
         self._manifest = read_manifest(path)
         self._earlier = ran_of(self._manifest)
         tidy(path / EDITS)
@@ -124,6 +127,8 @@ class RunFolder:
         for file in (self._results, self._progress):
             file.touch()
         self._units, rows, lines = _recorded(path)
+        self._sum = hashlib.sha256(rows)
+        self.note(results=(len(rows), self._sum.hexdigest()))
         os.truncate(self._progress, lines)
         os.truncate(self._results, len(rows))
 
@@ -133,13 +138,12 @@ class RunFolder:
 
     def record(self, unit: str, rows: Sequence[Row]) -> None:
         """Append a unit's rows, durably and as a whole."""
-        self.note(**until_now(self._earlier, self._begin).entry)
         lines = (replace(row, unit=unit).to_dict() for row in rows)
-        append(
-            self._results,
-            "".join(json.dumps(x, ensure_ascii=False, allow_nan=False) + "\n" for x in lines),
-        )
-        end = self._results.stat().st_size
+        text = "".join(json.dumps(x, ensure_ascii=False, allow_nan=False) + "\n" for x in lines)
+        append(self._results, text)
+        self._sum.update(text.encode())
+        end, ran = self._results.stat().st_size, until_now(self._earlier, self._begin).entry
+        self.note(results=(end, self._sum.hexdigest()), **ran)
         append(self._progress, json.dumps({"unit": unit, "end": end}) + "\n")
         self._units[unit] = end
         self._followers.log(rows)
@@ -221,14 +225,12 @@ def read_records(path: Path) -> dict[str, EditRecord]:
 
 def finished_rows(path: Path) -> list[Row]:
     """Rows of the recorded units of a run; `UserError` if there are none, or some are lost."""
-    results = path / RESULTS
-    if not results.is_file():
-        raise UserError(f"{path} is no run folder: it holds no {RESULTS}")
-    if not (path / PROGRESS).is_file():
-        return read_rows(results)
+    for name in (RESULTS, MANIFEST):
+        if not (path / name).is_file():
+            raise UserError(f"{path} is no run folder: it holds no {name}")
     units = recorded_units(path)
     if not units:
-        raise UserError(f"{results} holds no finished unit yet: let the run go on first")
+        raise UserError(f"{path / RESULTS} holds no finished unit yet: let the run go on first")
     return [row for rows in units.values() for row in rows]
 
 
@@ -257,18 +259,20 @@ def _recorded(folder: Path) -> tuple[dict[str, int], bytes, int]:
     results, progress = folder / RESULTS, folder / PROGRESS
     records = progress.read_bytes()
     lines = records[: records.rfind(b"\n") + 1]  # a kill may have cut the last one
+    content, (known, checksum) = results.read_bytes(), read_manifest(folder).get("results", (0, ""))
+    if hashlib.sha256(content[:known]).hexdigest() != checksum:
+        raise UserError(
+            f"{results} was cut off or changed: its SHA-256 is not that in {MANIFEST}; run the "
+            "command that made it again in another run_dir"
+        )
     ends: dict[str, int] = {}
     for where, record in json_records(lines, progress):
         for key, hint in (("unit", str), ("end", int)):
             require(hint, record.get(key), f"{where}{key}")
-        ends[record["unit"]] = record["end"]
-    end, content = max(ends.values(), default=0), results.read_bytes()
-    if len(content) < end:
-        raise UserError(
-            f"{results} is shorter than its progress record: it was cut off or edited; run the "
-            "command that made it again in another run_dir"
-        )
-    return ends, content[:end], len(lines)
+        if record["end"] <= known:  # else a loss of power took the manifest
+            ends[record["unit"]] = record["end"]
+    kept = lines.splitlines(keepends=True)[: len(ends)]
+    return ends, content[: max(ends.values(), default=0)], sum(map(len, kept))
 
 
 class Units:

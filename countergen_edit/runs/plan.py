@@ -125,6 +125,8 @@ class Plan:
                 f"baseline={next(iter(self.baselines))} stands beside edits, and without an eraser "
                 "there are none: name one, such as eraser=rlace"
             )
+        for task in (*self.earlier, *(self.tasks if self.erasers else ())):
+            task.check_leakage()
         for task in self.tasks:
             if self.erasers:
                 self._check_fits(model, task)

@@ -114,3 +114,19 @@ def test_benchmarks_say_how_they_were_asked(place: Path, templated: Path) -> Non
         assert source.detail["asked"] is False
         page = (run / "report.html").read_text()
         assert ("in the chat template, as the model" in page) is asked
+
+
+def test_a_model_that_thinks_first_replies_after_an_empty_thought_and_the_page_says_so(
+    place: Path, templated: Path
+) -> None:
+    folder = shutil.copytree(templated, place / "thinking")
+    tokenizer = load(folder).tokenizer
+    tokenizer.chat_template = TEMPLATE + "<think>\n"
+    tokenizer.save_pretrained(folder)
+    few = ["names={fit: 3, few: 2, agreement: 2, validation: 2, test: 2}", "limit=2", "cost=[]"]
+    words = [*RUN[:2], *few, "eraser=none", "metric=r", f"model={folder}", "model.template=chat"]
+    assert main(["audit", *words, f"run_dir={place / 'thought'}"]) == 0
+    assert json.loads((place / "thought/manifest.json").read_text())["template"]["thought"]
+    said = "the beginning of its reply to “Write a short text in plain English. Begin at once.”"
+    page = (place / "thought/report.html").read_text()
+    assert f"{said}, which begins after an empty thought" in page

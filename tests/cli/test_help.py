@@ -24,11 +24,11 @@ from tests.cli.test_conf import composed
 from tests.models.test_gguf import script
 
 
-def test_there_are_at_most_ninety_settings_and_each_is_of_a_command() -> None:
+def test_there_are_at_most_ninety_one_settings_and_each_is_of_a_command() -> None:
     every = {pattern_of(key) for command in COMMANDS for key in defaults_of(command)}
     assert every == set(DESCRIPTIONS)
     groups = {group for command in COMMANDS.values() for group in command.CHOICES}
-    assert len(every - groups) <= 90
+    assert len(every - groups) <= 91
 
 
 @pytest.mark.parametrize("columns", ["60", "200"])

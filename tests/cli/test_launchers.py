@@ -146,6 +146,8 @@ def test_a_mistake_of_one_job_is_one_line_and_no_trace(launcher: str, tmp_path: 
         text=True,
         check=False,
     )
-    assert done.returncode == 2, done.stderr
-    assert "countergen-edit: error: unknown layer 9 of testbed" in done.stderr
+    assert done.returncode == 1, done.stderr
+    reason = "unknown layer 9 of testbed for site resid_post: valid are 0..5"
+    last = done.stderr.strip().splitlines()[-1]
+    assert last == f"countergen-edit: 1 of 2 jobs failed: layers=[9] ({reason})"
     assert "Traceback" not in done.stderr

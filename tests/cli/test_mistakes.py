@@ -54,15 +54,18 @@ def test_a_launcher_without_its_extra_names_it(
 
 
 @pytest.mark.slow
-def test_a_later_job_of_multirun_is_held_against_the_types_too(
+def test_the_jobs_of_multirun_go_on_after_one_that_fails_which_is_named(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     tiny = ["action=audit", "names=1", "lambda=0", "max_new_tokens=1", "run_dir=one"]
     with pytest.raises(SystemExit) as stopped:
-        main(["cid", "--multirun", *tiny, "per_kind=4,abc"])
-    assert stopped.value.code == 2
-    assert "error: per_kind='abc': Input should be a valid integer" in capsys.readouterr().err
-    assert Path("one/report.html").is_file()  # the first job's, which nothing is wrong with
+        main(["cid", "--multirun", *tiny, "per_kind=4,abc,4"])
+    assert stopped.value.code == 1
+    said = capsys.readouterr()
+    first, last = said.err.strip().splitlines()
+    assert first.startswith("countergen-edit: error: per_kind='abc': Input should be a valid")
+    assert last.startswith("countergen-edit: 1 of 3 jobs failed: per_kind=abc (per_kind='abc': Inp")
+    assert said.out.count("Page: one/report.html") == 2  # of the jobs before and after
 
 
 def test_a_hub_out_of_reach_is_said_at_once(capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -33,17 +34,41 @@ def test_prompts_that_look_like_settings_are_composed_as_they_stand() -> None:
 
 @pytest.mark.parametrize(
     "path",
-    ["/models/mine", "/some where/it's", "a,b", "${oc.env:HOME}", r"C:\models\${x}", "x=y", "[a]"],
+    [
+        *("/models/mine", "/some where/it's", "a,b", "${oc.env:HOME}", r"C:\models\${x}", "x=y"),
+        *("[a]", 'my data (v2), final=1 "x" [a] ünï', '"a" and "b"', "小;&|<>`!#^~{a", "choice(a)"),
+    ],
 )
 def test_a_path_is_taken_literally(path: str) -> None:
     assert composed("audit", f"model={path}")["model"]["name"] == path
     assert composed("audit", f"run_dir={path}")["run_dir"] == path
     assert composed("edit", f"save={path}")["save"] == path
+    assert composed("audit", f"model.adapter={path}")["model"]["adapter"] == path
+    assert composed("check", f"file={path}")["file"] == path
+    assert composed("gate", f"/{path}")["run"] == f"/{path}"
+    assert composed("gate", f"baseline={path}")["limits"] == {"baseline": path}
     assert composed("audit", f"axis={path}.yaml")["axis"] == {"file": f"{path}.yaml"}
     assert composed("audit", f"data={path}.yaml")["data"] == {"file": f"{path}.yaml"}
     assert composed("audit", f"data={path}.csv")["data"]["test"] == [
         {"source": "csv", "path": f"{path}.csv"}
     ]
+
+
+@pytest.mark.parametrize("name", ["my own (v2) [a]", "a, b=1 'ü'", "lr=1"])
+def test_a_path_that_exists_is_no_setting_and_no_list_of_jobs(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for path in (Path(name), Path(f"{name}.py")):
+        path.touch()
+    assert composed("report", name)["run"] == name
+    assert composed("compare", name, "b")["runs"] == [name, "b"]
+    assert composed("audit", f"eraser={name}.py:A")["eraser"] == {"A": {"kind": f"{name}.py:A"}}
+    assert overrides_of("audit", ["-m", f"model={name}"])[1:] == overrides_of(
+        "audit", [f"model={name}"]
+    )
+    words = ["metric=benchmarks", f"metric.benchmarks.directory={name}"]
+    assert composed("audit", *words)["metric"]["benchmarks"]["directory"] == name
 
 
 def test_what_a_file_says_may_be_said_otherwise() -> None:

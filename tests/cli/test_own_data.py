@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from countergen_edit.cli.composing import checked_config
 from countergen_edit.cli.main import main
+from countergen_edit.cli.overrides import overrides_of
+from countergen_edit.core.errors import UserError
+from countergen_edit.data.task import Task
 from countergen_edit.reports.run import open_run
 from tests.data.test_splits import NAMES, TEMPLATES, file_of
 
@@ -60,6 +65,51 @@ def test_own_prompts_keep_grammar_and_the_run_says_what_it_is_made_of(
     assert agreement.keys() == {"female", "male"}
     # An edit that is not told what grammar needs leaves 0.34 of men; random ones keep all of it.
     assert all(value is not None and value > 0.97 for value in agreement.values()), agreement
+
+
+SHARED = Task.from_config("gender", "contexts").fit[0].texts[0]
+"""A prompt of a default fitting set."""
+
+
+@pytest.mark.parametrize(
+    ("text", "axis", "reason"),
+    [
+        ("Jane left", [], ""),
+        ("Ava left", [], ""),  # edits are chosen with her name, which is a warning alone
+        ("Emma left", [], "name 'Emma' is in fitting set 'occupations_fit' and in test set 'own'"),
+        (SHARED, [], "is in fitting set"),
+        ("Jane met Susan", ["axis=mine.yaml"], "axis 'mine' has no data of its own"),
+        ("It rained", [], "changes nothing in 'It rained'"),
+    ],
+)
+def test_check_and_audit_agree_on_what_they_refuse(
+    text: str,
+    axis: list[str],
+    reason: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    path = Path(file_of(tmp_path, [text])).name
+    groups = "{a: {names: {test: [Jane]}}, b: {names: {test: [John]}}}"
+    Path("mine.yaml").write_text(f"{{name: mine, groups: {groups}, substitution: {{}}}}")
+    code = 0
+    try:
+        code = main(["check", path, *axis])
+    except SystemExit as end:
+        code = int(str(end.code))
+    said = " ".join(capsys.readouterr().out.split())
+    for eraser in ("leace", "none"):
+        words = overrides_of("audit", [f"data={path}", *axis, f"eraser={eraser}"])
+        leaks = "is in fitting set" in reason
+        if not reason or (leaks and eraser == "none"):
+            checked_config("audit", words)
+        else:
+            with pytest.raises(UserError, match=re.escape(reason)):
+                checked_config("audit", words)
+    assert (reason in said) if reason else "An audit refuses them" not in said
+    assert code == (1 if reason or "no warnings." not in said else 0)
 
 
 @pytest.mark.slow

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import socket
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
@@ -10,6 +13,7 @@ import pytest
 from countergen_edit.cli.main import main
 from countergen_edit.metrics.rows import Row
 from countergen_edit.models import LanguageModel
+from countergen_edit.models import server as server_module
 from countergen_edit.runs.folder import read_rows
 from tests.cli.test_mistakes import fails
 from tests.models.completions_server import Completions, serving
@@ -120,3 +124,40 @@ def test_what_a_served_model_cannot_do_is_said_before_anything_is_asked(
     assert said in fails(capsys, *wrong, *more)
     assert len(server.requests) == asked
     assert not (tmp_path / "run").exists()
+
+
+def test_a_server_that_hangs_is_waited_for_aloud(monkeypatch, capsys):
+    monkeypatch.setattr(server_module, "SILENCE", 0.1)
+    monkeypatch.setattr(server_module, "TIMEOUT", 0.5)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}/v1"
+        assert main(["audit", f"model={url}", "eraser=none", "metric=r"]) == 2
+    waiting, failed = capsys.readouterr().err.strip().splitlines()
+    said = "no answer from {} for 0.1 s: waiting up to 0.5 s in each of 2 attempts"
+    assert waiting == f"countergen-edit: {said.format(url)}"
+    assert failed.startswith(
+        f"countergen-edit: error: the server {url} cannot be reached (ReadTime"
+    )
+
+
+def test_a_web_page_is_no_server(capsys):
+    with HTTPServer(("127.0.0.1", 0), Page) as pages:
+        threading.Thread(target=pages.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{pages.server_port}/v1"
+        assert main(["audit", f"model={url}", "eraser=none", "metric=r"]) == 2
+        pages.shutdown()
+    said = f"the server {url} is a web page (the address of an API ends in /v1): see that it runs"
+    assert capsys.readouterr().err.startswith(f"countergen-edit: error: {said}")
+
+
+class Page(BaseHTTPRequestHandler):
+    """Answers with a page, whatever is asked."""
+
+    def do_GET(self) -> None:
+        self.send_response(404)
+        self.send_header("Content-Type", "text/html; charset=utf-8")
+        self.end_headers()
+        self.wfile.write(b"<!doctype html><p>No such model.")
+
+    def log_message(self, *_: object) -> None:
+        """Nothing."""

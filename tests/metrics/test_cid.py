@@ -212,12 +212,12 @@ def test_bad_settings_are_named(settings: dict[str, Any], message: str) -> None:
         cid(**settings)
 
 
-def test_a_fitted_paraphrase_is_refused() -> None:
+def test_a_fitted_paraphrase_is_refused(testbed: LanguageModel) -> None:
     fit = load_truth().counterfactual_set("reasons", "fit", load_axis("nationality"), GROUPS)
     about = task(fit=(fit,))
-    cid(about)
+    leaking = cid(about, templates=[fit.templates[0]])
     with pytest.raises(UserError, match="figures would be measured on what was fitted"):
-        cid(about, templates=[fit.templates[0]])
+        leaking.check(testbed)
 
 
 @pytest.mark.parametrize("text", ["was too fat", "was a woman", "was Muslim", "is gay"])

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import torch
 import transformers
+from peft import LoraConfig, get_peft_model
 from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer, decoders, pre_tokenizers, processors
 from tokenizers.models import BPE
@@ -184,6 +185,12 @@ def model_of(name: str, of: str, **sizes: int) -> Damage:
     return change
 
 
+def untied(folder: Path) -> None:
+    weights = load_file(folder / WEIGHTS)
+    weights["lm_head.weight"] = weights["transformer.wte.weight"] * 2
+    save_file(weights, folder / WEIGHTS, metadata={"format": "pt"})
+
+
 WEIGHTS, CONFIG = "model.safetensors", "config.json"
 NEOX = {"hidden_size": 32, "num_attention_heads": 4, "num_hidden_layers": 1}
 BROKEN: list[tuple[Damage, str]] = [
@@ -201,6 +208,7 @@ BROKEN: list[tuple[Damage, str]] = [
     (weight(math.nan), r"1 weights .*NaN or infinity: .*h\.1\.mlp\.c_fc\.bias$"),
     (weight(math.inf), r"1 weights .*NaN or infinity"),
     (pickled, "which could run code"),
+    (untied, r'has an output matrix .*embedding: write "tie_word_embeddings": false there$'),
     (
         model_of("CTRLLMHeadModel", "CTRLConfig", n_embd=32, n_layer=1, n_head=2, dff=32),
         "unknown architecture CTRLLMHeadModel",
@@ -218,6 +226,32 @@ BROKEN: list[tuple[Damage, str]] = [
         r"lacks 1 weights of a GPTNeoXForCausalLM.*: lm_head\.weight$",
     ),
 ]
+
+
+def test_an_output_matrix_of_its_own_is_read_where_the_config_says_so(tiny_dirs, tmp_path):
+    folder = shutil.copytree(tiny_dirs["gpt2"], tmp_path / "untied")
+    untied(folder)
+    config(tie_word_embeddings=False)(folder)
+    ids = torch.tensor([[5, 6, 7]])
+    own, tied = (
+        load(each).logits(ids, torch.ones_like(ids)) for each in (folder, tiny_dirs["gpt2"])
+    )
+    torch.testing.assert_close(own, 2 * tied)
+
+
+def test_an_adapter_is_merged_as_peft_applies_it(tiny_dirs, tmp_path):
+    plain = transformers.AutoModelForCausalLM.from_pretrained(tiny_dirs["gpt2"])
+    own = LoraConfig(r=2, target_modules=["c_attn"], fan_in_fan_out=True, init_lora_weights=False)
+    wrapped = get_peft_model(plain, own).eval()
+    wrapped.save_pretrained(tmp_path / "my adapter")
+    ids = torch.tensor([[5, 6, 7]])
+    merged = load(tiny_dirs["gpt2"], adapter=tmp_path / "my adapter")
+    with torch.no_grad():
+        expected = wrapped(ids).logits
+    torch.testing.assert_close(merged.logits(ids, torch.ones_like(ids)), expected)
+    assert merged.fingerprint != load(tiny_dirs["gpt2"]).fingerprint
+    with pytest.raises(UserError, match="cannot load the adapter"):
+        load(tiny_dirs["llama"], adapter=tmp_path / "my adapter")
 
 
 @pytest.mark.parametrize(("damage", "message"), BROKEN, ids=[message for _, message in BROKEN])

@@ -194,6 +194,31 @@ def test_a_template_that_writes_todays_date_writes_the_same_tomorrow(model, monk
         before_reply(model, "hello")
 
 
+ANSWERS = "{% for m in messages %}<{{ m['role'] }}>{{ m['content'] }}{% endfor %}<assistant>"
+TAKES = "{% if enable_thinking is defined and not enable_thinking %}<think></think>{% endif %}"
+
+
+@pytest.mark.parametrize(
+    ("end", "begins"),
+    [
+        ("", ""),
+        (TAKES, "<think></think>"),
+        ("<think>\n", "<think>\n\n</think>\n\n"),
+        ("<seed:think>", "<seed:think>\n\n</seed:think>\n\n"),
+        ("\n<reasoning>\n", "\n<reasoning>\n\n</reasoning>\n\n"),
+        ("</think>", "</think>"),
+        ("<thinker's tools>", "<thinker's tools>"),
+    ],
+)
+def test_no_reply_begins_within_a_thought(end, begins, folder, tmp_path):
+    model = load(folder)
+    model.tokenizer.chat_template = ANSWERS + end
+    assert before_reply(model, "<think>").endswith(f"<user><think><assistant>{begins}")
+    own = in_template(model, "chat").conversation
+    assert own is not None
+    assert ("thought" in own) == begins.strip().endswith(("</think>", "</seed:think>", "asoning>"))
+
+
 # Words of any kind
 
 

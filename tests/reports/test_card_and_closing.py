@@ -160,11 +160,11 @@ def test_the_card_says_whether_weights_were_trained(card: str) -> None:
 
 
 def test_the_end_says_where_the_edit_is_how_equal_it_is_and_how_to_load_it() -> None:
-    for form, ends in (("carried", '", trust_remote_code=True)'), ("folded", '")')):
+    for form, ends in (("carried", "', trust_remote_code=True)"), ("folded", "')")):
         said, load = saved_as(Saved(Path("debiased"), form, PARITY))  # type: ignore[arg-type]
         assert said.startswith(f"Saved ({form}): debiased.")
         assert "at most 1e-06; the edit changes them by 3.2" in said
-        assert f'from_pretrained("debiased{ends}.' in load
+        assert f"from_pretrained('debiased{ends}." in load
 
 
 def test_a_search_ends_with_the_line_that_saves_its_choice_or_with_the_budgets() -> None:

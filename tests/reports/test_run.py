@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from pathlib import Path
 
@@ -44,12 +45,29 @@ def cut(run: Path) -> None:
 
 
 def not_a_row(run: Path) -> None:
-    (run / "progress.jsonl").unlink()
-    (run / "results.jsonl").write_text("[1, 2]\n")
+    rows = b"[1, 2]\n"
+    manifest = json.loads((run / "manifest.json").read_text())
+    manifest["results"] = [len(rows), hashlib.sha256(rows).hexdigest()]
+    (run / "manifest.json").write_text(json.dumps(manifest))
+    (run / "progress.jsonl").write_text(json.dumps({"unit": "all", "end": len(rows)}) + "\n")
+    (run / "results.jsonl").write_bytes(rows)
+
+
+def changed(run: Path) -> None:
+    content = (run / "results.jsonl").read_text()
+    (run / "results.jsonl").write_text(content.replace('"value": 0.6', '"value": 0.1', 1))
+
+
+def without_checksum(run: Path) -> None:
+    manifest = json.loads((run / "manifest.json").read_text())
+    (run / "manifest.json").write_text(json.dumps({**manifest, "results": [0, ""]}))
 
 
 FAULTS = {
-    "shorter than its progress record": cut,
+    "was cut off or changed: its SHA-256 is not that in manifest.json": cut,
+    "results.jsonl was cut off or changed": changed,
+    "was cut off or changed": without_checksum,
+    "is no run folder: it holds no manifest.json": lambda run: (run / "manifest.json").unlink(),
     "no finished unit": lambda run: (run / "progress.jsonl").write_text(""),
     "line 1: a mapping of names to values is needed": not_a_row,
     "manifest.json is damaged": lambda run: (run / "manifest.json").write_text("{"),
@@ -58,19 +76,24 @@ FAULTS = {
         run / "edits" / LEACE["edit"] / "record.json"
     ).write_text("{"),
     "was written by countergen-edit 0.1.0": of_old_schema,
-    "is no run folder": lambda run: (run / "results.jsonl").unlink(),
+    "is no run folder: it holds no results.jsonl": lambda run: (run / "results.jsonl").unlink(),
 }
 
 
 @pytest.mark.parametrize("said", FAULTS)
 def test_a_damaged_run_gets_one_line_and_its_old_report_stays(
-    said: str, run: Path, capsys: pytest.CaptureFixture[str]
+    said: str, run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (run / "report.html").write_text("the good one")
     FAULTS[said](run)
-    assert main(["report", str(run)]) == 2
-    [line] = capsys.readouterr().err.strip().splitlines()
-    assert said in line
+    other = make_run(tmp_path / "other", outputs=2)
+    for command in ("report", "gate", "compare"):
+        more = {"gate": ["group_effect=9"], "compare": [str(other)]}.get(command, [])
+        if "none.jsonl" in said and command == "gate":
+            continue  # it reads no single texts
+        assert main([command, str(run), *more]) == 2, command
+        [line] = capsys.readouterr().err.strip().splitlines()
+        assert said in line, command
     assert (run / "report.html").read_text() == "the good one"
 
 

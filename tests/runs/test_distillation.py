@@ -268,7 +268,7 @@ def test_more_fitting_prompts_share_nothing_with_what_is_measured() -> None:
     assert len({s.content for s in more[0].samples}) == len(
         {s.content for s in task.fit[0].samples}
     )
-    replace(task, fit=tuple(more))  # a task refuses what is both fitted on and measured
+    replace(task, fit=tuple(more)).check_leakage()
     assert [len(data.samples) for data in larger(task.limited(2))] == [
         len(data.samples) for data in task.limited(2).fit
     ]

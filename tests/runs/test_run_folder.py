@@ -138,7 +138,9 @@ def test_a_damaged_time_is_refused_in_one_line(tmp_path):
 
 
 def test_killing_at_any_byte_and_starting_again_gives_the_undisturbed_rows(tmp_path):
-    run(tmp_path / "whole")
+    manifests = []
+    for units in range(len(UNITS) + 1):
+        manifests.append((run(tmp_path / "whole", stop_after=units).path / MANIFEST).read_bytes())
     results = (tmp_path / "whole" / RESULTS).read_bytes()
     progress = (tmp_path / "whole" / PROGRESS).read_bytes()
     recorded = [json.loads(line)["end"] for line in progress.splitlines()]
@@ -146,15 +148,34 @@ def test_killing_at_any_byte_and_starting_again_gives_the_undisturbed_rows(tmp_p
     for cut in range(0, len(results) + 1, 29):
         # What the disk may hold when `cut` bytes of results are written: the units that were
         # recorded before, and perhaps half of the next record.
+        # The manifest knows of a unit that is written, whether it is recorded or not.
         finished = sum(end <= cut for end in recorded)
-        for extra in (0, 5):
-            path = tmp_path / f"cut{cut}-{extra}"
+        for recorded_of, extra in ((finished, 0), (finished, 5), (max(finished - 1, 0), 0)):
+            path = tmp_path / f"cut{cut}-{recorded_of}-{extra}"
             run(path, stop_after=0)
+            (path / MANIFEST).write_bytes(manifests[finished])
             (path / RESULTS).write_bytes(results[:cut])
-            (path / PROGRESS).write_bytes(progress[: ends[finished] + extra])
+            (path / PROGRESS).write_bytes(progress[: ends[recorded_of] + extra])
+            assert [*recorded_units(path)] == [*UNITS][:recorded_of]
             run(path)
             assert (path / RESULTS).read_bytes() == results
             assert (path / PROGRESS).read_bytes() == progress
+
+
+def test_what_a_loss_of_power_took_from_the_manifest_is_run_again(tmp_path):
+    before = (run(tmp_path / "run", stop_after=1).path / MANIFEST).read_bytes()
+    results = (run(tmp_path / "run").path / RESULTS).read_bytes()
+    (tmp_path / "run" / MANIFEST).write_bytes(before)
+    assert [*recorded_units(tmp_path / "run")] == ["one"]
+    assert (run(tmp_path / "run").path / RESULTS).read_bytes() == results
+    assert [*recorded_units(tmp_path / "run")] == [*UNITS]
+
+
+def test_changed_rows_are_not_continued(tmp_path):
+    results = run(tmp_path / "run", stop_after=2).path / RESULTS
+    results.write_text(results.read_text().replace("0.1", "0.9"))
+    with pytest.raises(UserError, match="was cut off or changed"):
+        run(tmp_path / "run")
 
 
 def test_the_folder_of_another_run_is_refused_and_untouched(tmp_path):

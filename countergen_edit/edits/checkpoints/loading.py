@@ -156,7 +156,7 @@ def open_checkpoint(directory: str | Path) -> Checkpoint:
 def load_checkpoint(directory: str | Path, **where: Any) -> LanguageModel:
     """Load the edited model.
 
-    `where` holds `device`, `dtype`, `device_map`, `max_memory`, `bos`, `template` and
+    `where` holds `device`, `dtype`, `device_map`, `max_memory`, `adapter`, `bos`, `template` and
     `instruction` of `models.load`. Raises a `UserError` as `open_checkpoint` and `models.load` do.
     """
     checkpoint = open_checkpoint(directory)

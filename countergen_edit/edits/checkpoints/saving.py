@@ -15,7 +15,7 @@ from typing import Any, Literal, get_args
 
 from safetensors import SafetensorError
 
-from countergen_edit.core.errors import UserError, unknown
+from countergen_edit.core.errors import UserError, command, unknown
 from countergen_edit.core.locating import RECORD
 from countergen_edit.core.reading import json_mapping
 from countergen_edit.core.writing import OLD, as_json, put_back, whole_folder
@@ -65,9 +65,10 @@ def choose_form(model: LanguageModel, edit: Edit, form: str = "auto") -> Form:
     if form not in FORMS:
         raise unknown("form", form, FORMS)
     if hasattr(model.bridge, "carried"):
+        again = command("edit", f"model={model.name}", "axis=NAME", "save=DIR")
         raise UserError(
-            f"{model.name} carries an edit already: `countergen-edit edit model={model.name} "
-            "axis=NAME save=DIR` adds one to it (in Python: `load_base`)"
+            f"{model.name} carries an edit already: `{again}` adds one to it (in Python: "
+            "`load_base`)"
         )
     everywhere = any(place.site == EVERYWHERE for place in edit.placements)
     if everywhere and form == "carried":

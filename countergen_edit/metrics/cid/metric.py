@@ -326,10 +326,10 @@ class Cid(Metric):
             self.data = template_set(axis, templates, pair, splits=self.splits, names=self.names)
         if self.task.limit is not None:
             self.data = few_prompts(self.data, self.task.limit, 0)
-        check_leakage(self.task.fit, [self.data])
 
     def check(self, model: LanguageModel) -> None:
-        """Check the lengths of prompts, λ and K."""
+        """Check that no prompt is fitted on, and the lengths of prompts, λ and K."""
+        check_leakage(self.task.fit, [self.data])
         *contrasts, _ = map(list, zip(*contrasts_of(self.data, self.strengths), strict=True))
         check_contrasts(model, *contrasts, max_new_tokens=self.max_new_tokens, top_k=self.top_k)
 
