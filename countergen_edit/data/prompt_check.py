@@ -20,11 +20,13 @@ from countergen_edit.data.sources.files import json_samples, table_samples
 from countergen_edit.data.subsets import NameDraw
 from countergen_edit.data.text import grammar
 from countergen_edit.data.text.grammar import Word
+from countergen_edit.data.text.rules import WORDS, Labels, answer, labelled
 from countergen_edit.data.text.substitution import Substitution
 
 MOST = 3
 """Most words or names that a message lists."""
-_PLACING = ("in", "at", "near", "into")  # before a place, and hardly ever before a person
+_NAMES = ("months", "surnames")
+_ORDINARY = frozenset().union(*(words for name, words in WORDS.items() if name not in _NAMES))
 _USES: Mapping[Split, str] = {"fit": "fitted on", "validation": "chosen with"}
 _CLOSING = ",.;:!?)]}%”’»…"  # before a space; straight quotes open as often as they close
 _WITHOUT_SPACES = ("CJK", "HIRAGANA", "KATAKANA", "THAI", "LAO", "KHMER", "MYANMAR")
@@ -78,18 +80,24 @@ def _checked(
     has_variations = is_paired or bool(row.get("variations"))
     line = where.rpartition(", ")[2].rstrip(": ")
     try:
-        [sample] = samples([(where, row)])
+        made = [*samples([(where, row)])]
     except UserError as error:
         return CheckedPrompt(line, text, ((), ()), (str(error).removeprefix(where),))
-    first, second = (tuple(v.text for v in sample.of(group)) for group in request.groups)
+    first, second = (
+        tuple(dict.fromkeys(v.text for sample in made for v in sample.of(group)))
+        for group in request.groups
+    )
+    outputs = [output for sample in made for output in sample.outputs]
     texts = [*first, *second] if has_variations else [text]
     words = request.substitution
-    findings = [] if has_variations else [*_doubtful(text, words)]
+    findings = []
+    if not has_variations:
+        findings += [f for output in outputs for f in _doubtful(text, output, words)]
     findings += _used_names(texts, words)
-    for output in sample.outputs:
+    for output in outputs:
         if shown := [word.text for word in words.words(output) if word.side is not None]:
             findings.append(f"output {output!r} names a group itself ({', '.join(shown)})")
-    for output in unspaced(texts, sample.outputs):
+    for output in unspaced(texts, outputs):
         findings.append(
             f"output {output!r} has no leading space, so that it joins the last word of the "
             f"prompt: write {' ' + output!r}"
@@ -97,11 +105,14 @@ def _checked(
     return CheckedPrompt(line, text, (first, second), tuple(dict.fromkeys(findings)))
 
 
-def _doubtful(text: str, substitution: Substitution) -> Iterator[str]:
-    words = substitution.words(text)
+def _doubtful(text: str, output: str, substitution: Substitution) -> Iterator[str]:
+    """What may be wrong with the variations of a text that `output` continues."""
+    words = substitution.words(text, output)
+    own = words[: len(substitution.words(text))]
+    yourself = "give its variations yourself"
     by_side: dict[int, list[str]] = {}
-    for i, word in enumerate(words):
-        if word.side is not None and not grammar.in_proper_name(words, i):
+    for word in own:
+        if word.side is not None and word.stays is None:
             by_side.setdefault(word.side, []).append(word.text)
     if len(by_side) == len(substitution.groups):
         shown = "; ".join(
@@ -109,41 +120,55 @@ def _doubtful(text: str, substitution: Substitution) -> Iterator[str]:
             for side, group in enumerate(substitution.groups)
         )
         yield (
-            f"both groups are in it ({shown}), and everybody becomes one: give its variations "
-            "yourself, or leave the others out"
+            f"both groups are in it ({shown}), and everybody becomes one: {yourself}, or leave the "
+            "others out"
         )
-    for name in _unknown_names(words):
+    for name in _unknown_names(own):
         yield (
-            f"{name!r} is no known name, and stays on both sides: give its variations "
-            "yourself, or use another name"
+            f"{name!r} is no known name, and stays on both sides: {yourself}, or use another name"
         )
-    for i, word in enumerate(words):
-        if word.text.lower() == "her" and grammar.may_be_object_or_owner(words, i):
-            read = "'his'" if grammar.before_own_noun(words, i) else "'him'"
-            phrase = " ".join(w.text for w in words[max(0, i - 1) : i + 2])
-            yield f"'her' is read as {read} in {phrase!r}: rephrase it if that is wrong"
+    for i, word in enumerate(own):
+        phrase = " ".join(w.text for w in words[max(0, i - 1) : i + 2])
+        before, after = grammar.before(words, i), grammar.at(words, i + 1)
+        is_unsure = word.text == word.stays
+        if word.stays and not (
+            is_unsure and answer("unsure", before, word.own_labels, after) == "no"
+        ):
+            yield f"{word.stays!r} stays on both sides: {yourself}, or reword it"
+        if len(partners := substitution.partners(words, i)) > 1:
+            yield (
+                f"{word.text!r} is read as {partners[0]!r} in {phrase!r}, and may be "
+                f"{partners[1]!r}: rephrase it, or {yourself}"
+            )
+        if substitution.is_of_several(word):
+            yield f"{word.text!r} may mean several people: {yourself}"
+        placed = before & {"in", "near", "into"} and not word.gap.startswith(("'", "’"))
+        if word.kind == "name" and word.stays is None and placed:
+            yield f"{word.text!r} may be a place in {phrase!r}: rephrase it, or {yourself}"
 
 
 def _unknown_names(words: Sequence[Word]) -> Iterator[str]:
     """Capitalised words that may be names and are in no list.
 
-    The first word of a sentence counts only in a text whose group shows in pronouns alone.
+    The first word of a sentence counts only in a text without a known name.
     """
-    by_pronouns = not any(w.side is not None and "pronoun" not in w.kind for w in words)
+    is_named = any(word.kind in ("name", "title") for word in words)
+    before: Labels = frozenset(["OPENS"])
     for i, word in enumerate(words):
-        before = words[i - 1] if i else None
-        begins = before is None or not grammar.within_a_phrase(before.gap)
-        if not _may_be_name(word) or (begins and not by_pronouns):
-            continue
-        if before is not None:
-            is_surname = before.kind in ("name", "title") or _may_be_name(before)
-            if before.text.lower() in _PLACING or (is_surname and not begins):
-                continue
-        yield word.text
-
-
-def _may_be_name(word: Word) -> bool:
-    return word.kind == "plain" and word.capitalised and not grammar.is_closed(word)
+        mixed = re.search(r"[a-z][A-Z]", word.text) and not word.text.startswith(
+            ("Mc", "Mac", "De")
+        )
+        own = labelled(
+            word.own_labels,
+            MIXED=mixed,
+            LETTER=len(word.text) == 1,
+            ORDINARY=word.key in _ORDINARY,
+            NAMED=is_named,
+        )
+        if answer("unknown", before, own, grammar.at(words, i + 1)) == "yes":
+            yield word.text
+        opens = not grammar.within_a_phrase(word.gap)
+        before = labelled(own, OPENS=opens, UNKNOWN=word.capitalised and "ORDINARY" not in own)
 
 
 def _used_names(texts: Iterable[str], substitution: Substitution) -> Iterator[str]:

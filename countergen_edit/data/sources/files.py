@@ -17,8 +17,8 @@ from countergen_edit.data.counterfactual import CounterfactualSet, Sample
 from countergen_edit.data.sources import (
     Request,
     as_texts,
-    sample_from_text,
     sample_from_variations,
+    samples_from_text,
 )
 
 _NEAR = 0.75  # likeness above which an unknown key is taken for a misspelt one
@@ -77,11 +77,11 @@ def json_samples(rows: Iterable[tuple[str, dict[str, Any]]], request: Request) -
         text = _text(row["input"], "input", where)
         outputs = as_texts(row["outputs"], "outputs", where)
         if texts := _variations(row.get("variations"), request.groups, where):
-            sample = sample_from_variations(text, outputs, texts, request, where)
+            made = iter([sample_from_variations(text, outputs, texts, request, where)])
         else:
-            sample = sample_from_text(text, outputs, request, where)
-        content = row.get("content")
-        yield replace(sample, content=_text(content, "content", where)) if content else sample
+            made = samples_from_text(text, outputs, request, where)
+        content = _text(row["content"], "content", where) if row.get("content") else None
+        yield from (replace(sample, content=content) for sample in made)
 
 
 def table_samples(
@@ -102,7 +102,7 @@ def table_samples(
             text = row.get("input") or cells[request.groups[0]]
             yield sample_from_variations(text, outputs, by_group, request, place)
         else:
-            yield sample_from_text(cells["input"], outputs, request, place)
+            yield from samples_from_text(cells["input"], outputs, request, place)
 
 
 def _variations(value: Any, groups: tuple[str, str], where: str) -> dict[str, list[str]]:

@@ -12,7 +12,8 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from countergen_edit.data.text.grammar import PRONOUNS, TITLES, Word, is_before_name, word_set
+from countergen_edit.data.text.grammar import PRONOUNS, TITLES, Word, is_before_name
+from countergen_edit.data.text.rules import COREFERENCE as _C
 
 Person = int
 PROTAGONIST: Person = 0
@@ -21,50 +22,8 @@ PROTAGONIST: Person = 0
 _SENTENCE_END = re.compile(r"[.!?…]|\n")
 _OPENING_QUOTE = re.compile(r"(?:^|[\s(—-])[\"“]$|(?:^|[\s(—-])[\"“](?=\S*$)")
 _CLOSING_QUOTE = re.compile(r"^[.,!?…\s]*[\"”]")
-_ABBREVIATIONS = TITLES | word_set("st jr sr vs etc")
-
-_PERSON = word_set("man woman boy girl guy gal gentleman lady")
-_BEING = word_set(
-    """is was be been being am are were isn't wasn't 's became become becomes becoming remains
-    remained as seems seemed like considers considered called"""
-)
-_ARTICLES = word_set("a an one")
-_DEFINITE = word_set("the this that")
-_POSSESSIVES = word_set("my your our their its whose her his")
-_SUBORDINATORS = word_set(
-    """that when because if while as since until although though whereas after before where why how
-    whether which who than so unless once"""
-)
-_COORDINATORS = word_set("and but or then yet")
-_REPORTING = word_set(
-    """said says asked asks replied replies added adds told tells explained explains recalled
-    recalls thought thinks felt feels wrote writes noted notes admitted admits insisted claimed
-    claims remembered remembers joked shouted whispered cried answered continued believes believed
-    knows knew wants wanted hopes hoped agreed agrees argued argues warned announced"""
-)
-_OWNED_BY_PEOPLE = word_set(
-    """family wife husband mother father parents son daughter brother sister uncle aunt friend
-    friends boss colleague colleagues career job life lawyer partner fiancé fiancée house home
-    children kids boyfriend girlfriend face voice eyes hands heart mind name"""
-)
-_OTHER_SUBJECTS = word_set(
-    "i you we they it there everyone everybody nobody someone somebody people"
-)
-_MODIFIERS = word_set("male female masculine feminine maternal paternal")  # "male patients"
+_ABBREVIATIONS = TITLES | _C["abbreviations"]
 _PLURALS = re.compile(r"men$|s$")
-_SINGULAR_IN_S = word_set(
-    "boss princess actress waitress duchess heiress hostess stewardess empress"
-)
-_NOT_NAMES = word_set(
-    """the a an this that these those his her he she it i we you they my our your their its who what
-    when where why how if as at in on for with from by to of and but or so then there here yes no
-    not every some any all both each after before while since because although though during
-    today yesterday tomorrow now later once also however meanwhile monday tuesday wednesday thursday
-    friday saturday sunday january february march april may june july august september october
-    november december"""
-)
-
-
 _NOWHERE = Word("", "plain", ". ")
 
 
@@ -124,7 +83,7 @@ class _Reader:
         self.quoted = bool(_OPENING_QUOTE.search(gap)) or (self.quoted and not closes)
         if i and self._starts_sentence(i):
             self.local, self.subject = self.main, None
-        elif self._key(i) in _SUBORDINATORS - {"who", "than"} and self._key(i - 1) != "as":
+        elif self._key(i) in _C["subordinators"] - {"who", "than"} and self._key(i - 1) != "as":
             self.subject = None  # a subordinate clause brings its own
 
     def _begins_clause(self, start: int) -> bool:
@@ -132,17 +91,23 @@ class _Reader:
         if self._starts_sentence(start):
             return True
         gap, previous = self._gap(start - 1), self._key(start - 1)
-        if previous in _REPORTING and start >= 2 and re.search(r"[,\"”?!]", self._gap(start - 2)):
+        if (
+            previous in _C["reporting"]
+            and start >= 2
+            and re.search(r"[,\"”?!]", self._gap(start - 2))
+        ):
             return True  # "…," said his father
-        if previous in _SUBORDINATORS:
-            return not (previous == "as" and self._key(start) in _ARTICLES) and previous != "than"
-        if previous in _COORDINATORS and gap.isspace():
+        if previous in _C["subordinators"]:
+            return (
+                not (previous == "as" and self._key(start) in _C["articles"]) and previous != "than"
+            )
+        if previous in _C["coordinators"] and gap.isspace():
             return self.last[0] != start - 2 or not self._gap(start - 2).isspace()
         if previous in ("is", "was") and self._key(start - 2) == "there":
             return True
         if "," in gap or ";" in gap or ":" in gap:
             return self.last[0] != start - 1
-        return bool(_OPENING_QUOTE.search(gap)) or (previous in _REPORTING and gap.isspace())
+        return bool(_OPENING_QUOTE.search(gap)) or (previous in _C["reporting"] and gap.isspace())
 
     def _new_person(self, of_side: bool) -> Person:
         person = 1 + max(*self.persons.values(), *self.of_side)
@@ -154,12 +119,12 @@ class _Reader:
     def _mention(self, start: int, end: int, person: Person, kin: bool = False) -> None:
         """A noun phrase from word `start` to `end` names `person`."""
         if self._begins_clause(start):
-            if self._key(start - 1) in _REPORTING or self._key(end + 1) in _REPORTING:
+            if self._key(start - 1) in _C["reporting"] or self._key(end + 1) in _C["reporting"]:
                 self.speaker = person
             self.subject = person
             if person in self.of_side:
                 self.local = person
-                if self._key(start - 1) not in _SUBORDINATORS or self._starts_sentence(start):
+                if self._key(start - 1) not in _C["subordinators"] or self._starts_sentence(start):
                     self.main = person
         self.last = (end, person, kin)
 
@@ -168,11 +133,18 @@ class _Reader:
         k = i
         while k > 0 and i - k < 5 and self._gap(k - 1) in (" ", "-", "' ", "’ "):
             key = self._key(k - 1)
-            if key in _ARTICLES | _DEFINITE | _POSSESSIVES:
+            if key in _C["articles"] | _C["definite"] | _C["possessives"]:
                 return k - 1
             if (owner := self._genitive(k - 1)) is not None:
                 return owner  # "Ivan's family"
-            if key in _BEING | _SUBORDINATORS | _COORDINATORS | _NOT_NAMES | _REPORTING:
+            if (
+                key
+                in _C["being"]
+                | _C["subordinators"]
+                | _C["coordinators"]
+                | _C["not_names"]
+                | _C["reporting"]
+            ):
                 return k
             k -= 1
         return k
@@ -193,7 +165,7 @@ class _Reader:
             self._title(i)
         elif word.kind == "noun":
             self._noun(i)
-        elif key in _OTHER_SUBJECTS and self._begins_clause(i):
+        elif key in _C["other_subjects"] and self._begins_clause(i):
             self.subject = None
         elif self._stranger(i):
             person = self._new_person(of_side=True)
@@ -202,15 +174,15 @@ class _Reader:
 
     def _stranger(self, i: int) -> bool:
         """Whether a capitalised word is a name, by the words after it."""
-        if not self.words[i].capitalised or self._key(i) in _NOT_NAMES:
+        if not self.words[i].capitalised or self._key(i) in _C["not_names"]:
             return False
         end = i
         while end < len(self.words) and self._gap(end) == " " and self._at(end + 1).capitalised:
             end += 1
         for last in (end, end + 1):
             if last < len(self.words) and self._genitive(last) == end:
-                return self._key(last + 1) in _OWNED_BY_PEOPLE
-        return self._key(end + 1) in _REPORTING | {"who"}
+                return self._key(last + 1) in _C["owned_by_people"]
+        return self._key(end + 1) in _C["reporting"] | {"who"}
 
     def _name(self, i: int) -> None:
         word, key = self.words[i], self._key(i)
@@ -234,7 +206,7 @@ class _Reader:
             self._mention(i, i, person)
         kin = previous_is_kin and apposed
         self.last = (i, person, kin)
-        surname, excluded = self._key(i + 1), _NOT_NAMES | TITLES | {self.name.lower()}
+        surname, excluded = self._key(i + 1), _C["not_names"] | TITLES | {self.name.lower()}
         if word.gap == " " and self._at(i + 1).capitalised and surname not in excluded:
             self.persons[surname] = PROTAGONIST if kin else person  # a father's is his child's
 
@@ -252,7 +224,7 @@ class _Reader:
 
     def _noun(self, i: int) -> None:
         key, ours = self._key(i), self.words[i].side == 0
-        if _PLURALS.search(key) and key not in _SINGULAR_IN_S:
+        if _PLURALS.search(key) and key not in _C["singular_in_s"]:
             return
         start = self._phrase_start(i)
         owner = self._owner(start, i)
@@ -268,13 +240,13 @@ class _Reader:
             if named or (apposed and previous == PROTAGONIST):
                 self.about.append(i)  # "the man John", "John, a tall man,"
                 return
-        if key in _MODIFIERS:
+        if key in _C["modifiers"]:
             return
-        if ours and self._key(start) in _DEFINITE:
+        if ours and self._key(start) in _C["definite"]:
             if self.newest != PROTAGONIST:
                 self._mention(start, i, self.newest)
                 return
-            is_mentioned = key in _PERSON or key in {self._key(j) for j in self.about}
+            is_mentioned = key in _C["person"] or key in {self._key(j) for j in self.about}
             if is_mentioned and self._key(start - 1) != "of":
                 self.about.append(i)  # "the man", where nobody else was mentioned
                 self._mention(start, i, PROTAGONIST)
@@ -284,22 +256,27 @@ class _Reader:
     def _owner(self, start: int, i: int) -> Person | None:
         """The owner of the noun: a person, or -1 for somebody; None without an owner."""
         first = self._key(start)
-        if start == i or first in _ARTICLES | _DEFINITE:
+        if start == i or first in _C["articles"] | _C["definite"]:
             return None
-        if first in _POSSESSIVES:
+        if first in _C["possessives"]:
             is_ours = self.words[start].side is not None and start in self.about
             return PROTAGONIST if is_ours else -1
         return self.persons.get(first, -1) if re.match(r"['’]", self._gap(start)) else None
 
     def _is_predicate(self, start: int, i: int, owner: Person | None) -> bool:
         """Whether the noun is predicative: "is a good man", "as a father"."""
-        if owner is not None or self._key(start) in _NOT_NAMES - _ARTICLES - _DEFINITE:
+        if (
+            owner is not None
+            or self._key(start) in _C["not_names"] - _C["articles"] - _C["definite"]
+        ):
             return False
         k = start - 1
-        while k >= 0 and self._key(k) in word_set("not also still just now always never really"):
+        while k >= 0 and self._key(k) in _C["between"]:
             k -= 1
-        linked = self._key(k) in _BEING or (self._key(k) == "s" and self._gap(k - 1) in ("'", "’"))
-        if self._key(k) in ("and", "or") and self._key(start) in _ARTICLES:
+        linked = self._key(k) in _C["being"] or (
+            self._key(k) == "s" and self._gap(k - 1) in ("'", "’")
+        )
+        if self._key(k) in ("and", "or") and self._key(start) in _C["articles"]:
             linked = any(j in self.predicates for j in range(max(0, k - 5), k))
         there = self._key(k - 1) in ("there", "it") or self._key(k) == "like"
         return linked and not there
