@@ -25,8 +25,8 @@ from countergen_edit.data.text.substitution import Substitution
 
 MOST = 3
 """Most words or names that a message lists."""
-_NAMES = ("months", "surnames")
-_ORDINARY = frozenset().union(*(words for name, words in WORDS.items() if name not in _NAMES))
+_MIXED = re.compile(r"(?!Mc|Mac|De).*[a-z][A-Z]")  # LinkedIn, PhD
+_ORDINARY = frozenset().union(*(WORDS[key] for key in {*WORDS} - {"months", "surnames"}))
 _USES: Mapping[Split, str] = {"fit": "fitted on", "validation": "chosen with"}
 _CLOSING = ",.;:!?)]}%”’»…"  # before a space; straight quotes open as often as they close
 _WITHOUT_SPACES = ("CJK", "HIRAGANA", "KATAKANA", "THAI", "LAO", "KHMER", "MYANMAR")
@@ -83,16 +83,12 @@ def _checked(
         made = [*samples([(where, row)])]
     except UserError as error:
         return CheckedPrompt(line, text, ((), ()), (str(error).removeprefix(where),))
-    first, second = (
-        tuple(dict.fromkeys(v.text for sample in made for v in sample.of(group)))
-        for group in request.groups
-    )
+    sides = (dict.fromkeys(v.text for s in made for v in s.of(group)) for group in request.groups)
+    first, second = map(tuple, sides)
     outputs = [output for sample in made for output in sample.outputs]
     texts = [*first, *second] if has_variations else [text]
     words = request.substitution
-    findings = []
-    if not has_variations:
-        findings += [f for output in outputs for f in _doubtful(text, output, words)]
+    findings = [] if has_variations else [f for o in outputs for f in _doubtful(text, o, words)]
     findings += _used_names(texts, words)
     for output in outputs:
         if shown := [word.text for word in words.words(output) if word.side is not None]:
@@ -124,16 +120,12 @@ def _doubtful(text: str, output: str, substitution: Substitution) -> Iterator[st
             "others out"
         )
     for name in _unknown_names(own):
-        yield (
-            f"{name!r} is no known name, and stays on both sides: {yourself}, or use another name"
-        )
+        yield f"{name!r} is no known name and stays as it is: {yourself}, or use another name"
     for i, word in enumerate(own):
         phrase = " ".join(w.text for w in words[max(0, i - 1) : i + 2])
         before, after = grammar.before(words, i), grammar.at(words, i + 1)
-        is_unsure = word.text == word.stays
-        if word.stays and not (
-            is_unsure and answer("unsure", before, word.own_labels, after) == "no"
-        ):
+        is_person = answer("unsure", before, word.own_labels, after) == "yes"
+        if word.stays and (word.stays != word.text or is_person):
             yield f"{word.stays!r} stays on both sides: {yourself}, or reword it"
         if len(partners := substitution.partners(words, i)) > 1:
             yield (
@@ -155,16 +147,8 @@ def _unknown_names(words: Sequence[Word]) -> Iterator[str]:
     is_named = any(word.kind in ("name", "title") for word in words)
     before: Labels = frozenset(["OPENS"])
     for i, word in enumerate(words):
-        mixed = re.search(r"[a-z][A-Z]", word.text) and not word.text.startswith(
-            ("Mc", "Mac", "De")
-        )
-        own = labelled(
-            word.own_labels,
-            MIXED=mixed,
-            LETTER=len(word.text) == 1,
-            ORDINARY=word.key in _ORDINARY,
-            NAMED=is_named,
-        )
+        shapes = {"MIXED": _MIXED.match(word.text), "ORDINARY": word.key in _ORDINARY}
+        own = labelled(word.own_labels, **shapes, LETTER=len(word.text) == 1, NAMED=is_named)
         if answer("unknown", before, own, grammar.at(words, i + 1)) == "yes":
             yield word.text
         opens = not grammar.within_a_phrase(word.gap)

@@ -135,10 +135,7 @@ def templates(request: Request, *, templates: object, outputs: object) -> Counte
 def samples_from_text(
     text: str, outputs: Sequence[str], request: Request, where: str = ""
 ) -> Iterator[Sample]:
-    """Samples whose variations are made by substitution, one for each form that outputs need.
-
-    "… picked up her" becomes "… his" before " book", and "… him" before " and".
-    """
+    """Samples made by substitution, one for each form that outputs need: "his" book, "him" and."""
     by_sides: dict[tuple[str, str], list[str]] = {}
     for output in outputs:
         with located(where):

@@ -77,9 +77,9 @@ def json_samples(rows: Iterable[tuple[str, dict[str, Any]]], request: Request) -
         text = _text(row["input"], "input", where)
         outputs = as_texts(row["outputs"], "outputs", where)
         if texts := _variations(row.get("variations"), request.groups, where):
-            made = iter([sample_from_variations(text, outputs, texts, request, where)])
+            made = [sample_from_variations(text, outputs, texts, request, where)]
         else:
-            made = samples_from_text(text, outputs, request, where)
+            made = [*samples_from_text(text, outputs, request, where)]
         content = _text(row["content"], "content", where) if row.get("content") else None
         yield from (replace(sample, content=content) for sample in made)
 

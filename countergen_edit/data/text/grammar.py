@@ -1,9 +1,4 @@
-"""English grammar for substitution: pronoun cases, the words that tell them apart, and a/an.
-
-The word lists hold closed classes (prepositions, auxiliaries, …) and a few decisive open words.
-They hold no word that a substitution would swap, except titles in every form, so that an answer is
-the same before and after substitution.
-"""
+"""English grammar for substitution: the cases of pronouns, words in their places, and a/an."""
 
 from __future__ import annotations
 
@@ -20,14 +15,11 @@ Kind = Literal["plain", "name", "title", "noun", "pronoun", "other pronoun"]
 """`pronoun` is a case that English confuses (her, his, him, hers); `other pronoun` is not."""
 
 CASES = ("subject", "object", "determiner", "independent", "reflexive")
-CONFUSED_CASES = CASES[1:4]
 PRONOUNS: Mapping[str, Mapping[str, str]] = {
     forms.split()[0]: dict(zip(CASES, forms.split(), strict=True))
     for forms in ("she her her hers herself", "he him his his himself")
 }
 """Subject form → case → word. Both `her` and `his` serve two cases."""
-
-
 TITLES = WORDS["titles"]
 
 _INSIDE_PHRASE = re.compile(
@@ -66,9 +58,9 @@ class Word:
     @property
     def own_labels(self) -> Labels:
         """What rules ask of the word itself."""
-        kind = f"<{self.kind.replace(' ', '_')}>"
-        found = labels_of(self.text.lower()) | {kind}
-        return labelled(found, CAPITALISED=self.capitalised, STAYS=self.stays is not None)
+        kind = {f"<{self.kind.replace(' ', '_')}>": True}
+        shapes = {"CAPITALISED": self.capitalised, "STAYS": self.stays is not None}
+        return labelled(labels_of(self.text.lower()), **kind, **shapes)
 
     @property
     def capitalised(self) -> bool:
@@ -82,20 +74,17 @@ def paradigm(forms: Mapping[str, str], axis: str) -> Mapping[str, str]:
     for case, slot in slots.items():
         if slot not in forms and case not in known:
             raise UserError(
-                f"axis {axis!r}: the pronoun {forms['subject']!r} has no form {slot!r}; write it "
-                "into the forms of its group, as 'hers' and 'theirs' are of 'independent'"
+                f"axis {axis!r}: the pronoun {forms['subject']!r} has no form {slot!r}: write it "
+                "into the forms of its group ('independent' is hers or theirs)"
             )
     return {case: forms.get(slot) or known[case] for case, slot in slots.items()}
 
 
 def genitive(words: Sequence[Word], i: int, new: str) -> str:
     """The characters after the word at `i` when `new` replaces it: James' house, Sarah's house."""
-    gap = words[i].gap
     quoted = any(re.search(r"(?:^|\s)['‘]$", word.gap) for word in words[:i])
-    if not words[i].text.endswith("s") or new.endswith("s") or quoted:
-        return gap
-    end = "" if i + 1 == len(words) else r"(?=\s)"
-    return re.sub(rf"^(['’]){end}", r"\1s", gap)
+    becomes_full = words[i].text.endswith("s") and not new.endswith("s") and not quoted
+    return re.sub(r"^(['’])(?=\s)", r"\1s" if becomes_full else r"\1", words[i].gap)
 
 
 def within_a_phrase(gap: str) -> bool:

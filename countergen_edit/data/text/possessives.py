@@ -24,7 +24,7 @@ class Reading:
     owns: bool
     """Whether it stands before its noun."""
     alone: bool
-    """Whether no noun can follow, so that `his` stands for one."""
+    """Whether no noun can follow at all."""
     sure: bool
     last: int
     """The word that decides; the number of words where the end of the text does."""
@@ -38,8 +38,7 @@ def reading(words: Sequence[Word], i: int) -> Reading:
     before = grammar.before(words, i)
     if "of" in before and i > 1:
         before |= {f"OF_{label}" for label in words[i - 2].labels}
-    passed: list[str] = []
-    last, found = i, "end"
+    passed, last, found = list[str](), i, "end"
     while (k := _next(words, last, before)) is not None:
         after = at(words, k + 1)
         if "old" in at(words, k + 2):

@@ -1,8 +1,8 @@
 """Rules of English as tables, in `english.yaml`: what stands before, at and after a place.
 
 A rule has a field for each place, and an answer: `before | word | after -> answer`. A field lists
-what may stand there, and is empty where anything may; `a+b` is both, `!a` anything else. Small
-letters are a word, capitals a class or shape. The first rule that fits answers.
+what may stand there (if empty, anything): a word, or in capitals a class or shape; `a+b` is both,
+`!a` is not a. The first rule that fits answers.
 """
 
 from __future__ import annotations
@@ -20,34 +20,35 @@ WORDS, COREFERENCE = (
 )
 """Classes of words."""
 CLOSED = WORDS["prepositions"] | WORDS["closed"]
-
 Labels = frozenset[str]
-Rule = tuple[list[list[list[str]]], str]
+Rule = tuple[list[list[tuple[Labels, Labels]]], str]
+"""For each field what may stand there, as what it has and what it lacks; and the answer."""
 
 
-def _parsed(line: str) -> Rule:
+def _option(text: str) -> tuple[Labels, Labels]:
+    has = frozenset(part for part in text.split("+") if part[0] != "!")
+    return has, frozenset(part[1:] for part in text.split("+") if part[0] == "!")
+
+
+def _rule(line: str) -> Rule:
     fields, answer = line.split("#")[0].split("->")
-    return [[o.split("+") for o in f.split()] for f in fields.split("|")], answer.strip()
+    return [[*map(_option, field.split())] for field in fields.split("|")], answer.strip()
 
 
 RULES: Mapping[str, Sequence[Rule]] = {
-    name: [*map(_parsed, table.splitlines())] for name, table in _ENGLISH["rules"].items()
+    name: [*map(_rule, table.splitlines())] for name, table in _ENGLISH["rules"].items()
 }
 
 
 def answer(table: str, *labels: Labels) -> str:
     """The answer of the first rule of a table that fits; empty where none does."""
     for fields, result in RULES[table]:
-        if all(_fits(field, own) for field, own in zip(fields, labels, strict=True)):
+        for options, own in zip(fields, labels, strict=True):
+            if options and not any(has <= own and own.isdisjoint(no) for has, no in options):
+                break
+        else:
             return result
     return ""
-
-
-def _fits(options: list[list[str]], labels: Labels) -> bool:
-    return not options or any(
-        all((part[1:] not in labels) if part[0] == "!" else part in labels for part in option)
-        for option in options
-    )
 
 
 def labelled(labels: Labels, **shapes: object) -> Labels:
@@ -63,12 +64,10 @@ def labels_of(key: str) -> Labels:
     ['ADVERB', 'COMMON', 'softly']
     """
     found = frozenset({key, *(name.upper() for name, words in WORDS.items() if key in words)})
-    endings = _ENGLISH["endings"].items()
     shapes = {
         shape: key.endswith(tuple(own["of"].split())) and own["but"] not in found
-        for shape, own in endings
+        for shape, own in _ENGLISH["endings"].items()
         if not key.endswith(tuple(own.get("not", "-").split()))
     }
-    number = key[:1].isdigit()
-    shapes |= {"NUMBER": number, "CARDINAL": number and key[-1].isdigit(), "CLOSED": key in CLOSED}
+    shapes |= {"NUMBER": key[:1].isdigit(), "CARDINAL": key.isdigit(), "CLOSED": key in CLOSED}
     return labelled(found, **shapes, SIDED=key.startswith("<"), END=not key)

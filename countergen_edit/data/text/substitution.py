@@ -24,7 +24,7 @@ from countergen_edit.data.text import grammar
 from countergen_edit.data.text.grammar import Kind, Word
 from countergen_edit.data.text.possessives import reading
 from countergen_edit.data.text.rules import answer
-from countergen_edit.data.text.staying import settled
+from countergen_edit.data.text.staying import Meanings, settled
 
 _MARKS = "\u0300-\u036f"  # combining accents, which \w leaves out
 _WORD = rf"[\w{_MARKS}]+"
@@ -57,8 +57,7 @@ class WordTable:
     keep: tuple[str, ...] = ()
     """Phrases that are never changed: man-made, mother tongue."""
     unsure: tuple[str, ...] = ()
-    """Words that may show a group and have no sure partner, and names that are words: never changed
-    either, but reported."""
+    """Words without a sure partner, and names that are words: never changed, but reported."""
     generic: tuple[str, ...] = ()
     """Words of one group that are said of the other too: an actor, of a woman."""
     neutral: tuple[str, ...] = ()
@@ -151,7 +150,8 @@ def _by_place(a: Group, b: Group) -> Iterator[tuple[str, str]]:
 class _Entry:
     """One spelling of a word."""
 
-    side: int
+    side: int | None
+    """None where the word shows no group."""
     kind: Kind
     partner: str
     """The word of the other side; for a confused pronoun, its own spelling."""
@@ -250,11 +250,7 @@ class Substitution:
                     f"{said}: give its variations yourself"
                 )
             agrees = answer("agreement", grammar.before(words, i), grammar.at(words, i + 1))
-            if (
-                word.meaning == ("subject",)
-                and {word.text.lower(), partners[0].lower()} & {"they"}
-                and agrees == "no"
-            ):
+            if agrees == "no" and "they" in (word.text.lower(), partners[0].lower()):
                 raise UserError(
                     f"the verb of {word.text!r} in {text!r} would not agree with {partners[0]!r}: "
                     "give its variations yourself"
@@ -271,15 +267,14 @@ class Substitution:
     @cached_property
     def lexicon_words(self) -> frozenset[str]:
         """Every word of either group, in small letters."""
-        return frozenset(part for word in self._lexicon for part in word.lower().split())
+        ours = (word for word, entry in self._lexicon.items() if entry.side is not None)
+        return frozenset(part for word in ours for part in word.lower().split())
 
     def template(self, text: str) -> str:
         """The text mapped to the first group, with `{name}` for every name."""
         text = self.map_to(text, self.groups[0])
-        (head, _), words = self._read(text), self.words(text)
-        return head + "".join(
-            ("{name}" if word.kind == "name" else word.text) + word.gap for word in words
-        )
+        named = (("{name}" if w.kind == "name" else w.text) + w.gap for w in self.words(text))
+        return self._read(text)[0] + "".join(named)
 
     def map_words(
         self, text: str, choose: Callable[[Sequence[Word]], Collection[int]], output: str = ""
@@ -310,16 +305,18 @@ class Substitution:
     def partners(self, words: Sequence[Word], i: int) -> tuple[str, ...]:
         """What the word at `i` becomes, the likeliest first where it may be read in two ways."""
         word = words[i]
-        entry = None if word.side is None or word.stays is not None else self._lexicon[word.text]
-        if entry is None or word.kind != "pronoun":
-            return (entry.partner if entry else word.text,)
+        if word.side is None or word.stays is not None:
+            return (word.text,)
+        entry = self._lexicon[word.text]
+        if word.kind != "pronoun":
+            return (entry.partner,)
         read, cases = reading(words, i), [*entry.meaning]
         sure = read.sure or (cases[0] == "determiner" and not read.alone)
         if cases == ["independent"] and not (read.alone or read.owns):
-            return (word.text,)  # Before a noun phrase: it would not come back.
+            return word.text, entry.partner  # before a noun phrase, it would not come back
         if read.alone if cases[0] == "determiner" else read.owns:
             cases.reverse()
-        theirs = self._paradigms[1 - entry.side]
+        theirs = self._paradigms[1 - word.side]
         found = dict.fromkeys(_recase(theirs[case], like=word.text) for case in cases)
         return tuple(found)[: 1 if sure else 2]
 
@@ -349,9 +346,7 @@ class Substitution:
         if output and words:
             head, more = self._read(output)
             every = [*words[:-1], replace(words[-1], gap=words[-1].gap + head), *more]
-        first_names = {*self.own_names, *self.own_names.values()}
-        entries = map(self._lexicon.get, self.table.generic)
-        return settled(every, first_names, {entry.meaning for entry in entries if entry})
+        return settled(every, {*self.own_names, *self.own_names.values()}, *self._one_sided)
 
     @cached_property
     def _paradigms(self) -> tuple[Mapping[str, str], ...]:
@@ -370,7 +365,7 @@ class Substitution:
         if self._paradigms:
             she, he = self._paradigms
             pairs += [("other pronoun", (she[c], he[c])) for c in ("subject", "reflexive")]
-            pairs += [("pronoun", (she[c], he[c])) for c in grammar.CONFUSED_CASES]
+            pairs += [("pronoun", (she[c], he[c])) for c in grammar.CASES[1:4]]
         pairs += [("name", pair) for pair in self.table.name_pairs(a, b, self.own_names)]
         pairs += [
             ("title" if {w.lower() for w in pair} <= grammar.TITLES else "noun", pair)
@@ -381,14 +376,13 @@ class Substitution:
             known = [lexicon[word].meaning for word in pair if word in lexicon]
             meaning = known[0] if known else (pair[0].lower(),)
             for side in (0, 1):
-                if pair[side].lower() in self.table.neutral:
-                    continue
+                own = None if pair[side].lower() in self.table.neutral else side
                 if "pronoun" in kind:
                     forms = self._paradigms[side]
                     meaning = tuple(case for case in forms if forms[case] == pair[side])
                 for word, partner in _spellings(pair[side], pair[1 - side]):
-                    entry = lexicon.setdefault(word, _Entry(side, kind, partner, meaning))
-                    if entry.side != side:
+                    entry = lexicon.setdefault(word, _Entry(own, kind, partner, meaning))
+                    if entry.side != own:
                         raise UserError(
                             f"axis {self.axis.name!r}: {word!r} belongs to both {a.name!r} and "
                             f"{b.name!r}; a substitution cannot tell them apart by it"
@@ -396,10 +390,17 @@ class Substitution:
         return lexicon
 
     @cached_property
+    def _one_sided(self) -> tuple[Meanings, Meanings]:
+        """The meanings of generic words, and of words with a neutral partner."""
+        generic, neutral = {*self.table.generic}, {*self.table.neutral}
+        entries = self._lexicon.items()
+        some = frozenset(entry.meaning for word, entry in entries if word in generic)
+        return some, frozenset(entry.meaning for _, entry in entries if entry.partner in neutral)
+
+    @cached_property
     def _unsure(self) -> frozenset[str]:
         """The spellings of unsure words; a capitalised one is a name."""
-        words = self.table.unsure
-        return frozenset(spelling for word in words for spelling, _ in _spellings(word, word))
+        return frozenset(new for word in self.table.unsure for new, _ in _spellings(word, word))
 
     @cached_property
     def _kept(self) -> frozenset[str]:
@@ -413,9 +414,8 @@ class Substitution:
 
     @cached_property
     def _words(self) -> re.Pattern[str]:
-        several = [
-            word for word in {*self._lexicon, *self._unsure} if not re.fullmatch(r"\w+", word)
-        ]
+        known = {*self._lexicon, *self._unsure}
+        several = [word for word in known if not re.fullmatch(r"\w+", word)]
         choices = [
             *(rf"(?i:{re.escape(p)})" for p in sorted(self._kept, key=len, reverse=True)),
             *map(re.escape, sorted(several, key=len, reverse=True)),
