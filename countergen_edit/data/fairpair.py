@@ -141,6 +141,7 @@ def own_prompts(
                 f"axis {axis.name!r} has no substitution to perturb {text!r}: write the prompt "
                 "with slots, such as {name}"
             )
+        substitution.require_decided(text)
         perturbed = substitution.map_to(text, target.name)
         if perturbed == text:
             raise UserError(

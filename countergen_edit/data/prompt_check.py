@@ -5,24 +5,26 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from countergen_edit.core.errors import UserError
 from countergen_edit.data.axis import Split
 from countergen_edit.data.counterfactual import CounterfactualSet, Sample
 from countergen_edit.data.sources import Request
-from countergen_edit.data.sources.files import prompt_rows, samples_of
+from countergen_edit.data.sources.files import OUTPUTS, prompt_rows, samples_of
 from countergen_edit.data.subsets import NameDraw
 from countergen_edit.data.text import grammar
 from countergen_edit.data.text.grammar import Word
+from countergen_edit.data.text.rules import WORDS, Labels, answer, labelled
 from countergen_edit.data.text.substitution import Substitution
 
 CONTROL = re.compile(r"<[|｜]\S+?[|｜]>|\[/?INST]|<</?SYS>>|<(?:\w+_of_turn|/?s|[be]os|pad|unk)>")
 """Control tokens of chat templates and common tokenizers."""
 MOST = 3
 """Most words or names that a message lists."""
-_PLACING = ("in", "at", "near", "into")  # before a place, and hardly ever before a person
+_MIXED = re.compile(r"(?!Mc|Mac|De).*[a-z][A-Z]")  # LinkedIn, PhD
+_ORDINARY = frozenset().union(*(WORDS[key] for key in {*WORDS} - {"months", "surnames"}))
 _USES: Mapping[Split, str] = {"fit": "fitted on", "validation": "chosen with"}
 _CLOSING = ",.;:!?)]}%”’»…"  # before a space; straight quotes open as often as they close
 _WITHOUT_SPACES = ("CJK", "HIRAGANA", "KATAKANA", "THAI", "LAO", "KHMER", "MYANMAR")
@@ -50,11 +52,13 @@ def check_prompts(path: str, substitution: Substitution) -> list[CheckedPrompt]:
     for where, row in prompt_rows(path, groups):
         line = where.rpartition(", ")[2].rstrip(": ")
         try:
-            for sample in samples_of(row, where, request):
-                found.setdefault(replace(sample, outputs=()), []).append((line, row, sample))
+            made = [*samples_of(row, where, request)]
         except UserError as error:
             text, said = str(row.get("input") or row.get(groups[0])), str(error)
             found[where] = CheckedPrompt(line, text, ((), ()), (said.removeprefix(where),))
+        else:
+            prompt = repr({key: row[key] for key in row if key not in OUTPUTS})
+            found.setdefault(prompt, []).extend((line, row, sample) for sample in made)
     if not found:
         raise UserError(f"{path} is empty: it has no prompts to check")
     checked = found.values()
@@ -62,15 +66,17 @@ def check_prompts(path: str, substitution: Substitution) -> list[CheckedPrompt]:
 
 
 def _checked(rows: Sequence[tuple[str, Any, Sample]], request: Request) -> CheckedPrompt:
-    """A prompt, from every row that has it with the row's line and sample."""
-    _, row, sample = rows[0]
-    first, second = (tuple(v.text for v in sample.of(group)) for group in request.groups)
-    text, words = str(row.get("input") or first[0]), request.substitution
+    """A prompt, from all of its samples with the line and content of their rows."""
+    _, row, _ = rows[0]
+    samples, words = [sample for _, _, sample in rows], request.substitution
+    sides = (dict.fromkeys(v.text for s in samples for v in s.of(g)) for g in request.groups)
+    first, second = map(tuple, sides)
+    text = str(row.get("input") or first[0])
     has_variations = bool({*row} & {*request.groups} or row.get("variations"))
     texts = [*first, *second] if has_variations else [text]
-    findings = [] if has_variations else [*_doubtful(text, words)]
+    outputs = [output for sample in samples for output in sample.outputs]
+    findings = [] if has_variations else [f for o in outputs for f in _doubtful(text, o, words)]
     findings += _used_names(texts, words)
-    outputs = [output for _, _, sample in rows for output in sample.outputs]
     for output in outputs:
         if shown := [word.text for word in words.words(output) if word.side is not None]:
             findings.append(f"output {output!r} names a group itself ({', '.join(shown)})")
@@ -79,11 +85,14 @@ def _checked(rows: Sequence[tuple[str, Any, Sample]], request: Request) -> Check
     return CheckedPrompt(lines, text, (first, second), tuple(dict.fromkeys(findings)))
 
 
-def _doubtful(text: str, substitution: Substitution) -> Iterator[str]:
-    words = substitution.words(text)
+def _doubtful(text: str, output: str, substitution: Substitution) -> Iterator[str]:
+    """What may be wrong with the variations of a text that `output` continues."""
+    words = substitution.words(text, output)
+    own = words[: len(substitution.words(text))]
+    yourself = "give its variations yourself"
     by_side: dict[int, list[str]] = {}
-    for i, word in enumerate(words):
-        if word.side is not None and not grammar.in_proper_name(words, i):
+    for word in own:
+        if word.side is not None and word.stays is None:
             by_side.setdefault(word.side, []).append(word.text)
     if len(by_side) == len(substitution.groups):
         shown = "; ".join(
@@ -91,41 +100,43 @@ def _doubtful(text: str, substitution: Substitution) -> Iterator[str]:
             for side, group in enumerate(substitution.groups)
         )
         yield (
-            f"both groups are in it ({shown}), and everybody becomes one: give its variations "
-            "yourself, or leave the others out"
+            f"both groups are in it ({shown}), and everybody becomes one: {yourself}, or leave the "
+            "others out"
         )
-    for name in _unknown_names(words):
-        yield (
-            f"{name!r} is no known name, and stays on both sides: give its variations "
-            "yourself, or use another name"
-        )
-    for i, word in enumerate(words):
-        if word.text.lower() == "her" and grammar.may_be_object_or_owner(words, i):
-            read = "'his'" if grammar.before_own_noun(words, i) else "'him'"
-            phrase = " ".join(w.text for w in words[max(0, i - 1) : i + 2])
-            yield f"'her' is read as {read} in {phrase!r}: rephrase it if that is wrong"
+    for name in _unknown_names(own):
+        yield f"{name!r} is no known name and stays as it is: {yourself}, or use another name"
+    for i, word in enumerate(own):
+        phrase = " ".join(w.text for w in words[max(0, i - 1) : i + 2])
+        before, after = grammar.before(words, i), grammar.at(words, i + 1)
+        is_person = answer("unsure", before, word.own_labels, after) == "yes"
+        if word.stays and (word.stays != word.text or is_person):
+            yield f"{word.stays!r} stays on both sides: {yourself}, or reword it"
+        if len(partners := substitution.partners(words, i)) > 1:
+            yield (
+                f"{word.text!r} is read as {partners[0]!r} in {phrase!r}, and may be "
+                f"{partners[1]!r}: rephrase it, or {yourself}"
+            )
+        if substitution.is_of_several(word):
+            yield f"{word.text!r} may mean several people: {yourself}"
+        placed = before & {"in", "near", "into"} and not word.gap.startswith(("'", "’"))
+        if word.kind == "name" and word.stays is None and placed:
+            yield f"{word.text!r} may be a place in {phrase!r}: rephrase it, or {yourself}"
 
 
 def _unknown_names(words: Sequence[Word]) -> Iterator[str]:
     """Capitalised words that may be names and are in no list.
 
-    The first word of a sentence counts only in a text whose group shows in pronouns alone.
+    The first word of a sentence counts only in a text without a known name.
     """
-    by_pronouns = not any(w.side is not None and "pronoun" not in w.kind for w in words)
+    is_named = any(word.kind in ("name", "title") for word in words)
+    before: Labels = frozenset(["OPENS"])
     for i, word in enumerate(words):
-        before = words[i - 1] if i else None
-        begins = before is None or not grammar.within_a_phrase(before.gap)
-        if not _may_be_name(word) or (begins and not by_pronouns):
-            continue
-        if before is not None:
-            is_surname = before.kind in ("name", "title") or _may_be_name(before)
-            if before.text.lower() in _PLACING or (is_surname and not begins):
-                continue
-        yield word.text
-
-
-def _may_be_name(word: Word) -> bool:
-    return word.kind == "plain" and word.capitalised and not grammar.is_closed(word)
+        shapes = {"MIXED": _MIXED.match(word.text), "ORDINARY": word.key in _ORDINARY}
+        own = labelled(word.own_labels, **shapes, LETTER=len(word.text) == 1, NAMED=is_named)
+        if answer("unknown", before, own, grammar.at(words, i + 1)) == "yes":
+            yield word.text
+        opens = not grammar.within_a_phrase(word.gap)
+        before = labelled(own, OPENS=opens, UNKNOWN=word.capitalised and "ORDINARY" not in own)
 
 
 def _used_names(texts: Iterable[str], substitution: Substitution) -> Iterator[str]:

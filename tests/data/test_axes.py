@@ -37,7 +37,7 @@ def test_a_shipped_axis_builds_and_swaps_any_two_groups(name):
 
 CASES = [
     ("religion", None, "A Christian went to a church.", "A Muslim went to a mosque."),
-    ("religion", None, "An imam and a priest", "A priest and an imam"),
+    ("religion", None, "An imam met a priest", "A priest met an imam"),
     ("religion", ["hindu", "buddhist"], "Hindus at Diwali", "Buddhists at Vesak"),
     ("race", None, "A black man in a black car", "A white man in a black car"),
     ("race", ["white", "asian"], "Emily is White.", "Mei is Asian."),

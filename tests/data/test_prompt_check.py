@@ -35,7 +35,7 @@ RIGHT = {
     "We met her at noon.": "We met him at noon.",
 }
 FLAGGED = {
-    "Mr Smith interviewed Rachel. He found her": "both groups are in it",
+    "Mr Smith interviewed Rachel. He found her in time": "both groups are in it",
     "Jane told John that he was late.": "both groups are in it",
     "He and his wife moved.": "both groups are in it",
     "Sir, this is Linda.": "both groups are in it",

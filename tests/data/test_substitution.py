@@ -34,8 +34,6 @@ REVERSIBLE = [
     ("She did it on her own.", "He did it on his own."),
     ("A friend of hers came.", "A friend of his came."),
     ("That was hers, not his.", "That was his, not hers."),
-    ("his or her book", "her or his book"),
-    ("his/her book", "her/his book"),
     ("She is proud of her and her brother.", "He is proud of him and his sister."),
     ("She hasn't been herself lately.", "He hasn't been himself lately."),
     ("She's here; she'd like tea.", "He's here; he'd like tea."),
@@ -55,6 +53,8 @@ UNTOUCHED = [
     "Thesis, shelter, herd, hiss, boycott, mend, Janeway, Johnson",
     "the man-made lake",
     "you guys",
+    "his or her book",
+    "his/her book",
     "Gossip Girl and Wonder Woman",
     "Miss you! I will miss it.",
     "@Jane #her jane",
@@ -83,13 +83,13 @@ def test_what_shows_no_group_stays_and_many_words_share_a_partner(text, swapped)
 
 
 NAMES = [*GENDER.groups["female"].all_names(), *GENDER.groups["male"].all_names()]
-KIN = ["mother", "father", "sister", "brother", "aunt", "nephew", "girlfriend", "heir", "husband"]
+KIN = ["mother", "father", "sister", "brother", "aunt", "nephew", "girlfriend", "uncle", "husband"]
 SENTENCES = [
     "{name} met {poss} {kin} and told {obj} about {poss} plan.",
     "{Subj} said that {name}'s {kin} saw {refl}.",
     "{Poss} {kin} is a {kin}; the house is {ind}.",
     "Did {name} ask {obj}, or was it {name} whom {subj} meant?",
-    "Mr. {name} likes {obj} very much, but {poss} work is {ind}.",
+    "Mr. Smith and {name} like {obj} very much, but {poss} work is {ind}.",
     "a friend of {ind} gave {obj} a book for {poss} {kin}.",
 ]
 WORDS = {
@@ -163,9 +163,9 @@ def test_the_papers_example_is_mapped_as_the_paper_does():
 
 
 def test_grammar_words_are_the_same_on_both_sides():
-    lists = (grammar._CLOSED, grammar._TRANSPARENT, grammar._GIVING, grammar._CAUSING)
-    words = frozenset().union(*lists, grammar._BARE_VERBS, grammar._PERCEIVING)
-    assert not words & {word for word, e in SWAP._lexicon.items() if e.kind == "noun"}
+    ours = {word.lower() for word, entry in SWAP._lexicon.items() if entry.kind != "name"}
+    naming = ("titles", "nobility", "not_names", "starters")
+    assert not ours & frozenset().union(*(w for c, w in grammar.WORDS.items() if c not in naming))
 
 
 def test_own_names_take_precedence_and_free_their_partners():
@@ -189,7 +189,7 @@ def test_what_cannot_be_swapped_is_refused():
     with pytest.raises(UserError, match="'earl' belongs to both 'female' and 'male'"):
         Substitution.from_config(GENDER, section)
     axis = Axis("p", {n: Group(n, {}, {"subject": f}) for n, f in (("a", "xe"), ("b", "he"))})
-    with pytest.raises(UserError, match="unknown subject pronoun 'xe'"):
+    with pytest.raises(UserError, match="pronoun 'xe' has no form 'object'"):
         Substitution.from_config(axis)
     with pytest.raises(UserError, match="did you mean 'male'"):
         SWAP.map_to("She left.", "mle")

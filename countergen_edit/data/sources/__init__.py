@@ -132,14 +132,17 @@ def templates(request: Request, *, templates: object, outputs: object) -> Counte
     return request.expand("templates", parsed)
 
 
-def sample_from_text(
+def samples_from_text(
     text: str, outputs: Sequence[str], request: Request, where: str = ""
-) -> Sample:
-    """A sample whose variations are made by substitution."""
-    with located(where):
-        sides = request.substitution.pair(text)
-    by_group = {group: [side] for group, side in zip(request.groups, sides, strict=True)}
-    return sample_from_variations(text, outputs, by_group, request, where)
+) -> Iterator[Sample]:
+    """Samples made by substitution, one for each form that outputs need: "his" book, "him" and."""
+    by_sides: dict[tuple[str, str], list[str]] = {}
+    for output in outputs:
+        with located(where):
+            by_sides.setdefault(request.substitution.pair(text, output), []).append(output)
+    for sides, own in by_sides.items():
+        by_group = {group: [side] for group, side in zip(request.groups, sides, strict=True)}
+        yield sample_from_variations(sides[0], own, by_group, request, where)
 
 
 def sample_from_variations(

@@ -20,8 +20,8 @@ from countergen_edit.data.counterfactual import CounterfactualSet, Sample
 from countergen_edit.data.sources import (
     Request,
     as_texts,
-    sample_from_text,
     sample_from_variations,
+    samples_from_text,
 )
 
 INPUTS, OUTPUTS = ("input", "prompt", "text"), ("output", "outputs")
@@ -112,12 +112,12 @@ def samples_of(row: Mapping[str, Any], where: str, request: Request) -> Iterator
         text = _text(row["input"], "input", where)
         texts = _variations(row.get("variations"), request.groups, where)
     outputs = as_texts(row["outputs"], "outputs", where)
+    content = _text(row["content"], "content", where) if row.get("content") else None
     if texts:
-        sample = sample_from_variations(text, outputs, texts, request, where)
+        made: Iterable[Sample] = [sample_from_variations(text, outputs, texts, request, where)]
     else:
-        sample = sample_from_text(text, outputs, request, where)
-    content = row.get("content")
-    yield replace(sample, content=_text(content, "content", where)) if content else sample
+        made = samples_from_text(text, outputs, request, where)
+    yield from (replace(sample, content=content) for sample in made)
 
 
 def _variations(value: Any, groups: tuple[str, str], where: str) -> dict[str, list[str]]:

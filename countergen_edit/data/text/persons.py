@@ -12,7 +12,8 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from countergen_edit.data.text.grammar import PRONOUNS, TITLES, Word, is_before_name, word_set
+from countergen_edit.data.text.grammar import PRONOUNS, TITLES, Word, is_before_name
+from countergen_edit.data.text.rules import COREFERENCE
 
 Person = int
 PROTAGONIST: Person = 0
@@ -21,48 +22,15 @@ PROTAGONIST: Person = 0
 _SENTENCE_END = re.compile(r"[.!?…]|\n")
 _OPENING_QUOTE = re.compile(r"(?:^|[\s(—-])[\"“]$|(?:^|[\s(—-])[\"“](?=\S*$)")
 _CLOSING_QUOTE = re.compile(r"^[.,!?…\s]*[\"”]")
-_ABBREVIATIONS = TITLES | word_set("st jr sr vs etc")
-
-_PERSON = word_set("man woman boy girl guy gal gentleman lady")
-_BEING = word_set(
-    """is was be been being am are were isn't wasn't 's became become becomes becoming remains
-    remained as seems seemed like considers considered called"""
-)
-_ARTICLES = word_set("a an one")
-_DEFINITE = word_set("the this that")
-_POSSESSIVES = word_set("my your our their its whose her his")
-_SUBORDINATORS = word_set(
-    """that when because if while as since until although though whereas after before where why how
-    whether which who than so unless once"""
-)
-_COORDINATORS = word_set("and but or then yet")
-_REPORTING = word_set(
-    """said says asked asks replied replies added adds told tells explained explains recalled
-    recalls thought thinks felt feels wrote writes noted notes admitted admits insisted claimed
-    claims remembered remembers joked shouted whispered cried answered continued believes believed
-    knows knew wants wanted hopes hoped agreed agrees argued argues warned announced"""
-)
-_OWNED_BY_PEOPLE = word_set(
-    """family wife husband mother father parents son daughter brother sister uncle aunt friend
-    friends boss colleague colleagues career job life lawyer partner fiancé fiancée house home
-    children kids boyfriend girlfriend face voice eyes hands heart mind name"""
-)
-_OTHER_SUBJECTS = word_set(
-    "i you we they it there everyone everybody nobody someone somebody people"
-)
-_MODIFIERS = word_set("male female masculine feminine maternal paternal")  # "male patients"
+_ABBREVIATIONS = TITLES | COREFERENCE["abbreviations"]
+_PERSON, _OWNED_BY_PEOPLE = COREFERENCE["person"], COREFERENCE["owned_by_people"]
+_BEING, _REPORTING = COREFERENCE["being"], COREFERENCE["reporting"]
+_ARTICLES, _DEFINITE = COREFERENCE["articles"], COREFERENCE["definite"]
+_POSSESSIVES, _OTHER_SUBJECTS = COREFERENCE["possessives"], COREFERENCE["other_subjects"]
+_SUBORDINATORS, _COORDINATORS = COREFERENCE["subordinators"], COREFERENCE["coordinators"]
+_MODIFIERS, _NOT_NAMES = COREFERENCE["modifiers"], COREFERENCE["not_names"]
+_SINGULAR_IN_S = COREFERENCE["singular_in_s"]
 _PLURALS = re.compile(r"men$|s$")
-_SINGULAR_IN_S = word_set(
-    "boss princess actress waitress duchess heiress hostess stewardess empress"
-)
-_NOT_NAMES = word_set(
-    """the a an this that these those his her he she it i we you they my our your their its who what
-    when where why how if as at in on for with from by to of and but or so then there here yes no
-    not every some any all both each after before while since because although though during
-    today yesterday tomorrow now later once also however meanwhile monday tuesday wednesday thursday
-    friday saturday sunday january february march april may june july august september october
-    november december"""
-)
 
 
 _NOWHERE = Word("", "plain", ". ")
@@ -296,7 +264,7 @@ class _Reader:
         if owner is not None or self._key(start) in _NOT_NAMES - _ARTICLES - _DEFINITE:
             return False
         k = start - 1
-        while k >= 0 and self._key(k) in word_set("not also still just now always never really"):
+        while k >= 0 and self._key(k) in COREFERENCE["between"]:
             k -= 1
         linked = self._key(k) in _BEING or (self._key(k) == "s" and self._gap(k - 1) in ("'", "’"))
         if self._key(k) in ("and", "or") and self._key(start) in _ARTICLES:

@@ -22,12 +22,15 @@ from countergen_edit.data.axis import SPLITS, Axis, Group
 from countergen_edit.data.axis import Word as Spelling
 from countergen_edit.data.text import grammar
 from countergen_edit.data.text.grammar import Kind, Word
+from countergen_edit.data.text.possessives import reading
+from countergen_edit.data.text.rules import answer
+from countergen_edit.data.text.staying import Meanings, settled
 
 _MARKS = "\u0300-\u036f"  # combining accents, which \w leaves out
 _WORD = rf"[\w{_MARKS}]+"
 _START, _END = rf"(?<![\w@#{_MARKS}])", rf"(?![\w{_MARKS}])"
 
-_PRONOUN_FORMS = frozenset(["subject", "object", "possessive", "reflexive"])
+_PRONOUN_FORMS = frozenset(["subject", "object", "possessive", "independent", "reflexive"])
 """Word forms of an axis that follow the grammar of pronouns."""
 
 _Rows = tuple[tuple[str | None, ...], ...]
@@ -36,6 +39,9 @@ _TYPES: Mapping[str, Any] = {
     "words": Sequence[Sequence[Spelling | None]] | None,
     "names": Sequence[Sequence[Spelling | None]] | None,
     "keep": Sequence[str] | None,
+    "unsure": Sequence[str] | None,
+    "generic": Sequence[str] | None,
+    "neutral": Sequence[str] | None,
 }
 
 
@@ -50,6 +56,12 @@ class WordTable:
     """Names beyond those of the axis, for texts that are not made from templates."""
     keep: tuple[str, ...] = ()
     """Phrases that are never changed: man-made, mother tongue."""
+    unsure: tuple[str, ...] = ()
+    """Words without a sure partner, and names that are words: never changed, but reported."""
+    generic: tuple[str, ...] = ()
+    """Words of one group that are said of the other too: an actor, of a woman."""
+    neutral: tuple[str, ...] = ()
+    """Words of the lists that show no group: a seamstress becomes a tailor, a tailor stays."""
 
     @classmethod
     def from_config(cls, axis: Axis, config: Mapping[str, Any]) -> WordTable:
@@ -75,7 +87,8 @@ class WordTable:
                     f"{label} row {[*row]} mixes capitalised and small words; capitals are taken "
                     "over from the text, so write them alike"
                 )
-        return cls(columns, rows["words"], rows["names"], tuple(config.get("keep") or ()))
+        lists = (tuple(config.get(k) or ()) for k in ("keep", "unsure", "generic", "neutral"))
+        return cls(columns, rows["words"], rows["names"], *lists)
 
     def word_pairs(self, a: Group, b: Group) -> list[tuple[str, str]]:
         """Words of two groups with one meaning: the axis's forms, then the rows of the table."""
@@ -137,10 +150,12 @@ def _by_place(a: Group, b: Group) -> Iterator[tuple[str, str]]:
 class _Entry:
     """One spelling of a word."""
 
-    side: int
+    side: int | None
+    """None where the word shows no group."""
     kind: Kind
     partner: str
     """The word of the other side; for a confused pronoun, its own spelling."""
+    meaning: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -201,26 +216,49 @@ class Substitution:
 
     __call__ = swap
 
-    def map_to(self, text: str, group: str) -> str:
+    def map_to(self, text: str, group: str, output: str = "") -> str:
         """The text with the words of the other group mapped: CounterGen's f and m (section 3.1)."""
         require_known(f"group of axis {self.axis.name!r}", group, self.groups)
-        return self._rewrite(text, sides=(1 - self.groups.index(group),))
+        return self._rewrite(text, (1 - self.groups.index(group),), output)
 
-    def pair(self, text: str) -> tuple[str, str]:
-        """The text mapped to each of the two groups."""
-        a, b = (self.map_to(text, group) for group in self.groups)
+    def pair(self, text: str, output: str = "") -> tuple[str, str]:
+        """The text mapped to each of the two groups, as `output` continues it.
+
+        `UserError` if it shows neither, or neither text nor output decides how a word is mapped.
+        """
+        self.require_decided(text, output)
+        a, b = (self.map_to(text, group, output) for group in self.groups)
         if a == b:
             first, second = self.groups
             raise UserError(
                 f"the {self.axis.name} perturbation changes nothing in {text!r}: it holds no name, "
-                f"pronoun or word of {first!r} or {second!r}; reword it, or give its variations "
-                "yourself"
+                f"pronoun or word of {first!r} or {second!r} alone; reword it, or give its "
+                "variations yourself"
             )
         return a, b
 
-    def words(self, text: str) -> list[Word]:
-        """The words of a text, each with its kind and side."""
-        return self._read(text)[1]
+    def require_decided(self, text: str, output: str = "") -> None:
+        """Refuse a text whose last pronoun may become two words, or whose verb would not agree."""
+        words = self.words(text, output)
+        own = len(self._read(text)[1])
+        said = f"the output {output!r} does not decide" if output else "no output decides"
+        for i, word in enumerate(words[:own]):
+            partners = self.partners(words, i)
+            if len(partners) > 1 and reading(words, i).last >= own:
+                raise UserError(
+                    f"{word.text!r} in {text!r} may become {partners[0]!r} or {partners[1]!r}, and "
+                    f"{said}: give its variations yourself"
+                )
+            agrees = answer("agreement", grammar.before(words, i), grammar.at(words, i + 1))
+            if agrees == "no" and "they" in (word.text.lower(), partners[0].lower()):
+                raise UserError(
+                    f"the verb of {word.text!r} in {text!r} would not agree with {partners[0]!r}: "
+                    "give its variations yourself"
+                )
+
+    def words(self, text: str, output: str = "") -> list[Word]:
+        """The words of a text and of its continuation, each with its kind and side."""
+        return self._settled(self._read(text)[1], output)
 
     def names_in(self, text: str) -> tuple[str, ...]:
         """The names of either group in the order of the text."""
@@ -229,22 +267,27 @@ class Substitution:
     @cached_property
     def lexicon_words(self) -> frozenset[str]:
         """Every word of either group, in small letters."""
-        return frozenset(part for word in self._lexicon for part in word.lower().split())
+        ours = (word for word, entry in self._lexicon.items() if entry.side is not None)
+        return frozenset(part for word in ours for part in word.lower().split())
 
     def template(self, text: str) -> str:
         """The text mapped to the first group, with `{name}` for every name."""
-        head, words = self._read(self.map_to(text, self.groups[0]))
-        return head + "".join(
-            ("{name}" if word.kind == "name" else word.text) + word.gap for word in words
-        )
+        text = self.map_to(text, self.groups[0])
+        named = (("{name}" if w.kind == "name" else w.text) + w.gap for w in self.words(text))
+        return self._read(text)[0] + "".join(named)
 
-    def map_words(self, text: str, choose: Callable[[Sequence[Word]], Collection[int]]) -> str:
+    def map_words(
+        self, text: str, choose: Callable[[Sequence[Word]], Collection[int]], output: str = ""
+    ) -> str:
         """The text with some of its words swapped; `choose` returns their indices."""
-        head, words = self._read(text)
-        new = [word.text for word in words]
+        head, own = self._read(text)
+        words = self._settled(own, output)
+        new, gaps = [word.text for word in own], [word.gap for word in own]
         for i in choose(words):
-            new[i] = self._partner(words, i)
-        for i, (word, article) in enumerate(zip(words[1:], words, strict=False)):
+            if i < len(own):
+                new[i] = self.partners(words, i)[0]
+                gaps[i] = grammar.genitive(own, i, new[i])
+        for i, (word, article) in enumerate(zip(own[1:], own, strict=False)):
             if (
                 new[i + 1] != word.text
                 and article.text.lower() in ("a", "an")
@@ -252,27 +295,35 @@ class Substitution:
                 and grammar.vowel_sound(new[i + 1]) != grammar.vowel_sound(word.text)
             ):
                 new[i] = grammar.other_article(article.text, word.text)
-        return head + "".join(w + word.gap for w, word in zip(new, words, strict=True))
+        return head + "".join(word + gap for word, gap in zip(new, gaps, strict=True))
 
-    def _rewrite(self, text: str, sides: tuple[int, ...]) -> str:
+    def _rewrite(self, text: str, sides: tuple[int, ...], output: str = "") -> str:
         return self.map_words(
-            text, lambda words: [i for i, word in enumerate(words) if word.side in sides]
+            text, lambda words: [i for i, word in enumerate(words) if word.side in sides], output
         )
 
-    def _partner(self, words: Sequence[Word], i: int) -> str:
+    def partners(self, words: Sequence[Word], i: int) -> tuple[str, ...]:
+        """What the word at `i` becomes, the likeliest first where it may be read in two ways."""
         word = words[i]
-        if grammar.in_proper_name(words, i):
-            return word.text
-        if word.text.lower() == "miss" and not grammar.is_before_name(words, i):
-            return word.text
+        if word.side is None or word.stays is not None:
+            return (word.text,)
         entry = self._lexicon[word.text]
         if word.kind != "pronoun":
-            return entry.partner
-        mine, theirs = self._paradigms[entry.side], self._paradigms[1 - entry.side]
-        cases = [c for c in grammar.CONFUSED_CASES if mine[c] == word.text.lower()]
-        owns = "determiner" in cases and grammar.before_own_noun(words, i)
-        case = "determiner" if owns else next(c for c in cases if c != "determiner")
-        return _recase(theirs[case], like=word.text)
+            return (entry.partner,)
+        read, cases = reading(words, i), [*entry.meaning]
+        sure = read.sure or (cases[0] == "determiner" and not read.alone)
+        if cases == ["independent"] and not (read.alone or read.owns):
+            return word.text, entry.partner  # before a noun phrase, it would not come back
+        if read.alone if cases[0] == "determiner" else read.owns:
+            cases.reverse()
+        theirs = self._paradigms[1 - word.side]
+        found = dict.fromkeys(_recase(theirs[case], like=word.text) for case in cases)
+        return tuple(found)[: 1 if sure else 2]
+
+    def is_of_several(self, word: Word) -> bool:
+        """Whether the word is also the pronoun of several people: they, their."""
+        they = [paradigm["subject"] == "they" for paradigm in self._paradigms]
+        return word.side is not None and "pronoun" in word.kind and they[word.side]
 
     def _read(self, text: str) -> tuple[str, list[Word]]:
         """What stands before the first word, and the words."""
@@ -283,19 +334,28 @@ class Substitution:
             word, gap = match.group(), text[match.end() : end]
             entry = None if word.lower() in self._kept else self._lexicon.get(word)
             words.append(
-                Word(word, entry.kind, gap, entry.side) if entry else Word(word, "plain", gap)
+                Word(word, entry.kind, gap, entry.side, entry.meaning)
+                if entry
+                else Word(word, "plain", gap, stays=word if word in self._unsure else None)
             )
         return text[: starts[0]], words
+
+    def _settled(self, words: Sequence[Word], output: str = "") -> list[Word]:
+        """The words of a text and its continuation, without those that stay as they are."""
+        every = [*words]
+        if output and words:
+            head, more = self._read(output)
+            every = [*words[:-1], replace(words[-1], gap=words[-1].gap + head), *more]
+        return settled(every, {*self.own_names, *self.own_names.values()}, *self._one_sided)
 
     @cached_property
     def _paradigms(self) -> tuple[Mapping[str, str], ...]:
         """The pronouns of both groups; none where they share them."""
-        subjects = [self.axis.groups[group].forms.get("subject") for group in self.groups]
+        groups = [self.axis.groups[group] for group in self.groups]
+        subjects = [group.forms.get("subject") for group in groups]
         if None in subjects or subjects[0] == subjects[1]:
             return ()
-        for subject in subjects:
-            require_known("subject pronoun", subject, grammar.PRONOUNS)
-        return tuple(grammar.PRONOUNS[str(subject)] for subject in subjects)
+        return tuple(grammar.paradigm(group.forms, self.axis.name) for group in groups)
 
     @cached_property
     def _lexicon(self) -> Mapping[str, _Entry]:
@@ -305,7 +365,7 @@ class Substitution:
         if self._paradigms:
             she, he = self._paradigms
             pairs += [("other pronoun", (she[c], he[c])) for c in ("subject", "reflexive")]
-            pairs += [("pronoun", (she[c], he[c])) for c in grammar.CONFUSED_CASES]
+            pairs += [("pronoun", (she[c], he[c])) for c in grammar.CASES[1:4]]
         pairs += [("name", pair) for pair in self.table.name_pairs(a, b, self.own_names)]
         pairs += [
             ("title" if {w.lower() for w in pair} <= grammar.TITLES else "noun", pair)
@@ -313,15 +373,34 @@ class Substitution:
         ]
         lexicon: dict[str, _Entry] = {}
         for kind, pair in pairs:
+            known = [lexicon[word].meaning for word in pair if word in lexicon]
+            meaning = known[0] if known else (pair[0].lower(),)
             for side in (0, 1):
+                own = None if pair[side].lower() in self.table.neutral else side
+                if "pronoun" in kind:
+                    forms = self._paradigms[side]
+                    meaning = tuple(case for case in forms if forms[case] == pair[side])
                 for word, partner in _spellings(pair[side], pair[1 - side]):
-                    entry = lexicon.setdefault(word, _Entry(side, kind, partner))
-                    if entry.side != side:
+                    entry = lexicon.setdefault(word, _Entry(own, kind, partner, meaning))
+                    if entry.side != own:
                         raise UserError(
                             f"axis {self.axis.name!r}: {word!r} belongs to both {a.name!r} and "
                             f"{b.name!r}; a substitution cannot tell them apart by it"
                         )
         return lexicon
+
+    @cached_property
+    def _one_sided(self) -> tuple[Meanings, Meanings]:
+        """The meanings of generic words, and of words with a neutral partner."""
+        generic, neutral = {*self.table.generic}, {*self.table.neutral}
+        entries = self._lexicon.items()
+        some = frozenset(entry.meaning for word, entry in entries if word in generic)
+        return some, frozenset(entry.meaning for _, entry in entries if entry.partner in neutral)
+
+    @cached_property
+    def _unsure(self) -> frozenset[str]:
+        """The spellings of unsure words; a capitalised one is a name."""
+        return frozenset(new for word in self.table.unsure for new, _ in _spellings(word, word))
 
     @cached_property
     def _kept(self) -> frozenset[str]:
@@ -335,7 +414,8 @@ class Substitution:
 
     @cached_property
     def _words(self) -> re.Pattern[str]:
-        several = [word for word in self._lexicon if not re.fullmatch(r"\w+", word)]
+        known = {*self._lexicon, *self._unsure}
+        several = [word for word in known if not re.fullmatch(r"\w+", word)]
         choices = [
             *(rf"(?i:{re.escape(p)})" for p in sorted(self._kept, key=len, reverse=True)),
             *map(re.escape, sorted(several, key=len, reverse=True)),

@@ -74,6 +74,7 @@ def perturbations(
     for source in sources:
         texts_of = {kind: _spread(rule(source.source), per_kind) for kind, rule in RULES.items()}
         if substitution is not None:
+            substitution.require_decided(source.source)
             texts_of = {substitution.axis.name: [substitution.swap(source.source)], **texts_of}
         for kind, texts in source.sentences.items():
             if source.source in texts:

@@ -1,0 +1,67 @@
+"""A table of sentences of many kinds: each counterpart is right, or `check` reports it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+from countergen_edit.core.conf_path import read_config
+from countergen_edit.core.errors import UserError
+from countergen_edit.data.axis import Axis
+from countergen_edit.data.prompt_check import check_prompts
+from countergen_edit.data.text.substitution import Substitution
+
+TABLE = yaml.safe_load(Path(__file__).with_name("substitution_table.yaml").read_text("utf-8"))
+CONFIG = read_config("axis", "gender")
+GENDER = Axis.from_config(CONFIG)
+SWAP = Substitution.from_config(GENDER, CONFIG["substitution"])
+CLEAR = {text: right for rows in TABLE["clear"].values() for text, right in rows.items()}
+DOUBTFUL = {text: right for rows in TABLE["doubtful"].values() for text, right in rows.items()}
+ENDS = [(text, output, side) for text, of in TABLE["ends"] for output, side in of.items()]
+HANDLED = ("both groups are in it", "edits are fitted on", "edits are chosen with")
+"""Findings that say nothing of the counterpart."""
+
+
+def findings(folder: Path, texts: list[str]) -> dict[str, list[str]]:
+    path = folder / "p.jsonl"
+    rows = [{"input": text, "outputs": [" So."]} for text in texts]
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), "utf-8")
+    checked = zip(texts, check_prompts(str(path), SWAP), strict=True)
+    return {text: [*one.findings] for text, one in checked}
+
+
+def test_the_table_is_large_and_from_several_kinds_of_text():
+    assert len(CLEAR) + len(DOUBTFUL) + len(ENDS) >= 400
+    assert len(TABLE["clear"]) >= 10
+
+
+@pytest.mark.parametrize(("text", "right"), CLEAR.items())
+def test_a_clear_sentence_has_its_counterpart(text, right):
+    assert SWAP(text) == right
+    assert SWAP(SWAP(right)) == right
+
+
+def test_few_clear_sentences_are_questioned(tmp_path):
+    found = findings(tmp_path, [*CLEAR])
+    own = {text: [f for f in of if not f.startswith(HANDLED)] for text, of in found.items()}
+    assert sum(map(bool, own.values())) <= 0.01 * len(CLEAR), {t: f for t, f in own.items() if f}
+
+
+def test_every_doubtful_sentence_is_questioned(tmp_path):
+    found = findings(tmp_path, [*DOUBTFUL])
+    assert [text for text, of in found.items() if not of] == []
+
+
+@pytest.mark.parametrize(("text", "output", "side"), ENDS)
+def test_prompt_and_output_decide_together(text, output, side):
+    if side is None:
+        with pytest.raises(
+            UserError, match=r"may become '(him|his)' or '(him|his)', and the output"
+        ):
+            SWAP.pair(text, output)
+    else:
+        assert side in SWAP.pair(text, output)
+        assert text in SWAP.pair(text, output)
