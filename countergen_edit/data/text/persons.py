@@ -159,7 +159,7 @@ class _Reader:
             self._name(i)
         elif word.kind == "title" or key in TITLES:
             self._title(i)
-        elif word.kind == "noun":
+        elif word.kind == "noun" and word.side is not None:
             self._noun(i)
         elif key in _OTHER_SUBJECTS and self._begins_clause(i):
             self.subject = None

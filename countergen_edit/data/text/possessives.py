@@ -49,7 +49,7 @@ def reading(words: Sequence[Word], i: int) -> Reading:
         passed += found.split()[1:]
         last, found = k, "end"
     if found == "end":
-        open_ended = last + 1 == len(words) and not words[last].gap.strip(" \t")
+        open_ended = last + 1 == len(words) and re.fullmatch(r"[^\S\n]*", words[last].gap)
         ending = labelled(at(words, last), UNFINISHED=open_ended)
         found = answer("possessive_end", before, _passed(passed), ending)
         k = len(words) if open_ended else last
