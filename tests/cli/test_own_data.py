@@ -144,3 +144,25 @@ def test_ten_times_the_prompts_take_little_more_memory(tmp_path: Path) -> None:
 
     # A table of all people by all outputs would take 122 MiB, and several such were made.
     assert peak(2000) < peak(200) + 150
+
+
+@pytest.mark.slow
+def test_an_audit_says_what_is_doubtful_and_what_few_names_could_show(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A space at the end, a control token, an output given twice; and no bias with four names."""
+    templates = {"source": "templates", "templates": ["{name} said <|im_start|>it was "]}
+    entry = templates | {"outputs": ["late", "early", "late"], "name": "mine"}
+    (tmp_path / "d.yaml").write_text(json.dumps({"test": [entry]}))
+    run, few = tmp_path / "run", "names={fit: 2, few: 2, agreement: 2, validation: 2, test: 4}"
+    words = [f"data={tmp_path / 'd.yaml'}", "eraser=none", "metric=r", few, f"run_dir={run}"]
+    assert main(["audit", *words]) == 0
+    printed = " ".join(capsys.readouterr().out.split())
+    begun, _, verdict = printed.partition("Intervals are 95 %")
+    for said in ("ends with a space", "'<|im_start|>' is a control token", "'late' is given twice"):
+        assert said in begun
+        assert said in verdict
+    [row] = open_run(run).results.of("group_effect")
+    [size] = open_run(run).results.of("detectable_effect")
+    assert row.detail["p_adjusted"] > 0.05
+    assert f"significant 4 times in 5: mine {size.value:.2f} nats." in verdict

@@ -222,6 +222,9 @@ def test_the_same_output_in_two_lines_of_a_prompt_is_named_with_both(tmp_path, s
     assert left.line == "line 2, line 3, line 5"
     assert left.findings == ("output ' home' is given twice, and counts double",)
     assert (ran.line, ran.findings) == ("line 4", ())
+    rows = [{"input": f"{name} left", "outputs": [" home"]} for name in ("Jane", "John")]
+    [both] = check_prompts(file_of(tmp_path, *rows), substitution)  # they are one pair
+    assert (both.line, both.findings) == ("line 1, line 2", left.findings)
 
 
 def test_a_trailing_space_of_a_template_is_questioned() -> None:

@@ -124,7 +124,7 @@ def test_prompts_that_share_anything_stay_in_one_split(texts, tmp_path):
     twins = {
         "of another case and sign": [f"{text.upper()} !" for text in texts[1:3]],
         "of another person": ["We know that Martha is", "Nobody but Martha can"],
-        "of the other group": ["John works as a nurse because he"],
+        "of the other group": ["John works as a nurse because he was"],
         "of a word more": ["My good friend Anna wants to become an"],
     }
     lines = [*texts, *(twin for some in twins.values() for twin in some)]
