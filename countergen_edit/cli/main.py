@@ -120,8 +120,8 @@ def run_flag(command: str, overrides: Sequence[str]) -> None:
 
     sys.argv = [f"countergen-edit {command}", *overrides]
     os.environ["HYDRA_FULL_ERROR"] = "1"  # errors are raised as they are
-    main = hydra.main(version_base="1.3", config_path=str(conf_dir()), config_name=command)
-    main(lambda config: run_job(command, plain(command, config)))()
+    application = hydra.main(version_base="1.3", config_path=str(conf_dir()), config_name=command)
+    application(lambda config: run_job(command, plain(command, config)))()
 
 
 def run_jobs(command: str, overrides: Sequence[str]) -> None:
