@@ -125,11 +125,7 @@ def run_flag(command: str, overrides: Sequence[str]) -> None:
 
 
 def run_jobs(command: str, overrides: Sequence[str]) -> None:
-    """Run the jobs of `--multirun`, by a launcher if one is chosen.
-
-    Raises:
-        SystemExit: with code 1 if jobs failed, which are named; the others have run.
-    """
+    """Run the jobs of `--multirun`; exit with code 1 if some failed, which are named at the end."""
     from hydra import initialize_config_dir
     from hydra.core.global_hydra import GlobalHydra
 
