@@ -71,7 +71,7 @@ def plain(command: str, config: DictConfig) -> dict[str, Any]:
 def checked_config(command: str, overrides: Sequence[str]) -> dict[str, Any]:
     """The configuration of a command, checked; with another flag of Hydra than `--multirun` empty.
 
-    Of the jobs of `--multirun` one for each choice of groups is composed, and the first returned.
+    All jobs of `--multirun` are composed; the first is returned.
     """
     flags = [override for override in overrides if override.startswith("-")]
     require_flags(flags)
@@ -82,11 +82,7 @@ def checked_config(command: str, overrides: Sequence[str]) -> dict[str, Any]:
     try:
         parsed = OverridesParser.create().parse_overrides([*overrides])
         jobs = BasicSweeper.split_arguments(parsed, None)[0] if flags else [overrides]
-        by_choices = {
-            tuple(w for w in job if (conf_dir() / w.partition("=")[0]).is_dir()): job
-            for job in jobs
-        }
-        config, *_ = [composed(command, job) for job in by_choices.values()]
+        config, *_ = [composed(command, job) for job in jobs]
     except (HydraException, OmegaConfBaseException) as error:
         raise in_one_line(command, error) from error
     require_valid(command, config)

@@ -141,16 +141,12 @@ def run_flag(command: str, overrides: Sequence[str]) -> None:
 
     sys.argv = [f"countergen-edit {command}", *overrides]
     os.environ["HYDRA_FULL_ERROR"] = "1"  # errors are raised as they are
-    main = hydra.main(version_base="1.3", config_path=str(conf_dir()), config_name=command)
-    main(lambda config: run_job(command, plain(command, config)))()
+    application = hydra.main(version_base="1.3", config_path=str(conf_dir()), config_name=command)
+    application(lambda config: run_job(command, plain(command, config)))()
 
 
 def run_jobs(command: str, overrides: Sequence[str]) -> None:
-    """Run the jobs of `--multirun`, by a launcher if one is chosen.
-
-    Raises:
-        SystemExit: with code 1 if jobs failed, which are named; the others have run.
-    """
+    """Run the jobs of `--multirun`; exit with code 1 if some failed, which are named at the end."""
     from hydra import initialize_config_dir
     from hydra.core.global_hydra import GlobalHydra
 

@@ -15,6 +15,7 @@ from typing import Any
 from countergen_edit.cli.settings import COMMANDS, own_settings, types_of
 from countergen_edit.core.conf_path import CONFIG_FILES, OWN_CODE, conf_dir, prompt_source
 from countergen_edit.core.errors import UserError
+from countergen_edit.core.locating import refuse_page
 
 MULTIRUN = ("--multirun", "-m")
 SEVERAL = ("eraser", "metric", "cost", "baseline", "tracker")
@@ -90,6 +91,7 @@ def as_overrides(command: str, argument: str) -> list[str]:
         return [argument]
     is_model = key == "model" and "model" not in own_settings(command)
     if is_model and not (conf_dir() / key / f"{value}.yaml").is_file():
+        refuse_page(value)
         kind = "served" if value.startswith(("http://", "https://")) else "any"
         return [f"model={kind}", f"model.name={quoted(value)}"]
     if key == "axis" and value[0] == "[" and value[-1] == "]" and value != "[]":
@@ -115,11 +117,9 @@ def as_overrides(command: str, argument: str) -> list[str]:
     # The texts of a model are unknown before the model is.
     name = f"++{key}" if key.startswith("texts.") else key
     is_literal = key in LITERAL or "Path" in str(types_of(command).get(key))
-    if key.startswith("hydra"):
-        return [argument]
     if is_text(value) or (is_literal and value != "null" and value[0] not in "'\""):
         return [f"{name}={quoted(value)}"]
-    return [f"{name}={escaped(value)}"]
+    return [argument if key.startswith("hydra") else f"{name}={escaped(value)}"]
 
 
 def is_text(value: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,7 @@ RECORD = "countergen_edit.json"
 ADAPTER = "adapter_config.json"
 """File of an adapter of PEFT."""
 _GGUF = b"GGUF"
+_PAGE = re.compile(r"https?://(?:www\.)?(?:huggingface\.co|hf\.co)/?([^/?#]*(?:/[^/?#]+)?)")
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,7 @@ def locate(model: str | Path, revision: str | None = None) -> Location:
     """
     if not str(model).strip():
         raise UserError(f"no model given: a hub id or {_LOCAL}")
+    refuse_page(str(model))
     path = Path(model).expanduser()
     if path.is_dir():
         if not (path / "config.json").is_file():
@@ -69,6 +72,13 @@ def locate(model: str | Path, revision: str | None = None) -> Location:
     if isinstance(model, Path) or _looks_like_path(model):
         raise UserError(f"no such model directory: {path}")
     return _locate_on_hub(model, revision)
+
+
+def refuse_page(address: str) -> None:
+    """Raise a `UserError` for the address of a page about a model."""
+    if page := _PAGE.match(address):
+        name = page[1] or "OWNER/NAME"
+        raise UserError(f"{address} is the page of a model, not a server: give its name, {name}")
 
 
 def _looks_like_path(model: str) -> bool:

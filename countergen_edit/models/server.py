@@ -198,7 +198,4 @@ def checked_url(url: str) -> str:
         )
     if parts.scheme not in ("http", "https") or not parts.netloc:
         raise UserError(f"{url!r} is no address: write one such as http://127.0.0.1:8000/v1")
-    if parts.hostname in ("huggingface.co", "www.huggingface.co", "hf.co"):
-        name = "/".join(parts.path.strip("/").split("/")[:2]) or "OWNER/NAME"
-        raise UserError(f"{url} is the page of a model, not a server: write model={name}")
     return str(url).rstrip("/")

@@ -259,7 +259,8 @@ def _recorded(folder: Path) -> tuple[dict[str, int], bytes, int]:
     results, progress = folder / RESULTS, folder / PROGRESS
     records = progress.read_bytes()
     lines = records[: records.rfind(b"\n") + 1]  # a kill may have cut the last one
-    content, (known, checksum) = results.read_bytes(), read_manifest(folder).get("results", (0, ""))
+    # In this order, as another process may be writing.
+    (known, checksum), content = read_manifest(folder).get("results", (0, "")), results.read_bytes()
     if hashlib.sha256(content[:known]).hexdigest() != checksum:
         raise UserError(
             f"{results} was cut off or changed: its SHA-256 is not that in {MANIFEST}; run the "
