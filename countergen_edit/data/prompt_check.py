@@ -141,13 +141,12 @@ def _unknown_names(words: Sequence[Word]) -> Iterator[str]:
 
 def _used_names(texts: Iterable[str], substitution: Substitution) -> Iterator[str]:
     """Names on which erasers are fitted or with which layers are chosen."""
-    axis = substitution.axis
-    groups = [axis.groups[group] for group in substitution.groups]
+    groups = [substitution.axis.groups[group] for group in substitution.groups]
     used = sorted({name for text in texts for name in substitution.names_in(text)})
     for name in used:
         for split, use in _USES.items():
             if any(name in group.names.get(split, ()) for group in groups):
-                free = ", ".join(axis.other_names(name, used))
+                free = ", ".join(substitution.axis.other_names(name, used))
                 yield f"edits are {use} {name!r}: use another name{free and f', such as {free}'}"
 
 

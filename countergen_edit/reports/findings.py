@@ -11,7 +11,7 @@ from countergen_edit.core.errors import command
 from countergen_edit.decisions import JUDGEMENT, NOTHING, RECOMMENDED
 from countergen_edit.decisions.judgement import recommended, selected
 from countergen_edit.decisions.selection import worthwhile
-from countergen_edit.decisions.significance import BIAS_SIGNIFICANT
+from countergen_edit.decisions.significance import BIAS_SIGNIFICANT, class_of
 from countergen_edit.edits import EditRecord
 from countergen_edit.edits.checkpoints import ADAPTER, Saved
 from countergen_edit.metrics.results import MOST_EDITS, Results
@@ -215,10 +215,9 @@ def choice(run: Run) -> list[str]:
 
 
 def _does(results: Results, row: Row) -> str:
-    """What a chosen candidate removes and costs, on test data where it was tested."""
-    words = [judged.detail["word"] for judged in results.of(JUDGEMENT, edit=row.edit)]
-    is_shown = bool({*words} - {NOTHING})  # else test data show no removal, whatever the mean
-    tested = next(iter(results.of("bias_removed", "test", row.edit)), None) if is_shown else None
+    """What a chosen candidate removes and costs, on test data where they show a removal."""
+    words = {judged.detail["word"] for judged in results.of(JUDGEMENT, edit=row.edit)} - {NOTHING}
+    tested = next(iter(results.of("bias_removed", "test", row.edit)), None) if words else None
     removed = tested or next(iter(results.of("bias_removed", "validation", row.edit)), None)
     share = Number(row.detail["removed"], digits=4, percent=True)
     share = share if removed is None else Number.of(removed, 4, percent=True)
@@ -312,11 +311,13 @@ def after_audit(run: Run) -> list[str]:
     words = run.manifest.get("command", ())
     same = [w for w in words if w.partition("=")[0].partition(".")[0] in SAME_QUESTION]
     lacking = {row.dataset for row in run.results.unedited("in_vocabulary")}
-    if lacking and lacking >= {row.dataset for row in run.results.unedited("group_effect")}:
+    effects = run.results.unedited("group_effect")
+    if lacking and lacking >= {row.dataset for row in effects}:
         again = ["model=NAME", *(w for w in same if w.partition("=")[0] not in ("model", "texts"))]
         return [f"Next, a model that knows these words: {command('audit', *again)}"]
     changes = {c for row in run.results.of(JUDGEMENT) for c in row.detail["sets"].values()}
-    if not run.results.is_unedited and not changes - {"increased"}:  # no bias to remove
+    changes |= {class_of(row.detail) for row in effects if run.results.is_unedited}
+    if effects and not changes - {"increased", "not significant", "cannot be tested"}:  # no bias
         return ["Next, prompts of your own: countergen-edit check FILE"]
     return [f"Next: {command('debias', *same)}"]
 

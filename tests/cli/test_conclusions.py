@@ -129,6 +129,16 @@ def test_an_axis_out_of_vocabulary_is_not_followed_by_debias(
 
 
 @pytest.mark.slow
+def test_where_no_bias_is_significant_the_next_command_is_not_debias(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = [*AUDIT, "data.test=[{source:testbed,family:drinks}]", f"run_dir={tmp_path / 'run'}"]
+    printed = said(capsys, *words)
+    assert "No significant bias: on 0 of 1 set" in printed
+    assert "Next, prompts of your own: countergen-edit check FILE" in printed
+
+
+@pytest.mark.slow
 def test_the_page_begins_with_the_conclusion_and_one_count_holds_everywhere(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

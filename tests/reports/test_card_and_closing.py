@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -203,3 +204,7 @@ def test_an_audit_ends_with_the_line_that_keeps_what_is_recommended_or_searches(
     assert said(judged("does harm", change="increased")) == no_bias
     unedited = in_memory([row for row in audit_rows() if row.edit == "none"], manifest)
     assert after_audit(unedited) == [search]
+    for p, least, then in ((0.003, 0.0, [search]), (0.6, 0.0, no_bias), (0.6, 0.3, no_bias)):
+        test = {"p_adjusted": p, "least_p_adjusted": least}
+        rows = [replace(row, detail=row.detail | test) for row in unedited.results.rows]
+        assert after_audit(in_memory(rows, manifest)) == then
