@@ -274,12 +274,13 @@ class GroupEffect:
         times in 5 there, else more). None for many names, or where no P is below the level.
         """
         people, deals = self.people, self.people.deals()
-        is_exact = people.pair is None and not people.block.any() and deals <= EXACT
+        is_exact = people.pair is None and len(people.blocks) == 1 and deals <= EXACT
         if not (self.has_spread and is_exact) or self.least_p() > level:
             return None
-        free = len(self._gram) - len(people.sides)
+        [gram], _ = self._by_block
+        free = len(gram) - len(people.sides)
         critical = stdtrit(free, 1 - int(level * deals / 2) / deals)  # P has steps of 2 / deals
-        error = np.sqrt(max(np.linalg.eigvalsh(self._gram)[-1], 0.0)) * (1 + 0.5 / free)
+        error = np.sqrt(max(np.linalg.eigvalsh(gram)[-1], 0.0)) * (1 + 0.5 / free)
         return float(nctdtrinc(free, 1 - POWER, critical) * error)
 
     def _noise(self) -> tuple[float, float]:
