@@ -58,7 +58,7 @@ def prompt_rows(path: str, groups: Sequence[str]) -> list[Row]:
     if name := benchmark_of(columns):
         remedy = f"countergen-edit audit data={shlex.quote(path)}, without metric=, measures it"
         raise UserError(f"{path} holds the benchmark {name}, not prompts: {remedy}")
-    if not prompt_source(path).startswith("json"):
+    if columns and not prompt_source(path).startswith("json"):
         _keyed(dict.fromkeys(columns), groups, f"{path}, line 1: ")
     return [(where, _keyed(row, groups, where)) for where, row in rows]
 
