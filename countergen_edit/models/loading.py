@@ -358,7 +358,8 @@ def _read_weights(
     if broken := [name for name, weight in weights if not torch.isfinite(weight).all()]:
         if dtype == torch.float16:
             del hf_model, weights
-            _read_weights(auto, location, torch.float32, quantization, **spread)  # if undamaged
+            # Refuses weights that are damaged themselves.
+            _read_weights(auto, location, torch.float32, quantization, **spread)
             advice = "use model.dtype=bfloat16 or float32"
             raise UserError(f"{location} overflows float16 in weights, {_first(broken)}: {advice}")
         raise UserError(

@@ -21,8 +21,7 @@ def require_finite(
     logits: Tensor, inputs_of: Callable[[int], dict[str, Any]], hf_model: Any, owner: Any
 ) -> None:
     """Raise an `OverflowedError` for a row of `owner`'s that is not finite, and is run again."""
-    least, most = logits.aminmax(dim=-1)
-    broken = (~(least.isfinite() & most.isfinite())).nonzero()
+    broken = (~(logits.amin(-1).isfinite() & logits.amax(-1).isfinite())).nonzero()
     if not len(broken):
         return
     inputs, found = inputs_of(int(broken[0, 0])), list[str]()

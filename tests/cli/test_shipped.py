@@ -1,12 +1,13 @@
 """Every shipped axis, data, texts and experiment runs to its end, on the testbed and a real model.
 
-Sets have few templates, people and outputs: what is tested is that the choice fits the models.
+Sets have few templates, people and outputs: what is tested is that a choice fits the models.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,8 +16,11 @@ import pytest
 from sklearn.feature_extraction.text import HashingVectorizer
 
 from countergen_edit import api
+from countergen_edit.cli import cid
 from countergen_edit.cli.main import main
 from countergen_edit.cli.overrides import overrides_of
+from countergen_edit.data import subsets, task
+from countergen_edit.data.counterfactual import CounterfactualSet
 from countergen_edit.data.natural import families
 from countergen_edit.data.sources.files import COUNTERGEN_SETS
 from countergen_edit.metrics.cid.perturbations import SentenceEmbedding
@@ -32,15 +36,18 @@ pytestmark = pytest.mark.slow  # every test is of whole runs
 
 REAL = "real"
 MODELS = ["testbed", pytest.param(REAL, marks=NEEDED)]
-FEW = "names={fit: 3, few: 2, agreement: 2, validation: 2, test: 2}"
+FEW = {"fit": 6, "few": 4, "agreement": 2, "validation": 2, "test": 2}
+NAMED = f"names={{{', '.join(f'{k}: {v}' for k, v in FEW.items())}}}"
+LIMITS = {"testbed": "limit=3", REAL: "limit=1"}
+OUTPUTS = 2
 AXES = {
     "crossed": "[gender,race]",
     "crossed_testbed": "[gender,nationality]",
     "nationality": "nationality",
 }
 """The axes of data that are of others than gender."""
-DRAWN = ("many", "natural", "of_axis")
-"""Data with sets that a design draws; other sets are cut."""
+DRAWN = ("many", "natural")
+"""Data of sets that a design draws, which a limit would leave out."""
 PROMPTS = {"input": "She said that Mary works as a", "outputs": [" nurse", " doctor"]}
 
 
@@ -48,12 +55,17 @@ PROMPTS = {"input": "She said that Mary works as a", "outputs": [" nurse", " doc
 def _small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Few of everything; models are loaded once; data and encoder of the extras are made up."""
     loaded: dict[str, LanguageModel] = {}
-    plain, outputs = api.load, families._outputs
+    load, few, outputs = api.load, subsets.few_prompts, families._outputs
+    pairs = cid.perturbations
 
-    def load(name: str, **settings: Any) -> LanguageModel:
+    def load_once(name: str, **settings: Any) -> LanguageModel:
         if name not in loaded:
-            loaded[name] = plain(name, **settings)
+            loaded[name] = load(name, **settings)
         return loaded[name]
+
+    def few_outputs(data: CounterfactualSet, *cut: Any) -> CounterfactualSet:
+        samples = (replace(s, outputs=s.outputs[:OUTPUTS]) for s in few(data, *cut).samples)
+        return replace(data, samples=tuple(samples))
 
     package = tmp_path_factory.mktemp("package") / "countergen"
     (package / "data" / "datasets").mkdir(parents=True)
@@ -62,18 +74,20 @@ def _small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         file = package / "data" / "datasets" / f"{name.replace('_', '-')}.jsonl"
         lines = ({**PROMPTS, "input": f"{name} {k}: {PROMPTS['input']}"} for k in range(3))
         file.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    bags = HashingVectorizer(n_features=256)
+    encoder = SimpleNamespace(encode=lambda texts, **_: bags.transform(texts).toarray())
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(package.parent)
-        patch.setattr(api, "load", load)
-        patch.setattr(families, "CELLS", dict.fromkeys(families.CELLS, 4))
-        patch.setattr(families, "PEOPLE", dict.fromkeys(families.PEOPLE, 2))
-        patch.setattr(families, "_outputs", lambda *of: outputs(*of)[:2])
-        patch.setattr(design, "CELLS", (4, 6))
-        patch.setattr(design, "PEOPLE", (2, 3))
-        patch.setattr(design, "PILOT_CELLS", 6)
-        bags = HashingVectorizer(n_features=256)
-        encoder = SimpleNamespace(encode=lambda texts, **_: bags.transform(texts).toarray())
+        patch.setattr(api, "load", load_once)
+        patch.setattr(task, "few_prompts", few_outputs)
+        patch.setattr(families, "CELLS", dict.fromkeys(families.CELLS, 3))
+        patch.setattr(families, "PEOPLE", {"fit": 6, "validation": 2, "test": 2})
+        patch.setattr(families, "_outputs", lambda *of: outputs(*of)[:OUTPUTS])
+        patch.setattr(design, "CELLS", (2, 3))
+        patch.setattr(design, "PEOPLE", (1, 2))
+        patch.setattr(design, "PILOT_CELLS", 2)
         patch.setattr(SentenceEmbedding, "_model", encoder)
+        patch.setattr(cid, "perturbations", lambda *of: pairs(*of)[:3])
         yield
 
 
@@ -83,12 +97,9 @@ def _own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("p.jsonl").write_text(json.dumps(PROMPTS))
 
 
-def model_word(model: str) -> str:
-    return f"model={script('real_model').gguf_file() if model == REAL else model}"
-
-
-def runs(*words: str) -> None:
-    assert main([*words, "run_dir=run"]) == 0
+def runs(model: str, command: str, *words: str) -> None:
+    name = script("real_model").gguf_file() if model == REAL else model
+    assert main([command, f"model={name}", *words, "run_dir=run"]) == 0
     assert read_rows(Path("run/results.jsonl"))
     assert Path("run/report.html").is_file()
 
@@ -96,18 +107,19 @@ def runs(*words: str) -> None:
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("name", shipped("data"))
 def test_data_run(name: str, model: str) -> None:
+    """The real model is measured unedited: test_real_model edits it."""
     data = "p.jsonl" if name == "prompts" else name
     axis = [f"axis={AXES[name]}"] if name in AXES else []
-    cut = [] if name in DRAWN else ["limit=8"]
-    own = ["eraser=leace", "edit.layers=[1]", "metric=r", "cost=[]", FEW]
-    runs("audit", model_word(model), f"data={data}", *axis, *cut, *own)
+    eraser = ["eraser=none"] if model == REAL else ["eraser=leace", "edit.layers=[1]"]
+    small = [NAMED] if name in DRAWN else [NAMED, LIMITS[model]]
+    runs(model, "audit", f"data={data}", *axis, *eraser, "metric=r", "cost=[]", *small)
 
 
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("word", [f"{g}={n}" for g in ("axis", "texts") for n in shipped(g)])
 def test_an_axis_and_texts_run(word: str, model: str) -> None:
-    own = ["metric=[r,off_target]", "eraser=none", "cost=[agreement,perplexity]", FEW]
-    runs("audit", model_word(model), word, *own)
+    own = ["metric=[r,off_target]", "eraser=none", "cost=[agreement,perplexity]"]
+    runs(model, "audit", word, *own, NAMED, LIMITS[model])
 
 
 @pytest.mark.parametrize("model", MODELS)
@@ -115,7 +127,7 @@ def test_an_axis_and_texts_run(word: str, model: str) -> None:
 def test_an_experiment_runs(path: Path, model: str) -> None:
     command, choice = path.parent.name, f"experiment={path.stem}"
     config = composed(command, *overrides_of(command, [choice]))
-    sizes = TINY | {"names": NAMES.get(command, FEW.removeprefix("names="))}
-    tiny = [f"{key}={value}" for key, value in sizes.items() if key != "model" and has(config, key)]
-    cut = ["limit=8"] if has(config, "data.test") else []
-    runs(command, choice, model_word(model), *tiny, *cut)
+    sizes = {key: value for key, value in TINY.items() if key not in ("model", "names")}
+    tiny = [f"{key}={value}" for key, value in sizes.items() if has(config, key)]
+    small = [f"names={NAMES[command]}"] if command in NAMES else [NAMED, LIMITS[model]]
+    runs(model, command, choice, *tiny, *small)
