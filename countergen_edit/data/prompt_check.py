@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from countergen_edit.core.errors import UserError
@@ -49,6 +49,7 @@ def check_prompts(path: str, substitution: Substitution) -> list[CheckedPrompt]:
     axis, groups = substitution.axis, substitution.groups
     request = Request(axis, "test", groups, substitution, None, axis, NameDraw())
     found: dict[Any, Any] = {}
+    keys: dict[str, Sample] = {}
     for where, row in prompt_rows(path, groups):
         line = where.rpartition(", ")[2].rstrip(": ")
         try:
@@ -58,7 +59,8 @@ def check_prompts(path: str, substitution: Substitution) -> list[CheckedPrompt]:
             found[where] = CheckedPrompt(line, text, ((), ()), (said.removeprefix(where),))
         else:
             prompt = repr({key: row[key] for key in row if key not in OUTPUTS})
-            found.setdefault(prompt, []).extend((line, row, sample) for sample in made)
+            key = keys.setdefault(prompt, replace(made[0], outputs=()))  # of a mirrored pair too
+            found.setdefault(key, []).extend((line, row, sample) for sample in made)
     if not found:
         raise UserError(f"{path} is empty: it has no prompts to check")
     checked = found.values()

@@ -90,8 +90,8 @@ def test_a_gap_of_any_size_cannot_be_tested_with_too_few_names(
         assert row.detail["names_to_test"] == needed
         assert row.detail["p_adjusted"] >= row.detail["least_p_adjusted"] - 1e-12
     said = RView(R, "r").sentences(few)[0]
-    assert said.startswith(f"Cannot be tested: needs {needed} names per group, has {names}. On ")
-    assert said.endswith(f"the smallest possible P is {least}.")
+    assert said.startswith(f"Cannot be tested: needs {needed} names per group, has {names}. The ")
+    assert said.endswith(f" is {least}.")
     assert "No significant" not in " ".join(RView(R, "r").sentences(few))
     for row in enough.of("group_effect"):
         assert row.detail["least_p_adjusted"] <= SIGNIFICANT

@@ -219,7 +219,7 @@ def test_data_that_was_fitted_on_is_refused_as_test_data():
     with pytest.raises(UserError, match="stands in both"):
         replace(make_task(), neutral={"test": tuple(texts), "fit": (texts[0],)})
     with pytest.raises(UserError, match="traits"):
-        replace(make_task(), fit=(traits,), test=(traits,))
+        replace(make_task(), fit=(traits,), test=(traits,)).check_leakage()
 
 
 @pytest.mark.slow

@@ -250,7 +250,8 @@ class Substitution:
                     f"{said}: give its variations yourself"
                 )
             agrees = answer("agreement", grammar.before(words, i), grammar.at(words, i + 1))
-            if agrees == "no" and "they" in (word.text.lower(), partners[0].lower()):
+            forms = {word.text.lower(), partners[0].lower()}
+            if agrees == "no" and "they" in forms and len(forms) > 1:
                 raise UserError(
                     f"the verb of {word.text!r} in {text!r} would not agree with {partners[0]!r}: "
                     "give its variations yourself"
