@@ -49,7 +49,8 @@ def reading(words: Sequence[Word], i: int) -> Reading:
         passed += found.split()[1:]
         last, found = k, "end"
     if found == "end":
-        open_ended = last + 1 == len(words) and re.fullmatch(r"[^\S\n]*", words[last].gap)
+        gap = words[last].gap.lstrip('"”\'’' if passed else "")  # her "famous"
+        open_ended = last + 1 == len(words) and re.fullmatch(r"[^\S\n]*", gap)
         ending = labelled(at(words, last), UNFINISHED=open_ended)
         found = answer("possessive_end", before, _passed(passed), ending)
         k = len(words) if open_ended else last
