@@ -68,7 +68,7 @@ docs: $(READY)
 
 # Remakes the shipped weights from the seed: under half an hour on two cores.
 testbed: $(READY)
-	$(BIN)/countergen-edit testbed action=train
+	$(BIN)/python scripts/train_testbed.py
 
 # A model that nobody here trained: SmolLM2, a 4-bit rounding of it, dequantised; checked, audited in three
 # minutes, then debiased, in about forty minutes. It ends with 1 where no edit fits the budgets: no failure.

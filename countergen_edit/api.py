@@ -43,8 +43,8 @@ from countergen_edit.runs.manifest import manifest_of
 from countergen_edit.runs.plan import Plan, where
 from countergen_edit.runs.runner import run
 from countergen_edit.testbed import directory, truth_in
-from countergen_edit.testbed.corpus import out_of_vocabulary, vocabulary
 from countergen_edit.testbed.files import TESTBED
+from countergen_edit.testbed.vocabulary import out_of_vocabulary, vocabulary
 
 ON_RECORD = "auto"
 """The original model that a checkpoint's record names."""

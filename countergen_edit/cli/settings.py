@@ -244,9 +244,8 @@ class Chat(Command):
 
 @dataclass
 class Testbed(Command):
-    """Verify the shipped model against its planted truth, or train it again."""
+    """Verify the shipped model, or one in a folder, against its planted truth."""
 
-    action: str = "verify"
     folder: Path | None = None
 
 
@@ -291,7 +290,7 @@ DESCRIPTIONS = {
     "ranks": "list for the erasers that take a rank, such as [1,2,4]",
     "combine": "most candidates combined in one edit",
     "memory_gib": "memory for activations; more go to temporary files",
-    "action": "compare, audit, effect; sheet, ratings; verify, train",
+    "action": "compare, audit, effect; sheet, ratings",
     "prompts": "the two prompts to compare",
     "lambda": "strengths of the contrast; 0 is greedy decoding",
     "*max_new_tokens": "most tokens per continuation",

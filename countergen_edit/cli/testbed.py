@@ -7,26 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from countergen_edit.cli.printing import say
-from countergen_edit.core.errors import UserError, unknown
 from countergen_edit.models import load
 from countergen_edit.reports.verify_testbed import agreement, verify_testbed
-from countergen_edit.testbed import directory, load_axis, load_truth, truth_in
-from countergen_edit.testbed.train import train
+from countergen_edit.testbed import directory, load_truth, truth_in
 
 
 def run(config: Mapping[str, Any]) -> None:
-    """Verify a testbed, or train one."""
-    action, folder = config["action"], config["folder"]
-    if action not in (known := ("verify", "train")):
-        raise unknown("action", action, known)
-    if action == "train":
-        target = Path(folder or "build/testbed")
-        if target.exists() and any(target.iterdir()):
-            raise UserError(f"folder={target} is not empty: choose another or remove it")
-        train(load_truth(), load_axis("gender"), target)
-        say([f"Testbed written to {target}; verify with folder={target}"])
-        return
-    source = Path(folder) if folder else directory()
+    """Verify a testbed."""
+    source = Path(config["folder"]) if config["folder"] else directory()
     model, truth = load(source), truth_in(source) or load_truth()
     table = verify_testbed(model, truth)
     say([table.to_string(float_format="%.3f", na_rep="–")])

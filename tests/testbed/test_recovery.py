@@ -13,7 +13,7 @@ from countergen_edit.metrics.scores import score
 from countergen_edit.models import LanguageModel
 from countergen_edit.reports.verify_testbed import agreement, verify_testbed
 from countergen_edit.testbed import directory, load_axis, load_truth
-from countergen_edit.testbed.corpus import people
+from countergen_edit.testbed.vocabulary import people
 
 
 @pytest.fixture(scope="module")

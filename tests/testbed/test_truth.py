@@ -18,16 +18,16 @@ from countergen_edit.core.errors import UserError
 from countergen_edit.data.axis import Axis
 from countergen_edit.data.task import Task
 from countergen_edit.testbed import Truth, load_axis, load_truth
-from countergen_edit.testbed.corpus import (
-    Deck,
-    Quotas,
-    documents,
+from countergen_edit.testbed.truth import NameLeanings, PlantedPrompt, compile_truth
+from countergen_edit.testbed.vocabulary import (
     in_vocabulary_share,
     people,
     unknown_words,
     vocabulary,
 )
-from countergen_edit.testbed.truth import NameLeanings, PlantedPrompt, compile_truth
+from tests.models.test_gguf import script
+
+TRAINER = script("train_testbed")
 
 
 @pytest.fixture(scope="module")
@@ -91,7 +91,7 @@ def test_people_of_one_group_differ_in_the_corpus_as_planted(truth: Truth, gende
     pattern = re.compile(f"(?:{paraphrases.replace('{object}', f'(?:{forms})')}) ([a-z]+)[.]")
     answers = {output.strip(): i for i, output in enumerate(prompts[0].outputs)}
     counts = {person.name: np.zeros(len(answers)) for person in everybody}
-    for document in documents(corpus_of(truth, prompts, 8000), gender, seed=1):
+    for document in TRAINER.documents(corpus_of(truth, prompts, 8000), gender, seed=1):
         match = pattern.fullmatch(document)
         assert match, document
         name, answer = filter(None, match.groups())
@@ -105,12 +105,16 @@ def test_people_of_one_group_differ_in_the_corpus_as_planted(truth: Truth, gende
 
 def test_the_same_seed_gives_the_same_corpus(truth: Truth, gender: Axis) -> None:
     short = replace(truth, documents=200)
-    assert list(documents(short, gender, seed=1)) == list(documents(short, gender, seed=1))
-    assert list(documents(short, gender, seed=1)) != list(documents(short, gender, seed=2))
+    assert list(TRAINER.documents(short, gender, seed=1)) == list(
+        TRAINER.documents(short, gender, seed=1)
+    )
+    assert list(TRAINER.documents(short, gender, seed=1)) != list(
+        TRAINER.documents(short, gender, seed=2)
+    )
 
 
 def test_a_deck_is_exact() -> None:
-    deck = Deck(np.array([0.5, 0.3, 0.2]), np.random.default_rng(0))
+    deck = TRAINER.Deck(np.array([0.5, 0.3, 0.2]), np.random.default_rng(0))
     assert Counter(deck.draw() for _ in range(2000)) == {0: 1000, 1: 600, 2: 400}
 
 
@@ -119,7 +123,7 @@ def test_a_deck_is_exact() -> None:
 def test_quotas_keep_answers_near_their_shares_in_both_respects(seed: int, answers: int) -> None:
     rng = np.random.default_rng(seed)
     p = rng.dirichlet(np.ones(answers), size=7)
-    quotas = Quotas(seed)
+    quotas = TRAINER.Quotas(seed)
     given_by = {unit: np.zeros(answers) for unit in [("w", i) for i in range(3)]}
     given_by |= {("n", i): np.zeros(answers) for i in range(7)}
     owed = {unit: np.zeros(answers) for unit in given_by}

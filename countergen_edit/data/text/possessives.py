@@ -14,6 +14,7 @@ from countergen_edit.data.text import grammar
 from countergen_edit.data.text.grammar import Word, at, within_a_phrase
 from countergen_edit.data.text.rules import Labels, answer, labelled
 
+_OPEN_END = re.compile(r"[^\S\n]*(?:(?<=\s)[\"“‘(])?")
 _PAUSE = re.compile(r"\s*(?:\.\.\.|…|-+|[–—])\s*")
 
 
@@ -49,8 +50,10 @@ def reading(words: Sequence[Word], i: int) -> Reading:
         passed += found.split()[1:]
         last, found = k, "end"
     if found == "end":
-        gap = words[last].gap.lstrip('"”\'’' if passed else "")  # her "famous"
-        open_ended = last + 1 == len(words) and re.fullmatch(r"[^\S\n]*", gap)
+        gap = words[last].gap.lstrip("\"”'’" if passed else "")  # her "famous"
+        open_ended = last + 1 == len(words) and re.fullmatch(
+            r"[^\S\n]*(?<=\s)[\"“‘(]?|[^\S\n]*", gap
+        )
         ending = labelled(at(words, last), UNFINISHED=open_ended)
         found = answer("possessive_end", before, _passed(passed), ending)
         k = len(words) if open_ended else last
