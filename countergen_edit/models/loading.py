@@ -374,10 +374,14 @@ def _read_weights(
 
 
 def _says_tied(hf_model: Any) -> bool:
-    """Whether the config ties the output matrix to the embedding, and they differ."""
+    """Whether the config ties the output matrix to the embedding, and they differ.
+
+    That of T5 says so always.
+    """
     ends = [hf_model.get_input_embeddings(), hf_model.get_output_embeddings()]
     config = hf_model.config.get_text_config(decoder=True)
-    if None in ends or not getattr(config, "tie_word_embeddings", False):
+    is_choice = not getattr(type(config)(tie_word_embeddings=False), "tie_word_embeddings", True)
+    if None in ends or not (is_choice and config.tie_word_embeddings):
         return False
     read, out = (end.weight for end in ends)
     return not out.is_meta and read.shape == out.shape and not torch.equal(read, out)

@@ -11,6 +11,7 @@ import pytest
 from countergen_edit.cli.main import main
 from countergen_edit.data.template_bank import load_bank
 from countergen_edit.testbed.classifiers import build, plant
+from tests import tiny_models
 from tests.tiny_models import tiny_hf_model, tiny_tokenizer
 
 pytestmark = pytest.mark.slow  # every test is of whole runs
@@ -38,8 +39,10 @@ def scaled(family: str, *names: str, by: float) -> Callable[[], Any]:
     """A tiny model with larger weights."""
 
     def make() -> Any:
-        model = tiny_hf_model(family, tiny_tokenizer())
-        model.config.tie_word_embeddings = False
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(tiny_models, "CONTEXT", 256)  # the shipped texts fit
+            model = tiny_hf_model(family, tiny_tokenizer())
+        model.config.tie_word_embeddings = family == "gpt2"
         for name in names:
             # Also where it was tied to the embedding, which stays as it is.
             module = model.get_submodule(name)
@@ -92,7 +95,10 @@ def refused(capsys: pytest.CaptureFixture[str], *words: str) -> str:
 def test_an_overflow_names_module_text_and_dtype(
     name: str, metric: str, saved: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    path, own = saved(name), ["data=p.jsonl", "eraser=none", f"metric={metric}", "cost=[]"]
+    path, own = (
+        saved(name),
+        ["data=p.jsonl", "eraser=none", f"metric={metric}", "cost=[]"],
+    )
     said = refused(capsys, "audit", f"model={path}", HALF, *own, "run_dir=run")
     assert f"error: {path} overflows float16 in {MODELS[name][1]} on the text 'J" in said
     assert said.endswith(ADVICE)
@@ -137,20 +143,22 @@ def test_a_cast_that_overflows_is_told_from_damaged_weights(
 
 
 @pytest.mark.parametrize(
-    ("task", "head"), [("sentiment", "classifier"), ("masked", "cls.predictions.decoder")]
+    ("task", "slot", "head"),
+    [("sentiment", "emotion", "classifier"), ("masked", "attribute", "cls.predictions.decoder")],
 )
 def test_a_head_that_overflows_is_refused(
-    task: str, head: str, capsys: pytest.CaptureFixture[str]
+    task: str, slot: str, head: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     model, tokenizer = build(plant(load_bank(task)))
     model.get_submodule(head).bias.data.fill_(7e4)
     model.save_pretrained("m")
     tokenizer.save_pretrained("m")
-    own = ["model=./m", f"task={task}", "task.most={name: 2}"]
+    own = ["model=./m", f"task={task}", f"task.most={{{slot}: 2}}"]
     said = refused(capsys, "classifiers", *own, HALF)
     assert said.endswith(f"m overflows float16 in weights, {head}.bias: {ADVICE}")
-    model.get_submodule(head).bias.data.fill_(6e4)
-    model.get_submodule(head).weight.data.mul_(5e3)
+    model.get_submodule(head).bias.data.fill_(6.5e4)
+    weight = model.get_submodule(head).weight.data
+    weight[::2], weight[1::2] = 6e4, -6e4  # of either sign, one of them overflows
     model.save_pretrained("m")
     said = refused(capsys, "classifiers", *own, HALF)
     assert f"m overflows float16 in {head} on the text '" in said
