@@ -134,11 +134,8 @@ def test_the_notebook_is_small_and_shows_what_it_gives() -> None:
 def test_the_notebook_runs_from_its_first_cell_to_its_last(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """As Jupyter would, in one namespace, but for fewer people, sets and layers."""
+    """As Jupyter would, in one namespace, but for fewer layers."""
     monkeypatch.chdir(tmp_path)
-    families = ("occupations", "traits", "hobbies")
-    sets = [{"source": "testbed", "family": family} for family in families]
-    small = countergen_edit.task("gender", dict.fromkeys(SPLITS, sets), names=NAMES)
     names: dict[str, Any] = {}
     drawn: list[Any] = []
     for cell in json.loads(NOTEBOOK.read_text("utf-8"))["cells"]:
@@ -146,7 +143,7 @@ def test_the_notebook_runs_from_its_first_cell_to_its_last(
             exec(compile("".join(cell["source"]), "notebook.ipynb", "exec"), names)
             drawn += map(names["plt"].figure, names["plt"].get_fignums())
             names["plt"].close("all")
-            names |= {"layers": [4], "task": small}
+            names["layers"] = [4]
     assert len(drawn) == 2
     assert "preserving (rank 8)" in capsys.readouterr().out
     [bars] = [panel for panel in drawn[1].axes if "grammar" in panel.get_title()]

@@ -47,8 +47,9 @@ def verdict(run: Run) -> Verdict:
     parts = [_verdict_of_task(part) for part in run.by_task().values()]
     first = cautions(run)
     each = max(1, (MOST_LINES - len(first)) // len(parts))
-    lines = dict.fromkeys(line for part in parts for line in part[:each])
-    return Verdict((*first, *lines)[:MOST_LINES])
+    lines = [*dict.fromkeys(line for part in parts for line in part[:each])]
+    head = lines[:1]  # the recommendation
+    return Verdict((*head, *first, *lines[1:])[:MOST_LINES])
 
 
 def findings(run: Run) -> tuple[str, ...]:

@@ -138,6 +138,7 @@ class RunFolder:
 
     def record(self, unit: str, rows: Sequence[Row]) -> None:
         """Append a unit's rows, durably and as a whole."""
+        self._require_there()
         lines = (replace(row, unit=unit).to_dict() for row in rows)
         text = "".join(json.dumps(x, ensure_ascii=False, allow_nan=False) + "\n" for x in lines)
         append(self._results, text)

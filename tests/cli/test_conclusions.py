@@ -176,4 +176,5 @@ def test_a_name_in_use_is_answered_with_three_test_names_of_its_group(
     audit = ["audit", file_of(tmp_path, lines, "own.jsonl"), "texts=testbed", "metric=r"]
     error = fails(capsys, *audit, f"run_dir={tmp_path / 'run'}")
     three = ", ".join(NAMES["female"]["names"]["test"][:3])
-    assert error.endswith(f"take it out of one of them, or use another name, such as {three}")
+    instead = f"or use another name, such as {three}, or fit nothing (eraser=none)"
+    assert error.endswith(f"take it out of one of them, {instead}")

@@ -158,7 +158,7 @@ def test_a_head_that_overflows_is_refused(
     assert said.endswith(f"m overflows float16 in weights, {head}.bias: {ADVICE}")
     model.get_submodule(head).bias.data.fill_(6.5e4)
     weight = model.get_submodule(head).weight.data
-    weight[::2], weight[1::2] = 6e4, -6e4  # of either sign, one of them overflows
+    weight[:, ::2], weight[:, 1::2] = 6e4, -6e4
     model.save_pretrained("m")
     said = refused(capsys, "classifiers", *own, HALF)
     assert f"m overflows float16 in {head} on the text '" in said

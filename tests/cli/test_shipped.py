@@ -27,6 +27,7 @@ from countergen_edit.metrics.cid.perturbations import SentenceEmbedding
 from countergen_edit.models import LanguageModel
 from countergen_edit.runs import design
 from countergen_edit.runs.folder import read_rows
+from countergen_edit.testbed import load_axis
 from tests.cli.test_conf import STUDIES, composed, shipped
 from tests.cli.test_experiments import NAMES, TINY, has
 from tests.models.test_gguf import script
@@ -48,7 +49,7 @@ AXES = {
 """The axes of data that are of others than gender."""
 DRAWN = ("many", "natural")
 """Data of sets that a design draws, which a limit would leave out."""
-PROMPTS = {"input": "She said that Mary works as a", "outputs": [" nurse", " doctor"]}
+PROMPTS = {"input": "She said that Jane works as a", "outputs": [" nurse", " doctor"]}
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -69,10 +70,13 @@ def _small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
     package = tmp_path_factory.mktemp("package") / "countergen"
     (package / "data" / "datasets").mkdir(parents=True)
+    women = iter(load_axis("gender").groups["female"].names["test"])  # in the testbed's vocabulary
     (package / "__init__.py").touch()
     for name in COUNTERGEN_SETS:
         file = package / "data" / "datasets" / f"{name.replace('_', '-')}.jsonl"
-        lines = ({**PROMPTS, "input": f"{name} {k}: {PROMPTS['input']}"} for k in range(3))
+        lines = (
+            {**PROMPTS, "input": PROMPTS["input"].replace("Jane", next(women))} for _ in range(3)
+        )
         file.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
     bags = HashingVectorizer(n_features=256)
     encoder = SimpleNamespace(encode=lambda texts, **_: bags.transform(texts).toarray())

@@ -175,6 +175,8 @@ def _read(file: Path) -> Sampled:
     prompt, pairs = _read_pairs(file)
     beside = json_lines(file.with_suffix(PERTURBED))
     perturbed = [built(Perturbed, line, where) for where, line in beside]
+    if len(perturbed) != len(pairs):
+        raise UserError(f"{file} is damaged: {len(pairs)} pairs, {len(perturbed)} perturbed texts")
     return Sampled(
         prompt,
         tuple(pair.g_x for pair in pairs),
