@@ -244,6 +244,7 @@ METRICS: Registry[type[Metric]] = Registry(
         "kl": f"{_ROOM}.costs.perplexity:KL",
         "legitimate_differences": f"{_ROOM}.costs.legitimate_differences:LegitimateDifferences",
         "off_target": f"{_ROOM}.off_target:OffTarget",
+        "locate": f"{_ROOM}.locate:Locate",
         "relearning": f"{_ROOM}.relearning:Relearning",
         "capability": f"{_ROOM}.capability:Capability",
         "lm_eval": f"{_ROOM}.lm_eval:LmEval",

@@ -249,7 +249,7 @@ def _score(
             reading = lm.memo((batch_tokens(lm, SCORES), *key, *own), partial(make, lm, own))
             values = np.empty(len(reading.targets))
             for batch in track(reading.batches, progress, (first / count, end / count)):
-                values[batch.slot] = _read(lm, reading.targets, batch)
+                values[batch.slot] = read_log_probs(lm, reading.targets, batch)
             starts = np.cumsum([0, *reading.counts])[:-1]
             sums[first:end], counts[first:end] = np.add.reduceat(values, starts), reading.counts
         return TextScores(sums, counts)
@@ -257,10 +257,10 @@ def _score(
     return within_memory(lm, SCORES, run)
 
 
-def _read(
+def read_log_probs(
     lm: LanguageModel, all_targets: Int[np.ndarray, " token"], batch: Batch
 ) -> Float64[np.ndarray, " read"]:
-    """Log softmax at the read positions, normalised once per position."""
+    """log P of the target of every slot at its read position, (read,), in nats."""
     unique: Any = torch.unique
     targets = torch.from_numpy(all_targets[batch.slot])
     cells, cell = unique(torch.stack([batch.row, batch.position]), dim=1, return_inverse=True)

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, Literal
 
 import numpy as np
-from jaxtyping import Bool, Float, Float32
+from jaxtyping import Bool, Float
 
 from countergen_edit.core.errors import UserError
 from countergen_edit.core.seeds import unit_seed
@@ -19,7 +19,7 @@ from countergen_edit.erasers import AffineErasure, BaseEraser, Certificate, cert
 from countergen_edit.erasers.base import fit_metadata
 from countergen_edit.metrics.gates import Opening, texts_of
 from countergen_edit.models import LanguageModel, Scratch, capture, encode
-from countergen_edit.models.capture import EVERYWHERE, has_layers
+from countergen_edit.models.capture import EVERYWHERE, has_layers, sink_limit
 
 Positions = Literal["outputs", "last", "onward"]
 """The tokens that become rows. `outputs`: every token from which a token of an output is predicted,
@@ -28,10 +28,6 @@ first that shows the group, since the tokens before it are the same for all grou
 BEGINNINGS = 8
 """Most beginnings of outputs after a prompt that become rows: those of one prompt are alike, and
 tokenizers of few pieces have many."""
-SINK_RANGE = (3.0, 5.0)
-"""Medians between which the norm limit of sinks lies, where norms leave the widest gap. In SmolLM2
-of 135 million parameters other tokens reach 1.3 medians, sinks 4 to 170; in the blocks before and
-after those that use them sinks have 4 to 10, so that a fixed limit of ten would split them."""
 SINK_SHARE = 0.999
 """Share of the squared norm of sinks, each scaled to norm 1, that lies in the directions which an
 edit everywhere does not read: 7 of 576 in SmolLM2, where it halves the perplexity that edits of
@@ -202,7 +198,7 @@ def capture_sites(
         if has_layers(site):
             site_layers = tuple(range(model.n_layers) if layers is None else layers)
         norms = np.concatenate([activations.norms[site], background.norms[site]], axis=1)
-        limits = [_limit(of_layer) if skip_attention_sinks else None for of_layer in norms]
+        limits = [sink_limit(of_layer) if skip_attention_sinks else None for of_layer in norms]
         sinks = np.zeros((model.d_model, 0))
         if site == EVERYWHERE and skip_attention_sinks:
             some = [*neutral[:SINK_TEXTS], *dict.fromkeys(p.text for p in places)][: 2 * SINK_TEXTS]
@@ -236,17 +232,6 @@ def sink_directions(
     count = np.searchsorted(energy, SINK_SHARE * energy[-1]) + 1 if energy.size else 0
     found: Float[np.ndarray, "d sink"] = directions[:count].T
     return found
-
-
-def _limit(norms: Float32[np.ndarray, " token"]) -> float | None:
-    """The middle, in ratio, of the widest gap of the norms within `SINK_RANGE` medians."""
-    low, high = (medians * float(np.median(norms)) for medians in SINK_RANGE)
-    if low == 0:
-        return None
-    edges = np.sort([low, *norms[(norms > low) & (norms < high)], high])
-    widest = np.argmax(np.diff(np.log(edges)))
-    limit = float(np.sqrt(edges[widest] * edges[widest + 1]))
-    return limit if norms.max() > limit else None
 
 
 def within(values: Float[np.ndarray, "token d"], limit: float | None) -> Bool[np.ndarray, " token"]:

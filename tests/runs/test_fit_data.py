@@ -18,7 +18,7 @@ from countergen_edit.erasers import make_eraser
 from countergen_edit.metrics.base import METRICS
 from countergen_edit.models import LanguageModel, capture, load
 from countergen_edit.runs.baselines import BASELINES
-from countergen_edit.runs.fit_data import BEGINNINGS, FitData, _limit, capture_sites
+from countergen_edit.runs.fit_data import BEGINNINGS, FitData, capture_sites
 from countergen_edit.runs.fits import Candidate, FitCache
 from countergen_edit.runs.folder import RunFolder
 from countergen_edit.runs.plan import Plan
@@ -148,8 +148,8 @@ def test_a_limit_lies_in_the_widest_gap_between_three_and_five_medians():
         ([4.6, 4.8], np.sqrt(3 * 4.6)),
         ([3.2, 4.5, 40.0], np.sqrt(3.2 * 4.5)),
     ):
-        assert _limit(np.array(crowd + above, np.float32)) == pytest.approx(limit, rel=1e-5)
-    assert _limit(np.array([*crowd, 3.4], np.float32)) is None
+        assert sink_limit(np.array(crowd + above, np.float32)) == pytest.approx(limit, rel=1e-5)
+    assert sink_limit(np.array([*crowd, 3.4], np.float32)) is None
 
 
 def said(name: str, *templates: str) -> dict[str, object]:

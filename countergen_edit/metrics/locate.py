@@ -1,0 +1,698 @@
+"""Activation patching: the share of a group difference that moves with an activation.
+
+Two people of two groups, a and b, stand in one template. An activation of the run on a replaces
+that of the run on b, at one place and at tokens that are aligned to the person:
+
+    moved = log P(output | b, patched) - log P(output | b)       (Vig et al. 2020, arXiv 2004.12265)
+
+With d_j = log P(output | a_j) - log P(output | b_j) of another pair of people j,
+
+    share = Σ moved_i d_j / Σ d_i d_j        over outputs, templates and pairs i ≠ j.
+
+The sums estimate products of group differences without the names' own, as the group effect does.
+The total effect recomputes all that follows the place. The direct effect adds the change to the
+output of the last block alone, so that no later block reads it.
+
+Attribution patching (Syed et al. 2023, arXiv 2310.10348) estimates all heads, or all neurons, from
+one forward and one backward pass: moved ≈ (a's activation - b's) · gradient, the mean gradient of
+both runs; the largest are verified by patching.
+
+The null patches between two people of one group. Their order has no meaning, so that its sum has a
+random sign in every template. P is the share of draws in which the largest standardised null of all
+cells of a map reaches that of the cell.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, ClassVar, Literal, cast, get_args
+
+import numpy as np
+import torch
+from jaxtyping import Float64, Int
+from torch import Tensor
+
+from countergen_edit.core.errors import UserError, require_known
+from countergen_edit.core.seeds import generator
+from countergen_edit.data.counterfactual import CounterfactualSet, Variation
+from countergen_edit.data.subsets import few_prompts
+from countergen_edit.edits import NamedEdit
+from countergen_edit.metrics.base import MeasuredSplit, Metric
+from countergen_edit.metrics.context import EvaluationContext
+from countergen_edit.metrics.r.people import numbered
+from countergen_edit.metrics.rows import Row
+from countergen_edit.metrics.statistics import RESAMPLES, Estimate, Weights, estimate, resample
+from countergen_edit.models import LanguageModel, resuming
+from countergen_edit.models.batching import Batch, Tree, batch_reads, batch_tokens, runs_trees
+from countergen_edit.models.capture import UNITS, hook_name, sink_limit, unit_width
+from countergen_edit.models.progress import track
+from countergen_edit.models.scoring import SCORES, read_log_probs
+from countergen_edit.models.tokens import encode
+
+Effect = Literal["total", "direct"]
+STEPS = 3
+"""Tokens after the person that have a column each."""
+PERSON, BETWEEN, LAST, EVERY = "person", "between", "last", "every"
+POSITIONS = (PERSON, *(f"+{k}" for k in range(1, STEPS + 1)), BETWEEN, LAST)
+"""The person's last token, those after it, the others, and those from which outputs are predicted:
+the last token of the prompt and the tokens of an output."""
+ROUNDING = 1e-6
+"""Smallest share whose sign is more than rounding."""
+VERIFIED = 20
+"""Units that are patched, those with the largest estimates."""
+MOVED, DIFFERENCE, CORRELATION = "moved", "moved_difference", "moved_correlation"
+BIAS, AGREEMENT, LEGITIMATE = "biased sets", "agreement", "legitimate differences"
+PEOPLE = 2
+"""Most people of a group in a template: the difference of one pair weighs what moves in another."""
+
+Cell = tuple[int, int]
+"""Row and column in a batch."""
+Outputs = Float64[np.ndarray, " output"]
+
+
+@dataclass(frozen=True)
+class Place:
+    """A site of a block, or one unit there, and the tokens that are patched."""
+
+    site: str
+    layer: int
+    unit: int | None = None
+    position: str = EVERY
+
+    @property
+    def facets(self) -> dict[str, str | float]:
+        """Its facets in a row."""
+        of = {"position": self.position} if self.unit is None else {"unit": float(self.unit)}
+        return {"site": self.site, "layer": float(self.layer), **of}
+
+
+@dataclass(frozen=True)
+class Text:
+    """A person's prompt, once with each output."""
+
+    ids: tuple[tuple[int, ...], ...]
+    """Token ids by output; the last token is left off, as it is never an input."""
+    targets: tuple[tuple[int, ...], ...]
+    """The tokens of each output, which the last tokens of `ids` predict."""
+    person: int
+    """Index of the person's last token."""
+
+    @classmethod
+    def of(cls, lm: LanguageModel, variation: Variation, outputs: Sequence[str]) -> Text:
+        """A prompt and its outputs, tokenised together."""
+        prompt, stop = variation.text, variation.start
+        if variation.person and prompt.startswith(variation.person, stop):
+            stop += len(variation.person)
+        while stop < len(prompt) and prompt[stop].isalnum():
+            stop += 1
+        encodings = encode(lm, [prompt + output for output in outputs])
+        spans = [encoding.after(len(prompt)) for encoding in encodings]
+        both = [*zip(encodings, spans, strict=True)]
+        return cls(
+            tuple(tuple(encoding.ids[: span[-1]]) for encoding, span in both),
+            tuple(tuple(encoding.ids[k] for k in span) for encoding, span in both),
+            encodings[0].after(stop)[0] - 1,
+        )
+
+    def beyond(self, output: int) -> tuple[int, int]:
+        """Numbers of tokens from the person to the prompt's last, exclusive, and of all."""
+        length = len(self.ids[output]) - self.person
+        return length - len(self.targets[output]), length
+
+    def is_aligned(self, other: Text) -> bool:
+        """Whether both have as many tokens after the person."""
+        return all(self.beyond(i) == other.beyond(i) for i in range(len(self.ids)))
+
+
+def offsets(position: str, last: int, length: int) -> range:
+    """The tokens of a position, counted from the person's last one.
+
+    >>> [[*offsets(position, 6, 8)] for position in ("person", "+2", "between", "last")]
+    [[0], [2], [4, 5], [6, 7]]
+    """
+    if position in (EVERY, LAST):
+        return range(0 if position == EVERY else last, length)
+    if position == BETWEEN:
+        return range(min(STEPS + 1, last), last)
+    step = POSITIONS.index(position)
+    return range(step, min(step + 1, last))
+
+
+@dataclass
+class Rows:
+    """Rows of a batch. A branch of a text repeats its tokens from the first patched one on."""
+
+    in_trees: bool
+    """Whether all branches of a text are one row; else each sequence is a row."""
+    trees: list[Tree] = field(default_factory=list)
+    _row: dict[tuple[Any, ...], int] = field(default_factory=dict)
+    _column: dict[tuple[Any, ...], int] = field(default_factory=dict)
+
+    def add(self, text: int, branch: object, ids: tuple[int, ...], start: int) -> list[Cell]:
+        """The cells of a sequence; those before `start` are shared by all branches of the text."""
+        of_row = (text,) if self.in_trees else (text, branch, ids)
+        row = self._row.setdefault(of_row, len(self._row))
+        if row == len(self.trees):
+            self.trees.append(Tree())
+        tree, cells, column = self.trees[row], list[Cell](), -1
+        for k, token in enumerate(ids):
+            key = (row, branch if k >= start else None, ids[: k + 1])
+            if key not in self._column:
+                self._column[key] = len(tree.ids)
+                tree.ids.append(token)
+                tree.follows.append(column)
+            column = self._column[key]
+            cells.append((row, column))
+        return cells
+
+    def tensors(self) -> tuple[Int[Tensor, "row time"], Any]:
+        """Token ids and the mask."""
+        width = max(len(tree.ids) for tree in self.trees)
+        ids = torch.zeros(len(self.trees), width, dtype=torch.long)
+        real, sees = torch.zeros_like(ids), torch.eye(width, dtype=torch.bool)
+        sees = sees.repeat(len(ids), 1, 1)
+        for row, tree in enumerate(self.trees):
+            length = len(tree.ids)
+            ids[row, :length] = torch.tensor(tree.ids)
+            real[row, :length] = 1
+            sees[row, :length, :length] = tree.sees
+        return ids, sees if self.in_trees else real
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """The tokens of a batch, where it is read, and which cells are patched."""
+
+    batch: Batch
+    targets: Int[np.ndarray, " read"]
+    sequence: Int[np.ndarray, " read"]
+    """The text or branch, with its output, that each read belongs to."""
+    patched: Int[Tensor, "cell 3 2"]
+    """Each patched cell with its source, and the same cell without a patch."""
+    aligned: tuple[Int[Tensor, "cell 2 2"], ...]
+    """Of each pair the cells from the person on: of the source, and of the base."""
+
+
+@dataclass(frozen=True)
+class Patching:
+    """A batch of texts and of patches between them; a pair is the texts (source, base)."""
+
+    lm: LanguageModel
+    texts: tuple[Text, ...]
+    pairs: tuple[tuple[int, int], ...]
+    positions: tuple[str, ...] = ()
+    """Each is a patch of every pair."""
+
+    @cached_property
+    def _layout(self) -> _Layout:
+        longest = max(len(ids) for text in self.texts for ids in text.ids)
+        rows = Rows(runs_trees(self.lm, longest))
+        own = [
+            [rows.add(number, None, ids, len(ids)) for ids in text.ids]
+            for number, text in enumerate(self.texts)
+        ]
+        sequences: list[tuple[Sequence[Cell], Sequence[int]]] = [
+            both
+            for cells, text in zip(own, self.texts, strict=True)
+            for both in zip(cells, text.targets, strict=True)
+        ]
+        patched: dict[Cell, tuple[Cell, Cell]] = {}
+        aligned = []
+        for number, (source, base) in enumerate(self.pairs):
+            a, b = self.texts[source], self.texts[base]
+            beside = [
+                [*zip(x[a.person :], y[b.person :], strict=True)]
+                for x, y in zip(own[source], own[base], strict=True)
+            ]
+            aligned.append(_tensor({cells: None for each in beside for cells in each}, 2))
+            for position in self.positions:
+                for output, ids in enumerate(b.ids):
+                    where = offsets(position, *b.beyond(output))
+                    start = b.person + where[0] if where else len(ids)
+                    cells = rows.add(base, (number, position), ids, start)
+                    for k in where:
+                        patched[cells[b.person + k]] = beside[output][k]
+                    sequences.append((cells, b.targets[output]))
+        reads = [
+            (*cell, target, number)
+            for number, (cells, targets) in enumerate(sequences)
+            for cell, target in zip(cells[-len(targets) :], targets, strict=True)
+        ]
+        row, column, target, sequence = np.array(reads).T
+        at = torch.from_numpy(row), torch.from_numpy(column)
+        batch = Batch(*rows.tensors(), *at, np.arange(len(reads)))
+        copies = [(to, *both) for to, both in patched.items()]
+        return _Layout(batch, target, sequence, _tensor(copies, 3), tuple(aligned))
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Numbers of tokens, and of positions that are read."""
+        batch = self._layout.batch
+        return batch.ids.numel(), len({*zip(batch.row.tolist(), batch.position.tolist())})
+
+    def log_p(self) -> tuple[list[Outputs], list[Float64[np.ndarray, "position output"]]]:
+        """log P of the outputs of every text, and of every pair by position."""
+        layout = self._layout
+        read = read_log_probs(self.lm, layout.targets, layout.batch)
+        flat = np.bincount(layout.sequence, read)
+        sizes = [len(text.ids) for text in self.texts]
+        patches = [len(self.texts[base].ids) * len(self.positions) for _, base in self.pairs]
+        parts = np.split(flat, np.cumsum([*sizes, *patches])[:-1])
+        own, others = parts[: len(sizes)], parts[len(sizes) :]
+        shape = len(self.positions), -1 if self.positions else 0
+        return own, [part.reshape(shape) for part in others]
+
+    def moved(
+        self, place: Place, effect: Effect = "total"
+    ) -> list[Float64[np.ndarray, "position output"]]:
+        """What each patch changes log P of the outputs by, for every pair."""
+        with self.lm.bridge.hooks(fwd_hooks=[*self._hooks(place, effect)]):
+            own, patched = self.log_p()
+        return [after - own[base] for after, (_, base) in zip(patched, self.pairs, strict=True)]
+
+    def _hooks(self, place: Place, effect: Effect) -> Iterator[tuple[str, Any]]:
+        layout, mask = self._layout, self._layout.batch.mask
+        to, source, own = ((c[:, 0], c[:, 1]) for c in layout.patched.unbind(1))
+        real = (mask.diagonal(dim1=1, dim2=2) if mask.ndim == 3 else mask).bool()
+        change: list[Tensor] = []
+
+        def patch(x: Tensor, hook: Any) -> Tensor:
+            flat, features = x.flatten(2).clone(), slice(None)
+            if place.unit is not None:
+                width = unit_width(self.lm, place.site, flat.shape[-1])
+                features = slice(place.unit * width, (place.unit + 1) * width)
+            size = torch.linalg.vector_norm(flat.float(), dim=-1)
+            limit = sink_limit(size[real.to(x.device)].cpu().numpy())
+            values = flat[source][:, features]
+            if limit is not None:  # attention sinks are left alone
+                is_sink = torch.maximum(size[to], size[source]) > limit
+                values = torch.where(is_sink[:, None], flat[to][:, features], values)
+            flat[(*to, features)] = values
+            return flat.view_as(x)
+
+        def take(x: Tensor, hook: Any) -> Tensor:
+            change.append(x[to] - x[own])
+            return x.index_put(to, x[own])
+
+        def add(x: Tensor, hook: Any) -> Tensor:
+            return x.index_put(to, x[to] + change.pop())
+
+        yield hook_name(self.lm, place.site, place.layer), patch
+        if effect == "direct":
+            yield hook_name(self.lm, UNITS.get(place.site, place.site), place.layer), take
+            yield hook_name(self.lm, "resid_post", self.lm.n_layers - 1), add
+
+    def attributed(
+        self, site: str, weights: Sequence[Outputs]
+    ) -> Float64[np.ndarray, "pair layer unit"]:
+        """Estimates of Σ weight · moved of every unit, patched at all tokens; no text is in two
+        pairs."""
+        layout, kept = self._layout, list[Tensor]()
+
+        def keep(x: Tensor, hook: Any) -> Tensor:
+            kept.append(x if x.requires_grad else x.detach().requires_grad_())
+            return kept[-1]
+
+        of_text = {text: w for w, two in zip(weights, self.pairs, strict=True) for text in two}
+        none = (np.zeros(len(text.ids)) for text in self.texts)
+        of_sequence = np.concatenate([of_text.get(i, zero) for i, zero in enumerate(none)])
+        hooks = [(hook_name(self.lm, site, layer), keep) for layer in range(self.lm.n_layers)]
+        batch, unique = layout.batch, cast(Any, torch.unique)
+        cells, cell = unique(torch.stack([batch.row, batch.position]), dim=1, return_inverse=True)
+        with torch.enable_grad(), self.lm.bridge.hooks(fwd_hooks=hooks):
+            logits = self.lm.differentiable_logits(batch.ids, batch.mask, (cells[0], cells[1]))
+            log_p = logits.float().log_softmax(-1)[cell, torch.from_numpy(layout.targets)]
+            weight = torch.from_numpy(of_sequence[layout.sequence]).to(log_p)
+            gradients = torch.autograd.grad((log_p * weight).sum(), kept)
+        found = np.empty((len(self.pairs), len(kept)), dtype=object)
+        for layer, (x, gradient) in enumerate(zip(kept, gradients, strict=True)):
+            x, gradient = (t.detach().flatten(2).double() for t in (x, gradient))
+            width = unit_width(self.lm, site, x.shape[-1])
+            for pair, both in enumerate(layout.aligned):
+                a, b = ((c[:, 0], c[:, 1]) for c in both.unbind(1))
+                change = ((x[a] - x[b]) * (gradient[a] + gradient[b]) / 2).sum(0)
+                found[pair, layer] = change.view(-1, width).sum(1).cpu().numpy()
+        return np.array(found.tolist())
+
+
+def _tensor(cells: Iterable[Sequence[Cell]], each: int) -> Int[Tensor, "cell each 2"]:
+    return torch.tensor([*cells], dtype=torch.long).view(-1, each, 2)
+
+
+@dataclass(frozen=True)
+class Template:
+    """A template with the people of both groups, whose prompts are tokenised."""
+
+    label: str
+    people: tuple[str, ...]
+    """The name of each pair: equal names are one cluster."""
+    texts: tuple[Text, ...]
+    """Those of the first group, then those of the second."""
+
+    @property
+    def pairs(self) -> list[tuple[int, int]]:
+        """Source and base of each pair of two groups, in turn in either direction."""
+        n = len(self.people)
+        return [(i, n + i) if i % 2 == 0 else (n + i, i) for i in range(n)]
+
+    @property
+    def null_pairs(self) -> list[tuple[int, int]]:
+        """Source and base of pairs of one group."""
+        n = len(self.people)
+        return [(i + 1, i) for start in (0, n) for i in range(start, start + n - 1, 2)]
+
+
+def templates_of(
+    lm: LanguageModel, sets: Sequence[CounterfactualSet], pairs: int, seed: int
+) -> list[Template]:
+    """About `pairs` pairs of people, in templates that are drawn evenly from the sets.
+
+    Templates whose prompts are not aligned after the person are left out, and those that begin
+    with the person, whose token is an attention sink in many models.
+    """
+    found: list[Template] = []
+    for data in sets:
+        size = min(PEOPLE, len(data.samples[0].of(data.groups[0])))
+        wanted = max(1, round(pairs / size / len(sets)))
+        for sample in few_prompts(data, len(data.samples), seed).samples:
+            sides = [sample.of(group)[:size] for group in data.groups[:2]]
+            texts = [Text.of(lm, v, sample.outputs) for side in sides for v in side]
+            first = texts[0]
+            if wanted and first.person > 0 and all(map(first.is_aligned, texts)):
+                people = [
+                    f"{a.person or sample.template} / {b.person or ''}"
+                    for a, b in zip(*sides, strict=True)
+                ]
+                found.append(Template(sample.template, tuple(people), tuple(texts)))
+                wanted -= 1
+    return found
+
+
+Differences = Float64[np.ndarray, "pair output"]
+
+
+def differences(lm: LanguageModel, templates: Sequence[Template]) -> list[Differences]:
+    """log P after the first person of every pair less that after the second, by template."""
+    found = []
+    for own, patching in _batches(lm, templates, ()):
+        log_p, _ = patching.log_p()
+        for template in own:
+            n = len(template.people)
+            first, second = np.array(log_p[:n]), np.array(log_p[n : 2 * n])
+            found.append(first - second)
+            log_p = log_p[2 * n :]
+    return found
+
+
+def weights_of(d: Differences) -> Differences:
+    """The weights of what moves in each pair: the differences of the others."""
+    return d if len(d) == 1 else d.sum(axis=0) - d
+
+
+@dataclass(frozen=True)
+class Moved:
+    """Sums over outputs for every pair of people, nats²."""
+
+    templates: Sequence[Template]
+    places: Sequence[Place]
+    moved: Float64[np.ndarray, "pair place"]
+    null: Float64[np.ndarray, "template place"]
+    """Of pairs of one group; empty where each group has one person."""
+    total: Float64[np.ndarray, " pair"]
+
+    @cached_property
+    def _clusters(self) -> list[Int[np.ndarray, " pair"]]:
+        """The template of every pair, and its people if they come back in another template."""
+        own = [(t.label, person) for t in self.templates for person in t.people]
+        people = numbered([person for _, person in own])
+        is_shared = len(set(people.tolist())) < len(own)
+        return [numbered([label for label, _ in own]), *([people] if is_shared else [])]
+
+    def draws(self, seed: int, kind: str) -> tuple[Float64[np.ndarray, "resample place"], list[Weights]]:
+        """The shares, first those of the data, then of resampled templates and people."""
+        kinds = [
+            resample(int(own.max()) + 1, seed, "locate", kind, number)
+            for number, own in enumerate(self._clusters)
+        ]
+        weights = np.ones((1, 1))
+        for drawn, own in zip(kinds, self._clusters, strict=True):
+            weights = weights * drawn[:, own]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return (weights @ self.moved) / (weights @ self.total)[:, None], kinds
+
+    def estimates(self, seed: int, kind: str) -> list[Estimate]:
+        """The share of every place."""
+        drawn, kinds = self.draws(seed, kind)
+        return [estimate(values, *kinds) for values in drawn.T]
+
+    def p_values(self, seed: int) -> Float64[np.ndarray, " place"] | None:
+        """P of every place, adjusted for all; None without a null."""
+        if not self.null.size:
+            return None
+        rng = generator(seed, "locate", "null")
+        signs = rng.choice([-1.0, 1.0], (RESAMPLES, len(self.null)))
+        scale = np.sqrt((self.null**2).sum(axis=0))
+        scale = np.maximum(scale, ROUNDING * abs(self.total.sum()))
+        largest = np.abs(signs @ self.null / scale).max(axis=1)
+        reached = np.abs(self.moved.sum(axis=0) / scale)
+        return (1 + (largest[:, None] >= reached).sum(axis=0)) / (1 + RESAMPLES)
+
+
+def patched(
+    lm: LanguageModel,
+    templates: Sequence[Template],
+    unedited: Sequence[Differences],
+    places: Sequence[Place],
+    positions: Sequence[str] = (EVERY,),
+    effect: Effect = "total",
+    progress: str | None = None,
+) -> Moved:
+    """Patch every place at every position; `unedited` weighs what moves.
+
+    States below a patch are kept, so that a pass resumes there.
+    """
+    every = [replace(place, position=position) for place in places for position in positions]
+    by_pair, null, done = list[Any](), list[Any](), 0
+    for own, patching in _batches(lm, templates, tuple(positions)):
+        by_place = [patching.moved(place, effect) for place in track(places, progress)]
+        of_pair = [np.concatenate(of) for of in zip(*by_place, strict=True)]
+        for template in own:
+            d, pairs, others = unedited[done], template.pairs, template.null_pairs
+            for i, w in enumerate(weights_of(d)):
+                sign = 1 if pairs[i][0] < pairs[i][1] else -1
+                by_pair.append(sign * of_pair[i] @ w)
+            if others:
+                null.append(sum(of_pair[len(pairs) + k] @ d.mean(axis=0) for k in range(len(others))))
+            of_pair, done = of_pair[len(pairs) + len(others) :], done + 1
+    return _summed(templates, every, by_pair, null, unedited)
+
+
+def attributed(
+    lm: LanguageModel,
+    templates: Sequence[Template],
+    unedited: Sequence[Differences],
+    site: str,
+    progress: str | None = None,
+) -> Moved:
+    """Estimates for every unit of a site at all tokens."""
+    by_pair, null, done = list[Any](), list[Any](), 0
+    shape = 0
+    for own, patching in track([*_batches(lm, templates, ())], progress):
+        d = unedited[done : done + len(own)]
+        done += len(own)
+        first = 0
+        pairs, others, weights, means = [], [], [], []
+        for template, of in zip(own, d, strict=True):
+            pairs += [(first + min(two), first + max(two)) for two in template.pairs]
+            others += [(first + a, first + b) for a, b in template.null_pairs]
+            weights += [*weights_of(of)]
+            means += [of.mean(axis=0)] * len(template.null_pairs)
+            first += len(template.texts)
+        found = replace(patching, pairs=tuple(pairs)).attributed(site, weights)
+        shape = found.shape[1:]
+        by_pair += [*found.reshape(len(found), -1)]
+        if others:
+            of_null = replace(patching, pairs=tuple(others)).attributed(site, means)
+            flat = [*of_null.reshape(len(others), -1)]
+            for template in own:
+                of, flat = flat[: len(template.null_pairs)], flat[len(template.null_pairs) :]
+                null += [sum(of)] if of else []
+    places = [Place(site, layer, unit) for layer in range(shape[0]) for unit in range(shape[1])]
+    return _summed(templates, places, by_pair, null, unedited)
+
+
+def _summed(
+    templates: Sequence[Template],
+    places: Sequence[Place],
+    by_pair: Sequence[Any],
+    null: Sequence[Any],
+    unedited: Sequence[Differences],
+) -> Moved:
+    both = [pair for d in unedited for pair in zip(d, weights_of(d), strict=True)]
+    total = np.array([float(own @ weight) for own, weight in both])
+    return Moved(templates, places, np.array(by_pair), np.array(null), total)
+
+
+def _batches(
+    lm: LanguageModel, templates: Sequence[Template], positions: tuple[str, ...]
+) -> Iterator[tuple[list[Template], Patching]]:
+    """Templates together, with a model that keeps their states."""
+    most, reads = batch_tokens(lm, SCORES), batch_reads(lm, SCORES, 4)
+    most = most if positions else most // 4  # gradients keep all activations
+    own: list[Template] = []
+    size = np.zeros(2)
+    for template in templates:
+        more = np.array(_patching(lm, [template], positions).size)
+        if own and (size + more > (most, reads)).any():
+            yield own, _patching(resuming(lm, range(lm.n_layers)), own, positions)
+            own, size = [], np.zeros(2)
+        own, size = [*own, template], size + more
+    if own:
+        yield own, _patching(resuming(lm, range(lm.n_layers)), own, positions)
+
+
+def _patching(
+    lm: LanguageModel, templates: Sequence[Template], positions: tuple[str, ...]
+) -> Patching:
+    texts: list[Text] = []
+    pairs: list[tuple[int, int]] = []
+    for template in templates:
+        every = [*template.pairs, *template.null_pairs]
+        pairs += [(len(texts) + a, len(texts) + b) for a, b in every]
+        texts += template.texts
+    return Patching(lm, tuple(texts), tuple(pairs), positions)
+
+
+class Locate(Metric):
+    """The share of the group difference that moves with activations, by layer, token and head.
+
+    Args:
+        pairs: of people, for each of the biased sets together, agreement and legitimate differences.
+        sites: patched at every layer and position.
+        units: `head` and `neuron`, estimated for all, the largest patched.
+        effect: `total` recomputes what follows; `direct` reaches the last block's output alone.
+
+    Raises:
+        UserError: a site or unit is unknown, or there are fewer than two pairs.
+    """
+
+    title = "Where it lives"
+    unit = "share of the group difference"
+    percent = True
+    is_slow = True
+    reads_logits = True
+    measures: ClassVar[tuple[str, ...]] = (MOVED, DIFFERENCE)
+
+    def __init__(
+        self,
+        pairs: int = 48,
+        sites: Sequence[str] = ("resid_post", "attn_out", "mlp_out"),
+        units: Sequence[str] = ("head",),
+        effect: Effect = "total",
+    ) -> None:
+        self.pairs, self.sites, self.units, self.effect = pairs, sites, units, effect
+        if pairs < PEOPLE:
+            raise UserError(f"metric.locate.pairs={pairs} is below {PEOPLE}")
+        require_known("effect", effect, get_args(Effect))
+        for site in sites:
+            require_known("site of metric=locate", site, ("resid_post", *UNITS.values()))
+        for unit in units:
+            require_known("unit of metric=locate", unit, UNITS)
+
+    def measure(
+        self, context: EvaluationContext, edit: NamedEdit | None, split: MeasuredSplit = "test"
+    ) -> list[Row]:
+        """Rows `moved` of every place and kind of sets, `moved_difference` between kinds, and
+        `moved_correlation` of estimates with patches."""
+        task = self.task
+        sets = {BIAS: task.sets(split), AGREEMENT: (), LEGITIMATE: ()}
+        sets[AGREEMENT] = (task.agreement[split],) if split in task.agreement else ()
+        sets[LEGITIMATE] = task.legitimate_differences.get(split, ())
+        rows, by_kind = list[Row](), dict[str, list[Map]]()
+        for kind, own in sets.items():
+            if templates := templates_of(context.model, own, self.pairs, context.seed):
+                unedited = differences(context.model, templates)
+                with context.under(edit) as model:
+                    by_kind[kind] = [*self._maps(model, templates, unedited, kind)]
+        about = {"axis": task.axis.name, "seed": context.seed, "split": split}
+        about |= dict(zip(("group_a", "group_b"), task.pair, strict=True))
+        for kind, maps in by_kind.items():
+            for number, own in enumerate(maps):
+                rows += own.rows(kind, about)
+                if kind != BIAS and BIAS in by_kind:
+                    rows += difference_rows(by_kind[BIAS][number], own, kind, about)
+        return rows
+
+    def _maps(
+        self,
+        model: LanguageModel,
+        templates: Sequence[Template],
+        unedited: Sequence[Differences],
+        kind: str,
+    ) -> Iterator[Map]:
+        layers = range(model.n_layers)
+        for site in self.sites:
+            places = [Place(site, layer) for layer in layers]
+            label = f"Patching {site}, {kind}"
+            yield Map(patched(model, templates, unedited, places, POSITIONS, self.effect, label))
+        for unit in self.units:
+            estimated = attributed(model, templates, unedited, unit, f"Attributing {unit}s, {kind}")
+            sums = estimated.moved.sum(axis=0)
+            top = np.argsort(-np.abs(sums), kind="stable")[:VERIFIED]
+            places = [estimated.places[i] for i in top]
+            label = f"Patching {unit}s, {kind}"
+            exact = patched(model, templates, unedited, places, (EVERY,), self.effect, label)
+            moved, null = estimated.moved.copy(), estimated.null.copy()
+            moved[:, top] = exact.moved
+            if null.size:
+                null[:, top] = exact.null
+            both = np.corrcoef(sums[top], exact.moved.sum(axis=0))[0, 1]
+            yield Map(replace(estimated, moved=moved, null=null), frozenset(top.tolist()), float(both))
+
+
+@dataclass(frozen=True)
+class Map:
+    """The sums of all cells, and of units which were patched and how estimates agree with that."""
+
+    moved: Moved
+    verified: frozenset[int] | None = None
+    correlation: float = math.nan
+
+    def rows(self, kind: str, about: Mapping[str, Any]) -> list[Row]:
+        """A row for each cell, and one of the correlation."""
+        own, seed = self.moved, int(about["seed"])
+        p = own.p_values(seed)
+        rows = []
+        for i, (place, share) in enumerate(zip(own.places, own.estimates(seed, kind), strict=True)):
+            detail: dict[str, Any] = {} if p is None else {"p_adjusted": float(p[i])}
+            if self.verified is not None:
+                detail["estimated"] = i not in self.verified
+            columns = {"dataset": kind, "facets": place.facets, "n": len(own.total)}
+            rows.append(Row(MOVED, **share.columns, **columns, detail=detail, **about))
+        if self.verified is not None:
+            columns = {"dataset": kind, "facets": {"site": own.places[0].site}}
+            rows.append(Row(CORRELATION, self.correlation, n=len(self.verified), **columns, **about))
+        return rows
+
+
+def difference_rows(bias: Map, other: Map, kind: str, about: Mapping[str, Any]) -> list[Row]:
+    """The share of the biased sets less that of others, in the same cell."""
+    seed, names = int(about["seed"]), (BIAS, kind)
+    (first, of_first), (second, of_second) = (
+        one.moved.draws(seed, name) for one, name in zip((bias, other), names, strict=True)
+    )
+    each = zip(bias.moved.places, (first - second).T, strict=True)
+    return [
+        Row(
+            DIFFERENCE,
+            **estimate(values, *of_first, *of_second).columns,
+            dataset=kind,
+            facets=place.facets,
+            n=len(other.moved.total),
+            **about,
+        )
+        for place, values in each
+    ]
