@@ -13,6 +13,8 @@ from countergen_edit.metrics.rows import Row
 
 HEIGHT, PER_CATEGORY = 2.9, 0.3
 """Inches of a panel, and of one category that is listed downwards."""
+PER_CELL = 0.17
+"""Inches of a row of a heat map."""
 PER_LINE = 2
 """Series of one category that share a line; more have a line each."""
 
@@ -26,9 +28,9 @@ class Series:
     y: tuple[float, ...]
     lo: tuple[float, ...] = ()
     hi: tuple[float, ...] = ()
-    kind: Literal["line", "level", "dots", "ticks", "steps", "bars", "spread"] = "line"
+    kind: Literal["line", "level", "dots", "ticks", "steps", "bars", "spread", "cells"] = "line"
     """`level` is a line across the panel, `ticks` are one across each category; `spread` is every
-    value with a box of quartiles."""
+    value with a box of quartiles, `cells` a row of a heat map from -1 to 1."""
     baseline: bool = False
     """Whether others are compared with it: its dots are hollow."""
     tips: tuple[str, ...] = ()
@@ -61,8 +63,15 @@ class Panel:
         return list(dict.fromkeys(str(x) for s in self.series for x in s.x))
 
     @property
+    def is_heat_map(self) -> bool:
+        """Whether every series is a row of cells."""
+        return self.series[0].kind == "cells"
+
+    @property
     def height(self) -> float:
         """Inches."""
+        if self.is_heat_map:
+            return 0.9 + PER_CELL * len(self.series)
         count = len(self.categories) if self.downwards else 0
         spread = 1.5 * sum(s.kind == "spread" for s in self.series)
         if not (count or spread):

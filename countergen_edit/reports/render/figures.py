@@ -123,7 +123,8 @@ def draw(figure: Figure, title: str = "", columns: int = COLUMNS) -> Any:
     """
     from matplotlib.figure import Figure as Drawing
 
-    panels, looks = figure.panels, styles(figure.panels)
+    panels = figure.panels
+    looks = styles(panel for panel in panels if not panel.is_heat_map)
     columns = min(columns, len(panels))
     width = WIDTH * columns
     if len(panels) % columns == 1 and len(panels) % (columns - 1) == 0:
@@ -135,6 +136,9 @@ def draw(figure: Figure, title: str = "", columns: int = COLUMNS) -> Any:
     axes = drawing.subplots(len(rows), columns, squeeze=False, height_ratios=heights)
     shown: dict[str, Any] = {}
     for ax, panel in zip(axes.flat, panels, strict=False):
+        if panel.is_heat_map:
+            image = _heat_map(ax, panel)
+            continue
         for k, s in enumerate(panel.series):
             artist = _draw(ax, panel, k, s, looks[s.name])
             if not (panel.downwards and {*s.x} == {s.name}):  # it stands beside its name
@@ -142,6 +146,9 @@ def draw(figure: Figure, title: str = "", columns: int = COLUMNS) -> Any:
         _axes(ax, panel, ends([p for p in panels if p.measure == panel.measure]))
     for ax in axes.flat[len(panels) :]:
         ax.set_visible(False)
+    if any(panel.is_heat_map for panel in panels):
+        bar = drawing.colorbar(image, ax=axes, shrink=0.8, aspect=30, label=panels[0].measure)
+        bar.outline.set_visible(False)
     drawing.suptitle(title)
     if shown:
         handles, labels = [*shown.values()], [*map(fitting, shown)]
@@ -210,6 +217,24 @@ def _spread(ax: Any, s: Series, height: float, style: Style) -> Any:
     dots: dict[str, Any] = {"markersize": 3, "linestyle": "none", "alpha": 0.5, "clip_on": False}
     dots["markerfacecolor"] = "none" if style.hollow else style.colour
     return ax.plot(s.y, [height] * len(s.y), marker=style.marker, **look, **dots)[0]
+
+
+def _heat_map(ax: Any, panel: Panel) -> Any:
+    """Draw a row of cells for each series; grey where the interval includes 0."""
+    from matplotlib.ticker import MaxNLocator
+
+    values = np.array([s.y for s in panel.series])
+    lo, hi = (np.array([getattr(s, end) for s in panel.series]) for end in ("lo", "hi"))
+    shown = np.ma.masked_where((lo <= 0) & (hi >= 0), values) if lo.size else values
+    ax.set_facecolor("#e4e6e9")
+    image = ax.imshow(shown, cmap="PuOr_r", vmin=-1, vmax=1, aspect="auto", interpolation="none")
+    ax.set_title("\n".join(panel.heading), loc="left", fontsize="medium")
+    ax.set(xlabel=panel.x_label)
+    ax.spines[:].set_visible(False)
+    ax.set_yticks(range(len(values)), [fitting(s.name, 24) for s in panel.series])
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+    ax.tick_params(length=0)
+    return image
 
 
 def _axes(ax: Any, panel: Panel, limits: tuple[float, float]) -> None:

@@ -445,6 +445,7 @@ VIEWS: Registry[type[View]] = Registry(
         "distillation": f"{_ROOM}.distillation:DistillationView",
         "gates": f"{_ROOM}.gates:GatesView",
         "logged": f"{_ROOM}.logged:LoggedView",
+        "locate": f"{_ROOM}.locate:LocateView",
     },
     View,
 )
