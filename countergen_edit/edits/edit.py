@@ -25,7 +25,14 @@ from countergen_edit.edits.update import LowRankUpdate
 from countergen_edit.erasers import AffineErasure
 from countergen_edit.erasers.affine import constants, erase_tensor
 from countergen_edit.models import LanguageModel, hook_name, preface_ids
-from countergen_edit.models.capture import EVERYWHERE, STREAM, added_to_stream
+from countergen_edit.models.capture import (
+    EVERYWHERE,
+    STREAM,
+    added_to_stream,
+    features,
+    head_of,
+    width,
+)
 
 _NEAR = 1e-6
 """Largest difference of R L from I in a projection, by the rounding of its fit."""
@@ -209,16 +216,29 @@ def applied(model: LanguageModel, edit: Edit) -> Iterator[LanguageModel]:
 def _hooks(model: LanguageModel, edit: Edit) -> Sequence[tuple[str, Callable[..., Tensor]]]:
     hooks: list[tuple[str, Callable[..., Tensor]]] = []
     for place in edit.placements:
-        if place.erasure.d != model.d_model:
+        name, d = hook_name(model, place.site, place.layer), width(model, place.site)
+        if place.erasure.d != d:
             raise UserError(
                 f"the edit was made for width {place.erasure.d}, "
-                f"but model {model.name!r} has width {model.d_model}"
+                f"but model {model.name!r} has width {d}"
             )
         if place.site == EVERYWHERE:
             hooks += _everywhere(model, place)
         else:
-            hooks.append((hook_name(model, place.site, place.layer), placement_hook(place)))
+            hook = placement_hook(place)
+            if head_of(place.site) is not None:
+                hook = partial(_at_features, hook, features(model, place.site))
+            hooks.append((name, hook))
     return hooks
+
+
+def _at_features(
+    change: Callable[[Tensor], Tensor], of: slice, x: Float[Tensor, "*batch d"], hook: Any
+) -> Float[Tensor, "*batch d"]:
+    """The map of one head, on a tensor of all heads."""
+    flat = x.flatten(2).clone()
+    flat[..., of] = change(flat[..., of])
+    return flat.view_as(x)
 
 
 def _everywhere(

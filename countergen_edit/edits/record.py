@@ -35,7 +35,11 @@ class Place:
     limit: float | None = field(default=None, compare=False)
 
     def __str__(self) -> str:
-        return self.site if self.layer is None else f"{self.site}.{self.layer}"
+        """The site and layer; of a head its layer and number, as in `head.25.1`."""
+        if self.layer is None:
+            return self.site
+        name, _, head = self.site.partition(".")
+        return ".".join(filter(None, (name, str(self.layer), head)))
 
 
 @dataclass(frozen=True)
@@ -185,6 +189,6 @@ def _join(places: Sequence[Place]) -> str:
     """
     sites = ["", *(place.site for place in places)]
     return "+".join(
-        str(place.layer) if place.site == before else str(place)
+        str(place).removeprefix(f"{before}.") if place.site == before else str(place)
         for before, place in zip(sites, places, strict=False)
     )

@@ -61,8 +61,8 @@ POSITIONS = (PERSON, *(f"+{k}" for k in range(1, STEPS + 1)), BETWEEN, LAST)
 the last token of the prompt and the tokens of an output."""
 ROUNDING = 1e-6
 """Smallest share whose sign is more than rounding."""
-VERIFIED = 20
-"""Units that are patched, those with the largest estimates."""
+HEADS = (1, 2, 4, 8, 12, 16, 24)
+"""Numbers of heads of an edit."""
 MOVED, DIFFERENCE, CORRELATION = "moved", "moved_difference", "moved_correlation"
 BIAS, AGREEMENT, LEGITIMATE = "biased sets", "agreement", "legitimate differences"
 PEOPLE = 2
@@ -70,7 +70,7 @@ PEOPLE = 2
 
 Cell = tuple[int, int]
 """Row and column in a batch."""
-Outputs = Float64[np.ndarray, " output"]
+Outputs = Float64[np.ndarray, " _output"]
 
 
 @dataclass(frozen=True)
@@ -190,9 +190,9 @@ class _Layout:
     targets: Int[np.ndarray, " read"]
     sequence: Int[np.ndarray, " read"]
     """The text or branch, with its output, that each read belongs to."""
-    patched: Int[Tensor, "cell 3 2"]
+    patched: Int[Tensor, "_cell 3 2"]
     """Each patched cell with its source, and the same cell without a patch."""
-    aligned: tuple[Int[Tensor, "cell 2 2"], ...]
+    aligned: tuple[Int[Tensor, "_cell 2 2"], ...]
     """Of each pair the cells from the person on: of the source, and of the base."""
 
 
@@ -251,9 +251,9 @@ class Patching:
     def size(self) -> tuple[int, int]:
         """Numbers of tokens, and of positions that are read."""
         batch = self._layout.batch
-        return batch.ids.numel(), len({*zip(batch.row.tolist(), batch.position.tolist())})
+        return batch.ids.numel(), len(set(zip(batch.row.tolist(), batch.position.tolist(), strict=True)))
 
-    def log_p(self) -> tuple[list[Outputs], list[Float64[np.ndarray, "position output"]]]:
+    def log_p(self) -> tuple[list[Outputs], list[Float64[np.ndarray, "position _output"]]]:
         """log P of the outputs of every text, and of every pair by position."""
         layout = self._layout
         read = read_log_probs(self.lm, layout.targets, layout.batch)
@@ -267,7 +267,7 @@ class Patching:
 
     def moved(
         self, place: Place, effect: Effect = "total"
-    ) -> list[Float64[np.ndarray, "position output"]]:
+    ) -> list[Float64[np.ndarray, "position _output"]]:
         """What each patch changes log P of the outputs by, for every pair."""
         with self.lm.bridge.hooks(fwd_hooks=[*self._hooks(place, effect)]):
             own, patched = self.log_p()
@@ -391,7 +391,7 @@ def templates_of(
     return found
 
 
-Differences = Float64[np.ndarray, "pair output"]
+Differences = Float64[np.ndarray, "_pair _output"]
 
 
 def differences(lm: LanguageModel, templates: Sequence[Template]) -> list[Differences]:
@@ -431,7 +431,9 @@ class Moved:
         is_shared = len(set(people.tolist())) < len(own)
         return [numbered([label for label, _ in own]), *([people] if is_shared else [])]
 
-    def draws(self, seed: int, kind: str) -> tuple[Float64[np.ndarray, "resample place"], list[Weights]]:
+    def draws(
+        self, seed: int, kind: str
+    ) -> tuple[Float64[np.ndarray, "resample place"], list[Weights]]:
         """The shares, first those of the data, then of resampled templates and people."""
         kinds = [
             resample(int(own.max()) + 1, seed, "locate", kind, number)
@@ -458,7 +460,8 @@ class Moved:
         scale = np.maximum(scale, ROUNDING * abs(self.total.sum()))
         largest = np.abs(signs @ self.null / scale).max(axis=1)
         reached = np.abs(self.moved.sum(axis=0) / scale)
-        return (1 + (largest[:, None] >= reached).sum(axis=0)) / (1 + RESAMPLES)
+        p: Float64[np.ndarray, " place"] = (largest[:, None] >= reached).sum(axis=0)
+        return (1 + p) / (1 + RESAMPLES)
 
 
 def patched(
@@ -485,7 +488,9 @@ def patched(
                 sign = 1 if pairs[i][0] < pairs[i][1] else -1
                 by_pair.append(sign * of_pair[i] @ w)
             if others:
-                null.append(sum(of_pair[len(pairs) + k] @ d.mean(axis=0) for k in range(len(others))))
+                null.append(
+                    sum(of_pair[len(pairs) + k] @ d.mean(axis=0) for k in range(len(others)))
+                )
             of_pair, done = of_pair[len(pairs) + len(others) :], done + 1
     return _summed(templates, every, by_pair, null, unedited)
 
@@ -499,12 +504,13 @@ def attributed(
 ) -> Moved:
     """Estimates for every unit of a site at all tokens."""
     by_pair, null, done = list[Any](), list[Any](), 0
-    shape = 0
+    shape: tuple[int, ...] = ()
     for own, patching in track([*_batches(lm, templates, ())], progress):
         d = unedited[done : done + len(own)]
         done += len(own)
         first = 0
-        pairs, others, weights, means = [], [], [], []
+        pairs, others = list[tuple[int, int]](), list[tuple[int, int]]()
+        weights, means = list[Outputs](), list[Outputs]()
         for template, of in zip(own, d, strict=True):
             pairs += [(first + min(two), first + max(two)) for two in template.pairs]
             others += [(first + a, first + b) for a, b in template.null_pairs]
@@ -516,10 +522,9 @@ def attributed(
         by_pair += [*found.reshape(len(found), -1)]
         if others:
             of_null = replace(patching, pairs=tuple(others)).attributed(site, means)
-            flat = [*of_null.reshape(len(others), -1)]
-            for template in own:
-                of, flat = flat[: len(template.null_pairs)], flat[len(template.null_pairs) :]
-                null += [sum(of)] if of else []
+            ends = np.cumsum([len(template.null_pairs) for template in own])[:-1]
+            parts = np.split(of_null.reshape(len(others), -1), ends)
+            null += [part.sum(axis=0) for part in parts if len(part)]
     places = [Place(site, layer, unit) for layer in range(shape[0]) for unit in range(shape[1])]
     return _summed(templates, places, by_pair, null, unedited)
 
@@ -570,10 +575,11 @@ class Locate(Metric):
     """The share of the group difference that moves with activations, by layer, token and head.
 
     Args:
-        pairs: of people, for each of the biased sets together, agreement and legitimate differences.
+        pairs: of people, for the biased sets together, agreement, and legitimate differences.
         sites: patched at every layer and position.
         units: `head` and `neuron`, estimated for all, the largest patched.
         effect: `total` recomputes what follows; `direct` reaches the last block's output alone.
+        verified: units that are patched, those with the largest estimates.
 
     Raises:
         UserError: a site or unit is unknown, or there are fewer than two pairs.
@@ -592,8 +598,10 @@ class Locate(Metric):
         sites: Sequence[str] = ("resid_post", "attn_out", "mlp_out"),
         units: Sequence[str] = ("head",),
         effect: Effect = "total",
+        verified: int = 20,
     ) -> None:
         self.pairs, self.sites, self.units, self.effect = pairs, sites, units, effect
+        self.verified = verified
         if pairs < PEOPLE:
             raise UserError(f"metric.locate.pairs={pairs} is below {PEOPLE}")
         require_known("effect", effect, get_args(Effect))
@@ -620,10 +628,10 @@ class Locate(Metric):
         about = {"axis": task.axis.name, "seed": context.seed, "split": split}
         about |= dict(zip(("group_a", "group_b"), task.pair, strict=True))
         for kind, maps in by_kind.items():
-            for number, own in enumerate(maps):
-                rows += own.rows(kind, about)
+            for number, one in enumerate(maps):
+                rows += one.rows(kind, about)
                 if kind != BIAS and BIAS in by_kind:
-                    rows += difference_rows(by_kind[BIAS][number], own, kind, about)
+                    rows += difference_rows(by_kind[BIAS][number], one, kind, about)
         return rows
 
     def _maps(
@@ -641,7 +649,10 @@ class Locate(Metric):
         for unit in self.units:
             estimated = attributed(model, templates, unedited, unit, f"Attributing {unit}s, {kind}")
             sums = estimated.moved.sum(axis=0)
-            top = np.argsort(-np.abs(sums), kind="stable")[:VERIFIED]
+            top = np.argsort(-np.abs(sums), kind="stable")[: self.verified]
+            if not len(top):
+                yield Map(estimated, frozenset())
+                continue
             places = [estimated.places[i] for i in top]
             label = f"Patching {unit}s, {kind}"
             exact = patched(model, templates, unedited, places, (EVERY,), self.effect, label)
@@ -650,7 +661,9 @@ class Locate(Metric):
             if null.size:
                 null[:, top] = exact.null
             both = np.corrcoef(sums[top], exact.moved.sum(axis=0))[0, 1]
-            yield Map(replace(estimated, moved=moved, null=null), frozenset(top.tolist()), float(both))
+            yield Map(
+                replace(estimated, moved=moved, null=null), frozenset(top.tolist()), float(both)
+            )
 
 
 @dataclass(frozen=True)
@@ -670,11 +683,17 @@ class Map:
             detail: dict[str, Any] = {} if p is None else {"p_adjusted": float(p[i])}
             if self.verified is not None:
                 detail["estimated"] = i not in self.verified
-            columns = {"dataset": kind, "facets": place.facets, "n": len(own.total)}
+            columns: dict[str, Any] = {
+                "dataset": kind,
+                "facets": place.facets,
+                "n": len(own.total),
+            }
             rows.append(Row(MOVED, **share.columns, **columns, detail=detail, **about))
-        if self.verified is not None:
+        if self.verified:
             columns = {"dataset": kind, "facets": {"site": own.places[0].site}}
-            rows.append(Row(CORRELATION, self.correlation, n=len(self.verified), **columns, **about))
+            rows.append(
+                Row(CORRELATION, self.correlation, n=len(self.verified), **columns, **about)
+            )
         return rows
 
 
@@ -696,3 +715,18 @@ def difference_rows(bias: Map, other: Map, kind: str, about: Mapping[str, Any]) 
         )
         for place, values in each
     ]
+
+
+def carriers(rows: Sequence[Row]) -> list[tuple[int, int]]:
+    """The heads that carry more bias than agreement and legitimate differences, (layer, head).
+
+    By the share of bias less those of the others, the largest first.
+    """
+    shares: dict[tuple[int, int], float] = {}
+    for row in rows:
+        if row.metric == MOVED and row.value is not None:
+            head = int(row.facets["layer"]), int(row.facets["unit"])
+            value = row.value if row.dataset == BIAS else -max(0.0, row.value)
+            shares[head] = shares.get(head, 0.0) + value
+    found = [head for head, share in shares.items() if share > 0]
+    return sorted(found, key=lambda head: -shares[head])[: HEADS[-1]]

@@ -39,7 +39,7 @@ class Activations:
     Attributes
     ----------
     values
-        Site → ``[layer, row, d_model]``; "embed" has one layer.
+        Site → ``[layer, row, d]``; "embed" has one layer. d is that of `width`.
     row_text
         Index of the text of each row, ascending.
     norms
@@ -68,7 +68,7 @@ def capture(
     Parameters
     ----------
     sites : sequence of str
-        Keys of `SITES`.
+        Keys of `SITES`, or `head.N`.
     layers : sequence of int, optional
         From 0; None takes all.
     starts : (text,), optional
@@ -100,7 +100,7 @@ def capture(
     counts = [len(span) for span in spans]
     empty = np.empty if scratch is None else scratch.empty
     values = {
-        site: empty((len(names), sum(counts), lm.d_model), np.float32)
+        site: empty((len(names), sum(counts), width(lm, site)), np.float32)
         for site, names in names_at.items()
     }
     sequences = [tuple(e.ids[: span[-1] + 1]) for e, span in zip(encodings, spans, strict=True)]
@@ -120,7 +120,7 @@ def capture(
         for batch in track(batches, progress):
             places = _Places(batch, row_of[batch.slot])
             hooks = [
-                (name, places.gather(values[site][k], norms[site][k]))
+                (name, places.gather(values[site][k], norms[site][k], features(lm, site)))
                 for site, names in names_at.items()
                 for k, name in enumerate(names)
             ]
@@ -142,11 +142,12 @@ class _Places:
         self._on: dict[torch.device, tuple[Int[Tensor, "2 read"], Int[Tensor, "2 wanted"]]] = {}
 
     def gather(
-        self, into: Float32[np.ndarray, "row d_model"], norms: Float32[np.ndarray, " token"]
-    ) -> Callable[[Float[Tensor, "batch time d_model"], Any], None]:
+        self, into: Float32[np.ndarray, "row d"], norms: Float32[np.ndarray, " token"], of: slice
+    ) -> Callable[[Float[Tensor, "batch time *d"], Any], None]:
         """A hook that keeps the norms of all tokens, and the rows of wanted ones."""
 
-        def hook_fn(x: Float[Tensor, "batch time d_model"], hook: Any) -> None:
+        def hook_fn(x: Float[Tensor, "batch time *d"], hook: Any) -> None:
+            x = x.flatten(2)[..., of]
             # A model spread over devices shows each layer on its own.
             if x.device not in self._on:
                 every, some = self._cells
@@ -170,7 +171,9 @@ SITES: dict[str, str] = {
     "resid_post": "blocks.{layer}.hook_out",
 }
 """In the order in which a forward pass meets them, within a block."""
-UNITS = {"head": "attn_out", "neuron": "mlp_out"}
+HEAD = "head"
+"""The site of edits at heads that activation patching chooses; `head.N` is one of each block."""
+UNITS = {HEAD: "attn_out", "neuron": "mlp_out"}
 """Units of a block, with the site that each writes."""
 _INPUTS = {"head": "blocks.{layer}.attn.o.hook_in", "neuron": "blocks.{layer}.mlp.out.hook_in"}
 """Hooks of the inputs of output matrices, which hold all units of a block."""
@@ -185,19 +188,40 @@ encoder and decoder share it in some families, and its hook is then silent."""
 
 def has_layers(site: str) -> bool:
     """Whether the site exists per layer."""
-    if site not in SITES:
-        raise unknown("site", site, SITES)
-    return "{layer}" in SITES[site]
+    if site not in SITES and site not in UNITS and head_of(site) is None:
+        raise unknown("site", site, [*SITES, HEAD, "head.0"])
+    return "{layer}" in SITES.get(site, _INPUTS["head"])
+
+
+def head_of(site: str) -> int | None:
+    """The attention head of a site `head.N`, from 0; None for other sites."""
+    name, _, number = site.partition(".")
+    return int(number) if name == "head" and number.isdecimal() else None
+
+
+def features(lm: LanguageModel, site: str) -> slice:
+    """The features of a site in its hook, whose heads lie side by side."""
+    if (head := head_of(site)) is None:
+        return slice(None)
+    d = int(lm.bridge.cfg.d_head)
+    return slice(head * d, (head + 1) * d)
+
+
+def width(lm: LanguageModel, site: str) -> int:
+    """The number of features of a site."""
+    return lm.d_model if head_of(site) is None else int(lm.bridge.cfg.d_head)
 
 
 def depth(site: str, layer: int | None) -> tuple[int, int]:
     """Sort key of places, in the order of the forward pass; everywhere begins before all others.
 
-    >>> places = [("resid_post", 2), ("mlp_out", 3), ("attn_out", 3), ("embed", None)]
+    >>> places = [("resid_post", 2), ("mlp_out", 3), ("head.1", 3), ("embed", None)]
     >>> sorted(places, key=lambda place: depth(*place))
-    [('embed', None), ('resid_post', 2), ('attn_out', 3), ('mlp_out', 3)]
+    [('embed', None), ('resid_post', 2), ('head.1', 3), ('mlp_out', 3)]
     """
-    return -1 if layer is None or site == EVERYWHERE else layer, list(SITES).index(site)
+    order = ["embed", *(site for site in SITES if site != "embed")]
+    within = 0 if head_of(site) is not None else 1 + order.index(site)
+    return -1 if layer is None or site == EVERYWHERE else layer, within
 
 
 def added_to_stream(lm: LanguageModel) -> list[tuple[str, int]]:
@@ -211,8 +235,11 @@ def hook_name(lm: LanguageModel, site: str, layer: int | None = None) -> str:
         raise UserError(
             f"unknown layer {layer} of {lm.name} for site {site}: valid are 0..{lm.n_layers - 1}"
         )
+    head, heads = head_of(site), int(getattr(lm.bridge.cfg, "n_heads", 0))
+    if head is not None and head >= heads:
+        raise UserError(f"unknown {site} of {lm.name}: heads are 0..{heads - 1}")
     table = DECODER_SITES if lm.is_encoder_decoder else SITES
-    name = (_INPUTS | table).get(site, site).format(layer=layer)
+    name = (_INPUTS | table).get(site.split(".")[0], site).format(layer=layer)
     if name not in lm.bridge.hook_dict:
         raise UserError(f"{lm.name} has no site {site} (no hook {name}): use resid_post")
     return name

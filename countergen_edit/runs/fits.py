@@ -31,12 +31,15 @@ from countergen_edit.erasers import (
 )
 from countergen_edit.metrics.base import Cost
 from countergen_edit.models import LanguageModel, resuming
-from countergen_edit.models.capture import EVERYWHERE, depth, has_layers
+from countergen_edit.models.capture import EVERYWHERE, HEAD, depth, has_layers
 from countergen_edit.runs.distillation import Distillation, Limits
 from countergen_edit.runs.files import DISTILLATION
 from countergen_edit.runs.fit_data import FitData, capture_sites
 from countergen_edit.runs.folder import RunFolder
 from countergen_edit.runs.plan import Plan
+
+Head = tuple[int, int]
+"""Layer and number of an attention head."""
 
 
 @dataclass(frozen=True)
@@ -127,6 +130,8 @@ class FitCache:
         self._fits: dict[str, Future[BaseEraser]] = {}
         self._ahead: Sequence[Candidate] = ()
         self._latest: tuple[str, FitData] | None = None
+        self.heads: Sequence[Head] = ()
+        """The heads of candidates, as (layer, head), where the plan's site is heads."""
 
     def layers(self, site: str) -> tuple[int | None, ...]:
         """The layers at which an eraser can be fitted; (None,) for a site without layers."""
@@ -138,7 +143,11 @@ class FitCache:
     @cached_property
     def _captured(self) -> dict[str, FitData]:
         """Fitting data of every site and layer, from one pass."""
-        return self._capture(self.plan.sites, self.plan.layers, self._given)
+        sites, layers = self.plan.sites, self.plan.layers
+        if self.heads:
+            sites = tuple(dict.fromkeys(f"{HEAD}.{head}" for _, head in self.heads))
+            layers = tuple(sorted({layer for layer, _ in self.heads}))
+        return self._capture(sites, layers, self._given)
 
     def _capture(
         self, sites: Sequence[str], layers: Sequence[int] | None, before: Edit

@@ -15,7 +15,7 @@ from countergen_edit.edits.checkpoints import stream_writers
 from countergen_edit.erasers import BaseEraser
 from countergen_edit.metrics.base import METRICS, Metric, generating
 from countergen_edit.models import LanguageModel, Scratch, check_texts, hook_name
-from countergen_edit.models.capture import EVERYWHERE
+from countergen_edit.models.capture import EVERYWHERE, HEAD
 from countergen_edit.runs.fit_data import Positions, capture_sites
 from countergen_edit.runs.halving import Halving
 
@@ -178,7 +178,10 @@ class Plan:
         for metric in self.metrics:
             metric.bound(task).check(model)
         some = replace(task.fit[0], samples=task.fit[0].samples[:1])
-        place = {"sites": self.sites, "layers": self.layers, "positions": self.positions}
+        if HEAD in self.sites and (len(self.sites) > 1 or self.select == "eraser"):
+            raise UserError("heads are chosen by a search of them alone: debias edit=head")
+        sites = ["head.0" if site == HEAD else site for site in self.sites]
+        place = {"sites": sites, "layers": self.layers, "positions": self.positions}
         capture_sites(model, [some], [], task.weighed[:1], **place)  # type: ignore[arg-type]
         for baseline in self.baselines.values():
             baseline.check(model, task)

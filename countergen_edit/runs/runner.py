@@ -35,10 +35,11 @@ from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.distillation import curve_rows, own_contexts_row
 from countergen_edit.metrics.gates import gate_rows
 from countergen_edit.metrics.guardedness import certificate_rows
+from countergen_edit.metrics.locate import HEADS, carriers
 from countergen_edit.metrics.results import STORE
 from countergen_edit.metrics.rows import Row
 from countergen_edit.models import LanguageModel, reductions_kept
-from countergen_edit.models.capture import EVERYWHERE
+from countergen_edit.models.capture import EVERYWHERE, HEAD
 from countergen_edit.models.progress import bar
 from countergen_edit.runs.files import FAILED
 from countergen_edit.runs.fit_data import openings
@@ -143,6 +144,7 @@ class Runner:
         self.groups = [
             [Candidate(site, layer, name, eraser) for layer in self.fits.layers(site)]
             for site in plan.sites
+            if site != HEAD
             for name, own in plan.erasers.items()
             for eraser in _ranked(own, plan.ranks)
             if not eraser.trains_weights
@@ -204,12 +206,40 @@ class Runner:
         for candidate in self.candidates:
             if candidate.label in finalists:
                 self._measure_candidate(candidate)
+        if HEAD in self.plan.sites:
+            self._measure_heads()
         # Training takes minutes: a search does without where a map removes enough.
         may_skip = self.plan.select == "task"
         if self.updates and not (may_skip and removes_enough(self._points(self._of_edit))):
             self.run_unit.stage("updates of weights", len(self.updates))
             for candidate in self.updates:
                 self._measure_candidate(candidate)
+
+    def _measure_heads(self) -> None:
+        """Measure each eraser at more and more of the heads that carry the bias."""
+        plan, locate = self.plan, METRICS.make("locate", sites=(), verified=0).bound(self.task)
+        self.run_unit.stage("heads", 1)
+        of_maps = partial(self.measure, None, "validation", [locate])
+        self.record("heads", "maps of heads", of_maps)
+        rows = [row for row in self.rows() if row.unit == f"{self.task.name}/heads"]
+        self.fits.heads = heads = carriers(rows)
+        for name, own in plan.erasers.items():
+            for eraser in _ranked(own, plan.ranks):
+                every = [Candidate(f"{HEAD}.{n}", layer, name, eraser) for layer, n in heads]
+                for size in (size for size in HEADS if size <= len(heads)):
+                    chosen = sorted(every[:size], key=lambda c: (c.layer, c.site))
+                    self._measure_together(tuple(chosen), f"heads/{eraser}/{size}")
+
+    def _measure_together(self, candidates: tuple[Candidate, ...], unit: str) -> str | None:
+        """Measure candidates as one edit; its id, None where a fit failed."""
+        chain = self.fits.together(candidates)
+        self.record(unit, unit, self._attempted, chain, self._measured)
+        own = [row for row in self.rows() if row.unit == f"{self.task.name}/{unit}"]
+        if any(row.metric == FAILED for row in own):
+            return None
+        edit = self.fits.joined(chain)
+        self._of_edit[edit.id] = candidates
+        return edit.id
 
     def _measure_candidate(self, candidate: Candidate) -> None:
         figures = partial(self._measured, candidate=candidate)
@@ -480,7 +510,7 @@ class Runner:
         best, on_front = choose(singles), {p.edit for p in front(singles)}
         worthy = [p for p in ordered(singles) if p.removed >= WORTH_ADDING]
         worthy.sort(key=lambda p: p.edit not in on_front)
-        for _ in range(self.plan.combine - 1):
+        for _ in range(self.plan.combine - 1 if self.groups else 0):
             better = choose([best, *self._extended(best, worthy)])
             gained = better.removed >= best.removed + LEAST_GAIN
             if better.edit == best.edit or (best.is_worthwhile and not gained):
@@ -497,17 +527,12 @@ class Runner:
         tried = [tuple(sorted([*base, added], key=order.index)) for added in others]
         chains = [self.fits.together(candidates) for candidates in tried]
         self.fits.fit_ahead([candidate for chain in chains for candidate in chain])
-        found: list[str] = []
-        for candidates, chain in zip(tried, chains, strict=True):
-            name = " + ".join(c.label for c in candidates)
-            self.record(f"combined/{name}", name, self._attempted, chain, self._measured)
-            unit = f"{self.task.name}/combined/{name}"
-            if any(row.metric == FAILED for row in self.rows() if row.unit == unit):
-                continue
-            edit = self.fits.joined(chain)
-            self._of_edit[edit.id] = candidates
-            found.append(edit.id)
-        return self._points(found)
+        names = [" + ".join(c.label for c in candidates) for candidates in tried]
+        found = [
+            self._measure_together(candidates, f"combined/{name}")
+            for candidates, name in zip(tried, names, strict=True)
+        ]
+        return self._points({edit for edit in found if edit is not None})
 
 
 def _ranked(eraser: BaseEraser, ranks: Sequence[int]) -> list[BaseEraser]:

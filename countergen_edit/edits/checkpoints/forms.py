@@ -5,6 +5,14 @@ y - L R (y - m) is itself an affine map of x:
 
     W' = (I - L R) W        b' = (I - L R) b + L R m
 
+That of a head stands before the matrix. With W_h its columns for the head:
+
+    W_h' = W_h (I - L R)    b' = b + W_h L R m
+
+That of a head stands before the matrix. With W_h its columns for the head:
+
+    W_h' = W_h (I - L R)    b' = b + W_h L R m
+
 The embedding alone, one point of the residual stream, limits and gates do not fold; a projection at
 every point of the stream does (`stream`). A carried checkpoint holds the stock weights, the
 erasures' tensors, and `modeling_edited.py` of this package with the names of the stock classes
@@ -43,7 +51,7 @@ from countergen_edit.edits.checkpoints.stream import (
 from countergen_edit.edits.files import FACTORS
 from countergen_edit.erasers import AffineErasure
 from countergen_edit.models import LanguageModel
-from countergen_edit.models.capture import EVERYWHERE
+from countergen_edit.models.capture import EVERYWHERE, features, head_of
 
 INSTEAD = "save it with form=carried"
 MODEL_TYPE = "countergen_edited"
@@ -63,9 +71,14 @@ def fold(model: LanguageModel, edit: Edit) -> Any:
         switches |= _bias_switch(model, placement, name) if name else UNTIED
     plain = merged(stock_model(model, **switches), edit.update)
     stream = None if all(names) else stream_writers(model, plain)
-    for placement, name in zip(edit.placements, names, strict=True):
+    both = [*zip(edit.placements, names, strict=True)]
+    heads = [pair for pair in both if head_of(pair[0].site) is not None]
+    # Of maps before a matrix the last is next to it.
+    for placement, name in (*heads[::-1], *(pair for pair in both if pair not in heads)):
         erasure = cast(AffineErasure, placement.erasure)
-        if name:
+        if head_of(placement.site) is not None:
+            _fold_before(plain, name, erasure, features(model, placement.site))
+        elif name:
             _fold(plain, name, erasure)
         elif stream is not None:
             fold_everywhere(plain, stream, erasure)
@@ -165,6 +178,25 @@ def _fold(plain: Any, name: str, erasure: AffineErasure) -> None:
     replace_parameter(plain, f"{name}.weight", axis, erasure.linear)
     if module.bias is not None:
         replace_parameter(plain, f"{name}.bias", 0, erasure)
+
+
+def _fold_before(plain: Any, name: str, erasure: AffineErasure, of: slice) -> None:
+    """Fold an erasure of some inputs of a matrix into it and its bias, in float64."""
+    module = plain.get_submodule(name)
+    axis = 1 if isinstance(module, nn.Linear) else 0
+    weight = module.weight.double().movedim(axis, -1).clone()
+    left, right, offset = (
+        torch.tensor(part, dtype=weight.dtype, device=weight.device)
+        for part in (erasure.left, erasure.right, erasure.offset)
+    )
+    moved = weight[:, of] @ left
+    weight[:, of] -= moved @ right
+    new = {"weight": weight.movedim(-1, axis)}
+    if module.bias is not None:
+        new["bias"] = module.bias.double() + moved @ offset
+    for leaf, value in new.items():
+        value = value.to(module.weight.dtype).contiguous()
+        setattr(module, leaf, nn.Parameter(value, requires_grad=False))
 
 
 def write_carried(model: LanguageModel, edit: Edit, folder: Path) -> None:

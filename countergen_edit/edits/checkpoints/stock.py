@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from countergen_edit.core.errors import UserError
 from countergen_edit.edits.update import split_matrices
 from countergen_edit.models import NAMES_CODE, LanguageModel, hook_name
-from countergen_edit.models.capture import EVERYWHERE
+from countergen_edit.models.capture import EVERYWHERE, head_of
 from countergen_edit.models.language_model import stock_name
 
 PROBE_TOKENS = 8
@@ -32,6 +32,8 @@ def module_name(model: LanguageModel, site: str, layer: int | None) -> str:
         raise UserError(
             "an edit everywhere is at no single module: save it alone, with form=folded"
         )
+    if head_of(site) is not None:
+        raise UserError("an edit at a head is at no module's output: save it with form=folded")
     [name] = module_names(model, [(site, layer)])
     return name
 
@@ -60,7 +62,7 @@ def module_names(model: LanguageModel, places: Sequence[tuple[str, int | None]])
 
 
 def projection_name(model: LanguageModel, site: str, layer: int | None) -> str:
-    """The matrix whose output equals the activation at the site, bit for bit.
+    """The matrix whose output equals the activation at the site, bit for bit; of a head its input.
 
     Raises a `UserError` if a norm, a mixture of experts or a skip path follows the last matrix.
     """
@@ -70,7 +72,7 @@ def projection_name(model: LanguageModel, site: str, layer: int | None) -> str:
     outputs: dict[str, Tensor] = {}
 
     def keep(key: str, module: nn.Module, args: Any, output: Tensor) -> None:
-        outputs[key] = output
+        outputs[key] = output if head_of(site) is None else args[0]
 
     read = (hook_name(model, site, layer), lambda x, hook: activations.append(x.clone()))
     ids = torch.arange(min(PROBE_TOKENS, model.vocab_size))[None]

@@ -8,7 +8,7 @@ from countergen_edit.metrics.locate import BIAS, CORRELATION, DIFFERENCE, MOVED
 from countergen_edit.metrics.r.holm import SIGNIFICANT
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import UNEDITED, Row
-from countergen_edit.reports.blocks import Figure, Number, Section
+from countergen_edit.reports.blocks import Cell, Figure, Number, Section
 from countergen_edit.reports.panels import Panel, Series
 from countergen_edit.reports.views.base import (
     Record,
@@ -16,7 +16,6 @@ from countergen_edit.reports.views.base import (
     and_list,
     as_figure,
     as_section,
-    as_table,
     grouped,
 )
 
@@ -68,17 +67,17 @@ class LocateView(View):
             apart = {(r.dataset, place(r)): r for r in results.of(DIFFERENCE, self.split, UNEDITED)}
             largest = sorted(kinds.get(BIAS, ()), key=lambda row: -(row.value or 0.0))[:MOST]
             for row in largest:
-                shares = {kind: _percent(beside.get((kind, place(row)))) for kind in kinds}
-                less = {
-                    f"less {kind}": _percent(apart.get((kind, place(row))))
-                    for kind in kinds
-                    if kind != BIAS
+                own_place = row.dataset, place(row)
+                record: dict[str, Cell] = {
+                    "site": SITES[str(row.facets["site"])],
+                    "place": own_place[1],
                 }
-                p = Number(row.detail.get("p_adjusted"), digits=3, bounded=True)
-                records.append(
-                    {"site": SITES[str(row.facets["site"])], "place": place(row), **shares}
-                    | {"P of bias": p, **less}
-                )
+                for kind in kinds:
+                    record[kind] = _percent(beside.get((kind, own_place[1])))
+                record["P"] = Number(row.detail.get("p_adjusted"), digits=3, bounded=True)
+                for kind in kinds.keys() - {BIAS}:
+                    record[f"less {kind}"] = _percent(apart.get((kind, own_place[1])))
+                records.append(record)
         return records
 
     def figure(self, results: Results) -> list[Figure]:
@@ -103,13 +102,17 @@ class LocateView(View):
         rows = [row for row in _rows(results, UNEDITED) if row.facets["site"] == "head"]
         said = []
         for kind, own in grouped(rows, lambda row: row.dataset).items():
-            sure = [r for r in own if (r.lo or 0) > 0 and r.detail.get("p_adjusted", 1) <= SIGNIFICANT]
+            sure = [
+                r for r in own if (r.lo or 0) > 0 and r.detail.get("p_adjusted", 1) <= SIGNIFICANT
+            ]
             most = sorted(sure, key=lambda row: -(row.value or 0.0))[:3]
             if most:
                 heads = and_list(f"{place(r)} ({_percent(r).in_text})" for r in most)
                 said.append(f"Of {kind}, most moves with {heads}.")
         if found := results.of(CORRELATION, self.split, UNEDITED):
-            values = and_list(f"{Number.of(r, 2).text} ({r.facets['site']}, {r.dataset})" for r in found)
+            values = and_list(
+                f"{Number.of(r, 2).text} ({r.facets['site']}, {r.dataset})" for r in found
+            )
             said.append(f"Correlation of estimates with patching, for the largest: {values}.")
         return said
 

@@ -1,0 +1,94 @@
+"""An edit at attention heads: its hook, and the weights it is folded into."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from countergen_edit.core.errors import UserError
+from countergen_edit.edits import Edit, applied
+from countergen_edit.edits.checkpoints import choose_form, fold
+from countergen_edit.edits.checkpoints.parity import edited_logits
+from countergen_edit.edits.checkpoints.stock import module_name
+from countergen_edit.models import LanguageModel, capture, from_pretrained_objects
+from tests.edits.checkpoints.conftest import TEXT, oblique_erasure
+from tests.tiny_models import tiny_hf_model, tiny_tokenizer
+
+FOLDS = ("gpt2", "llama", "opt", "gpt_neox", "gemma")
+"""With a transposed matrix and a bias; with a switch for a bias; with a bias."""
+
+
+def of_family(family: str) -> LanguageModel:
+    tokenizer = tiny_tokenizer()
+    return from_pretrained_objects(family, tiny_hf_model(family, tokenizer), tokenizer)
+
+
+def edit_of(model: LanguageModel, *heads: int, layer: int = 1) -> Edit:
+    """One erasure for each head, which may come back."""
+    d = int(model.bridge.cfg.d_head)
+    edits = [
+        Edit.at(f"head.{head}", {layer: oblique_erasure(d, 1 + k % 2, k)})
+        for k, head in enumerate(heads)
+    ]
+    return sum(edits[1:], edits[0]) if len({*heads}) == len(heads) else chained(edits)
+
+
+def chained(edits: list[Edit]) -> Edit:
+    first, *others = edits
+    for other in others:
+        first = first.then(other)
+    return first
+
+
+@pytest.mark.parametrize("family", FOLDS)
+def test_the_fold_is_the_hooked_model(family: str) -> None:
+    model = of_family(family)
+    edit, ids = edit_of(model, 1, 0, 1).then(
+        Edit.at("attn_out", {1: oblique_erasure(model.d_model, 2, 9)})
+    ), model.tokenizer(TEXT).input_ids
+    hooked, before = (edited_logits(model, e, ids) for e in (edit, Edit(())))
+    assert (hooked - before).abs().max() > 0.1
+    folded = from_pretrained_objects("folded", fold(model, edit), model.tokenizer)
+    torch.testing.assert_close(edited_logits(folded, Edit(()), ids), hooked, atol=1e-5, rtol=0)
+    torch.testing.assert_close(edited_logits(model, Edit(()), ids), before, atol=0, rtol=0)
+
+
+def test_a_head_has_its_own_features_and_no_other_changes() -> None:
+    """The rows of heads side by side are the input of the output matrix."""
+    model = of_family("gpt2")
+    sites = [f"head.{k}" for k in range(4)]
+    edit = edit_of(model, 2)
+    before = capture(model, [TEXT], sites=sites, layers=[1]).values
+    with applied(model, edit):
+        after = capture(model, [TEXT], sites=sites, layers=[1]).values
+    for site in sites:
+        expected = before[site][0]
+        if site == "head.2":
+            expected = edit.placements[0].erasure(expected)  # type: ignore[operator]
+        np.testing.assert_allclose(after[site][0], expected, atol=1e-5)
+    d = int(model.bridge.cfg.d_head)
+    assert {rows.shape[-1] for rows in before.values()} == {d}
+
+
+def test_an_edit_at_a_head_is_not_carried() -> None:
+    model = of_family("gpt2")
+    assert choose_form(model, edit_of(model, 0)) == "folded"
+    with pytest.raises(UserError, match="save it with form=folded"):
+        module_name(model, "head.0", 1)
+
+
+@pytest.mark.parametrize(
+    ("site", "says"),
+    [
+        ("head.9", r"unknown head.9 of gpt2: heads are 0\.\.3"),
+        ("head.x", "unknown site 'head.x': did you mean 'head"),
+    ],
+)
+def test_a_head_that_is_not_there_is_refused(site: str, says: str) -> None:
+    model = of_family("gpt2")
+    with (
+        pytest.raises(UserError, match=says),
+        applied(model, Edit.at(site, {1: oblique_erasure(8, 1, 0)})),
+    ):
+        pass

@@ -1,0 +1,195 @@
+"""Activation patching: laws of the shares, and a brute-force copy of single patches."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import countergen_edit as ce
+from countergen_edit.data.counterfactual import Variation
+from countergen_edit.metrics.context import EvaluationContext
+from countergen_edit.metrics.locate import (
+    BIAS,
+    EVERY,
+    LAST,
+    MOVED,
+    POSITIONS,
+    Locate,
+    Patching,
+    Place,
+    Text,
+    attributed,
+    differences,
+    patched,
+    templates_of,
+)
+from countergen_edit.models import LanguageModel, hook_name
+from countergen_edit.models.capture import SITES
+
+OUTPUTS = [" a nurse", " a mechanic", " an engineer"]
+PAIR = ("Today Jane works as", "Today John works as")
+INNER = [site for site in SITES if site not in ("everywhere", "embed")]
+
+
+def texts_of(model: LanguageModel, *prompts: str) -> tuple[Text, ...]:
+    people = [prompt.split()[1] for prompt in prompts]
+    pairs = zip(prompts, people, strict=True)
+    return tuple(Text.of(model, Variation("", p, who, p.index(who)), OUTPUTS) for p, who in pairs)
+
+
+def moved(model: LanguageModel, place: Place, position: str = EVERY) -> Any:
+    [found] = Patching(model, texts_of(model, *PAIR), ((0, 1),), (position,)).moved(place)
+    return found[0]
+
+
+def log_p(model: LanguageModel, prompt: str, hooks: Any = ()) -> np.ndarray:
+    """log P of each output, a pass each."""
+    found = []
+    for output in OUTPUTS:
+        ids = torch.tensor([model.tokenizer(prompt + output).input_ids])
+        start = len(model.tokenizer(prompt).input_ids)
+        with torch.no_grad(), model.bridge.hooks(fwd_hooks=list(hooks)):
+            scores = model.bridge(ids).double().log_softmax(-1)[0]
+        places = range(start, ids.shape[1])
+        found.append(sum(scores[k - 1, ids[0, k]].item() for k in places))
+    return np.array(found)
+
+
+@pytest.fixture(scope="module")
+def whole(testbed: LanguageModel) -> np.ndarray:
+    """The difference of the pair."""
+    return log_p(testbed, PAIR[0]) - log_p(testbed, PAIR[1])
+
+
+def test_all_of_the_first_block_moves_all(testbed: LanguageModel, whole: np.ndarray) -> None:
+    np.testing.assert_allclose(moved(testbed, Place("resid_post", 0)), whole, atol=1e-5)
+
+
+def test_the_last_tokens_of_the_last_block_move_all(testbed: LanguageModel, whole: Any) -> None:
+    place = Place("resid_post", testbed.n_layers - 1)
+    np.testing.assert_allclose(moved(testbed, place, LAST), whole, atol=1e-5)
+    assert np.abs(moved(testbed, place, "person")).max() < 1e-9
+
+
+@pytest.mark.parametrize("site", INNER)
+def test_a_pair_with_itself_moves_nothing(testbed: LanguageModel, site: str) -> None:
+    [text] = texts_of(testbed, PAIR[0])
+    [found] = Patching(testbed, (text,), ((0, 0),), POSITIONS).moved(Place(site, 2))
+    assert np.abs(found).max() < 1e-5
+
+
+def test_all_heads_together_are_the_output_of_attention(testbed: LanguageModel) -> None:
+    for effect in ("total", "direct"):
+        patching = Patching(testbed, texts_of(testbed, *PAIR), ((0, 1),), (EVERY,))
+        [heads] = patching.moved(Place("head", 3), effect)
+        [attention] = patching.moved(Place("attn_out", 3), effect)
+        np.testing.assert_allclose(heads, attention, atol=1e-5)
+        assert np.abs(attention).max() > 1e-3
+
+
+@pytest.mark.parametrize(
+    ("site", "unit"), [*((site, None) for site in INNER), ("head", None), ("head", 1)]
+)
+@pytest.mark.parametrize("layer", [0, 3])
+def test_a_patch_is_that_of_a_pass_per_output(
+    testbed: LanguageModel, site: str, layer: int, unit: int | None
+) -> None:
+    """Names are one token, so that the cells of both runs are the same."""
+    name, d = hook_name(testbed, site, layer), testbed.d_model // 4
+    features = slice(None) if unit is None else slice(unit * d, (unit + 1) * d)
+    person = 1
+    found = []
+    for output in OUTPUTS:
+        kept: list[torch.Tensor] = []
+        ids = [torch.tensor([testbed.tokenizer(p + output).input_ids]) for p in PAIR]
+        assert ids[0].shape == ids[1].shape
+        with (
+            torch.no_grad(),
+            testbed.bridge.hooks(
+                fwd_hooks=[(name, lambda x, hook, kept=kept: kept.append(x.clone()))]
+            ),
+        ):
+            testbed.bridge(ids[0])
+
+        def put(x: torch.Tensor, hook: Any, kept: list[torch.Tensor] = kept) -> torch.Tensor:
+            flat = x.flatten(2).clone()
+            flat[:, person, features] = kept[0].flatten(2)[:, person, features]
+            return flat.view_as(x)
+
+        start = len(testbed.tokenizer(PAIR[0]).input_ids)
+        scores = []
+        for hooks in ([], [(name, put)]):
+            with torch.no_grad(), testbed.bridge.hooks(fwd_hooks=hooks):
+                scores.append(testbed.bridge(ids[1]).double().log_softmax(-1)[0])
+        places = range(start, ids[1].shape[1])
+        change = [sum(s[k - 1, ids[1][0, k]].item() for k in places) for s in scores]
+        found.append(change[1] - change[0])
+    np.testing.assert_allclose(moved(testbed, Place(site, layer, unit), "person"), found, atol=1e-5)
+
+
+@pytest.fixture(scope="module")
+def task() -> Any:
+    sets = [{"source": "testbed", "family": "occupations"}]
+    few = {"fit": 4, "few": 4, "agreement": 8, "validation": 6, "test": 12}
+    return ce.task("gender", {"fit": sets, "validation": sets, "test": sets}, names=few)
+
+
+def test_shares_depend_on_neither_batches_nor_order(
+    testbed: LanguageModel, task: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    templates = templates_of(testbed, task.test, 12, seed=0)
+    places = [Place("resid_post", layer) for layer in (0, 3)]
+
+    def shares(some: Any) -> np.ndarray:
+        d = differences(testbed, some)
+        found = patched(testbed, some, d, places, POSITIONS).moved.sum(axis=0)
+        heads = attributed(testbed, some, d, "head").moved.sum(axis=0)
+        return np.concatenate([found, heads])
+
+    first = shares(templates)
+    np.testing.assert_allclose(shares(templates[::-1]), first, rtol=1e-4, atol=1e-4)
+    monkeypatch.setattr("countergen_edit.models.batching.CPU_TOKENS", 60)
+    np.testing.assert_allclose(shares(templates), first, rtol=1e-4, atol=1e-4)
+
+
+def test_the_planted_difference_is_read_at_the_name_and_written_at_the_end(
+    testbed: LanguageModel, task: Any, tmp_path: Path
+) -> None:
+    rows = (
+        Locate(pairs=24, sites=("resid_post",), units=("head",))
+        .bound(task)
+        .measure(EvaluationContext(testbed, tmp_path, 0), None, "test")
+    )
+    share = {
+        (r.facets["position"], r.facets["layer"]): r
+        for r in rows
+        if r.metric == MOVED and r.dataset == BIAS and "position" in r.facets
+    }
+    first, last = share["person", 0.0], share[LAST, float(testbed.n_layers - 1)]
+    for row in (first, last):
+        assert row.value == pytest.approx(1, abs=0.05)
+        assert row.detail["p_adjusted"] < 0.05
+    assert abs(share[LAST, 0.0].value) < 0.05
+    assert share["person", float(testbed.n_layers - 1)].value == pytest.approx(0, abs=1e-3)
+    [correlation] = [r.value for r in rows if r.metric == "moved_correlation" and r.dataset == BIAS]
+    assert correlation > 0.8
+
+
+def test_mistakes_are_refused() -> None:
+    for settings, says in (
+        ({"pairs": 1}, "below 2"),
+        ({"sites": ["resid_pst"]}, "did you mean 'resid_post'"),
+        ({"units": ["haed"]}, "did you mean 'head'"),
+    ):
+        with pytest.raises(ce.UserError, match=says):
+            Locate(**settings)
+    assert replace(Place("head", 1, 2), position=LAST).facets == {
+        "site": "head",
+        "layer": 1.0,
+        "unit": 2.0,
+    }
