@@ -251,7 +251,9 @@ class Patching:
     def size(self) -> tuple[int, int]:
         """Numbers of tokens, and of positions that are read."""
         batch = self._layout.batch
-        return batch.ids.numel(), len(set(zip(batch.row.tolist(), batch.position.tolist(), strict=True)))
+        return batch.ids.numel(), len(
+            set(zip(batch.row.tolist(), batch.position.tolist(), strict=True))
+        )
 
     def log_p(self) -> tuple[list[Outputs], list[Float64[np.ndarray, "position _output"]]]:
         """log P of the outputs of every text, and of every pair by position."""
@@ -718,15 +720,15 @@ def difference_rows(bias: Map, other: Map, kind: str, about: Mapping[str, Any]) 
 
 
 def carriers(rows: Sequence[Row]) -> list[tuple[int, int]]:
-    """The heads that carry more bias than agreement and legitimate differences, (layer, head).
+    """The heads (layer, head) that carry a larger share of the bias than of agreement.
 
-    By the share of bias less those of the others, the largest first.
+    By the share of the bias, the largest first.
     """
-    shares: dict[tuple[int, int], float] = {}
+    shares: dict[str, dict[tuple[int, int], float]] = {BIAS: {}, AGREEMENT: {}}
     for row in rows:
-        if row.metric == MOVED and row.value is not None:
+        if row.metric == MOVED and row.dataset in shares:
             head = int(row.facets["layer"]), int(row.facets["unit"])
-            value = row.value if row.dataset == BIAS else -max(0.0, row.value)
-            shares[head] = shares.get(head, 0.0) + value
-    found = [head for head, share in shares.items() if share > 0]
-    return sorted(found, key=lambda head: -shares[head])[: HEADS[-1]]
+            shares[row.dataset][head] = row.value or 0.0
+    bias, agreement = shares[BIAS], shares[AGREEMENT]
+    found = [head for head, share in bias.items() if share > max(0.0, agreement.get(head, 0.0))]
+    return sorted(found, key=lambda head: -bias[head])[: HEADS[-1]]

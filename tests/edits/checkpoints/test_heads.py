@@ -44,9 +44,12 @@ def chained(edits: list[Edit]) -> Edit:
 @pytest.mark.parametrize("family", FOLDS)
 def test_the_fold_is_the_hooked_model(family: str) -> None:
     model = of_family(family)
-    edit, ids = edit_of(model, 1, 0, 1).then(
-        Edit.at("attn_out", {1: oblique_erasure(model.d_model, 2, 9)})
-    ), model.tokenizer(TEXT).input_ids
+    edit, ids = (
+        edit_of(model, 1, 0, 1).then(
+            Edit.at("attn_out", {1: oblique_erasure(model.d_model, 2, 9)})
+        ),
+        model.tokenizer(TEXT).input_ids,
+    )
     hooked, before = (edited_logits(model, e, ids) for e in (edit, Edit(())))
     assert (hooked - before).abs().max() > 0.1
     folded = from_pretrained_objects("folded", fold(model, edit), model.tokenizer)
