@@ -18,7 +18,7 @@ from typing import Any
 __version__ = "0.2.0"
 
 _NAMES = {
-    "api": "assert_gate audit compare design gate load load_run search task",
+    "api": "assert_gate audit compare design gate load load_run locate search task",
     "core.errors": "UserError",
     "data.axis": "Axis",
     "data.counterfactual": "CounterfactualSet",

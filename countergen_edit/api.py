@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from countergen_edit import models
 from countergen_edit.core.conf_path import config_of
@@ -34,7 +34,9 @@ from countergen_edit.metrics.rows import Row
 from countergen_edit.models import Bos, LanguageModel
 from countergen_edit.reports import gate as gates
 from countergen_edit.reports.compare import Comparison, comparison
+from countergen_edit.reports.render import export
 from countergen_edit.reports.run import Run, open_run, open_run_or_log
+from countergen_edit.reports.sections import sections
 from countergen_edit.runs.baselines import BASELINES, Baseline
 from countergen_edit.runs.design import PRECISION, designed
 from countergen_edit.runs.folder import RunFolder, parts_of, take_files
@@ -45,6 +47,9 @@ from countergen_edit.runs.runner import run
 from countergen_edit.testbed import directory, truth_in
 from countergen_edit.testbed.files import TESTBED
 from countergen_edit.testbed.vocabulary import out_of_vocabulary, vocabulary
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 ON_RECORD = "auto"
 """The original model that a checkpoint's record names."""
@@ -316,6 +321,30 @@ def search(
             take_files(pool, manifest["tasks"], path)
         run(plan, model, opened, parts=parts, finish=finish)
     return open_run(path, model)
+
+
+def locate(
+    model: LanguageModel | str,
+    task: Task,
+    folder: Path | str | None = None,
+    *,
+    seed: int = 0,
+    **settings: Any,
+) -> DataFrame:
+    """Where a group difference lives: a line for each place, and heat maps as PNG files.
+
+    Args:
+        model, task, folder: as in `audit`.
+        seed: of templates and resamples.
+        settings: of `metric=locate`.
+
+    Raises:
+        UserError: a setting is invalid; no folder is then made.
+    """
+    metrics = {"locate": METRICS.make("locate", **settings)}
+    run = audit(model, task, (), metrics, folder, seed=seed, command=("countergen_edit", "locate"))
+    export([part for part in sections(run) if part.figures()], run.path, ["png"])
+    return run.to_frame()
 
 
 def prepare(

@@ -265,7 +265,8 @@ def placement_hook(place: Placement) -> Callable[..., Tensor]:
         y = x.to(torch.promote_types(x.dtype, torch.float32))
         key = (y.device, y.dtype)
         if key not in cached:
-            cached[key] = _map(place.erasure, y)
+            with torch.inference_mode(False):  # gradients may pass later
+                cached[key] = _map(place.erasure, y)
         edited = cached[key](y).to(x.dtype)
         if place.limit is None:
             return edited

@@ -86,7 +86,7 @@ class Place:
     def facets(self) -> dict[str, str | float]:
         """Its facets in a row."""
         of = {"position": self.position} if self.unit is None else {"unit": float(self.unit)}
-        return {"site": self.site, "layer": float(self.layer), **of}
+        return {"activation": self.site, "layer": float(self.layer), **of}
 
 
 @dataclass(frozen=True)
@@ -251,9 +251,8 @@ class Patching:
     def size(self) -> tuple[int, int]:
         """Numbers of tokens, and of positions that are read."""
         batch = self._layout.batch
-        return batch.ids.numel(), len(
-            set(zip(batch.row.tolist(), batch.position.tolist(), strict=True))
-        )
+        cells = {*zip(batch.row.tolist(), batch.position.tolist(), strict=True)}
+        return batch.ids.numel(), len(cells)
 
     def log_p(self) -> tuple[list[Outputs], list[Float64[np.ndarray, "position _output"]]]:
         """log P of the outputs of every text, and of every pair by position."""
@@ -353,6 +352,8 @@ class Template:
     """The name of each pair: equal names are one cluster."""
     texts: tuple[Text, ...]
     """Those of the first group, then those of the second."""
+    null_pairs: tuple[tuple[int, int], ...]
+    """Source and base of a pair of one group, if there is one."""
 
     @property
     def pairs(self) -> list[tuple[int, int]]:
@@ -361,10 +362,19 @@ class Template:
         return [(i, n + i) if i % 2 == 0 else (n + i, i) for i in range(n)]
 
     @property
-    def null_pairs(self) -> list[tuple[int, int]]:
-        """Source and base of pairs of one group."""
-        n = len(self.people)
-        return [(i + 1, i) for start in (0, n) for i in range(start, start + n - 1, 2)]
+    def patches(self) -> int:
+        """Number of pairs that are patched."""
+        return len(self.people) + len(self.null_pairs)
+
+    def words(self, lm: LanguageModel) -> dict[str, str]:
+        """The tokens of every position after its first person, as text."""
+        text = self.texts[0]
+        last, _ = text.beyond(0)
+        of = {position: offsets(position, last, last + 1) for position in POSITIONS}
+        return {
+            position: lm.tokenizer.decode([text.ids[0][text.person + k] for k in where]).strip()
+            for position, where in of.items()
+        }
 
 
 def templates_of(
@@ -388,7 +398,9 @@ def templates_of(
                     f"{a.person or sample.template} / {b.person or ''}"
                     for a, b in zip(*sides, strict=True)
                 ]
-                found.append(Template(sample.template, tuple(people), tuple(texts)))
+                own = size * (len(found) % 2)  # the groups in turn
+                null_pairs = ((own + 1, own),) if size > 1 else ()
+                found.append(Template(sample.template, tuple(people), tuple(texts), null_pairs))
                 wanted -= 1
     return found
 
@@ -485,15 +497,11 @@ def patched(
         by_place = [patching.moved(place, effect) for place in track(places, progress)]
         of_pair = [np.concatenate(of) for of in zip(*by_place, strict=True)]
         for template in own:
-            d, pairs, others = unedited[done], template.pairs, template.null_pairs
-            for i, w in enumerate(weights_of(d)):
-                sign = 1 if pairs[i][0] < pairs[i][1] else -1
-                by_pair.append(sign * of_pair[i] @ w)
-            if others:
-                null.append(
-                    sum(of_pair[len(pairs) + k] @ d.mean(axis=0) for k in range(len(others)))
-                )
-            of_pair, done = of_pair[len(pairs) + len(others) :], done + 1
+            d, pairs = unedited[done], template.pairs
+            for (source, base), found, w in zip(pairs, of_pair, weights_of(d), strict=False):
+                by_pair.append((found if source < base else -found) @ w)
+            null += [found @ d.mean(axis=0) for found in of_pair[len(pairs) : template.patches]]
+            of_pair, done = of_pair[template.patches :], done + 1
     return _summed(templates, every, by_pair, null, unedited)
 
 
@@ -517,16 +525,14 @@ def attributed(
             pairs += [(first + min(two), first + max(two)) for two in template.pairs]
             others += [(first + a, first + b) for a, b in template.null_pairs]
             weights += [*weights_of(of)]
-            means += [of.mean(axis=0)] * len(template.null_pairs)
+            means += [of.mean(axis=0) for _ in template.null_pairs]
             first += len(template.texts)
         found = replace(patching, pairs=tuple(pairs)).attributed(site, weights)
         shape = found.shape[1:]
         by_pair += [*found.reshape(len(found), -1)]
         if others:
             of_null = replace(patching, pairs=tuple(others)).attributed(site, means)
-            ends = np.cumsum([len(template.null_pairs) for template in own])[:-1]
-            parts = np.split(of_null.reshape(len(others), -1), ends)
-            null += [part.sum(axis=0) for part in parts if len(part)]
+            null += [*of_null.reshape(len(others), -1)]
     places = [Place(site, layer, unit) for layer in range(shape[0]) for unit in range(shape[1])]
     return _summed(templates, places, by_pair, null, unedited)
 
@@ -621,17 +627,19 @@ class Locate(Metric):
         sets = {BIAS: task.sets(split), AGREEMENT: (), LEGITIMATE: ()}
         sets[AGREEMENT] = (task.agreement[split],) if split in task.agreement else ()
         sets[LEGITIMATE] = task.legitimate_differences.get(split, ())
-        rows, by_kind = list[Row](), dict[str, list[Map]]()
+        rows, by_kind, words = list[Row](), dict[str, list[Map]](), dict[str, dict[str, str]]()
         for kind, own in sets.items():
             if templates := templates_of(context.model, own, self.pairs, context.seed):
                 unedited = differences(context.model, templates)
+                longest = max(templates, key=lambda one: one.texts[0].beyond(0))
+                words[kind] = longest.words(context.model)
                 with context.under(edit) as model:
                     by_kind[kind] = [*self._maps(model, templates, unedited, kind)]
         about = {"axis": task.axis.name, "seed": context.seed, "split": split}
         about |= dict(zip(("group_a", "group_b"), task.pair, strict=True))
         for kind, maps in by_kind.items():
             for number, one in enumerate(maps):
-                rows += one.rows(kind, about)
+                rows += one.rows(kind, about, words[kind])
                 if kind != BIAS and BIAS in by_kind:
                     rows += difference_rows(by_kind[BIAS][number], one, kind, about)
         return rows
@@ -676,8 +684,8 @@ class Map:
     verified: frozenset[int] | None = None
     correlation: float = math.nan
 
-    def rows(self, kind: str, about: Mapping[str, Any]) -> list[Row]:
-        """A row for each cell, and one of the correlation."""
+    def rows(self, kind: str, about: Mapping[str, Any], words: Mapping[str, str]) -> list[Row]:
+        """A row for each cell, with an example of its tokens, and one of the correlation."""
         own, seed = self.moved, int(about["seed"])
         p = own.p_values(seed)
         rows = []
@@ -685,6 +693,8 @@ class Map:
             detail: dict[str, Any] = {} if p is None else {"p_adjusted": float(p[i])}
             if self.verified is not None:
                 detail["estimated"] = i not in self.verified
+            else:
+                detail["example"] = words[place.position]
             columns: dict[str, Any] = {
                 "dataset": kind,
                 "facets": place.facets,
@@ -692,7 +702,7 @@ class Map:
             }
             rows.append(Row(MOVED, **share.columns, **columns, detail=detail, **about))
         if self.verified:
-            columns = {"dataset": kind, "facets": {"site": own.places[0].site}}
+            columns = {"dataset": kind, "facets": {"activation": own.places[0].site}}
             rows.append(
                 Row(CORRELATION, self.correlation, n=len(self.verified), **columns, **about)
             )

@@ -189,7 +189,7 @@ def test_mistakes_are_refused() -> None:
         with pytest.raises(ce.UserError, match=says):
             Locate(**settings)
     assert replace(Place("head", 1, 2), position=LAST).facets == {
-        "site": "head",
+        "activation": "head",
         "layer": 1.0,
         "unit": 2.0,
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from countergen_edit.metrics.locate import BIAS, CORRELATION, DIFFERENCE, MOVED
+from countergen_edit.metrics.locate import AGREEMENT, BIAS, CORRELATION, DIFFERENCE, MOVED
 from countergen_edit.metrics.r.holm import SIGNIFICANT
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import UNEDITED, Row
@@ -26,8 +26,12 @@ SITES = {
     "head": "heads",
     "neuron": "neurons",
 }
-MOST = 12
+MOST = 10
 """Places that the table lists for each kind of map."""
+APART = "A larger share of the bias than of {} moves with"
+"""A sentence about kinds of sets, by the difference of shares."""
+LEAST = 0.01
+"""Smallest share that is named."""
 DRAWN = 64
 """Most units of a block that a heat map shows."""
 
@@ -36,8 +40,8 @@ def place(row: Row) -> str:
     """The place of a row; a head as `layer.head`."""
     layer, facets = f"{row.facets['layer']:.0f}", row.facets
     if "unit" in facets:
-        return f"{facets['site']} {layer}.{facets['unit']:.0f}"
-    return f"{facets['site']}.{layer}, {facets['position']}"
+        return f"{facets['activation']} {layer}.{facets['unit']:.0f}"
+    return f"{facets['activation']}.{layer}, {facets['position']}"
 
 
 class LocateView(View):
@@ -59,24 +63,26 @@ class LocateView(View):
         return as_section(*LocateView.place, self.table(results), self.figure(results))
 
     def records(self, results: Results) -> list[Record]:
-        """The places that carry most of the bias, beside the shares of the other kinds of sets."""
+        """The places that carry more of the bias than of agreement; else those that carry most."""
+        rows = {(row.dataset, place(row)): row for row in _rows(results, UNEDITED)}
+        apart = {
+            (row.dataset, place(row)): row for row in results.of(DIFFERENCE, self.split, UNEDITED)
+        }
+        kinds = [kind for kind in dict.fromkeys(kind for kind, _ in rows) if kind != BIAS]
         records: list[Record] = []
-        for own in grouped(_rows(results, UNEDITED), lambda r: r.facets["site"]).values():
-            kinds = grouped(own, lambda row: row.dataset)
-            beside = {(row.dataset, place(row)): row for row in own}
-            apart = {(r.dataset, place(r)): r for r in results.of(DIFFERENCE, self.split, UNEDITED)}
-            largest = sorted(kinds.get(BIAS, ()), key=lambda row: -(row.value or 0.0))[:MOST]
-            for row in largest:
-                own_place = row.dataset, place(row)
+        biased = [r for r in rows.values() if r.dataset == BIAS and (r.value or 0) >= LEAST]
+        for own in grouped(biased, lambda row: row.facets["activation"]).values():
+            by_share = {place(r): apart.get((AGREEMENT, place(r)), r).value or 0.0 for r in own}
+            for row in sorted(own, key=lambda r: -by_share[place(r)])[:MOST]:
                 record: dict[str, Cell] = {
-                    "site": SITES[str(row.facets["site"])],
-                    "place": own_place[1],
+                    "activation": SITES[str(row.facets["activation"])],
+                    "place": place(row),
+                    BIAS: _percent(row),
+                    "P": Number(row.detail.get("p_adjusted"), digits=3, bounded=True),
                 }
                 for kind in kinds:
-                    record[kind] = _percent(beside.get((kind, own_place[1])))
-                record["P"] = Number(row.detail.get("p_adjusted"), digits=3, bounded=True)
-                for kind in kinds.keys() - {BIAS}:
-                    record[f"less {kind}"] = _percent(apart.get((kind, own_place[1])))
+                    record[kind] = _percent(rows.get((kind, place(row))))
+                    record[f"less {kind}"] = _percent(apart.get((kind, place(row))))
                 records.append(record)
         return records
 
@@ -86,7 +92,7 @@ class LocateView(View):
         for edit in results.compared:
             name = "" if edit == UNEDITED else f", {results.label(edit)}"
             for site, own in grouped(
-                _rows(results, edit), lambda row: str(row.facets["site"])
+                _rows(results, edit), lambda row: str(row.facets["activation"])
             ).items():
                 if (panels := _panels(own)) and len(panels[0].series) <= DRAWN:
                     found += as_figure(
@@ -99,22 +105,31 @@ class LocateView(View):
 
     def sentences(self, results: Results) -> list[str]:
         """The heads that carry the bias, those that carry agreement, and how sure that is."""
-        rows = [row for row in _rows(results, UNEDITED) if row.facets["site"] == "head"]
         said = []
-        for kind, own in grouped(rows, lambda row: row.dataset).items():
-            sure = [
-                r for r in own if (r.lo or 0) > 0 and r.detail.get("p_adjusted", 1) <= SIGNIFICANT
-            ]
-            most = sorted(sure, key=lambda row: -(row.value or 0.0))[:3]
-            if most:
-                heads = and_list(f"{place(r)} ({_percent(r).in_text})" for r in most)
-                said.append(f"Of {kind}, most moves with {heads}.")
+        for metric, text in ((MOVED, "Of {}, most moves with"), (DIFFERENCE, APART)):
+            rows = results.of(metric, self.split, UNEDITED)
+            heads = [row for row in rows if row.facets["activation"] == "head"]
+            for kind, own in grouped(heads, lambda row: row.dataset).items():
+                if most := [f"{place(r)} ({_percent(r).in_text})" for r in _most(own)]:
+                    said.append(f"{text.format(kind)} {and_list(most)}.")
         if found := results.of(CORRELATION, self.split, UNEDITED):
             values = and_list(
-                f"{Number.of(r, 2).text} ({r.facets['site']}, {r.dataset})" for r in found
+                f"{Number.of(r, 2).text} ({r.facets['activation']}, {r.dataset})" for r in found
             )
             said.append(f"Correlation of estimates with patching, for the largest: {values}.")
         return said
+
+
+def _most(rows: Sequence[Row]) -> list[Row]:
+    """The three largest of those significantly above 0."""
+    sure = [
+        row
+        for row in rows
+        if (row.lo or 0) > 0
+        and (row.value or 0) >= LEAST
+        and row.detail.get("p_adjusted", 0) <= SIGNIFICANT
+    ]
+    return sorted(sure, key=lambda row: -(row.value or 0.0))[:3]
 
 
 def _rows(results: Results, edit: str) -> Sequence[Row]:
