@@ -199,7 +199,7 @@ def capture_sites(
             site_layers = tuple(range(model.n_layers) if layers is None else layers)
         norms = np.concatenate([activations.norms[site], background.norms[site]], axis=1)
         limits = [sink_limit(of_layer) if skip_attention_sinks else None for of_layer in norms]
-        sinks = np.zeros((model.d_model, 0))
+        sinks = np.zeros((activations.values[site].shape[-1], 0))
         if site == EVERYWHERE and skip_attention_sinks:
             some = [*neutral[:SINK_TEXTS], *dict.fromkeys(p.text for p in places)][: 2 * SINK_TEXTS]
             whole = capture(model, some, sites=(site,), layers=layers, positions="all")

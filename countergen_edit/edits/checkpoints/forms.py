@@ -9,10 +9,6 @@ That of a head stands before the matrix. With W_h its columns for the head:
 
     W_h' = W_h (I - L R)    b' = b + W_h L R m
 
-That of a head stands before the matrix. With W_h its columns for the head:
-
-    W_h' = W_h (I - L R)    b' = b + W_h L R m
-
 The embedding alone, one point of the residual stream, limits and gates do not fold; a projection at
 every point of the stream does (`stream`). A carried checkpoint holds the stock weights, the
 erasures' tensors, and `modeling_edited.py` of this package with the names of the stock classes

@@ -29,6 +29,7 @@ COMBINED = "combination"  # as in `edits.record`, which imports torch
 CHOSEN, FRONT = "chosen", "front"
 LANES = 0.7
 """Share of a category's room for series with a line each."""
+NOT_SIGNIFICANT = "#e4e6e9"
 WIDTH, COLUMNS = 3.6, 3
 """Inches of one panel, and most panels of a row."""
 ROOM = 0.05
@@ -221,13 +222,14 @@ def _spread(ax: Any, s: Series, height: float, style: Style) -> Any:
 
 def _heat_map(ax: Any, panel: Panel) -> Any:
     """Draw a row of cells for each series; grey where the interval includes 0."""
+    from matplotlib import colormaps
     from matplotlib.ticker import MaxNLocator
 
+    colours = colormaps["PuOr_r"].with_extremes(bad=NOT_SIGNIFICANT)
     values = np.array([s.y for s in panel.series])
     lo, hi = (np.array([getattr(s, end) for s in panel.series]) for end in ("lo", "hi"))
     shown = np.ma.masked_where((lo <= 0) & (hi >= 0), values) if lo.size else values
-    ax.set_facecolor("#e4e6e9")
-    image = ax.imshow(shown, cmap="PuOr_r", vmin=-1, vmax=1, aspect="auto", interpolation="none")
+    image = ax.imshow(shown, cmap=colours, vmin=-1, vmax=1, aspect="auto", interpolation="none")
     ax.set_title("\n".join(panel.heading), loc="left", fontsize="medium")
     ax.set(xlabel=panel.x_label)
     ax.spines[:].set_visible(False)

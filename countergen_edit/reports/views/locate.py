@@ -20,7 +20,7 @@ from countergen_edit.reports.views.base import (
 )
 
 SITES = {
-    "resid_post": "residual stream",
+    "resid_post": "the residual stream",
     "attn_out": "attention",
     "mlp_out": "MLP",
     "head": "heads",
@@ -97,7 +97,7 @@ class LocateView(View):
                 if (panels := _panels(own)) and len(panels[0].series) <= DRAWN:
                     found += as_figure(
                         f"where_{site}_{edit}" if name else f"where_{site}",
-                        f"{SITES[site].capitalize()}: share that moves{name}",
+                        f"Share that moves with {SITES[site]}{name}",
                         panels,
                         self.note,
                     )

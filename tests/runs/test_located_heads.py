@@ -1,0 +1,71 @@
+"""A search of attention heads: which are chosen, what is measured, and where it is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from countergen_edit.core.errors import UserError
+from countergen_edit.erasers import make_eraser
+from countergen_edit.metrics.locate import AGREEMENT, BIAS, HEADS, MOVED
+from countergen_edit.metrics.rows import UNEDITED, Row
+from countergen_edit.models import LanguageModel
+from countergen_edit.models.capture import HEAD, head_of
+from countergen_edit.runs.folder import RunFolder, read_records
+from tests.runs.runs import IDENTITY
+from tests.runs.test_audit import run as search
+from tests.runs.test_search import make_plan, value
+
+ERASERS = {"mean_difference": make_eraser("mean_difference")}
+
+
+@pytest.fixture(scope="module")
+def path(testbed: LanguageModel, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("heads") / "run"
+    search(testbed, make_plan(sites=(HEAD,), layers=None, erasers=ERASERS), path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def rows(path: Path) -> list[Row]:
+    return RunFolder(path, {}, IDENTITY).rows()
+
+
+@pytest.fixture(scope="module")
+def heads(path: Path, rows: list[Row]) -> dict[str, set[tuple[int | None, int | None]]]:
+    """The heads of every edit that was measured on validation data, few first."""
+    measured = {row.edit for row in rows if row.split == "validation"}
+    records = [record for edit, record in read_records(path).items() if edit in measured]
+    found = {record.id: {(p.layer, head_of(p.site)) for p in record.places} for record in records}
+    return dict(sorted(found.items(), key=lambda item: len(item[1])))
+
+
+def test_heads_are_those_that_move_more_of_the_bias_than_of_agreement(
+    rows: list[Row], heads: dict[str, set[tuple[int, int]]]
+) -> None:
+    share = {
+        kind: {
+            (row.facets["layer"], row.facets["unit"]): row.value
+            for row in rows
+            if (row.metric, row.dataset, row.split) == (MOVED, kind, "validation")
+        }
+        for kind in (BIAS, AGREEMENT)
+    }
+    wanted = {head for head, own in share[BIAS].items() if own > max(0, share[AGREEMENT][head])}
+    ordered = sorted(wanted, key=lambda head: -share[BIAS][head])
+    sizes = [size for size in HEADS if size <= len(wanted)]
+    assert [{*ordered[:size]} for size in sizes] == [*heads.values()]
+
+
+def test_more_heads_remove_more(rows: list[Row], heads: dict[str, set[tuple[int, int]]]) -> None:
+    left = [value(rows, "mean_abs_r", edit, split="validation") for edit in heads]
+    before = value(rows, "mean_abs_r", UNEDITED, split="validation")
+    assert left[-1] < before
+
+
+@pytest.mark.parametrize("changes", [{"sites": (HEAD, "attn_out")}, {"select": "eraser"}])
+def test_heads_are_searched_alone(testbed: LanguageModel, changes: dict[str, object]) -> None:
+    plan = make_plan(**{"sites": (HEAD,), "layers": None, "erasers": ERASERS} | changes)
+    with pytest.raises(UserError, match="debias edit=head"):
+        plan.check(testbed)
