@@ -15,12 +15,7 @@ from countergen_edit.core.errors import UserError
 from countergen_edit.data.template_bank import TemplateBank, bank_from_config
 from countergen_edit.metrics.base import METRICS
 from countergen_edit.metrics.classifier_tasks import TASKS, ClassifierTask
-from countergen_edit.metrics.classifier_tasks.sentiment import (
-    TESTS,
-    Sentiment,
-    paired_tests,
-    sentiment_rows,
-)
+from countergen_edit.metrics.classifier_tasks.sentiment import TESTS, Sentiment, paired_tests
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import SCHEMA, Row
 from countergen_edit.models.classifiers import Classifier, Vader
@@ -203,7 +198,7 @@ def test_the_test_over_sentences_is_the_published_one(vader: list[Row]) -> None:
 
 
 def test_published_categories_stand_beside_the_published_test_alone() -> None:
-    rows = sentiment_rows(short("sentiment"), lambda texts: np.zeros(len(texts)), 0)
+    rows = Sentiment().rows(short("sentiment"), Vader(), 0)
     flips = [r for r in of(rows, "category_flips") if r.dataset != "all"]
     assert {bool(r.detail["published"]) for r in flips if r.facets["test"] == "sentences"} == {True}
     assert {bool(r.detail["published"]) for r in flips if r.facets["test"] == "people"} == {False}
