@@ -181,7 +181,7 @@ def _continuation_log_probs(
         if None in own:
             text = excerpt(prompt + continuation)
             raise UserError(f"nothing precedes the first token of {text}: give a longer prompt")
-    return np.array([np.sum(own) for own in values], dtype=np.float64)
+    return np.array([np.array(own, dtype=np.float64).sum() for own in values], dtype=np.float64)
 
 
 @text_log_probs.register(ServedModel)

@@ -50,8 +50,9 @@ class Association(ClassifierTask):
                     # A trait without any association, but for rounding, is half of each.
                     share = 50.0 * (1.0 + np.sign(np.round(bias[own], ROUNDING)))
                     e = bootstrap_mean(share, seed, kind, text, whole=100)
-                    about = {"n": used[kind], "mean_score": float(bias[own].mean())}
-                    rows.add("b_associations", e, family, text, dataset=kind, **about)
+                    of: dict[str, Any] = {"dataset": kind, "n": used[kind]}
+                    of["mean_score"] = float(bias[own].mean())
+                    rows.add("b_associations", e, family, text, **of)
             for kind, n in used.items():
                 sizes = {"used": n, "whole": bank.sizes.get(kind, n)}
                 published = dict(bank.published.get(kind, {}))

@@ -138,5 +138,5 @@ def _confound(bank: TemplateBank, seed: int) -> Row:
     """The people's names that VADER's lexicon rates."""
     names = [person["base"] for people in bank.people.values() for person in people]
     valence = lexicon_words(names)
-    about = {"dataset": bank.task, "n": len(names), "seed": seed}
+    about: dict[str, Any] = {"dataset": bank.task, "n": len(names), "seed": seed}
     return Row("names_in_lexicon", float(len(valence)), **about, detail={"valence": valence})
