@@ -38,7 +38,7 @@ from torch import Tensor
 from countergen_edit.core.errors import UserError, require_known
 from countergen_edit.core.seeds import generator
 from countergen_edit.data.counterfactual import CounterfactualSet, Variation
-from countergen_edit.data.subsets import few_prompts
+from countergen_edit.data.subsets import few_prompts, first_drawn
 from countergen_edit.edits import NamedEdit
 from countergen_edit.metrics.base import MeasuredSplit, Metric
 from countergen_edit.metrics.context import EvaluationContext
@@ -65,6 +65,8 @@ HEADS = (1, 2, 4, 8, 12, 16, 24)
 """Numbers of heads of an edit."""
 MOVED, DIFFERENCE, CORRELATION = "moved", "moved_difference", "moved_correlation"
 BIAS, AGREEMENT, LEGITIMATE = "biased sets", "agreement", "legitimate differences"
+OUTPUTS = 6
+"""Most outputs of a template: each is read once for every patch."""
 PEOPLE = 2
 """Most people of a group in a template: the difference of one pair weighs what moves in another."""
 
@@ -146,7 +148,7 @@ class Rows:
     """Rows of a batch. A branch of a text repeats its tokens from the first patched one on."""
 
     in_trees: bool
-    """Whether all branches of a text are one row; else each sequence is a row."""
+    """Whether a text with all branches is one row; else each sequence is a row."""
     trees: list[Tree] = field(default_factory=list)
     _row: dict[tuple[Any, ...], int] = field(default_factory=dict)
     _column: dict[tuple[Any, ...], int] = field(default_factory=dict)
@@ -210,8 +212,11 @@ class Patching:
     def _layout(self) -> _Layout:
         longest = max(len(ids) for text in self.texts for ids in text.ids)
         rows = Rows(runs_trees(self.lm, longest))
+        # A source without branches shares the row of its base, which pads less.
+        of_row = {n: n for n in range(len(self.texts))} | dict(self.pairs)
+        of_row |= {base: base for _, base in self.pairs}
         own = [
-            [rows.add(number, None, ids, len(ids)) for ids in text.ids]
+            [rows.add(of_row[number], None, ids, len(ids)) for ids in text.ids]
             for number, text in enumerate(self.texts)
         ]
         sequences: list[tuple[Sequence[Cell], Sequence[int]]] = [
@@ -391,18 +396,20 @@ def templates_of(
         wanted = max(1, round(pairs / size / len(sets)))
         for sample in few_prompts(data, len(data.samples), seed).samples:
             sides = [sample.of(group)[:size] for group in data.groups[:2]]
-            texts = [Text.of(lm, v, sample.outputs) for side in sides for v in side]
+            drawn = first_drawn(len(sample.outputs), OUTPUTS, seed, "locate", sample.template)
+            outputs = [sample.outputs[i] for i in sorted(drawn)]
+            texts = [Text.of(lm, v, outputs) for side in sides for v in side]
             first = texts[0]
             if wanted and first.person > 0 and all(map(first.is_aligned, texts)):
                 people = [
                     f"{a.person or sample.template} / {b.person or ''}"
                     for a, b in zip(*sides, strict=True)
                 ]
-                own = size * (len(found) % 2)  # the groups in turn
-                null_pairs = ((own + 1, own),) if size > 1 else ()
+                null = [(1, 0), (size, size + 1)][len(found) % 2]  # bases of no other pair
+                null_pairs = (null,) if size > 1 else ()
                 found.append(Template(sample.template, tuple(people), tuple(texts), null_pairs))
                 wanted -= 1
-    return found
+    return sorted(found, key=lambda one: len(one.texts[0].ids[0]))
 
 
 Differences = Float64[np.ndarray, "_pair _output"]

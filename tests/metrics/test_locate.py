@@ -73,7 +73,7 @@ def test_all_of_the_first_block_moves_all(testbed: LanguageModel, whole: np.ndar
 def test_the_last_tokens_of_the_last_block_move_all(testbed: LanguageModel, whole: Any) -> None:
     place = Place("resid_post", testbed.n_layers - 1)
     np.testing.assert_allclose(moved(testbed, place, LAST), whole, atol=1e-5)
-    assert np.abs(moved(testbed, place, "person")).max() < 1e-9
+    assert np.abs(moved(testbed, place, "person")).max() < 1e-5
 
 
 @pytest.mark.parametrize("site", INNER)
