@@ -561,7 +561,7 @@ def _batches(
 ) -> Iterator[tuple[list[Template], Patching]]:
     """Templates together, with a model that keeps their states."""
     most, reads = batch_tokens(lm, SCORES), batch_reads(lm, SCORES, 4)
-    most = most if positions else most // 4  # gradients keep all activations
+    most = most if positions else most // 8  # gradients keep all activations
     own: list[Template] = []
     size = np.zeros(2)
     for template in templates:
