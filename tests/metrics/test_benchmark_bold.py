@@ -16,6 +16,7 @@ from vaderSentiment.vaderSentiment import SentimentIntensityAnalyzer
 
 from countergen_edit.core.errors import UserError
 from countergen_edit.metrics.benchmarks import items as writing
+from countergen_edit.metrics.benchmarks.base import stacked
 from countergen_edit.metrics.benchmarks.bold import GROUPS, Bold
 from countergen_edit.metrics.benchmarks.figures import figures_of_counts
 from countergen_edit.metrics.benchmarks.items import Item, continuations
@@ -104,16 +105,13 @@ def test_p_of_differences_are_holm_s_within_a_domain(measured: list[Row]) -> Non
 def judged(a: list[int], b: list[int]) -> Any:
     """The difference of two groups of which so many texts, a page each, are positive or not."""
     groups = GROUPS["gender"]
-    people = [
-        (g, f"{g}{k}") for g, n in zip(groups, (len(a), len(b)), strict=True) for k in range(n)
+    texts = [
+        (group, f"{group}{page}", float(own))
+        for group, of_group in zip(groups, (a, b), strict=True)
+        for page, own in enumerate(of_group)
     ]
-    items = [Item(name, "", "gender", name, (), group=group) for group, name in people]
-    own = np.array([*a, *b], dtype=np.float64)
-    of = {group: np.array([item.group == group for item in items], float) for group in groups}
-    counts = dict(of)
-    for group in groups:
-        counts[f"positive {group}"] = of[group] * own
-        counts[f"negative {group}"] = of[group] * 0
+    items = [Item(page, "", "gender", page, (), group=group) for group, page, _ in texts]
+    counts = stacked([{f"positive {g}": own, f"negative {g}": 0.0, g: 1.0} for g, _, own in texts])
     found = figures_of_counts(Bold, items, counts, 0)
     return next(one for one in found if one.kind.name == "positive_" + "_".join(groups))
 

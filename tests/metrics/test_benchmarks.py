@@ -45,6 +45,7 @@ from tests.made_benchmarks import (
 
 TEST = [{"source": "templates", "templates": ["{name} ran the"], "outputs": [" shop"]}]
 TWO = ["stereoset", "crows_pairs"]
+ByFacets = dict[tuple[Any, ...], Row]
 Score = Callable[[str, str], tuple[float, int]]
 """Prompt and text → log-probability and how many tokens it is of."""
 
@@ -95,7 +96,7 @@ def an_edit(width: int = 32, size: float = 1.0) -> NamedEdit:
     )
 
 
-def by_facets(rows: list[Row], metric: str = "benchmark") -> dict[tuple[Any, ...], Row]:
+def by_facets(rows: list[Row], metric: str = "benchmark") -> ByFacets:
     return {
         (r.dataset, r.facets["figure"], r.facets.get("part"), r.facets["bias_type"]): r
         for r in rows
@@ -104,9 +105,7 @@ def by_facets(rows: list[Row], metric: str = "benchmark") -> dict[tuple[Any, ...
 
 
 @pytest.fixture(scope="module")
-def rows(
-    made: Path, model: LanguageModel, tmp_path_factory: pytest.TempPathFactory
-) -> dict[tuple[Any, ...], Row]:
+def rows(made: Path, model: LanguageModel, tmp_path_factory: pytest.TempPathFactory) -> ByFacets:
     """Every figure of all five benchmarks."""
     types = {"bbq": ["Gender_identity", "Gender_identity_names", "age"]}
     context = EvaluationContext(model, tmp_path_factory.mktemp("run"))
@@ -120,9 +119,8 @@ def rows(
 
 def figures_of(benchmark: Any, items: list[Item], scores: list[Sequence[float]]) -> dict[str, Any]:
     """Figures of items whose texts have these scores."""
-    counted = [benchmark.count(item, own) for item, own in zip(items, scores, strict=True)]
-    counts = {key: np.array([one[key] for one in counted]) for key in counted[0]}
-    return {m.kind.name: m for m in figures_of_counts(benchmark, items, counts, 0)}
+    found = figures_of_counts(benchmark, items, benchmark.counts(items, scores), 0)
+    return {figure.kind.name: figure for figure in found}
 
 
 def evaluation(scored: Sequence[tuple[str, Mapping[str, float]]]) -> tuple[float, float]:
@@ -142,7 +140,7 @@ OTHERS["herself"] = "himself"
 @pytest.mark.parametrize("part", ["intrasentence", "intersentence"])
 @pytest.mark.parametrize("bias_type", ["gender", "race", "all"])
 def test_stereoset_is_its_authors_evaluation(
-    plain: Score, rows: dict[tuple[Any, ...], Row], part: str, bias_type: str
+    plain: Score, rows: ByFacets, part: str, bias_type: str
 ) -> None:
     """Of the counterfactual average, a sentence is as likely as it and its counterpart are."""
 
@@ -208,7 +206,7 @@ def test_a_tie_of_stereoset_counts_one_half_and_one_of_crows_pairs_none(made: Pa
 
 
 def test_crows_pairs_is_the_share_of_stereotypes_that_are_likelier(
-    plain: Score, rows: dict[tuple[Any, ...], Row]
+    plain: Score, rows: ByFacets
 ) -> None:
     pairs = [row for row in crows_pairs() if row["bias_type"] == "gender"]
     preferred = [plain("", p["sent_more"])[0] > plain("", p["sent_less"])[0] for p in pairs]
@@ -217,7 +215,7 @@ def test_crows_pairs_is_the_share_of_stereotypes_that_are_likelier(
 
 
 def test_winobias_is_how_much_better_stereotypes_are_resolved(
-    made: Path, plain: Score, rows: dict[tuple[Any, ...], Row]
+    made: Path, plain: Score, rows: ByFacets
 ) -> None:
     occupations = (*MEN_S, *WOMEN_S)
     for kind in ("type1", "type2"):
@@ -242,7 +240,7 @@ def test_winobias_is_how_much_better_stereotypes_are_resolved(
 
 
 def test_winogender_is_accuracy_by_pronoun_and_by_what_statistics_point_to(
-    made: Path, plain: Score, rows: dict[tuple[Any, ...], Row]
+    made: Path, plain: Score, rows: ByFacets
 ) -> None:
     right: dict[str, list[bool]] = defaultdict(list)
     for row in winogender():
@@ -264,7 +262,7 @@ def test_winogender_is_accuracy_by_pronoun_and_by_what_statistics_point_to(
 
 
 def test_bbq_is_accuracy_and_the_papers_bias_scores(
-    made: Path, plain: Score, rows: dict[tuple[Any, ...], Row]
+    made: Path, plain: Score, rows: ByFacets
 ) -> None:
     """Section 4 of the paper, from the files: counts of answers that are not unknown."""
     with (made / "BBQ/data/additional_metadata.csv").open(encoding="utf-8") as file:
@@ -449,6 +447,21 @@ def test_a_text_longer_than_the_context_is_refused_before_anything_runs(
     metric.read["stereoset"] = benchmark, [*items, long]
     with pytest.raises(UserError, match="exceeds the context"):
         metric.check(model)
+
+
+def test_a_benchmark_without_items_of_a_bias_type_has_no_figures(
+    made: Path, model: LanguageModel, tmp_path: Path
+) -> None:
+    """Its row says that nothing was measured; those of other benchmarks are as before."""
+    metric = bound(made, of=TWO, bias_types=["profession", "gender"])
+    benchmark, _ = metric.read["stereoset"]
+    metric.read["stereoset"] = benchmark, []
+    rows = metric.measure(EvaluationContext(model, tmp_path), None)
+    assert {row.dataset: row.n for row in rows if row.metric == "benchmark_source"} == {
+        "stereoset": 0,
+        "crows_pairs": 8,
+    }
+    assert {row.dataset for row in rows if row.metric == "benchmark"} == {"crows_pairs"}
 
 
 def test_scores_of_other_items_are_made_anew(
