@@ -38,7 +38,7 @@ from torch import Tensor
 from countergen_edit.core.errors import UserError, require_known
 from countergen_edit.core.seeds import generator
 from countergen_edit.data.counterfactual import CounterfactualSet, Variation
-from countergen_edit.data.subsets import few_prompts, first_drawn
+from countergen_edit.data.subsets import few_prompts
 from countergen_edit.edits import NamedEdit
 from countergen_edit.metrics.base import MeasuredSplit, Metric
 from countergen_edit.metrics.context import EvaluationContext
@@ -65,8 +65,6 @@ HEADS = (1, 2, 4, 8, 12, 16, 24)
 """Numbers of heads of an edit."""
 MOVED, DIFFERENCE, CORRELATION = "moved", "moved_difference", "moved_correlation"
 BIAS, AGREEMENT, LEGITIMATE = "biased sets", "agreement", "legitimate differences"
-OUTPUTS = 6
-"""Most outputs of a template: each is read once for every patch."""
 PEOPLE = 2
 """Most people of a group in a template: the difference of one pair weighs what moves in another."""
 
@@ -396,9 +394,7 @@ def templates_of(
         wanted = max(1, round(pairs / size / len(sets)))
         for sample in few_prompts(data, len(data.samples), seed).samples:
             sides = [sample.of(group)[:size] for group in data.groups[:2]]
-            drawn = first_drawn(len(sample.outputs), OUTPUTS, seed, "locate", sample.template)
-            outputs = [sample.outputs[i] for i in sorted(drawn)]
-            texts = [Text.of(lm, v, outputs) for side in sides for v in side]
+            texts = [Text.of(lm, v, sample.outputs) for side in sides for v in side]
             first = texts[0]
             if wanted and first.person > 0 and all(map(first.is_aligned, texts)):
                 people = [
