@@ -370,14 +370,13 @@ class Template:
         return len(self.people) + len(self.null_pairs)
 
     def words(self, lm: LanguageModel) -> dict[str, str]:
-        """The tokens of every position after its first person, as text."""
-        text = self.texts[0]
+        """Its first person, and the tokens of every position after it, as text."""
+        text, words = self.texts[0], {PERSON: self.people[0].partition(" / ")[0]}
         last, _ = text.beyond(0)
-        of = {position: offsets(position, last, last + 1) for position in POSITIONS}
-        return {
-            position: lm.tokenizer.decode([text.ids[0][text.person + k] for k in where]).strip()
-            for position, where in of.items()
-        }
+        for position in POSITIONS[1:]:
+            ids = [text.ids[0][text.person + k] for k in offsets(position, last, last + 1)]
+            words[position] = lm.tokenizer.decode(ids).strip()
+        return words
 
 
 def templates_of(
@@ -451,7 +450,10 @@ class Moved:
     def draws(
         self, seed: int, kind: str
     ) -> tuple[Float64[np.ndarray, "resample place"], list[Weights]]:
-        """The shares, first those of the data, then of resampled templates and people."""
+        """The shares, first those of the data, then of resampled templates and people.
+
+        Linearised, as a ratio's resamples have no variance where its denominator comes near 0.
+        """
         kinds = [
             resample(int(own.max()) + 1, seed, "locate", kind, number)
             for number, own in enumerate(self._clusters)
@@ -459,8 +461,11 @@ class Moved:
         weights = np.ones((1, 1))
         for drawn, own in zip(kinds, self._clusters, strict=True):
             weights = weights * drawn[:, own]
+        total = self.total.sum()
         with np.errstate(divide="ignore", invalid="ignore"):
-            return (weights @ self.moved) / (weights @ self.total)[:, None], kinds
+            share = self.moved.sum(axis=0) / total
+            residual = self.moved - self.total[:, None] * share
+            return share + (weights @ residual) / total, kinds
 
     def estimates(self, seed: int, kind: str) -> list[Estimate]:
         """The share of every place."""
@@ -733,15 +738,15 @@ def difference_rows(bias: Map, other: Map, kind: str, about: Mapping[str, Any]) 
 
 
 def carriers(rows: Sequence[Row]) -> list[tuple[int, int]]:
-    """The heads (layer, head) that carry a larger share of the bias than of agreement.
+    """The heads (layer, head) that carry more of the bias than of what must stay.
 
-    By the share of the bias, the largest first.
+    By the share of the bias less those of agreement and of legitimate differences, largest first.
     """
-    shares: dict[str, dict[tuple[int, int], float]] = {BIAS: {}, AGREEMENT: {}}
+    margins: dict[tuple[int, int], float] = {}
     for row in rows:
-        if row.metric == MOVED and row.dataset in shares:
+        if row.metric == MOVED:
             head = int(row.facets["layer"]), int(row.facets["unit"])
-            shares[row.dataset][head] = row.value or 0.0
-    bias, agreement = shares[BIAS], shares[AGREEMENT]
-    found = [head for head, share in bias.items() if share > max(0.0, agreement.get(head, 0.0))]
-    return sorted(found, key=lambda head: -bias[head])[: HEADS[-1]]
+            sign = 1 if row.dataset == BIAS else -1
+            margins[head] = margins.get(head, 0.0) + sign * max(0.0, row.value or 0.0)
+    found = [head for head, margin in margins.items() if margin > 0]
+    return sorted(found, key=lambda head: -margins[head])[: HEADS[-1]]
