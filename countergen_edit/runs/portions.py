@@ -6,7 +6,7 @@ read where the model should not change; a portion of running text is read at eve
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -61,6 +61,11 @@ class Portion:
         if self.kind == "erase":
             return "bias", "people"
         return (self.kind,) if self.choices is None else (self.kind, self.chosen)
+
+    def renumbered(self, numbers: Callable[[Tensor], Tensor]) -> Portion:
+        """With other numbers of the tokens that are read."""
+        outputs, choices = (x if x is None else numbers(x) for x in (self.outputs, self.choices))
+        return replace(self, outputs=outputs, choices=choices)
 
     @property
     def reads(self) -> int:

@@ -131,12 +131,39 @@ class Student:
             warnings.simplefilter("ignore", FutureWarning)
             torch.manual_seed(unit_seed(settings.random_state, "distilled", "initial"))
             self.peft = get_peft_model(plain, config).eval()
-        self.plain, self._model = plain, model
+        self.plain, self._model, self._device = plain, model, device
+        self._index: Int[Tensor, " token"] | None = None
         self._shared = [plain.get_submodule(name) for name in names[: min(layers)]]
         self._maps = [
             (plain.get_submodule(module_name(model, place.site, place.layer)), _mapping(place))
             for place in before.placements
         ]
+
+    def restrict(self, tokens: Int[Tensor, " token"]) -> None:
+        """Compute the logits of some tokens alone; log-probabilities are then among these.
+
+        Tokens of portions must be among them, and are numbered anew in what `unedited` returns.
+        """
+        output = self.plain.get_output_embeddings()
+        self._index = torch.full((len(output.weight),), -1)
+        self._index[tokens] = torch.arange(len(tokens))
+        shape, has_bias = (output.weight.shape[1], len(tokens)), output.bias is not None
+        some = nn.Linear(*shape, bias=has_bias, device="meta")
+        for name, whole in output.named_parameters():
+            part = whole.detach()[tokens.to(whole.device)]
+            setattr(some, name, nn.Parameter(part, requires_grad=False))
+        if multiplies_bfloat16(self._device):
+            unrounded(some, self._device)
+        self.plain.set_output_embeddings(some)
+
+    @property
+    def vocab_size(self) -> int:
+        """The number of tokens whose logits are computed."""
+        return len(self.plain.get_output_embeddings().weight)
+
+    def numbers(self, tokens: Int[Tensor, "*shape"]) -> Int[Tensor, "*shape"]:
+        """The numbers of tokens among those whose logits are computed."""
+        return tokens if self._index is None else self._index.to(tokens.device)[tokens]
 
     @property
     def parameters(self) -> dict[str, nn.Parameter]:
@@ -166,7 +193,7 @@ class Student:
             for i, portion, own in zip(numbers, some, log_probs, strict=True):
                 rows = slice(begin, begin + len(portion.ids))
                 below = _rows_of(kept[0], rows, portion.ids.shape[1]) if kept else None
-                found[i] = Unedited(portion, own, below)
+                found[i] = Unedited(portion.renumbered(self.numbers), own, below)
                 begin = rows.stop
         return [found[i] for i in range(len(portions))]
 
@@ -247,16 +274,18 @@ def multiplies_bfloat16(device: str) -> bool:
 
 
 def in_bfloat16(plain: Any, device: str) -> None:
-    """Put a model's matrices in bfloat16, but for the output matrix: logits would be rounded.
-
-    That one keeps the type it was loaded in, and autocast away.
-    """
+    """Put a model's matrices in bfloat16, but for the output matrix: logits would be rounded."""
     from transformers.pytorch_utils import Conv1D
 
     output = plain.get_output_embeddings()
     for module in plain.modules():
         if isinstance(module, nn.Linear | Conv1D) and module is not output:
             module.weight = nn.Parameter(module.weight.to(torch.bfloat16), requires_grad=False)
+    unrounded(output, device)
+
+
+def unrounded(output: Any, device: str) -> None:
+    """Let an output matrix multiply in its own type under autocast."""
     kept = output.weight.dtype
     output.register_forward_pre_hook(lambda module, inputs: (inputs[0].to(kept), *inputs[1:]))
     output.forward = torch.autocast(device, enabled=False)(output.forward)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -483,6 +484,7 @@ def test_held_out_agreement_is_the_fall_of_the_group_that_loses_most(
     with applied(testbed, Edit((), update=student.update)) as edited:
         falls = before - right(edited)
     assert abs(falls[0] - falls[1]) > 0.05  # else a mean would pass
+    training.prepare(student)
     found = training.held_out(student)["agreement"]
     assert found == pytest.approx(max(falls), abs=0.02)
 
@@ -583,3 +585,47 @@ def test_limits_are_of_the_whole_edit_and_what_is_erased_is_what_a_map_leaves(
 def test_rows_alone_are_refused() -> None:
     with pytest.raises(UserError, match="trained through a model"):
         Distilled().fit(np.zeros((4, 2)), [0, 1, 0, 1])
+
+
+def test_log_probabilities_of_plausible_tokens_are_those_of_the_whole_vocabulary_among_them(
+    testbed: LanguageModel, task: Task
+) -> None:
+    student = Student(testbed, Distilled(first_layer=0.5), UNCHANGED)
+    portions = [
+        to_erase(testbed, task.fit[0])[0].portion(testbed),
+        *to_keep(testbed, task.keep[0], np.random.default_rng(0))[:1],
+    ]
+    whole = student.unedited(portions)
+    named = [x.flatten() for p in portions for x in (p.outputs, p.choices) if x is not None]
+    tokens = torch.cat([*named, torch.arange(5)]).unique()
+    student.restrict(tokens)
+    for a, b in zip(whole, student.unedited(portions), strict=True):
+        expected = a.log_probs[:, tokens].log_softmax(-1)
+        torch.testing.assert_close(b.log_probs, expected, rtol=1e-4, atol=1e-4)
+        for before, after in (
+            (a.portion.outputs, b.portion.outputs),
+            (a.portion.choices, b.portion.choices),
+        ):
+            assert (before is None) == (after is None)
+            if before is not None and after is not None:
+                assert torch.equal(tokens[after], before)
+    torch.testing.assert_close(outputs(student, b)[0], b.log_probs, rtol=1e-4, atol=1e-4)
+
+
+def test_a_training_among_plausible_tokens_has_all_tokens_that_count(
+    testbed: LanguageModel, task: Task, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(distillation, "VOCABULARY", 40)
+    training = distilling(testbed, task, tmp_path, steps=4)
+    student = Student(testbed, training.settings, UNCHANGED)
+    size = student.vocab_size
+    training.prepare(student)
+    kept = student.vocab_size
+    assert 40 <= kept < size
+    for own in chain(*training.pool, training.looks):
+        assert own.log_probs.shape[1] == kept
+        for tokens in (own.portion.outputs, own.portion.choices):
+            assert tokens is None or int(tokens.min()) >= 0
+    assert int(training._kept.min()) >= 0
+    numbers = [training._number(step) for step in range(8)]
+    assert sorted(numbers[:4]) == sorted(numbers[4:]) == [*range(4)]
