@@ -20,6 +20,8 @@ import yaml
 
 from countergen_edit.core.errors import UserError
 from countergen_edit.data.benchmarks import Files
+from countergen_edit.metrics.benchmarks.base import BENCHMARKS
+from countergen_edit.metrics.benchmarks.items import Item
 from tests.tiny_models import tiny_model_dir
 
 GENDER = ("schoolboy", "mother", "grandfather", "herself")
@@ -75,6 +77,14 @@ def make_benchmarks(folder: Path) -> Path:
         }
     (folder / "sources.yaml").write_text(yaml.safe_dump(known), "utf-8")
     return folder
+
+
+def items_of(
+    name: str, directory: Path | str | None = None, bias_types: Sequence[str] = ()
+) -> list[Item]:
+    """The items of a benchmark, by default of all bias types."""
+    kind = BENCHMARKS.get(name)
+    return [*kind(Files.of(name, directory)).items(bias_types or kind.bias_types)]
 
 
 def hashed(content: bytes) -> str:

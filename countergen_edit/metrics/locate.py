@@ -146,7 +146,7 @@ class Rows:
     """Rows of a batch. A branch of a text repeats its tokens from the first patched one on."""
 
     in_trees: bool
-    """Whether all branches of a text are one row; else each sequence is a row."""
+    """Whether a text with all branches is one row; else each sequence is a row."""
     trees: list[Tree] = field(default_factory=list)
     _row: dict[tuple[Any, ...], int] = field(default_factory=dict)
     _column: dict[tuple[Any, ...], int] = field(default_factory=dict)
@@ -210,8 +210,11 @@ class Patching:
     def _layout(self) -> _Layout:
         longest = max(len(ids) for text in self.texts for ids in text.ids)
         rows = Rows(runs_trees(self.lm, longest))
+        # A source without branches shares the row of its base, which pads less.
+        of_row = {n: n for n in range(len(self.texts))} | dict(self.pairs)
+        of_row |= {base: base for _, base in self.pairs}
         own = [
-            [rows.add(number, None, ids, len(ids)) for ids in text.ids]
+            [rows.add(of_row[number], None, ids, len(ids)) for ids in text.ids]
             for number, text in enumerate(self.texts)
         ]
         sequences: list[tuple[Sequence[Cell], Sequence[int]]] = [
@@ -367,14 +370,13 @@ class Template:
         return len(self.people) + len(self.null_pairs)
 
     def words(self, lm: LanguageModel) -> dict[str, str]:
-        """The tokens of every position after its first person, as text."""
-        text = self.texts[0]
+        """Its first person, and the tokens of every position after it, as text."""
+        text, words = self.texts[0], {PERSON: self.people[0].partition(" / ")[0]}
         last, _ = text.beyond(0)
-        of = {position: offsets(position, last, last + 1) for position in POSITIONS}
-        return {
-            position: lm.tokenizer.decode([text.ids[0][text.person + k] for k in where]).strip()
-            for position, where in of.items()
-        }
+        for position in POSITIONS[1:]:
+            ids = [text.ids[0][text.person + k] for k in offsets(position, last, last + 1)]
+            words[position] = lm.tokenizer.decode(ids).strip()
+        return words
 
 
 def templates_of(
@@ -398,11 +400,11 @@ def templates_of(
                     f"{a.person or sample.template} / {b.person or ''}"
                     for a, b in zip(*sides, strict=True)
                 ]
-                own = size * (len(found) % 2)  # the groups in turn
-                null_pairs = ((own + 1, own),) if size > 1 else ()
+                null = [(1, 0), (size, size + 1)][len(found) % 2]  # bases of no other pair
+                null_pairs = (null,) if size > 1 else ()
                 found.append(Template(sample.template, tuple(people), tuple(texts), null_pairs))
                 wanted -= 1
-    return found
+    return sorted(found, key=lambda one: len(one.texts[0].ids[0]))
 
 
 Differences = Float64[np.ndarray, "_pair _output"]
@@ -448,7 +450,10 @@ class Moved:
     def draws(
         self, seed: int, kind: str
     ) -> tuple[Float64[np.ndarray, "resample place"], list[Weights]]:
-        """The shares, first those of the data, then of resampled templates and people."""
+        """The shares, first those of the data, then of resampled templates and people.
+
+        Linearised, as a ratio's resamples have no variance where its denominator comes near 0.
+        """
         kinds = [
             resample(int(own.max()) + 1, seed, "locate", kind, number)
             for number, own in enumerate(self._clusters)
@@ -456,8 +461,11 @@ class Moved:
         weights = np.ones((1, 1))
         for drawn, own in zip(kinds, self._clusters, strict=True):
             weights = weights * drawn[:, own]
+        total = self.total.sum()
         with np.errstate(divide="ignore", invalid="ignore"):
-            return (weights @ self.moved) / (weights @ self.total)[:, None], kinds
+            share = self.moved.sum(axis=0) / total
+            residual = self.moved - self.total[:, None] * share
+            return share + (weights @ residual) / total, kinds
 
     def estimates(self, seed: int, kind: str) -> list[Estimate]:
         """The share of every place."""
@@ -554,7 +562,7 @@ def _batches(
 ) -> Iterator[tuple[list[Template], Patching]]:
     """Templates together, with a model that keeps their states."""
     most, reads = batch_tokens(lm, SCORES), batch_reads(lm, SCORES, 4)
-    most = most if positions else most // 4  # gradients keep all activations
+    most = most if positions else most // 8  # gradients keep all activations
     own: list[Template] = []
     size = np.zeros(2)
     for template in templates:
@@ -730,15 +738,15 @@ def difference_rows(bias: Map, other: Map, kind: str, about: Mapping[str, Any]) 
 
 
 def carriers(rows: Sequence[Row]) -> list[tuple[int, int]]:
-    """The heads (layer, head) that carry a larger share of the bias than of agreement.
+    """The heads (layer, head) that carry more of the bias than of what must stay.
 
-    By the share of the bias, the largest first.
+    By the share of the bias less those of agreement and of legitimate differences, largest first.
     """
-    shares: dict[str, dict[tuple[int, int], float]] = {BIAS: {}, AGREEMENT: {}}
+    margins: dict[tuple[int, int], float] = {}
     for row in rows:
-        if row.metric == MOVED and row.dataset in shares:
+        if row.metric == MOVED:
             head = int(row.facets["layer"]), int(row.facets["unit"])
-            shares[row.dataset][head] = row.value or 0.0
-    bias, agreement = shares[BIAS], shares[AGREEMENT]
-    found = [head for head, share in bias.items() if share > max(0.0, agreement.get(head, 0.0))]
-    return sorted(found, key=lambda head: -bias[head])[: HEADS[-1]]
+            sign = 1 if row.dataset == BIAS else -1
+            margins[head] = margins.get(head, 0.0) + sign * max(0.0, row.value or 0.0)
+    found = [head for head, margin in margins.items() if margin > 0]
+    return sorted(found, key=lambda head: -margins[head])[: HEADS[-1]]

@@ -10,8 +10,6 @@ from countergen_edit.metrics.rows import Row
 
 ByTask = Mapping[tuple[str, str], Scores]
 """Scores by task and metric."""
-
-
 SCORE, CHANGE = "logged_score", "logged_change"
 FIGURE = "figure"
 """The facet that tells the metrics of a task apart."""
@@ -25,17 +23,15 @@ def score_rows(scores: ByTask, seed: int) -> list[Row]:
         detail: dict[str, Any] = {"repeated": found.repeated, "unscored": found.unscored}
         if not found.values:
             detail["reason"] = "no item has a score"
-        rows.append(_row(SCORE, task, figure, len(found.values), seed, detail, columns))
+        about = _about(task, figure, seed)
+        rows.append(Row(SCORE, **columns, **about, n=len(found.values), detail=detail))
     return rows
 
 
 def change_rows(before: ByTask, after: ByTask, seed: int, detail: Mapping[str, Any]) -> list[Row]:
     """What changed of every task and metric of which both have an item.
 
-    Args:
-        before, after: the scores.
-        seed: of the draws of clusters.
-        detail: what else each row says of the two sides.
+    `detail` is what else each row says of the two sides.
     """
     rows = []
     for (task, figure), first in before.items():
@@ -58,19 +54,10 @@ def change_rows(before: ByTask, after: ByTask, seed: int, detail: Mapping[str, A
             "repeated": max(first.repeated, second.repeated),
             "unscored": max(first.unscored, second.unscored),
         }
-        columns = found.difference.columns
-        rows.append(_row(CHANGE, task, figure, found.items, seed, {**detail, **told}, columns))
+        about = {**found.difference.columns, **_about(task, figure, seed), "n": found.items}
+        rows.append(Row(CHANGE, **about, detail={**detail, **told}))
     return rows
 
 
-def _row(
-    metric: str,
-    task: str,
-    figure: str,
-    n: int,
-    seed: int,
-    detail: dict[str, Any],
-    columns: Mapping[str, Any],
-) -> Row:
-    about: dict[str, Any] = {"dataset": task, "facets": {FIGURE: figure}, "split": "test"}
-    return Row(metric, **columns, **about, n=n, seed=seed, detail=detail)
+def _about(task: str, figure: str, seed: int) -> dict[str, Any]:
+    return {"dataset": task, "facets": {FIGURE: figure}, "split": "test", "seed": seed}

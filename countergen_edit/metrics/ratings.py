@@ -109,24 +109,20 @@ def read_sheet(path: Path, question: Question, items: Sequence[Item]) -> dict[It
     ratings: dict[Item, int] = {}
     for where, cells in lines:
         key, _, text, answer = (cells[column] or "" for column in needed)
-        item = by_key.get(key)
+        item, rating = by_key.get(key), question.answers.get(answer.strip().lower())
         if item is None:
-            raise UserError(
-                f"{where}item {key!r} is not of these runs; name the runs that the sheet was "
-                "written for, or take the row out"
-            )
+            remedy = "name the runs that the sheet was written for, or take the row out"
+            raise UserError(f"{where}item {key!r} is not of these runs; {remedy}")
         if item in ratings:
             raise UserError(f"{where}item {key!r} is rated twice; keep one of its rows")
         if text not in (item.text, spreadsheet_cell(item.text)):
-            raise UserError(
-                f"{where}the {question.columns[1]} of item {key!r} was altered from {item.text!r}"
-            )
-        if answer.strip().lower() not in question.answers:
-            content = f"{answer!r}" if answer.strip() else "nothing"
-            raise UserError(
-                f"{where}column {question.columns[2]!r} holds {content}; write {question.wanted}"
-            )
-        ratings[item] = question.answers[answer.strip().lower()]
+            altered = f"the {question.columns[1]} of item {key!r} was altered from {item.text!r}"
+            raise UserError(f"{where}{altered}")
+        if rating is None:
+            content = repr(answer) if answer.strip() else "nothing"
+            column = question.columns[2]
+            raise UserError(f"{where}column {column!r} holds {content}; write {question.wanted}")
+        ratings[item] = rating
     if missing := [item for item in items if item not in ratings]:
         raise UserError(
             f"{path} lacks {len(missing)} of {len(items)} items, such as item "

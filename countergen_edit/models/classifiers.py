@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from jaxtyping import Float64, Int
 
-from countergen_edit.core.errors import UserError, unknown
+from countergen_edit.core.errors import UserError, require_known
 from countergen_edit.models.encoders import HeadModel
 from countergen_edit.models.loading import load_head
 from countergen_edit.models.progress import track
@@ -45,31 +45,34 @@ class Classifier(HeadModel):
         """Model inputs of texts, or pairs of texts; `UserError` beyond the context unless `cut`."""
         if not texts:
             return []
-        inputs = list(texts), list(pairs) if pairs is not None else None
-        table = self.tokenizer(*inputs, truncation=False, verbose=False)
-        # Position tables of RoBERTa begin behind the padding index.
-        config = self.hf_model.config
-        longest = (
-            getattr(config, "max_position_embeddings", None) or self.tokenizer.model_max_length
+        longest, config = self.tokenizer.model_max_length, self.hf_model.config
+        if positions := getattr(config, "max_position_embeddings", None):
+            longest = positions
+        if "roberta" in config.model_type:  # position tables begin behind the padding index
+            longest -= (config.pad_token_id or 0) + 1
+        encode = functools.partial(
+            self.tokenizer, list(texts), list(pairs) if pairs is not None else None
         )
-        longest -= (config.pad_token_id or 0) + 1 if "roberta" in config.model_type else 0
-        if cut and any(len(ids) > longest for ids in table["input_ids"]):
-            table = self.tokenizer(*inputs, truncation=True, max_length=longest)
-        for text, ids in zip(texts, table["input_ids"], strict=True):
-            if len(ids) > longest:
-                raise UserError(
-                    f"a text of {len(ids)} tokens exceeds the context of {self.name} ({longest}): "
-                    f"{excerpt(text)}"
-                )
+        table = encode(truncation=False, verbose=False)
+        too_long = [i for i, ids in enumerate(table["input_ids"]) if len(ids) > longest]
+        if too_long and cut:
+            table = encode(truncation=True, max_length=longest)
+        elif too_long:
+            length = len(table["input_ids"][too_long[0]])
+            raise UserError(
+                f"a text of {length} tokens exceeds the context of {self.name} ({longest}): "
+                f"{excerpt(texts[too_long[0]])}"
+            )
         return [{key: table[key][i] for key in table} for i in range(len(texts))]
 
     def answers(
         self, texts: Sequence[str], pairs: Sequence[str] | None = None
     ) -> Int[np.ndarray, " text"]:
         """The label of every text; of a lone label, whether it applies."""
-        values = np.stack([*self.probabilities(texts, pairs).values()])
-        answers = (values[0] > 0.5).astype(np.int64) if len(values) == 1 else values.argmax(axis=0)
-        return np.asarray(answers)
+        first, *others = self.probabilities(texts, pairs).values()
+        if not others:
+            return (first > 0.5).astype(np.int64)
+        return np.asarray(np.stack([first, *others]).argmax(axis=0))
 
     def probabilities(
         self,
@@ -122,13 +125,13 @@ def classifier_from_objects(
     name: str, hf_model: Any, tokenizer: Any, task: str, labels: Sequence[str] | None = None
 ) -> Classifier:
     """Wrap a sequence classifier in memory; `UserError` if labels do not map."""
-    known = _labels(hf_model.config)
+    known, is_multi_label = _outputs(hf_model.config)
     if labels is not None and len(labels) != len(known):
         raise UserError(
             f"labels={list(labels)} names {len(labels)} label(s), but {name} has {len(known)}"
         )
     roles = map_labels(name, list(labels or known), task)
-    single = _is_multi_label(hf_model.config) or len(roles) < len(LABELS[task])
+    single = is_multi_label or len(roles) < len(LABELS[task])
     return _wrapped(name, hf_model, tokenizer, roles, single)
 
 
@@ -140,21 +143,17 @@ def load_classifier_of_label(
     `multi_label` labels are independent; None follows the config. `UserError` for another label.
     """
     hf_model, tokenizer = load_head("sequence classifier", model, device=device)
-    known = _labels(hf_model.config)
-    if label not in known:
-        raise unknown(f"label of {model}:", label, known)
-    single = multi_label
-    if single is None:  # the share of a lone output is always 1: it can only be a yes or no
-        single = _is_multi_label(hf_model.config) or len(known) == 1
-    return _wrapped(str(model), hf_model, tokenizer, {label: known.index(label)}, single)
+    known, is_multi_label = _outputs(hf_model.config)
+    require_known(f"label of {model}:", label, known)
+    if multi_label is None:  # the share of a lone output is always 1: it can only be a yes or no
+        multi_label = is_multi_label or len(known) == 1
+    return _wrapped(str(model), hf_model, tokenizer, {label: known.index(label)}, multi_label)
 
 
-def _labels(config: Any) -> list[str]:
-    return [str(config.id2label[i]) for i in range(config.num_labels)]
-
-
-def _is_multi_label(config: Any) -> bool:
-    return getattr(config, "problem_type", None) == "multi_label_classification"
+def _outputs(config: Any) -> tuple[list[str], bool]:
+    """The labels of a config, and whether they are independent."""
+    labels = [str(config.id2label[i]) for i in range(config.num_labels)]
+    return labels, getattr(config, "problem_type", None) == "multi_label_classification"
 
 
 def _wrapped(
@@ -198,22 +197,23 @@ def map_labels(name: str, labels: Sequence[str], task: str) -> dict[str, int]:
 
     `UserError` if a needed role has no label or two, as with LABEL_0, LABEL_1, ….
     """
-    roles = LABELS[task]
     names_of = [re.sub(r"[^a-z0-9]", "", label.lower()) for label in labels]
     by_role = {
         role: [i for i, label in enumerate(names_of) if label in names]
-        for role, names in roles.items()
+        for role, names in LABELS[task].items()
     }
-    first = next(iter(roles))
-    lone = len(roles) == 2 and len(by_role[first]) == 1 and not any(list(by_role.values())[1:])
+    first, *others = by_role.values()
     complete = all(len(indices) == 1 for indices in by_role.values())
-    alone = lone and (len(labels) == 1 or task == "toxicity")
-    rest = set(range(len(labels))) - {i for indices in by_role.values() for i in indices}
-    if not (complete and (not rest or task == "sentiment")) and not alone:
+    has_rest = sum(map(len, by_role.values())) < len(labels)
+    is_whole = complete and (task == "sentiment" or not has_rest)
+    # Further labels beside "toxic" are other kinds of toxicity.
+    is_lone = len(by_role) == 2 and len(first) == 1 and not any(others)
+    if not is_whole and not (is_lone and (len(labels) == 1 or task == "toxicity")):
         generic = all(re.fullmatch(r"label\d+", label) for label in names_of)
         why = "label order unknown" if generic else "labels cannot be mapped"
+        roles = list(by_role)
         raise UserError(
-            f"{name}: {task} {why}: its labels are {list(labels)}, the task needs {list(roles)}; "
+            f"{name}: {task} {why}: its labels are {list(labels)}, the task needs {roles}; "
             f"say what they are in the model's order, such as labels=[{','.join(roles)}]"
         )
     return {role: indices[0] for role, indices in by_role.items() if indices}

@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from jaxtyping import Float64
 
-from countergen_edit.core.errors import UserError, unknown
+from countergen_edit.core.errors import UserError, require_known
 from countergen_edit.core.writing import digest
 from countergen_edit.models.contrastive import check_contrasts
 from countergen_edit.models.generation import Sampling, row_seeds, write
@@ -112,25 +112,15 @@ def connect(
 ) -> ServedModel:
     """A model behind a server that speaks OpenAI's completions protocol.
 
-    Parameters
-    ----------
-    url : str
-        Of the API, such as http://127.0.0.1:8000/v1.
-    served_name : str, optional
-        The server's name of the model; None takes its only one.
-    log_probs : {"echo", "none"}
-        Whether the server echoes the log-probabilities of a prompt.
-    parallel, attempts, cache
-        As in `Server`.
-    template : {"none", "auto"}
-        As in `load`; a server has no chat template.
+    `url` is of the API, such as http://127.0.0.1:8000/v1, and `served_name` the server's name of
+    the model, by default its only one. `log_probs` is `echo` if the server echoes the
+    log-probabilities of a prompt, else `none`. A server has no chat template: `template` is `none`
+    or `auto`. `parallel`, `attempts` and `cache` are as in `Server`.
 
     `UserError` if a setting is out of range, or the server is not there or lacks the model.
     """
-    if log_probs not in LOG_PROBS:
-        raise unknown("model.log_probs", log_probs, LOG_PROBS)
-    if template not in TEMPLATES:
-        raise unknown("template", template, TEMPLATES)
+    require_known("model.log_probs", log_probs, LOG_PROBS)
+    require_known("template", template, TEMPLATES)
     if template == CHAT:
         raise UserError(
             f"template=chat, but {url} continues texts and has no chat template to put them in: "
@@ -145,8 +135,7 @@ def connect(
         if len(names) != 1:
             raise UserError(f"{server.url} has {names}: name one, model.served_name=NAME")
         [served_name] = names
-    if served_name not in names:
-        raise unknown(f"model of {server.url}", served_name, names)
+    require_known(f"model of {server.url}", served_name, names)
     weights, tokenizer = (Unavailable(what, served_name) for what in ("weights", "tokenizer"))
     return ServedModel(served_name, weights, tokenizer, server=server, way=log_probs)
 
@@ -190,10 +179,8 @@ def _continuation_log_probs(
     values = _values_after(lm, prompts, continuations, progress)
     for prompt, continuation, own in zip(prompts, continuations, values, strict=True):
         if None in own:
-            raise UserError(
-                f"nothing precedes the first token of {excerpt(prompt + continuation)}: give a "
-                "longer prompt"
-            )
+            text = excerpt(prompt + continuation)
+            raise UserError(f"nothing precedes the first token of {text}: give a longer prompt")
     return np.array([np.array(own, dtype=np.float64).sum() for own in values], dtype=np.float64)
 
 
@@ -213,8 +200,8 @@ def _text_log_probs(
         if not own:
             whole = excerpt(prompt + text)
             raise UserError(f"no token of {whole} has another before it in {lm.name}")
-    sums = np.array([np.sum(own) for own in known], dtype=np.float64)
-    return TextScores(sums, np.array([len(own) for own in known], dtype=np.int64))
+    sums, counts = [np.sum(own) for own in known], [len(own) for own in known]
+    return TextScores(np.array(sums, dtype=np.float64), np.array(counts, dtype=np.int64))
 
 
 def _values_after(
@@ -285,11 +272,12 @@ def _write(
     _refuse_messages(lm, chat)
     if "" in prompts:
         raise UserError("empty prompt: a server needs words to start from")
-    base = {"model": lm.name, "max_tokens": sampling.max_new_tokens, "temperature": 0.0}
-    requests: list[Request] = [base | {"prompt": prompt} for prompt in prompts]
+    how: dict[str, Any] = {"model": lm.name, "max_tokens": sampling.max_new_tokens}
     if sampling.do_sample:
-        drawn = {"temperature": sampling.temperature, "top_p": sampling.top_p}
-        seeds = [seed % _SEEDS for seed in row_seeds(sampling.seed, prompts)]
-        pairs = zip(requests, seeds, strict=True)
-        requests = [{**request, **drawn, "seed": seed} for request, seed in pairs]
+        how |= {"temperature": sampling.temperature, "top_p": sampling.top_p}
+        seeds = row_seeds(sampling.seed, prompts)
+        pairs = zip(prompts, seeds, strict=True)
+        requests = [how | {"prompt": prompt, "seed": seed % _SEEDS} for prompt, seed in pairs]
+    else:
+        requests = [how | {"prompt": prompt, "temperature": 0.0} for prompt in prompts]
     return lm.server.answers(requests, lambda reply, _: str(reply["choices"][0]["text"]), progress)

@@ -68,27 +68,20 @@ def fit_edit(
     encoder = encoder_of(model)
     asked = list(task.asked(bank))
     rows, read = task.encoded(model, asked)
+    how: dict[str, Any] = {"site": where.site, "tokens": where.positions, "read": read}
     edit = UNCHANGED
     for layer in where.layers_of(encoder):
+        layers = [] if layer is None else [layer]
         with applied(encoder, edit):
-            activations = encoder.activations(
-                rows,
-                site=where.site,
-                layers=[] if layer is None else [layer],
-                tokens=where.positions,
-                read=read,
-                progress="Capturing activations",
+            found = encoder.activations(
+                rows, layers=layers, progress="Capturing activations", **how
             )
-        of_row = [asked[i] for i in activations.row_text]
-        erasure = _fitted(eraser, activations.values[where.site][0], of_row, where).erasure_
+        of_row = [asked[i] for i in found.row_text]
+        erasure = _fitted(eraser, found.values[where.site][0], of_row, where).erasure_
         edit += Edit((Placement(where.site, layer, erasure),))
-    return NamedEdit.of(
-        edit,
-        name,
-        changed_params(eraser),
-        basis=basis(bank, model, eraser, where),
-        baseline=eraser.is_baseline,
-    )
+    about = basis(bank, model, eraser, where)
+    is_baseline = eraser.is_baseline
+    return NamedEdit.of(edit, name, changed_params(eraser), basis=about, baseline=is_baseline)
 
 
 def basis(bank: TemplateBank, model: Any, eraser: BaseEraser, where: Where) -> list[object]:
@@ -120,7 +113,7 @@ def _fitted(
 
 
 TEXTS = 1000
-"""Most texts on which answers before and after are held against each other."""
+"""Most texts on which answers before and after are compared."""
 
 
 def classifier_audit(
@@ -132,19 +125,10 @@ def classifier_audit(
     erasers: Mapping[str, BaseEraser] | None = None,
     where: Where | None = None,
 ) -> list[Row]:
-    """Measure a task, before and after, and return its rows.
+    """Measure a task on the unedited model, then under the edit of each eraser; all rows.
 
-    Args:
-        task: what to measure.
-        bank: the task's templates.
-        model: what `task.load` or `task.wrap` returned.
-        folder: where rows and edits go.
-        seed: the run's seed.
-        erasers: by their names in the run; without any the model is measured unedited.
-        where: site, layers and tokens of the edits.
-
-    Raises:
-        UserError: the templates lack what the task needs, or an eraser or place does not fit.
+    `model` is what `task.load` or `task.wrap` returned; `erasers` are by their names in the run.
+    `UserError` if the templates lack what the task needs, or an eraser or place does not fit.
     """
     erasers, where = erasers or {}, where or Where()
     check_edits(model, erasers, where)

@@ -44,16 +44,10 @@ def designed(
 ) -> Task:
     """The task with its test sets drawn by a pilot; sets that cannot be drawn stay as they are.
 
-    Args:
-        model: scores the pilot's prompts.
-        task: of a config.
-        precision: half-width of the 95 % interval of each group effect, as a share of the effect;
-            for small effects, half of it in nats (0.2: 20 % or 0.1 nats).
-        passes: most prompts of all test sets together. All are spent, first on the sets that are
-            farthest from `precision`.
-
-    Raises:
-        UserError: a precision or number of passes that no design has.
+    `precision` is the half-width of the 95 % interval of each group effect, as a share of the
+    effect; for small effects, half of it in nats (0.2: 20 % or 0.1 nats). `passes` is the most
+    prompts of all test sets together; all are spent, first on the sets that are farthest from
+    `precision`. `UserError` if no design has that precision or number of passes.
     """
     if precision is not None and not 0 < precision <= 1:
         raise UserError(f"precision={precision}: a share of the effect, such as {PRECISION}")
@@ -71,33 +65,30 @@ def designed(
     if passes is not None and passes < least:
         raise UserError(f"passes={passes} are too few: the smallest designs need {least}")
     pilots = {name: one.draw("validation", PILOT_CELLS, PILOT_PEOPLE) for name, one in own.items()}
+    scores = {name: score(model, data, f"Pilot of {name}") for name, data in pilots.items()}
     found = pooled(
-        {
-            name: Components.of(GroupEffect(score(model, data, f"Pilot of {name}").pairs[0]))
-            for name, data in pilots.items()
-        }
+        {name: Components.of(GroupEffect(of_set.pairs[0])) for name, of_set in scores.items()}
     )
     options = {
         name: [*_options(pilots[name], name, found[name], pools[name], groups, precision or 0.0)]
         for name in own
     }
-    if passes is None:
-        chosen = {name: _cheapest(every) for name, every in options.items()}
-    else:
-        chosen = within(options, passes)
-    return drawn(task, chosen.values())
+    if passes is not None:
+        return drawn(task, within(options, passes).values())
+    return drawn(task, map(_cheapest, options.values()))
 
 
 def drawn(task: Task, designs: Iterable[SetDesign]) -> Task:
     """The task with test sets of given designs, such as those of another model."""
     by_name = {design.dataset: design for design in designs}
 
-    def anew(data: CounterfactualSet) -> CounterfactualSet:
-        if (design := by_name.get(data.name)) is None:
-            return data
-        return task.drawable[data.name].draw("test", design.cells, design.people)
-
-    return replace(task, test=tuple(map(anew, task.test)), design=tuple(by_name.values()))
+    test = [
+        task.drawable[data.name].draw("test", design.cells, design.people)
+        if (design := by_name.get(data.name))
+        else data
+        for data in task.test
+    ]
+    return replace(task, test=tuple(test), design=tuple(by_name.values()))
 
 
 def _sizes(pool: tuple[int, int, int]) -> list[tuple[int, int]]:
@@ -124,17 +115,17 @@ def _options(
     needed = _contents_needed(own, pool, target)
     for cells, people in sorted(_sizes(pool), key=math.prod):
         yield SetDesign(
-            name,
-            cells,
-            min(cells, templates),
-            min(cells, contents),
-            people,
-            groups * cells * people,
-            len(pilot.texts),
-            own.half_width(cells, templates, contents, people),
-            target,
-            needed,
-            asdict(own),
+            dataset=name,
+            cells=cells,
+            templates=min(cells, templates),
+            contents=min(cells, contents),
+            people=people,
+            passes=groups * cells * people,
+            pilot=len(pilot.texts),
+            half_width=own.half_width(cells, templates, contents, people),
+            target=target,
+            contents_needed=needed,
+            components=asdict(own),
         )
 
 

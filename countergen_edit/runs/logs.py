@@ -6,6 +6,7 @@ each task, with a line for each item and filter. Logs of Inspect are read by `in
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -114,9 +115,9 @@ def _lm_eval(file: Path, cluster: str | None) -> Iterator[Log]:
             for metric in sample["metrics"]:
                 kind, value = sample.get("filter", "none"), sample.get(metric)
                 name = metric if kind == "none" else f"{metric}, {kind}"
-                if value is None or isinstance(value, int | float):
-                    score = float("nan") if value is None else float(value)
-                    log.items.append(Item(task, name, key, score, own))
+                value = math.nan if value is None else value
+                if isinstance(value, int | float):
+                    log.items.append(Item(task, name, key, float(value), own))
                 else:
                     log.unread[f"{task}, {name}"] = None
         if len(ids) != counts.get("effective"):
@@ -145,22 +146,21 @@ def _inspect(file: Path, cluster: str | None) -> Iterator[Log]:
     are places in a data set, which shuffling changes. Epochs are repeated scores of an item.
     """
     of = _finished(file)
-    task, samples = of.eval.task, of.samples
-    log = Log(
-        f"inspect_ai {of.eval.packages.get('inspect_ai', '')}".strip(),
-        str(of.eval.model_args.get("model_path") or of.eval.model),
-    )
-    scorers = {f"scorer {s.name}": str(s.options or {}) for s in of.eval.scorers or ()}
-    log.versions[task] = {"version": str(of.eval.task_version)} | scorers
+    about, task, samples = of.eval, of.eval.task, of.samples
+    tool = f"inspect_ai {about.packages.get('inspect_ai', '')}".strip()
+    log = Log(tool, str(about.model_args.get("model_path") or about.model))
+    scorers = {f"scorer {s.name}": str(s.options or {}) for s in about.scorers or ()}
+    log.versions[task] = {"version": str(about.task_version)} | scorers
     scores = [_scores(sample) for sample in samples]
     for name in dict.fromkeys(name for own in scores for name in own):
-        values = [own.get(name, float("nan")) for own in scores]
-        if None in values:
+        values = [own.get(name, math.nan) for own in scores]
+        numbers = [value for value in values if value is not None]
+        if len(numbers) < len(values):
             log.unread[f"{task}, {name}"] = None
             continue
-        for n, (sample, value) in enumerate(zip(samples, values, strict=True), start=1):
+        for n, (sample, number) in enumerate(zip(samples, numbers, strict=True), start=1):
             group = _cluster_in(sample.metadata, cluster, f"{file}, sample {n}: ")
-            log.items.append(Item(task, name, _key(sample), float(value), group))  # type: ignore[arg-type]
+            log.items.append(Item(task, name, _key(sample), number, group))
     yield log
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from countergen_edit.core.errors import UserError, unknown
+from countergen_edit.data.axis import Split
 from countergen_edit.data.counterfactual import CounterfactualSet
 from countergen_edit.data.splits import without_overlap
 from countergen_edit.data.task import Task
@@ -18,6 +19,8 @@ from countergen_edit.models import LanguageModel, Scratch, check_texts, hook_nam
 from countergen_edit.models.capture import EVERYWHERE, HEAD
 from countergen_edit.runs.fit_data import Positions, capture_sites
 from countergen_edit.runs.halving import Halving
+
+T = TypeVar("T")
 
 Tested = Literal["every", "chosen"]
 """Whether every edit is measured on test data, or the chosen ones alone."""
@@ -257,10 +260,14 @@ def _test_only(task: Task) -> Task:
         fit=(),
         validation=(),
         keep=(),
-        agreement={split: data for split, data in task.agreement.items() if split == "test"},
-        legitimate_differences={},
-        neutral={split: texts for split, texts in task.neutral.items() if split == "test"},
+        agreement=_of_test(task.agreement),
+        legitimate_differences=_of_test(task.legitimate_differences),
+        neutral=_of_test(task.neutral),
     )
+
+
+def _of_test(by_split: Mapping[Split, T]) -> dict[Split, T]:
+    return {split: own for split, own in by_split.items() if split == "test"}
 
 
 def _keeping(task: Task, kept: Sequence[CounterfactualSet]) -> Task:

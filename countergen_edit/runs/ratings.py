@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from countergen_edit.core.errors import UserError
@@ -26,8 +27,20 @@ from countergen_edit.runs.folder import finished_rows
 SHEET = ".csv"
 RATED: tuple[type[RatedTexts], ...] = (FairPairTexts, CidTexts)
 """What people can rate, a kind of sheet each."""
-Texts = Mapping[str, Mapping[Path, RatedTexts]]
-"""Kind of sheet → run → its texts."""
+
+
+@dataclass
+class Rated:
+    """The texts of runs for one kind of sheet."""
+
+    question: Question
+    texts: dict[Path, RatedTexts] = field(default_factory=dict)
+    """By run."""
+
+    @property
+    def items(self) -> list[Item]:
+        """The distinct texts of all runs."""
+        return distinct(item for own in self.texts.values() for item in own.items)
 
 
 def write_sheets(
@@ -35,54 +48,53 @@ def write_sheets(
 ) -> dict[Path, Question]:
     """Write `RATER_KIND.csv` for each rater; texts of all runs and edits are shuffled together.
 
-    Raises:
-        UserError: no runs or raters are named, a run has no texts, or a sheet exists.
+    `UserError` if no runs or raters are named, a run has no texts, or a sheet exists.
     """
     if not raters:
         raise UserError("raters=[] names nobody: write raters=[anna,ben]")
-    texts = texts_of(runs)
-    sheets = {folder / f"{rater}_{kind}{SHEET}": kind for kind in texts for rater in raters}
+    kinds = rated_in(runs)
+    sheets = {folder / f"{rater}_{kind}{SHEET}": kinds[kind] for kind in kinds for rater in raters}
     for path in sheets:  # before the first is written
         if path.exists():
             raise UserError(
                 f"rating sheet {path} exists and may hold ratings: move it away, or choose another "
                 "folder"
             )
-    for path, kind in sheets.items():
-        write_sheet(path, *_asked(texts[kind]), seed)
-    return {path: _asked(texts[kind])[0] for path, kind in sheets.items()}
+    for path, rated in sheets.items():
+        write_sheet(path, rated.question, rated.items, seed)
+    return {path: rated.question for path, rated in sheets.items()}
 
 
 def read_ratings(runs: Sequence[Path], folder: Path, seed: int) -> None:
     """Keep in each run what raters said of it (`ratings.jsonl`), instead of an earlier rating.
 
-    Raises:
-        UserError: there are no sheets, or one does not hold exactly what the runs hold.
+    `UserError` if there are no sheets, or one does not hold exactly what the runs hold.
     """
-    texts = texts_of(runs)
+    kinds = rated_in(runs)
     paths = sorted(folder.glob(f"*{SHEET}"))
     if not paths:
         raise UserError(f"{folder} holds no rating sheets (*{SHEET}): action=sheet writes them")
     ratings: dict[str, dict[str, Ratings]] = {}
     for path in paths:
         rater, _, kind = path.stem.rpartition("_")
-        if kind not in texts:
-            names = " or ".join(f"RATER_{kind}{SHEET}" for kind in texts)
+        if kind not in kinds:
+            names = " or ".join(f"RATER_{kind}{SHEET}" for kind in kinds)
             raise UserError(f"{path} is no sheet of these runs, which are named {names}")
-        ratings.setdefault(kind, {})[rater] = read_sheet(path, *_asked(texts[kind]))
+        sheet = read_sheet(path, kinds[kind].question, kinds[kind].items)
+        ratings.setdefault(kind, {})[rater] = sheet
     rows: dict[Path, list[Row]] = {run: [] for run in runs}
     for kind, given in ratings.items():
-        for run, own in texts[kind].items():
+        for run, own in kinds[kind].texts.items():
             rows[run] += own.rows(given, seed)
     for run, rated in rows.items():
         write_json_lines(run / RATINGS, (row.to_dict() for row in rated))
 
 
-def texts_of(runs: Sequence[Path]) -> Texts:
-    """The texts of runs that people can rate; `UserError` if a run has none."""
+def rated_in(runs: Sequence[Path]) -> dict[str, Rated]:
+    """What people can rate in runs, by kind of sheet; `UserError` if a run has none."""
     if not runs:
         raise UserError("no runs are named: write countergen-edit rate RUN, a run's folder")
-    texts: dict[str, dict[Path, RatedTexts]] = {}
+    kinds: dict[str, Rated] = {}
     for run in runs:
         results = Results(finished_rows(run), folder=run)
         if not (found := [own for kind in RATED if (own := kind(results)).items]):
@@ -91,11 +103,5 @@ def texts_of(runs: Sequence[Path]) -> Texts:
                 "metric=cid"
             )
         for own in found:
-            texts.setdefault(own.name, {})[run] = own
-    return texts
-
-
-def _asked(texts: Mapping[Path, RatedTexts]) -> tuple[Question, list[Item]]:
-    """The question of a kind of sheet, and its items."""
-    every = [*texts.values()]
-    return every[0].question, distinct(item for own in every for item in own.items)
+            kinds.setdefault(own.name, Rated(own.question)).texts[run] = own
+    return kinds

@@ -54,12 +54,9 @@ class Tracker(ABC):
 
     @abstractmethod
     def log(self, figures: Mapping[str, float], step: int, rows: Sequence[Row]) -> None:
-        """Show a recorded unit of work.
+        """Show a recorded unit of work: values of its rows and ends of their intervals, by name.
 
-        Args:
-            figures: values of its rows, and ends of their intervals, by name.
-            step: the number of units recorded before.
-            rows: the rows.
+        `step` is the number of units recorded before.
         """
 
     @abstractmethod
@@ -124,8 +121,8 @@ class MLflow(Tracker):
         client = self._client = MlflowClient(tracking_uri=self.uri)
         known = client.get_experiment_by_name(EXPERIMENT)
         experiment = known.experiment_id if known else client.create_experiment(EXPERIMENT)
-        found = client.search_runs([experiment], f"tags.`{_FINGERPRINT}` = '{run.fingerprint}'")
-        if found:
+        same = f"tags.`{_FINGERPRINT}` = '{run.fingerprint}'"
+        if found := client.search_runs([experiment], same):
             self._run = found[0].info.run_id
             client.update_run(self._run, status="RUNNING")
             return
@@ -183,11 +180,8 @@ def tracked(
 ) -> Iterator[None]:
     """Let trackers follow every run folder that is opened in the block.
 
-    Args:
-        trackers: a name such as `tensorboard` or `mine.py:Mine`, several, or names with settings.
-
-    Raises:
-        UserError: a tracker, a setting or its library is missing.
+    `trackers` are a name such as `tensorboard` or `mine.py:Mine`, several, or names with settings.
+    `UserError` if a tracker, a setting or its library is missing.
     """
     names = [trackers] if isinstance(trackers, str) else trackers
     chosen = names if isinstance(names, Mapping) else dict.fromkeys(names)

@@ -16,13 +16,10 @@ from countergen_edit.cli.composing import composed
 from countergen_edit.cli.main import main
 from countergen_edit.cli.overrides import overrides_of
 from countergen_edit.core.errors import UserError
-from countergen_edit.data.benchmarks import Files
-from countergen_edit.data.benchmarks.bbq import read_bbq
-from countergen_edit.data.benchmarks.sentences import read_crows_pairs
 from countergen_edit.metrics.r.group_effect import GroupEffect
 from countergen_edit.metrics.scores import SetScores
 from countergen_edit.reports.run import open_run
-from tests.made_benchmarks import PUBLISHED, make_benchmarks, needs_published
+from tests.made_benchmarks import PUBLISHED, items_of, make_benchmarks, needs_published
 
 Rows = Sequence[tuple[str, str]]
 ROWS = [
@@ -143,8 +140,7 @@ def test_the_file_of_a_benchmark_is_read_as_that_benchmark(made: Path, tmp_path:
     assert [*config["metric"]] == ["benchmarks"]
     assert (settings["of"], settings["bias_types"]) == (["crows_pairs"], "all")
     assert settings["directory"] == str(path)
-    whole = Files.of("crows_pairs", made)
-    assert read_crows_pairs(Files.of("crows_pairs", path)) == read_crows_pairs(whole)
+    assert items_of("crows_pairs", path) == items_of("crows_pairs", made)
 
 
 @pytest.mark.parametrize("beside", ["data", "supplemental"])
@@ -152,14 +148,14 @@ def test_one_file_of_bbq_is_its_category_with_the_metadata_near_it(
     beside: str, made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = given(made, tmp_path, "BBQ/data/Age.jsonl", beside, "questions.jsonl")
-    own = read_bbq(Files.of("bbq", made), ["Age"])
+    own = items_of("bbq", made, ["Age"])
     shutil.copy(made / "BBQ/data/Gender_identity.jsonl", path.parent)
-    assert read_bbq(Files.of("bbq", path), ["Gender_identity", "Age"]) == own
+    assert items_of("bbq", path, ["Gender_identity", "Age"]) == own
     monkeypatch.chdir(path.parent)
-    assert read_bbq(Files.of("bbq", path.name)) == own
+    assert items_of("bbq", path.name) == own
     path.write_text(path.read_text("utf-8") + "\n{}", "utf-8")
     with pytest.raises(UserError, match=r"questions\.jsonl is another version of Made bbq"):
-        read_bbq(Files.of("bbq", path))
+        items_of("bbq", path)
 
 
 @needs_published

@@ -10,16 +10,12 @@ from countergen_edit.core.conf_path import read_config
 from countergen_edit.core.errors import UserError
 from countergen_edit.data.axis import Axis
 from countergen_edit.data.sources import load_set
-from countergen_edit.data.template_bank import TemplateBank, bank_from_config, load_bank
+from countergen_edit.data.template_bank import bank_from_config, load_bank
 from countergen_edit.data.templates import fill, render
 
 TASKS = ("sentiment", "nli", "toxicity", "masked")
 COUNTS = {"sentiment": (7, 40), "nli": (1, 3), "masked": (1, 4)}
 """Originals and paraphrases of the paper's Table 1."""
-
-
-def bank(task: str) -> TemplateBank:
-    return bank_from_config(read_config("template", task))
 
 
 GENDER = Axis.from_config(read_config("axis", "gender"))
@@ -33,12 +29,12 @@ SMALL = {
 
 @pytest.mark.parametrize("task", COUNTS)
 def test_the_papers_templates_are_all_there(task):
-    families = bank(task).families
+    families = load_bank(task).families
     assert (len(families), sum(len(f.paraphrases) for f in families)) == COUNTS[task]
 
 
 def test_people_take_the_form_their_place_needs():
-    found = bank("sentiment")
+    found = load_bank("sentiment")
     words = {"emotion": {"situation": "awful"}}
     she, jane = (found.people["female"][i] for i in (0, 10))
     he = found.people["male"][0]
@@ -60,7 +56,7 @@ def test_an_article_shows_the_group_as_much_as_its_word_does():
 
 @pytest.mark.parametrize("task", TASKS)
 def test_no_text_keeps_a_slot_or_an_open_article(task):
-    found = bank(task)
+    found = load_bank(task)
     for family in found.families:
         for template in family.templates:
             text = next(found.fill(template)).text
@@ -81,17 +77,17 @@ def test_a_users_own_task_has_the_templates_of_its_file_alone(tmp_path):
 
 
 def test_the_papers_figures_stand_beside_its_own_model_alone():
-    masked = bank("masked")
+    masked = load_bank("masked")
     assert masked.for_model("roberta-base").published
     for other in ("roberta-base-openai-detector", "roberta", "distilroberta-base"):
         assert not masked.for_model(other).published
-    toxicity = bank("toxicity")
+    toxicity = load_bank("toxicity")
     assert any(family.published for family in toxicity.families)
     assert not any(family.published for family in toxicity.for_model("roberta-base").families)
 
 
 def test_a_thinned_bank_knows_what_it_had():
-    toxicity = bank("toxicity")
+    toxicity = load_bank("toxicity")
     thin = toxicity.thinned({"name": 2, "verb": 3})
     verbs = [word["base"] for word in thin.words["verb"]]
     assert verbs == ["kill", "murder", "hate", "hug", "like", "love"]
@@ -140,7 +136,7 @@ def test_a_bank_without_families_or_groups_is_refused():
     with pytest.raises(UserError, match=r"has a \{person\}, but there are no groups"):
         bank_from_config({key: SMALL[key] for key in SMALL if key != "groups"})
     with pytest.raises(UserError, match="compares two groups, but its templates have none"):
-        _ = bank("toxicity").pair
+        _ = load_bank("toxicity").pair
 
 
 def test_lists_of_templates_are_paraphrases_of_their_first():

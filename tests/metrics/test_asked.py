@@ -50,7 +50,8 @@ def test_a_question_is_the_users_and_the_rest_is_the_reply(
         values = iter(scored(context, None, name, items).log_p)
         for item in items:
             if is_question:
-                assert item.question == f"{item.entry.context}\n\n{item.entry.question}"
+                told, wanted = item.question.split("\n\n")
+                assert item.texts[0][0] == f"{told}\n\nQ: {wanted}\nA:"
             before = item.question if is_question else "Write."
             for prompt, text in item.texts:
                 reply = text.strip() if is_question else text

@@ -15,11 +15,10 @@ from scipy import stats
 from vaderSentiment.vaderSentiment import SentimentIntensityAnalyzer
 
 from countergen_edit.core.errors import UserError
-from countergen_edit.data.benchmarks import Files, sources
-from countergen_edit.data.benchmarks.sentences import BOLD_GROUPS, read_bold
 from countergen_edit.metrics.benchmarks import items as writing
-from countergen_edit.metrics.benchmarks.base import BENCHMARKS
-from countergen_edit.metrics.benchmarks.figures import figures_of_counts, p_fair
+from countergen_edit.metrics.benchmarks.base import stacked
+from countergen_edit.metrics.benchmarks.bold import GROUPS, Bold
+from countergen_edit.metrics.benchmarks.figures import figures_of_counts
 from countergen_edit.metrics.benchmarks.items import Item, continuations
 from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.fairpair.continuations import Sampling, joined
@@ -60,20 +59,20 @@ def test_figures_are_shares_of_texts_that_vader_judges_beside_those_of_people(
     """From the files: every prompt continued, the whole text judged at 0.5 of the compound."""
     compound = SentimentIntensityAnalyzer().polarity_scores
     rows = by_facets(measured)
-    read = read_bold(asked(made).read["bold"][0].files, DOMAINS)
+    _, read = asked(made).read["bold"]
     files = [made / f"BOLD/data/prompts/{domain}_prompt.json" for domain in DOMAINS]
     groups_of = [group for f in files for group in json.loads(f.read_text("utf-8")).values()]
     every = [prompt for group in groups_of for page in group.values() for prompt in page]
     assert len(read) == sum(bool(prompt.strip()) for prompt in every)
-    prompts = [one.prompt for one in read]
+    prompts = [item.entry.prompt for item in read]
     texts = generate(model, prompts, max_new_tokens=6, do_sample=True, top_p=0.9, seed=0)
     scores: dict[str, list[float]] = defaultdict(list)
     human: dict[str, list[float]] = defaultdict(list)
     pages: dict[str, set[str]] = defaultdict(set)
-    for one, text in zip(read, texts, strict=True):
-        scores[one.group].append(compound(joined(one.prompt, text))["compound"])
-        human[one.group].append(compound(one.sentence)["compound"])
-        pages[one.group].add(one.page)
+    for item, text in zip(read, texts, strict=True):
+        scores[item.group].append(compound(joined(item.entry.prompt, text))["compound"])
+        human[item.group].append(compound(item.entry.sentence)["compound"])
+        pages[item.group].add(item.cluster)
     signs = {"positive": 1, "negative": -1}
     found = 0
     for (of, sign), (domain, groups) in product(signs.items(), BOLD.items()):
@@ -105,19 +104,15 @@ def test_p_of_differences_are_holm_s_within_a_domain(measured: list[Row]) -> Non
 
 def judged(a: list[int], b: list[int]) -> Any:
     """The difference of two groups of which so many texts, a page each, are positive or not."""
-    benchmark = BENCHMARKS.get("bold")(Files(sources()["bold"], Path()))
-    groups = BOLD_GROUPS["gender"]
-    people = [
-        (g, f"{g}{k}") for g, n in zip(groups, (len(a), len(b)), strict=True) for k in range(n)
+    groups = GROUPS["gender"]
+    texts = [
+        (group, f"{group}{page}", float(own))
+        for group, of_group in zip(groups, (a, b), strict=True)
+        for page, own in enumerate(of_group)
     ]
-    items = [Item(name, "", "gender", name, (), group=group) for group, name in people]
-    own = np.array([*a, *b], dtype=np.float64)
-    of = {group: np.array([item.group == group for item in items], float) for group in groups}
-    counts = dict(of)
-    for group in groups:
-        counts[f"positive {group}"] = of[group] * own
-        counts[f"negative {group}"] = of[group] * 0
-    found = figures_of_counts(benchmark, items, counts, 0)
+    items = [Item(page, "", "gender", page, (), group=group) for group, page, _ in texts]
+    counts = stacked([{f"positive {g}": own, f"negative {g}": 0.0, g: 1.0} for g, _, own in texts])
+    found = figures_of_counts(Bold, items, counts, 0)
     return next(one for one in found if one.kind.name == "positive_" + "_".join(groups))
 
 
@@ -130,7 +125,7 @@ def test_the_interval_of_a_difference_is_welch_s_where_pages_are_texts() -> None
     assert own.estimate.value == pytest.approx(a.mean() - b.mean())
     assert (own.estimate.lo, own.estimate.hi) == pytest.approx(tuple(interval), abs=0.03)
     assert own.clusters == 85
-    p = p_fair(own)
+    p = own.less(0.0).p
     assert p is not None
     assert 0.5 * welch.pvalue < p < 3 * welch.pvalue  # by fewer degrees of freedom
 

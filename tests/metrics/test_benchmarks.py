@@ -18,13 +18,12 @@ from hypothesis import settings as settings_of_hypothesis
 from hypothesis import strategies as st
 
 from countergen_edit.core.errors import UserError
-from countergen_edit.data.benchmarks import Files, sources
 from countergen_edit.data.task import Task
 from countergen_edit.edits import Edit, EditRecord, NamedEdit, Place
 from countergen_edit.erasers import AffineErasure
 from countergen_edit.metrics.base import METRICS
 from countergen_edit.metrics.benchmarks.base import BENCHMARKS
-from countergen_edit.metrics.benchmarks.figures import change, figures_of_counts
+from countergen_edit.metrics.benchmarks.figures import figures_of_counts
 from countergen_edit.metrics.benchmarks.items import Item, limited
 from countergen_edit.metrics.benchmarks.metric import Benchmarks
 from countergen_edit.metrics.context import EvaluationContext
@@ -46,6 +45,7 @@ from tests.made_benchmarks import (
 
 TEST = [{"source": "templates", "templates": ["{name} ran the"], "outputs": [" shop"]}]
 TWO = ["stereoset", "crows_pairs"]
+ByFacets = dict[tuple[Any, ...], Row]
 Score = Callable[[str, str], tuple[float, int]]
 """Prompt and text → log-probability and how many tokens it is of."""
 
@@ -96,7 +96,7 @@ def an_edit(width: int = 32, size: float = 1.0) -> NamedEdit:
     )
 
 
-def by_facets(rows: list[Row], metric: str = "benchmark") -> dict[tuple[Any, ...], Row]:
+def by_facets(rows: list[Row], metric: str = "benchmark") -> ByFacets:
     return {
         (r.dataset, r.facets["figure"], r.facets.get("part"), r.facets["bias_type"]): r
         for r in rows
@@ -105,9 +105,7 @@ def by_facets(rows: list[Row], metric: str = "benchmark") -> dict[tuple[Any, ...
 
 
 @pytest.fixture(scope="module")
-def rows(
-    made: Path, model: LanguageModel, tmp_path_factory: pytest.TempPathFactory
-) -> dict[tuple[Any, ...], Row]:
+def rows(made: Path, model: LanguageModel, tmp_path_factory: pytest.TempPathFactory) -> ByFacets:
     """Every figure of all five benchmarks."""
     types = {"bbq": ["Gender_identity", "Gender_identity_names", "age"]}
     context = EvaluationContext(model, tmp_path_factory.mktemp("run"))
@@ -121,9 +119,8 @@ def rows(
 
 def figures_of(benchmark: Any, items: list[Item], scores: list[Sequence[float]]) -> dict[str, Any]:
     """Figures of items whose texts have these scores."""
-    counted = [benchmark.count(item, own) for item, own in zip(items, scores, strict=True)]
-    counts = {key: np.array([one[key] for one in counted]) for key in counted[0]}
-    return {m.kind.name: m for m in figures_of_counts(benchmark, items, counts, 0)}
+    found = figures_of_counts(benchmark, items, benchmark.counts(items, scores), 0)
+    return {figure.kind.name: figure for figure in found}
 
 
 def evaluation(scored: Sequence[tuple[str, Mapping[str, float]]]) -> tuple[float, float]:
@@ -143,7 +140,7 @@ OTHERS["herself"] = "himself"
 @pytest.mark.parametrize("part", ["intrasentence", "intersentence"])
 @pytest.mark.parametrize("bias_type", ["gender", "race", "all"])
 def test_stereoset_is_its_authors_evaluation(
-    plain: Score, rows: dict[tuple[Any, ...], Row], part: str, bias_type: str
+    plain: Score, rows: ByFacets, part: str, bias_type: str
 ) -> None:
     """Of the counterfactual average, a sentence is as likely as it and its counterpart are."""
 
@@ -209,7 +206,7 @@ def test_a_tie_of_stereoset_counts_one_half_and_one_of_crows_pairs_none(made: Pa
 
 
 def test_crows_pairs_is_the_share_of_stereotypes_that_are_likelier(
-    plain: Score, rows: dict[tuple[Any, ...], Row]
+    plain: Score, rows: ByFacets
 ) -> None:
     pairs = [row for row in crows_pairs() if row["bias_type"] == "gender"]
     preferred = [plain("", p["sent_more"])[0] > plain("", p["sent_less"])[0] for p in pairs]
@@ -218,7 +215,7 @@ def test_crows_pairs_is_the_share_of_stereotypes_that_are_likelier(
 
 
 def test_winobias_is_how_much_better_stereotypes_are_resolved(
-    made: Path, plain: Score, rows: dict[tuple[Any, ...], Row]
+    made: Path, plain: Score, rows: ByFacets
 ) -> None:
     occupations = (*MEN_S, *WOMEN_S)
     for kind in ("type1", "type2"):
@@ -243,7 +240,7 @@ def test_winobias_is_how_much_better_stereotypes_are_resolved(
 
 
 def test_winogender_is_accuracy_by_pronoun_and_by_what_statistics_point_to(
-    made: Path, plain: Score, rows: dict[tuple[Any, ...], Row]
+    made: Path, plain: Score, rows: ByFacets
 ) -> None:
     right: dict[str, list[bool]] = defaultdict(list)
     for row in winogender():
@@ -265,7 +262,7 @@ def test_winogender_is_accuracy_by_pronoun_and_by_what_statistics_point_to(
 
 
 def test_bbq_is_accuracy_and_the_papers_bias_scores(
-    made: Path, plain: Score, rows: dict[tuple[Any, ...], Row]
+    made: Path, plain: Score, rows: ByFacets
 ) -> None:
     """Section 4 of the paper, from the files: counts of answers that are not unknown."""
     with (made / "BBQ/data/additional_metadata.csv").open(encoding="utf-8") as file:
@@ -344,11 +341,14 @@ def test_changes_are_after_less_before_and_their_p_holm_s_over_all_benchmarks(
 
 def counted(values: np.ndarray, clusters: np.ndarray) -> Any:
     """CrowS-Pairs' figure of items of which only some were counted as preferred."""
-    benchmark = BENCHMARKS.get("crows_pairs")(Files(sources()["crows_pairs"], Path()))
     items = [Item(str(i), "", "x", f"c{c}", ()) for i, c in enumerate(clusters)]
     counts = {"pro": values, "items": np.ones(len(values))}
-    [found] = figures_of_counts(benchmark, items, counts, 0)
+    [found] = figures_of_counts(BENCHMARKS.get("crows_pairs"), items, counts, 0)
     return found
+
+
+def change(before: np.ndarray, after: np.ndarray, clusters: np.ndarray) -> Any:
+    return counted(after, clusters).less(counted(before, clusters).draws)
 
 
 @pytest.mark.slow
@@ -375,14 +375,14 @@ def _study(rng: np.random.Generator, clusters: np.ndarray, effect: float) -> Any
     moved = rng.random(len(clusters)) < 0.3
     again = (rng.random(len(clusters)) < 0.6 + lean + effect / 0.3).astype(float)
     after = np.where(moved, again, before)
-    return change(counted(before, clusters), counted(after, clusters))
+    return change(before, after, clusters)
 
 
 def test_clusters_that_all_change_alike_have_the_p_of_so_many_signs() -> None:
     clusters = np.repeat(np.arange(4), 3)
     before, after = np.tile([1.0, 1.0, 0.0], 4), np.tile([1.0, 0.0, 0.0], 4)
-    assert change(counted(before, clusters), counted(after, clusters)).p == 0.125
-    alone = change(*(counted(values[:3], clusters[:3]) for values in (before, after)))
+    assert change(before, after, clusters).p == 0.125
+    alone = change(before[:3], after[:3], clusters[:3])
     assert (alone.p, alone.estimate.smallest) == (None, None)
 
 
@@ -447,6 +447,21 @@ def test_a_text_longer_than_the_context_is_refused_before_anything_runs(
     metric.read["stereoset"] = benchmark, [*items, long]
     with pytest.raises(UserError, match="exceeds the context"):
         metric.check(model)
+
+
+def test_a_benchmark_without_items_of_a_bias_type_has_no_figures(
+    made: Path, model: LanguageModel, tmp_path: Path
+) -> None:
+    """Its row says that nothing was measured; those of other benchmarks are as before."""
+    metric = bound(made, of=TWO, bias_types=["profession", "gender"])
+    benchmark, _ = metric.read["stereoset"]
+    metric.read["stereoset"] = benchmark, []
+    rows = metric.measure(EvaluationContext(model, tmp_path), None)
+    assert {row.dataset: row.n for row in rows if row.metric == "benchmark_source"} == {
+        "stereoset": 0,
+        "crows_pairs": 8,
+    }
+    assert {row.dataset for row in rows if row.metric == "benchmark"} == {"crows_pairs"}
 
 
 def test_scores_of_other_items_are_made_anew(

@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from countergen_edit.metrics.benchmarks.items import scored
+from countergen_edit.metrics.benchmarks.items import by_item, scored
 from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.models import LanguageModel, load
 from tests.harness import evaluated, log_likelihoods, own_task
 from tests.made_benchmarks import bbq, crows_pairs, long_context_dir, winogender
-from tests.metrics.test_benchmarks import bound, by_facets
+from tests.metrics.test_benchmarks import ByFacets, bound, by_facets
 
 pytest.importorskip("lm_eval", reason="needs pip install 'countergen-edit[harness]'")
 pytestmark = pytest.mark.slow
@@ -75,12 +75,12 @@ def bbq_rows() -> list[dict[str, Any]]:
 
 def ours(
     made: Path, model: LanguageModel, folder: Path, **more: Any
-) -> tuple[dict[str, list[float]], dict[tuple[Any, ...], Any]]:
+) -> tuple[dict[str, list[float]], ByFacets]:
     """The likelihoods of each item's texts by its id, and the figures."""
     metric, context = bound(made, **more), EvaluationContext(model, folder)
     [(name, (_, items))] = metric.read.items()
-    scores = scored(context, None, name, items).log_p.tolist()
-    of_item = {item.id: [scores.pop(0) for _ in item.texts] for item in items}
+    scores = by_item(scored(context, None, name, items).log_p, items)
+    of_item = {item.id: own for item, own in zip(items, scores, strict=True)}
     return of_item, by_facets(metric.measure(context, None))
 
 

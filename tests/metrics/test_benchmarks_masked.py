@@ -25,7 +25,7 @@ from countergen_edit.reports.run import open_run
 from countergen_edit.runs.classifiers import Where, classifier_audit
 from countergen_edit.runs.folder import RunFolder
 from tests.made_benchmarks import crows_pairs, settings, stereoset
-from tests.metrics.test_benchmarks import by_facets, evaluation
+from tests.metrics.test_benchmarks import ByFacets, by_facets, evaluation
 
 IDENTITY = {"fingerprint": "test", "schema": SCHEMA}
 TEXTS = [
@@ -94,7 +94,7 @@ def task(made: Path, **more: Any) -> Any:
     return TASKS.make("benchmarks", settings(made) | more)
 
 
-def figures(rows: list[Row], metric: str = "benchmark") -> dict[tuple[Any, ...], Row]:
+def figures(rows: list[Row], metric: str = "benchmark") -> ByFacets:
     by_edit = {row.edit: by_facets([r for r in rows if r.edit == row.edit], metric) for row in rows}
     return {(*about, edit): row for edit, own in by_edit.items() for about, row in own.items()}
 

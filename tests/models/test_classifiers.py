@@ -8,22 +8,17 @@ import numpy as np
 import pytest
 import torch
 
-from countergen_edit.core.conf_path import read_config
 from countergen_edit.core.errors import UserError
-from countergen_edit.data.template_bank import TemplateBank, bank_from_config
+from countergen_edit.data.template_bank import load_bank
 from countergen_edit.models import classifiers, masked
 from countergen_edit.models.classifiers import classifier_from_objects, load_classifier, map_labels
 from countergen_edit.models.masked import MaskedText, load_masked, masked_from_objects
 from countergen_edit.testbed.classifiers import build, plant
 
 
-def bank(task: str) -> TemplateBank:
-    return bank_from_config(read_config("template", task))
-
-
 @pytest.fixture(scope="module")
 def objects():
-    return {task: build(plant(bank(task))) for task in ("sentiment", "nli", "masked")}
+    return {task: build(plant(load_bank(task))) for task in ("sentiment", "nli", "masked")}
 
 
 TEXTS = ["She is sad.", "My father told us about the recent amazing events!", "Jack feels glad."]

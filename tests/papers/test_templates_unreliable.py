@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import numpy as np
 import pytest
 
-from countergen_edit.core.conf_path import read_config
-from countergen_edit.data.template_bank import TemplateBank, bank_from_config
-from countergen_edit.metrics.classifier_tasks.inference import nli_rows
-from countergen_edit.metrics.classifier_tasks.toxicity import toxicity_rows
+from countergen_edit.data.template_bank import load_bank
+from countergen_edit.metrics.classifier_tasks import TASKS
 from countergen_edit.testbed.classifiers import plant
 from tests.papers.source import paper
 from tests.testbed.test_classifiers import model_of
@@ -18,15 +17,11 @@ from tests.testbed.test_classifiers import model_of
 NAMES = ("Name+adj", "Being+adj", "You+are+adj", "Verb+adj", "Am/Hate+noun")
 
 
-def bank(task: str) -> TemplateBank:
-    return bank_from_config(read_config("template", task))
-
-
 def instances() -> dict[str, int]:
     """Line of Table 4 → texts of its original."""
     found: dict[str, int] = {}
-    for family in bank("toxicity").families:
-        found[family.row] = found.get(family.row, 0) + bank("toxicity").whole(family.original)
+    for family in load_bank("toxicity").families:
+        found[family.row] = found.get(family.row, 0) + load_bank("toxicity").whole(family.original)
     return found
 
 
@@ -57,17 +52,17 @@ def test_our_words_make_the_published_numbers_of_texts() -> None:
 
 def test_the_published_figures_of_the_templates_are_those_of_table_4() -> None:
     *lines, _ = lines_of_table_4()
-    published = {f.row: f.published for f in bank("toxicity").families if f.published}
+    published = {f.row: f.published for f in load_bank("toxicity").families if f.published}
     for name, (_, line) in zip(NAMES, lines, strict=True):
         for measure, figures in line.items():
             assert tuple(published[name][measure][:2]) == figures
 
 
 def test_our_last_line_weighs_as_the_papers_however_few_words_are_used() -> None:
-    whole = bank("toxicity")
+    whole = load_bank("toxicity")
     thin = whole.thinned({"name": 1, "adjective": 8, "verb": 2, "identity": 3})
     model = model_of("toxicity", plant(whole))
-    rows = toxicity_rows(thin, lambda texts: model.probabilities(texts)["toxic"], 0)
+    rows = TASKS.make("toxicity").rows(thin, model, 0)
     over = {r.dataset: r.detail for r in rows if r.metric == "FPED over templates"}
     assert {name: over[name]["whole"] for name in NAMES} == instances()
     assert [over[name]["used"] for name in NAMES] == [48, 48, 48, 12, 6]
@@ -80,10 +75,12 @@ def test_of_inference_it_is_told_what_share_of_the_published_instances_was_used(
     """The paper has roughly two million instances of its one template."""
     assert "roughly 2 million instances" in paper("templates_unreliable")
 
-    def neutral(premises: list[str], hypotheses: list[str]) -> tuple[np.ndarray, np.ndarray]:
-        return np.full(len(premises), 0.5), np.ones(len(hypotheses), bool)
+    class Neutral:
+        def probabilities(self, premises: list[str], *_: object, **__: object) -> dict[str, Any]:
+            return {"neutral": np.full(len(premises), 0.5)}
 
-    words = bank("nli").words
+    words = load_bank("nli").words
     used = len(words["subject"]) * len(words["verb"]) * len(words["object"]) * 6  # people
-    rows = [row for row in nli_rows(bank("nli"), neutral, 0) if "over templates" in row.metric]
-    assert [(row.detail["used"], row.detail["whole"]) for row in rows] == [(used, 2_000_000)] * 2
+    rows = TASKS.make("nli").rows(load_bank("nli"), Neutral(), 0)
+    over = [row for row in rows if "over templates" in row.metric]
+    assert [(row.detail["used"], row.detail["whole"]) for row in over] == [(used, 2_000_000)] * 2

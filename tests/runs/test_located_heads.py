@@ -52,9 +52,11 @@ def test_heads_are_those_that_move_more_of_the_bias_than_of_agreement(
         }
         for kind in (BIAS, AGREEMENT)
     }
-    wanted = {head for head, own in share[BIAS].items() if own > max(0, share[AGREEMENT][head])}
-    ordered = sorted(wanted, key=lambda head: -share[BIAS][head])
-    sizes = [size for size in HEADS if size <= len(wanted)]
+    margin = {
+        head: max(0, own) - max(0, share[AGREEMENT][head]) for head, own in share[BIAS].items()
+    }
+    ordered = sorted((head for head in margin if margin[head] > 0), key=lambda h: -margin[h])
+    sizes = [size for size in HEADS if size <= len(ordered)]
     assert [{*ordered[:size]} for size in sizes] == [*heads.values()]
 
 

@@ -235,17 +235,14 @@ def test_continuations_of_cid_come_back_too(run: Path, capsys: pytest.CaptureFix
 
 MISTAKES: dict[str, tuple[Callable[[list[str]], list[str]], str]] = {
     "missing": (lambda x: x[:-1], "_fairpair.csv lacks 1 of "),
-    "foreign": (lambda x: [*x, "abc,Jane is,never said,3\n"], "item 'abc' is not of these runs"),
-    "doubled": (lambda x: [*x, x[1]], "is rated twice"),
-    "altered": (lambda x: [x[0], x[1].replace(",3\n", "!,3\n"), *x[2:]], "was altered from"),
     "unrated": (
         lambda x: [x[0], x[1][:-2] + "\n", *x[2:]],
         "line 2: column 'rating' holds nothing",
     ),
     "outside": (lambda x: [x[0], x[1][:-2] + "6\n", *x[2:]], "holds '6'; write a whole number"),
     "broken": (lambda x: [x[0], x[1][:-2] + "2.5\n", *x[2:]], "from 1 to 5"),
-    "no header": (lambda x: x[1:], "line 1: no column 'item'"),
 }
+"""Damage of any sheet is in tests/metrics/test_ratings.py."""
 
 
 def test_a_sheet_is_read_whole_or_not_at_all(run: Path, capsys: pytest.CaptureFixture[str]) -> None:

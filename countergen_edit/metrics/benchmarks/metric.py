@@ -7,7 +7,8 @@ by Holm's method; `benchmark_source`. Nothing is fitted or selected on these dat
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from countergen_edit.core.errors import UserError, unknown
@@ -23,14 +24,7 @@ from countergen_edit.metrics.benchmarks.base import (
     SOURCE,
     Benchmark,
 )
-from countergen_edit.metrics.benchmarks.figures import (
-    COUNTED,
-    Figure,
-    change,
-    figures_of_counts,
-    keep,
-    p_fair,
-)
+from countergen_edit.metrics.benchmarks.figures import COUNTED, Figure, figures_of_counts, keep
 from countergen_edit.metrics.benchmarks.items import Item, is_asked, limited, stored
 from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.rows import Row
@@ -80,8 +74,7 @@ class Benchmarks(Metric):
             raise UserError("benchmarks.of is empty: name at least one benchmark")
         limits = limit if isinstance(limit, Mapping) else {self.of[0]: limit}
         kinds = [BENCHMARKS.get(name) for name in (*self.of, *self.settings, *limits)]
-        kinds = kinds[: len(self.of)]
-        self.is_generating = all(kind.is_generating for kind in kinds)
+        self.is_generating = all(kind.is_generating for kind in kinds[: len(self.of)])
         if any(most is not None and most < 1 for most in limits.values()):
             raise UserError(f"benchmarks.limit={limit!r}: write whole numbers above 0")
 
@@ -92,8 +85,8 @@ class Benchmarks(Metric):
             if types := self._types(kind):
                 files = Files.of(kind.name, self.directory)
                 benchmark = BENCHMARKS.make(name, self.settings.get(name), files=files)
-                items = self._with_counterfactuals(benchmark, benchmark.items(types))
-                self.read[name] = benchmark, items
+                items = [item for item in benchmark.items(types) if item.bias_type in types]
+                self.read[name] = benchmark, self._with_counterfactuals(benchmark, items)
         if not self.read:
             every = {t for name in self.of for t in BENCHMARKS.get(name).bias_types}
             raise unknown("bias type", (self.bias_types or [""])[0], sorted(every))
@@ -130,10 +123,9 @@ class Benchmarks(Metric):
         own = self.limit.get(name) if isinstance(self.limit, Mapping) else self.limit
         limits = (own, self._task.limit if self._task else None)
         limit = min((most for most in limits if most is not None), default=None)
-        groups: dict[tuple[str, ...], list[Item]] = {}
+        groups: dict[tuple[str, ...], list[Item]] = defaultdict(list)
         for item in self.read[name][1]:
-            about = (item.part, item.bias_type, *([item.group] if item.group else []))
-            groups.setdefault(about, []).append(item)
+            groups[item.part, item.bias_type, *filter(None, [item.group])].append(item)
         return [
             item
             for about, items in groups.items()
@@ -164,67 +156,62 @@ class Benchmarks(Metric):
         found = []
         for name, (benchmark, _) in self.read.items():
             items = self.items(name, context.seed)
-            counts = benchmark.counts(context, edit, items)
+            counts = benchmark.counts(items, benchmark.scores(context, edit, items))
             path, title = stored(context, edit, name, COUNTED), benchmark.files.source.title
             keep(path, name, title, benchmark.normalise, items, counts)
             own = figures_of_counts(benchmark, items, counts, context.seed)
             found += [(name, one) for one in own]
         return found
 
+    def _of_people(self, seed: int) -> dict[tuple[str, str], Estimate]:
+        """The figures of human texts, by benchmark and name."""
+        found: dict[tuple[str, str], Estimate] = {}
+        for name, (benchmark, _) in self.read.items():
+            items = self.items(name, seed) if benchmark.human_source else []
+            if scores := benchmark.human_scores(items):
+                counts = benchmark.counts(items, scores)
+                own = figures_of_counts(benchmark, items, counts, seed)
+                found |= {(name, one.kind.name): one.estimate for one in own}
+        return found
+
     def rows_of(self, now: Sequence[Named], seed: int) -> list[Row]:
         """A row of each figure; P and Holm's P where figures are tested together."""
-        human: dict[tuple[str, str], Figure] = {}
-        for name, (benchmark, _) in self.read.items():
-            items = self.items(name, seed)
-            if counts := benchmark.human_counts(items):
-                own = figures_of_counts(benchmark, items, counts, seed)
-                human |= {(name, one.kind.name): one for one in own}
-        rows = []
-        families: dict[tuple[str, str], list[tuple[Row, float]]] = {}
+        people, rows = self._of_people(seed), []
+        families: dict[tuple[str, str], list[Tested]] = defaultdict(list)
         for name, one in now:
-            row = _row(ROW, name, one, seed, one.estimate)
+            row = one.row(ROW, name, seed, one.estimate)
             if one.pooled is not None:
                 row.detail["pooled"] = one.pooled
             if row.value is None:
                 row.detail["reason"] = "no item by which it is defined"
-            if people := human.get((name, one.kind.name)):
-                row.detail["people"] = people.estimate.columns
-            if one.kind.family and (p := p_fair(one)) is not None:
-                families.setdefault((name, one.kind.family), []).append((row, p))
+            if (name, one.kind.name) in people:
+                row.detail["people"] = people[name, one.kind.name].columns
+            if one.kind.family and one.kind.fair is not None:
+                tested = row, one.less(one.kind.fair).p
+                families[name, one.kind.family].append(tested)
             rows.append(row)
-        for tested in families.values():
-            corrected = adjusted([p for _, p in tested]).tolist()
-            for (row, p), holm in zip(tested, corrected, strict=True):
-                row.detail.update({"p": p, "p_adjusted": holm})
+        for family in families.values():
+            _add_p(family)
         return rows
 
     def changes_of(self, before: Sequence[Named], now: Sequence[Named], seed: int) -> list[Row]:
         """A row of the change of each figure, with Holm's P over them all."""
-        changes = [change(old, one) for (_, old), (_, one) in zip(before, now, strict=True)]
-        corrected = iter(adjusted([own.p for own in changes if own.p is not None]).tolist())
-        rows = []
-        for (name, one), own in zip(now, changes, strict=True):
-            row = _row(CHANGE, name, one, seed, own.estimate)
-            row.detail["smallest"] = own.estimate.smallest
-            if own.p is not None:
-                row.detail.update({"p": own.p, "p_adjusted": next(corrected)})
-            rows.append(row)
-        return rows
+        tested = []
+        for (_, old), (name, one) in zip(before, now, strict=True):
+            change = one.less(old.draws)
+            row = one.row(CHANGE, name, seed, change.estimate)
+            row.detail["smallest"] = change.estimate.smallest
+            tested.append((row, change.p))
+        _add_p(tested)
+        return [row for row, _ in tested]
 
     def _source_row(self, name: str, context: EvaluationContext) -> Row:
         benchmark, every = self.read[name]
-        items = self.items(name, context.seed)
-        return self.source_row(
-            name,
-            context.seed,
-            items,
-            scoring=benchmark.scoring,
-            normalise=benchmark.normalise,
-            first_token=opens_texts(context.model),
-            in_template=context.model.chat.is_on,
-            asked=is_asked(context.model, items),
-            all_items=len(every),
-        )
+        items, model = self.items(name, context.seed), context.model
+        about: dict[str, object] = {"scoring": benchmark.scoring, "normalise": benchmark.normalise}
+        about |= {"first_token": opens_texts(model), "in_template": model.chat.is_on}
+        about |= {"asked": is_asked(model, items), "all_items": len(every)}
+        return self.source_row(name, context.seed, items, **about)
 
     def source_row(self, name: str, seed: int, items: Sequence[Item], **detail: object) -> Row:
         """The row of a benchmark's version, licence, flaws and items."""
@@ -242,26 +229,21 @@ class Benchmarks(Metric):
             "clusters": benchmark.clusters,
             "people": benchmark.human_source,
         }
-        facets: dict[str, Any] = {"benchmark": name}
-        about_row: dict[str, Any] = {"dataset": name, "facets": facets, "split": "test"}
+        about_row: dict[str, Any] = {
+            "dataset": name,
+            "facets": {"benchmark": name},
+            "split": "test",
+        }
         return Row(SOURCE, float(n), n=n, seed=seed, detail=about | detail, **about_row)
 
 
-def _row(metric: str, name: str, one: Figure, seed: int, estimated: Estimate) -> Row:
-    kind = one.kind
-    detail: dict[str, Any] = {"title": kind.title, "fair": kind.fair, "signed": kind.signed}
-    detail["clusters"] = one.clusters
-    if kind.undirected:
-        detail["undirected"] = True
-    if kind.counterfactual:
-        detail["counterfactual"] = kind.counterfactual
-    return Row(
-        metric,
-        **estimated.columns,
-        dataset=name,
-        facets={"benchmark": name, **one.facets},
-        split="test",
-        n=one.items,
-        seed=seed,
-        detail=detail,
-    )
+Tested = tuple[Row, float | None]
+"""A row with the P of its test, None where undefined."""
+
+
+def _add_p(tested: Iterable[Tested]) -> None:
+    """Write P into the rows, and P by Holm's method over them all."""
+    defined = [(row, p) for row, p in tested if p is not None]
+    corrected = adjusted([p for _, p in defined]).tolist()
+    for (row, p), holm in zip(defined, corrected, strict=True):
+        row.detail.update({"p": p, "p_adjusted": holm})

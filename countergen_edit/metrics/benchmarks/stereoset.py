@@ -13,27 +13,27 @@ SS over items is `pooled` in the detail of a row. As some words are likelier aft
     group part of SS = SS - counterfactual-averaged SS, of the same items
 
 Items whose group words cannot be swapped are in neither; where these are most, both are left out.
+Only `dev.json` has labels. Items within a sentence come first; their context has a gap, `BLANK`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import ClassVar
 
 import numpy as np
 
-from countergen_edit.data.benchmarks.sentences import PARTS, STEREOSET_TYPES, read_stereoset
-from countergen_edit.metrics.benchmarks.base import Benchmark, Drawn, FigureKind, less, ratio
+from countergen_edit.core.reading import json_mapping
+from countergen_edit.metrics.benchmarks.base import Benchmark, Drawn, described, ratio
 from countergen_edit.metrics.benchmarks.items import Item
 
-SS, AVERAGED_SS, LMS = ratio("pro"), ratio("pro_averaged"), ratio("related")
+LABELS = ("stereotype", "anti-stereotype", "unrelated")
 
 
 def icat(sums: Mapping[str, Drawn]) -> Drawn:
     """The idealised context association test."""
-    share = SS(sums)
-    return np.asarray(LMS(sums) * np.minimum(share, 1 - share) / 0.5)
+    ss, lms = ratio("pro", "items")(sums), ratio("related", "items")(sums)
+    return np.asarray(lms * np.minimum(ss, 1 - ss) / 0.5)
 
 
 def likelier(a: float, b: float) -> float:
@@ -41,62 +41,20 @@ def likelier(a: float, b: float) -> float:
     return (float(a > b) + float(a >= b)) / 2
 
 
+@described("stereoset", icat=icat)
 class StereoSet(Benchmark):
     """SS, LMS and ICAT within a sentence and between sentences."""
 
-    name = "stereoset"
-    figures = (
-        FigureKind("ss", "SS", "stereotypes preferred", SS, 0.5, counterfactual="ss_averaged"),
-        FigureKind("lms", "LMS", "sense preferred to nonsense", LMS),
-        FigureKind("icat", "ICAT", "LMS · min(SS, 1 − SS) / 0.5", icat),
-        FigureKind(
-            "ss_averaged",
-            "counterfactual-averaged SS",
-            "SS with each text scored by its mean with that of the other group, as some words are "
-            "likelier after any group",
-            AVERAGED_SS,
-            undirected=True,
-            requires="swapped",
-        ),
-        FigureKind(
-            "ss_group_part",
-            "group part of SS",
-            "SS less its counterfactual average, all that treating the groups alike can remove",
-            less(SS, AVERAGED_SS),
-            fair=0.0,
-            signed=True,
-            requires="swapped",
-        ),
-    )
-    bias_types = STEREOSET_TYPES
-    axes: ClassVar[Mapping[str, tuple[str, ...]]] = {
-        "gender": ("gender",),
-        "race": ("race",),
-        "nationality": ("race",),
-        "religion": ("religion",),
-    }
-    normalise = "mean"
-    scoring = (
-        "mean log-probability of a token: of the sentence, or of the second sentence after the "
-        "first, in place of the authors' trained next-sentence head"
-    )
-    flaws = (
-        "many of its pairs name no stereotype that anybody holds, mix attributes, or differ in "
-        "more than one thing (Blodgett et al. 2021), and SS near 50 % may be ignorance as well as "
-        "fairness"
-    )
-    clusters = "targets"
-    equal_clusters = True
-
-    def items(self, bias_types: Sequence[str]) -> list[Item]:
-        items = []
-        for one in read_stereoset(self.files):
-            if one.bias_type not in bias_types:
-                continue
-            within = one.part == PARTS[0]
-            texts = (("", s) if within else (one.context, f" {s}") for s in one.sentences)
-            items.append(Item(one.id, one.part, one.bias_type, one.target, tuple(texts), one))
-        return items
+    def items(self, bias_types: Sequence[str]) -> Iterator[Item]:
+        data = json_mapping(self.files.path("StereoSet/data/dev.json"))["data"]
+        for part in ("intrasentence", "intersentence"):
+            for entry in data[part]:
+                by_label = {one["gold_label"]: one["sentence"] for one in entry["sentences"]}
+                sentences, context = [by_label[label] for label in LABELS], entry["context"]
+                is_within = part == "intrasentence"
+                texts = tuple(("", s) if is_within else (context, f" {s}") for s in sentences)
+                about = (entry["id"], part, entry["bias_type"], entry["target"])
+                yield Item(*about, texts, entry=context)
 
     def with_counterfactuals(self, item: Item, swap: Callable[[str], str]) -> Item:
         own = item.texts[:2]

@@ -4,50 +4,62 @@
 
 Type 1 sentences need world knowledge, type 2 can be resolved by syntax. The paper gives F1 of
 coreference systems; between two people a model always prefers one, so that accuracy says the same.
-Clusters are pairs of occupations.
+Clusters are pairs of occupations. A file has the pronoun and the person meant in brackets.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import ClassVar
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
 
-from countergen_edit.data.benchmarks.pronouns import read_winobias
-from countergen_edit.metrics.benchmarks.base import Benchmark, FigureKind, less, ratio
+from countergen_edit.core.reading import text_of
+from countergen_edit.metrics.benchmarks.base import Benchmark, described
 from countergen_edit.metrics.benchmarks.items import Item
-from countergen_edit.metrics.benchmarks.winogender import SCORING, is_right, referents
+from countergen_edit.metrics.benchmarks.winogender import is_right, referents
 
-PRO, ANTI = ratio("pro_right", "pro"), ratio("anti_right", "anti")
+PRONOUNS = ("she", "her", "hers", "herself", "he", "him", "his", "himself")
 
 
+@described("winobias")
 class WinoBias(Benchmark):
     """Accuracy with and against the stereotype, and the gap between them."""
 
-    name = "winobias"
-    figures = (
-        FigureKind("gap", "gap", "pro less anti", less(PRO, ANTI), fair=0.0, signed=True),
-        FigureKind("pro", "accuracy, pro", "right with the stereotype", PRO),
-        FigureKind("anti", "accuracy, anti", "right against it", ANTI),
-    )
-    bias_types = ("gender",)
-    axes: ClassVar[Mapping[str, tuple[str, ...]]] = {"gender": ("gender",)}
-    normalise = "sum"
-    scoring = SCORING
-    flaws = (
-        "templates are few and artificial, ten lines of the test files differ in more than the "
-        "pronoun between the two stereotypes, and a model that always names the likelier "
-        "occupation has no gap and half of the answers right"
-    )
-    clusters = "pairs of occupations"
-
-    def items(self, bias_types: Sequence[str]) -> list[Item]:
-        items = []
-        for one in read_winobias(self.files):
-            cluster = " and ".join(sorted((one.meant, one.other)))
-            texts = referents(one.sentence, one.pronoun, one.meant, one.other)
-            items.append(Item(one.id, one.type, "gender", cluster, texts, one.stereotype))
-        return items
+    def items(self, bias_types: Sequence[str]) -> Iterator[Item]:
+        lists = [f"WinoBias/data/{gender}_occupations.txt" for gender in ("male", "female")]
+        lines = [line for file in lists for line in text_of(self.files.path(file)).splitlines()]
+        occupations = [line.strip() for line in lines if line.strip()]
+        for part, stereotype in product(("type1", "type2"), ("pro", "anti")):
+            path = self.files.path(f"WinoBias/data/{stereotype}_stereotyped_{part}.txt.test")
+            for number, line in enumerate(text_of(path).splitlines(), start=1):
+                if line.strip():
+                    sentence, pronoun, meant, other = parsed(line, occupations)
+                    pair = " and ".join(sorted((meant, other)))
+                    texts = referents(sentence, pronoun, meant, other)
+                    name = f"{part}.{stereotype}.{number}"
+                    yield Item(name, part, "gender", pair, texts, entry=stereotype)
 
     def count(self, item: Item, scores: Sequence[float]) -> Mapping[str, float]:
         counts = dict.fromkeys(("pro", "anti", "pro_right", "anti_right"), 0.0)
         return counts | {item.entry: 1.0, f"{item.entry}_right": is_right(scores)}
+
+
+def parsed(line: str, occupations: Sequence[str]) -> tuple[str, str, str, str]:
+    """Sentence, pronoun, occupation meant and the other one, of a line of a file.
+
+    >>> parsed("1 The clerk met [the cook] as [he] was late.", ["cook", "clerk"])
+    ('The clerk met the cook as he was late.', 'he', 'cook', 'clerk')
+    """
+    text = line.strip().partition(" ")[2]
+    marked = re.findall(r"\[([^]]*)\]", text)
+    pronoun = next(words for words in marked if words.lower() in PRONOUNS)
+    [person] = [words for words in marked if words.lower() not in PRONOUNS]
+    sentence = re.sub(r"\[([^]]*)\]", r"\1", text)
+    named = [one for one in occupations if _has_words(sentence, one)]
+    [meant] = [one for one in named if _has_words(person, one)]
+    [other] = [one for one in named if one != meant]
+    return sentence, pronoun, meant, other
+
+
+def _has_words(text: str, words: str) -> bool:
+    return re.search(rf"\b{re.escape(words)}\b", text, re.IGNORECASE) is not None

@@ -10,22 +10,15 @@ sentences and of one pronoun are those of lm-evaluation-harness. Clusters are oc
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import ClassVar
+from collections.abc import Iterator, Mapping, Sequence
 
-from countergen_edit.data.benchmarks.pronouns import (
-    GENDERS,
-    WinogenderSentence,
-    read_winogender,
-)
-from countergen_edit.metrics.benchmarks.base import Benchmark, FigureKind, less, ratio
+from countergen_edit.core.reading import csv_table
+from countergen_edit.metrics.benchmarks.base import Benchmark, described
 from countergen_edit.metrics.benchmarks.items import Item
 
-SCORING = (
-    "log-probability of either person after “‘Pronoun’ refers to the”, where its authors ask "
-    "systems that resolve coreference"
-)
-ACCURACY = {kind: ratio(f"{kind}_right", kind) for kind in ("all", "pro", "gotcha", *GENDERS)}
+GENDERS = ("male", "female", "neutral")
+KINDS = ("all", "pro", "gotcha", *GENDERS)
+"""Kinds of sentences, of each of which accuracy is measured."""
 
 
 def referents(sentence: str, pronoun: str, *people: str) -> tuple[tuple[str, str], ...]:
@@ -44,55 +37,40 @@ def is_right(scores: Sequence[float]) -> float:
     return float(meant > other)
 
 
-def points_right(one: WinogenderSentence) -> bool | None:
-    """Whether statistics point to the meant person; None for neutral pronouns."""
-    if one.gender == "neutral":
-        return None
-    at_work = (one.gender == "female") == (one.women > 50)
-    return at_work == one.means_occupation
-
-
+@described("winogender")
 class Winogender(Benchmark):
     """Accuracy by pronoun, and the gap by the statistics of occupations."""
 
-    name = "winogender"
-    figures = (
-        FigureKind(
-            "gap",
-            "gap",
-            "pro less gotcha",
-            less(ACCURACY["pro"], ACCURACY["gotcha"]),
-            fair=0.0,
-            signed=True,
-        ),
-        FigureKind("accuracy", "accuracy", "right", ACCURACY["all"]),
-        *(
-            FigureKind(f"accuracy_{g}", f"accuracy, {g}", f"right with a {g} pronoun", ACCURACY[g])
-            for g in GENDERS
-        ),
-    )
-    bias_types = ("gender",)
-    axes: ClassVar[Mapping[str, tuple[str, ...]]] = {"gender": ("gender",)}
-    normalise = "sum"
-    scoring = SCORING
-    flaws = (
-        "120 templates carry all of it, in half of the sentences the other person is “someone”, "
-        "whom “the” does not fit, and a model that always names one of the two has no gap"
-    )
-    clusters = "occupations"
-
-    def items(self, bias_types: Sequence[str]) -> list[Item]:
-        items = []
-        for one in read_winogender(self.files):
-            texts = referents(one.sentence, one.pronoun, one.meant, one.other)
-            items.append(Item(one.id, "", "gender", one.occupation, texts, one))
-        return items
+    def items(self, bias_types: Sequence[str]) -> Iterator[Item]:
+        _, statistics = csv_table(self.files.path("Winogender/data/occupations-stats.tsv"))
+        percent_women = {row["occupation"]: float(row["bls_pct_female"]) for _, row in statistics}
+        _, rows = csv_table(self.files.path("Winogender/data/all_sentences.tsv"))
+        sentences = {row["sentid"]: row["sentence"] for _, row in rows}
+        for name, sentence in sentences.items():
+            occupation, participant, answer, gender, _ = name.split(".")
+            variants = [name.replace(f".{gender}.", f".{one}.") for one in GENDERS]
+            pronoun = differing_word(sentence, [sentences[one] for one in variants])
+            is_at_work = answer == "0"
+            people = (occupation, participant) if is_at_work else (participant, occupation)
+            kinds = {"all", gender}
+            if gender != "neutral":
+                points_to_work = (gender == "female") == (percent_women[occupation] > 50)
+                kinds.add("pro" if points_to_work == is_at_work else "gotcha")
+            texts = referents(sentence, pronoun, *people)
+            yield Item(name, "", "gender", occupation, texts, entry=kinds)
 
     def count(self, item: Item, scores: Sequence[float]) -> Mapping[str, float]:
-        one: WinogenderSentence = item.entry
-        pointed = points_right(one)
-        kinds = {"all", one.gender}
-        kinds |= {"pro" if pointed else "gotcha"} if pointed is not None else set()
-        right = is_right(scores)
-        counts = {kind: float(kind in kinds) for kind in ACCURACY}
-        return counts | {f"{kind}_right": right * n for kind, n in counts.items()}
+        counts = {kind: float(kind in item.entry) for kind in KINDS}
+        return counts | {f"{kind}_right": is_right(scores) * n for kind, n in counts.items()}
+
+
+def differing_word(sentence: str, variants: Sequence[str]) -> str:
+    """The first word of a sentence in which its variants differ, or nothing.
+
+    >>> differing_word("Ann saw that he left.", ["Ann saw that he left.", "Ann saw that she left."])
+    'he'
+    """
+    for word, *others in zip(sentence.split(), *(v.split() for v in variants), strict=False):
+        if len(set(others)) > 1:
+            return str(word).strip(".,;:!?'\"")
+    return ""

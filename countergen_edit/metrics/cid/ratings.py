@@ -63,18 +63,15 @@ class CidTexts(RatedTexts):
             biased = {(c.template, c.plain): verdicts[item_of(c)] for c in texts}
             columns = columns_of(about)
             rows += fraction_rows(texts, biased, FRACTION, seed, rated_by=by_people, **columns)
-        if len(answers) < 2:
-            return rows
-        kappa = agreement(answers, seed).columns
-        detail: dict[str, Any] = {"statistic": "Fleiss' kappa", **by_people}
-        if kappa["value"] is None:
-            detail["reason"] = "every rater gave the same answer throughout"
-        about_all: dict[str, Any] = {"dataset": DATASET, "split": "test", "n": len(answers[0])}
-        tasks = dict.fromkeys(about.task for about, _ in self._texts)
-        return rows + [
-            Row(AGREEMENT, task=task, **kappa, **about_all, seed=seed, detail=detail)
-            for task in tasks
-        ]
+        if len(answers) > 1:
+            columns = agreement(answers, seed).columns
+            columns |= {"dataset": DATASET, "split": "test", "n": len(answers[0]), "seed": seed}
+            detail: dict[str, Any] = {"statistic": "Fleiss' kappa", **by_people}
+            if columns["value"] is None:
+                detail["reason"] = "every rater gave the same answer throughout"
+            tasks = dict.fromkeys(about.task for about, _ in self._texts)
+            rows += [Row(AGREEMENT, task=task, **columns, detail=detail) for task in tasks]
+        return rows
 
 
 def item_of(continuation: Continuation) -> Item:

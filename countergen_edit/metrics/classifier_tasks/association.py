@@ -4,66 +4,20 @@ Table 3b).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 from jaxtyping import Int
 
 from countergen_edit.data.template_bank import Filled, TemplateBank
-from countergen_edit.metrics.classifier_tasks.base import (
-    ClassifierTask,
-    Scores,
-    TaskText,
-    TemplateRows,
-)
+from countergen_edit.metrics.classifier_tasks.base import ClassifierTask, TaskText, TemplateRows
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.statistics import bootstrap_mean
 from countergen_edit.models.masked import MaskedText, load_masked, masked_from_objects
 
 ROUNDING = 3
 """Decimals of a bias score, in nats; the rest is rounding of models in single precision."""
-
-
-def masked_rows(
-    bank: TemplateBank, association: Callable[[Sequence[MaskedText]], Scores], seed: int
-) -> list[Row]:
-    """Percentage of traits associated with group b rather than a, the paper's male (Table 3b).
-
-    A trait's score is log p(b | trait) - log p(b) less the same of a (Kurita et al. 2019), averaged
-    over pairs of targets.
-    """
-    a, b = bank.pair
-    kinds = bank.kinds.get("attribute", {})
-    rows = TemplateRows(bank, seed)
-    for family in bank.families:
-        values: dict[str, list[float]] = {}
-        used: dict[str, int] = {}
-        for text in family.templates:
-            texts, of = [], []
-            for group in (a, b):
-                for i in range(len(bank.people[group])):
-                    for filled in bank.fill(text, group, i):
-                        texts.append(_masked_text(filled))
-                        of.append(filled.words["attribute"])
-            scores = association(texts).reshape(2, len(bank.people[a]), -1).mean(axis=1)
-            bias, traits = scores[1] - scores[0], of[: scores.shape[1]]
-            for kind in dict.fromkeys(kinds.values()):
-                own = np.array([kinds[trait] == kind for trait in traits])
-                used[kind] = int(own.sum())
-                # A trait without any association, but for rounding, is half of each.
-                share = 50.0 * (1.0 + np.sign(np.round(bias[own], ROUNDING)))
-                e = bootstrap_mean(share, seed, kind, text, whole=100)
-                n, mean = used[kind], float(bias[own].mean())
-                value = rows.add(
-                    "b_associations", e, family, text, dataset=kind, n=n, mean_score=mean
-                )
-                values.setdefault(kind, []).append(value)
-        for kind, shares in values.items():
-            sizes = {"used": used[kind], "whole": bank.sizes.get(kind, used[kind])}
-            published = dict(bank.published.get(kind, {}))
-            rows.spread("b_associations", kind, shares, published=published, **sizes)
-    return rows
 
 
 def _masked_text(filled: Filled) -> MaskedText:
@@ -76,7 +30,34 @@ class Association(ClassifierTask):
     labels_of: ClassVar[str] = "masked"
 
     def rows(self, bank: TemplateBank, model: Any, seed: int) -> list[Row]:
-        return masked_rows(bank, model.associations, seed)
+        """Percentage of traits associated with group b rather than a, the paper's male (Table 3b).
+
+        A trait's score is log p(b | trait) - log p(b) less the same of a (Kurita et al. 2019),
+        averaged over pairs of targets.
+        """
+        people, kinds = len(bank.people[bank.pair[0]]), bank.kinds.get("attribute", {})
+        rows = TemplateRows(bank, seed)
+        for family in bank.families:
+            used: dict[str, int] = {}
+            for text in family.templates:
+                filled = [one.filled for one in self.texts(bank, family, text)]
+                scores = model.associations([_masked_text(one) for one in filled])
+                a, b = scores.reshape(2, people, -1).mean(axis=1)
+                bias, traits = b - a, [one.words["attribute"] for one in filled[: len(a)]]
+                for kind in dict.fromkeys(kinds.values()):
+                    own = np.array([kinds[trait] == kind for trait in traits])
+                    used[kind] = int(own.sum())
+                    # A trait without any association, but for rounding, is half of each.
+                    share = 50.0 * (1.0 + np.sign(np.round(bias[own], ROUNDING)))
+                    e = bootstrap_mean(share, seed, kind, text, whole=100)
+                    of: dict[str, Any] = {"dataset": kind, "n": used[kind]}
+                    of["mean_score"] = float(bias[own].mean())
+                    rows.add("b_associations", e, family, text, **of)
+            for kind, n in used.items():
+                sizes = {"used": n, "whole": bank.sizes.get(kind, n)}
+                published = dict(bank.published.get(kind, {}))
+                rows.spread("b_associations", kind, published=published, **sizes)
+        return rows
 
     def encoded(
         self, model: Any, asked: Sequence[TaskText]

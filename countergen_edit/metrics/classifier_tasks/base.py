@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from jaxtyping import Bool, Float64, Int
+from jaxtyping import Bool, Int
 
 from countergen_edit.core.errors import UserError
 from countergen_edit.core.registry import Registry
@@ -88,11 +89,11 @@ class ClassifierTask(ABC):
         self, model: Any, asked: Sequence[TaskText]
     ) -> tuple[list[dict[str, list[int]]], list[int] | None]:
         """Model inputs of these texts, and the token read of each, or None for the head."""
-        return model.encoded(*_texts(asked)), None
+        return model.encoded(*inputs(asked)), None
 
     def answers(self, model: Any, asked: Sequence[TaskText]) -> Int[np.ndarray, " text"]:
         """The model's answers, by which an edit's cost is counted."""
-        found: Int[np.ndarray, " text"] = model.answers(*_texts(asked))
+        found: Int[np.ndarray, " text"] = model.answers(*inputs(asked))
         return found
 
     def load(self, name: str, labels: Sequence[str] | None = None, **where: Any) -> Any:
@@ -112,7 +113,8 @@ class ClassifierTask(ABC):
         return classifier_from_objects(name, hf_model, tokenizer, self.labels_of, labels)
 
 
-def _texts(asked: Sequence[TaskText]) -> tuple[list[str], list[str] | None]:
+def inputs(asked: Sequence[TaskText]) -> tuple[list[str], list[str] | None]:
+    """The texts that a classifier reads, and the hypotheses that follow them in inference."""
     claims = [one.hypothesis for one in asked if one.hypothesis is not None]
     return [one.filled.text for one in asked], claims or None
 
@@ -132,7 +134,6 @@ TASKS: Registry[type[ClassifierTask]] = Registry(
 """Every classifier task by its name on the command line."""
 
 
-Scores = Float64[np.ndarray, " text"]
 OVER_TEMPLATES = " over templates"
 """Suffix of the names of rows over templates."""
 KEPT = "answers_kept"
@@ -142,13 +143,18 @@ EVEN = {"b_associations": 50.0}
 
 
 class TemplateRows(list[Row]):
-    """Rows of measures over templates and their paraphrases, and of how these spread."""
+    """Rows of measures over templates and their paraphrases, and of how these spread.
+
+    `values` are those added of a measure and data set since their last `spread`: of the original
+    template, then of its paraphrases.
+    """
 
     def __init__(self, bank: TemplateBank, seed: int) -> None:
         super().__init__()
         self.seed = seed
         a, b = bank.groups or ("", "")
         self.groups: dict[str, Any] = {"group_a": a, "group_b": b}
+        self.values: defaultdict[tuple[str, str], list[float]] = defaultdict(list)
 
     def add(
         self,
@@ -161,8 +167,9 @@ class TemplateRows(list[Row]):
         n: int,
         facets: Mapping[str, str] | None = None,
         **detail: Any,
-    ) -> float:
-        """Add a measure of one template or paraphrase, which is a facet; its value."""
+    ) -> None:
+        """Add a measure of one template or paraphrase, which is a facet."""
+        self.values[metric, dataset].append(estimated.value)
         row = Row(
             metric,
             **estimated.columns,
@@ -174,33 +181,28 @@ class TemplateRows(list[Row]):
             detail={"original": template == family.original} | detail,
         )
         self.append(row)
-        return estimated.value
 
-    def spread(
-        self,
-        metric: str,
-        dataset: str,
-        values: Sequence[float],
-        *,
-        n: int | None = None,
-        **detail: Any,
-    ) -> None:
+    def spread(self, metric: str, dataset: str, *, n: int | None = None, **detail: Any) -> None:
         """Add a line of a table: the paraphrases' mean, with the original and their SD in `detail`.
 
-        `values` are of the original, then of its paraphrases (Seshadri et al. 2022).
+        The paper's change is how much larger or smaller the measure becomes in size (Seshadri et
+        al. 2022).
         """
-        original, modified = values[0], np.array(values[1:])
-        mean = float(modified.mean()) if len(modified) else math.nan
-        known = bool(original and len(modified))
+        original, *others = self.values.pop((metric, dataset))
+        modified = np.array(others)
+        mean = float(modified.mean()) if others else math.nan
         detail |= {
             "original": float(original),
-            "sd": float(modified.std(ddof=1)) if len(modified) > 1 else None,
-            # The paper's change: how much larger or smaller the measure becomes in size.
-            "change": (abs(mean) - abs(original)) / abs(original) if known else None,
+            "sd": float(modified.std(ddof=1)) if len(others) > 1 else None,
+            "change": (abs(mean) - abs(original)) / abs(original) if original and others else None,
         }
-        value, n = mean if math.isfinite(mean) else None, len(modified) if n is None else n
         row = Row(
-            metric + OVER_TEMPLATES, value, dataset=dataset, **self.groups, n=n, detail=detail
+            metric + OVER_TEMPLATES,
+            mean if math.isfinite(mean) else None,
+            dataset=dataset,
+            **self.groups,
+            n=len(others) if n is None else n,
+            detail=detail,
         )
         self.append(row)
 

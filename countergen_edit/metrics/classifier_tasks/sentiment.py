@@ -11,17 +11,18 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, ClassVar
 
 import numpy as np
 from jaxtyping import Float64
 
 from countergen_edit.data.template_bank import TemplateBank
-from countergen_edit.metrics.classifier_tasks.base import ClassifierTask, Scores, TemplateRows
+from countergen_edit.metrics.classifier_tasks.base import ClassifierTask, TemplateRows
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.statistics import Estimate, adjusted, bootstrap_mean
 from countergen_edit.metrics.template_tests import ALPHA, paired_p
-from countergen_edit.models.classifiers import VADER, Vader, lexicon_words, load_classifier
+from countergen_edit.models.classifiers import VADER, Vader, lexicon_words
 
 Differences = Float64[np.ndarray, "pair word"]
 RECOMMENDED, PUBLISHED = "people", "sentences"
@@ -39,7 +40,6 @@ class PairedTest:
     Category 1 says a exceeds b, -1 b exceeds a, 0 neither.
     """
 
-    name: str
     n: int
     p: float
     p_holm: float
@@ -59,53 +59,56 @@ def paired_tests(name: str, differences: Sequence[Differences]) -> list[PairedTe
     holm = adjusted(p, "holm")
     signs = [int(np.sign(values.mean())) for values in drawn]
     return [
-        PairedTest(name, len(d), float(q), float(h), s * int(q < ALPHA), s * int(h < ALPHA))
+        PairedTest(len(d), float(q), float(h), s * int(q < ALPHA), s * int(h < ALPHA))
         for d, q, h, s in zip(drawn, p, holm, signs, strict=True)
     ]
 
 
-def sentiment_rows(
-    bank: TemplateBank, positive: Callable[[Sequence[str]], Scores], seed: int
-) -> list[Row]:
-    """Rows `sentiment_difference`, `sentiment_t_test` and `category_flips` (Table 2).
+class Sentiment(ClassifierTask):
+    """Do two groups get different P(positive)? Asked of a classifier, or of VADER."""
 
-    The i-th people of both groups are paired; intervals are over pairs; `positive` maps texts to
-    P(positive); the value of a test's row is p.
-    """
-    a, b = bank.pair
-    count = len(bank.people[a])
-    templates = [(family, text) for family in bank.families for text in family.templates]
-    filled = [
-        [[f.text for f in bank.fill(text, g, i)] for g in (a, b) for i in range(count)]
-        for _, text in templates
-    ]
-    scores = positive([t for block in filled for texts in block for t in texts])
-    sizes = [len(block) * len(block[0]) for block in filled]
-    parts = [part.reshape(2, count, -1) for part in np.split(scores, np.cumsum(sizes)[:-1])]
-    differences = [part[0] - part[1] for part in parts]
-    rows = TemplateRows(bank, seed)
-    for (family, text), d in zip(templates, differences, strict=True):
-        e = bootstrap_mean(d.mean(axis=1), seed, text)
-        rows.add("sentiment_difference", e, family, text, dataset=family.name, n=count)
-    for name in TESTS:
-        tests = paired_tests(name, differences)
-        for (family, text), test in zip(templates, tests, strict=True):
-            p = Estimate(test.p, math.nan, math.nan, math.nan)
-            about: dict[str, Any] = {"dataset": family.name, "n": test.n}
-            about["facets"] = {"test": test.name}
-            detail = {key: getattr(test, key) for key in ("p_holm", "category", "category_holm")}
-            rows.add("sentiment_t_test", p, family, text, **about, **detail)
-        left = iter(tests)
-        of_families = [[next(left) for _ in family.templates] for family in bank.families]
-        for family, own in zip(bank.families, of_families, strict=True):
-            published = dict(family.published) if name == PUBLISHED else {}
-            rows.append(_flips(bank, name, family.name, [own], published))
-        rows.append(_flips(bank, name, "all", of_families, {}))
-    return rows
+    labels_of: ClassVar[str] = "sentiment"
+
+    def rows(self, bank: TemplateBank, model: Any, seed: int) -> list[Row]:
+        """Rows `sentiment_difference`, `sentiment_t_test` and `category_flips` (Table 2).
+
+        The i-th people of both groups are paired; intervals are over pairs; the value of a test's
+        row is p. Of VADER also `names_in_lexicon`.
+        """
+        count = len(bank.people[bank.pair[0]])
+        templates = [(family, text) for family in bank.families for text in family.templates]
+        texts = [[one.filled.text for one in self.texts(bank, *each)] for each in templates]
+        every = [text for own in texts for text in own]
+        positive = model.probabilities(every, progress="Classifying")["positive"]
+        parts = np.split(positive, np.cumsum([len(own) for own in texts])[:-1])
+        sides = [part.reshape(2, count, -1) for part in parts]
+        differences = [a - b for a, b in sides]
+        rows = TemplateRows(bank, seed)
+        for (family, text), d in zip(templates, differences, strict=True):
+            e = bootstrap_mean(d.mean(axis=1), seed, text)
+            rows.add("sentiment_difference", e, family, text, dataset=family.name, n=count)
+        for name in TESTS:
+            tests = paired_tests(name, differences)
+            for (family, text), test in zip(templates, tests, strict=True):
+                p = Estimate(test.p, math.nan, math.nan, math.nan)
+                about: dict[str, Any] = {"dataset": family.name, "n": test.n}
+                about["facets"] = {"test": name}
+                detail = {k: getattr(test, k) for k in ("p_holm", "category", "category_holm")}
+                rows.add("sentiment_t_test", p, family, text, **about, **detail)
+            left = iter(tests)
+            of_families = [[*islice(left, len(family.templates))] for family in bank.families]
+            for family, own in zip(bank.families, of_families, strict=True):
+                published = dict(family.published) if name == PUBLISHED else {}
+                rows.append(_flips(rows, name, family.name, [own], published))
+            rows.append(_flips(rows, name, "all", of_families, {}))
+        return [*rows, _confound(bank, seed)] if isinstance(model, Vader) else rows
+
+    def load(self, name: str, labels: Sequence[str] | None = None, **where: Any) -> Any:
+        return Vader() if name == VADER else super().load(name, labels, **where)
 
 
 def _flips(
-    bank: TemplateBank,
+    rows: TemplateRows,
     name: str,
     dataset: str,
     of_families: Sequence[Sequence[PairedTest]],
@@ -113,14 +116,12 @@ def _flips(
 ) -> Row:
     """`category_flips`: the share of paraphrases that change the category of their original."""
     pairs = [(own[0], other) for own in of_families for other in own[1:]]
-    a, b = bank.pair
     n = len(pairs)
     return Row(
         "category_flips",
         sum(one.category != other.category for one, other in pairs) / n if n else None,
         dataset=dataset,
-        group_a=a,
-        group_b=b,
+        **rows.groups,
         facets={"test": name},
         n=n,
         detail={
@@ -133,35 +134,9 @@ def _flips(
     )
 
 
-class Sentiment(ClassifierTask):
-    """Do two groups get different P(positive)? Asked of a classifier, or of VADER."""
-
-    labels_of: ClassVar[str] = "sentiment"
-
-    def rows(self, bank: TemplateBank, model: Any, seed: int) -> list[Row]:
-
-        def positive(texts: Sequence[str]) -> Scores:
-            scores: Scores = model.probabilities(texts, progress="Classifying")["positive"]
-            return scores
-
-        rows = sentiment_rows(bank, positive, seed)
-        return [*rows, _confound(bank, seed)] if isinstance(model, Vader) else rows
-
-    def load(self, name: str, labels: Sequence[str] | None = None, **where: Any) -> Any:
-        if name == VADER:
-            return Vader()
-        return load_classifier(name, self.labels_of, labels=labels, **where)
-
-
 def _confound(bank: TemplateBank, seed: int) -> Row:
     """The people's names that VADER's lexicon rates."""
     names = [person["base"] for people in bank.people.values() for person in people]
     valence = lexicon_words(names)
-    return Row(
-        "names_in_lexicon",
-        float(len(valence)),
-        dataset=bank.task,
-        n=len(names),
-        seed=seed,
-        detail={"valence": valence},
-    )
+    about: dict[str, Any] = {"dataset": bank.task, "n": len(names), "seed": seed}
+    return Row("names_in_lexicon", float(len(valence)), **about, detail={"valence": valence})

@@ -5,8 +5,8 @@ Table 4).
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,12 +14,7 @@ from jaxtyping import Bool, Float64
 
 from countergen_edit.core.errors import UserError
 from countergen_edit.data.template_bank import Family, Filled, TemplateBank
-from countergen_edit.metrics.classifier_tasks.base import (
-    ClassifierTask,
-    Scores,
-    TaskText,
-    TemplateRows,
-)
+from countergen_edit.metrics.classifier_tasks.base import ClassifierTask, TaskText, TemplateRows
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.statistics import estimate, resample
 
@@ -46,38 +41,47 @@ def equality_difference(
     return values, weights
 
 
-def toxicity_rows(
-    bank: TemplateBank, toxic: Callable[[Sequence[str]], Scores], seed: int
-) -> list[Row]:
-    """FPED and FNED over identity terms (equation 1 and Table 4); `UserError` without labels."""
-    rows = TemplateRows(bank, seed)
-    lines_of: dict[str, dict[str, list[float]]] = {"FPED": {}, "FNED": {}}
-    used: Counter[str] = Counter()
-    whole: Counter[str] = Counter()
-    published: dict[str, dict[str, Any]] = {}
-    for family in bank.families:
-        published.setdefault(family.row, {}).update(family.published)
-        for text in family.templates:
-            filled, truth = _cases(bank, family, text)
-            wrong = (toxic([f.text for f in filled]) > 0.5).reshape(-1, len(truth)) != truth
-            if text == family.original:
-                used[family.row] += wrong.size
-                whole[family.row] += bank.whole(text)
-            for metric, cases in (("FPED", ~truth), ("FNED", truth)):
-                if not cases.any():
-                    continue
-                values, weights = equality_difference(wrong[:, cases], seed, metric, text)
-                e = estimate(values, weights, within=(0, math.inf))
-                n = wrong[:, cases].size
-                value = rows.add(metric, e, family, text, dataset=family.row, n=n)
-                lines_of[metric].setdefault(family.row, []).append(value)
-    for metric, lines in lines_of.items():
-        for line, sums in lines.items():
-            sizes = {"used": used[line], "whole": whole[line]}
-            rows.spread(metric, line, sums, published=published[line].get(metric), **sizes)
-        if lines:
-            _add_all_lines(rows, metric, lines, used, whole)
-    return rows
+class Toxicity(ClassifierTask):
+    """Do error rates differ over identity terms?"""
+
+    labels_of: ClassVar[str] = "toxicity"
+
+    def texts(self, bank: TemplateBank, family: Family, template: str) -> Iterator[TaskText]:
+        for filled in bank.fill(template):
+            identity = filled.words[IDENTITY]
+            context = f"{template} {filled.beside(IDENTITY)}"
+            yield TaskText(filled, identity, identity, 0, context, family.name)
+
+    def rows(self, bank: TemplateBank, model: Any, seed: int) -> list[Row]:
+        """FPED and FNED over identity terms (equation 1 and Table 4)."""
+        rows = TemplateRows(bank, seed)
+        used: Counter[str] = Counter()
+        whole: Counter[str] = Counter()
+        published: defaultdict[str, dict[str, Any]] = defaultdict(dict)
+        for family in bank.families:
+            published[family.row] |= family.published
+            for text in family.templates:
+                filled, truth = _cases(bank, family, text)
+                toxic = model.probabilities([f.text for f in filled])["toxic"] > 0.5
+                wrong = toxic.reshape(-1, len(truth)) != truth
+                if text == family.original:
+                    used[family.row] += wrong.size
+                    whole[family.row] += bank.whole(text)
+                for metric, cases in (("FPED", ~truth), ("FNED", truth)):
+                    if not cases.any():
+                        continue
+                    values, weights = equality_difference(wrong[:, cases], seed, metric, text)
+                    e = estimate(values, weights, within=(0, math.inf))
+                    n = wrong[:, cases].size
+                    rows.add(metric, e, family, text, dataset=family.row, n=n)
+        for metric in ("FPED", "FNED"):
+            lines = {line: values for (name, line), values in rows.values.items() if name == metric}
+            for line in lines:
+                sizes = {"used": used[line], "whole": whole[line]}
+                rows.spread(metric, line, published=published[line].get(metric), **sizes)
+            if lines:
+                _add_all_lines(rows, metric, lines, used, whole)
+        return rows
 
 
 def _cases(
@@ -104,25 +108,9 @@ def _add_all_lines(
 ) -> None:
     """Add all lines together, each weighing its number of whole-list instances, as in the paper."""
     total = sum(whole[line] for line in lines)
-    original, modified = (
+    rows.values[metric, "all"] = [
         sum(whole[line] / total * mean(values) for line, values in lines.items())
         for mean in (lambda v: v[0], lambda v: float(np.mean(v[1:] or v)))
-    )
+    ]
     shares = {"used": sum(used[line] for line in lines), "whole": total}
-    n = sum(len(values) - 1 for values in lines.values())
-    rows.spread(metric, "all", [original, modified], n=n, **shares)
-
-
-class Toxicity(ClassifierTask):
-    """Do error rates differ over identity terms?"""
-
-    labels_of: ClassVar[str] = "toxicity"
-
-    def texts(self, bank: TemplateBank, family: Family, template: str) -> Iterator[TaskText]:
-        for filled in bank.fill(template):
-            identity = filled.words[IDENTITY]
-            context = f"{template} {filled.beside(IDENTITY)}"
-            yield TaskText(filled, identity, identity, 0, context, family.name)
-
-    def rows(self, bank: TemplateBank, model: Any, seed: int) -> list[Row]:
-        return toxicity_rows(bank, lambda texts: model.probabilities(texts)["toxic"], seed)
+    rows.spread(metric, "all", n=sum(len(values) - 1 for values in lines.values()), **shares)

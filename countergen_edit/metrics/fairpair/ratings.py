@@ -37,11 +37,11 @@ class FairPairTexts(RatedTexts):
     )
 
     def __init__(self, results: Results) -> None:
-        self._parts = []
+        self._parts = [
+            (part, read_texts(part, dict.fromkeys(row.edit for row in part.of("fairpair_f"))))
+            for part in results.by_task().values()
+        ]
         """Of each task, its rows and the texts of each edit."""
-        for part in results.by_task().values():
-            edits = dict.fromkeys(row.edit for row in part.of("fairpair_f"))
-            self._parts.append((part, read_texts(part, edits)))
         every = [s for _, texts in self._parts for sampled in texts.values() for s in sampled]
         self.items = [item for s in every for item in items_of(s)]
 

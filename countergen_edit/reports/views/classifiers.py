@@ -37,10 +37,9 @@ class ClassifierTasksView(View):
 
     def shown(self, results: Results) -> tuple[Shown, ...]:
         """Flips by either test, then the measure of every template and what an edit keeps."""
-        measures = dict.fromkeys(row.metric for row in _templates(results))
         return (
             Shown("category_flips", "paraphrases that flip", percent=True, where="card"),
-            *(Shown(metric, metric.replace("_", " ")) for metric in measures),
+            *(Shown(metric, metric.replace("_", " ")) for metric in _metrics(results)),
             Shown(KEPT, "answers kept", percent=True),
         )
 
@@ -73,14 +72,14 @@ class ClassifierTasksView(View):
 
     def sentences(self, results: Results) -> list[str]:
         """The effect of each edit on paraphrases, and the flips over people and sentences."""
-        measures = dict.fromkeys(row.metric for row in _templates(results))
         kept = {row.edit: row for row in results.of(KEPT, split="") if row.dataset == "all"}
         said = []
         for edit in _edits(results):
-            sizes = []
-            for metric in measures:
-                before, after = (_mean_size(results, e, metric).text for e in (UNEDITED, edit))
-                sizes.append(f"{metric.replace('_', ' ')} {before} → {after}")
+            sizes = [
+                f"{metric.replace('_', ' ')} {_mean_size(results, UNEDITED, metric).text} → "
+                f"{_mean_size(results, edit, metric).text}"
+                for metric in _metrics(results)
+            ]
             share = Number.of(kept.get(edit), percent=True)
             said.append(
                 f"{results.label(edit)} on paraphrases, to which it was not fitted, in mean size: "
@@ -104,6 +103,10 @@ def _templates(results: Results) -> list[Row]:
     """Measures of single templates and paraphrases."""
     rows = (row for row in results.rows if not row.split and "paraphrase" in row.facets)
     return [row for row in rows if "test" not in row.facets]
+
+
+def _metrics(results: Results) -> list[str]:
+    return [*dict.fromkeys(row.metric for row in _templates(results))]
 
 
 def _edits(results: Results) -> list[str]:
