@@ -122,9 +122,9 @@ def _adding(a: np.ndarray, b: np.ndarray) -> Any:
         wide = torch.promote_types(x.dtype, torch.float32)
         key = (x.device, wide)
         if key not in cached:
-            cached[key] = tuple(
-                torch.tensor(part, device=x.device, dtype=wide).T for part in (a, b)
-            )  # type: ignore[assignment]
+            with torch.inference_mode(False):  # gradients may pass later
+                down, up = (torch.tensor(m, device=x.device, dtype=wide).T for m in (a, b))
+            cached[key] = down, up
         down, up = cached[key]
         changed: Tensor = output + ((x.to(wide) @ down) @ up)
         return changed.to(output.dtype)

@@ -22,7 +22,7 @@ from countergen_edit.erasers import ERASERS, make_eraser
 from countergen_edit.metrics.base import METRICS, Cost
 from countergen_edit.metrics.fairpair import FairPair
 from countergen_edit.models import SITES
-from countergen_edit.models.capture import EVERYWHERE
+from countergen_edit.models.capture import EVERYWHERE, HEAD
 from countergen_edit.runs.baselines import BASELINES
 
 NONE = "none"
@@ -79,7 +79,7 @@ def test_every_shipped_eraser_can_be_made(name: str) -> None:
 
 def test_every_component_has_its_file() -> None:
     assert {*ERASERS, NONE} == set(shipped("eraser"))
-    assert set(SITES) - {EVERYWHERE} == set(shipped("edit"))  # that is edit.layers=everywhere
+    assert {*SITES, HEAD} - {EVERYWHERE} == set(shipped("edit"))  # that is edit.layers=everywhere
     assert set(BASELINES) == set(shipped("baseline"))
     assert set(PLUGINS) == set(shipped("launcher"))
     ours = [name for name in METRICS if ".py:" not in name]  # other tests register their own

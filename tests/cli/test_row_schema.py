@@ -33,7 +33,7 @@ NAMES = "{fit: 8, validation: 4, test: 4, agreement: 2}"
 TRAITS = "[{source: testbed, family: traits}]"
 AUDIT = [
     "audit",
-    "metric=[r,paraphrases,fairpair,cid,off_target,relearning,capability]",
+    "metric=[r,locate,paraphrases,fairpair,cid,off_target,relearning,capability]",
     "eraser=[gated,distilled]",
     "eraser.distilled.steps=2",
     "+eraser.distilled.contexts=16",
@@ -41,6 +41,7 @@ AUDIT = [
     f"names={NAMES}",
     *(f"data.{split}={TRAITS}" for split in ("fit", "validation", "test")),
     "+data.legitimate_differences=[{source: testbed, family: voices}]",
+    "metric.locate.pairs=4",
     "metric.fairpair.n=3",
     "metric.cid.names=1",
     "metric.cid.strengths=[0,10]",

@@ -17,6 +17,7 @@ from countergen_edit.data.templates import Template, expand
 from countergen_edit.erasers import make_eraser
 from countergen_edit.metrics.base import METRICS
 from countergen_edit.models import LanguageModel, capture, load
+from countergen_edit.models.capture import sink_limit
 from countergen_edit.runs.baselines import BASELINES
 from countergen_edit.runs.fit_data import BEGINNINGS, FitData, capture_sites
 from countergen_edit.runs.fits import Candidate, FitCache
