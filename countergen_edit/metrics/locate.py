@@ -52,29 +52,29 @@ from countergen_edit.models.progress import track
 from countergen_edit.models.scoring import SCORES, read_log_probs
 from countergen_edit.models.tokens import encode
 
-Effect = Literal["total", "direct"]
+PatchEffect = Literal["total", "direct"]
 STEPS = 3
 """Tokens after the person that have a column each."""
 PERSON, BETWEEN, LAST, EVERY = "person", "between", "last", "every"
 POSITIONS = (PERSON, *(f"+{k}" for k in range(1, STEPS + 1)), BETWEEN, LAST)
 """The person's last token, those after it, the others, and those from which outputs are predicted:
 the last token of the prompt and the tokens of an output."""
-ROUNDING = 1e-6
+LEAST_SHARE = 1e-6
 """Smallest share whose sign is more than rounding."""
-HEADS = (1, 2, 4, 8, 12, 16, 24)
+HEAD_COUNTS = (1, 2, 4, 8, 12, 16, 24)
 """Numbers of heads of an edit."""
 MOVED, DIFFERENCE, CORRELATION = "moved", "moved_difference", "moved_correlation"
 BIAS, AGREEMENT, LEGITIMATE = "biased sets", "agreement", "legitimate differences"
-PEOPLE = 2
+PEOPLE_PER_GROUP = 2
 """Most people of a group in a template: the difference of one pair weighs what moves in another."""
 
-Cell = tuple[int, int]
+BatchCell = tuple[int, int]
 """Row and column in a batch."""
 Outputs = Float64[np.ndarray, " _output"]
 
 
 @dataclass(frozen=True)
-class Place:
+class PatchPlace:
     """A site of a block, or one unit there, and the tokens that are patched."""
 
     site: str
@@ -90,7 +90,7 @@ class Place:
 
 
 @dataclass(frozen=True)
-class Text:
+class PatchText:
     """A person's prompt, once with each output."""
 
     ids: tuple[tuple[int, ...], ...]
@@ -101,7 +101,7 @@ class Text:
     """Index of the person's last token."""
 
     @classmethod
-    def of(cls, lm: LanguageModel, variation: Variation, outputs: Sequence[str]) -> Text:
+    def of(cls, lm: LanguageModel, variation: Variation, outputs: Sequence[str]) -> PatchText:
         """A prompt and its outputs, tokenised together."""
         prompt, stop = variation.text, variation.start
         if variation.person and prompt.startswith(variation.person, stop):
@@ -122,7 +122,7 @@ class Text:
         length = len(self.ids[output]) - self.person
         return length - len(self.targets[output]), length
 
-    def is_aligned(self, other: Text) -> bool:
+    def is_aligned(self, other: PatchText) -> bool:
         """Whether both have as many tokens after the person."""
         return all(self.beyond(i) == other.beyond(i) for i in range(len(self.ids)))
 
@@ -142,7 +142,7 @@ def offsets(position: str, last: int, length: int) -> range:
 
 
 @dataclass
-class Rows:
+class BatchRows:
     """Rows of a batch. A branch of a text repeats its tokens from the first patched one on."""
 
     in_trees: bool
@@ -151,13 +151,13 @@ class Rows:
     _row: dict[tuple[Any, ...], int] = field(default_factory=dict)
     _column: dict[tuple[Any, ...], int] = field(default_factory=dict)
 
-    def add(self, text: int, branch: object, ids: tuple[int, ...], start: int) -> list[Cell]:
+    def add(self, text: int, branch: object, ids: tuple[int, ...], start: int) -> list[BatchCell]:
         """The cells of a sequence; those before `start` are shared by all branches of the text."""
         of_row = (text,) if self.in_trees else (text, branch, ids)
         row = self._row.setdefault(of_row, len(self._row))
         if row == len(self.trees):
             self.trees.append(Tree())
-        tree, cells, column = self.trees[row], list[Cell](), -1
+        tree, cells, column = self.trees[row], list[BatchCell](), -1
         for k, token in enumerate(ids):
             key = (row, branch if k >= start else None, ids[: k + 1])
             if key not in self._column:
@@ -201,7 +201,7 @@ class Patching:
     """A batch of texts and of patches between them; a pair is the texts (source, base)."""
 
     lm: LanguageModel
-    texts: tuple[Text, ...]
+    texts: tuple[PatchText, ...]
     pairs: tuple[tuple[int, int], ...]
     positions: tuple[str, ...] = ()
     """Each is a patch of every pair."""
@@ -209,7 +209,7 @@ class Patching:
     @cached_property
     def _layout(self) -> _Layout:
         longest = max(len(ids) for text in self.texts for ids in text.ids)
-        rows = Rows(runs_trees(self.lm, longest))
+        rows = BatchRows(runs_trees(self.lm, longest))
         # A source without branches shares the row of its base, which pads less.
         of_row = {n: n for n in range(len(self.texts))} | dict(self.pairs)
         of_row |= {base: base for _, base in self.pairs}
@@ -217,12 +217,12 @@ class Patching:
             [rows.add(of_row[number], None, ids, len(ids)) for ids in text.ids]
             for number, text in enumerate(self.texts)
         ]
-        sequences: list[tuple[Sequence[Cell], Sequence[int]]] = [
+        sequences: list[tuple[Sequence[BatchCell], Sequence[int]]] = [
             both
             for cells, text in zip(own, self.texts, strict=True)
             for both in zip(cells, text.targets, strict=True)
         ]
-        patched: dict[Cell, tuple[Cell, Cell]] = {}
+        patched: dict[BatchCell, tuple[BatchCell, BatchCell]] = {}
         aligned = []
         for number, (source, base) in enumerate(self.pairs):
             a, b = self.texts[source], self.texts[base]
@@ -270,14 +270,14 @@ class Patching:
         return own, [part.reshape(shape) for part in others]
 
     def moved(
-        self, place: Place, effect: Effect = "total"
+        self, place: PatchPlace, effect: PatchEffect = "total"
     ) -> list[Float64[np.ndarray, "position _output"]]:
         """What each patch changes log P of the outputs by, for every pair."""
         with self.lm.bridge.hooks(fwd_hooks=[*self._hooks(place, effect)]):
             own, patched = self.log_p()
         return [after - own[base] for after, (_, base) in zip(patched, self.pairs, strict=True)]
 
-    def _hooks(self, place: Place, effect: Effect) -> Iterator[tuple[str, Any]]:
+    def _hooks(self, place: PatchPlace, effect: PatchEffect) -> Iterator[tuple[str, Any]]:
         layout, mask = self._layout, self._layout.batch.mask
         to, source, own = ((c[:, 0], c[:, 1]) for c in layout.patched.unbind(1))
         real = (mask.diagonal(dim1=1, dim2=2) if mask.ndim == 3 else mask).bool()
@@ -342,18 +342,18 @@ class Patching:
         return np.array(found.tolist())
 
 
-def _tensor(cells: Iterable[Sequence[Cell]], each: int) -> Int[Tensor, "cell each 2"]:
+def _tensor(cells: Iterable[Sequence[BatchCell]], each: int) -> Int[Tensor, "cell each 2"]:
     return torch.tensor([*cells], dtype=torch.long).view(-1, each, 2)
 
 
 @dataclass(frozen=True)
-class Template:
+class PatchTemplate:
     """A template with the people of both groups, whose prompts are tokenised."""
 
     label: str
     people: tuple[str, ...]
     """The name of each pair: equal names are one cluster."""
-    texts: tuple[Text, ...]
+    texts: tuple[PatchText, ...]
     """Those of the first group, then those of the second."""
     null_pairs: tuple[tuple[int, int], ...]
     """Source and base of a pair of one group, if there is one."""
@@ -381,19 +381,19 @@ class Template:
 
 def templates_of(
     lm: LanguageModel, sets: Sequence[CounterfactualSet], pairs: int, seed: int
-) -> list[Template]:
+) -> list[PatchTemplate]:
     """About `pairs` pairs of people, in templates that are drawn evenly from the sets.
 
     Templates whose prompts are not aligned after the person are left out, and those that begin
     with the person, whose token is an attention sink in many models.
     """
-    found: list[Template] = []
+    found: list[PatchTemplate] = []
     for data in sets:
-        size = min(PEOPLE, len(data.samples[0].of(data.groups[0])))
+        size = min(PEOPLE_PER_GROUP, len(data.samples[0].of(data.groups[0])))
         wanted = max(1, round(pairs / size / len(sets)))
         for sample in few_prompts(data, len(data.samples), seed).samples:
             sides = [sample.of(group)[:size] for group in data.groups[:2]]
-            texts = [Text.of(lm, v, sample.outputs) for side in sides for v in side]
+            texts = [PatchText.of(lm, v, sample.outputs) for side in sides for v in side]
             first = texts[0]
             if wanted and first.person > 0 and all(map(first.is_aligned, texts)):
                 people = [
@@ -402,15 +402,19 @@ def templates_of(
                 ]
                 null = [(1, 0), (size, size + 1)][len(found) % 2]  # bases of no other pair
                 null_pairs = (null,) if size > 1 else ()
-                found.append(Template(sample.template, tuple(people), tuple(texts), null_pairs))
+                found.append(
+                    PatchTemplate(sample.template, tuple(people), tuple(texts), null_pairs)
+                )
                 wanted -= 1
     return sorted(found, key=lambda one: len(one.texts[0].ids[0]))
 
 
-Differences = Float64[np.ndarray, "_pair _output"]
+PairDifferences = Float64[np.ndarray, "_pair _output"]
 
 
-def differences(lm: LanguageModel, templates: Sequence[Template]) -> list[Differences]:
+def pair_differences(
+    lm: LanguageModel, templates: Sequence[PatchTemplate]
+) -> list[PairDifferences]:
     """log P after the first person of every pair less that after the second, by template."""
     found = []
     for own, patching in _batches(lm, templates, ()):
@@ -423,7 +427,7 @@ def differences(lm: LanguageModel, templates: Sequence[Template]) -> list[Differ
     return found
 
 
-def weights_of(d: Differences) -> Differences:
+def weights_of(d: PairDifferences) -> PairDifferences:
     """The weights of what moves in each pair: the differences of the others."""
     return d if len(d) == 1 else d.sum(axis=0) - d
 
@@ -432,8 +436,8 @@ def weights_of(d: Differences) -> Differences:
 class Moved:
     """Sums over outputs for every pair of people, nats²."""
 
-    templates: Sequence[Template]
-    places: Sequence[Place]
+    templates: Sequence[PatchTemplate]
+    places: Sequence[PatchPlace]
     moved: Float64[np.ndarray, "pair place"]
     null: Float64[np.ndarray, "template place"]
     """Of pairs of one group; empty where each group has one person."""
@@ -479,7 +483,7 @@ class Moved:
         rng = generator(seed, "locate", "null")
         signs = rng.choice([-1.0, 1.0], (RESAMPLES, len(self.null)))
         scale = np.sqrt((self.null**2).sum(axis=0))
-        scale = np.maximum(scale, ROUNDING * abs(self.total.sum()))
+        scale = np.maximum(scale, LEAST_SHARE * abs(self.total.sum()))
         largest = np.abs(signs @ self.null / scale).max(axis=1)
         reached = np.abs(self.moved.sum(axis=0) / scale)
         p: Float64[np.ndarray, " place"] = (largest[:, None] >= reached).sum(axis=0)
@@ -488,11 +492,11 @@ class Moved:
 
 def patched(
     lm: LanguageModel,
-    templates: Sequence[Template],
-    unedited: Sequence[Differences],
-    places: Sequence[Place],
+    templates: Sequence[PatchTemplate],
+    unedited: Sequence[PairDifferences],
+    places: Sequence[PatchPlace],
     positions: Sequence[str] = (EVERY,),
-    effect: Effect = "total",
+    effect: PatchEffect = "total",
     progress: str | None = None,
 ) -> Moved:
     """Patch every place at every position; `unedited` weighs what moves.
@@ -515,8 +519,8 @@ def patched(
 
 def attributed(
     lm: LanguageModel,
-    templates: Sequence[Template],
-    unedited: Sequence[Differences],
+    templates: Sequence[PatchTemplate],
+    unedited: Sequence[PairDifferences],
     site: str,
     progress: str | None = None,
 ) -> Moved:
@@ -541,16 +545,18 @@ def attributed(
         if others:
             of_null = replace(patching, pairs=tuple(others)).attributed(site, means)
             null += [*of_null.reshape(len(others), -1)]
-    places = [Place(site, layer, unit) for layer in range(shape[0]) for unit in range(shape[1])]
+    places = [
+        PatchPlace(site, layer, unit) for layer in range(shape[0]) for unit in range(shape[1])
+    ]
     return _summed(templates, places, by_pair, null, unedited)
 
 
 def _summed(
-    templates: Sequence[Template],
-    places: Sequence[Place],
+    templates: Sequence[PatchTemplate],
+    places: Sequence[PatchPlace],
     by_pair: Sequence[Any],
     null: Sequence[Any],
-    unedited: Sequence[Differences],
+    unedited: Sequence[PairDifferences],
 ) -> Moved:
     both = [pair for d in unedited for pair in zip(d, weights_of(d), strict=True)]
     total = np.array([float(own @ weight) for own, weight in both])
@@ -558,12 +564,12 @@ def _summed(
 
 
 def _batches(
-    lm: LanguageModel, templates: Sequence[Template], positions: tuple[str, ...]
-) -> Iterator[tuple[list[Template], Patching]]:
+    lm: LanguageModel, templates: Sequence[PatchTemplate], positions: tuple[str, ...]
+) -> Iterator[tuple[list[PatchTemplate], Patching]]:
     """Templates together, with a model that keeps their states."""
     most, reads = batch_tokens(lm, SCORES), batch_reads(lm, SCORES, 4)
     most = most if positions else most // 8  # gradients keep all activations
-    own: list[Template] = []
+    own: list[PatchTemplate] = []
     size = np.zeros(2)
     for template in templates:
         more = np.array(_patching(lm, [template], positions).size)
@@ -576,9 +582,9 @@ def _batches(
 
 
 def _patching(
-    lm: LanguageModel, templates: Sequence[Template], positions: tuple[str, ...]
+    lm: LanguageModel, templates: Sequence[PatchTemplate], positions: tuple[str, ...]
 ) -> Patching:
-    texts: list[Text] = []
+    texts: list[PatchText] = []
     pairs: list[tuple[int, int]] = []
     for template in templates:
         every = [*template.pairs, *template.null_pairs]
@@ -613,14 +619,14 @@ class Locate(Metric):
         pairs: int = 48,
         sites: Sequence[str] = ("resid_post", "attn_out", "mlp_out"),
         units: Sequence[str] = ("head",),
-        effect: Effect = "total",
+        effect: PatchEffect = "total",
         verified: int = 20,
     ) -> None:
         self.pairs, self.sites, self.units, self.effect = pairs, sites, units, effect
         self.verified = verified
-        if pairs < PEOPLE:
-            raise UserError(f"metric.locate.pairs={pairs} is below {PEOPLE}")
-        require_known("effect", effect, get_args(Effect))
+        if pairs < PEOPLE_PER_GROUP:
+            raise UserError(f"metric.locate.pairs={pairs} is below {PEOPLE_PER_GROUP}")
+        require_known("effect", effect, get_args(PatchEffect))
         for site in sites:
             require_known("site of metric=locate", site, ("resid_post", *UNITS.values()))
         for unit in units:
@@ -638,7 +644,7 @@ class Locate(Metric):
         rows, by_kind, words = list[Row](), dict[str, list[Map]](), dict[str, dict[str, str]]()
         for kind, own in sets.items():
             if templates := templates_of(context.model, own, self.pairs, context.seed):
-                unedited = differences(context.model, templates)
+                unedited = pair_differences(context.model, templates)
                 longest = max(templates, key=lambda one: one.texts[0].beyond(0))
                 words[kind] = longest.words(context.model)
                 with context.under(edit) as model:
@@ -649,19 +655,19 @@ class Locate(Metric):
             for number, one in enumerate(maps):
                 rows += one.rows(kind, about, words[kind])
                 if kind != BIAS and BIAS in by_kind:
-                    rows += difference_rows(by_kind[BIAS][number], one, kind, about)
+                    rows += rows_of_difference(by_kind[BIAS][number], one, kind, about)
         return rows
 
     def _maps(
         self,
         model: LanguageModel,
-        templates: Sequence[Template],
-        unedited: Sequence[Differences],
+        templates: Sequence[PatchTemplate],
+        unedited: Sequence[PairDifferences],
         kind: str,
     ) -> Iterator[Map]:
         layers = range(model.n_layers)
         for site in self.sites:
-            places = [Place(site, layer) for layer in layers]
+            places = [PatchPlace(site, layer) for layer in layers]
             label = f"Patching {site}, {kind}"
             yield Map(patched(model, templates, unedited, places, POSITIONS, self.effect, label))
         for unit in self.units:
@@ -717,7 +723,7 @@ class Map:
         return rows
 
 
-def difference_rows(bias: Map, other: Map, kind: str, about: Mapping[str, Any]) -> list[Row]:
+def rows_of_difference(bias: Map, other: Map, kind: str, about: Mapping[str, Any]) -> list[Row]:
     """The share of the biased sets less that of others, in the same cell."""
     seed, names = int(about["seed"]), (BIAS, kind)
     (first, of_first), (second, of_second) = (
@@ -749,4 +755,4 @@ def carriers(rows: Sequence[Row]) -> list[tuple[int, int]]:
             sign = 1 if row.dataset == BIAS else -1
             margins[head] = margins.get(head, 0.0) + sign * max(0.0, row.value or 0.0)
     found = [head for head, margin in margins.items() if margin > 0]
-    return sorted(found, key=lambda head: -margins[head])[: HEADS[-1]]
+    return sorted(found, key=lambda head: -margins[head])[: HEAD_COUNTS[-1]]

@@ -35,7 +35,7 @@ from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.distillation import curve_rows, own_contexts_row
 from countergen_edit.metrics.gates import gate_rows
 from countergen_edit.metrics.guardedness import certificate_rows
-from countergen_edit.metrics.locate import HEADS, carriers
+from countergen_edit.metrics.locate import HEAD_COUNTS, carriers
 from countergen_edit.metrics.results import STORE
 from countergen_edit.metrics.rows import Row
 from countergen_edit.models import LanguageModel, reductions_kept
@@ -226,7 +226,7 @@ class Runner:
         for name, own in plan.erasers.items():
             for eraser in _ranked(own, plan.ranks):
                 every = [Candidate(f"{HEAD}.{n}", layer, name, eraser) for layer, n in heads]
-                for size in (size for size in HEADS if size <= len(heads)):
+                for size in (size for size in HEAD_COUNTS if size <= len(heads)):
                     chosen = sorted(every[:size], key=lambda c: (c.layer, c.site))
                     self._measure_together(tuple(chosen), f"heads/{eraser}/{size}")
 

@@ -22,11 +22,11 @@ from countergen_edit.metrics.locate import (
     Locate,
     Moved,
     Patching,
-    Place,
-    Template,
-    Text,
+    PatchPlace,
+    PatchTemplate,
+    PatchText,
     attributed,
-    differences,
+    pair_differences,
     patched,
     templates_of,
 )
@@ -38,13 +38,15 @@ PAIR = ("Today Jane works as", "Today John works as")
 INNER = [site for site in SITES if site not in ("everywhere", "embed")]
 
 
-def texts_of(model: LanguageModel, *prompts: str) -> tuple[Text, ...]:
+def texts_of(model: LanguageModel, *prompts: str) -> tuple[PatchText, ...]:
     people = [prompt.split()[1] for prompt in prompts]
     pairs = zip(prompts, people, strict=True)
-    return tuple(Text.of(model, Variation("", p, who, p.index(who)), OUTPUTS) for p, who in pairs)
+    return tuple(
+        PatchText.of(model, Variation("", p, who, p.index(who)), OUTPUTS) for p, who in pairs
+    )
 
 
-def moved(model: LanguageModel, place: Place, position: str = EVERY) -> Any:
+def moved(model: LanguageModel, place: PatchPlace, position: str = EVERY) -> Any:
     [found] = Patching(model, texts_of(model, *PAIR), ((0, 1),), (position,)).moved(place)
     return found[0]
 
@@ -69,11 +71,11 @@ def whole(testbed: LanguageModel) -> np.ndarray:
 
 
 def test_all_of_the_first_block_moves_all(testbed: LanguageModel, whole: np.ndarray) -> None:
-    np.testing.assert_allclose(moved(testbed, Place("resid_post", 0)), whole, atol=1e-5)
+    np.testing.assert_allclose(moved(testbed, PatchPlace("resid_post", 0)), whole, atol=1e-5)
 
 
 def test_the_last_tokens_of_the_last_block_move_all(testbed: LanguageModel, whole: Any) -> None:
-    place = Place("resid_post", testbed.n_layers - 1)
+    place = PatchPlace("resid_post", testbed.n_layers - 1)
     np.testing.assert_allclose(moved(testbed, place, LAST), whole, atol=1e-5)
     assert np.abs(moved(testbed, place, "person")).max() < 1e-5
 
@@ -81,15 +83,15 @@ def test_the_last_tokens_of_the_last_block_move_all(testbed: LanguageModel, whol
 @pytest.mark.parametrize("site", INNER)
 def test_a_pair_with_itself_moves_nothing(testbed: LanguageModel, site: str) -> None:
     [text] = texts_of(testbed, PAIR[0])
-    [found] = Patching(testbed, (text,), ((0, 0),), POSITIONS).moved(Place(site, 2))
+    [found] = Patching(testbed, (text,), ((0, 0),), POSITIONS).moved(PatchPlace(site, 2))
     assert np.abs(found).max() < 1e-5
 
 
 def test_all_heads_together_are_the_output_of_attention(testbed: LanguageModel) -> None:
     for effect in ("total", "direct"):
         patching = Patching(testbed, texts_of(testbed, *PAIR), ((0, 1),), (EVERY,))
-        [heads] = patching.moved(Place("head", 3), effect)
-        [attention] = patching.moved(Place("attn_out", 3), effect)
+        [heads] = patching.moved(PatchPlace("head", 3), effect)
+        [attention] = patching.moved(PatchPlace("attn_out", 3), effect)
         np.testing.assert_allclose(heads, attention, atol=1e-5)
         assert np.abs(attention).max() > 1e-3
 
@@ -131,7 +133,9 @@ def test_a_patch_is_that_of_a_pass_per_output(
         places = range(start, ids[1].shape[1])
         change = [sum(s[k - 1, ids[1][0, k]].item() for k in places) for s in scores]
         found.append(change[1] - change[0])
-    np.testing.assert_allclose(moved(testbed, Place(site, layer, unit), "person"), found, atol=1e-5)
+    np.testing.assert_allclose(
+        moved(testbed, PatchPlace(site, layer, unit), "person"), found, atol=1e-5
+    )
 
 
 @pytest.fixture(scope="module")
@@ -145,10 +149,10 @@ def test_shares_depend_on_neither_batches_nor_order(
     testbed: LanguageModel, task: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     templates = templates_of(testbed, task.test, 12, seed=0)
-    places = [Place("resid_post", layer) for layer in (0, 3)]
+    places = [PatchPlace("resid_post", layer) for layer in (0, 3)]
 
     def shares(some: Any) -> np.ndarray:
-        d = differences(testbed, some)
+        d = pair_differences(testbed, some)
         found = patched(testbed, some, d, places, POSITIONS).moved.sum(axis=0)
         heads = attributed(testbed, some, d, "head").moved.sum(axis=0)
         return np.concatenate([found, heads])
@@ -190,7 +194,7 @@ def test_mistakes_are_refused() -> None:
     ):
         with pytest.raises(ce.UserError, match=says):
             Locate(**settings)
-    assert replace(Place("head", 1, 2), position=LAST).facets == {
+    assert replace(PatchPlace("head", 1, 2), position=LAST).facets == {
         "activation": "head",
         "layer": 1.0,
         "unit": 2.0,
@@ -200,13 +204,15 @@ def test_mistakes_are_refused() -> None:
 def test_intervals_of_shares_cover_the_truth() -> None:
     """Also where a resample may have next to no group difference in sum."""
     rng, share, hits = np.random.default_rng(0), 0.3, 0
-    templates = [Template(str(t), (f"{t} a", f"{t} b"), (), ()) for t in range(24)]
+    templates = [PatchTemplate(str(t), (f"{t} a", f"{t} b"), (), ()) for t in range(24)]
     for _ in range(200):
         d = rng.normal(0.3, 0.5, (24, 2))
         moved = share * d + rng.normal(0, 0.2, d.shape)
         sums = ((values * d[:, ::-1]).reshape(-1) for values in (moved, d))
         of_pair, total = sums
-        found = Moved(templates, [Place("head", 0, 0)], of_pair[:, None], np.zeros((0, 1)), total)
+        found = Moved(
+            templates, [PatchPlace("head", 0, 0)], of_pair[:, None], np.zeros((0, 1)), total
+        )
         [own] = found.estimates(0, BIAS)
         assert own.value == pytest.approx(of_pair.sum() / total.sum())
         hits += own.lo <= share <= own.hi

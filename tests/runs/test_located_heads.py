@@ -8,7 +8,7 @@ import pytest
 
 from countergen_edit.core.errors import UserError
 from countergen_edit.erasers import make_eraser
-from countergen_edit.metrics.locate import AGREEMENT, BIAS, HEADS, MOVED
+from countergen_edit.metrics.locate import AGREEMENT, BIAS, HEAD_COUNTS, MOVED
 from countergen_edit.metrics.rows import UNEDITED, Row
 from countergen_edit.models import LanguageModel
 from countergen_edit.models.capture import HEAD, head_of
@@ -56,7 +56,7 @@ def test_heads_are_those_that_move_more_of_the_bias_than_of_agreement(
         head: max(0, own) - max(0, share[AGREEMENT][head]) for head, own in share[BIAS].items()
     }
     ordered = sorted((head for head in margin if margin[head] > 0), key=lambda h: -margin[h])
-    sizes = [size for size in HEADS if size <= len(ordered)]
+    sizes = [size for size in HEAD_COUNTS if size <= len(ordered)]
     assert [{*ordered[:size]} for size in sizes] == [*heads.values()]
 
 

@@ -19,20 +19,20 @@ from countergen_edit.reports.views.base import (
     grouped,
 )
 
-SITES = {
+ACTIVATIONS = {
     "resid_post": "the residual stream",
     "attn_out": "attention",
     "mlp_out": "MLP",
     "head": "heads",
     "neuron": "neurons",
 }
-MOST = 10
+MOST_PLACES = 10
 """Places that the table lists for each kind of map."""
 APART = "A larger share of the bias than of {} moves with"
 """A sentence about kinds of sets, by the difference of shares."""
-LEAST = 0.01
+LEAST_NAMED = 0.01
 """Smallest share that is named."""
-DRAWN = 64
+MOST_UNITS = 64
 """Most units of a block that a heat map shows."""
 
 
@@ -70,12 +70,12 @@ class LocateView(View):
         }
         kinds = [kind for kind in dict.fromkeys(kind for kind, _ in rows) if kind != BIAS]
         records: list[Record] = []
-        biased = [r for r in rows.values() if r.dataset == BIAS and (r.value or 0) >= LEAST]
+        biased = [r for r in rows.values() if r.dataset == BIAS and (r.value or 0) >= LEAST_NAMED]
         for own in grouped(biased, lambda row: row.facets["activation"]).values():
             by_share = {place(r): apart.get((AGREEMENT, place(r)), r).value or 0.0 for r in own}
-            for row in sorted(own, key=lambda r: -by_share[place(r)])[:MOST]:
+            for row in sorted(own, key=lambda r: -by_share[place(r)])[:MOST_PLACES]:
                 record: dict[str, Cell] = {
-                    "activation": SITES[str(row.facets["activation"])],
+                    "activation": ACTIVATIONS[str(row.facets["activation"])],
                     "place": place(row),
                     BIAS: _percent(row),
                     "P": Number(row.detail.get("p_adjusted"), digits=3, bounded=True),
@@ -94,10 +94,10 @@ class LocateView(View):
             for site, own in grouped(
                 _rows(results, edit), lambda row: str(row.facets["activation"])
             ).items():
-                if (panels := _panels(own)) and len(panels[0].series) <= DRAWN:
+                if (panels := _panels(own)) and len(panels[0].series) <= MOST_UNITS:
                     found += as_figure(
                         f"where_{site}_{edit}" if name else f"where_{site}",
-                        f"Share that moves with {SITES[site]}{name}",
+                        f"Share that moves with {ACTIVATIONS[site]}{name}",
                         panels,
                         self.note,
                     )
@@ -126,7 +126,7 @@ def _most(rows: Sequence[Row]) -> list[Row]:
         row
         for row in rows
         if (row.lo or 0) > 0
-        and (row.value or 0) >= LEAST
+        and (row.value or 0) >= LEAST_NAMED
         and row.detail.get("p_adjusted", 0) <= SIGNIFICANT
     ]
     return sorted(sure, key=lambda row: -(row.value or 0.0))[:3]
