@@ -21,6 +21,8 @@ COMBINED = "combination"
 """The eraser of an edit whose parts differ in eraser, parameters, site or task."""
 PROMPTING, TEMPLATE = "prompting", "template"
 """Kinds of baselines: a request in the prompt, and the chat template alone."""
+MOST_PARTS, NAMED_PARTS = 6, 2
+"""Parts up to which a label names each, and those that it names of more."""
 _LONGEST_STEM = 40
 """Maximum length of an eraser's name in an id."""
 
@@ -88,6 +90,9 @@ class EditRecord:
         >>> parts = [EditRecord("a", "leace", {}, (Place("resid_post", i, 1),)) for i in (2, 3)]
         >>> EditRecord("1f", COMBINED, {}, parts[0].places + parts[1].places, (*parts,)).label
         'leace-1@resid_post.2 + leace-1@resid_post.3'
+        >>> heads = [EditRecord("a", "leace", {}, (Place("head.1", i, 1),)) for i in range(9)]
+        >>> EditRecord("1f", COMBINED, {}, (), (*heads,)).label
+        'leace-1@head.0.1 + leace-1@head.1.1 + 7 more'
         >>> EditRecord("1f", "prompting", {}, (), variant="alike").label
         'prompting (alike)'
         >>> EditRecord("1f", "leace", {}, parts[1].places, after=parts[0].places).label
@@ -102,6 +107,8 @@ class EditRecord:
         labels = []
         for part in (replace(part, after=()) for part in self.parts):
             labels.append(part.label + (f" ({part.task})" if part.task != self.task else ""))
+        if len(labels) > MOST_PARTS:
+            labels[NAMED_PARTS:] = [f"{len(labels) - NAMED_PARTS} more"]
         return " + ".join(labels)
 
     @property

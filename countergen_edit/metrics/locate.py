@@ -61,7 +61,7 @@ POSITIONS = (PERSON, *(f"+{k}" for k in range(1, STEPS + 1)), BETWEEN, LAST)
 the last token of the prompt and the tokens of an output."""
 LEAST_SHARE = 1e-6
 """Smallest share whose sign is more than rounding."""
-HEAD_COUNTS = (1, 2, 4, 8, 12, 16, 24)
+HEAD_COUNTS = (1, 4, 12, 24)
 """Numbers of heads of an edit."""
 MOVED, DIFFERENCE, CORRELATION = "moved", "moved_difference", "moved_correlation"
 BIAS, AGREEMENT, LEGITIMATE = "biased sets", "agreement", "legitimate differences"

@@ -182,7 +182,13 @@ class Plan:
             metric.bound(task).check(model)
         some = replace(task.fit[0], samples=task.fit[0].samples[:1])
         if HEAD in self.sites and (len(self.sites) > 1 or self.select == "eraser"):
-            raise UserError("heads are chosen by a search of them alone: debias edit=head")
+            raise UserError("heads are searched alone: debias edit=head eraser=leace")
+        if HEAD in self.sites:
+            for name in (name for name, own in self.erasers.items() if own.trains_weights):
+                raise UserError(
+                    f"eraser={name} updates weights, and edit=head projects the outputs of heads: "
+                    "name a projection, such as eraser=leace"
+                )
         sites = ["head.0" if site == HEAD else site for site in self.sites]
         place = {"sites": sites, "layers": self.layers, "positions": self.positions}
         capture_sites(model, [some], [], task.weighed[:1], **place)  # type: ignore[arg-type]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from countergen_edit.core.errors import UserError
-from countergen_edit.erasers import make_eraser
+from countergen_edit.erasers import Distilled, make_eraser
 from countergen_edit.metrics.locate import AGREEMENT, BIAS, HEAD_COUNTS, MOVED
 from countergen_edit.metrics.rows import UNEDITED, Row
 from countergen_edit.models import LanguageModel
@@ -66,8 +66,17 @@ def test_more_heads_remove_more(rows: list[Row], heads: dict[str, set[tuple[int,
     assert left[-1] < before
 
 
-@pytest.mark.parametrize("changes", [{"sites": (HEAD, "attn_out")}, {"select": "eraser"}])
-def test_heads_are_searched_alone(testbed: LanguageModel, changes: dict[str, object]) -> None:
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"sites": (HEAD, "attn_out")},
+        {"select": "eraser"},
+        {"select": "task", "erasers": {"distilled": Distilled()}},
+    ],
+)
+def test_heads_are_searched_alone_and_projected(
+    testbed: LanguageModel, changes: dict[str, object]
+) -> None:
     plan = make_plan(**{"sites": (HEAD,), "layers": None, "erasers": ERASERS} | changes)
-    with pytest.raises(UserError, match="debias edit=head"):
+    with pytest.raises(UserError, match="edit=head"):
         plan.check(testbed)
