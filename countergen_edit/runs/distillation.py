@@ -36,7 +36,7 @@ from countergen_edit.data.subsets import few_texts, round_robin
 from countergen_edit.data.task import Task
 from countergen_edit.edits import Edit, LowRankUpdate, applied
 from countergen_edit.erasers import Distilled
-from countergen_edit.models import LanguageModel
+from countergen_edit.models import LanguageModel, announce_memory
 from countergen_edit.models.progress import track
 from countergen_edit.runs.objective import (
     coarse,
@@ -55,12 +55,12 @@ from countergen_edit.runs.portions import (
     to_erase,
     to_keep,
 )
-from countergen_edit.runs.student import Student, Unedited, few_rows, pace, stepping
+from countergen_edit.runs.student import TRAINED, Student, Unedited, few_rows, pace, stepping
 
 WEIGHTS = {"bias": 30.0, "people": 3.0}
 """Weights of the squared group difference and of the divergence from each person's target: the
 constraints hold what must stay."""
-POOL = 80
+POOL = 60
 """Steps whose texts are drawn; later steps go through the same, in another order."""
 LOOKED_AT = 5
 """Of so many portions one is read for the plausible tokens; no kind of portion comes as often."""
@@ -81,6 +81,9 @@ FACTOR = 1.2
 """By which a trained update is scaled, again and again, while that is better."""
 SMALLEST = 0.1
 """Least share of a trained update: less removes next to nothing, however often it is scaled."""
+ACTIVATIONS = 36
+"""Numbers that a block keeps for gradients, per token and feature of the residual stream."""
+HELP = "eraser.distilled.first_layer=0.6 takes less"
 SHARE = 0.75
 """Of a budget that a limit is: training aims below what is accepted."""
 STATE = "state.pt"
@@ -277,9 +280,20 @@ class Distillation:
         steps = [self.drawn(step) for step in range(min(POOL, self.settings.steps))]
         every = [portion for step in steps for portion in step]
         student.restrict(self._plausible(student, every))
+        announce_memory("Training", self._gibibytes(student, steps), HELP)
         self._kept = student.numbers(self._telling)
         self.pool = [self._given(student, step) for step in track(steps, "Unedited model")]
         self.looks = self._given(student, dict.fromkeys(self._held_out))
+
+    def _gibibytes(self, student: Student, steps: Sequence[Mapping[Portion, Any]]) -> float:
+        """About how many GiB the unedited output and the activations of a pass take."""
+        width, above = self.model.d_model, self.model.n_layers - student.first
+        size = 4.0 * ACTIVATIONS * TRAINED * width * above
+        for portion, rows in (item for step in steps for item in step.items()):
+            share = 1 if rows is None else len(rows) / len(portion.ids)
+            size += share * len(portion.at[0]) * 2 * student.vocab_size
+            size += share * portion.ids.numel() * 4 * width * bool(student.first)
+        return size / 2**30
 
     def _plausible(self, student: Student, portions: Sequence[Portion]) -> Int[Tensor, " token"]:
         """The outputs of portions, words that tell the group, and the likeliest other tokens."""
@@ -325,12 +339,12 @@ class Distillation:
     def _given(
         self, student: Student, portions: Mapping[Portion, Int[Tensor, " row"] | None]
     ) -> list[Unedited]:
-        """Portions with their unedited output; of some, a few rows are kept."""
+        """Portions with their unedited output, in half the memory; of some, a few rows."""
         found = list[Unedited]()
         for given, rows in zip(student.unedited([*portions]), portions.values(), strict=True):
             if given.portion.kind == "erase":
                 given = with_difference(given, self._kept)
-            found.append(given if rows is None else given.some(rows))
+            found.append((given if rows is None else given.some(rows)).cast(torch.float16))
         return found
 
     def backward(self, student: Student, drawn: Sequence[Unedited]) -> None:

@@ -90,13 +90,13 @@ def some_rows(portion: Portion, chosen: Int[Tensor, " row"]) -> Portion:
     )
 
 
-def in_passes(portions: Sequence[Portion]) -> list[list[int]]:
-    """The numbers of portions that are run together: of similar lengths, up to `PASS` tokens."""
+def in_passes(portions: Sequence[Portion], most: int = PASS) -> list[list[int]]:
+    """The numbers of portions that are run together: of similar lengths, up to `most` tokens."""
     found: list[list[int]] = []
     rows = longest = 0
     for i in sorted(range(len(portions)), key=lambda i: -portions[i].ids.shape[1]):
         own = len(portions[i].ids)
-        if not found or (rows + own) * longest > PASS:
+        if not found or (rows + own) * longest > most:
             found.append([])
             rows, longest = 0, portions[i].ids.shape[1]
         found[-1].append(i)

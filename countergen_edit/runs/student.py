@@ -24,13 +24,15 @@ from countergen_edit.erasers import Distilled
 from countergen_edit.models import LanguageModel
 from countergen_edit.models.language_model import read_logits, stock_name
 from countergen_edit.models.resumption import forward_replaced
-from countergen_edit.runs.portions import Portion, in_passes, joined, some_rows, widened
+from countergen_edit.runs.portions import PASS, Portion, in_passes, joined, some_rows, widened
 
 ROWS = 4
 """Texts of a group after a context to erase in a step."""
 WARM_UP = 10
 LAST = 0.1
 """Share of the learning rate at the last step."""
+TRAINED = 512
+"""Tokens of a pass with gradients, which keeps activations."""
 LARGEST_NORM = 1.0
 """Of the gradient."""
 READING = (("attn", "q"), ("attn", "k"), ("mlp", "gate"))
@@ -59,6 +61,13 @@ class Unedited:
             log_probs=cells[rows.to(self.device)].flatten(0, 1),
             below=_rows_of(self.below, rows, some.ids.shape[1]),
         )
+
+    def cast(self, dtype: torch.dtype) -> Unedited:
+        """With log-probabilities and differences of a type."""
+        own = self.difference, self.half
+        difference, half = (None if part is None else part.to(dtype) for part in own)
+        log_probs = self.log_probs.to(dtype)
+        return replace(self, log_probs=log_probs, difference=difference, half=half)
 
     @property
     def device(self) -> torch.device:
@@ -101,6 +110,9 @@ class Student:
     edit that the model has already: contexts to erase are compared with the model under it, all
     others with the model without its maps, so that limits are of the whole edit. Matrices are
     multiplied in bfloat16 where the device does so faster; the update itself is float32.
+
+    Attributes:
+        first: the first updated block.
     """
 
     def __init__(
@@ -133,7 +145,8 @@ class Student:
             self.peft = get_peft_model(plain, config).eval()
         self.plain, self._model, self._device = plain, model, device
         self._index: Int[Tensor, " token"] | None = None
-        self._shared = [plain.get_submodule(name) for name in names[: min(layers)]]
+        self.first = min(layers)
+        self._shared = [plain.get_submodule(name) for name in names[: self.first]]
         self._maps = [
             (plain.get_submodule(module_name(model, place.site, place.layer)), _mapping(place))
             for place in before.placements
@@ -204,8 +217,9 @@ class Student:
 
         The blocks below the update are not run again.
         """
-        for numbers in in_passes([own.portion for own in given]):
-            some = [given[i] for i in numbers]
+        most = TRAINED if torch.is_grad_enabled() else PASS
+        for numbers in in_passes([own.portion for own in given], most):
+            some = [given[i].cast(torch.float32) for i in numbers]
             longest = max(own.portion.ids.shape[1] for own in some)
             below = _together([own.below for own in some], longest)
             with ExitStack() as stack:
