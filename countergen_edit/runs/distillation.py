@@ -57,16 +57,16 @@ from countergen_edit.runs.portions import (
 )
 from countergen_edit.runs.student import TRAINED, Student, Unedited, few_rows, pace, stepping
 
-WEIGHTS = {"bias": 30.0, "people": 3.0}
-"""Weights of the squared group difference and of the divergence from each person's target: the
+WEIGHTS = {"bias": 20.0, "people": 3.0}
+"""Weights of the share of the group difference and of the divergence from each person's target: the
 constraints hold what must stay."""
-POOL = 60
+POOL = 48
 """Steps whose texts are drawn; later steps go through the same, in another order."""
-LOOKED_AT = 5
-"""Of so many portions one is read for the plausible tokens; no kind of portion comes as often."""
+LOOKED_AT = 7
+"""Of so many portions one is read for the plausible tokens, so that each kind is."""
 VOCABULARY = 8192
 """Plausible tokens, among which the loss and the constraints are computed."""
-HELD_OUT_PEOPLE, HELD_OUT_KEPT, HELD_OUT_PORTIONS, HELD_OUT_TEXTS = 8, 3, 24, 6
+HELD_OUT_PEOPLE, HELD_OUT_KEPT, HELD_OUT_PORTIONS, HELD_OUT_TEXTS = 8, 2, 24, 6
 CELLS = 240
 """Templates with contents of a fitting set that can be drawn anew; erasers take a tenth."""
 KEPT_PEOPLE = 6
@@ -199,7 +199,9 @@ class Distillation:
                 break
             with stepping(adam, self.rate * pace(step, steps)):
                 self.backward(student, self.pool[self._number(step)])
-        return self._scaled(student, best)
+        update = self._scaled(student, best)
+        del self.pool, self.looks  # measurements follow
+        return update
 
     def recorded(self) -> tuple[list[dict[str, float]], dict[str, Any]]:
         """The curve and the summary of the model's own contexts of a finished training."""

@@ -29,6 +29,7 @@ from unittest.mock import patch
 os.environ["HF_HUB_OFFLINE"] = "1"
 
 import torch
+from distillation import whole_vocabulary
 from peft import get_peft_model
 from torch.nn.utils.rnn import pad_sequence
 from transformers import (

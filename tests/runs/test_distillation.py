@@ -32,6 +32,7 @@ from countergen_edit.runs.distillation import FACTOR, SHARE, Distillation, Limit
 from countergen_edit.runs.fits import Candidate, FitCache
 from countergen_edit.runs.folder import RunFolder
 from countergen_edit.runs.objective import (
+    LEAST_DIFFERENCE,
     coarse,
     erasing_terms,
     squared_difference,
@@ -95,7 +96,7 @@ def test_terms_are_explicit_sums(reads: int, people: int, seed: int, known: bool
     given = with_difference(Unedited(portion, p, None), forms)
     terms = erasing_terms(given, q)
     before, after = (x.numpy().reshape(rows, reads, VOCAB) for x in (p, q))
-    bias, of_people = [], []
+    bias, unedited, of_people = [], [], []
     for r in range(reads):
         a, b = before[:people, r], before[people:, r]
         d = a.mean(0) - b.mean(0)
@@ -105,13 +106,17 @@ def test_terms_are_explicit_sums(reads: int, people: int, seed: int, known: bool
         moved = after[:, r] - before[:, r]
         left = d + moved[:people].mean(0) - moved[people:].mean(0)
         bias.append(left**2)
+        unedited.append(d**2)
         for i in range(rows):
             wanted = before[i, r] + (half if i >= people else -half)
             wanted = wanted - np.log(np.exp(wanted).sum())
             of_people.append((np.exp(wanted) * (wanted - after[i, r])).sum())
     # All tokens of so small a vocabulary are plausible.
-    parts = [np.mean(np.array(bias)[:, own]) for own in (range(VOCAB), [0, 3])[: 1 + known]]
-    assert float(terms["bias"]) == pytest.approx(np.mean(parts))
+    left, whole = (
+        np.mean([np.mean(np.array(x)[:, own]) for own in (range(VOCAB), [0, 3])[: 1 + known]])
+        for x in (bias, unedited)
+    )
+    assert float(terms["bias"]) == pytest.approx(left / (whole + LEAST_DIFFERENCE))
     assert float(terms["people"]) == pytest.approx(np.mean(of_people))
     if known:
         gap = after[:people].mean(0) - after[people:].mean(0)
@@ -629,3 +634,39 @@ def test_a_training_among_plausible_tokens_has_all_tokens_that_count(
     assert int(training._kept.min()) >= 0
     numbers = [training._number(step) for step in range(8)]
     assert sorted(numbers[:4]) == sorted(numbers[4:]) == [*range(4)]
+
+
+def test_half_precision_of_the_unedited_output_changes_no_term(
+    testbed: LanguageModel, task: Task, tmp_path: Path
+) -> None:
+    training = distilling(testbed, task, tmp_path)
+    student = Student(testbed, training.settings, UNCHANGED)
+    portion = to_erase(testbed, task.fit[0])[0].portion(testbed)
+    [unedited] = student.unedited([portion])
+    given = with_difference(unedited, torch.tensor([0]))
+    noise = torch.randn(given.log_probs.shape, generator=torch.Generator().manual_seed(0))
+    after = (given.log_probs + 0.3 * noise).log_softmax(-1)
+    half = given.cast(torch.float16)
+    assert half.log_probs.nbytes == given.log_probs.nbytes / 2
+    whole, again = (erasing_terms(own, after) for own in (given, half.cast(torch.float32)))
+    for name, value in whole.items():
+        torch.testing.assert_close(again[name], value, rtol=0.01, atol=1e-4)
+
+
+def test_memory_of_a_training_is_about_that_of_what_it_keeps(
+    testbed: LanguageModel,
+    task: Task,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(distillation, "ACTIVATIONS", 0)
+    said: list[float] = []
+    monkeypatch.setattr(distillation, "announce_memory", lambda what, size, help: said.append(size))
+    training = distilling(testbed, task, tmp_path, steps=3)
+    student = Student(testbed, training.settings, UNCHANGED)
+    training.prepare(student)
+    kept = 0
+    for own in chain(*training.pool):
+        below = own.below if isinstance(own.below, tuple) else (own.below,)
+        kept += own.log_probs.nbytes + sum(x.nbytes for x in below if isinstance(x, torch.Tensor))
+    assert said == [pytest.approx(kept / 2**30, rel=0.2)]
