@@ -36,7 +36,7 @@ from countergen_edit.data.subsets import few_texts, round_robin
 from countergen_edit.data.task import Task
 from countergen_edit.edits import Edit, LowRankUpdate, applied
 from countergen_edit.erasers import Distilled
-from countergen_edit.models import LanguageModel, announce_memory
+from countergen_edit.models import LanguageModel, announce_memory, return_memory
 from countergen_edit.models.progress import track
 from countergen_edit.runs.objective import (
     coarse,
@@ -60,13 +60,13 @@ from countergen_edit.runs.student import TRAINED, Student, Unedited, few_rows, p
 WEIGHTS = {"bias": 20.0, "people": 3.0}
 """Weights of the share of the group difference and of the divergence from each person's target: the
 constraints hold what must stay."""
-POOL = 48
+POOL = 60
 """Steps whose texts are drawn; later steps go through the same, in another order."""
 LOOKED_AT = 7
 """Of so many portions one is read for the plausible tokens, so that each kind is."""
 VOCABULARY = 8192
 """Plausible tokens, among which the loss and the constraints are computed."""
-HELD_OUT_PEOPLE, HELD_OUT_KEPT, HELD_OUT_PORTIONS, HELD_OUT_TEXTS = 8, 2, 24, 6
+HELD_OUT_PEOPLE, HELD_OUT_KEPT, HELD_OUT_PORTIONS, HELD_OUT_TEXTS = 8, 3, 24, 6
 CELLS = 240
 """Templates with contents of a fitting set that can be drawn anew; erasers take a tenth."""
 KEPT_PEOPLE = 6
@@ -195,12 +195,14 @@ class Distillation:
                     best = (*self._rank(terms), student.update)
                 self._ascend(terms)
                 self._keep(student, adam, best, step)
+                return_memory()
             if step == steps:
                 break
             with stepping(adam, self.rate * pace(step, steps)):
                 self.backward(student, self.pool[self._number(step)])
         update = self._scaled(student, best)
-        del self.pool, self.looks  # measurements follow
+        del self.pool, self.looks, student, adam  # measurements follow
+        return_memory()
         return update
 
     def recorded(self) -> tuple[list[dict[str, float]], dict[str, Any]]:

@@ -64,6 +64,8 @@ class Unedited:
 
     def cast(self, dtype: torch.dtype) -> Unedited:
         """With log-probabilities and differences of a type."""
+        if self.log_probs.dtype == dtype:
+            return self
         own = self.difference, self.half
         difference, half = (None if part is None else part.to(dtype) for part in own)
         log_probs = self.log_probs.to(dtype)

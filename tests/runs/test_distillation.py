@@ -444,6 +444,7 @@ def test_an_update_is_scaled_until_neither_more_nor_less_of_it_is_better(
     training.limits = Limits(1.0, 1.0, limit, 1.0)
     update = training.run()
     student = Student(testbed, training.settings, UNCHANGED)
+    training.prepare(student)
 
     def rank(terms: dict[str, float]) -> tuple[float, float]:
         return max(0.0, SHARE * terms["keep"] / limit - 1), terms["bias"]
