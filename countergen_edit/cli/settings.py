@@ -100,7 +100,7 @@ class Debias(Saved):
     """Find the edit that removes most bias within budgets, audit it, and save the edited model."""
 
     CHOICES: ClassVar[dict[str, Any]] = Study.CHOICES | {
-        "eraser": ["gated", "distilled"],
+        "eraser": "distilled",
         "metric": ["r", "off_target"],
     }
     layers: Integers | str = "all"

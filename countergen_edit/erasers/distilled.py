@@ -48,13 +48,13 @@ class Distilled(BaseEraser):
 
     def __init__(
         self,
-        rank: Annotated[int, Gt(0)] = 8,
+        rank: Annotated[int, Gt(0)] = 16,
         *,
         target_modules: Sequence[str] | None = None,
         first_layer: Annotated[float, Ge(0)] = 0.27,
-        steps: Annotated[int, Gt(0)] = 120,
+        steps: Annotated[int, Gt(0)] = 90,
         learning_rate: Annotated[float, Gt(0)] | None = None,
-        contexts: Annotated[int, Gt(0)] = 600,
+        contexts: Annotated[int, Gt(0)] = 400,
         check_every: Annotated[int, Gt(0)] = 20,
         random_state: int = 0,
     ) -> None:

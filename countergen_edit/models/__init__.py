@@ -22,6 +22,7 @@ from countergen_edit.models.loading import MaxMemory as MaxMemory
 from countergen_edit.models.loading import load as load
 from countergen_edit.models.memory import announce_memory as announce_memory
 from countergen_edit.models.memory import reductions_kept as reductions_kept
+from countergen_edit.models.memory import return_memory as return_memory
 from countergen_edit.models.memory import within_memory as within_memory
 from countergen_edit.models.resumption import Scratch as Scratch
 from countergen_edit.models.resumption import resuming as resuming

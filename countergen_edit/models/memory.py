@@ -6,8 +6,10 @@ of a score, and a resumed run must end with the same bytes.
 
 from __future__ import annotations
 
+import ctypes
+import gc
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
@@ -63,11 +65,18 @@ def within_memory(lm: LanguageModel, method: str, run: Callable[[], T]) -> T:
                 own.keep({**own.counts})
 
 
-def announce_memory(what: str, size: float) -> None:
+def announce_memory(what: str, size: float, help: str = "limit=N takes N prompts") -> None:
     """Print how many GiB something takes, if they are more than half of what is available."""
     free = psutil.virtual_memory().available / 2**30
     if size > free / 2:
-        announce(f"{what} takes {size:.2g} of {free:.2g} GiB of memory (limit=N takes N prompts)")
+        announce(f"{what} takes {size:.2g} of {free:.2g} GiB of memory ({help})")
+
+
+def return_memory() -> None:
+    """Give freed memory back to the system where the C library keeps it, as glibc does."""
+    gc.collect()
+    with suppress(AttributeError, OSError, TypeError):  # another C library
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
+import psutil
 from tqdm import tqdm
 
 from countergen_edit.core.stages import stage
@@ -22,8 +23,9 @@ def track(
 ) -> Iterator[T]:
     """Yield the items under a progress bar; without description, under none.
 
-    Where nobody sees the bar, the time left is printed once a minute, unless it is less. `part` is
-    the share of all work that is done before the items, and after them.
+    Where nobody sees the bar, the time left and the memory in use are printed once a minute, unless
+    less time is left. `part` is the share of all work that is done before the items, and after
+    them.
 
     >>> list(track([1, 2, 3], None))
     [1, 2, 3]
@@ -37,7 +39,9 @@ def track(
         left = (now - begin) / (each * number) * (1 - done)
         if description and left > MINUTE and now - said > MINUTE:
             said = now
-            stage(f"{description}: {done:.0%}, about {math.ceil(left / 60)} min left")
+            used = psutil.Process().memory_info().rss / 2**30
+            minutes = math.ceil(left / 60)
+            stage(f"{description}: {done:.0%}, about {minutes} min left, {used:.1f} GiB in use")
 
 
 def announce(text: str) -> None:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from itertools import chain
@@ -36,7 +36,7 @@ from countergen_edit.data.subsets import few_texts, round_robin
 from countergen_edit.data.task import Task
 from countergen_edit.edits import Edit, LowRankUpdate, applied
 from countergen_edit.erasers import Distilled
-from countergen_edit.models import LanguageModel
+from countergen_edit.models import LanguageModel, announce_memory, return_memory
 from countergen_edit.models.progress import track
 from countergen_edit.runs.objective import (
     coarse,
@@ -55,16 +55,23 @@ from countergen_edit.runs.portions import (
     to_erase,
     to_keep,
 )
-from countergen_edit.runs.student import Student, Unedited, few_rows, pace, stepping
+from countergen_edit.runs.student import TRAINED, Student, Unedited, few_rows, pace, stepping
 
-WEIGHTS = {"bias": 7.0, "people": 10.0}
-"""Weights of the squared group difference and of the divergence from each person's target."""
+WEIGHTS = {"bias": 20.0, "people": 3.0}
+"""Weights of the share of the group difference and of the divergence from each person's target: the
+constraints hold what must stay."""
+POOL = 60
+"""Steps whose texts are drawn; later steps go through the same, in another order."""
+LOOKED_AT = 7
+"""Of so many portions one is read for the plausible tokens, so that each kind is."""
+VOCABULARY = 8192
+"""Plausible tokens, among which the loss and the constraints are computed."""
 HELD_OUT_PEOPLE, HELD_OUT_KEPT, HELD_OUT_PORTIONS, HELD_OUT_TEXTS = 8, 3, 24, 6
 CELLS = 240
 """Templates with contents of a fitting set that can be drawn anew; erasers take a tenth."""
 KEPT_PEOPLE = 6
 """Of each group after a context to keep."""
-TEMPLATES, OWN = 2, 2
+TEMPLATES, OWN = 2, 4
 """Contexts to erase in a step: from templates, and the model's own."""
 RISE, FALL = 1.5, 0.5
 """Largest changes of the logarithm of a multiplier per evaluation."""
@@ -74,6 +81,9 @@ FACTOR = 1.2
 """By which a trained update is scaled, again and again, while that is better."""
 SMALLEST = 0.1
 """Least share of a trained update: less removes next to nothing, however often it is scaled."""
+ACTIVATIONS = 36
+"""Numbers that a block keeps for gradients, per token and feature of the residual stream."""
+HELP = "eraser.distilled.first_layer=0.6 takes less"
 SHARE = 0.75
 """Of a budget that a limit is: training aims below what is accepted."""
 STATE = "state.pt"
@@ -127,10 +137,9 @@ class Distillation:
         self.model, self.task, self.settings, self.limits = model, task, settings, limits
         self._before, self._folder, self.seed = before, folder, settings.random_state
         self.rate = settings.rate(model.d_model)
-        self._kept = telling_tokens(model, task)
+        self._telling = telling_tokens(model, task)
         self.multipliers = dict.fromkeys(asdict(limits), FIRST_MULTIPLIER)
         self.curve: list[dict[str, float]] = []
-        self._memo: dict[Portion, Unedited] = {}
 
     @cached_property
     def own(self) -> OwnContexts:
@@ -175,6 +184,7 @@ class Distillation:
         """Train, then scale; the least held-out bias within the budgets, else nearest to them."""
         settings, steps = self.settings, self.settings.steps
         student = Student(self.model, settings, self._before, self.layers)
+        self.prepare(student)
         adam = torch.optim.Adam(student.parameters.values(), lr=self.rate)
         best, begin = self._resume(student, adam)
         for step in track(range(begin, steps + 1), "Distillation"):
@@ -185,11 +195,15 @@ class Distillation:
                     best = (*self._rank(terms), student.update)
                 self._ascend(terms)
                 self._keep(student, adam, best, step)
+                return_memory()
             if step == steps:
                 break
             with stepping(adam, self.rate * pace(step, steps)):
-                self.backward(student, step)
-        return self._scaled(student, best)
+                self.backward(student, self.pool[self._number(step)])
+        update = self._scaled(student, best)
+        del self.pool, self.looks, student, adam  # measurements follow
+        return_memory()
+        return update
 
     def recorded(self) -> tuple[list[dict[str, float]], dict[str, Any]]:
         """The curve and the summary of the model's own contexts of a finished training."""
@@ -262,13 +276,55 @@ class Distillation:
         with whole_folder(self._folder) as folder:
             torch.save(state, folder / STATE)
 
+    def prepare(self, student: Student) -> None:
+        """Compute the unedited output of all texts, among the plausible tokens.
+
+        The output, and the states below the update, serve every step and evaluation.
+        """
+        steps = [self.drawn(step) for step in range(min(POOL, self.settings.steps))]
+        every = [portion for step in steps for portion in step]
+        student.restrict(self._plausible(student, every))
+        announce_memory("Training", self._gibibytes(student, steps), HELP)
+        self._kept = student.numbers(self._telling)
+        self.pool = [self._given(student, step) for step in track(steps, "Unedited model")]
+        self.looks = self._given(student, dict.fromkeys(self._held_out))
+
+    def _gibibytes(self, student: Student, steps: Sequence[Mapping[Portion, Any]]) -> float:
+        """About how many GiB the unedited output and the activations of a pass take."""
+        width, above = self.model.d_model, self.model.n_layers - student.first
+        size = 4.0 * ACTIVATIONS * TRAINED * width * above
+        for portion, rows in (item for step in steps for item in step.items()):
+            share = 1 if rows is None else len(rows) / len(portion.ids)
+            size += share * len(portion.at[0]) * 2 * student.vocab_size
+            size += share * portion.ids.numel() * 4 * width * bool(student.first)
+        return size / 2**30
+
+    def _plausible(self, student: Student, portions: Sequence[Portion]) -> Int[Tensor, " token"]:
+        """The outputs of portions, words that tell the group, and the likeliest other tokens."""
+        p = torch.zeros(student.vocab_size)
+        if len(p) > VOCABULARY:
+            for portion in track(portions[::LOOKED_AT], "Plausible tokens"):
+                [given] = student.unedited([portion])
+                p += given.log_probs.exp().mean(0).cpu()
+        named = [self._telling]
+        for portion in [*portions, *self._held_out]:
+            named += [x.flatten() for x in (portion.outputs, portion.choices) if x is not None]
+        wanted = torch.tensor(sorted({*torch.cat(named).tolist()}))
+        p[wanted] = 1.0 + len(portions)
+        return p.topk(min(max(VOCABULARY, len(wanted)), len(p))).indices.sort().values
+
+    def _number(self, step: int) -> int:
+        """The number of the texts of a step in the pool, which every round shuffles."""
+        turn, number = divmod(step, len(self.pool))
+        rng = generator(self.seed, "distilled", "round", turn)
+        return int(rng.permutation(len(self.pool))[number])
+
     def held_out(self, student: Student) -> dict[str, float]:
         """The terms on validation people, templates and texts."""
         sums: dict[str, list[float]] = {}
         falls: dict[int, list[float]] = {}
         with torch.no_grad():
-            held_out = self._given(student, self._held_out, self._held_out)
-            for given, after in chain.from_iterable(student.passes(held_out)):
+            for given, after in chain.from_iterable(student.passes(self.looks)):
                 portion = given.portion
                 terms = self._terms(given, after)
                 if given.half is not None:
@@ -285,22 +341,18 @@ class Distillation:
         return means
 
     def _given(
-        self, student: Student, portions: Sequence[Portion], lasting: Collection[Portion]
+        self, student: Student, portions: Mapping[Portion, Int[Tensor, " row"] | None]
     ) -> list[Unedited]:
-        """Portions with their unedited output, which is kept in memory for the lasting ones."""
-        found = dict(self._memo)
-        for given in student.unedited([p for p in portions if p not in self._memo]):
-            portion = given.portion
-            if portion.kind == "erase":
+        """Portions with their unedited output, in half the memory; of some, a few rows."""
+        found = list[Unedited]()
+        for given, rows in zip(student.unedited([*portions]), portions.values(), strict=True):
+            if given.portion.kind == "erase":
                 given = with_difference(given, self._kept)
-            found[portion] = given
-            if portion in lasting:
-                self._memo[portion] = given
-        return [found[portion] for portion in portions]
+            found.append((given if rows is None else given.some(rows)).cast(torch.float16))
+        return found
 
-    def backward(self, student: Student, step: int) -> None:
+    def backward(self, student: Student, drawn: Sequence[Unedited]) -> None:
         """Accumulate the gradient of the Lagrangian on the portions of a step."""
-        drawn = self.drawn(student, step)
         counts = Counter(name for given in drawn for name in given.portion.terms)
         for some in student.passes(drawn):
             losses = [
@@ -323,28 +375,24 @@ class Distillation:
             return self.multipliers[term] / float(asdict(self.limits)[term])
         return WEIGHTS[term]
 
-    def drawn(self, student: Student, step: int) -> list[Unedited]:
-        """The portions of a step, by seed and step."""
+    def drawn(self, step: int) -> dict[Portion, Int[Tensor, " row"] | None]:
+        """The portions of a step, by seed and step, with the rows that it takes; None takes all."""
         rng = generator(self.seed, "distilled", step)
         erase, others = self._portions
-        rows: dict[Portion, Int[Tensor, " row"]] = {}
-        portions, lasting = list[Portion](), list[Portion]()
+        found: dict[Portion, Int[Tensor, " row"] | None] = {}
         families = [erase[int(rng.integers(len(erase)))] for _ in range(TEMPLATES) if erase]
         for contexts in families:
             context = contexts[int(rng.choice(len(contexts), p=odds(contexts)))]
-            portions.append(context.portion(self.model))
-            rows[portions[-1]] = few_rows(portions[-1], rng)
+            portion = context.portion(self.model)
+            found[portion] = few_rows(portion, rng)
         for own in others:
-            lasting.append(own[int(rng.choice(len(own), p=odds(own)))])
-        portions += lasting
+            found[own[int(rng.choice(len(own), p=odds(own)))]] = None
         for _ in range(OWN):
             if one := self.own.portion_to_erase(self.model, rng):
-                portions.append(one)
-                rows[one] = few_rows(one, rng)
+                found[one] = few_rows(one, rng)
         if one := self.own.portion_to_keep(self.model, rng):
-            portions.append(one)
-        given = self._given(student, portions, lasting)
-        return [one.some(rows[one.portion]) if one.portion in rows else one for one in given]
+            found[one] = None
+        return found
 
     def _terms(self, given: Unedited, after: Float[Tensor, "read vocab"]) -> dict[str, Tensor]:
         """The terms of the loss and of the constraints on one portion."""

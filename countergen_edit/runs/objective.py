@@ -13,6 +13,8 @@ from countergen_edit.runs.student import Unedited
 
 PLAUSIBLE = 512
 """Next tokens of a context whose difference between groups counts, by probability."""
+LEAST_DIFFERENCE = 0.05
+"""Squared difference that is added to the unedited one, nats²: the noise of few people."""
 LEAST = 1e-6
 """Smallest probability of all other tokens."""
 
@@ -44,11 +46,12 @@ def with_difference(given: Unedited, kept: Int[Tensor, " token"]) -> Unedited:
 
 
 def erasing_terms(given: Unedited, after: Float[Tensor, "read vocab"]) -> dict[str, Tensor]:
-    """Squared group difference that is left, and divergence from each person's target.
+    """Share of the squared group difference that is left; divergence from each person's target.
 
     The first is of the likeliest tokens and, with equal weight, of the outputs where a context has
     some: the unedited difference and the mean changes, which vary less over people than
-    log-probabilities do. Its noise has mean 0 and does not change the expected gradient.
+    log-probabilities do. Its noise has mean 0 and does not change the expected gradient. As a share
+    of the unedited one, small differences count as much as large ones.
     """
     portion, difference, half = given.portion, given.difference, given.half
     assert portion.is_first is not None
@@ -61,11 +64,11 @@ def erasing_terms(given: Unedited, after: Float[Tensor, "read vocab"]) -> dict[s
     p = before.exp().mean(0) * (difference != 0)
     plausible = p.topk(min(PLAUSIBLE, p.shape[-1])).indices
     a, b = _by_group(portion, (after - before).flatten(0, 1))
-    left = (difference + a.mean(0) - b.mean(0)) ** 2
-    bias = left.gather(1, plausible).mean()
+    squared = torch.stack([(difference + a.mean(0) - b.mean(0)) ** 2, difference**2])
+    left = squared.gather(2, plausible.expand(2, -1, -1)).mean((1, 2))
     if portion.outputs is not None:
-        bias = (bias + left[:, portion.outputs.to(half.device)].mean()) / 2
-    return {"bias": bias, "people": divergence(wanted, after)}
+        left = (left + squared[:, :, portion.outputs.to(half.device)].mean((1, 2))) / 2
+    return {"bias": left[0] / (left[1] + LEAST_DIFFERENCE), "people": divergence(wanted, after)}
 
 
 def squared_difference(portion: Portion, log_probs: Float[Tensor, "read vocab"]) -> Tensor:

@@ -6,7 +6,7 @@ read where the model should not change; a portion of running text is read at eve
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -62,6 +62,11 @@ class Portion:
             return "bias", "people"
         return (self.kind,) if self.choices is None else (self.kind, self.chosen)
 
+    def renumbered(self, numbers: Callable[[Tensor], Tensor]) -> Portion:
+        """With other numbers of the tokens that are read."""
+        outputs, choices = (x if x is None else numbers(x) for x in (self.outputs, self.choices))
+        return replace(self, outputs=outputs, choices=choices)
+
     @property
     def reads(self) -> int:
         """Of each row of a context to erase."""
@@ -85,13 +90,13 @@ def some_rows(portion: Portion, chosen: Int[Tensor, " row"]) -> Portion:
     )
 
 
-def in_passes(portions: Sequence[Portion]) -> list[list[int]]:
-    """The numbers of portions that are run together: of similar lengths, up to `PASS` tokens."""
+def in_passes(portions: Sequence[Portion], most: int = PASS) -> list[list[int]]:
+    """The numbers of portions that are run together: of similar lengths, up to `most` tokens."""
     found: list[list[int]] = []
     rows = longest = 0
     for i in sorted(range(len(portions)), key=lambda i: -portions[i].ids.shape[1]):
         own = len(portions[i].ids)
-        if not found or (rows + own) * longest > PASS:
+        if not found or (rows + own) * longest > most:
             found.append([])
             rows, longest = 0, portions[i].ids.shape[1]
         found[-1].append(i)

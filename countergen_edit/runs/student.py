@@ -24,13 +24,15 @@ from countergen_edit.erasers import Distilled
 from countergen_edit.models import LanguageModel
 from countergen_edit.models.language_model import read_logits, stock_name
 from countergen_edit.models.resumption import forward_replaced
-from countergen_edit.runs.portions import Portion, in_passes, joined, some_rows, widened
+from countergen_edit.runs.portions import PASS, Portion, in_passes, joined, some_rows, widened
 
 ROWS = 4
 """Texts of a group after a context to erase in a step."""
 WARM_UP = 10
 LAST = 0.1
 """Share of the learning rate at the last step."""
+TRAINED = 512
+"""Tokens of a pass with gradients, which keeps activations."""
 LARGEST_NORM = 1.0
 """Of the gradient."""
 READING = (("attn", "q"), ("attn", "k"), ("mlp", "gate"))
@@ -59,6 +61,15 @@ class Unedited:
             log_probs=cells[rows.to(self.device)].flatten(0, 1),
             below=_rows_of(self.below, rows, some.ids.shape[1]),
         )
+
+    def cast(self, dtype: torch.dtype) -> Unedited:
+        """With log-probabilities and differences of a type."""
+        if self.log_probs.dtype == dtype:
+            return self
+        own = self.difference, self.half
+        difference, half = (None if part is None else part.to(dtype) for part in own)
+        log_probs = self.log_probs.to(dtype)
+        return replace(self, log_probs=log_probs, difference=difference, half=half)
 
     @property
     def device(self) -> torch.device:
@@ -101,6 +112,9 @@ class Student:
     edit that the model has already: contexts to erase are compared with the model under it, all
     others with the model without its maps, so that limits are of the whole edit. Matrices are
     multiplied in bfloat16 where the device does so faster; the update itself is float32.
+
+    Attributes:
+        first: the first updated block.
     """
 
     def __init__(
@@ -131,12 +145,40 @@ class Student:
             warnings.simplefilter("ignore", FutureWarning)
             torch.manual_seed(unit_seed(settings.random_state, "distilled", "initial"))
             self.peft = get_peft_model(plain, config).eval()
-        self.plain, self._model = plain, model
-        self._shared = [plain.get_submodule(name) for name in names[: min(layers)]]
+        self.plain, self._model, self._device = plain, model, device
+        self._index: Int[Tensor, " token"] | None = None
+        self.first = min(layers)
+        self._shared = [plain.get_submodule(name) for name in names[: self.first]]
         self._maps = [
             (plain.get_submodule(module_name(model, place.site, place.layer)), _mapping(place))
             for place in before.placements
         ]
+
+    def restrict(self, tokens: Int[Tensor, " token"]) -> None:
+        """Compute the logits of some tokens alone; log-probabilities are then among these.
+
+        Tokens of portions must be among them, and are numbered anew in what `unedited` returns.
+        """
+        output = self.plain.get_output_embeddings()
+        self._index = torch.full((len(output.weight),), -1)
+        self._index[tokens] = torch.arange(len(tokens))
+        shape, has_bias = (output.weight.shape[1], len(tokens)), output.bias is not None
+        some = nn.Linear(*shape, bias=has_bias, device="meta")
+        for name, whole in output.named_parameters():
+            part = whole.detach()[tokens.to(whole.device)]
+            setattr(some, name, nn.Parameter(part, requires_grad=False))
+        if multiplies_bfloat16(self._device):
+            unrounded(some, self._device)
+        self.plain.set_output_embeddings(some)
+
+    @property
+    def vocab_size(self) -> int:
+        """The number of tokens whose logits are computed."""
+        return len(self.plain.get_output_embeddings().weight)
+
+    def numbers(self, tokens: Int[Tensor, "*shape"]) -> Int[Tensor, "*shape"]:
+        """The numbers of tokens among those whose logits are computed."""
+        return tokens if self._index is None else self._index.to(tokens.device)[tokens]
 
     @property
     def parameters(self) -> dict[str, nn.Parameter]:
@@ -166,7 +208,7 @@ class Student:
             for i, portion, own in zip(numbers, some, log_probs, strict=True):
                 rows = slice(begin, begin + len(portion.ids))
                 below = _rows_of(kept[0], rows, portion.ids.shape[1]) if kept else None
-                found[i] = Unedited(portion, own, below)
+                found[i] = Unedited(portion.renumbered(self.numbers), own, below)
                 begin = rows.stop
         return [found[i] for i in range(len(portions))]
 
@@ -177,8 +219,9 @@ class Student:
 
         The blocks below the update are not run again.
         """
-        for numbers in in_passes([own.portion for own in given]):
-            some = [given[i] for i in numbers]
+        most = TRAINED if torch.is_grad_enabled() else PASS
+        for numbers in in_passes([own.portion for own in given], most):
+            some = [given[i].cast(torch.float32) for i in numbers]
             longest = max(own.portion.ids.shape[1] for own in some)
             below = _together([own.below for own in some], longest)
             with ExitStack() as stack:
@@ -247,16 +290,18 @@ def multiplies_bfloat16(device: str) -> bool:
 
 
 def in_bfloat16(plain: Any, device: str) -> None:
-    """Put a model's matrices in bfloat16, but for the output matrix: logits would be rounded.
-
-    That one keeps the type it was loaded in, and autocast away.
-    """
+    """Put a model's matrices in bfloat16, but for the output matrix: logits would be rounded."""
     from transformers.pytorch_utils import Conv1D
 
     output = plain.get_output_embeddings()
     for module in plain.modules():
         if isinstance(module, nn.Linear | Conv1D) and module is not output:
             module.weight = nn.Parameter(module.weight.to(torch.bfloat16), requires_grad=False)
+    unrounded(output, device)
+
+
+def unrounded(output: Any, device: str) -> None:
+    """Let an output matrix multiply in its own type under autocast."""
     kept = output.weight.dtype
     output.register_forward_pre_hook(lambda module, inputs: (inputs[0].to(kept), *inputs[1:]))
     output.forward = torch.autocast(device, enabled=False)(output.forward)

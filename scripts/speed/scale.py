@@ -29,6 +29,7 @@ from unittest.mock import patch
 os.environ["HF_HUB_OFFLINE"] = "1"
 
 import torch
+from distillation import whole_vocabulary
 from peft import get_peft_model
 from torch.nn.utils.rnn import pad_sequence
 from transformers import (
@@ -354,26 +355,27 @@ def audit(subject: Subject) -> None:
 
 
 def training(subject: Subject) -> None:
-    model, settings = subject.model, Distilled(contexts=CONTEXTS)
+    model, settings = subject.model, Distilled(contexts=CONTEXTS, steps=STEPS)
     with tempfile.TemporaryDirectory() as folder:
         task = subject.task_or_try
         training = Distillation(model, task, settings, Limits(), UNCHANGED, Path(folder))
         student = Student(model, settings, UNCHANGED)
         plain = get_peft_model(subject.plain(), student.peft.peft_config["default"])
         began = time.perf_counter()
-        drawn = [training.drawn(student, step) for step in range(STEPS)]
+        targets = whole_vocabulary(training, student, STEPS)
+        training.prepare(student)
     synchronize()
     say(f"  contexts and unedited outputs: {time.perf_counter() - began:.1f} s")
 
     def ours() -> None:
         for step in range(STEPS):
             student.peft.zero_grad()
-            training.backward(student, step)
+            training.backward(student, training.pool[step])
 
     def peer() -> None:
         for step in range(STEPS):
             plain.zero_grad()
-            for given in drawn[step]:
+            for given in targets[step]:
                 inputs = model.inputs(given.portion.ids, given.portion.mask)
                 after = read_logits(plain, inputs, given.portion.at).float().log_softmax(-1)
                 torch.autograd.backward(divergence(given.log_probs, after))

@@ -102,7 +102,7 @@ def _own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def runs(model: str, command: str, *words: str) -> None:
-    name = script("real_model").gguf_file() if model == REAL else model
+    name = script("real_model").gguf_file("smollm2", Path()) if model == REAL else model
     assert main([command, f"model={name}", *words, "run_dir=run"]) == 0
     assert read_rows(Path("run/results.jsonl"))
     assert Path("run/report.html").is_file()

@@ -71,7 +71,9 @@ def test_the_time_left_is_forecast_early_and_then_said_once_a_minute(
         for _ in progress.track(range(50), "Scoring", (0.0, 0.5)):
             clock[0] += each
     found = [line.split(maxsplit=1)[1] for line in capsys.readouterr().out.splitlines()]
-    assert found == [f"Scoring: {done}%, about {left} min left" for done, left in lines]
+    said, used = zip(*(line.rsplit(", ", 1) for line in found), strict=True) if found else ((), ())
+    assert [*said] == [f"Scoring: {done}%, about {left} min left" for done, left in lines]
+    assert all(0.05 < float(one.removesuffix(" GiB in use")) < 64 for one in used)
 
 
 def test_short_commands_print_no_opening(capsys: pytest.CaptureFixture[str]) -> None:

@@ -53,9 +53,10 @@ def test_the_weights_are_those_that_were_written(tmp_path, family, kind):
     state = loaded.state_dict()
     for name, values in weights.items():
         np.testing.assert_array_equal(state[name].numpy(), values, err_msg=name)
-        if kind in STEPS and values.ndim == 2:  # rounding moves no number by more than half a step
+        # Half a step at most, and what 127 steps move by a scale in half precision: 127 / 2^11.
+        if kind in STEPS and values.ndim == 2:
             largest = np.abs(before[name]).max() * 2 / STEPS[kind]
-            assert np.abs(before[name] - values).max() <= 0.51 * largest
+            assert np.abs(before[name] - values).max() <= 0.57 * largest
     assert state.keys() - weights.keys() <= {"lm_head.weight"}
     model.load_state_dict({n: torch.from_numpy(v) for n, v in weights.items()}, strict=False)
     ids = torch.tensor([tokenizer("Jane is a nurse")["input_ids"]])
@@ -66,13 +67,24 @@ def test_logits_are_those_of_a_llama_that_numpy_computes_from_the_file(tmp_path)
     path = written(tmp_path / "tiny.gguf")
     model = ce.load(path, device="cpu")
     ids = encode(model, ["John is an engineer, working as a manager"])[0].ids
-    reference = script("llama_in_numpy").NumpyLlama(path)
+    reference = script("gguf_in_numpy").NumpyModel(path)
     row = torch.tensor([ids])
     logits = model.logits(row, torch.ones_like(row))[0].numpy()
     np.testing.assert_allclose(logits, reference.logits(ids), rtol=0, atol=2e-5)
     state = dict(load_plain(path, "float32")[0].state_dict())
     for name, values in reference.as_transformers():
         np.testing.assert_array_equal(state[name].numpy(), values, err_msg=name)
+
+
+@pytest.mark.parametrize("kind", ["Q4_1", "Q5_0", "Q8_0", "Q4_K", "Q6_K"])
+def test_any_block_is_unpacked_as_by_the_package_gguf(kind):
+    type_ = gguf.GGMLQuantizationType[kind]
+    size = gguf.GGML_QUANT_SIZES[type_][1]
+    raw = np.random.default_rng(0).integers(0, 256, (500, size), dtype=np.uint8)
+    with np.errstate(invalid="ignore"):  # some scales are inf or NaN
+        values = script("gguf_in_numpy").UNPACK[kind](raw.ravel())
+        expected = gguf.quants.dequantize(raw, type_)
+    np.testing.assert_array_equal(values.ravel(), expected.ravel())
 
 
 @pytest.mark.parametrize(

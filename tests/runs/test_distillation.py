@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -31,6 +32,7 @@ from countergen_edit.runs.distillation import FACTOR, SHARE, Distillation, Limit
 from countergen_edit.runs.fits import Candidate, FitCache
 from countergen_edit.runs.folder import RunFolder
 from countergen_edit.runs.objective import (
+    LEAST_DIFFERENCE,
     coarse,
     erasing_terms,
     squared_difference,
@@ -94,7 +96,7 @@ def test_terms_are_explicit_sums(reads: int, people: int, seed: int, known: bool
     given = with_difference(Unedited(portion, p, None), forms)
     terms = erasing_terms(given, q)
     before, after = (x.numpy().reshape(rows, reads, VOCAB) for x in (p, q))
-    bias, of_people = [], []
+    bias, unedited, of_people = [], [], []
     for r in range(reads):
         a, b = before[:people, r], before[people:, r]
         d = a.mean(0) - b.mean(0)
@@ -104,13 +106,17 @@ def test_terms_are_explicit_sums(reads: int, people: int, seed: int, known: bool
         moved = after[:, r] - before[:, r]
         left = d + moved[:people].mean(0) - moved[people:].mean(0)
         bias.append(left**2)
+        unedited.append(d**2)
         for i in range(rows):
             wanted = before[i, r] + (half if i >= people else -half)
             wanted = wanted - np.log(np.exp(wanted).sum())
             of_people.append((np.exp(wanted) * (wanted - after[i, r])).sum())
     # All tokens of so small a vocabulary are plausible.
-    parts = [np.mean(np.array(bias)[:, own]) for own in (range(VOCAB), [0, 3])[: 1 + known]]
-    assert float(terms["bias"]) == pytest.approx(np.mean(parts))
+    left, whole = (
+        np.mean([np.mean(np.array(x)[:, own]) for own in (range(VOCAB), [0, 3])[: 1 + known]])
+        for x in (bias, unedited)
+    )
+    assert float(terms["bias"]) == pytest.approx(left / (whole + LEAST_DIFFERENCE))
     assert float(terms["people"]) == pytest.approx(np.mean(of_people))
     if known:
         gap = after[:people].mean(0) - after[people:].mean(0)
@@ -438,6 +444,7 @@ def test_an_update_is_scaled_until_neither_more_nor_less_of_it_is_better(
     training.limits = Limits(1.0, 1.0, limit, 1.0)
     update = training.run()
     student = Student(testbed, training.settings, UNCHANGED)
+    training.prepare(student)
 
     def rank(terms: dict[str, float]) -> tuple[float, float]:
         return max(0.0, SHARE * terms["keep"] / limit - 1), terms["bias"]
@@ -483,6 +490,7 @@ def test_held_out_agreement_is_the_fall_of_the_group_that_loses_most(
     with applied(testbed, Edit((), update=student.update)) as edited:
         falls = before - right(edited)
     assert abs(falls[0] - falls[1]) > 0.05  # else a mean would pass
+    training.prepare(student)
     found = training.held_out(student)["agreement"]
     assert found == pytest.approx(max(falls), abs=0.02)
 
@@ -583,3 +591,83 @@ def test_limits_are_of_the_whole_edit_and_what_is_erased_is_what_a_map_leaves(
 def test_rows_alone_are_refused() -> None:
     with pytest.raises(UserError, match="trained through a model"):
         Distilled().fit(np.zeros((4, 2)), [0, 1, 0, 1])
+
+
+def test_log_probabilities_of_plausible_tokens_are_those_of_the_whole_vocabulary_among_them(
+    testbed: LanguageModel, task: Task
+) -> None:
+    student = Student(testbed, Distilled(first_layer=0.5), UNCHANGED)
+    portions = [
+        to_erase(testbed, task.fit[0])[0].portion(testbed),
+        *to_keep(testbed, task.keep[0], np.random.default_rng(0))[:1],
+    ]
+    whole = student.unedited(portions)
+    named = [x.flatten() for p in portions for x in (p.outputs, p.choices) if x is not None]
+    tokens = torch.cat([*named, torch.arange(5)]).unique()
+    student.restrict(tokens)
+    for a, b in zip(whole, student.unedited(portions), strict=True):
+        expected = a.log_probs[:, tokens].log_softmax(-1)
+        torch.testing.assert_close(b.log_probs, expected, rtol=1e-4, atol=1e-4)
+        for before, after in (
+            (a.portion.outputs, b.portion.outputs),
+            (a.portion.choices, b.portion.choices),
+        ):
+            assert (before is None) == (after is None)
+            if before is not None and after is not None:
+                assert torch.equal(tokens[after], before)
+    torch.testing.assert_close(outputs(student, b)[0], b.log_probs, rtol=1e-4, atol=1e-4)
+
+
+def test_a_training_among_plausible_tokens_has_all_tokens_that_count(
+    testbed: LanguageModel, task: Task, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(distillation, "VOCABULARY", 40)
+    training = distilling(testbed, task, tmp_path, steps=4)
+    student = Student(testbed, training.settings, UNCHANGED)
+    size = student.vocab_size
+    training.prepare(student)
+    kept = student.vocab_size
+    assert 40 <= kept < size
+    for own in chain(*training.pool, training.looks):
+        assert own.log_probs.shape[1] == kept
+        for tokens in (own.portion.outputs, own.portion.choices):
+            assert tokens is None or int(tokens.min()) >= 0
+    assert int(training._kept.min()) >= 0
+    numbers = [training._number(step) for step in range(8)]
+    assert sorted(numbers[:4]) == sorted(numbers[4:]) == [*range(4)]
+
+
+def test_half_precision_of_the_unedited_output_changes_no_term(
+    testbed: LanguageModel, task: Task, tmp_path: Path
+) -> None:
+    training = distilling(testbed, task, tmp_path)
+    student = Student(testbed, training.settings, UNCHANGED)
+    portion = to_erase(testbed, task.fit[0])[0].portion(testbed)
+    [unedited] = student.unedited([portion])
+    given = with_difference(unedited, torch.tensor([0]))
+    noise = torch.randn(given.log_probs.shape, generator=torch.Generator().manual_seed(0))
+    after = (given.log_probs + 0.3 * noise).log_softmax(-1)
+    half = given.cast(torch.float16)
+    assert half.log_probs.nbytes == given.log_probs.nbytes / 2
+    whole, again = (erasing_terms(own, after) for own in (given, half.cast(torch.float32)))
+    for name, value in whole.items():
+        torch.testing.assert_close(again[name], value, rtol=0.01, atol=1e-4)
+
+
+def test_memory_of_a_training_is_about_that_of_what_it_keeps(
+    testbed: LanguageModel,
+    task: Task,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(distillation, "ACTIVATIONS", 0)
+    said: list[float] = []
+    monkeypatch.setattr(distillation, "announce_memory", lambda what, size, help: said.append(size))
+    training = distilling(testbed, task, tmp_path, steps=3)
+    student = Student(testbed, training.settings, UNCHANGED)
+    training.prepare(student)
+    kept = 0
+    for own in chain(*training.pool):
+        below = own.below if isinstance(own.below, tuple) else (own.below,)
+        kept += own.log_probs.nbytes + sum(x.nbytes for x in below if isinstance(x, torch.Tensor))
+    assert said == [pytest.approx(kept / 2**30, rel=0.2)]
