@@ -34,8 +34,7 @@ def run(config: Mapping[str, Any]) -> None:
     place = settings.edit
     model = settings.model.load()
     layers = searched_layers(config["layers"], model)
-    if settings.fits_maps:
-        saving.check(model, place.site, layers)
+    saving.check(model, place.site if settings.fits_maps else None, layers)
     task = settings.task(model)
     searched = api.search(
         model,

@@ -26,7 +26,7 @@ from countergen_edit.cli.study import (
 from countergen_edit.core.errors import UserError, unknown
 from countergen_edit.core.stages import stage
 from countergen_edit.data.task import Task
-from countergen_edit.edits import Edit, NamedEdit
+from countergen_edit.edits import UNCHANGED, Edit, NamedEdit
 from countergen_edit.edits.checkpoints import (
     FORMS,
     Base,
@@ -60,11 +60,17 @@ class SaveSettings:
     def check(
         self,
         model: LanguageModel,
-        site: str,
+        site: str | None,
         layers: Sequence[int] | None,
         before: NamedEdit | None = None,
     ) -> None:
-        """Refuse, before any work, a form in which an edit at a place cannot be saved."""
+        """Refuse, before any work, a form in which an edit at a place cannot be saved.
+
+        Without a site it is an update of weights.
+        """
+        if site is None:
+            choose_form(model, UNCHANGED, "folded")
+            return
         if model.is_stored_quantized:
             raise UserError(
                 f"{model.name} has quantised weights alone, and a checkpoint has full ones: edit "
