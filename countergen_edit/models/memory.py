@@ -65,11 +65,11 @@ def within_memory(lm: LanguageModel, method: str, run: Callable[[], T]) -> T:
                 own.keep({**own.counts})
 
 
-def announce_memory(what: str, size: float, help: str = "limit=N takes N prompts") -> None:
+def announce_memory(what: str, size: float, advice: str = "limit=N takes N prompts") -> None:
     """Print how many GiB something takes, if they are more than half of what is available."""
     free = psutil.virtual_memory().available / 2**30
     if size > free / 2:
-        announce(f"{what} takes {size:.2g} of {free:.2g} GiB of memory ({help})")
+        announce(f"{what} takes {size:.2g} of {free:.2g} GiB of memory ({advice})")
 
 
 def return_memory() -> None:

@@ -83,7 +83,7 @@ SMALLEST = 0.1
 """Least share of a trained update: less removes next to nothing, however often it is scaled."""
 ACTIVATIONS = 36
 """Numbers that a block keeps for gradients, per token and feature of the residual stream."""
-HELP = "eraser.distilled.first_layer=0.6 takes less"
+ADVICE = "eraser.distilled.first_layer=0.6 takes less"
 SHARE = 0.75
 """Of a budget that a limit is: training aims below what is accepted."""
 STATE = "state.pt"
@@ -284,7 +284,7 @@ class Distillation:
         steps = [self.drawn(step) for step in range(min(POOL, self.settings.steps))]
         every = [portion for step in steps for portion in step]
         student.restrict(self._plausible(student, every))
-        announce_memory("Training", self._gibibytes(student, steps), HELP)
+        announce_memory("Training", self._gibibytes(student, steps), ADVICE)
         self._kept = student.numbers(self._telling)
         self.pool = [self._given(student, step) for step in track(steps, "Unedited model")]
         self.looks = self._given(student, dict.fromkeys(self._held_out))

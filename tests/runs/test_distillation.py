@@ -662,7 +662,9 @@ def test_memory_of_a_training_is_about_that_of_what_it_keeps(
 ) -> None:
     monkeypatch.setattr(distillation, "ACTIVATIONS", 0)
     said: list[float] = []
-    monkeypatch.setattr(distillation, "announce_memory", lambda what, size, help: said.append(size))
+    monkeypatch.setattr(
+        distillation, "announce_memory", lambda what, size, advice: said.append(size)
+    )
     training = distilling(testbed, task, tmp_path, steps=3)
     student = Student(testbed, training.settings, UNCHANGED)
     training.prepare(student)
