@@ -52,7 +52,7 @@ class Distilled(BaseEraser):
         *,
         target_modules: Sequence[str] | None = None,
         first_layer: Annotated[float, Ge(0)] = 0.27,
-        steps: Annotated[int, Gt(0)] = 90,
+        steps: Annotated[int, Gt(0)] = 75,
         learning_rate: Annotated[float, Gt(0)] | None = None,
         contexts: Annotated[int, Gt(0)] = 400,
         check_every: Annotated[int, Gt(0)] = 20,
@@ -70,6 +70,10 @@ class Distilled(BaseEraser):
     def rate(self, width: int) -> float:
         """The learning rate for a model of a width."""
         return RATE_TIMES_WIDTH / width if self.learning_rate is None else self.learning_rate
+
+    def first_block(self, n_layers: int) -> int:
+        """The first block of so many that is updated, where no layers are named."""
+        return min(round(self.first_layer * n_layers), n_layers - 1)
 
     def fit(self, X: Any, y: Any) -> BaseEraser:
         """Raise a `UserError`: rows of activations are not enough."""

@@ -10,7 +10,7 @@ from countergen_edit.data.counterfactual import CounterfactualSet
 from countergen_edit.edits import NamedEdit, applied
 from countergen_edit.metrics.costs.neutral import NeutralCost, neutral_cost
 from countergen_edit.metrics.rows import UNEDITED
-from countergen_edit.metrics.scores import SetScores, score
+from countergen_edit.metrics.scores import SetScores, StoredScores, score
 from countergen_edit.metrics.statistics import RESAMPLES
 from countergen_edit.models import LanguageModel, TextScores, announce_memory, text_log_probs
 from countergen_edit.models.overflow import OverflowedError
@@ -23,12 +23,20 @@ class EvaluationContext:
         model: unedited; edits are attached during a measurement.
         store: the folder of a metric's own files.
         seed: the run's seed.
+        stored: unedited scores on disk.
     """
 
-    def __init__(self, model: LanguageModel, store: Path, seed: int = 0) -> None:
+    def __init__(
+        self,
+        model: LanguageModel,
+        store: Path,
+        seed: int = 0,
+        stored: StoredScores | None = None,
+    ) -> None:
         self.model = model
         self.seed = seed
         self._store = store
+        self._stored = stored
         self._scores: dict[tuple[CounterfactualSet, str], SetScores] = {}
         self._texts: dict[tuple[tuple[tuple[str, str], ...], str, bool], TextScores] = {}
         self._neutral: dict[tuple[tuple[str, ...], str], NeutralCost] = {}
@@ -59,9 +67,11 @@ class EvaluationContext:
         if key not in self._scores:
             texts = sum(len(sample.variations) * len(sample.outputs) for sample in data.samples)
             numbers = 2 * RESAMPLES * len(data.templates) + 12 * texts  # in tables of both
-            announce_memory(f"Scoring {data.name}", 8 * numbers / 2**30)
+            about = f"Scoring {data.name}"
+            announce_memory(about, 8 * numbers / 2**30)
+            scored = self._stored.score if self._stored and edit is None else score
             with self.under(edit) as model:
-                self._scores[key] = score(model, data, progress=f"Scoring {data.name}")
+                self._scores[key] = scored(model, data, about)
         return self._scores[key]
 
     def texts(

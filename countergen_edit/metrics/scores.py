@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 
 import numpy as np
 from jaxtyping import Bool, Float64, Int
 
+from countergen_edit.core.writing import digest, whole
 from countergen_edit.data.counterfactual import CounterfactualSet
 from countergen_edit.metrics.statistics import Estimate, Weights, estimate, resample, weighted_mean
 from countergen_edit.models import LanguageModel, continuation_log_probs
@@ -133,6 +136,42 @@ class SetScores:
                     drawn.append(weights)
             by_item = np.mean(np.broadcast_arrays(*of_groups), axis=0)
         return estimate(weighted_mean(by_item, self.template, drawn[0]), *drawn)
+
+
+@dataclass(frozen=True)
+class StoredScores:
+    """Unedited log-probabilities of sets on disk, for this run and for others beside it.
+
+    Attributes:
+        folder: `scores` in the folder of this run.
+        key: digest of all but the data that scores depend on.
+        read: whether scores are read; else they are only written.
+        others: the folders of other runs that scores were read from.
+    """
+
+    folder: Path
+    key: str
+    read: bool = True
+    others: set[str] = field(default_factory=set)
+
+    def score(self, model: LanguageModel, data: CounterfactualSet, progress: str) -> SetScores:
+        """`score`, read where this run or one beside it has it, else written."""
+        prompts = [
+            [s.outputs, [v.text for g in data.groups for v in s.of(g)]] for s in data.samples
+        ]
+        own = self.folder / f"{digest([self.key, prompts])}.npy"
+        runs = self.folder.parent.parent
+        others = sorted(runs.glob(f"*/{self.folder.name}/{own.name}"))
+        for path in (own, *others) if self.read else ():
+            with suppress(OSError, ValueError):  # missing or damaged
+                scores = SetScores.of(data, np.load(path))
+                if path != own:
+                    self.others.add(str(path.parent.parent))
+                return scores
+        scores = score(model, data, progress)
+        with whole(own) as temporary, temporary.open("wb") as file:
+            np.save(file, scores.log_p[scores.present])
+        return scores
 
 
 def score(model: LanguageModel, data: CounterfactualSet, progress: str | None = None) -> SetScores:

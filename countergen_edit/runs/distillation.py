@@ -60,7 +60,7 @@ from countergen_edit.runs.student import TRAINED, Student, Unedited, few_rows, p
 WEIGHTS = {"bias": 20.0, "people": 3.0}
 """Weights of the share of the group difference and of the divergence from each person's target: the
 constraints hold what must stay."""
-POOL = 60
+POOL = 45
 """Steps whose texts are drawn; later steps go through the same, in another order."""
 LOOKED_AT = 7
 """Of so many portions one is read for the plausible tokens, so that each kind is."""
@@ -281,6 +281,7 @@ class Distillation:
 
         The output, and the states below the update, serve every step and evaluation.
         """
+        return_memory()
         steps = [self.drawn(step) for step in range(min(POOL, self.settings.steps))]
         every = [portion for step in steps for portion in step]
         student.restrict(self._plausible(student, every))
@@ -288,6 +289,7 @@ class Distillation:
         self._kept = student.numbers(self._telling)
         self.pool = [self._given(student, step) for step in track(steps, "Unedited model")]
         self.looks = self._given(student, dict.fromkeys(self._held_out))
+        return_memory()
 
     def _gibibytes(self, student: Student, steps: Sequence[Mapping[Portion, Any]]) -> float:
         """About how many GiB the unedited output and the activations of a pass take."""

@@ -160,6 +160,10 @@ class RunFolder:
         self._manifest |= entries
         _write_manifest(self.path, self._manifest)
 
+    def warn(self, warning: str) -> None:
+        """Add a warning to the manifest, once."""
+        self.note(warnings=[*dict.fromkeys([*self._manifest.get("warnings", ()), warning])])
+
     def rows(self) -> list[Row]:
         """All rows of the run so far, in the order in which they were recorded."""
         self._require_there()

@@ -16,6 +16,7 @@ from sklearn.base import clone
 
 from countergen_edit.core.errors import NotWrittenError, UserError
 from countergen_edit.core.seeds import unit_seed
+from countergen_edit.core.writing import digest
 from countergen_edit.data.task import Task
 from countergen_edit.decisions import JUDGEMENT
 from countergen_edit.decisions.judgement import judgements
@@ -38,16 +39,19 @@ from countergen_edit.metrics.guardedness import certificate_rows
 from countergen_edit.metrics.locate import HEAD_COUNTS, carriers
 from countergen_edit.metrics.results import STORE
 from countergen_edit.metrics.rows import Row
+from countergen_edit.metrics.scores import StoredScores
 from countergen_edit.models import LanguageModel, reductions_kept
 from countergen_edit.models.capture import EVERYWHERE, HEAD
 from countergen_edit.models.progress import bar
-from countergen_edit.runs.files import FAILED
+from countergen_edit.runs.files import FAILED, SCORES
 from countergen_edit.runs.fit_data import openings
 from countergen_edit.runs.fits import Candidate, FitCache
 from countergen_edit.runs.folder import RunFolder, Units, read_records
 from countergen_edit.runs.plan import Plan
 from countergen_edit.runs.screening import Screening
 
+SCORED_BY = ("model_hash", "bos", "template", "source_hash", "versions", "batch_reductions")
+"""Entries of the manifest that scores depend on, beside the texts."""
 WORTH_ADDING = 0.1
 """Share of the bias that an edit must remove by itself to be tried in a combination."""
 TRIED = 4
@@ -84,6 +88,8 @@ def run(
             runner.measure_candidates() if plan.erasers else runner.measure_unedited()
         for runner in runners if plan.erasers and finish else ():
             runner.finish()
+        if others := {run for runner in runners for run in runner.stored.others}:
+            folder.warn(f"Scores of the unedited model were read from {', '.join(sorted(others))}.")
 
 
 def _run_joint(plan: Plan, model: LanguageModel, folder: RunFolder, run_unit: Units) -> None:
@@ -138,7 +144,9 @@ class Runner:
         self.splits: tuple[MeasuredSplit, ...] = (*tested, "validation")
         """The splits that every candidate is measured on."""
         self.store = folder.path / STORE / task.name
-        self.context = EvaluationContext(model, self.store, plan.seed)
+        key = digest([folder.manifest.get(name) for name in SCORED_BY])
+        self.stored = StoredScores(folder.path / SCORES, key)
+        self.context = EvaluationContext(model, self.store, plan.seed, self.stored)
         if not plan.erasers:
             return
         self.groups = [
@@ -162,11 +170,18 @@ class Runner:
         halving = None if plan.together else plan.halving
         pools = [[g] for g in self.groups] if plan.select == "eraser" else [self.groups]
         self.screening = Screening(self, halving, pools)
-        resumed = [layer for site in plan.sites for layer in self.fits.layers(site)]
-        if halving is not None:
-            every = range(model.n_layers) if plan.layers is None else plan.layers
-            resumed = [every[i] for i in halving.grid(len(every))]
-        self.context = EvaluationContext(self.fits.resuming(resumed), self.store, plan.seed)
+        if self.groups or HEAD in plan.sites:
+            # Edits resume from states below them, which only a pass of the unedited model keeps.
+            self.stored = replace(self.stored, read=False)
+            resumed = [layer for site in plan.sites for layer in self.fits.layers(site)]
+            if halving is not None:
+                every = range(model.n_layers) if plan.layers is None else plan.layers
+                resumed = [every[i] for i in halving.grid(len(every))]
+        else:  # a state takes 4 bytes for each token and feature
+            firsts = [update.eraser.first_block(model.n_layers) for update in self.updates]
+            resumed = [first - 1 for first in ([min(plan.layers)] if plan.layers else firsts)]
+        resuming = self.fits.resuming(resumed)
+        self.context = EvaluationContext(resuming, self.store, plan.seed, self.stored)
         self._of_edit: dict[str, tuple[Candidate, ...]] = {
             self.fits.id_of(candidate): (candidate,) for candidate in self.candidates
         }

@@ -128,8 +128,7 @@ class Student:
 
         plain = merged(stock_model(model), before.update)
         names = block_names(model)
-        first = min(round(settings.first_layer * len(names)), len(names) - 1)
-        layers = layers or range(first, len(names))
+        layers = layers or range(settings.first_block(len(names)), len(names))
         targets = matrices(model, [names[i] for i in layers], settings.target_modules)
         device = str(model.device.type)
         self._bfloat16 = partial(

@@ -9,7 +9,7 @@ import numpy as np
 
 from countergen_edit.edits import EditRecord, NamedEdit, Place
 from countergen_edit.metrics.context import EvaluationContext
-from countergen_edit.metrics.scores import score
+from countergen_edit.metrics.scores import StoredScores, score
 from countergen_edit.models import LanguageModel
 from tests.metrics import small
 
@@ -43,3 +43,34 @@ def test_what_was_scored_is_not_scored_again(model: LanguageModel, tmp_path: Pat
     context = EvaluationContext(model, tmp_path)
     assert context.scores(NURSE, None) is context.scores(replace(NURSE), None)
     assert context.neutral(TEXTS, edit_of(0)) is context.neutral([*TEXTS], edit_of(0))
+
+
+def test_unedited_scores_are_read_from_a_run_beside(model: LanguageModel, tmp_path: Path) -> None:
+    def stored(run: str, key: str = "one", read: bool = True) -> StoredScores:
+        return StoredScores(tmp_path / run / "scores", key, read)
+
+    def scored(by: StoredScores) -> bytes:
+        context = EvaluationContext(model, tmp_path, stored=by)
+        np.testing.assert_array_equal(context.scores(NURSE, edit_of(0)).log_p, with_edit)
+        return context.scores(NURSE, None).log_p.tobytes()
+
+    with EvaluationContext(model, tmp_path).under(edit_of(0)) as edited:
+        with_edit = score(edited, NURSE).log_p
+    expected = score(model, NURSE).log_p
+    assert scored(stored("a")) == expected.tobytes()
+    [file] = (tmp_path / "a" / "scores").glob("*.npy")
+    np.save(file, np.load(file) - 1)  # told apart from scores that are computed
+    beside = stored("b")
+    assert scored(beside) == (expected - 1).tobytes()
+    assert beside.others == {str(tmp_path / "a")}
+    for other in (stored("c", key="other"), stored("d", read=False)):
+        assert scored(other) == expected.tobytes()
+        assert not other.others
+    context = EvaluationContext(model, tmp_path, stored=stored("e"))
+    np.testing.assert_array_equal(
+        context.scores(ENGINEER, None).log_p, score(model, ENGINEER).log_p
+    )
+    file.write_bytes(b"damaged")
+    [of_d] = (tmp_path / "d" / "scores").glob("*.npy")
+    of_d.unlink()
+    assert scored(stored("f")) == expected.tobytes()
