@@ -52,7 +52,7 @@ class Distilled(BaseEraser):
         *,
         target_modules: Sequence[str] | None = None,
         first_layer: Annotated[float, Ge(0)] = 0.27,
-        steps: Annotated[int, Gt(0)] = 75,
+        steps: Annotated[int, Gt(0)] = 90,
         learning_rate: Annotated[float, Gt(0)] | None = None,
         contexts: Annotated[int, Gt(0)] = 400,
         check_every: Annotated[int, Gt(0)] = 20,

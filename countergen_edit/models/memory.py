@@ -22,6 +22,8 @@ from countergen_edit.models.language_model import LanguageModel
 from countergen_edit.models.progress import announce
 
 T = TypeVar("T")
+M_MMAP_THRESHOLD = -3
+"""The number of this option in glibc."""
 MOST_REDUCTIONS = 8
 """To 64 tokens on an accelerator."""
 
@@ -73,10 +75,15 @@ def announce_memory(what: str, size: float, advice: str = "limit=N takes N promp
 
 
 def return_memory() -> None:
-    """Give freed memory back to the system where the C library keeps it, as glibc does."""
+    """Give freed memory back to the system where the C library keeps it, as glibc does.
+
+    From then on arrays of a megabyte and more are given back as soon as they are freed.
+    """
     gc.collect()
     with suppress(AttributeError, OSError, TypeError):  # another C library
-        ctypes.CDLL(None).malloc_trim(0)
+        library = ctypes.CDLL(None)
+        library.mallopt(M_MMAP_THRESHOLD, 2**20)
+        library.malloc_trim(0)
 
 
 @contextmanager

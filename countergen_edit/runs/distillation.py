@@ -60,7 +60,7 @@ from countergen_edit.runs.student import TRAINED, Student, Unedited, few_rows, p
 WEIGHTS = {"bias": 20.0, "people": 3.0}
 """Weights of the share of the group difference and of the divergence from each person's target: the
 constraints hold what must stay."""
-POOL = 45
+POOL = 60
 """Steps whose texts are drawn; later steps go through the same, in another order."""
 LOOKED_AT = 7
 """Of so many portions one is read for the plausible tokens, so that each kind is."""

@@ -1,10 +1,11 @@
 """Speed of distillation, as a ratio in the same run.
 
-    python scripts/speed/distillation.py [MODEL]
+    python scripts/speed/distillation.py [MODEL [VOCAB_SIZE ...]]
 
 Peer: plain `peft` training with the same configuration, forward and backward through the whole
 model on the same rows with fixed targets of the whole vocabulary. Ratio of steps per second of
-processor time; wall time is printed too.
+processor time; wall time is printed too. With sizes, the peer is the same model with random weights
+and a vocabulary of the first size.
 """
 
 from __future__ import annotations
@@ -12,11 +13,12 @@ from __future__ import annotations
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import torch
 from peft import get_peft_model
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
 import countergen_edit as ce
 from countergen_edit.edits import UNCHANGED
@@ -46,22 +48,35 @@ def whole_vocabulary(training: Distillation, student: Student, steps: int) -> li
     ]
 
 
-def main(name: str) -> None:
-    """Print the ratio."""
-    model = ce.load(name)
-    data = "contexts" if name == "testbed" else "natural"
-    task = ce.task("gender", data, texts="testbed" if name == "testbed" else "natural")
-    settings = Distilled(contexts=64, steps=STEPS)
+def prepared(model: ce.LanguageModel, steps: int) -> tuple[Distillation, Student]:
+    """A training on the default task of a model, before its first step."""
+    is_testbed = model.name == "testbed"
+    data, texts = ("contexts", "testbed") if is_testbed else ("natural", "natural")
+    task = ce.task("gender", data, texts=texts)
+    settings = Distilled(contexts=64, steps=steps)
     with tempfile.TemporaryDirectory() as folder:
         training = Distillation(model, task, settings, Limits(), UNCHANGED, Path(folder))
         student = Student(model, settings, UNCHANGED)
-        plain = get_peft_model(stock_model(model), student.peft.peft_config["default"])
-        targets = whole_vocabulary(training, student, STEPS)
-        training.prepare(student)
+        return training, student
 
-    def ours(step: int) -> None:
+
+def step_of(training: Distillation, student: Student) -> Callable[[int], None]:
+    """A step, but for the optimiser's."""
+
+    def step(i: int) -> None:
         student.peft.zero_grad()
-        training.backward(student, training.pool[step])
+        training.backward(student, training.pool[i])
+
+    return step
+
+
+def beside_peft(name: str) -> None:
+    """Print the ratio to plain training."""
+    model = ce.load(name)
+    training, student = prepared(model, STEPS)
+    plain = get_peft_model(stock_model(model), student.peft.peft_config["default"])
+    targets = whole_vocabulary(training, student, STEPS)
+    training.prepare(student)
 
     def peer(step: int) -> None:
         plain.zero_grad()
@@ -71,10 +86,35 @@ def main(name: str) -> None:
             torch.autograd.backward(divergence(given.log_probs, after))
 
     peer(0)  # a warm start for both
-    times = {"ours": timed(ours), "peft": timed(peer)}
+    times = {"ours": timed(step_of(training, student)), "peft": timed(peer)}
     for who, (wall, cpu) in times.items():
         print(f"{who}: {wall:.2f} s a step (wall), {cpu:.2f} s (processor)")
     print(f"steps per second, ours / peft: {times['peft'][1] / times['ours'][1]:.2f}")
+
+
+def by_vocabulary(name: str, sizes: Sequence[int]) -> None:
+    """Print the time of a step with vocabularies of some sizes, as a ratio to the first."""
+    config, first = AutoConfig.from_pretrained(name), None
+    for size in sizes:
+        config.vocab_size = size
+        torch.manual_seed(0)
+        with tempfile.TemporaryDirectory() as folder:
+            AutoModelForCausalLM.from_config(config).save_pretrained(folder)
+            AutoTokenizer.from_pretrained(name).save_pretrained(folder)
+            training, student = prepared(ce.load(folder), STEPS)
+            training.prepare(student)
+        step = step_of(training, student)
+        step(0)
+        wall, cpu = timed(step)
+        first = first or cpu
+        print(f"{size} tokens: {wall:.2f} s a step (wall), {cpu:.2f} s; x {cpu / first:.2f}")
+
+
+def main(name: str, *sizes: str) -> None:
+    """Print the ratios."""
+    beside_peft(name)
+    if sizes:
+        by_vocabulary(name, [int(size) for size in sizes])
 
 
 if __name__ == "__main__":
