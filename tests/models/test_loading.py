@@ -4,7 +4,6 @@ import copy
 import json
 import math
 import shutil
-import socket
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -44,23 +43,6 @@ def test_a_loaded_model_is_frozen_in_eval_mode_and_knows_its_sizes(lm, plain):
     assert lm.n_layers == config.num_hidden_layers
     assert (lm.d_model, lm.context_length, lm.vocab_size) == (32, 64, config.vocab_size)
     assert (lm.device.type, lm.dtype) == ("cpu", torch.float32)
-
-
-def test_tokens_are_those_of_the_models_own_tokenizer(lm, plain):
-    texts = ["Jane is a nurse", "The naïve café", ""]
-    table = plain[1](texts, return_offsets_mapping=True)
-    encodings = encode(lm, texts)
-    assert [e.ids for e in encodings] == table["input_ids"]
-    assert [e.offsets for e in encodings] == table["offset_mapping"]
-
-
-def test_a_directory_needs_no_network(tiny_dirs, monkeypatch):
-    def refuse(*arguments):
-        raise AssertionError("the network was used")
-
-    monkeypatch.setattr(socket.socket, "connect", refuse)
-    monkeypatch.setattr(socket, "getaddrinfo", refuse)
-    load(tiny_dirs["opt"], device="cpu")
 
 
 def test_the_fingerprint_is_that_of_the_weights_wherever_they_lie(tiny_dirs, gpt2, tmp_path):
@@ -352,7 +334,7 @@ def test_scoring_capture_and_generation_follow_the_decision(directory):
 
 
 def test_what_cannot_be_decided_is_refused_in_one_line():
-    with pytest.raises(UserError, match=r"bos=true, but .* tiny has no beginning-of-text token"):
+    with pytest.raises(UserError, match=r"bos=true, but tiny has no beginning-of-text token"):
         set_bos(byte_tokenizer("", "", bos=None), True, "tiny")
     with pytest.raises(UserError, match="bos='yes': write auto, true or false"):
         set_bos(byte_tokenizer("", ""), "yes", "tiny")
