@@ -70,25 +70,6 @@ def test_a_model_in_memory_scores_like_the_same_model_saved(tmp_path):
     )
 
 
-@pytest.mark.parametrize(
-    ("model", "options", "message"),
-    [
-        (Path("nope"), {}, "no such model directory: nope"),
-        ("pyproject.toml", {}, "is a file"),
-        ("a b", {}, "neither a directory nor a valid hub id.*model=/path/to/directory"),
-        ("", {}, "no model given"),
-        ("gpt2", {"device": "cdua"}, "unknown device 'cdua': did you mean 'cuda'"),
-        ("gpt2", {"device": "cuda:99"}, "device=cuda:99 is not available here"),
-        ("gpt2", {"dtype": "bf16"}, "unknown dtype 'bf16': did you mean 'bfloat16'"),
-        ("gpt2", {"device": "cpu", "device_map": "auto"}, "exclude each other"),
-        ("gpt2", {"max_memory": {"cpu": "1GiB"}}, "max_memory needs a device_map"),
-    ],
-)
-def test_bad_arguments_are_named_before_anything_is_loaded(model, options, message):
-    with pytest.raises(UserError, match=message):
-        load(model, **options)
-
-
 @pytest.mark.parametrize("share", [0.8, 0.0])
 def test_weights_beyond_max_memory_are_read_from_disk_as_they_are_used(tiny_dirs, share):
     folder = tiny_dirs["llama"]
