@@ -24,13 +24,8 @@ from countergen_edit.models import LanguageModel
 from countergen_edit.reports.render.terminal import print_table
 from countergen_edit.reports.run import open_run
 from countergen_edit.reports.views.cid import comparison
-from countergen_edit.runs.cid import (
-    EffectPlan,
-    perturbation_effect,
-    saved_edit,
-    template_audit,
-)
 from countergen_edit.runs.cid import compare as continued
+from countergen_edit.runs.cid import perturbation_effect, saved_edit, template_audit
 from countergen_edit.runs.folder import RunFolder
 
 TOP_K = 50
@@ -126,10 +121,10 @@ def effect(settings: CidSettings) -> None:
     config, words = settings.config, settings.task.substitution
     pairs = tuple(perturbations(settings.sources, words, config["per_kind"]))
     model = settings.model.load()
-    grid, longest = numbers(config["grid"]), settings.max_new_tokens
-    plan = EffectPlan(pairs, SentenceEmbedding(), TAU, grid, longest, TOP_K, settings.seed)
+    how = {"tau": TAU, "grid": numbers(config["grid"]), "top_k": TOP_K}
+    how |= {"max_new_tokens": settings.max_new_tokens}
     with opened(settings, model, data_hash=digest([asdict(pair) for pair in pairs])) as folder:
-        perturbation_effect(model, plan, folder)
+        perturbation_effect(model, pairs, SentenceEmbedding(), folder, settings.seed, **how)
     show(open_run(folder.path))
 
 

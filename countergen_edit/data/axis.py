@@ -56,10 +56,7 @@ class Group:
 
 @dataclass(frozen=True)
 class Axis:
-    """Groups that differ in one attribute, in the order in which they are compared.
-
-    `UserError` if there are fewer than two, their word forms differ, or a name is in two splits.
-    """
+    """Two groups or more that differ in one attribute, in the order in which they are compared."""
 
     name: str
     groups: Mapping[str, Group]
@@ -69,7 +66,7 @@ class Axis:
     def __post_init__(self) -> None:
         if len(self.groups) < 2:
             raise UserError(
-                f"axis {self.name!r} has {len(self.groups)} group(s): a comparison needs two"
+                f"axis {self.name!r} has {len(self.groups)} group(s): a comparison takes 2"
             )
         first = next(iter(self.groups.values()))
         for group in self.groups.values():
@@ -89,10 +86,7 @@ class Axis:
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> Axis:
-        """Build an axis from the mapping that `conf/axis/*.yaml` holds.
-
-        `UserError` if a key is unknown, a group lacks its names, or a value is of another type.
-        """
+        """An axis from the mapping of `conf/axis/*.yaml`; `UserError` for a wrong key or type."""
         for key in config:
             require_known("axis key", key, KEYS)
         for key in ("name", "groups"):
@@ -128,10 +122,7 @@ class Axis:
         return replace(self, groups=groups)
 
     def chosen(self, groups: Sequence[str] | str | None = None) -> tuple[Group, ...]:
-        """Two or more groups to compare: by name, `all`, or the first two, of crossed axes all.
-
-        `UserError` if there are fewer than two, a name is repeated or unknown.
-        """
+        """The groups to compare: by name, `all`, or the first two, of crossed axes all."""
         if groups == ALL or (groups is None and self.made_of):
             return tuple(self.groups.values())
         if groups is None:
@@ -151,9 +142,7 @@ class Axis:
 
     def _different(self, names: list[str], most: int | None = None) -> tuple[Group, ...]:
         if len(set(names)) < max(2, len(names)) or len(names) > (most or len(names)):
-            raise UserError(
-                f"axis {self.name!r}: a comparison takes two different groups, got {names}"
-            )
+            raise UserError(f"axis {self.name!r}: compare two different groups, not {names}")
         for name in names:
             require_known(f"group of axis {self.name!r}", name, self.groups)
         return tuple(self.groups[name] for name in names)

@@ -30,9 +30,7 @@ def axis_config(value: object) -> dict[str, Any]:
         return content
     axes = content.pop(CROSS)
     if not isinstance(axes, Sequence) or isinstance(axes, str) or len(axes) < 2:
-        raise UserError(
-            f"axis={axes!r}: write two axes to cross, such as axis=[gender,nationality]"
-        )
+        raise UserError(f"axis={axes!r}: write two axes to cross, such as [gender,nationality]")
     whole, *others = [axis_config(axis) for axis in axes]
     names = [str(config.get("name")) for config in (whole, *others)]
     if len(set(names)) < len(names):
@@ -47,12 +45,9 @@ def data_of(
 ) -> tuple[dict[str, Any], frozenset[str]]:
     """The data config with its null keys filled from the data of the axis, and these keys.
 
-    Args:
-        axis: its key `data` names one data config, or one for each value of `texts.prompts`.
-        data: with the key `of_axis` where null keys are filled.
-        prompts: that of the model's `texts`; the first of the axis unless given.
-
-    `UserError` if the axis names no data.
+    Null keys are filled where `data` has the key `of_axis`. The key `data` of the axis names one
+    data config, or one for each value of `texts.prompts`, of which `prompts` is the model's.
+    `UserError` if it names none.
 
     >>> data_of({"name": "x", "data": "drinks"}, {"of_axis": True, "facts": []})[0]["facts"]
     []

@@ -114,7 +114,6 @@ class CounterfactualSet:
 
     @cached_property
     def words(self) -> frozenset[str]:
-        """The words of the prompts."""
         return frozenset(words_of("\n".join(self.texts)))
 
     @cached_property
@@ -134,10 +133,7 @@ def plain(text: str) -> str:
 
 
 def joined(sets: Sequence[CounterfactualSet]) -> CounterfactualSet | None:
-    """The samples that several sets have, for the groups of all: None where they share none.
-
-    The sets share their first group.
-    """
+    """The samples of all sets for the groups of all; None if none. They share a first group."""
     if len(sets) == 1:
         return sets[0]
     first = sets[0].groups[0]

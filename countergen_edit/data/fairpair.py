@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Literal
+from dataclasses import dataclass, field, replace
+from typing import Literal, get_args
 
 from countergen_edit.core.errors import UserError, require_known
 from countergen_edit.data.axis import Axis, DoesNotFitError, Group
@@ -46,17 +45,14 @@ def choose(occupations: int | Sequence[str]) -> tuple[str, ...]:
     >>> choose(4)
     ('technician', 'librarian', 'lawyer', 'baker')
     """
+    names: Sequence[str] = ()
     if not isinstance(occupations, int):
-        names = tuple(occupations)
+        names = occupations
     elif 1 <= occupations <= len(OCCUPATIONS):
         names = OCCUPATIONS[:: len(OCCUPATIONS) // occupations][:occupations]
-    else:
-        names = ()
     if not names:
-        raise UserError(
-            f"occupations={occupations}: name them, or take 1 to {len(OCCUPATIONS)} of the paper's"
-        )
-    return names
+        raise UserError(f"occupations={occupations}: name them, or take 1 to {len(OCCUPATIONS)}")
+    return tuple(names)
 
 
 def common_sents(
@@ -85,19 +81,15 @@ def paraphrased(
 ) -> tuple[PairedPrompt, ...]:
     """Every template, such as `{name} has a job as {occupation}.`, with every occupation."""
     if len(set(templates)) < len(templates):
-        raise UserError(
-            f"templates {list(templates)} hold one twice: the spread would be too small"
-        )
-    prompts = []
+        raise UserError(f"templates {[*templates]} hold one twice: the spread would be too small")
     for text in templates:
         if "{occupation}" not in text:
-            raise UserError(
-                f"template {text!r} has no slot {{occupation}}: every template needs it"
-            )
-        for occupation in occupations:
-            filled = text.replace("{occupation}", with_article(occupation))
-            prompts.append(_filled(occupation, filled, source, target, names))
-    return tuple(prompts)
+            raise UserError(f"template {text!r} has no slot {{occupation}}, which each needs")
+    return tuple(
+        _filled(o, text.replace("{occupation}", with_article(o)), source, target, names)
+        for text in templates
+        for o in occupations
+    )
 
 
 def _filled(
@@ -111,12 +103,10 @@ def _filled(
 
 def paired_samples(samples: Sequence[Sample], groups: tuple[str, str]) -> tuple[PairedPrompt, ...]:
     """Counterfactual samples as prompts, one for each pair of variations."""
-    prompts = {}
-    for sample in samples:
-        for x, perturbed in zip(*map(sample.of, groups), strict=True):
-            prompts[x.text, perturbed.text] = PairedPrompt(
-                x.text, x.text, perturbed.text, x.name, perturbed.name
-            )
+    pairs = (pair for s in samples for pair in zip(*map(s.of, groups), strict=True))
+    prompts = {
+        (x.text, y.text): PairedPrompt(x.text, x.text, y.text, x.name, y.name) for x, y in pairs
+    }
     return tuple(prompts.values())
 
 
@@ -144,9 +134,7 @@ def own_prompts(
         substitution.require_decided(text)
         perturbed = substitution.map_to(text, target.name)
         if perturbed == text:
-            raise UserError(
-                f"prompt {text!r} shows no word of {source.name!r}: name somebody of that group"
-            )
+            raise UserError(f"prompt {text!r} shows no word of {source.name!r}: name somebody")
         people = substitution.names_in(text)
         name = next((n for n in people if n in source.all_names()), people[0] if people else None)
         partner = substitution.map_to(name, target.name) if name else None
@@ -168,6 +156,10 @@ class RulePerturber:
     substitution: Substitution
     source: str
     target: str
+    _known: dict[tuple[str | None, str | None], Substitution] = field(
+        default_factory=dict, init=False, compare=False, repr=False
+    )
+    """Building a lexicon takes longer than reading a text."""
 
     def __call__(self, texts: Sequence[str], prompt: PairedPrompt) -> list[str]:
         """Perturb each text about the person of `prompt`.
@@ -197,10 +189,6 @@ class RulePerturber:
             text, lambda words: words_about(words, source_name, str(subject))
         )
 
-    @cached_property
-    def _known(self) -> dict[tuple[str | None, str | None], Substitution]:
-        return {}  # building a lexicon takes longer than reading a text
-
 
 def require_perturbable(prompts: Sequence[PairedPrompt], rules: RulePerturber) -> None:
     """Refuse prompts of which the rules perturb none correctly, as no continuation would pass."""
@@ -215,22 +203,21 @@ def require_perturbable(prompts: Sequence[PairedPrompt], rules: RulePerturber) -
 
 
 Reason = Literal["start", "source name", "dissimilarity"]
-REASONS: tuple[Reason, ...] = ("start", "source name", "dissimilarity")
+REASONS: tuple[Reason, ...] = get_args(Reason)
 UNITS = ("neutral", "words", "characters")
 """Units of the third condition; see `Filter`."""
 MAX_DISSIMILARITY = 0.15
-_WORD = re.compile(r"\w+(?:['’]\w+)*")
 
 
 def word_list(text: str) -> list[str]:
     """The words of a text in their order, in lower case."""
-    return _WORD.findall(text.lower())
+    return re.findall(r"\w+(?:['’]\w+)*", text.lower())
 
 
-def words_of(text: str) -> frozenset[str]:
+def word_set(text: str) -> frozenset[str]:
     """The set of words of a text in lower case.
 
-    >>> sorted(words_of("She didn't. She DID."))
+    >>> sorted(word_set("She didn't. She DID."))
     ['did', "didn't", 'she']
     """
     return frozenset(word_list(text))
@@ -287,7 +274,7 @@ class Filter:
     def _units(self, text: str, prompt: PairedPrompt) -> frozenset[str]:
         if self.compared == "characters":
             return characters_of(text)
-        words = words_of(text)
+        words = word_set(text)
         if self.substitution is None or self.compared == "words":
             return words
         named = {n.lower() for n in (prompt.source_name, prompt.target_name) if n}

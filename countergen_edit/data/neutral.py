@@ -55,10 +55,7 @@ def file(path: str) -> TextsBySplit:
 
 
 def from_config(content: object) -> TextsBySplit:
-    """The texts of a config: a source with its settings, a source's name, or a file's path.
-
-    `UserError` if there is no such source or file.
-    """
+    """The texts of a config: a source with its settings, a source's name, or a file's path."""
     require(Mapping[str, Any] | str, content, "neutral")
     if isinstance(content, str):
         is_file = Path(content).suffix in TEXT_FILES

@@ -28,7 +28,6 @@ _ORDINARY = frozenset().union(*(WORDS[key] for key in {*WORDS} - {"months", "sur
 _USES: Mapping[Split, str] = {"fit": "fitted on", "validation": "chosen with"}
 _CLOSING = ",.;:!?)]}%”’»…"  # before a space; straight quotes open as often as they close
 _WITHOUT_SPACES = ("CJK", "HIRAGANA", "KATAKANA", "THAI", "LAO", "KHMER", "MYANMAR")
-_WORD = re.compile(r"[^\W_]+")
 
 
 @dataclass(frozen=True)
@@ -42,10 +41,7 @@ class CheckedPrompt:
 
 
 def check_prompts(path: str, substitution: Substitution) -> list[CheckedPrompt]:
-    """Check every prompt of a file that `data=FILE` takes, in its order.
-
-    `UserError` if the file cannot be read, or is empty.
-    """
+    """Check every prompt of a file that `data=FILE` takes; `UserError` if it is empty."""
     axis, groups = substitution.axis, substitution.groups
     request = Request(axis, "test", groups, substitution, None, axis, NameDraw())
     found: dict[Any, Any] = {}
@@ -106,7 +102,7 @@ def _doubtful(text: str, output: str, substitution: Substitution) -> Iterator[st
             "others out"
         )
     for name in _unknown_names(own):
-        yield f"{name!r} is no known name and stays as it is: {yourself}, or use another name"
+        yield f"{name!r} is not a known name and stays as it is: {yourself}, or use another name"
     for i, word in enumerate(own):
         phrase = " ".join(w.text for w in words[max(0, i - 1) : i + 2])
         before, after = grammar.before(words, i), grammar.at(words, i + 1)
@@ -126,10 +122,7 @@ def _doubtful(text: str, output: str, substitution: Substitution) -> Iterator[st
 
 
 def _unknown_names(words: Sequence[Word]) -> Iterator[str]:
-    """Capitalised words that may be names and are in no list.
-
-    The first word of a sentence counts only in a text without a known name.
-    """
+    """Capitalised words that may be names; the first of a sentence if no name is known."""
     is_named = any(word.kind in ("name", "title") for word in words)
     before: Labels = frozenset(["OPENS"])
     for i, word in enumerate(words):
@@ -200,14 +193,14 @@ def set_warnings(sets: Iterable[CounterfactualSet]) -> Iterator[str]:
         yield f"Doubtful prompts of {names}: {len(every)}, such as {every[0][1]}."
 
 
-def words_of(text: str) -> list[str]:
+def small_words(text: str) -> list[str]:
     """The words of a text, in lower case."""
-    return [word.casefold() for word in _WORD.findall(text)]
+    return [word.casefold() for word in re.findall(r"[^\W_]+", text)]
 
 
 def unknown_words(words: Collection[str], text: str) -> list[str]:
     """The words of a text that are not among `words`."""
-    return [word for word in words_of(text) if word not in words]
+    return [word for word in small_words(text) if word not in words]
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ A set for more than two groups joins the sets of the first group with each of th
 from __future__ import annotations
 
 import inspect
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from itertools import combinations
@@ -30,8 +30,6 @@ ROLES: tuple[Role, ...] = ("erase", "keep")
 MEASURED: tuple[Split, ...] = ("validation", "test")
 FORMATS = tuple(suffix[1:] for suffix in PROMPT_FILES)
 """Sources of the user's prompts."""
-DRAWN = {"templates", "people"}
-"""Keys of sources that draw so many templates, and people for each."""
 MOST_CELLS = 300
 TEMPLATES = "templates"
 """The source, and default name, of sets of templates."""
@@ -59,10 +57,7 @@ class NamedSet:
 
 
 def distinctly_named(sets: Sequence[NamedSet]) -> list[NamedSet]:
-    """The sets in their order; default names that clash get their split.
-
-    `UserError` if two of different content have one name.
-    """
+    """The sets; default names that clash get their split. `UserError` if others clash."""
     distinct = [
         one.renamed(f"{one.data.name}_{one.split}")
         if one.is_default and any(map(one.clashes, sets))
@@ -82,11 +77,7 @@ def distinctly_named(sets: Sequence[NamedSet]) -> list[NamedSet]:
 def entries_of(content: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
     """The sets that a data config lists under a key, each with the keys of its source."""
     entries = content.get(key) or []
-    if not isinstance(entries, Sequence) or isinstance(entries, str):
-        raise UserError(
-            f"data.{key}={entries!r}: write a list of sets"
-            + (", or own, which fits on a part of the prompts of your file" if key == "fit" else "")
-        )
+    require(Sequence[Any], entries, f"data.{key}")
     own = [_entry(entry) for entry in entries]
     for entry in own:
         if "role" in entry and key != "fit":
@@ -99,11 +90,8 @@ def entries_of(content: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
 
 
 def _entry(entry: Any) -> dict[str, Any]:
-    if isinstance(entry, str):
-        entry = {"dataset": entry}
-    if not isinstance(entry, Mapping):
-        raise UserError(f"a data set is a name or a mapping with its source, not {entry!r}")
-    content = dict(entry)
+    require(str | Mapping[str, Any], entry, "data set")
+    content = {"dataset": entry} if isinstance(entry, str) else dict(entry)
     if "dataset" in content:
         content = read_config("dataset", str(content.pop("dataset"))) | content
     return content
@@ -127,10 +115,10 @@ class SetBuilder:
         """The set of an entry for all groups; None where it does not fit, and `if_fits` is set."""
         config = dict(entry)
         may_lack, role = bool(config.pop("if_fits", False)), config.pop("role", "erase")
-        other, source = config.pop("axis", None), config.get("source")
+        other, source = config.pop("axis", None) or self.axis.name, config.get("source")
         is_default = source == TEMPLATES and not config.get("name")
         try:
-            if other is None or other == self.axis.name:
+            if other == self.axis.name:
                 data = self._for_all_groups(config, split)
             else:
                 axis = Axis.from_config(config_of("axis", other))
@@ -150,10 +138,7 @@ class SetBuilder:
         return tuple(one.data for one in distinctly_named(loaded))
 
     def load_with_forms(self, entry: Mapping[str, Any], split: Split) -> CounterfactualSet | None:
-        """The set of an entry for the first two groups whose word forms differ.
-
-        None where it fits no two groups, and `if_fits` is set.
-        """
+        """The set for the first two groups whose word forms differ; None as in `load`."""
         errors = []
         for pair in combinations(self.groups, 2):
             try:
@@ -216,12 +201,6 @@ class Drawable:
         return len(frames), len(contents), self.draw(split, 1, most).widest
 
 
-def _is_drawable(entry: Mapping[str, Any]) -> bool:
-    """Whether the source of a set draws templates and people, and the entry leaves it how many."""
-    keys = inspect.signature(SOURCES.get(str(entry["source"]))).parameters
-    return {*keys} >= DRAWN and not DRAWN & {*entry}
-
-
 def sets_of(builder: SetBuilder, content: Mapping[str, Any], own_keep: bool) -> dict[str, Any]:
     """The sets of a data config, by the fields of a `Task`.
 
@@ -235,13 +214,24 @@ def sets_of(builder: SetBuilder, content: Mapping[str, Any], own_keep: bool) -> 
     entries = {key: entries_of(content, key) for key in keys}
     prompts = [e for e in entries["test"] if fits_own and e.get("source") in FORMATS]
     entries["test"] = [entry for entry in entries["test"] if entry not in prompts]
-    parts = _split_own(builder, prompts) if fits_own else []
+    parts = list[NamedSet]()
+    if fits_own:
+        own = builder.load_all((entry, "test") for entry in prompts)
+        if not own:
+            raise UserError(
+                f"data.fit={OWN} fits on a part of prompts of yours, and there are none: write "
+                f"data=FILE{PROMPT_FILES[0]} data.fit={OWN}"
+            )
+        splits = split_prompts(own, builder.names.seed)
+        parts = [NamedSet(split, data, is_own=True) for split in SPLITS for data in splits[split]]
     loaded, drawable = list[NamedSet](), dict[str, Drawable]()
     for split in SPLITS:
         for entry in entries[split]:
             if (one := builder.load(entry, split)) is not None:
                 loaded.append(one)
-                if split in ("fit", "test") and _is_drawable(entry):
+                parameters = inspect.signature(SOURCES.get(str(entry["source"]))).parameters
+                drawn = {"templates", "people"}  # of sources that draw so many
+                if split != "validation" and {*parameters} >= drawn and not drawn & {*entry}:
                     drawable[one.data.name] = Drawable(builder, entry)
     sets = distinctly_named([*loaded, *parts])
 
@@ -269,9 +259,14 @@ def sets_of(builder: SetBuilder, content: Mapping[str, Any], own_keep: bool) -> 
         remarks.append(f"{error}: agreement is no cost here")
     measured_entries = (entry for split in MEASURED for entry in entries[split])
     remarks += builder.prompt_remarks([*prompts, *measured_entries])
-    differences = entries["legitimate_differences"]
+    differences, others = entries["legitimate_differences"], entries["other_axes"]
+    for entry in others:
+        require(str, entry.get("axis"), "axis of a set of other_axes")
     fit = of("fit")
     own_axes = {builder.axis.name, *builder.axis.axes, *(data.axis for data in fit)}
+    foreign = builder.for_key("other_axes").load_all(
+        (entry, "test") for entry in others if entry["axis"] not in own_axes
+    )
     return {
         "fit": fit,
         "validation": of("validation"),
@@ -286,30 +281,6 @@ def sets_of(builder: SetBuilder, content: Mapping[str, Any], own_keep: bool) -> 
             )
             for split in (MEASURED if differences else ())
         },
-        "other_axes": _of_other_axes(builder, entries["other_axes"], own_axes),
+        "other_axes": tuple(data for data in foreign if data.axis not in own_axes),
         "remarks": tuple(remarks),
     }
-
-
-def _of_other_axes(
-    builder: SetBuilder, entries: Iterable[Mapping[str, Any]], own_axes: Collection[str]
-) -> tuple[CounterfactualSet, ...]:
-    for entry in entries:
-        if entry.get("axis") is None:
-            raise UserError(f"a set of other_axes needs its 'axis'; this one has {[*entry]}")
-        require(str, entry["axis"], "axis of a set of other_axes")
-    others: list[Any] = [(e, SPLITS[-1]) for e in entries if e["axis"] not in own_axes]
-    sets = builder.for_key("other_axes").load_all(others)
-    return tuple(data for data in sets if data.axis not in own_axes)
-
-
-def _split_own(builder: SetBuilder, entries: Iterable[Mapping[str, Any]]) -> list[NamedSet]:
-    """The user's prompts as sets to fit on, choose by and test on."""
-    sets = builder.load_all((entry, "test") for entry in entries)
-    if not sets:
-        raise UserError(
-            f"data.fit={OWN} fits on a part of prompts of yours, and there are none: write "
-            f"data=FILE{PROMPT_FILES[0]} data.fit={OWN}"
-        )
-    parts = split_prompts(sets, builder.names.seed)
-    return [NamedSet(split, data, is_own=True) for split in SPLITS for data in parts[split]]

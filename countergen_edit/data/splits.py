@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -57,10 +56,7 @@ def check_leakage(
 def without_overlap(
     fitted: CounterfactualSet, test: Sequence[CounterfactualSet]
 ) -> CounterfactualSet | None:
-    """A fitting set without the templates and names of test sets; None if nothing is left.
-
-    Paired variations stay or go together.
-    """
+    """A fitting set without what test sets have, pairs kept together; None if nothing is left."""
     templates = {plain(template) for data in test for template in data.templates}
     words = frozenset[str]().union(*(data.words for data in test))
     prompts = frozenset[str]().union(*(data.plain_texts for data in test))
@@ -134,25 +130,17 @@ def _clusters(samples: Sequence[Sample]) -> list[int]:
     """The cluster of each sample: connected components of samples that share something."""
     from scipy.sparse import coo_array  # late: help does without
     from scipy.sparse.csgraph import connected_components
+    from sklearn.feature_extraction.text import CountVectorizer
 
     names = {word for s in samples for v in s.variations for word in words_of(v.name or "")}
-    shared = _incidence([[*_keys(sample, names)] for sample in samples])
-    words = _incidence([[*words_of(s.template.casefold())] or [""] for s in samples])
-    both, counts = (words @ words.T).tocoo(), words.sum(axis=1)
-    a, b = both.coords
-    near = both.data >= NEAR * (counts[a] + counts[b] - both.data)
-    graph = shared @ shared.T + coo_array((near.astype(float), both.coords), shape=both.shape)
+    incidence = CountVectorizer(analyzer=list, binary=True).fit_transform
+    shared = incidence([[*_keys(sample, names)] for sample in samples])
+    words = incidence([[*words_of(s.template.casefold())] or [""] for s in samples])
+    both, counts = (words @ words.T).tocoo(), np.asarray(words.sum(axis=1)).ravel()
+    near = both.data >= NEAR * (counts[both.row] + counts[both.col] - both.data)
+    alike = coo_array((near.astype(float), (both.row, both.col)), shape=both.shape)
+    graph = coo_array(shared @ shared.T) + alike
     return [int(label) for label in connected_components(graph, directed=False)[1]]
-
-
-def _incidence(units: Sequence[Sequence[Any]]) -> Any:
-    """The sparse 0/1 matrix of rows and the distinct units in them."""
-    from scipy.sparse import csr_array
-
-    index = {unit: i for i, unit in enumerate(dict.fromkeys(u for own in units for u in own))}
-    columns = [index[unit] for own in units for unit in dict.fromkeys(own)]
-    ends = np.cumsum([0, *(len(set(own)) for own in units)])
-    return csr_array((np.ones(len(columns)), columns, ends), shape=(len(units), len(index)))
 
 
 def _keys(sample: Sample, names: set[str]) -> Iterator[tuple[str, str]]:

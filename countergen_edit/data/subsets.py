@@ -8,13 +8,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Annotated, Any
 
-import numpy as np
+from annotated_types import Gt
 
 from countergen_edit.core.errors import UserError, require_known
 from countergen_edit.core.seeds import generator
-from countergen_edit.data.axis import SPLITS, Axis, Split
+from countergen_edit.core.typed import require
+from countergen_edit.data.axis import Axis, Group, Split
 from countergen_edit.data.counterfactual import CounterfactualSet, Sample
 
 NAME_COUNTS: Mapping[str, int] = {
@@ -48,10 +49,7 @@ class NameDraw:
 
     def __post_init__(self) -> None:
         for key in NAME_COUNTS:
-            if (count := getattr(self, key)) is not None and not _is_count(count):
-                raise UserError(
-                    f"names.{key}={count!r}: write how many names of a group, or null for all"
-                )
+            require(Annotated[int, Gt(0)] | None, getattr(self, key), f"names.{key}")
 
     @classmethod
     def from_config(cls, names: Any, seed: int = 0) -> NameDraw:
@@ -66,15 +64,22 @@ class NameDraw:
 
     def of(self, split: Split) -> int | None:
         """The number of names of a split; None for all."""
-        return {"fit": self.fit, "validation": self.validation, "test": self.test}[split]
+        count: int | None = getattr(self, split)
+        return count
 
     def draw(self, axis: Axis) -> Axis:
-        """The axis with the drawn names of each split, in the order of its lists.
+        """The axis with the drawn names, in order; from equal lists the same places."""
 
-        In lists of equal length the same places are drawn, so that names stay paired.
-        """
-        places = {split: self._places(axis, split, self.of(split)) for split in SPLITS}
-        return axis.with_names(lambda g, s: [g.names[s][i] for i in places[s].get(g.name, ())])
+        def drawn(group: Group, split: Split) -> Sequence[str]:
+            names, count = group.names[split], self.of(split)
+            if count is None or not names:
+                return names
+            lengths = {len(own) for g in axis.groups.values() if (own := g.names.get(split))}
+            apart = [group.name] if len(lengths) > 1 else []
+            order = generator(self.seed, "names", axis.name, split, *apart).permutation(len(names))
+            return [names[i] for i in sorted(order[: min(count, *lengths)])]
+
+        return axis.with_names(drawn)
 
     def thin(self, data: CounterfactualSet, axis: Axis) -> CounterfactualSet:
         """A fitting set whose templates after the first few keep only `few` names.
@@ -82,47 +87,23 @@ class NameDraw:
         Templates that are not crossed with the drawn names, such as those of a file, stay whole.
         """
         count = min((n for n in (self.fit, self.few) if n is not None), default=None)
-        drawn, places = self.draw(axis).groups, self._places(axis, "fit", count)
-        many = {group: drawn[group].names.get("fit") for group in data.groups}
-        few = {
-            axis.groups[group].names["fit"][i]
-            for group in data.groups
-            for i in places.get(group, ())
-        }
+        many, few = (
+            {group: draw.draw(axis).groups[group].names.get("fit") for group in data.groups}
+            for draw in (self, replace(self, fit=count))
+        )
+        kept = {name for names in few.values() for name in names or ()}
 
         def thinned(sample: Sample) -> Sample:
             if {g: tuple(v.name for v in sample.of(g)) for g in data.groups} != many:
                 return sample
-            return replace(sample, variations=tuple(v for v in sample.variations if v.name in few))
+            return replace(sample, variations=tuple(v for v in sample.variations if v.name in kept))
 
         whole, rest = data.samples[:FULLY_CROSSED], data.samples[FULLY_CROSSED:]
         return replace(data, samples=(*whole, *map(thinned, rest)))
 
-    def _places(self, axis: Axis, split: Split, count: int | None) -> dict[str, list[int]]:
-        """Group → places of the drawn names in its list."""
-        lengths = {
-            g.name: len(names) for g in axis.groups.values() if (names := g.names.get(split))
-        }
-        if count is None:
-            return {group: [*range(length)] for group, length in lengths.items()}
-        are_paired = len(set(lengths.values())) == 1
-        shortest = min(lengths.values(), default=0)
-        places = {}
-        for group, length in lengths.items():
-            unit = ("names", axis.name, split) if are_paired else ("names", axis.name, split, group)
-            order = generator(self.seed, *unit).permutation(length)
-            places[group] = np.sort(order[: min(count, shortest)]).tolist()
-        return places
-
-
-def _is_count(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
-
 
 def first_names(axis: Axis, count: int) -> Axis:
     """The axis with the first names of every list."""
-    if not _is_count(count):
-        raise UserError(f"first_names={count!r}: write how many names of a group")
     return axis.with_names(lambda group, split: group.names[split][:count])
 
 
@@ -160,10 +141,7 @@ def few_of(data: CounterfactualSet, share: float, seed: int) -> CounterfactualSe
 
 
 def round_robin(data: CounterfactualSet, most: int) -> CounterfactualSet:
-    """The set with at most `most` variations per group in each sample, other ones in the next.
-
-    Paired variations stay or go together.
-    """
+    """The set with at most `most` pairs of variations in each sample, other ones in the next."""
     return _subset(
         data,
         lambda number, size: sorted((number * most + k) % size for k in range(min(most, size))),

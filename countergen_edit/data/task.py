@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import Any
@@ -19,13 +19,7 @@ from countergen_edit.data.prompt_check import OutOfVocabulary, set_warnings
 from countergen_edit.data.set_builder import TEMPLATES, Drawable, SetBuilder, sets_of
 from countergen_edit.data.sources import fingerprint
 from countergen_edit.data.splits import check_leakage
-from countergen_edit.data.subsets import (
-    NAME_COUNTS,
-    NameDraw,
-    few_of,
-    few_prompts,
-    few_texts,
-)
+from countergen_edit.data.subsets import NAME_COUNTS, NameDraw, few_of, few_prompts, few_texts
 from countergen_edit.data.text.substitution import Substitution
 
 TEXTS = ("agreement", "neutral", "keep", "other_axes", "prompts")
@@ -36,10 +30,7 @@ _LISTED = 3  # sets that a summary names; of more it gives the number
 
 @dataclass(frozen=True)
 class Task:
-    """The data of an experiment on one axis.
-
-    `UserError` if an axis is among the others, or a neutral text in two splits.
-    """
+    """The data of an experiment on one axis."""
 
     axis: Axis
     groups: tuple[str, ...]
@@ -113,21 +104,18 @@ class Task:
 
     @property
     def pair(self) -> tuple[str, str]:
-        """The first two groups."""
         return self.groups[0], self.groups[1]
 
     def sets(self, split: Split) -> tuple[CounterfactualSet, ...]:
-        """The sets of one split."""
-        return {"fit": self.fit, "validation": self.validation, "test": self.test}[split]
+        own: tuple[CounterfactualSet, ...] = getattr(self, split)
+        return own
 
     @property
     def legitimate_sets(self) -> tuple[CounterfactualSet, ...]:
-        """The sets of legitimate differences of all splits."""
         return tuple(data for sets in self.legitimate_differences.values() for data in sets)
 
     @property
     def every_set(self) -> tuple[CounterfactualSet, ...]:
-        """The sets of every field."""
         measured = (*self.fit, *self.keep, *self.validation, *self.test)
         return (*measured, *self.agreement.values(), *self.legitimate_sets, *self.other_axes)
 
@@ -136,19 +124,13 @@ class Task:
         """Split → group → the names in its sets."""
         names: dict[Split, dict[str, list[str]]] = {}
         for split in SPLITS:
-            of_split = dict.fromkeys(
-                (v.group, v.name)
-                for data in self.sets(split)
-                for sample in data.samples
-                for v in sample.variations
-                if v.name
-            )
-            names[split] = {g: [name for own, name in of_split if own == g] for g in self.groups}
+            samples = [sample for data in self.sets(split) for sample in data.samples]
+            people = {g: [v.name for s in samples for v in s.of(g)] for g in self.groups}
+            names[split] = {g: [*dict.fromkeys(filter(None, own))] for g, own in people.items()}
         return names
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 of all the data."""
         return fingerprint(self.every_set)
 
     @property
@@ -157,27 +139,12 @@ class Task:
         return self.neutral.get("fit", ())
 
     def thinned(self, share: float, seed: int = 0) -> Task:
-        """The task with a share of its validation data.
-
-        Fitting and test data stay. Under one seed, fewer data are among more data.
-        """
-
-        def few(sets: Iterable[CounterfactualSet]) -> tuple[CounterfactualSet, ...]:
-            return tuple(few_of(data, share, seed) for data in sets)
-
-        changed: dict[str, Any] = {
-            "agreement": {**self.agreement},
-            "legitimate_differences": {**self.legitimate_differences},
-            "neutral": {**self.neutral},
-        }
-        if data := self.agreement.get("validation"):
-            [changed["agreement"]["validation"]] = few([data])
-        if sets := self.legitimate_differences.get("validation"):
-            changed["legitimate_differences"]["validation"] = few(sets)
-        if texts := self.neutral.get("validation"):
-            kept = few_texts(texts, math.ceil(share * len(texts)), seed)
-            changed["neutral"]["validation"] = kept
-        return replace(self, validation=few(self.validation), **changed)
+        """The task with a share of its validation data, which is among a larger share."""
+        return self._smaller(
+            lambda sets: tuple(few_of(data, share, seed) for data in sets),
+            lambda texts: few_texts(texts, math.ceil(share * len(texts)), seed),
+            ["validation"],
+        )
 
     def limited(self, most: int, seed: int = 0) -> Task:
         """The task with at most `most` prompts of each set and texts of each split, for a try."""
@@ -185,28 +152,34 @@ class Task:
         def few(sets: Sequence[CounterfactualSet]) -> tuple[CounterfactualSet, ...]:
             return tuple(few_prompts(data, most, seed) for data in sets)
 
-        keys = ("fit", "validation", "test", "own", "keep", "other_axes")
-        changed: dict[str, Any] = {key: few(getattr(self, key)) for key in keys}
-        return replace(
-            self,
-            **changed,
-            agreement={s: few_prompts(data, most, seed) for s, data in self.agreement.items()},
-            legitimate_differences={
-                s: few(sets) for s, sets in self.legitimate_differences.items()
-            },
-            neutral={s: few_texts(texts, most, seed) for s, texts in self.neutral.items()},
-            limit=most,
-        )
+        task = self._smaller(few, lambda texts: few_texts(texts, most, seed), SPLITS)
+        others: Any = {key: few(getattr(self, key)) for key in ("own", "keep", "other_axes")}
+        return replace(task, **others, limit=most)
+
+    def _smaller(
+        self,
+        sets: Callable[[Sequence[CounterfactualSet]], tuple[CounterfactualSet, ...]],
+        texts: Callable[[tuple[str, ...]], tuple[str, ...]],
+        splits: Sequence[Split],
+    ) -> Task:
+        """The task with fewer sets and texts of some splits."""
+        changed: dict[str, Any] = {split: sets(self.sets(split)) for split in splits}
+        kinds: dict[str, Callable[[Any], Any]] = {
+            "agreement": lambda data: sets([data])[0],
+            "legitimate_differences": sets,
+            "neutral": texts,
+        }
+        for key, few in kinds.items():
+            own = getattr(self, key).items()
+            changed[key] = {s: few(value) if s in splits else value for s, value in own}
+        return replace(self, **changed)
 
     def in_vocabulary(
         self,
         out_of_vocabulary: Callable[[CounterfactualSet], OutOfVocabulary | None],
         keys: Collection[str],
     ) -> Task:
-        """The task without the sets that are out of a model's vocabulary.
-
-        `keys` are the fields to check: splits and `legitimate_differences`.
-        """
+        """The task without the sets of fields `keys` that are out of a vocabulary."""
 
         def known(sets: Sequence[CounterfactualSet]) -> tuple[CounterfactualSet, ...]:
             return tuple(data for data in sets if out_of_vocabulary(data) is None)

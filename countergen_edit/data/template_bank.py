@@ -10,12 +10,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from annotated_types import Gt, MinLen
 
 from countergen_edit.core.conf_path import read_config
 from countergen_edit.core.errors import UserError, require_known, unknown
 from countergen_edit.core.reading import yaml_mapping
-from countergen_edit.core.typed import hints_of, require_keys
+from countergen_edit.core.typed import built, hints_of, require, require_keys
 from countergen_edit.core.writing import digest
 from countergen_edit.data.templates import render, require_same_slots, slot_names
 
@@ -76,8 +78,8 @@ class TemplateBank:
     kinds: Mapping[str, Mapping[str, str]]
     """Slot → base form → kind of the word: `true`, `false` (toxic), `positive`, …"""
     table: str = ""
-    groups: tuple[str, str] | None = None
     people: Mapping[str, tuple[Word, ...]] = field(default_factory=dict)
+    """Group → people; of two groups or none."""
     hypothesis: str | None = None
     """In inference, the slot that a person takes in the hypothesis."""
     sizes: Mapping[str, int] = field(default_factory=dict)
@@ -86,8 +88,6 @@ class TemplateBank:
     published: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if not self.families:
-            raise UserError(f"the templates of task {self.task!r} hold no families")
         for family in self.families:
             require_same_slots(family.original, family.paraphrases)
             for text in family.templates:
@@ -109,9 +109,9 @@ class TemplateBank:
                 raise unknown(f"slot in template {template!r}:", slot, [*self.words, PERSON])
         people: dict[str, Word] = {}
         if role in slot_names(template):
-            if self.groups is None:
+            if not self.people:
                 raise UserError(f"template {template!r} has a {{{role}}}, but there are no groups")
-            people[role] = self.people[group or self.groups[0]][person]
+            people[role] = self.people[group or self.pair[0]][person]
         for choice in product(*(self.words[slot] for slot in own)):
             words = dict(zip(own, choice, strict=True))
             text, spans = render(template, words | people)
@@ -125,10 +125,10 @@ class TemplateBank:
 
     @property
     def pair(self) -> tuple[str, str]:
-        """The two groups that are compared."""
-        if self.groups is None:
+        if not self.people:
             raise UserError(f"task {self.task!r} compares two groups, but its templates have none")
-        return self.groups
+        first, second = self.people
+        return first, second
 
     def for_model(self, model: str) -> TemplateBank:
         """The bank with the paper's figures only if they are about this model."""
@@ -153,8 +153,7 @@ class TemplateBank:
             if count is None:
                 continue
             require_known("slot", slot, words)
-            if not isinstance(count, int) or count < 1:
-                raise UserError(f"{count!r} words of slot {slot!r}: at least 1")
+            require(Annotated[int, Gt(0)], count, f"most.{slot}")
             kinds = self.kinds.get(slot, {})
             by_kind: dict[str, list[Word]] = {}
             for word in words[slot]:
@@ -171,12 +170,12 @@ class TemplateBank:
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 of all templates and words."""
-        return digest(asdict(self))
+        return digest(asdict(self) | {"groups": [*self.people] or None})
 
 
-_Words = Sequence[str | Mapping[str, Any]]
-_Person = str | Mapping[str, str]
+_Forms = Annotated[Mapping[str, Any], MinLen(1)]
+_Words = Annotated[Sequence[str | _Forms], MinLen(1)]
+_Person = str | _Forms
 _TYPES: Mapping[str, Any] = {
     "task": str,
     "table": str,
@@ -184,75 +183,59 @@ _TYPES: Mapping[str, Any] = {
     "hypothesis": str | None,
     "words": Mapping[str, _Words | Mapping[str, _Words]],
     "sizes": Mapping[str, int],
-    "published_for": Sequence[str] | str | None,
+    "published_for": Sequence[str],
     "published": Mapping[str, Mapping[str, float]],
-    "families": Sequence[Mapping[str, Any]],
+    "families": Annotated[Sequence[Mapping[str, Any]], MinLen(1)],
 }
 _GROUP = {"forms": Mapping[str, str], "people": Sequence[_Person | Sequence[_Person]]}
 
 
 def load_bank(task: str, template_file: str | None = None) -> TemplateBank:
-    """The shipped templates of a task, or those of a user's file.
-
-    `UserError` if there are none, or the file is absent, no YAML, or for another task.
-    """
-    path = template_file
-    config = read_config("template", task) if path is None else yaml_mapping(Path(path))
+    """The shipped templates of a task, or those of a user's file; `UserError` if there are none."""
+    file = None if template_file is None else Path(template_file)
+    config = yaml_mapping(file) if file else read_config("template", task)
     if config.get("task", task) != task:
-        raise UserError(f"{path} is for task {config['task']!r}, but task={task} is asked for")
+        raise UserError(f"{file} is for task {config['task']!r}, but task={task} is asked for")
     return bank_from_config({"task": task, **config})
 
 
 def bank_from_config(config: Mapping[str, Any]) -> TemplateBank:
-    """Build a bank from the mapping that `conf/template/*.yaml` holds.
-
-    `UserError` if something is unknown, missing or does not fit together.
-    """
+    """A bank of the mapping that `conf/template/*.yaml` holds; `UserError` if it is wrong."""
     require_keys(config, _TYPES, "key of a template file:", "template file: ")
     for key in ("task", "families"):
         if key not in config:
             raise UserError(f"a template file needs {key!r}; this one holds {sorted(config)}")
     words, kinds = dict[str, tuple[Word, ...]](), dict[str, dict[str, str]]()
     for slot, content in config.get("words", {}).items():
-        if not content:
-            raise UserError(f"the word list of slot {slot!r} is empty")
         by_kind = content if isinstance(content, Mapping) else {"": content}
         entries = [(_word(entry), str(kind).lower()) for kind in by_kind for entry in by_kind[kind]]
         words[slot] = tuple(word for word, _ in entries)
         if own := {word["base"]: kind for word, kind in entries if kind}:
             kinds[slot] = own
-    ids = config.get("published_for") or ()
     rest = {k: config[k] for k in ("hypothesis", "published", "sizes", "table") if k in config}
     if "groups" in config:
         rest["people"] = _people(config["groups"])
-        rest["groups"] = tuple(rest["people"])
     return TemplateBank(
         task=config["task"],
         families=tuple(map(_family, config["families"])),
         words=words,
         kinds=kinds,
-        published_for=(ids,) if isinstance(ids, str) else tuple(map(str, ids)),
+        published_for=tuple(config.get("published_for", ())),
         **rest,
     )
 
 
 def _family(entry: Mapping[str, Any]) -> Family:
     require_keys(entry, hints_of(Family), "key of a template family:", "template family: ")
-    for key in ("name", "original"):
-        if key not in entry:
-            raise UserError(f"a template family needs {key!r}; this one holds {sorted(entry)}")
-    paraphrases = tuple(entry.get("paraphrases", ()))
-    return Family(**{"row": entry["name"], **entry, "paraphrases": paraphrases})
+    row = {"row": entry["name"]} if "name" in entry else {}
+    return built(Family, {"paraphrases": (), **row, **entry}, "template family: ")
 
 
 def _word(entry: Any) -> dict[str, str]:
     """A word as its forms; the first form is the base where none is given."""
-    if isinstance(entry, str):
-        return {"base": entry}
-    forms = {str(form): str(text) for form, text in entry.items()}
-    if not forms:
-        raise UserError(f"word of a template file {entry!r} has no form: write {{base: WORD}}")
-    return {"base": next(iter(forms.values()))} | forms
+    forms = {"base": entry} if isinstance(entry, str) else entry
+    first = next(iter(forms.values()))
+    return {str(form): str(text) for form, text in {"base": first, **forms}.items()}
 
 
 def _people(config: Mapping[str, Any]) -> dict[str, tuple[Word, ...]]:
@@ -269,9 +252,7 @@ def _people(config: Mapping[str, Any]) -> dict[str, tuple[Word, ...]]:
         people[group] = tuple(words)
     sizes = {group: len(words) for group, words in people.items()}
     if len(people) != 2:
-        raise UserError(
-            f"templates compare two groups, but there are {len(people)}: {sorted(people)}"
-        )
+        raise UserError(f"templates compare two groups, not {len(people)}: {sorted(people)}")
     if len(set(sizes.values())) > 1 or not all(sizes.values()):
         raise UserError(
             f"groups need the same number of people, at least one; they have {sizes}: "

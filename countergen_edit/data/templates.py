@@ -122,7 +122,7 @@ def require_same_slots(original: str, paraphrases: Sequence[str]) -> None:
             )
         if added := slot_names(text) - slot_names(original):
             raise UserError(
-                f"paraphrase {text!r} has a slot {{{min(added)}}} that {original!r} does not have"
+                f"paraphrase {text!r} has a slot {{{min(added)}}} that {original!r} lacks"
             )
 
 
@@ -133,10 +133,7 @@ def expand(
     split: Split,
     groups: Sequence[str] | None = None,
 ) -> CounterfactualSet:
-    """Cross every template with every name of a split.
-
-    Templates without a `{name}` slot get one variation per group.
-    """
+    """Templates crossed with the names of a split; without `{name}`, one variation a group."""
     pair = axis.pair(groups)
     samples = tuple(crossed(template, axis, split, pair) for template in templates)
     return CounterfactualSet(set_name, axis.name, (pair[0].name, pair[1].name), samples)

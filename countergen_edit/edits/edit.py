@@ -12,7 +12,7 @@ import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
-from functools import cached_property, partial, reduce
+from functools import cache, cached_property, partial, reduce
 from typing import Any
 
 import numpy as np
@@ -23,7 +23,7 @@ from torch import Tensor
 from countergen_edit.core.errors import UserError
 from countergen_edit.edits.update import LowRankUpdate
 from countergen_edit.erasers import AffineErasure
-from countergen_edit.erasers.affine import constants, erase_tensor
+from countergen_edit.erasers.affine import constants, erase_tensor, freeze
 from countergen_edit.models import LanguageModel, hook_name, preface_ids
 from countergen_edit.models.capture import (
     EVERYWHERE,
@@ -51,11 +51,7 @@ class Shift:
     rank = 0
 
     def __post_init__(self) -> None:
-        value = np.array(self.vector, dtype=np.float64)
-        if value.ndim != 1 or not np.isfinite(value).all():
-            raise UserError(f"a shift takes one finite vector [d], not one of shape {value.shape}")
-        value.setflags(write=False)
-        object.__setattr__(self, "vector", value)
+        freeze(self, "a shift", vector=1)
 
     @property
     def d(self) -> int:
@@ -84,7 +80,7 @@ class Placement:
             object.__setattr__(self, "layer", operator.index(self.layer))
         if self.limit is not None:
             if not (self.limit > 0 and math.isfinite(self.limit)):
-                raise UserError(f"limit={self.limit} is no positive number: write None for none")
+                raise UserError(f"limit must be a positive number or None, not {self.limit}")
             object.__setattr__(self, "limit", float(self.limit))
         if self.site == EVERYWHERE and isinstance(self.erasure, AffineErasure):
             self._require_projection(self.erasure)
@@ -219,16 +215,17 @@ def _hooks(model: LanguageModel, edit: Edit) -> Sequence[tuple[str, Callable[...
         name, d = hook_name(model, place.site, place.layer), width(model, place.site)
         if place.erasure.d != d:
             raise UserError(
-                f"the edit was made for width {place.erasure.d}, "
-                f"but model {model.name!r} has width {d}"
+                f"the edit has width {place.erasure.d}, but model {model.name!r} has width {d}"
             )
-        if place.site == EVERYWHERE:
-            hooks += _everywhere(model, place)
-        else:
-            hook = placement_hook(place)
-            if head_of(place.site) is not None:
-                hook = partial(_at_features, hook, features(model, place.site))
-            hooks.append((name, hook))
+        hook = placement_hook(place)
+        if head_of(place.site) is not None:
+            hook = partial(_at_features, hook, features(model, place.site))
+        hooks.append((STREAM if place.site == EVERYWHERE else name, hook))
+        if place.site == EVERYWHERE and isinstance(place.erasure, AffineErasure):
+            # With P = I - L R, π(x) = P x + L R m and R L = I, π(π(x) + y) = π(x) + P y: at every
+            # point, π is π at the first and P on all that is added (of a shift, the identity).
+            linear = placement_hook(replace(place, erasure=place.erasure.linear))
+            hooks += [(hook_name(model, *added), linear) for added in added_to_stream(model)]
     return hooks
 
 
@@ -241,33 +238,22 @@ def _at_features(
     return flat.view_as(x)
 
 
-def _everywhere(
-    model: LanguageModel, place: Placement
-) -> Iterator[tuple[str, Callable[..., Tensor]]]:
-    """The map at the first point of the stream, and its linear part on all that is added later.
-
-    With P = I - L R, π(x) = P x + L R m and R L = I, π(π(x) + y) = π(x) + P y: this is the map
-    at every point. A shift is added once, and so is there at every point.
-    """
-    yield STREAM, placement_hook(place)
-    if isinstance(place.erasure, AffineErasure):
-        linear = placement_hook(replace(place, erasure=place.erasure.linear))
-        for site, layer in added_to_stream(model):
-            yield hook_name(model, site, layer), linear
-
-
 def placement_hook(place: Placement) -> Callable[..., Tensor]:
     """The map of a placement, with constants cached on the activation's device."""
-    cached: dict[tuple[torch.device, torch.dtype], Callable[[Tensor], Tensor]] = {}
+    erasure = place.erasure
+
+    @cache
+    def map_on(device: torch.device, dtype: torch.dtype) -> Callable[[Tensor], Tensor]:
+        with torch.inference_mode(False):  # gradients may pass later
+            if isinstance(erasure, Shift):
+                return torch.tensor(erasure.vector, device=device, dtype=dtype).add
+            like = torch.empty(0, device=device, dtype=dtype)
+            return partial(erase_tensor, constants=constants(erasure, like), gate=erasure.gate)
 
     def erase(x: Float[Tensor, "*batch d"], hook: Any = None) -> Float[Tensor, "*batch d"]:
         # Half precision is widened: a rank-one change of a few percent would drown in its rounding.
         y = x.to(torch.promote_types(x.dtype, torch.float32))
-        key = (y.device, y.dtype)
-        if key not in cached:
-            with torch.inference_mode(False):  # gradients may pass later
-                cached[key] = _map(place.erasure, y)
-        edited = cached[key](y).to(x.dtype)
+        edited = map_on(y.device, y.dtype)(y).to(x.dtype)
         if place.limit is None:
             return edited
         # Computed as in a carried checkpoint, so that both skip the same tokens.
@@ -276,10 +262,3 @@ def placement_hook(place: Placement) -> Callable[..., Tensor]:
         return torch.where(size > limit, x, edited)
 
     return erase
-
-
-def _map(erasure: AffineErasure | Shift, like: Tensor) -> Callable[[Tensor], Tensor]:
-    """The map on tensors of a device and dtype."""
-    if isinstance(erasure, Shift):
-        return torch.tensor(erasure.vector, device=like.device, dtype=like.dtype).add
-    return partial(erase_tensor, constants=constants(erasure, like), gate=erasure.gate)

@@ -29,7 +29,6 @@ from countergen_edit.edits.record import (
 )
 from countergen_edit.edits.update import LowRankUpdate
 from countergen_edit.erasers import AffineErasure, Gate
-from countergen_edit.models import LanguageModel
 
 TENSORS = "edit.safetensors"
 UPDATE = "update:"
@@ -39,17 +38,10 @@ WORDS = "edit.json"
 
 
 @dataclass(frozen=True)
-class _Placed:
-    site: str
-    layer: int | None
-    limit: float | None
-
-
-@dataclass(frozen=True)
 class _Words:
     """Content of `edit.json`."""
 
-    placements: tuple[_Placed, ...]
+    placements: tuple[Place, ...]
     preface: str = ""
     request: str = ""
     made_for: str | None = None
@@ -71,17 +63,12 @@ def save_edit(edit: Edit, directory: Path, made_for: str | None = None) -> None:
         for part, array in zip(FACTORS, factors, strict=True):
             arrays[f"{UPDATE}{name}.{part}"] = np.ascontiguousarray(array)
     (directory / TENSORS).write_bytes(save(arrays))
-    places = tuple(_Placed(p.site, p.layer, p.limit) for p in edit.placements)
-    words = asdict(_Words(places, edit.preface, edit.request, made_for))
+    words = asdict(_Words(_mapped(edit), edit.preface, edit.request, made_for))
     (directory / WORDS).write_text(json.dumps(words, indent=2) + "\n", "utf-8")
 
 
-def load_edit(directory: Path, model: LanguageModel | None = None) -> Edit:
-    """Read an edit that `save_edit` wrote.
-
-    Raises a `UserError` if the folder holds no valid edit, or one made for another model than
-    `model`.
-    """
+def load_edit(directory: Path) -> Edit:
+    """Read an edit that `save_edit` wrote; `UserError` if the folder holds no valid one."""
     for name in (WORDS, TENSORS):
         if not (directory / name).is_file():
             raise UserError(f"{directory} holds no edit: {name} is missing")
@@ -96,34 +83,23 @@ def load_edit(directory: Path, model: LanguageModel | None = None) -> Edit:
         raise UserError(f"{directory / TENSORS} lacks the tensor {error}") from error
     except (OSError, TypeError, ValueError, SafetensorError) as error:
         raise UserError(f"{directory / TENSORS} holds no readable edit: {error}") from error
-    made_for = words.made_for
-    if model and made_for and made_for != model.fingerprint:
-        raise UserError(
-            f"the edit in {directory} was made for another model (fingerprint {made_for[:8]}, "
-            f"{model.name} is {model.fingerprint[:8]}): its directions mean nothing here"
-        )
     return Edit(tuple(placements), words.preface, words.request, _update(arrays))
 
 
 def _update(arrays: Mapping[str, np.ndarray]) -> LowRankUpdate | None:
-    names = {
-        key.removeprefix(UPDATE).rpartition(".")[0] for key in arrays if key.startswith(UPDATE)
-    }
-    factors = {
-        name: (arrays[f"{UPDATE}{name}.{FACTORS[0]}"], arrays[f"{UPDATE}{name}.{FACTORS[1]}"])
-        for name in sorted(names)
-    }
+    names = sorted({key.rpartition(".")[0] for key in arrays if key.startswith(UPDATE)})
+    down, up = ([arrays[f"{name}.{part}"] for name in names] for part in FACTORS)
+    pairs = zip(down, up, strict=True)
+    factors = {name.removeprefix(UPDATE): pair for name, pair in zip(names, pairs, strict=True)}
     return LowRankUpdate(factors) if factors else None
 
 
 def _map(arrays: Mapping[str, np.ndarray], i: int) -> AffineErasure | Shift:
-    if f"{i}.vector" in arrays:
-        return Shift(arrays[f"{i}.vector"])
-    gate = None
-    if f"{i}.gate_weight" in arrays:
-        gate = Gate(arrays[f"{i}.gate_weight"], float(arrays[f"{i}.gate_bias"].item()))
-    left, right, mean = (arrays[f"{i}.{part}"] for part in ("left", "right", "mean"))
-    return AffineErasure(left, right, mean, gate)
+    own = {k.partition(".")[2]: a for k, a in arrays.items() if k.startswith(f"{i}.")}
+    if "vector" in own:
+        return Shift(own["vector"])
+    gate = Gate(own["gate_weight"], own["gate_bias"].item()) if "gate_weight" in own else None
+    return AffineErasure(own["left"], own["right"], own["mean"], gate)
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,20 +125,17 @@ class NamedEdit:
         params: Mapping[str, Any] | None = None,
         *,
         basis: object = None,
-        baseline: bool = False,
-        task: str = "",
-        baseline_kind: str = "",
-        variant: str = "",
-        after: Sequence[Place] = (),
+        **about: Any,
     ) -> NamedEdit:
         """Name an edit that was fitted as one.
 
-        The id is a digest of `basis`, all that the fit depends on, or else of the tensors. Other
-        parameters are those of `EditRecord`; an edit with a `baseline_kind` is a baseline.
+        The id is a digest of `basis`, all that the fit depends on, or else of the tensors; `about`
+        holds fields of `EditRecord`. An edit with a `baseline_kind` is a baseline.
         """
-        key = edit_id(eraser, basis) if basis is not None else edit_id(eraser, edit.digest)
-        about = as_json(params or {}), _places(edit), (), baseline or bool(baseline_kind), task
-        return cls(EditRecord(key, eraser, *about, baseline_kind, variant, tuple(after)), edit)
+        key = edit_id(eraser, edit.digest if basis is None else basis)
+        about["baseline"] = about.get("baseline", False) or bool(about.get("baseline_kind"))
+        about["after"] = tuple(about.get("after", ()))
+        return cls(EditRecord(key, eraser, as_json(params or {}), _places(edit), **about), edit)
 
     @classmethod
     def combined(cls, parts: Sequence[NamedEdit]) -> NamedEdit:
@@ -191,5 +164,8 @@ class NamedEdit:
 
 def _places(edit: Edit) -> tuple[Place, ...]:
     updated = (Place(WEIGHTS, None, edit.update.rank),) if edit.update else ()
-    mapped = (Place(p.site, p.layer, p.erasure.rank, p.limit) for p in edit.placements)
-    return (*updated, *mapped)
+    return (*updated, *_mapped(edit))
+
+
+def _mapped(edit: Edit) -> tuple[Place, ...]:
+    return tuple(Place(p.site, p.layer, p.erasure.rank, p.limit) for p in edit.placements)

@@ -90,9 +90,6 @@ class EditRecord:
         >>> parts = [EditRecord("a", "leace", {}, (Place("resid_post", i, 1),)) for i in (2, 3)]
         >>> EditRecord("1f", COMBINED, {}, parts[0].places + parts[1].places, (*parts,)).label
         'leace-1@resid_post.2 + leace-1@resid_post.3'
-        >>> heads = [EditRecord("a", "leace", {}, (Place("head.1", i, 1),)) for i in range(9)]
-        >>> EditRecord("1f", COMBINED, {}, (), (*heads,)).label
-        'leace-1@head.0.1 + leace-1@head.1.1 + 7 more'
         >>> EditRecord("1f", "prompting", {}, (), variant="alike").label
         'prompting (alike)'
         >>> EditRecord("1f", "leace", {}, parts[1].places, after=parts[0].places).label
@@ -133,7 +130,6 @@ class EditRecord:
         }
 
     def to_dict(self) -> dict[str, Any]:
-        """The record as JSON."""
         return asdict(self)
 
     @classmethod
@@ -195,7 +191,5 @@ def _join(places: Sequence[Place]) -> str:
     'resid_post.2+3+mlp_out.3'
     """
     sites = ["", *(place.site for place in places)]
-    return "+".join(
-        str(place).removeprefix(f"{before}.") if place.site == before else str(place)
-        for before, place in zip(sites, places, strict=False)
-    )
+    pairs = zip(sites, places, strict=False)
+    return "+".join(str(p).removeprefix(f"{s}." if s == p.site else "") for s, p in pairs)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -42,10 +43,8 @@ class LowRankUpdate:
         """The sum of two updates, of the sum of their ranks."""
         merged = dict(self.factors)
         for name, (a, b) in other.factors.items():
-            if name in merged:
-                mine = merged[name]
-                a, b = np.vstack([mine[0], a]), np.hstack([mine[1], b])
-            merged[name] = (a, b)
+            down, up = merged.get(name, (a[:0], b[:, :0]))
+            merged[name] = np.vstack([down, a]), np.hstack([up, b])
         return LowRankUpdate(merged)
 
     @contextmanager
@@ -69,20 +68,12 @@ class LowRankUpdate:
                 for part, rows in parts.get(id(module), [(module, slice(None))]):
                     stack.callback(part.register_forward_hook(_adding(a, b[rows])).remove)
                     updated.add(id(part))
-            # Models that skip blocks look for hooks of the bridge.
-            lowest = self._lowest(bridge, updated)
-            stack.enter_context(
-                bridge.hooks(fwd_hooks=[(f"blocks.{lowest}.hook_in", lambda x, hook: x)])
-            )
+            # Models that skip blocks look for hooks of the bridge, here on the first that changes.
+            of_blocks = [{*map(id, block.modules())} for block in bridge.blocks]
+            lowest = next(i for i, own in enumerate(of_blocks) if own & updated)
+            hooks = [(f"blocks.{lowest}.hook_in", lambda x, hook: x)]
+            stack.enter_context(bridge.hooks(fwd_hooks=hooks))
             yield
-
-    def _lowest(self, bridge: Any, updated: set[int]) -> int:
-        """The first block with an updated matrix."""
-        return next(
-            i
-            for i, block in enumerate(bridge.blocks)
-            if any(id(module) in updated for module in block.modules())
-        )
 
 
 def split_matrices(bridge: Any) -> dict[int, list[tuple[Any, Any]]]:
@@ -115,17 +106,16 @@ def split_matrices(bridge: Any) -> dict[int, list[tuple[Any, Any]]]:
 
 def _adding(a: np.ndarray, b: np.ndarray) -> Any:
     """A hook that adds B (A x) to a module's output."""
-    cached: dict[tuple[torch.device, torch.dtype], tuple[Tensor, Tensor]] = {}
+
+    @cache
+    def factors(device: torch.device, dtype: torch.dtype) -> list[Tensor]:
+        with torch.inference_mode(False):  # gradients may pass later
+            return [torch.tensor(m, device=device, dtype=dtype).T for m in (a, b)]
 
     def add(module: Any, inputs: tuple[Any, ...], output: Tensor) -> Tensor:
         x = inputs[0]
         wide = torch.promote_types(x.dtype, torch.float32)
-        key = (x.device, wide)
-        if key not in cached:
-            with torch.inference_mode(False):  # gradients may pass later
-                down, up = (torch.tensor(m, device=x.device, dtype=wide).T for m in (a, b))
-            cached[key] = down, up
-        down, up = cached[key]
+        down, up = factors(x.device, wide)
         changed: Tensor = output + ((x.to(wide) @ down) @ up)
         return changed.to(output.dtype)
 

@@ -22,6 +22,22 @@ Constants = tuple[Tensor, Tensor, Tensor]
 """`left`, `right` and `offset` of a map."""
 
 
+def freeze(owner: object, kind: str, **axes: int) -> None:
+    """Make attributes of a frozen dataclass float64 and read-only.
+
+    Raises a `UserError` for NaN or infinity, or another number of axes than given.
+    """
+    for name, ndim in axes.items():
+        value = np.array(getattr(owner, name), dtype=np.float64)
+        if value.ndim != ndim or not np.isfinite(value).all():
+            raise UserError(
+                f"{name} of {kind} must have {ndim} axes and be finite, not shape {value.shape}"
+                f"{'' if np.isfinite(value).all() else ' with NaN or infinity'}"
+            )
+        value.setflags(write=False)
+        object.__setattr__(owner, name, value)
+
+
 @dataclass(frozen=True, eq=False)
 class Gate:
     """The gate g(x) = min(1, max(0, weight · x + bias)) over the last axis; float64, read-only.
@@ -36,22 +52,14 @@ class Gate:
     bias: float
 
     def __post_init__(self) -> None:
-        weight = np.array(self.weight, dtype=np.float64)
-        if weight.ndim != 1 or not (np.isfinite(weight).all() and np.isfinite(self.bias)):
-            raise UserError(
-                f"a gate takes one finite weight a feature and a finite bias, not a weight of "
-                f"shape {weight.shape} and bias {self.bias}"
-            )
-        weight.setflags(write=False)
-        object.__setattr__(self, "weight", weight)
+        freeze(self, "a gate", weight=1, bias=0)
         object.__setattr__(self, "bias", float(self.bias))
 
     def __call__(self, x: Any) -> Any:
         """Return g at each row of an array or tensor `[..., d]`, in the dtype of `x`."""
         if isinstance(x, Tensor):
-            weight, bias = (
-                torch.tensor(v, dtype=x.dtype, device=x.device) for v in (self.weight, self.bias)
-            )
+            weight = torch.tensor(self.weight, dtype=x.dtype, device=x.device)
+            bias = torch.tensor(self.bias, dtype=x.dtype, device=x.device)
             return (x @ weight + bias).clamp(0.0, 1.0)
         return np.clip(x @ self.weight.astype(x.dtype) + x.dtype.type(self.bias), 0.0, 1.0)
 
@@ -75,17 +83,10 @@ class AffineErasure:
     gate: Gate | None = None
 
     def __post_init__(self) -> None:
-        for name in ("left", "right", "mean"):
-            value = np.array(getattr(self, name), dtype=np.float64)
-            if not np.isfinite(value).all():
-                raise UserError(f"{name} of an erasure holds NaN or infinity: fit it again")
-            value.setflags(write=False)
-            object.__setattr__(self, name, value)
+        freeze(self, "an erasure", left=2, right=2, mean=1)
         shapes = self.left.shape, self.right.shape, self.mean.shape
-        if self.left.ndim != 2 or shapes[1:] != (shapes[0][::-1], shapes[0][:1]):
-            raise UserError(
-                f"shapes {shapes} are no erasure: give left [d, k], right [k, d], mean [d]"
-            )
+        if shapes[1:] != (shapes[0][::-1], shapes[0][:1]):
+            raise UserError(f"an erasure has left [d, k], right [k, d], mean [d], not {shapes}")
         if self.gate is not None and self.gate.weight.shape != shapes[2]:
             raise UserError(f"the gate reads {len(self.gate.weight)} features of {self.d}")
 
@@ -98,12 +99,10 @@ class AffineErasure:
 
     @property
     def rank(self) -> int:
-        """Number of erased dimensions, k."""
         return len(self.right)
 
     @property
     def d(self) -> int:
-        """Number of features."""
         return len(self.mean)
 
     @property

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
+from annotated_types import Ge, Le
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin, clone
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from countergen_edit.core.errors import UserError
-from countergen_edit.core.registry import KIND, Registry
+from countergen_edit.core.registry import Registry
+from countergen_edit.core.typed import require_arguments
 from countergen_edit.erasers.affine import AffineErasure
 from countergen_edit.erasers.certificate import Certificate, certify
-from countergen_edit.erasers.labelled import LabelledRows, read_features, read_rows, require_classes
+from countergen_edit.erasers.labelled import LabelledRows, read_features, read_rows
+
+Rank = Annotated[int, Ge(1)]
+Share = Annotated[float, Ge(0), Le(1)]
 
 
 class BaseEraser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -26,8 +31,7 @@ class BaseEraser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type
     - `contexts`, `pairs`, `people`, `families`: ids of the template, the counterfactual pair, the
       person and the family of templates;
     - `keep`: whether the group difference is to stay;
-    - `background`: rows `[m, d]` of other text, without a class;
-    - `sample_weight`: weights.
+    - `background`: rows `[m, d]` of other text, without a class.
 
     Attributes
     ----------
@@ -60,22 +64,16 @@ class BaseEraser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type
     n_features_in_: int
 
     def check(self) -> None:
-        """Raise a `UserError` for settings that are invalid whatever the data."""
-        rank = getattr(self, "rank", None)
-        if isinstance(rank, int) and rank < 1:
-            raise UserError(
-                f"rank = {rank} is no number of dimensions: use a whole number from 1 to d - 1"
-            )
+        """Raise a `UserError` for settings that the annotations of `__init__` do not allow."""
+        name = type(self).__name__
+        require_arguments(type(self), self.get_params(deep=False), f"eraser {name}")
 
     def fit(self, X: Any, y: Any) -> BaseEraser:
         """Fit to rows `X` `[n, d]` and their classes `y` `[n]`."""
         raise NotImplementedError
 
     def transform(self, X: Any) -> Any:
-        """Erase rows `[n, d]`; a torch tensor stays one, on its device.
-
-        Raises a `UserError` for NaN or infinity, or another number of features than in `fit`.
-        """
+        """Erase rows `[n, d]`; a torch tensor stays one. `UserError` for NaN or another width."""
         check_is_fitted(self)
         rows = read_features(self, X)
         return self.erasure_(X if isinstance(X, Tensor) else rows)
@@ -91,10 +89,10 @@ class BaseEraser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type
         tags.transformer_tags.preserves_dtype = ["float64", "float32", "float16"]
         return tags
 
-    def _read(self, X: Any, z: Any, sample_weight: Any = None) -> LabelledRows:
-        rows = read_rows(self, X, z, sample_weight)
-        require_classes(rows)
-        return rows
+    def _read(self, X: Any, y: Any) -> LabelledRows:
+        """Check the settings; rows `X` `[n, d]` and their classes, validated."""
+        self.check()
+        return read_rows(self, X, y)
 
     def _store(self, erasure: AffineErasure, classes: np.ndarray) -> None:
         self.erasure_ = erasure
@@ -119,7 +117,7 @@ def fit_eraser(eraser: BaseEraser, X: Any, y: Any, **metadata: Any) -> BaseErase
         )
     if erasure.d != np.shape(X)[1]:
         raise UserError(
-            f"{name}.fit stored a map of width {erasure.d}: the rows have width {np.shape(X)[1]}"
+            f"{name}.fit stored a map of width {erasure.d}, not {np.shape(X)[1]} like X"
         )
     return own
 
@@ -179,58 +177,3 @@ def fit_metadata(eraser: BaseEstimator, offered: Mapping[str, Any]) -> dict[str,
     consumed = routing.consumes("fit", offered)
     keys = {name: name if request is True else str(request) for name, request in requests.items()}
     return {name: offered[key] for name, key in keys.items() if key in consumed}
-
-
-class OnClosedForm(BaseEraser):
-    """An eraser on a closed form: `start`, a name or a mapping with its `kind` and parameters."""
-
-    __metadata_request__fit: ClassVar[Mapping[str, bool]] = dict.fromkeys(
-        ("contexts", "keep", "background", "pairs", "people", "families"), True
-    )
-    default: ClassVar[Mapping[str, Any]]
-    spares_kept: ClassVar[bool] = False
-    """Whether rows to keep are left out of the closed form, even if it takes `keep`."""
-    start: str | Mapping[str, Any] | None
-
-    @property
-    def closed_form(self) -> BaseEraser:
-        """The closed form, not yet fitted."""
-        start = self.default if self.start is None else self.start
-        content = {KIND: start} if isinstance(start, str) else dict(start)
-        if KIND not in content:
-            name = type(self).__name__.lower()
-            raise UserError(f"start={start!r} of {name} names no eraser: give its {KIND}")
-        return make_eraser(str(content.pop(KIND)), **content)
-
-    def check(self) -> None:
-        super().check()
-        self.closed_form.check()
-
-    def fit(
-        self,
-        X: Any,
-        y: Any,
-        *,
-        contexts: Any = None,
-        keep: Any = None,
-        background: Any = None,
-        pairs: Any = None,
-        people: Any = None,
-        families: Any = None,
-    ) -> BaseEraser:
-        """Fit the closed form to rows `X` `[n, d]` and classes `y`, with the metadata it takes."""
-        self.check()
-        metadata = {"contexts": contexts, "background": background, "pairs": pairs}
-        metadata |= {"people": people, "families": families}
-        rows = self._read(X, y)
-        is_kept = np.zeros(len(rows.X), bool) if keep is None else np.asarray(keep, bool)
-        given = {k: v for k, v in metadata.items() if v is not None} | {"keep": is_kept}
-        given = fit_metadata(self.closed_form, given)
-        some = np.ones(len(rows.X), bool)
-        if self.spares_kept or "keep" not in given:
-            some = ~is_kept
-        given = {k: v if k == "background" else np.asarray(v)[some] for k, v in given.items()}
-        start = self.closed_form.fit(rows.X[some], rows.classes[rows.codes][some], **given)
-        self.row_ids_ = start.row_ids_
-        self._store(start.erasure_, rows.classes)
-        return self

@@ -7,7 +7,7 @@ is checked on the given rows only; probe accuracies are held out.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -23,13 +23,7 @@ from statsmodels.stats.proportion import proportion_confint
 
 from countergen_edit.core.seeds import generator, unit_seed
 from countergen_edit.erasers.affine import AffineErasure
-from countergen_edit.erasers.labelled import (
-    LabelledRows,
-    as_numpy,
-    read_per_row,
-    read_rows,
-    require_classes,
-)
+from countergen_edit.erasers.labelled import LabelledRows, as_numpy, read_per_row, read_rows
 from countergen_edit.erasers.logistic import fit_probe, label_entropy
 from countergen_edit.erasers.numerics import run_parallel
 
@@ -98,18 +92,11 @@ def certify(
     An eraser is refitted in each fold. A bare `AffineErasure` is not: means that coincide over all
     rows lie on opposite sides in a fold and in the rest, and accuracies fall below chance.
 
-    Parameters
-    ----------
-    eraser : BaseEraser or AffineErasure
-        Fitted; the guarantee is about `X` `[n, d]`, the rows it was fitted on, of classes `z`.
-    groups : array of shape (n,), optional
-        Ids (pair, name, template); rows of one id are never split between folds.
-    fit_params : mapping, optional
-        Metadata of `fit`; an eraser that was fitted with ids per row is refitted only with them.
-    probed : bool array of shape (n,), optional
-        Rows to measure on; the others only serve to refit the eraser. Default: all.
-    random_state : int
-        Seed of folds and subsamples.
+    The guarantee is about `X` `[n, d]`, the rows that the eraser was fitted on, of classes `z`.
+    Rows of one id in `groups` `[n]` (pair, name, template) are never split between folds.
+    `fit_params` are metadata of `fit`; an eraser that was fitted with ids per row is refitted only
+    with them. Rows not in `probed` `[n]` only serve to refit. `random_state` seeds folds and
+    subsamples.
 
     Raises a `UserError` for invalid rows, labels or `groups`, or another number of features.
     """
@@ -118,7 +105,6 @@ def certify(
     n, params = len(whole.X), fit_params or {}
     mask = np.ones(n, bool) if probed is None else read_per_row(probed, "probed", n).astype(bool)
     rows = whole if mask.all() else read_rows(None, whole.X[mask], whole.classes[whole.codes[mask]])
-    require_classes(rows)
     erased = replace(rows, X=erasure(rows.X))
     within = rows.X - rows.class_means[rows.codes]
     spread = float(np.sqrt((within**2).sum(axis=1).mean()))
@@ -143,7 +129,13 @@ def certify(
         test = test[mask[test]]
         return test, *_hits(here, whole[train[mask[train]]], whole[test], random_state)
 
-    calls = [partial(measured, *split) for split in _splits(whole, ids, random_state)]
+    fewest = min(len(np.unique(ids[whole.codes == code])) for code in range(len(whole.classes)))
+    parts: Iterable[tuple[Rows, Rows]] = ()
+    if fewest > 1:
+        state = unit_seed(random_state, "folds") % 2**32
+        parted = StratifiedGroupKFold(min(FOLDS, fewest), shuffle=True, random_state=state)
+        parts = parted.split(whole.X, whole.codes, ids)
+    calls = [partial(measured, *part) for part in parts]
     folds = [fold.result() for fold in run_parallel(calls, whole.X)]
     seen = np.concatenate([test for test, _, _ in folds]) if folds else np.flatnonzero(mask)
     hits = {k: np.concatenate([own[k] for *_, own in folds]) for k in ACCURACIES if folds}
@@ -177,16 +169,6 @@ def interval(
     count = min(max(p * (1 - p) / variance, fewest), len(hits)) if variance else fewest
     lo, hi = proportion_confint(p * count, count, method="wilson")
     return float(lo), float(hi)
-
-
-def _splits(rows: LabelledRows, ids: Rows, seed: int) -> list[tuple[Rows, Rows]]:
-    """Training and test rows of each fold; none if a class has a single id."""
-    fewest = min(len(np.unique(ids[rows.codes == code])) for code in range(len(rows.classes)))
-    if fewest < 2:
-        return []
-    state = unit_seed(seed, "folds") % 2**32
-    folds = StratifiedGroupKFold(min(FOLDS, fewest), shuffle=True, random_state=state)
-    return list(folds.split(rows.X, rows.codes, ids))
 
 
 def _of_rows(value: Any, train: Rows, n: int) -> Any:

@@ -114,9 +114,9 @@ class Contexts:
                 erase += [*(means - centre)]
         for members in pools.values():
             most = max(len(columns) for columns, _ in members)
-            whole = [(columns, sizes) for columns, sizes in members if len(columns) == most]
+            whole = [own for own in members if len(own[0]) == most]
             keep += [*np.mean([columns for columns, _ in whole], axis=0)]
-            weight += [sum(own) for own in zip(*(sizes for _, sizes in whole), strict=True)]
+            weight += [*np.sum([sizes for _, sizes in whole], axis=0)]
         d = self.X.shape[1]
         A, B = (np.stack(v, axis=1) if v else np.zeros((d, 0)) for v in (erase, keep))
         share = np.array(weight, dtype=float) / max(int(self.is_kept[self.context].sum()), 1)
@@ -127,8 +127,7 @@ class Contexts:
 
         `unbiased` subtracts the part due to the sampling of people, and skips groups of one row.
         """
-        d = self.X.shape[1]
-        columns, noise = [np.zeros((1, d))], [np.zeros((1, d))]
+        columns, noise = ([np.zeros((1, self.X.shape[1]))] for _ in range(2))
         for number, groups in self.by_context():
             few = len(groups) < 2 or (unbiased and min(map(len, groups)) < 2)
             if self.is_kept[number] != kept or few:
@@ -182,10 +181,8 @@ def read_contexts(
 
 def _family_of(families: Any, context: Int[np.ndarray, " row"]) -> Int[np.ndarray, " context"]:
     """The family of each context; without families all are of one."""
-    _, first = np.unique(context, return_index=True)
-    if families is None:
-        return np.zeros(len(first), dtype=int)
-    ids = read_per_row(families, "families", len(context))
+    n, (_, first) = len(context), np.unique(context, return_index=True)
+    ids = np.zeros(n) if families is None else read_per_row(families, "families", n)
     return np.unique(ids[first], return_inverse=True)[1]
 
 
@@ -199,9 +196,7 @@ def _kept(names: np.ndarray, context: np.ndarray, keep: Any) -> Bool[np.ndarray,
     share = np.bincount(context, read_per_row(keep, "keep", len(context))) / np.bincount(context)
     torn = np.flatnonzero((share > 0) & (share < 1))
     if len(torn):
-        raise UserError(
-            f"context {str(names[torn[0]])!r} is both to be kept and erased: split it in two"
-        )
+        raise UserError(f"context {str(names[torn[0]])!r} is both to be kept and erased: split it")
     return np.asarray(share == 1)
 
 
@@ -248,7 +243,7 @@ class Frame:
 
 
 @dataclass(frozen=True)
-class Metric:
+class Spectrum:
     """Variances of Σ over `d` dimensions."""
 
     variances: Float[np.ndarray, " r"]
@@ -276,7 +271,7 @@ def _span(
 
 
 @dataclass(frozen=True)
-class Fold:
+class ContextFold:
     """Demands of the training rows, and Σ v vᵀ over held-out differences to erase and to keep."""
 
     demands: Demands
@@ -284,7 +279,7 @@ class Fold:
     keep: Float[np.ndarray, "d d"]
 
 
-def folds(contexts: Contexts, people: Any = None, families: Any = None) -> list[Fold]:
+def folds(contexts: Contexts, people: Any = None, families: Any = None) -> list[ContextFold]:
     """Folds over contexts, and over people if every group has two per fold; [] below 3 contexts."""
     rng = generator(0, "folds of contexts")
     erase, keep = (
@@ -292,10 +287,14 @@ def folds(contexts: Contexts, people: Any = None, families: Any = None) -> list[
     )
     if len(erase) < 3:
         return []
-    by_family = _families(contexts, families, erase)
-    n = min(FOLDS, len(by_family))
-    parts = np.array_split(np.arange(len(by_family)), n)
-    whole = [np.concatenate([by_family[j] for j in part]) for part in parts]
+    together = list(erase[:, None])  # contexts that are left out together
+    if families is not None:
+        own = _family_of(families, contexts.context)[erase]
+        if len(np.unique(own)) >= FAMILIES:
+            together = [erase[own == family] for family in np.unique(own)]
+    n = min(FOLDS, len(together))
+    parts = np.array_split(np.arange(len(together)), n)
+    whole = [np.concatenate([together[j] for j in part]) for part in parts]
     who = _folds_of_people(contexts, people, n)
     made = []
     for i, pair in enumerate(zip(whole, np.array_split(keep, n), strict=True)):
@@ -303,19 +302,8 @@ def folds(contexts: Contexts, people: Any = None, families: Any = None) -> list[
         train, test = (~out, out) if who is None else (~out & (who != i), out & (who == i))
         seen = contexts[test]
         moments = (seen.differences(kept=kept, unbiased=who is not None) for kept in (False, True))
-        made.append(Fold(contexts[train].demands(), *moments))
+        made.append(ContextFold(contexts[train].demands(), *moments))
     return made
-
-
-def _families(
-    contexts: Contexts, families: Any, numbers: Int[np.ndarray, " context"]
-) -> list[Int[np.ndarray, " _"]]:
-    """Contexts that are left out together."""
-    if families is None:
-        return list(numbers[:, None])
-    own = _family_of(families, contexts.context)[numbers]
-    together = [numbers[own == family] for family in np.unique(own)]
-    return together if len(together) >= FAMILIES else list(numbers[:, None])
 
 
 def _folds_of_people(contexts: Contexts, people: Any, n: int) -> Int[np.ndarray, " row"] | None:
@@ -323,20 +311,20 @@ def _folds_of_people(contexts: Contexts, people: Any, n: int) -> Int[np.ndarray,
     if people is None:
         return None
     ids = read_per_row(people, "people", len(contexts.codes))
-    names, first, person = np.unique(ids, return_index=True, return_inverse=True)
+    _, first, person = np.unique(ids, return_index=True, return_inverse=True)
     group, rng = contexts.codes[first], generator(0, "folds of people")
-    fold = np.zeros(len(names), dtype=int)
+    fold = np.zeros_like(first)
     for code in np.unique(group):
         own = rng.permutation(np.flatnonzero(group == code))
         if len(own) < 2 * n:
             return None
         fold[own] = np.arange(len(own)) % n
-    return np.asarray(fold[person])
+    return fold[person]
 
 
 def scores(
-    parts: Sequence[Fold],
-    metric: Metric,
+    parts: Sequence[ContextFold],
+    spectrum: Spectrum,
     others: Float[np.ndarray, "d d"],
     ranks: Sequence[int | None],
     amounts: Iterable[float],
@@ -349,21 +337,20 @@ def scores(
     """
     means = [np.mean([np.trace(fold.erase) for fold in parts])]
     means += [np.mean([np.trace(fold.keep) for fold in parts]), np.trace(others)]
-    weights = [1.0 / float(mean) if mean > 0.0 else 0.0 for mean in means]
+    weights = np.array([1.0 / float(mean) if mean > 0.0 else 0.0 for mean in means])
     found: dict[Choice, list[float]] = {}
     for amount in amounts:
         for fold in parts:
-            frame = metric.frame(fold.demands, amount)
-            squares = np.array(_squares(frame, others, fold, strength))
-            sums = np.array(weights) @ squares
+            frame = spectrum.frame(fold.demands, amount)
+            sums = weights @ np.array(_squares(frame, others, fold, strength))
             for rank in ranks:
-                at = frame.A.shape[1] if rank is None else min(rank, frame.A.shape[1])
+                at = len(sums) - 1 if rank is None else min(rank, len(sums) - 1)
                 found.setdefault((rank, amount), []).append(float(sums[at]))
     return {choice: np.array(values) for choice, values in found.items()}
 
 
 def _squares(
-    frame: Frame, others: Float[np.ndarray, "r r"], fold: Fold, strength: float | None
+    frame: Frame, others: Float[np.ndarray, "r r"], fold: ContextFold, strength: float | None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """tr (I-M) C (I-M)ᵀ of differences to erase, and tr M C Mᵀ of the rest, for ranks 0, 1, …
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from importlib import import_module
 from typing import Any
 
@@ -14,10 +15,15 @@ from countergen_edit.erasers.logistic import Probe
 from countergen_edit.erasers.numerics import thin_svd
 
 
+@cache
+def cvxpy() -> Any:
+    """The library, which is slow to import and seldom needed."""
+    return import_module("cvxpy")
+
+
 def fantope_by_eigenvalues_cvxpy(M: Float[np.ndarray, "r r"], k: int) -> Float[np.ndarray, "r r"]:
     """`fantope_projection` as a quadratic programme in the eigenvalues of `M`."""
-    cp: Any = import_module("cvxpy")  # slow to import, and seldom needed
-
+    cp = cvxpy()
     values, vectors = np.linalg.eigh((M + M.T) / 2)
     gamma = cp.Variable(len(M))
     inside = [gamma >= 0, gamma <= 1, cp.sum(gamma) == k]
@@ -27,11 +33,10 @@ def fantope_by_eigenvalues_cvxpy(M: Float[np.ndarray, "r r"], k: int) -> Float[n
 
 def fit_probe_cvxpy(rows: LabelledRows, penalty: float, start: Probe | None = None) -> Probe:
     """`fit_probe` by cvxpy; `start` is ignored."""
-    cp: Any = import_module("cvxpy")  # slow to import, and seldom needed
-
+    cp = cvxpy()
     n, c = len(rows.X), len(rows.classes)
     m = 1 if c == 2 else c
-    omega = rows.weight / rows.weight.sum()
+    omega = np.full(n, 1.0 / n)
     W, b = cp.Variable((rows.X.shape[1], m)), cp.Variable((1, m))
     scores = rows.X @ W + np.ones((n, 1)) @ b
     logits = cp.hstack([np.zeros((n, 1)), scores]) if m == 1 else scores
@@ -50,8 +55,7 @@ def keeping_within_cvxpy(
     A has orthonormal columns. An optimal M reads only the span of A and B: L = Aᵀ + N Qᵀ, where
     Q is an orthonormal basis of the part of B outside A.
     """
-    cp: Any = import_module("cvxpy")  # slow to import, and seldom needed
-
+    cp = cvxpy()
     length = np.linalg.norm(B, axis=0)
     B = B[:, length > 0] / length[length > 0]
     alike = np.triu(np.abs(B.T @ B) > 1 - 1e-12, 1).any(axis=0)

@@ -21,9 +21,10 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from countergen_edit.core.errors import UserError
 from countergen_edit.core.registry import KIND
 from countergen_edit.erasers.affine import Gate
-from countergen_edit.erasers.base import OnClosedForm
+from countergen_edit.erasers.base import BaseEraser, fit_metadata, make_eraser
 from countergen_edit.erasers.labelled import read_background
 
 HALF = 0.5
@@ -53,18 +54,16 @@ def fit_gate(
     weights = np.repeat(each, sizes)
     is_open = np.repeat([1, 0, 0], sizes)
     weights[is_open == 0] *= weights[is_open == 1].sum() / weights[is_open == 0].sum()
-    probe = make_pipeline(
-        StandardScaler(), LogisticRegression(C=1 / (penalty * len(rows)), max_iter=500)
-    )
+    linear = LogisticRegression(C=1 / (penalty * len(rows)), max_iter=500)
+    probe = make_pipeline(scaler := StandardScaler(), linear)
     probe.fit(rows, is_open, logisticregression__sample_weight=weights / weights.mean())
-    scaler, linear = probe[0], probe[1]
     weight = linear.coef_[0] / scaler.scale_
     bias = float(linear.intercept_[0] - weight @ scaler.mean_)
     nearest = float((rows[is_open == 0] @ weight).max()) + bias
     return Gate(weight, bias + HALF + REACH * max(0.0, -nearest - HALF))
 
 
-class Gated(OnClosedForm):
+class Gated(BaseEraser):
     """A closed form times a gate; without rows to keep and background, the closed form alone.
 
     Parameters
@@ -80,9 +79,11 @@ class Gated(OnClosedForm):
         None if there is nothing to close at.
     """
 
+    __metadata_request__fit: ClassVar[Mapping[str, bool]] = dict.fromkeys(
+        ("contexts", "keep", "background", "pairs", "people", "families"), True
+    )
     default: ClassVar[Mapping[str, Any]] = {KIND: "preserving", "rank": "cv"}
     no_guarantee_because = "rows at which the gate is not wholly open keep of their difference"
-    spares_kept = True
     folds = False
 
     def __init__(
@@ -94,18 +95,47 @@ class Gated(OnClosedForm):
         self.start = start
         self.penalty = penalty
 
+    @property
+    def closed_form(self) -> BaseEraser:
+        """The closed form, not yet fitted."""
+        start = self.default if self.start is None else self.start
+        content = {KIND: start} if isinstance(start, str) else dict(start)
+        if KIND not in content:
+            raise UserError(f"start={start!r} of gated names no eraser: give its {KIND}")
+        return make_eraser(str(content.pop(KIND)), **content)
+
+    def check(self) -> None:
+        super().check()
+        self.closed_form.check()
+
     def fit(
-        self, X: Any, y: Any, *, keep: Any = None, background: Any = None, **metadata: Any
+        self,
+        X: Any,
+        y: Any,
+        *,
+        contexts: Any = None,
+        keep: Any = None,
+        background: Any = None,
+        pairs: Any = None,
+        people: Any = None,
+        families: Any = None,
     ) -> Gated:
-        """Fit the closed form, with its metadata, and the gate; errors are the closed form's."""
-        super().fit(X, y, keep=keep, background=background, **metadata)
-        X = self._read(X, y).X
-        is_kept = np.zeros(len(X), bool) if keep is None else np.asarray(keep, bool)
-        others = read_background(self, X, background)[len(X) :]
-        if keep is not None:
-            self.row_ids_ = tuple(dict.fromkeys((*self.row_ids_, "keep")))
+        """Fit the closed form to rows to erase, and the gate; errors are the closed form's.
+
+        Rows `X` are `[n, d]`, `y` their classes; the closed form gets the metadata it takes.
+        """
+        rows = self._read(X, y)
+        kept = np.zeros(len(rows.X), bool) if keep is None else np.asarray(keep, bool)
+        metadata = {"contexts": contexts, "keep": kept, "pairs": pairs, "people": people}
+        metadata = {k: v for k, v in (metadata | {"families": families}).items() if v is not None}
+        given = {k: np.asarray(v)[~kept] for k, v in metadata.items()}
+        given |= {} if background is None else {"background": background}
+        start = self.closed_form
+        start.fit(rows.X[~kept], rows.classes[rows.codes][~kept], **fit_metadata(start, given))
+        self.row_ids_ = tuple(dict.fromkeys([*start.row_ids_, *(["keep"] * (keep is not None))]))
+        others = read_background(self, rows.X, background)[len(rows.X) :]
         self.gate_: Gate | None = None
-        if is_kept.any() or len(others):
-            self.gate_ = fit_gate(X[~is_kept], X[is_kept], others, self.penalty)
-        self._store(replace(self.erasure_, gate=self.gate_), self.classes_)
+        if kept.any() or len(others):
+            self.gate_ = fit_gate(rows.X[~kept], rows.X[kept], others, self.penalty)
+        self._store(replace(start.erasure_, gate=self.gate_), rows.classes)
         return self

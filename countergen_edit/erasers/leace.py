@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -23,7 +23,7 @@ from scipy.linalg.lapack import dpocon
 
 from countergen_edit.core.errors import UserError
 from countergen_edit.erasers.affine import AffineErasure
-from countergen_edit.erasers.base import BaseEraser
+from countergen_edit.erasers.base import BaseEraser, Share
 from countergen_edit.erasers.labelled import (
     LabelledRows,
     read_background,
@@ -47,16 +47,13 @@ class LEACE(BaseEraser):
     1
     """
 
-    __metadata_request__fit: ClassVar[Mapping[str, bool]] = {"sample_weight": True}
-
-    def __init__(self, *, shrinkage: str | float = "optimal") -> None:
+    def __init__(self, *, shrinkage: Literal["optimal"] | Share = "optimal") -> None:
         self.shrinkage = shrinkage
 
-    def fit(self, X: Any, y: Any, *, sample_weight: Any = None) -> LEACE:
-        """Fit to rows `X` `[n, d]`, classes `y` and, optionally, a weight per row."""
-        rows = self._read(X, y, sample_weight)
-        n = float(rows.mass.sum())
-        centred = (rows.X - rows.mean) * np.sqrt(rows.weight)[:, None]
+    def fit(self, X: Any, y: Any) -> LEACE:
+        """Fit to rows `X` `[n, d]` and classes `y`."""
+        rows = self._read(X, y)
+        centred, n = rows.X - rows.mean, len(rows.X)
         covariance = _shrunk(centred.T @ centred / n, self.shrinkage, n)
         left = cross_covariance_span(rows)
         solved = _solve_covariance(covariance, left)
@@ -87,7 +84,9 @@ class SPLINCE(BaseEraser):
     __metadata_request__fit: ClassVar[Mapping[str, bool]] = {"keep": True, "background": True}
     no_guarantee_because = "rows that are kept keep their covariance with the group"
 
-    def __init__(self, *, shrinkage: str | float = "optimal", min_angle: float = 0.01) -> None:
+    def __init__(
+        self, *, shrinkage: Literal["optimal"] | Share = "optimal", min_angle: float = 0.01
+    ) -> None:
         self.shrinkage = shrinkage
         self.min_angle = min_angle
 
@@ -98,11 +97,9 @@ class SPLINCE(BaseEraser):
         `UserError` for invalid input, rows to erase of one class, or an angle below `min_angle`.
         """
         rows = self._read(X, y)
-        kept = np.zeros(len(rows.X), bool)
-        if keep is not None:
-            kept = read_per_row(keep, "keep", len(rows.X))
-            if kept.dtype != bool:
-                raise UserError(f"keep has {kept.dtype} values: give one boolean to each row")
+        kept = read_per_row([False] * len(rows.X) if keep is None else keep, "keep", len(rows.X))
+        if kept.dtype != bool:
+            raise UserError(f"keep has {kept.dtype} values: give one boolean to each row")
         require_classes(rows[np.flatnonzero(~kept)])
         self.row_ids_ = () if keep is None else ("keep",)
         every = read_background(self, rows.X, background)
@@ -145,12 +142,12 @@ def _smallest_angle(gram: Float[np.ndarray, "k k"], a: int) -> float:
 
 
 def _mean(rows: LabelledRows) -> Float[np.ndarray, " d"]:
-    return np.asarray(rows.mass @ rows.class_means / rows.mass.sum())
+    return np.asarray(rows.sizes @ rows.class_means / len(rows.X))
 
 
 def cross_covariance_span(rows: LabelledRows) -> Float[np.ndarray, "d k"]:
     """Orthonormal columns that span cov(x, z) for one-hot z, strongest first."""
-    share, means = rows.mass / rows.mass.sum(), rows.class_means
+    share, means = rows.sizes / len(rows.X), rows.class_means
     cross = ((means - _mean(rows)) * share[:, None]).T
     left, size, _ = thin_svd(cross)
     most = len(share) - 1  # the columns of cov(x, z) sum to zero
@@ -178,15 +175,9 @@ def _shrunk(
     covariance: Float[np.ndarray, "d d"], shrinkage: str | float, n: float
 ) -> Float[np.ndarray, "d d"]:
     """`(1 - s) S + s tr(S)/d I` for the covariance S of `n` rows."""
-    if shrinkage == "optimal":
-        amount = optimal_shrinkage(covariance, n)
-    elif isinstance(shrinkage, str) or not 0 <= shrinkage <= 1:
-        raise UserError(f"shrinkage = {shrinkage!r}: use 'optimal', or a number from 0 to 1")
-    else:
-        amount = float(shrinkage)
-    sphere = amount * np.trace(covariance) / len(covariance)
+    amount = optimal_shrinkage(covariance, n) if isinstance(shrinkage, str) else float(shrinkage)
     result = (1.0 - amount) * covariance
-    result.flat[:: len(result) + 1] += sphere
+    result.flat[:: len(result) + 1] += amount * np.trace(covariance) / len(covariance)
     return np.asarray(result)
 
 

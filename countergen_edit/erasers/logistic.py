@@ -47,40 +47,40 @@ class Probe:
 
 def label_entropy(rows: LabelledRows) -> float:
     """H(z) in nats: the loss of the best constant predictor."""
-    p = rows.mass / rows.mass.sum()
+    p = rows.sizes / len(rows.X)
     return float(-(p * np.log(p)).sum())
 
 
 def fit_probe(
     rows: LabelledRows,
-    *,
     penalty: float = 0.0,
+    start: Probe | None = None,
+    *,
     tol: float = 1e-6,
     max_iter: int = 300,
-    start: Probe | None = None,
 ) -> Probe:
     """Fit a logistic probe, from `start` or the constant predictor.
 
     `penalty` weighs ‖W‖²/2 against the mean loss; `tol` bounds the largest entry of the gradient in
     whitened coordinates; `max_iter` counts L-BFGS steps.
     """
-    return ProbeRows(rows, penalty).fit_probe(tol=tol, max_iter=max_iter, start=start)
+    return ProbeRows(rows, penalty).fit_probe(tol, max_iter, start)
 
 
 class ProbeRows:
-    """Rows in coordinates of their span, for probes that are fitted one after the other."""
+    """Rows in coordinates of their span, to which probes are fitted one after the other."""
 
     def __init__(self, rows: LabelledRows, penalty: float) -> None:
         self.rows = rows
         self.penalty = penalty
         self.centre = rows.mean
         self.X, self.basis = span_coordinates(rows.X - self.centre)
-        self.omega = rows.weight / rows.weight.sum()
+        self.omega = np.full(len(rows.X), 1.0 / len(rows.X))
         self.target = np.eye(len(rows.classes))[rows.codes]
         self.m = 1 if len(rows.classes) == 2 else len(rows.classes)
         self._first: tuple[np.ndarray, float] | None = None
 
-    def fit_probe(self, *, tol: float, max_iter: int, start: Probe | None = None) -> Probe:
+    def fit_probe(self, tol: float, max_iter: int, start: Probe | None = None) -> Probe:
         """Fit a probe to the rows as they are now; arguments as in `fit_probe`."""
         b, W = self._start(start)
         # Every probe that begins at the constant one may use its A: projecting only shrinks A.
@@ -146,7 +146,7 @@ class ProbeRows:
 
     def _start(self, start: Probe | None) -> tuple[np.ndarray, np.ndarray]:
         if start is None:
-            prior = np.log(self.rows.mass / self.rows.mass.sum())
+            prior = np.log(self.rows.sizes / len(self.rows.X))
             offset = prior[1:] - prior[0] if self.m == 1 else prior
             return offset, np.zeros((self.X.shape[1], self.m))
         inside = start.weights if self.basis is None else self.basis.T @ start.weights

@@ -11,7 +11,7 @@ from jaxtyping import Float
 from countergen_edit.core.errors import UserError
 from countergen_edit.core.seeds import generator
 from countergen_edit.erasers.affine import AffineErasure
-from countergen_edit.erasers.base import BaseEraser
+from countergen_edit.erasers.base import BaseEraser, Rank
 from countergen_edit.erasers.labelled import LabelledRows, read_per_row, require_rank
 from countergen_edit.erasers.leace import cross_covariance_span
 from countergen_edit.erasers.numerics import fix_signs, thin_svd
@@ -28,11 +28,9 @@ class MeanDifference(BaseEraser):
     [[0.0, 1.0, 0.0]]
     """
 
-    __metadata_request__fit: ClassVar[Mapping[str, bool]] = {"sample_weight": True}
-
-    def fit(self, X: Any, y: Any, *, sample_weight: Any = None) -> MeanDifference:
-        """Fit to rows `X` `[n, d]`, classes `y` and, optionally, a weight per row."""
-        rows = self._read(X, y, sample_weight)
+    def fit(self, X: Any, y: Any) -> MeanDifference:
+        """Fit to rows `X` `[n, d]` and classes `y`."""
+        rows = self._read(X, y)
         span = span_of_means(rows.class_means)
         self._store(AffineErasure.orthogonal(span, rows.balanced_mean), rows.classes)
         return self
@@ -53,17 +51,12 @@ class SAL(BaseEraser):
     erases all c - 1, the same span as `MeanDifference`.
     """
 
-    __metadata_request__fit: ClassVar[Mapping[str, bool]] = {"sample_weight": True}
-
-    def __init__(self, rank: int | None = None) -> None:
+    def __init__(self, rank: Rank | None = None) -> None:
         self.rank = rank
 
-    def fit(self, X: Any, y: Any, *, sample_weight: Any = None) -> SAL:
-        """Fit to rows `X` `[n, d]`, classes `y` and, optionally, a weight per row.
-
-        Raises a `UserError` for invalid input, or a `rank` above that of cov(x, z).
-        """
-        rows = self._read(X, y, sample_weight)
+    def fit(self, X: Any, y: Any) -> SAL:
+        """Fit to rows `X` `[n, d]` and classes `y`; `UserError` for a `rank` above c - 1."""
+        rows = self._read(X, y)
         span = cross_covariance_span(rows)
         if self.rank is not None:
             require_rank(self.rank, len(span))
@@ -94,7 +87,7 @@ class SentenceDebias(BaseEraser):
     __metadata_request__fit: ClassVar[Mapping[str, bool]] = {"pairs": True}
     no_guarantee_because = "principal directions of pairs need not span the differences of means"
 
-    def __init__(self, rank: int = 1) -> None:
+    def __init__(self, rank: Rank = 1) -> None:
         self.rank = rank
 
     def fit(self, X: Any, y: Any, *, pairs: Any = None) -> SentenceDebias:
@@ -124,9 +117,8 @@ def _differences(rows: LabelledRows, pairs: Any) -> Float[np.ndarray, "member d"
         return np.asarray(rows.class_means - rows.balanced_mean)
     ids = read_per_row(pairs, "pairs", len(rows.codes))
     names, pair = np.unique(ids, return_inverse=True)
-    c = len(rows.classes)
-    member = pair * c + rows.codes
-    count = np.bincount(member, minlength=len(names) * c).reshape(len(names), c)
+    count = np.zeros((len(names), len(rows.classes)))
+    np.add.at(count, (pair, rows.codes), 1)
     there = count > 0
     alone = np.flatnonzero(there.sum(axis=1) < 2)
     if len(alone):
@@ -134,9 +126,9 @@ def _differences(rows: LabelledRows, pairs: Any) -> Float[np.ndarray, "member d"
             f"pair {str(names[alone[0]])!r} has rows of one group only (so have "
             f"{len(alone) - 1} more): drop it, or add its counterfactual"
         )
-    total = np.zeros((len(names) * c, rows.X.shape[1]))
-    np.add.at(total, member, rows.X)
-    means = total.reshape(len(names), c, -1) / np.maximum(count, 1)[:, :, None]
+    total = np.zeros((*count.shape, rows.X.shape[1]))
+    np.add.at(total, (pair, rows.codes), rows.X)
+    means = total / np.maximum(count, 1)[:, :, None]
     centre = (means * there[:, :, None]).sum(axis=1) / there.sum(axis=1)[:, None]
     return np.asarray((means - centre[:, None])[there])
 
@@ -147,7 +139,7 @@ class RandomDirections(BaseEraser):
     is_baseline: ClassVar[bool] = True
     no_guarantee_because = "random directions do not look at the classes"
 
-    def __init__(self, rank: int = 1, *, random_state: int = 0) -> None:
+    def __init__(self, rank: Rank = 1, *, random_state: int = 0) -> None:
         self.rank = rank
         self.random_state = random_state
 

@@ -14,20 +14,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar
+from itertools import product
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
-from jaxtyping import Float
+from annotated_types import Ge
 from sklearn.covariance import ledoit_wolf_shrinkage
 
 from countergen_edit.core.errors import UserError
 from countergen_edit.erasers.affine import AffineErasure
-from countergen_edit.erasers.base import BaseEraser
+from countergen_edit.erasers.base import BaseEraser, Rank, Share
 from countergen_edit.erasers.contexts import (
-    Choice,
-    Demands,
-    Fold,
-    Metric,
+    Spectrum,
     folds,
     most_kept,
     read_contexts,
@@ -81,11 +79,11 @@ class PreservingEraser(BaseEraser):
     def __init__(
         self,
         *,
-        rank: int | str | None = None,
-        shrinkage: str | float = "cv",
+        rank: Rank | Literal["cv"] | None = None,
+        shrinkage: Share | Literal["cv", "ledoit_wolf"] = "cv",
         min_angle: float = 0.01,
-        keep_strength: float | None = None,
-        keep_within: float = 0.0,
+        keep_strength: Annotated[float, Ge(0)] | None = None,
+        keep_within: Annotated[float, Ge(0)] = 0.0,
     ) -> None:
         self.rank = rank
         self.shrinkage = shrinkage
@@ -113,7 +111,8 @@ class PreservingEraser(BaseEraser):
         rows = self._read(X, y)
         self.row_ids_ = () if contexts is None else ("contexts", "keep")
         n, d = rows.X.shape
-        self._check_settings(d)
+        if isinstance(self.rank, int):
+            require_rank(self.rank, d)
         exact = self.keep_strength is None and self.keep_within == 0
         most = most_kept(d) if exact else None
         mean, found = rows.balanced_mean, read_contexts(rows, contexts, keep, families, most)
@@ -130,13 +129,30 @@ class PreservingEraser(BaseEraser):
         centred = inside - inside.mean(axis=0)
         variances, axes = np.linalg.eigh(centred.T @ centred / len(centred))
         found = replace(found, X=inside[:n] @ axes)
-        metric = Metric(np.clip(variances, 0.0, None), d)
+        spectrum = Spectrum(np.clip(variances, 0.0, None), d)
         others = inside[n:] if len(inside) > n else inside
         others = (others - others.mean(axis=0)) @ axes
         demands = found.demands()
         parts = folds(found, people, families) if "cv" in (self.rank, self.shrinkage) else []
-        rank, self.shrinkage_ = self._choice(every, demands, parts, metric, others)
-        frame = metric.frame(demands, self.shrinkage_)
+        ranks: list[int | None] = [None if isinstance(self.rank, str) else self.rank]
+        if parts and self.rank == "cv":
+            ranks = [*(r for r in RANKS if r < len(parts[0].erase)), None]
+        amounts: Sequence[float] = GRID
+        if not isinstance(self.shrinkage, str):
+            amounts = [float(self.shrinkage)]
+        elif not parts or self.shrinkage != "cv":
+            amounts = [float(ledoit_wolf_shrinkage(every)) if d > 1 else 0.0]
+        choices = [*product(ranks, amounts)]
+        if len(choices) > 1:
+            covariance, strength = others.T @ others / len(others), self.keep_strength
+            self.cv_scores_ = scores(parts, spectrum, covariance, ranks, amounts, strength)
+            choices.sort(key=lambda choice: float(self.cv_scores_[choice].mean()))
+        rank, self.shrinkage_ = choices[0]
+        for other, amount in choices if exact and len(choices) > 1 else ():
+            if spectrum.frame(demands, amount).angle(other) >= self.min_angle:
+                rank, self.shrinkage_ = other, amount
+                break
+        frame = spectrum.frame(demands, self.shrinkage_)
         self.angle_ = frame.angle(rank)
         if exact and self.angle_ < self.min_angle:
             raise UserError(  # the angle is rounded, so that equal reasons read alike
@@ -151,52 +167,3 @@ class PreservingEraser(BaseEraser):
         to_rows = axes if basis is None else basis @ axes
         self._store(AffineErasure(to_rows @ left, right @ to_rows.T, mean), rows.classes)
         return self
-
-    def _check_settings(self, d: int) -> None:
-        if isinstance(self.rank, str) and self.rank != "cv":
-            raise UserError(f"rank = {self.rank!r}: use 'cv', a number, or None for all")
-        if isinstance(self.rank, int):
-            require_rank(self.rank, d)
-        shrinkage, strength = self.shrinkage, self.keep_strength
-        named = shrinkage in ("cv", "ledoit_wolf")
-        if not named and (isinstance(shrinkage, str) or not 0 <= shrinkage <= 1):
-            raise UserError(
-                f"shrinkage = {shrinkage!r}: use 'cv', 'ledoit_wolf', or a number from 0 to 1"
-            )
-        if not 0 <= self.keep_within < np.inf:
-            raise UserError(f"keep_within = {self.keep_within!r}: use a number from 0")
-        if strength is not None and not 0 <= strength < np.inf:
-            raise UserError(
-                f"keep_strength = {strength!r}: use a number from 0, or None to keep exactly"
-            )
-
-    def _choice(
-        self,
-        every: Float[np.ndarray, "row d"],
-        demands: Demands,
-        parts: Sequence[Fold],
-        metric: Metric,
-        others: Float[np.ndarray, "other r"],
-    ) -> Choice:
-        """Rank and shrinkage, as given or by cross-validation."""
-        ranks: list[int | None] = [None if isinstance(self.rank, str) else self.rank]
-        if parts and self.rank == "cv":
-            ranks = [*(r for r in RANKS if r < len(parts[0].erase)), None]
-        amounts: Sequence[float] = GRID
-        if not isinstance(self.shrinkage, str):
-            amounts = [float(self.shrinkage)]
-        elif not parts or self.shrinkage != "cv":
-            amounts = [float(ledoit_wolf_shrinkage(every)) if every.shape[1] > 1 else 0.0]
-        choices = [(rank, amount) for rank in ranks for amount in amounts]
-        if len(choices) == 1:
-            return choices[0]
-        covariance, strength = others.T @ others / len(others), self.keep_strength
-        self.cv_scores_ = scores(parts, metric, covariance, ranks, amounts, strength)
-        choices.sort(key=lambda choice: float(self.cv_scores_[choice].mean()))
-        inexact = strength is not None or self.keep_within > 0
-
-        def is_feasible(choice: Choice) -> bool:
-            rank, amount = choice
-            return inexact or metric.frame(demands, amount).angle(rank) >= self.min_angle
-
-        return next(filter(is_feasible, choices), choices[0])

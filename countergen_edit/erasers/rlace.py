@@ -14,18 +14,18 @@ a penalty the relaxed game is flat for P ≺ I; large penalties make it easy, so
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from functools import partial
+from typing import Any, Literal
 
 import numpy as np
 from jaxtyping import Float
 from scipy.sparse.linalg import LinearOperator, eigsh
 
-from countergen_edit.core.errors import unknown
 from countergen_edit.core.seeds import generator
 from countergen_edit.erasers.affine import AffineErasure
-from countergen_edit.erasers.base import BaseEraser
+from countergen_edit.erasers.base import BaseEraser, Rank
 from countergen_edit.erasers.convex import fantope_by_eigenvalues_cvxpy, fit_probe_cvxpy
 from countergen_edit.erasers.labelled import LabelledRows, require_rank
 from countergen_edit.erasers.logistic import Probe, fit_probe, label_entropy
@@ -35,9 +35,6 @@ from countergen_edit.erasers.numerics import (
     span_coordinates,
 )
 from countergen_edit.erasers.orthogonal import span_of_means
-
-Adversary = Callable[[LabelledRows, float, Probe | None], Probe]
-Projection = Callable[[Float[np.ndarray, "r r"], int], Float[np.ndarray, "r r"]]
 
 PENALTY_FACTORS = (1000.0, 100.0, 10.0, 1.0)
 """Penalties of the stages, in units of the last."""
@@ -49,8 +46,8 @@ class Game:
 
     rows: LabelledRows
     k: int
-    adversary: Adversary
-    project: Projection
+    adversary: Callable[[LabelledRows, float, Probe | None], Probe]
+    project: Callable[[Float[np.ndarray, "r r"], int], Float[np.ndarray, "r r"]]
 
     def value(
         self, P: Float[np.ndarray, "r r"], penalty: float, warm: Probe | None
@@ -62,53 +59,48 @@ class Game:
 
     def slope(self, P: Float[np.ndarray, "r r"], probe: Probe) -> Float[np.ndarray, "r r"]:
         """∇V(P)."""
-        X, omega = self.rows.X, self.rows.weight / self.rows.weight.sum()
-        target = np.eye(len(self.rows.classes))[self.rows.codes]
-        residual = probe.probabilities(X - X @ P) - target
+        X = self.rows.X
+        residual = probe.probabilities(X - X @ P) - np.eye(len(self.rows.classes))[self.rows.codes]
         # With one logit column for two classes, that of the second class is it.
-        cross = (X.T * omega) @ residual[:, -probe.weights.shape[1] :]
+        cross = (X.T * (1.0 / len(X))) @ residual[:, -probe.weights.shape[1] :]
         slope = -cross @ probe.weights.T
         return np.asarray((slope + slope.T) / 2)
 
-
-def _climb(
-    game: Game,
-    P: Float[np.ndarray, "r r"],
-    warm: Probe | None,
-    penalty: float,
-    tol: float,
-    max_iter: int,
-) -> tuple[Float[np.ndarray, "r r"], float, int, Probe]:
-    """Raise V from `P` until the gap is at most `tol`: the new P, gap, steps and probe."""
-    bound = label_entropy(game.rows)
-    now, probe = game.value(P, penalty, warm)
-    slope = game.slope(P, probe)
-    step, gap = 1.0 / max(float(np.linalg.norm(slope, 2)), 1e-300), np.inf
-    n_iter = 0
-    while n_iter < max_iter:
-        n_iter += 1
-        best = leading_directions(slope, game.k)
-        gap = min(bound - now, float(np.trace(best @ slope @ best.T) - (slope * P).sum()))
-        if gap <= tol:
-            break
-        for _ in range(30):
-            trial = game.project(P + step * slope, game.k)
-            then, fitted = game.value(trial, penalty, probe)
-            # Armijo's rule along the projected arc: a fixed share of the gain along the slope.
-            if then >= now + 1e-4 * float((slope * (trial - P)).sum()):
+    def climb(
+        self,
+        P: Float[np.ndarray, "r r"],
+        warm: Probe | None,
+        penalty: float,
+        tol: float,
+        max_iter: int,
+    ) -> tuple[Float[np.ndarray, "r r"], float, int, Probe]:
+        """Raise V from `P` until the gap is at most `tol`: the new P, gap, steps and probe."""
+        bound = label_entropy(self.rows)
+        now, probe = self.value(P, penalty, warm)
+        slope = self.slope(P, probe)
+        step, gap = 1.0 / max(float(np.linalg.norm(slope, 2)), 1e-300), np.inf
+        n_iter = 0
+        while n_iter < max_iter:
+            n_iter += 1
+            best = leading_directions(slope, self.k)
+            gap = min(bound - now, float(np.trace(best @ slope @ best.T) - (slope * P).sum()))
+            if gap <= tol:
                 break
-            step *= 0.3
-        else:
-            break  # no step raises V beyond rounding
-        moved, turned = trial - P, game.slope(trial, fitted) - slope
-        P, now, probe, slope = trial, then, fitted, slope + turned
-        # Barzilai and Borwein's step, from the curvature just met; ten times as long without any.
-        bend = abs(float((moved * turned).sum()))
-        step = min(float((moved**2).sum()) / bend if bend > 0 else np.inf, 10.0 * step)
-    return P, gap, n_iter, probe
-
-
-SOLVERS = ("auto", "minimax", "cvxpy")
+            for _ in range(30):
+                trial = self.project(P + step * slope, self.k)
+                then, fitted = self.value(trial, penalty, probe)
+                # Armijo's rule along the projected arc: a fixed share of the gain along the slope.
+                if then >= now + 1e-4 * float((slope * (trial - P)).sum()):
+                    break
+                step *= 0.3
+            else:
+                break  # no step raises V beyond rounding
+            moved, turned = trial - P, self.slope(trial, fitted) - slope
+            P, now, probe, slope = trial, then, fitted, slope + turned
+            # Barzilai and Borwein's step, from the curvature just met; ten times as long without.
+            bend = abs(float((moved * turned).sum()))
+            step = min(float((moved**2).sum()) / bend if bend > 0 else np.inf, 10.0 * step)
+        return P, gap, n_iter, probe
 
 
 class RLACE(BaseEraser):
@@ -145,14 +137,12 @@ class RLACE(BaseEraser):
     True
     """
 
-    __metadata_request__fit: ClassVar[Mapping[str, bool]] = {"sample_weight": True}
-
     def __init__(
         self,
-        rank: int = 1,
+        rank: Rank = 1,
         *,
-        solver: str = "auto",
-        start: str = "class_means",
+        solver: Literal["auto", "minimax", "cvxpy"] = "auto",
+        start: Literal["class_means", "random"] = "class_means",
         penalty: float = 1e-3,
         tol: float = 1e-4,
         max_iter: int = 200,
@@ -166,23 +156,20 @@ class RLACE(BaseEraser):
         self.max_iter = max_iter
         self.random_state = random_state
 
-    def check(self) -> None:
-        """Raise a `UserError` for an invalid rank, solver or start."""
-        super().check()
-        if self.solver not in SOLVERS:
-            raise unknown("solver of rlace", self.solver, SOLVERS)
-        if self.start not in ("class_means", "random"):
-            raise unknown("start of rlace", self.start, ("class_means", "random"))
-
-    def fit(self, X: Any, y: Any, *, sample_weight: Any = None) -> RLACE:
-        """Fit to rows `X` `[n, d]`, classes `y` and, optionally, a weight per row."""
-        self.check()
-        rows = self._read(X, y, sample_weight)
+    def fit(self, X: Any, y: Any) -> RLACE:
+        """Fit to rows `X` `[n, d]` and classes `y`."""
+        rows = self._read(X, y)
         require_rank(self.rank, rows.X.shape[1])
         span = span_of_means(rows.class_means)
         if self.solver == "auto" and self.rank >= len(span):
             self.n_iter_ = 1
-            self.note_ = _closed_form(self.rank, len(span), len(rows.classes))
+            more = self.rank > len(span)
+            self.note_ = (
+                f"for {len(rows.classes)} groups and rank {self.rank} the published game has a "
+                "closed form, the difference of the group means, as mean_difference erases it"
+                f"{', and beyond it the axes on which class covariances differ' if more else ''}; "
+                "solver=minimax plays the game"
+            )
             directions = np.vstack([span, _padding(rows, span, self.rank - len(span))])
         else:
             self.note_ = ""
@@ -192,45 +179,27 @@ class RLACE(BaseEraser):
 
     def _play(self, rows: LabelledRows, span: Float[np.ndarray, "s d"]) -> Float[np.ndarray, "k d"]:
         centred = rows.X - rows.mean
-        scale = np.sqrt(float(np.average((centred**2).sum(axis=1), weights=rows.weight))) or 1.0
+        scale = np.sqrt(float((centred**2).sum(axis=1).mean())) or 1.0
         coordinates, basis = span_coordinates(centred / scale)
         if basis is None:
             basis = np.eye(rows.X.shape[1])
-        rules: tuple[Adversary, Projection] = self._adversary, fantope_projection
+        rows, k = replace(rows, X=coordinates), min(self.rank, basis.shape[1] - 1)
+        game = Game(rows, k, partial(fit_probe, tol=1e-5 * self.tol), fantope_projection)
         if self.solver == "cvxpy":
-            rules = fit_probe_cvxpy, fantope_by_eigenvalues_cvxpy
-        game = Game(replace(rows, X=coordinates), min(self.rank, basis.shape[1] - 1), *rules)
-        P, probe, self.n_iter_ = self._first(span, basis, game.k), None, 0
+            game = Game(rows, k, fit_probe_cvxpy, fantope_by_eigenvalues_cvxpy)
+        d = len(basis)
+        first = generator(self.random_state, "rlace", d).normal(size=(d, k))
+        if self.start == "class_means":
+            first[:, : len(span[:k])] = span[:k].T
+        frame, _ = np.linalg.qr(basis.T @ first)
+        P, probe, self.n_iter_ = np.asarray(frame @ frame.T), None, 0
         for factor in PENALTY_FACTORS:
             penalty = factor * self.penalty
-            P, gap, steps, probe = _climb(game, P, probe, penalty, self.tol, self.max_iter)
+            P, gap, steps, probe = game.climb(P, probe, penalty, self.tol, self.max_iter)
             self.n_iter_ += steps
         directions = leading_directions(P, game.k)
         self.gap_ = max(gap, 0.0)
         return np.asarray(directions @ basis.T)
-
-    def _adversary(self, rows: LabelledRows, penalty: float, warm: Probe | None) -> Probe:
-        return fit_probe(rows, penalty=penalty, start=warm, tol=1e-5 * self.tol)
-
-    def _first(
-        self, span: Float[np.ndarray, "s d"], basis: Float[np.ndarray, "d r"], k: int
-    ) -> Float[np.ndarray, "r r"]:
-        d = len(basis)
-        draw = generator(self.random_state, "rlace", d).normal(size=(d, k))
-        if self.start == "class_means":
-            leading = span[:k].T
-            draw = np.hstack([leading, draw[:, leading.shape[1] :]])
-        frame, _ = np.linalg.qr(basis.T @ draw)
-        return np.asarray(frame @ frame.T)
-
-
-def _closed_form(rank: int, spanned: int, classes: int) -> str:
-    more = "" if rank == spanned else ", and beyond it the axes on which class covariances differ"
-    return (
-        f"for {classes} groups and rank {rank} the published game has a closed form, the "
-        f"difference of the group means, as mean_difference erases it{more}; solver=minimax plays "
-        "the game"
-    )
 
 
 def _padding(
@@ -240,13 +209,12 @@ def _padding(
     d = rows.X.shape[1]
     if k == 0:
         return np.zeros((0, d))
-    shares = rows.mass / rows.mass.sum()
+    shares = rows.sizes / len(rows.X)
     within = rows.X - rows.class_means[rows.codes]
     members = [within[rows.codes == g] for g in range(len(shares))]
-    weights = [rows.weight[rows.codes == g] / rows.mass[g] for g in range(len(shares))]
 
     def covary(g: int, v: np.ndarray) -> np.ndarray:
-        return np.asarray(members[g].T @ (weights[g] * (members[g] @ v)))
+        return np.asarray(members[g].T @ ((1.0 / len(members[g])) * (members[g] @ v)))
 
     def apply(v: np.ndarray) -> np.ndarray:
         v = _outside(v.ravel(), span)

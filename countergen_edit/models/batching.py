@@ -7,11 +7,13 @@ tree: a token attends to its own ancestors and has the position of its own text.
 
 from __future__ import annotations
 
+import sys
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import takewhile
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -89,22 +91,19 @@ def plan(
     """
     slots = np.cumsum([0, *map(len, positions)])
     active = [i for i, reads in enumerate(positions) if len(reads)]
-    most = max_batch_tokens
-    if max_batch_reads is not None:
-        most = min(most, max_batch_reads)
-    rows = []
+    max_batch_reads = sys.maxsize if max_batch_reads is None else max_batch_reads
+    most = min(max_batch_tokens, max_batch_reads)
+    guests = [{sequences[i]: [i]} for i in active]
     if share:
-        host = _hosts({sequences[i] for i in active})
-        guests: dict[Ids, list[int]] = {}
+        host, own = _hosts({sequences[i] for i in active}), dict[Ids, list[int]]()
         for i in active:
-            guests.setdefault(host[sequences[i]], []).append(i)
-        for tree in trees(list(guests), most if branch else 0):
-            reads = [(i, at) for text, at in tree.columns.items() for i in guests[text]]
-            rows.append(_Row(tree, reads))
-    else:
-        for i in active:
-            (tree,) = trees([sequences[i]], 0)
-            rows.append(_Row(tree, [(i, tree.columns[sequences[i]])]))
+            own.setdefault(host[sequences[i]], []).append(i)
+        guests = [own]
+    rows = [
+        _Row(tree, [(i, at) for text, at in tree.columns.items() for i in own[text]])
+        for own in guests
+        for tree in trees([*own], most if branch else 0)
+    ]
 
     batches: list[list[_Row]] = []
     total = 0
@@ -113,8 +112,7 @@ def plan(
         if batches:
             height, width = len(batches[-1]) + 1, len(batches[-1][0].tree.ids)
             fits = len(row.tree.ids) >= FULL * width or height * width <= BUSY
-            room = fits and height * width <= max_batch_tokens
-            if room and (max_batch_reads is None or total + cells <= max_batch_reads):
+            if fits and height * width <= max_batch_tokens and total + cells <= max_batch_reads:
                 batches[-1].append(row)
                 total += cells
                 continue
@@ -198,23 +196,19 @@ def _batch(
 
 
 def trees(texts: Sequence[Ids], most: int) -> list[Tree]:
-    """Group distinct texts, none a prefix of another, into rows of up to `most` tokens.
-
-    In sorted order a text has most in common with its neighbour.
-    """
+    """Group distinct texts, none a prefix of another, into rows of up to `most` tokens."""
     rows: list[Tree] = []
     previous: Ids = ()
     for text in sorted(texts):
-        pairs = enumerate(zip(previous, text, strict=False))
-        shared = next((k for k, (a, b) in pairs if a != b), min(len(previous), len(text)))
-        if rows and shared >= SHARED * len(text):
+        pairs = zip(previous, text, strict=False)
+        shared = len([*takewhile(lambda pair: pair[0] == pair[1], pairs)])
+        joins = bool(rows) and shared >= SHARED * len(text)
+        if joins:
             width, room = len(rows[-1].ids), len(next(iter(rows[-1].columns))) + BRANCHES
-            if width + len(text) - shared <= min(room, most):
-                rows[-1].add(text, shared)
-                previous = text
-                continue
-        rows.append(Tree())
-        rows[-1].add(text, 0)
+            joins = width + len(text) - shared <= min(room, most)
+        if not joins:
+            rows.append(Tree())
+        rows[-1].add(text, shared if joins else 0)
         previous = text
     return rows
 
@@ -253,12 +247,9 @@ def _trial(lm: LanguageModel, size: int) -> bool:
     except Exception:  # of any type, from a model that was not written for such a mask
         return False
     allowed = AGREEMENT if lm.dtype.itemsize > 2 else HALF_AGREEMENT
-    for text, logits in zip(numbers.tolist(), alone, strict=True):
-        inside = together[tree.columns[tuple(text)]]
-        difference = inside.float().log_softmax(-1) - logits.float().log_softmax(-1)
-        if not difference.abs().max() <= allowed:
-            return False
-    return True
+    inside = torch.stack([together[tree.columns[tuple(text)]] for text in numbers.tolist()])
+    difference = inside.float().log_softmax(-1) - alone.float().log_softmax(-1)
+    return bool(difference.abs().max() <= allowed)
 
 
 @contextmanager

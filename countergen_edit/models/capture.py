@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -12,12 +13,7 @@ from jaxtyping import Float, Float32, Int
 from torch import Tensor
 
 from countergen_edit.core.errors import UserError, unknown
-from countergen_edit.models.batching import (
-    Batch,
-    batch_tokens,
-    plan,
-    runs_trees,
-)
+from countergen_edit.models.batching import Batch, batch_tokens, plan, runs_trees
 from countergen_edit.models.language_model import LanguageModel
 from countergen_edit.models.memory import within_memory
 from countergen_edit.models.progress import track
@@ -34,22 +30,14 @@ after those that use them sinks have 4 to 10, so that a fixed limit of ten would
 
 @dataclass(frozen=True)
 class Activations:
-    """Activations of a model at the wanted tokens, float32.
-
-    Attributes
-    ----------
-    values
-        Site → ``[layer, row, d]``; "embed" has one layer. d is that of `width`.
-    row_text
-        Index of the text of each row, ascending.
-    norms
-        Site → Euclidean norms ``[layer, token]`` of all tokens up to the last wanted one of each
-        text, wanted or not (for attention sinks).
-    """
+    """Activations of a model at the wanted tokens, float32."""
 
     values: dict[str, Float32[np.ndarray, "_layer row d_model"]]
+    """Site → activations; "embed" has one layer, and d is that of `width`."""
     row_text: Int[np.ndarray, " row"]
+    """Index of the text of each row, ascending."""
     norms: dict[str, Float32[np.ndarray, "_layer token"]]
+    """Site → Euclidean norms of all tokens of each text up to the last wanted one."""
 
 
 def capture(
@@ -65,19 +53,10 @@ def capture(
 ) -> Activations:
     """Read activations in one pass that stops short of the output matrix; attached edits act.
 
-    Parameters
-    ----------
-    sites : sequence of str
-        Keys of `SITES`, or `head.N`.
-    layers : sequence of int, optional
-        From 0; None takes all.
-    starts : (text,), optional
-        For "onward", the character of each text where its group first shows; None takes 0.
-    positions : {"last", "onward", "all"}
-        The last token of each text; every token that shows text beyond `starts`, as those before
-        are equal for all groups; or every token, special ones included.
-    scratch : Scratch, optional
-        Storage beyond memory; None keeps all in memory.
+    `sites` are keys of `SITES`, or `head.N`; `layers` count from 0, None takes all. `positions` are
+    the last token of each text; "onward", every token that shows text beyond the character in
+    `starts` (0 by default) at which its group first shows; or all tokens, special ones included.
+    `scratch` stores what memory does not hold.
 
     `UserError` if a site or layer is unknown, or a text has no wanted token.
     """
@@ -110,6 +89,16 @@ def capture(
     row_of = np.where(np.array(wanted, bool), np.cumsum(wanted, dtype=np.int64) - 1, -1)
     norms = {s: np.empty((len(names), len(row_of)), np.float32) for s, names in names_at.items()}
 
+    def keep(batch: Batch, site: str, k: int, x: Float[Tensor, "batch time *d"], hook: Any) -> None:
+        """Keep the norms of all tokens, and the rows of wanted ones."""
+        x, row = x.flatten(2)[..., features(lm, site)], row_of[batch.slot]
+        # A model spread over devices shows each layer on its own.
+        cells = torch.stack([batch.row, batch.position]).to(x.device)
+        some = cells[:, torch.from_numpy(row >= 0).to(x.device)]
+        norms[site][k, batch.slot] = torch.linalg.vector_norm(x.float(), dim=-1)[*cells].cpu()
+        # Half precision moves half the bytes.
+        values[site][k, row[row >= 0]] = x[*some].cpu().float()
+
     def run() -> None:
         batches = plan(
             sequences,
@@ -118,9 +107,8 @@ def capture(
             branch=runs_trees(lm, max(map(len, sequences), default=0)),
         )
         for batch in track(batches, progress):
-            places = _Places(batch, row_of[batch.slot])
             hooks = [
-                (name, places.gather(values[site][k], norms[site][k], features(lm, site)))
+                (name, partial(keep, batch, site, k))
                 for site, names in names_at.items()
                 for k, name in enumerate(names)
             ]
@@ -129,34 +117,6 @@ def capture(
 
     within_memory(lm, CAPTURE, run)
     return Activations(values, np.repeat(np.arange(len(texts)), counts), norms)
-
-
-class _Places:
-    """The tokens of a batch: all, for their norms, and those that are wanted (`row_of` not -1)."""
-
-    def __init__(self, batch: Batch, row_of: Int[np.ndarray, " read"]) -> None:
-        self._slot, self._row = batch.slot, row_of[row_of >= 0]
-        wanted = torch.from_numpy(row_of >= 0)
-        cells = batch.row, batch.position
-        self._cells = torch.stack(cells), torch.stack([t[wanted] for t in cells])
-        self._on: dict[torch.device, tuple[Int[Tensor, "2 read"], Int[Tensor, "2 wanted"]]] = {}
-
-    def gather(
-        self, into: Float32[np.ndarray, "row d"], norms: Float32[np.ndarray, " token"], of: slice
-    ) -> Callable[[Float[Tensor, "batch time *d"], Any], None]:
-        """A hook that keeps the norms of all tokens, and the rows of wanted ones."""
-
-        def hook_fn(x: Float[Tensor, "batch time *d"], hook: Any) -> None:
-            x = x.flatten(2)[..., of]
-            # A model spread over devices shows each layer on its own.
-            if x.device not in self._on:
-                every, some = self._cells
-                self._on[x.device] = every.to(x.device), some.to(x.device)
-            (row, column), (wanted, at) = self._on[x.device]
-            norms[self._slot] = torch.linalg.vector_norm(x.float(), dim=-1)[row, column].cpu()
-            into[self._row] = x[wanted, at].cpu().float()  # half precision moves half the bytes
-
-        return hook_fn
 
 
 EVERYWHERE = "everywhere"
@@ -233,7 +193,7 @@ def hook_name(lm: LanguageModel, site: str, layer: int | None = None) -> str:
     """Name of the bridge's hook of `site` after block `layer`, from 0; `UserError` if unknown."""
     if (site in UNITS or has_layers(site)) and (layer is None or not 0 <= layer < lm.n_layers):
         raise UserError(
-            f"unknown layer {layer} of {lm.name} for site {site}: valid are 0..{lm.n_layers - 1}"
+            f"unknown layer {layer} of {lm.name} for {site}: valid are 0..{lm.n_layers - 1}"
         )
     head, heads = head_of(site), int(getattr(lm.bridge.cfg, "n_heads", 0))
     if head is not None and head >= heads:

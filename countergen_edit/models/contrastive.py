@@ -144,20 +144,11 @@ def contrastive_generate(
     batch_size: int = 64,
     progress: str | None = None,
 ) -> list[Contrasted]:
-    """CID(x; x', λ) of every prompt with its contrast and λ; independent of the batches.
+    """CID(x; x', λ) of every prompt x with its contrast x'; independent of the batches.
 
-    Parameters
-    ----------
-    prompts, contrasts : sequences of str
-        x and x' of each pair.
-    strength : float or (pair,)
-        λ, of all pairs or of each.
-    top_k : int
-        K: number of the likeliest tokens after x to choose from.
-    sentence : bool
-        End at the first token with a full stop, `!`, `?` or line break.
-    trace : bool
-        Record Δ and divergence.
+    `strength` is λ, of all pairs or of each; `top_k` is K, the number of the likeliest tokens after
+    x to choose from. A `sentence` ends at the first token with a full stop, `!`, `?` or line break;
+    `trace` records Δ and divergence.
 
     `UserError` if the lists differ in length, a prompt equals its contrast or is too long, λ is
     negative, K exceeds the vocabulary, or `batch_size` is below 1.
@@ -180,25 +171,18 @@ def contrastive_generate(
         processor = ContrastiveScores([strengths[i] for i in chunk], top_k, trace)
         rows = [*(x[i] for i in chunk), *(other[i] for i in chunk)]
         new = new_tokens(lm, rows, config, [processor])[: len(chunk)]
-        delta, divergence = processor.traced(new)
-        for k, i in enumerate(chunk):
-            stop = next((j for j, t in enumerate(new[k]) if t in stops), len(new[k]))
-            tokens = tuple(new[k][: stop + 1])
+        for i, row, *traces in zip(chunk, new, *processor.traced(new), strict=True):
+            stop = next((j for j, t in enumerate(row) if t in stops), len(row))
+            tokens = row[: stop + 1]
             visible = tokens[:-1] if tokens[-1] in ends else tokens
-            results[i] = Contrasted(
-                text_after(lm, x[i], list(visible)),
-                tokens,
-                tuple(delta[k][: len(tokens)]),
-                tuple(divergence[k][: len(tokens)]),
-            )
+            delta, divergence = (tuple(trace[: len(tokens)]) for trace in traces)
+            text = text_after(lm, x[i], visible)
+            results[i] = Contrasted(text, tuple(tokens), delta, divergence)
     return [results[i] for i in range(len(prompts))]
 
 
 def token_texts(lm: LanguageModel, prompt: str, tokens: Sequence[int]) -> list[str]:
-    """The text that each token of a continuation adds.
-
-    A character of several tokens shows with the last of them, a special token not at all.
-    """
+    """The text that each token of a continuation adds; a character's shows with its last token."""
     before = encode(lm, [prompt])[0].ids
     begun = [text_after(lm, before, list(tokens[:k])) for k in range(len(tokens) + 1)]
     return [b[len(a) :] if b.startswith(a) else "" for a, b in pairwise(begun)]
@@ -237,15 +221,11 @@ def check_contrasts(
     if max_new_tokens < 1:
         raise UserError(f"max_new_tokens={max_new_tokens}: at least 1")
     if not 1 <= top_k <= lm.vocab_size:
-        raise UserError(
-            f"top_k={top_k} is not between 1 and the vocabulary's {lm.vocab_size} tokens"
-        )
+        raise UserError(f"top_k={top_k} is not between 1 and the vocabulary's {lm.vocab_size}")
     x, other = ([e.ids for e in encode(lm, texts)] for texts in (prompts, contrasts))
     for prompt, own, its in zip(prompts, x, other, strict=True):
         if own == its:
-            raise UserError(
-                f"the prompt equals its contrast, {excerpt(prompt)}: there is nothing to contrast"
-            )
+            raise UserError(f"the prompt equals its contrast, {excerpt(prompt)}")
     for text, ids in zip([*prompts, *contrasts], [*x, *other], strict=True):
         check_room(lm, text, ids, max_new_tokens)
     return x, other

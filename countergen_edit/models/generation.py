@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial, singledispatch
+from itertools import count
 from typing import Any
 
 import torch
@@ -44,20 +45,10 @@ def generate(
     of its own, named by `seed`, the prompt and how often the prompt came before, so that edits are
     compared on the same numbers. The checkpoint's generation config is not used for sampling.
 
-    Parameters
-    ----------
-    chat : bool
-        Prompts are a user's messages in the chat template, and the texts the replies.
-    max_new_tokens : int
-        A text also ends at the model's end-of-text token.
-    do_sample, top_p, temperature
-        Sample from the smallest set of tokens with probability `top_p`, after the logits are
-        divided by `temperature`, instead of taking the likeliest token.
-
-    Returns
-    -------
-    list of str
-        The text after each prompt, without the prompt.
+    Returns the text after each prompt, which also ends at the model's end-of-text token. With
+    `chat`, prompts are a user's messages in the chat template and texts the replies. `do_sample`
+    samples from the smallest set of tokens with probability `top_p`, after the logits are divided
+    by `temperature`, instead of taking the likeliest token.
 
     `UserError` if a setting is out of range, or a prompt is empty for a model without BOS or leaves
     no room in the context.
@@ -130,12 +121,8 @@ def check_room(lm: LanguageModel, prompt: str, ids: Sequence[int], max_new_token
 
 def row_seeds(seed: int, prompts: Sequence[str]) -> list[int]:
     """A seed for each prompt, by how often the prompt came before."""
-    occurrences: Counter[str] = Counter()
-    seeds = []
-    for prompt in prompts:
-        seeds.append(unit_seed(seed, "generate", prompt, occurrences[prompt]))
-        occurrences[prompt] += 1
-    return seeds
+    counts: defaultdict[str, Iterator[int]] = defaultdict(count)
+    return [unit_seed(seed, "generate", prompt, next(counts[prompt])) for prompt in prompts]
 
 
 def new_tokens(
@@ -224,13 +211,11 @@ _CPU_AT_ONCE, _ACCELERATOR_AT_ONCE = 1 << 20, 1 << 24
 """Tokens whose noise is drawn together; a CPU is faster while they stay in its cache."""
 
 
-def _signed(word: int) -> int:
-    return word - (1 << 64) if word >> 63 else word
-
-
-_TOKEN = _signed(0x9E3779B97F4A7C15)
 _STEP = 0x632BE59BD9B4E019
-_MIX = (_signed(0xBF58476D1CE4E5B9), _signed(0x94D049BB133111EB))
+_TOKEN, *_MIX = (
+    word - (1 << 64)  # as a signed integer
+    for word in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
+)
 
 
 class RowSampler:
@@ -270,15 +255,12 @@ class RowSampler:
         return torch.full_like(scores, -torch.inf).scatter_(1, token, 0.0)
 
 
-def gumbel(seeds: Int[Tensor, " row"], step: int, count: int) -> Float[Tensor, "row count"]:
-    """Standard Gumbel noise, (row, count), a function of seed, step and token alone.
-
-    Scattered by the finaliser of SplitMix64 (Steele, Lea and Flood 2014).
-    """
-    token = torch.arange(count, device=seeds.device) * _TOKEN
+def gumbel(seeds: Int[Tensor, " row"], step: int, tokens: int) -> Float[Tensor, "row token"]:
+    """Standard Gumbel noise of seed, step and token alone, by SplitMix64 (Steele et al. 2014)."""
+    token = torch.arange(tokens, device=seeds.device) * _TOKEN
     starts = seeds + step * _STEP % 2**62
     at_once = _CPU_AT_ONCE if seeds.device.type == "cpu" else _ACCELERATOR_AT_ONCE
-    rows = max(1, at_once // count)
+    rows = max(1, at_once // tokens)
     parts = range(0, len(starts), rows)
     return torch.cat([_noise(starts[i : i + rows, None] + token) for i in parts])
 

@@ -74,7 +74,9 @@ def read_header(path: Path) -> Header:
         reader = GGUFReader(path)
         fields = {k: f.contents() for k, f in reader.fields.items() if len(f.data) == 1}
     except (ValueError, LookupError, OSError, OverflowError) as error:
-        raise UserError(f"{path} is no whole GGUF file: {error or type(error).__name__}") from error
+        raise UserError(
+            f"{path} is not a whole GGUF file: {error or type(error).__name__}"
+        ) from error
     numbers: Counter[str] = Counter()
     for tensor in reader.tensors:
         numbers[tensor.tensor_type.name] += int(tensor.n_elements)

@@ -74,7 +74,6 @@ class LanguageModel:
 
     @property
     def dtype(self) -> torch.dtype:
-        """Type of the weights."""
         return cast(torch.dtype, self.bridge.original_model.get_input_embeddings().weight.dtype)
 
     @property
@@ -90,12 +89,10 @@ class LanguageModel:
 
     @property
     def n_layers(self) -> int:
-        """Number of blocks."""
         return int(self.bridge.cfg.n_layers)
 
     @property
     def d_model(self) -> int:
-        """Width of the residual stream."""
         return int(self.bridge.cfg.d_model)
 
     @property

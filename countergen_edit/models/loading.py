@@ -60,29 +60,14 @@ def load(
 ) -> LanguageModel:
     """Load a model with `transformers` and wrap it in a TransformerBridge.
 
-    Parameters
-    ----------
-    model : str or Path
-        A directory written by `save_pretrained`, a GGUF file, or a hub id.
-    device : str
-        "auto" takes a CUDA device where there is one, else the CPU.
-    dtype : {"float32", "float16", "bfloat16", "float64"}
-        Of the weights.
-    device_map : str, optional
-        Spread over devices ("auto", "balanced", …) instead of `device`.
-    max_memory : mapping, optional
-        Most memory for the weights on each device, with a `device_map`.
-    quantization : {"4bit", "8bit"}, optional
-        Of linear layers, by bitsandbytes (NF4, Dettmers et al. 2023; LLM.int8(), Dettmers et al.
-        2022); other weights and products are of `dtype`.
-    revision : str, optional
-        Branch, tag or commit of a hub model.
-    adapter : str or Path, optional
-        A directory of a PEFT adapter, which is merged into the weights.
-    bos : bool or "auto"
-        Whether texts begin with BOS; "auto" follows the tokenizer.
-    template, instruction
-        As in `in_template`.
+    `model` is a directory written by `save_pretrained`, a GGUF file, or a hub id, with its
+    `revision` (branch, tag or commit). Weights are of a `dtype` (float32, float16, bfloat16 or
+    float64) and go to a `device` ("auto": CUDA, if there is one), or are spread by a `device_map`
+    ("auto", "balanced", …) with at most `max_memory` on each. `quantization` is that of linear
+    layers by bitsandbytes: "4bit" (NF4, Dettmers et al. 2023) or "8bit" (LLM.int8(), Dettmers et
+    al. 2022); other weights and products are of `dtype`. `adapter` is the directory of a PEFT
+    adapter, which is merged into the weights. Texts begin with BOS if `bos` is true; "auto" follows
+    the tokenizer. `template` and `instruction` are those of `in_template`.
 
     `UserError` if the model is absent, incomplete or of an unsupported kind, or a setting is
     unknown.
@@ -208,9 +193,7 @@ def device_named(device: str) -> torch.device:
     try:
         return torch.empty(0, device=device).device
     except (RuntimeError, AssertionError) as error:
-        raise UserError(
-            f"device={device} is not available here: use device=auto or device=cpu"
-        ) from error
+        raise UserError(f"device={device} is not available here: use auto or cpu") from error
 
 
 def set_bos(tokenizer: Any, bos: Bos, name: str) -> None:
@@ -224,9 +207,7 @@ def set_bos(tokenizer: Any, bos: Bos, name: str) -> None:
     if bos == "auto" or adds_bos(tokenizer) == bos:
         return
     if tokenizer.bos_token_id is None:
-        raise UserError(
-            f"bos=true, but the tokenizer of {name} has no beginning-of-text token: use bos=auto"
-        )
+        raise UserError(f"bos=true, but {name} has no beginning-of-text token: use bos=auto")
     # The setter writes the whole post-processor anew: say what it must keep.
     tokenizer.add_eos_token = tokenizer("a").input_ids[-1] == tokenizer.eos_token_id
     tokenizer.add_bos_token = bos
@@ -252,9 +233,7 @@ def _auto_class(location: Location) -> Any:
             advice = "countergen-edit classifiers measures it"
         raise UserError(f"{location} is a {name}, not a causal language model: {advice}")
     if name not in SUPPORTED_ARCHITECTURES and default not in SUPPORTED_ARCHITECTURES:
-        raise UserError(
-            f"unknown architecture {name} in {location}: TransformerBridge has no adapter for it"
-        )
+        raise UserError(f"unknown architecture {name} in {location}: the bridge has no adapter")
     return AutoModelForSeq2SeqLM if answers else AutoModelForCausalLM
 
 
@@ -301,11 +280,7 @@ def load_tokenizer(location: Location) -> Any:
 
 
 def _read_weights(
-    auto: Any,
-    location: Location,
-    dtype: torch.dtype,
-    quantization: Any = None,
-    **spread: Any,
+    auto: Any, location: Location, dtype: torch.dtype, quantization: Any = None, **spread: Any
 ) -> Any:
     """Load a model with all of its own weights, by a class of transformers.
 
@@ -363,7 +338,7 @@ def _read_weights(
             advice = "use model.dtype=bfloat16 or float32"
             raise UserError(f"{location} overflows float16 in weights, {_first(broken)}: {advice}")
         raise UserError(
-            f"{location} has {len(broken)} weights that hold NaN or infinity: {_first(broken)}"
+            f"{location} has {len(broken)} weights of NaN or infinity: {_first(broken)}"
         )
     for module in hf_model.modules():
         if hasattr(module, "support_avx512bf16_for_cpu"):
@@ -374,10 +349,7 @@ def _read_weights(
 
 
 def _says_tied(hf_model: Any) -> bool:
-    """Whether the config ties the output matrix to the embedding, and they differ.
-
-    That of T5 says so always.
-    """
+    """Whether the config says that embedding and output matrix are one, and they differ."""
     ends = [hf_model.get_input_embeddings(), hf_model.get_output_embeddings()]
     config = hf_model.config.get_text_config(decoder=True)
     is_choice = not getattr(type(config)(tie_word_embeddings=False), "tie_word_embeddings", True)

@@ -61,22 +61,6 @@ class Scratch:
             ) from error
 
 
-@dataclass(frozen=True)
-class _State:
-    """A block's output: hidden states as bytes, and `rest` of a tuple (None for a tensor)."""
-
-    data: np.ndarray
-    shape: torch.Size
-    dtype: torch.dtype
-    device: torch.device
-    rest: tuple[Any, ...] | None
-
-    def output(self) -> Any:
-        flat = torch.from_numpy(self.data).view(self.dtype)
-        hidden = flat.view(self.shape).to(self.device)
-        return hidden if self.rest is None else (hidden, *self.rest)
-
-
 @dataclass(frozen=True, eq=False)
 class ResumingModel(LanguageModel):
     """A `LanguageModel` that resumes each batch at the lowest edit; made by `resuming`.
@@ -86,14 +70,11 @@ class ResumingModel(LanguageModel):
 
     scratch: Scratch = field(default_factory=Scratch)
     boundaries: frozenset[int] = frozenset()
-    _states: dict[bytes, dict[int, _State]] = field(default_factory=dict, repr=False)
+    _states: dict[bytes, dict[int, Callable[[], Any]]] = field(default_factory=dict, repr=False)
     _memo: dict[Hashable, Any] = field(default_factory=dict, repr=False)
 
     def differentiable_logits(
-        self,
-        ids: Int[Tensor, "row time"],
-        mask: Mask,
-        at: Cells | None = None,
+        self, ids: Int[Tensor, "row time"], mask: Mask, at: Cells | None = None
     ) -> Logits:
         intact = last_intact_block(self)
         states = self._states.setdefault(_digest(ids, mask), {})
@@ -101,7 +82,7 @@ class ResumingModel(LanguageModel):
         missing = [b for b in self.boundaries - states.keys() if b <= intact]
         with ExitStack() as stack:
             if resumed is not None:
-                output = states[resumed].output()
+                output = states[resumed]()
                 for block in list(self.bridge.blocks)[: resumed + 1]:
                     stack.enter_context(forward_replaced(block.original_component, output))
             for b in missing:
@@ -118,13 +99,20 @@ class ResumingModel(LanguageModel):
         return content
 
     def _remember(
-        self, states: dict[int, _State], b: int, module: Any, i: Any, output: Any
+        self, states: dict[int, Callable[[], Any]], b: int, module: Any, i: Any, output: Any
     ) -> None:
+        """Keep hidden states as bytes, for NumPy has no bfloat16, and the rest of a tuple."""
         hidden, rest = (output[0], output[1:]) if isinstance(output, tuple) else (output, None)
         raw = hidden.detach().contiguous().cpu().view(-1).view(torch.uint8).numpy()
         data = self.scratch.empty(raw.shape, np.uint8)
         data[:] = raw
-        states[b] = _State(data, hidden.shape, hidden.dtype, hidden.device, rest)
+        dtype, shape, device = hidden.dtype, hidden.shape, hidden.device
+
+        def again() -> Any:
+            hidden = torch.from_numpy(data).view(dtype).view(shape).to(device)
+            return hidden if rest is None else (hidden, *rest)
+
+        states[b] = again
 
 
 def resuming(
@@ -141,15 +129,12 @@ def resuming(
 
 
 def last_intact_block(lm: LanguageModel) -> int:
-    """The last block whose output no attached hook can have changed; -1 if there is none.
-
-    A hook outside of all blocks is taken to reach every one.
-    """
+    """The last block whose output no attached hook can have changed; -1 if there is none."""
     last = lm.n_layers - 1
     for name in lm.bridge.list_hooks(dir="fwd"):
         block = _BLOCK_HOOK.match(name)
         if block is None:
-            return -1
+            return -1  # it may reach every block
         last = min(last, int(block[1]) - (block[2] is None))  # of its output, or inside
     return last
 

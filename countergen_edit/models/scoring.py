@@ -18,13 +18,7 @@ from jaxtyping import Float, Float64, Int
 from torch import Tensor
 
 from countergen_edit.core.errors import UserError
-from countergen_edit.models.batching import (
-    Batch,
-    batch_reads,
-    batch_tokens,
-    plan,
-    runs_trees,
-)
+from countergen_edit.models.batching import Batch, batch_reads, batch_tokens, plan, runs_trees
 from countergen_edit.models.language_model import LanguageModel
 from countergen_edit.models.memory import within_memory
 from countergen_edit.models.progress import track
@@ -204,7 +198,7 @@ def check_continuations(prompts: Sequence[str], continuations: Sequence[str]) ->
     """Raise a `UserError` unless there are as many prompts as continuations."""
     if len(prompts) != len(continuations):
         raise UserError(
-            f"{len(prompts)} prompts but {len(continuations)} continuations: give one for each"
+            f"{len(prompts)} prompts, {len(continuations)} continuations: give one for each"
         )
 
 

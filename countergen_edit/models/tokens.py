@@ -97,10 +97,7 @@ class Encoding:
 
 
 def encode(lm: LanguageModel, texts: Sequence[str]) -> list[Encoding]:
-    """Tokenise each text by itself, after the preface.
-
-    `UserError` if a text is longer than the context, or the tokenizer belongs to another model.
-    """
+    """Tokenise each text after the preface; `UserError` if too long, or for a foreign tokenizer."""
     if not texts:
         return []
     return lm.memo(("tokens", *texts), lambda: _encode(lm, texts, [lm.preface] * len(texts)))
@@ -175,10 +172,7 @@ def _encode(
 
 
 def preface_ids(lm: LanguageModel, words: str) -> tuple[int, ...]:
-    """Tokens of words before every text, after one BOS where texts have one.
-
-    Special tokens may be written out as a chat template does.
-    """
+    """Tokens of words before texts, special ones written out, after BOS if texts have it."""
     ids = lm.tokenizer(words, add_special_tokens=False, verbose=False).input_ids
     first = _first(lm)
     return tuple(ids if ids[: len(first)] == first else [*first, *ids])
@@ -223,12 +217,8 @@ def excerpt(text: str) -> str:
 def in_template(lm: LanguageModel, template: str, instruction: str | None = None) -> LanguageModel:
     """Put a model's texts in its chat template, after an instruction, or leave them as they are.
 
-    Parameters
-    ----------
-    template : {"none", "auto", "chat"}
-        "auto" uses a template where there is one and the model scores texts.
-    instruction : str, optional
-        The user's message; None takes `INSTRUCTION`.
+    `template` is one of `TEMPLATES`, of which "auto" uses a template where there is one and the
+    model scores texts; `instruction` is the user's message, `INSTRUCTION` by default.
 
     `UserError` if `template` is unknown, or "chat" and the model has no usable template.
     """

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
+from math import isfinite
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -49,64 +51,40 @@ def template_audit(
 
 
 def compare(
-    model: LanguageModel,
-    prompts: tuple[str, str],
-    strengths: Sequence[float],
-    *,
-    max_new_tokens: int,
-    top_k: int,
-    sentence: bool,
+    model: LanguageModel, prompts: tuple[str, str], strengths: Sequence[float], **how: Any
 ) -> list[tuple[list[str], tuple[float, ...], float]]:
-    """The tokens, their Δ and the mean divergence of each λ and prompt, x and x' in turn."""
-    own = [*prompts] * len(strengths)
-    texts = contrastive_generate(
-        model,
-        own,
-        [*prompts[::-1]] * len(strengths),
-        [strength for strength in strengths for _ in prompts],
-        max_new_tokens=max_new_tokens,
-        top_k=top_k,
-        sentence=sentence,
-    )
+    """The tokens, their Δ and the mean divergence of each λ and prompt, x and x' in turn.
+
+    `how` holds keyword arguments of `contrastive_generate`.
+    """
+    own, others = [*prompts] * len(strengths), [*prompts[::-1]] * len(strengths)
+    each = [strength for strength in strengths for _ in prompts]
+    texts = contrastive_generate(model, own, others, each, **how)
     return [
         (token_texts(model, prompt, text.tokens), text.delta, float(np.mean(text.divergence)))
         for prompt, text in zip(own, texts, strict=True)
     ]
 
 
-@dataclass(frozen=True)
-class EffectPlan:
-    """What perturbations to measure; below a similarity of `tau` continuations count as apart."""
+def perturbation_effect(
+    model: LanguageModel,
+    pairs: Sequence[Perturbation],
+    similarity: Similarity,
+    folder: RunFolder,
+    seed: int = 0,
+    **how: Any,
+) -> list[Row]:
+    """λ* of every perturbation (kept in `effects.jsonl`), as rows by kind and by λ.
 
-    perturbations: tuple[Perturbation, ...]
-    similarity: Similarity
-    tau: float
-    grid: tuple[float, ...]
-    max_new_tokens: int
-    top_k: int
-    seed: int
-
-
-def perturbation_effect(model: LanguageModel, plan: EffectPlan, folder: RunFolder) -> list[Row]:
-    """λ* of every perturbation (kept in `effects.jsonl`), as rows by kind and by λ."""
+    `how` holds the keyword arguments of `effects`, τ and the grid among them.
+    """
     if not folder.done("effect"):
-        values = effects(
-            model,
-            plan.perturbations,
-            plan.similarity,
-            tau=plan.tau,
-            grid=plan.grid,
-            max_new_tokens=plan.max_new_tokens,
-            top_k=plan.top_k,
-        )
-        with (
-            whole(folder.path / EFFECTS) as temporary,
-            temporary.open("w", encoding="utf-8") as file,
-        ):
-            for effect in values:
-                strength = effect.strength if effect.strength != float("inf") else None
-                line = asdict(effect) | {"strength": strength}
-                file.write(json.dumps(line, ensure_ascii=False) + "\n")
-        rows = effect_rows(values, plan.grid, plan.tau, plan.seed)
+        values = effects(model, pairs, similarity, **how)
+        with whole(folder.path / EFFECTS) as file:
+            known = ({} if isfinite(e.strength) else {"strength": None} for e in values)
+            lines = (asdict(e) | own for e, own in zip(values, known, strict=True))
+            text = "".join(f"{json.dumps(line, ensure_ascii=False)}\n" for line in lines)
+            file.write_text(text, "utf-8")
+        rows = effect_rows(values, how["grid"], how["tau"], seed)
         folder.record("effect", [replace(row, split="test") for row in rows])
     return folder.rows()

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from countergen_edit.data.axis import Axis
 from countergen_edit.data.counterfactual import CounterfactualSet
-from countergen_edit.data.prompt_check import OutOfVocabulary, unknown_words, words_of
+from countergen_edit.data.prompt_check import OutOfVocabulary, small_words, unknown_words
 from countergen_edit.testbed.files import load_axis
 from countergen_edit.testbed.truth import Truth
 
@@ -45,7 +45,7 @@ IN_VOCABULARY = 0.5
 
 def vocabulary(truth: Truth) -> frozenset[str]:
     """Every word of the corpus, in small letters."""
-    return frozenset(word for text in _texts(truth) for word in words_of(text))
+    return frozenset(word for text in _texts(truth) for word in small_words(text))
 
 
 def in_vocabulary_share(words: frozenset[str], data: CounterfactualSet) -> float:

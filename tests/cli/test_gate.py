@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from countergen_edit.cli.main import main
-from countergen_edit.edits.checkpoints.forms import CODE, stock_file, write_stock_config
+from countergen_edit.edits.checkpoints.forms import CODE, write_stock_config
 from tests.printed import blocks, files
 from tests.test_docs import PAGES
 
@@ -57,7 +57,7 @@ def take_off(checkpoint: Path, folder: Path) -> None:
     folder.mkdir(parents=True)
     for path in checkpoint.iterdir():
         if path.is_file() and path.name not in (CODE, "countergen_edit.json", "SHA256SUMS"):
-            shutil.copy(path, folder / stock_file(path.name))
+            shutil.copy(path, folder / path.name.replace(".edited.", "."))
     write_stock_config(checkpoint / "config.json", folder / "config.json")
 
 

@@ -128,7 +128,7 @@ def test_an_edit_that_overflows_is_named(layers: str, capsys: pytest.CaptureFixt
     ("value", "says"),
     [
         (1e5, f"m overflows float16 in weights, transformer.h.0.mlp.c_proj.weight: {ADVICE}"),
-        (float("inf"), "m has 1 weights that hold NaN or infinity: transformer.h.0.mlp.c_proj."),
+        (float("inf"), "m has 1 weights of NaN or infinity: transformer.h.0.mlp.c_proj."),
     ],
 )
 def test_a_cast_that_overflows_is_told_from_damaged_weights(

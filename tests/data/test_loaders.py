@@ -84,20 +84,6 @@ def test_a_wrong_line_is_named(row, message, folder):
     assert "\n" not in str(caught.value)
 
 
-def test_a_table_of_inputs_is_paired_by_substitution(folder):
-    Path("t.csv").write_text('\ufeffinput,output,id\n"She, alone",  left,1\n', "utf-8")
-    data = load(source="csv", path="t.csv")
-    assert data.name == "t"
-    assert texts(data, "male") == ["He, alone"]
-    assert data.samples[0].outputs == ("  left",)
-
-
-def test_a_table_with_a_column_for_each_group_is_taken_as_it_is(folder):
-    Path("t.csv").write_text("male,female,output\nA monk,A nun, prays\n")
-    data = load(source="csv", path="t.csv")
-    assert (texts(data, "female"), texts(data, "male")) == (["A nun"], ["A monk"])
-
-
 def test_without_the_papers_package_the_extra_is_named(monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(UserError, match=r"pip install 'countergen-edit\[papers\]'"):

@@ -172,15 +172,6 @@ def test_people_are_drawn_anew_for_each_template_and_evenly():
         assert all(len({v.name for v in s.of(group)}) == 2 for s in data.samples)
 
 
-def test_people_without_names_are_the_same_for_both_groups():
-    for axis in ("age", "religion"):
-        for sample in of_family("traits", axis)["test"].samples:
-            first, second = dict.fromkeys(v.group for v in sample.variations)
-            a, b = ([v.mention for v in sample.of(group)] for group in (first, second))
-            assert a == b
-            assert None not in a
-
-
 def test_groups_that_share_their_forms_are_told_apart_by_names_alone():
     with pytest.raises(NoFormsError):
         of_family("words", "nationality", ("usa_female", "mexico_female"))
@@ -189,11 +180,3 @@ def test_groups_that_share_their_forms_are_told_apart_by_names_alone():
         of_family("pronoun")
     several = of_family("several", "nationality", ("usa_female", "mexico_female"))
     assert all(v.name for s in several["fit"].samples for v in s.variations)
-
-
-def test_several_groups_share_templates_and_places_of_people():
-    test = [{"source": "natural", "family": "hobbies"}]
-    pair = Task.from_config("race", {"test": test}, texts="natural").test[0]
-    four = Task.from_config("race", {"test": test}, texts="natural", groups="all").test[0]
-    assert four.between(*pair.groups) == pair
-    assert four.templates == pair.templates

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 from contextlib import nullcontext
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,6 @@ import numpy as np
 import pytest
 
 import countergen_edit as ce
-from countergen_edit import api
 from countergen_edit.cli.main import main
 from countergen_edit.core.conf_path import conf_dir, read_config
 from countergen_edit.data.axis import Axis
@@ -39,9 +37,9 @@ FLAGGED = {
     "Jane told John that he was late.": "both groups are in it",
     "He and his wife moved.": "both groups are in it",
     "Sir, this is Linda.": "both groups are in it",
-    "Priya is a nurse. She works nights.": "'Priya' is no known name",
-    "We asked Oluwaseun about his work.": "'Oluwaseun' is no known name",
-    "Jane saw Bronwyn leave.": "'Bronwyn' is no known name",
+    "Priya is a nurse. She works nights.": "'Priya' is not a known name",
+    "We asked Oluwaseun about his work.": "'Oluwaseun' is not a known name",
+    "Jane saw Bronwyn leave.": "'Bronwyn' is not a known name",
     "They gave her books.": "'her' is read as",
     "We made her lunch.": "'her' is read as",
     "The weather is fine.": "changes nothing",
@@ -227,14 +225,6 @@ def test_the_same_output_in_two_lines_of_a_prompt_is_named_with_both(tmp_path, s
     assert (both.line, both.findings) == ("line 1, line 2", left.findings)
 
 
-def test_a_trailing_space_of_a_template_is_questioned() -> None:
-    test = [{"source": "templates", "templates": ["{name} ran "], "outputs": ["off"], "name": "t"}]
-    data = {"fit": None, "validation": None, "test": test}
-    [warning] = ce.task("gender", data, names={"test": 2}).warnings
-    assert warning.startswith("Doubtful prompts of t: 1, such as ")
-    assert "the prompt ends with a space" in warning
-
-
 @pytest.mark.slow
 def test_shipped_sets_have_no_warnings() -> None:
     for path in sorted((conf_dir() / "axis").glob("*.yaml")):
@@ -269,37 +259,3 @@ def test_the_smallest_p_of_the_names_is_that_of_any_scores(names, code, tmp_path
     said = f"{names} names per group: the smallest possible P is {p:.2g}"
     said += "; a significant bias needs 4." if code else "."
     assert said in capsys.readouterr().out
-
-
-def test_control_tokens_of_the_model_and_a_size_that_few_names_can_show_are_said(testbed, tmp_path):
-    entry = {"source": "testbed", "family": "double_bind_baseline"}
-    templates = {
-        "source": "templates",
-        "templates": ["{name}<|endoftext|> sang"],
-        "outputs": [" well"],
-    }
-    data = {"fit": None, "validation": None, "test": [entry, templates | {"name": "mine"}]}
-    task = ce.task("gender", data, names={"test": 6})
-    bare = replace(task, warnings=())  # as of a task made by hand
-    run = ce.audit(testbed, bare, [], ["r"], folder=tmp_path / "run")
-    [warning] = run.manifest["warnings"]
-    assert warning == f"Prompts contain control tokens of {testbed.name}: <|endoftext|>."
-    seen = {row.dataset: row.value for row in run.results.of("detectable_effect")}
-    shown = {r.dataset: r.detail["p_adjusted"] <= 0.05 for r in run.results.of("group_effect")}
-    assert not shown["double_bind_baseline_test"]
-    assert [*seen] == [name for name, is_shown in shown.items() if not is_shown]
-    [line] = [line for line in run.findings if line.startswith("With so few names only an effect")]
-    assert f"double bind baseline {seen['double_bind_baseline_test']:.2f} nats" in line
-
-
-def test_a_run_keeps_its_warnings(testbed, tmp_path):
-    templates = ["{name} is excellent at"]
-    test = [{"source": "templates", "templates": templates, "outputs": ["triage"], "name": "mine"}]
-    data = {"fit": None, "validation": None, "test": test}
-    task = api.in_vocabulary(testbed, ce.task("gender", data, names={"test": 2}), keys=())
-    run = ce.audit(testbed, task, [], ["r"], folder=tmp_path / "run")
-    spaces, words = run.manifest["warnings"]
-    assert spaces.startswith("Doubtful prompts of mine: 1, such as ")
-    assert ": output 'triage' has no leading space" in spaces
-    assert words.startswith("1 of 1 prompts of mine contain words outside the vocabulary of")
-    assert run.findings[-2:] == (spaces, words)

@@ -19,7 +19,7 @@ from countergen_edit.core.errors import UserError
 from countergen_edit.metrics.r.group_effect import GroupEffect
 from countergen_edit.metrics.scores import SetScores
 from countergen_edit.reports.run import open_run
-from tests.made_benchmarks import PUBLISHED, items_of, make_benchmarks, needs_published
+from tests.made_benchmarks import items_of, make_benchmarks
 
 Rows = Sequence[tuple[str, str]]
 ROWS = [
@@ -156,16 +156,6 @@ def test_one_file_of_bbq_is_its_category_with_the_metadata_near_it(
     path.write_text(path.read_text("utf-8") + "\n{}", "utf-8")
     with pytest.raises(UserError, match=r"questions\.jsonl is another version of Made bbq"):
         items_of("bbq", path)
-
-
-@needs_published
-@pytest.mark.parametrize(
-    ("file", "of"),
-    [("CrowS-Pairs/data/crows_pairs_anonymized.csv", "crows_pairs"), ("BBQ/data/SES.jsonl", "bbq")],
-)
-def test_the_published_files_are_recognised(file: str, of: str) -> None:
-    config = composed("audit", overrides_of("audit", [f"data={PUBLISHED}/{file}"]))
-    assert config["metric"]["benchmarks"]["of"] == [of]
 
 
 @pytest.mark.slow

@@ -166,17 +166,6 @@ def measured(**data: Any) -> Task:
     return Task.from_config("gender", {"test": HOBBIES, "keep": [], **data})
 
 
-def test_legitimate_differences_have_sets_for_validation_and_test():
-    made = measured(legitimate_differences=[VOICES, RACES])
-    sets = made.legitimate_differences
-    for split in ("validation", "test"):
-        assert set_names(sets[split]) == [f"voices_{split}", f"competitions_{split}"]
-    validation, test = sets["validation"][0], sets["test"][0]
-    assert not set(validation.names) & set(test.names)
-    assert not set(validation.templates) & set(test.templates)
-    assert set(made.legitimate_sets) <= set(made.every_set)
-
-
 SANG = templates("other", "{name} sang as")
 
 
@@ -188,10 +177,3 @@ def test_legitimate_differences_share_nothing_with_fitting_sets(fit):
     measured(legitimate_differences=[own], **fit).check_leakage()
     with pytest.raises(UserError, match="sang as"):
         measured(legitimate_differences=[same], **fit).check_leakage()
-
-
-def test_few_names_thin_legitimate_differences_too():
-    made = measured(legitimate_differences=[VOICES], validation=HOBBIES)
-    few, every = (t.legitimate_differences for t in (made.thinned(0.25), made))
-    assert few["validation"][0].widest == 3 < every["validation"][0].widest
-    assert few["test"] == every["test"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -175,13 +174,3 @@ def test_templates_that_share_four_fifths_of_their_words_stay_together(count, to
     splits = [split_prompts([whole], seed).values() for seed in range(12)]
     counts = [[sum(t in prompts(sets) for t in twins) for sets in parts] for parts in splits]
     assert together == all(max(own) == 2 for own in counts)
-
-
-def test_the_summary_names_the_sets():
-    task = Task.from_config("gender")
-    assert re.fullmatch(
-        r"The run fits on .* \(\d+ prompts\); keeps agreement_fit \(\d+ prompts\); chooses by .*; "
-        r"tests on occupations_test, traits_test, hobbies_test, 5 more \(\d+ prompts\)\.",
-        task.summary(),
-    )
-    assert task.summary(fits=False).startswith("Nothing is fitted; tests on occupations_test, ")

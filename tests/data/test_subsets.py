@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from countergen_edit.cli.settings import own_settings
 from countergen_edit.core.conf_path import read_config
 from countergen_edit.core.errors import UserError
 from countergen_edit.data.axis import SPLITS, Axis, Group
@@ -101,13 +100,6 @@ def test_appendix_a_keeps_its_first_ten_names():
             for group in data.groups:
                 own = [v.name for v in sample.of(group)]
                 assert own == gender[group]["names"]["fit"][:10]
-
-
-def test_commands_and_python_have_the_same_defaults():
-    for command in ("audit", "debias", "sweep", "edit"):
-        assert own_settings(command)["names"] == NAME_COUNTS
-    assert NameDraw.from_config({"test": 3}) == NameDraw(**{**NAME_COUNTS, "test": 3})
-    assert NameDraw.from_config(None, seed=2) == NameDraw(seed=2)
 
 
 @pytest.mark.parametrize(

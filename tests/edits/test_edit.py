@@ -10,15 +10,7 @@ import pytest
 import torch
 
 from countergen_edit.core.errors import UserError
-from countergen_edit.edits import (
-    Edit,
-    NamedEdit,
-    Placement,
-    Shift,
-    applied,
-    load_edit,
-    save_edit,
-)
+from countergen_edit.edits import Edit, NamedEdit, Placement, Shift, applied, load_edit, save_edit
 from countergen_edit.edits.checkpoints import save_checkpoint
 from countergen_edit.erasers import AffineErasure
 from countergen_edit.models import (
@@ -193,5 +185,5 @@ def test_words_are_refused_where_they_cannot_act(gpt2, tmp_path):
 
 
 def test_a_shift_takes_one_finite_vector():
-    with pytest.raises(UserError, match="one finite vector"):
+    with pytest.raises(UserError, match="vector of a shift must"):
         Shift(np.array([1.0, np.nan]))

@@ -178,5 +178,5 @@ def test_a_limit_is_part_of_the_edit_and_of_its_digest(tmp_path):
 
 @pytest.mark.parametrize("limit", [0.0, -1.0, float("nan"), float("inf")])
 def test_a_limit_that_is_no_positive_number_is_refused(limit):
-    with pytest.raises(UserError, match="is no positive number"):
+    with pytest.raises(UserError, match="limit must be a positive number"):
         Placement("resid_post", 1, erasure(), limit)

@@ -105,11 +105,6 @@ def test_an_update_of_another_model_is_refused(model: LanguageModel) -> None:
         pass
 
 
-def test_an_unknown_target_module_is_named(model: LanguageModel) -> None:
-    with pytest.raises(UserError, match="unknown target module 'q_porj'"):
-        matrices(model, block_names(model), ["q_porj"])
-
-
 def test_stock_transformers_and_peft_load_what_is_saved(model: LanguageModel, tmp_path) -> None:
     from peft import PeftModel
     from transformers import AutoModelForCausalLM

@@ -9,13 +9,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 from statsmodels.stats.proportion import proportion_confint
 
-from countergen_edit.erasers import (
-    INLP,
-    MeanDifference,
-    PreservingEraser,
-    SentenceDebias,
-    certify,
-)
+from countergen_edit.erasers import INLP, MeanDifference, PreservingEraser, SentenceDebias, certify
 from countergen_edit.erasers.certificate import interval
 from tests.erasers.conftest import concept, identity
 

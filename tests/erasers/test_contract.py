@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from sklearn import config_context
 from sklearn.base import clone
-from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import check_estimator
 
 from countergen_edit.core.errors import UserError
@@ -49,7 +48,7 @@ class Broken(MeanDifference):
     [
         ("stores nothing", "Broken.fit stored no map: call self._store"),
         ("returns nothing", "Broken.fit returned None: end it with `return self`"),
-        ("stores another width", "stored a map of width 2: the rows have width 3"),
+        ("stores another width", "stored a map of width 2, not 3 like X"),
     ],
 )
 def test_an_eraser_that_breaks_the_contract_is_refused(how: str, said: str) -> None:
@@ -59,18 +58,8 @@ def test_an_eraser_that_breaks_the_contract_is_refused(how: str, said: str) -> N
     assert "\n" not in str(raised.value)
 
 
-def test_an_eraser_is_fitted_as_a_clone() -> None:
-    eraser = MeanDifference()
-    fitted = fit_eraser(eraser, X, Y)
-    assert fitted is not eraser
-    assert not hasattr(eraser, "classes_")
-
-
-# The checks use data of two features, of which INLP's rank of 8 would leave nothing. One check,
-# that weights are repetitions, compares fits to seven digits: by default INLP's probes stop at
-# three, and a game of RLACE below rank c - 1 is 3e-9 off, where rounding decides its way along the
-# flat top. All other checks pass at any of these settings.
-FOR_SMALL_DATA = {"inlp": {"rank": 1, "tol": 1e-9}, "rlace": {"rank": 1, "tol": 1e-3}}
+# The checks use data of two features, of which INLP's rank of 8 would leave nothing.
+FOR_SMALL_DATA = {"inlp": {"rank": 1}}
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -90,7 +79,6 @@ OFFERED = {
     "background": np.random.default_rng(1).normal(size=(20, 6)),
     "people": np.arange(80) // 2,
     "families": np.arange(80) % 3,
-    "sample_weight": np.linspace(0.5, 1.5, 80),
 }
 
 
@@ -150,11 +138,3 @@ def test_a_user_may_request_decline_or_rename_metadata() -> None:
         assert fit_metadata(eraser, offered) == {"contexts": offered["contexts"]}
     assert set(fit_metadata(clone(declining), offered)) == {"contexts"}
     assert fit_metadata(clone(renaming), offered) == {"pairs": offered["contexts"]}
-
-
-def test_a_pipeline_of_scikit_learn_routes_the_same() -> None:
-    rows = {name: OFFERED[name] for name in ("contexts", "keep")}
-    with config_context(enable_metadata_routing=True):
-        pipeline = make_pipeline(PreservingEraser(shrinkage=0.1)).fit(ROWS, z, **rows)
-    direct = PreservingEraser(shrinkage=0.1).fit(ROWS, z, **rows)
-    np.testing.assert_array_equal(pipeline[-1].erasure_.right, direct.erasure_.right)

@@ -14,7 +14,6 @@ from sklearn.preprocessing import StandardScaler
 
 from countergen_edit.core.errors import UserError
 from countergen_edit.erasers import AffineErasure, Gate, Gated, certify, make_eraser
-from countergen_edit.erasers.affine import randomly_rotated
 from countergen_edit.erasers.gated import fit_gate
 
 D = 10
@@ -106,14 +105,6 @@ def test_a_gated_map_is_a_mixture_of_a_row_and_its_erasure(
     assert np.allclose(gated(torch.tensor(X)).numpy(), wanted, atol=1e-9)
     again = pickle.loads(pickle.dumps(gated))
     assert np.array_equal(again(X), gated(X))
-
-
-def test_a_random_map_stands_behind_the_same_gate() -> None:
-    X, z, keep = planted()
-    erasure = Gated("leace").fit(X, z, keep=keep).erasure_
-    other = randomly_rotated(erasure, np.random.default_rng(0))
-    assert other.gate is erasure.gate
-    assert np.array_equal(other(X[keep]), X[keep])
 
 
 def test_it_is_not_refitted_without_keep() -> None:

@@ -130,15 +130,6 @@ def test_leace_equals_the_formula_of_the_paper():
     np.testing.assert_allclose(LEACE(shrinkage=0.0).fit(X, z).transform(X), erased, atol=1e-9)
 
 
-def test_integer_weights_equal_repetition():
-    X, z = concept(n=80, d=5)
-    weight = np.random.default_rng(0).integers(0, 4, size=80)
-    for eraser in (INLP(rank=2, tol=1e-9), LEACE(), MeanDifference(), RLACE(rank=3)):
-        weighted = eraser.fit(X, z, sample_weight=weight).transform(X)
-        repeated = eraser.fit(X.repeat(weight, axis=0), z.repeat(weight)).transform(X)
-        np.testing.assert_allclose(weighted, repeated, atol=1e-6)
-
-
 def test_sentence_debias_is_the_pca_of_pair_differences():
     rng = np.random.default_rng(0)
     text = np.repeat(rng.normal(size=(50, 7)) * 10, 2, axis=0)  # what pairs share, and swamps

@@ -85,17 +85,6 @@ def test_a_conflict_is_reported_with_its_angle_and_resolved_by_a_strength():
     assert np.linalg.norm(differences(after, z, contexts)["erase 0"]) < 1e-7
 
 
-def test_boolean_keep_equals_ids_and_rank_truncates():
-    X, z, contexts = in_contexts()
-    keep = kept_ids(contexts)
-    by_id = PreservingEraser(shrinkage=0.1).fit(X, z, contexts=contexts, keep=keep)
-    rows = np.isin(contexts, keep)
-    by_row = PreservingEraser(shrinkage=0.1).fit(X, z, contexts=contexts, keep=rows)
-    np.testing.assert_array_equal(by_id.erasure_.right, by_row.erasure_.right)
-    low = PreservingEraser(shrinkage=0.1, rank=2).fit(X, z, contexts=contexts, keep=keep)
-    assert low.rank_ == 2 < by_id.rank_
-
-
 def test_the_best_choice_on_held_out_contexts_is_taken():
     X, z, contexts = in_contexts(n_names=8, noise=1.0)
     keep = kept_ids(contexts)
@@ -247,29 +236,6 @@ def test_the_bias_of_held_out_squares_is_subtracted(seed: int) -> None:
     assert (np.abs(np.diag(unbiased)) < 0.4 * np.diag(raw)).all()
 
 
-def test_of_two_groups_demands_are_weighed_by_their_rows() -> None:
-    X, z, contexts = in_contexts(n_names=6)
-    some = np.flatnonzero(contexts == "keep 6")[2:]
-    few = np.concatenate([np.flatnonzero(contexts != "keep 6"), some])
-    found = read_contexts(read_rows(None, X[few], z[few]), contexts[few], kept_ids(contexts))
-    # 22 rows to keep: 4 f and 6 m of the one context, 6 and 6 of the other
-    expected = np.array([4, 6, 10, 6, 6, 12]) / 22
-    np.testing.assert_allclose(found.demands().keep_weight, expected)
-
-
-def test_people_of_whom_a_group_has_too_few_are_not_held_out() -> None:
-    X, z, contexts = in_contexts(n_names=5)
-    people = np.char.add(z, np.tile(np.arange(5), len(X) // 5).astype(str))
-    keep = kept_ids(contexts)
-    known, unknown = (
-        PreservingEraser(rank="cv").fit(X, z, contexts=contexts, keep=keep, people=p)
-        for p in (people, None)
-    )
-    assert known.cv_scores_.keys() == unknown.cv_scores_.keys()
-    for choice, scores in known.cv_scores_.items():
-        np.testing.assert_array_equal(scores, unknown.cv_scores_[choice])
-
-
 def test_background_enters_the_covariance_and_nothing_else():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(240, 6))
@@ -291,40 +257,3 @@ def test_background_enters_the_covariance_and_nothing_else():
     # What the background says is now dear to change: moving along it moves the output alike.
     change = [np.linalg.norm(e(e.mean + loud) - e.mean - loud) for e in (plain, weighed)]
     assert change[1] < 0.1 * change[0]
-
-
-@pytest.mark.filterwarnings("error")
-def test_kept_contexts_without_a_difference_leave_scores_finite() -> None:
-    """Unbiased squared differences of noise are negative for half of the seeds."""
-    signs = set()
-    for seed in range(6):
-        rng = np.random.default_rng(seed)
-        contexts, z = np.repeat(np.arange(12), 40), np.tile([0, 1], 240)
-        X = rng.normal(size=(480, 24))
-        X[:, 0] += np.where(contexts < 8, np.where(z == 0, 3.0, -3.0), 0.0)
-        people = np.tile(np.arange(40), 12)
-        keep = range(8, 12)
-        eraser = PreservingEraser(rank="cv").fit(X, z, contexts=contexts, keep=keep, people=people)
-        assert np.isfinite([*eraser.cv_scores_.values()]).all()
-        left = eraser.transform(X)[contexts < 8]
-        assert abs(left[z[contexts < 8] == 0, 0].mean() - left[z[contexts < 8] == 1, 0].mean()) < 1
-        parts = folds(read_contexts(read_rows(None, X, z), contexts, keep), people)
-        signs.add(float(np.mean([np.trace(fold.keep) for fold in parts])) > 0)
-    assert signs == {True, False}
-
-
-def test_of_ranks_that_conflict_none_is_chosen() -> None:
-    """One direction is to go in some contexts and to stay in another; a second is free."""
-    rng = np.random.default_rng(0)
-    contexts, z = np.repeat(np.arange(8), 40), np.tile([0, 1], 160)
-    side = np.where(z == 0, 1.0, -1.0)
-    X = rng.normal(size=(320, 6))
-    X[:, 0] += np.where(contexts < 4, 5.0, 0.0) * side
-    X[:, 1] += np.where((contexts >= 4) & (contexts < 6), 2.0, 0.0) * side
-    X[:, 1] += np.where(contexts >= 6, 6.0, 0.0) * side
-    with pytest.raises(UserError, match="comes within"):
-        PreservingEraser(min_angle=0.5).fit(X, z, contexts=contexts, keep=[6, 7])
-    eraser = PreservingEraser(rank="cv", min_angle=0.5).fit(X, z, contexts=contexts, keep=[6, 7])
-    assert eraser.angle_ >= 0.5
-    left = np.abs([eraser.transform(X)[(contexts < 4) & (z == c), 0].mean() for c in (0, 1)])
-    assert left.max() < 1.0

@@ -8,7 +8,6 @@ import pytest
 from countergen_edit.core.errors import UserError
 from countergen_edit.erasers import (
     ERASERS,
-    RLACE,
     SAL,
     AffineErasure,
     BaseEraser,
@@ -47,10 +46,10 @@ def test_every_eraser_refuses_bad_rows_in_one_line(name):
     "name", ["inlp", "rlace", "sal", "random", "sentence_debias", "preserving"]
 )
 def test_a_rank_that_would_erase_everything_is_refused(name):
-    assert "rank = 6 would erase all of n_features = 6: use 5 or less" in refusal(
+    assert "rank = 6 would erase all of n_features = 6: use 5" in refusal(
         make_eraser(name, rank=6).fit, X, z
     )
-    assert "rank = 0 is no number of dimensions" in refusal(make_eraser(name, rank=0).fit, X, z)
+    assert "rank=0: Input should be greater" in refusal(make_eraser, name, rank=0)
 
 
 def test_a_rank_the_method_cannot_reach_is_refused():
@@ -63,8 +62,8 @@ def test_names_are_corrected():
     assert "unknown setting of eraser inlp 'rnk': did you mean 'rank'?" in refusal(
         make_eraser, "inlp", rnk=3
     )
-    assert "did you mean 'minimax'?" in refusal(RLACE(solver="minmax").fit, X, z)
-    assert "did you mean 'random'?" in refusal(RLACE(start="randm").fit, X, z)
+    assert "did you mean 'minimax'?" in refusal(make_eraser, "rlace", solver="minmax")
+    assert "did you mean 'random'?" in refusal(make_eraser, "rlace", start="randm")
 
 
 def test_a_taken_name_is_refused_and_a_free_one_enters(monkeypatch):
@@ -82,17 +81,14 @@ def test_a_taken_name_is_refused_and_a_free_one_enters(monkeypatch):
 def test_an_erasure_refuses_other_shapes(no_shape_checks):
     erasure = MeanDifference().fit(X, z).erasure_
     assert "do not fit an erasure of 6 features" in refusal(erasure, X[:, :5])
-    assert "give left [d, k], right [k, d]" in refusal(
+    assert "has left [d, k], right [k, d]" in refusal(
         AffineErasure, np.zeros((3, 1)), np.zeros((2, 3)), np.zeros(3)
     )
-    assert "shapes" in refusal(AffineErasure, np.zeros((3, 1)), np.zeros((1, 3)), np.zeros(2))
+    assert "has left" in refusal(AffineErasure, np.zeros((3, 1)), np.zeros((1, 3)), np.zeros(2))
     assert "NaN" in refusal(AffineErasure, np.full((3, 1), np.nan), np.zeros((1, 3)), np.zeros(3))
 
 
-def test_weights_pairs_and_contexts_are_checked():
-    assert "Sample weights must contain at least one non-zero number" in refusal(
-        MeanDifference().fit, X, z, sample_weight=np.zeros(40)
-    )
+def test_pairs_and_contexts_are_checked():
     assert "give one value to each row" in refusal(SentenceDebias().fit, X, z, pairs=[1, 2])
     pairs = np.arange(40)
     assert "has rows of one group only" in refusal(SentenceDebias().fit, X, z, pairs=pairs)
@@ -106,9 +102,9 @@ def test_weights_pairs_and_contexts_are_checked():
         fit, X, z, contexts=contexts, keep=np.arange(40) < 10
     )
     assert "has rows of group" in refusal(fit, X, z, contexts=np.where(z == 0, "a", "b"))
-    assert "shrinkage = 'lots'" in refusal(PreservingEraser(shrinkage="lots").fit, X, z)
+    assert "shrinkage='lots': Input" in refusal(make_eraser, "preserving", shrinkage="lots")
     for strength in (-1.0, np.inf):
-        assert f"keep_strength = {strength!r}: use a number" in refusal(
+        assert f"keep_strength={strength!r}: Input should be" in refusal(
             PreservingEraser(keep_strength=strength).fit, X, z
         )
     some = {"contexts": np.arange(40) // 10, "people": [1, 2]}

@@ -124,7 +124,9 @@ def test_one_s_own_sets_and_none() -> None:
     entry = {**AGE[0], "axis": "age", "name": "mine"}
     own = Task.from_config("gender", {**data, "other_axes": [entry]}, texts=config)
     assert [one.name for one in own.other_axes] == ["mine"]
-    with pytest.raises(UserError, match="needs its 'axis'"):
+    with pytest.raises(
+        UserError, match="axis of a set of other_axes=None: Input should be a valid string"
+    ):
         Task.from_config("gender", {**data, "other_axes": AGE}, texts=config)
 
 

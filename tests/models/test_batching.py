@@ -136,9 +136,3 @@ def test_a_window_is_noticed_where_texts_outgrow_it(monkeypatch):
     lm = model("mistral", monkeypatch)
     assert runs_trees(lm, 30)
     assert not runs_trees(lm, 50)
-
-
-def test_half_precision_runs_trees_and_still_notices():
-    tokenizer = tiny_tokenizer()
-    hf_model = tiny_hf_model("llama", tokenizer).to(torch.bfloat16)
-    assert runs_trees(from_pretrained_objects("llama", hf_model, tokenizer), 30)

@@ -37,9 +37,7 @@ def tokenizer():
 def classifier(family: str, tokenizer: Any) -> Classifier:
     torch.manual_seed(0)
     config = getattr(transformers, f"{family}Config")(
-        vocab_size=len(tokenizer),
-        id2label={0: "negative", 1: "positive"},
-        **SIZES[family],
+        vocab_size=len(tokenizer), id2label={0: "negative", 1: "positive"}, **SIZES[family]
     )
     hf_model = getattr(transformers, f"{family}ForSequenceClassification")(config).eval()
     return classifier_from_objects(family, hf_model, tokenizer, "sentiment")

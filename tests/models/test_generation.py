@@ -10,7 +10,6 @@ from countergen_edit.edits import Edit, applied
 from countergen_edit.erasers import RandomDirections
 from countergen_edit.models import capture, generate, hook_name, load, split_names
 from countergen_edit.models.generation import RowSampler, gumbel
-from countergen_edit.models.tokens import encode
 from tests.tiny_models import ENCODER_DECODERS, tiny_model_dir
 
 PROMPTS = [
@@ -63,19 +62,6 @@ def test_a_text_ends_at_the_end_token(gpt2):
     assert ended[0] == plain[0]
     assert plain[1].startswith(ended[1])
     assert len(ended[1]) < len(plain[1])
-
-
-def test_hooks_are_active_at_every_step(lm):
-    token = encode(lm, ["x"])[0].ids[-1]
-
-    def only_x(logits, hook):
-        certain = torch.zeros_like(logits)
-        certain[..., token] = 1
-        return certain
-
-    with lm.bridge.hooks(fwd_hooks=[("unembed.hook_out", only_x)]):
-        assert generate(lm, PROMPTS, max_new_tokens=5) == ["xxxxx"] * len(PROMPTS)
-    assert generate(lm, PROMPTS, max_new_tokens=5) != ["xxxxx"] * len(PROMPTS)
 
 
 def test_the_cache_is_used_and_an_edit_stays_on_under_it(lm):

@@ -77,17 +77,6 @@ def test_logits_are_those_of_a_llama_that_numpy_computes_from_the_file(tmp_path)
         np.testing.assert_array_equal(state[name].numpy(), values, err_msg=name)
 
 
-@pytest.mark.parametrize("kind", ["Q4_1", "Q5_0", "Q8_0", "Q4_K", "Q6_K"])
-def test_any_block_is_unpacked_as_by_the_package_gguf(kind):
-    type_ = gguf.GGMLQuantizationType[kind]
-    size = gguf.GGML_QUANT_SIZES[type_][1]
-    raw = np.random.default_rng(0).integers(0, 256, (500, size), dtype=np.uint8)
-    with np.errstate(invalid="ignore"):  # some scales are inf or NaN
-        values = script("gguf_in_numpy").UNPACK[kind](raw.ravel())
-        expected = gguf.quants.dequantize(raw, type_)
-    np.testing.assert_array_equal(values.ravel(), expected.ravel())
-
-
 @pytest.mark.parametrize(
     ("fields", "begins"),
     [
@@ -170,7 +159,7 @@ def test_files_that_are_no_whole_gguf_are_named(tmp_path, monkeypatch):
         load(tmp_path)
     for name, content in {"cut": path.read_bytes()[:-4000], "head": b"GGUF\3\0\0\0"}.items():
         (tmp_path / f"{name}.gguf").write_bytes(content)
-        with pytest.raises(UserError, match=rf"{name}\.gguf is no whole GGUF file"):
+        with pytest.raises(UserError, match=rf"{name}\.gguf is not a whole GGUF file"):
             load(tmp_path / f"{name}.gguf")
     monkeypatch.setitem(sys.modules, "gguf", None)
     with pytest.raises(UserError, match=r"pip install 'countergen-edit\[gguf\]'"):

@@ -4,7 +4,6 @@ import copy
 import json
 import math
 import shutil
-import socket
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -46,23 +45,6 @@ def test_a_loaded_model_is_frozen_in_eval_mode_and_knows_its_sizes(lm, plain):
     assert (lm.device.type, lm.dtype) == ("cpu", torch.float32)
 
 
-def test_tokens_are_those_of_the_models_own_tokenizer(lm, plain):
-    texts = ["Jane is a nurse", "The naïve café", ""]
-    table = plain[1](texts, return_offsets_mapping=True)
-    encodings = encode(lm, texts)
-    assert [e.ids for e in encodings] == table["input_ids"]
-    assert [e.offsets for e in encodings] == table["offset_mapping"]
-
-
-def test_a_directory_needs_no_network(tiny_dirs, monkeypatch):
-    def refuse(*arguments):
-        raise AssertionError("the network was used")
-
-    monkeypatch.setattr(socket.socket, "connect", refuse)
-    monkeypatch.setattr(socket, "getaddrinfo", refuse)
-    load(tiny_dirs["opt"], device="cpu")
-
-
 def test_the_fingerprint_is_that_of_the_weights_wherever_they_lie(tiny_dirs, gpt2, tmp_path):
     moved = shutil.copytree(tiny_dirs["gpt2"], tmp_path / "moved")
     assert load(moved, device="cpu").fingerprint == gpt2.fingerprint
@@ -86,25 +68,6 @@ def test_a_model_in_memory_scores_like_the_same_model_saved(tmp_path):
         continuation_log_probs(in_memory, *pair),
         continuation_log_probs(load(tmp_path, device="cpu"), *pair),
     )
-
-
-@pytest.mark.parametrize(
-    ("model", "options", "message"),
-    [
-        (Path("nope"), {}, "no such model directory: nope"),
-        ("pyproject.toml", {}, "is a file"),
-        ("a b", {}, "neither a directory nor a valid hub id.*model=/path/to/directory"),
-        ("", {}, "no model given"),
-        ("gpt2", {"device": "cdua"}, "unknown device 'cdua': did you mean 'cuda'"),
-        ("gpt2", {"device": "cuda:99"}, "device=cuda:99 is not available here"),
-        ("gpt2", {"dtype": "bf16"}, "unknown dtype 'bf16': did you mean 'bfloat16'"),
-        ("gpt2", {"device": "cpu", "device_map": "auto"}, "exclude each other"),
-        ("gpt2", {"max_memory": {"cpu": "1GiB"}}, "max_memory needs a device_map"),
-    ],
-)
-def test_bad_arguments_are_named_before_anything_is_loaded(model, options, message):
-    with pytest.raises(UserError, match=message):
-        load(model, **options)
 
 
 @pytest.mark.parametrize("share", [0.8, 0.0])
@@ -352,7 +315,7 @@ def test_scoring_capture_and_generation_follow_the_decision(directory):
 
 
 def test_what_cannot_be_decided_is_refused_in_one_line():
-    with pytest.raises(UserError, match=r"bos=true, but .* tiny has no beginning-of-text token"):
+    with pytest.raises(UserError, match=r"bos=true, but tiny has no beginning-of-text token"):
         set_bos(byte_tokenizer("", "", bos=None), True, "tiny")
     with pytest.raises(UserError, match="bos='yes': write auto, true or false"):
         set_bos(byte_tokenizer("", ""), "yes", "tiny")

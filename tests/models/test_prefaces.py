@@ -243,28 +243,6 @@ def test_scores_after_a_preface_are_those_of_the_concatenated_ids(lm, prefaced):
         assert set(after.offsets[:-count]) == {(0, 0)}
 
 
-def test_what_is_written_after_a_preface_is_what_follows_all_of_it(lm, prefaced):
-    written = generate(prefaced, PROMPTS, max_new_tokens=5)
-    for prompt, text in zip(PROMPTS, written, strict=True):
-        row = [*preface_ids(lm, WORDS), *plain_ids(lm, prompt)]
-        out = lm.bridge.original_model.generate(
-            torch.tensor([row]), max_new_tokens=5, do_sample=False, pad_token_id=0
-        )[0].tolist()
-        decode = lm.tokenizer.decode
-        whole = decode(out, skip_special_tokens=True, clean_up_tokenization_spaces=False)
-        assert whole.endswith(prompt + text)
-
-
-def test_what_is_captured_after_a_preface_is_what_the_text_has_there(lm, prefaced):
-    last = capture(prefaced, PROMPTS, layers=[1]).values["resid_post"][0]
-    alone = [capture(prefaced, [p], layers=[1]).values["resid_post"][0, 0] for p in PROMPTS]
-    np.testing.assert_allclose(last, alone, atol=1e-5)
-    assert np.abs(last - capture(lm, PROMPTS, layers=[1]).values["resid_post"][0]).max() > 1e-3
-    every = capture(prefaced, PROMPTS, layers=[1], starts=[0] * len(PROMPTS), positions="onward")
-    own = [len(plain_ids(lm, prompt)) for prompt in PROMPTS]
-    assert np.bincount(every.row_text).tolist() == own
-
-
 def test_an_empty_prompt_can_follow_words_and_too_many_are_refused(gpt2):
     with pytest.raises(UserError, match="nothing precedes"):
         continuation_log_probs(gpt2, [""], ["Jane"])

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
-from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -101,23 +99,6 @@ def test_quantised_files_are_read_and_their_edits_are_not_saved(
     assert main(["edit", f"model={stored}", f"save={tmp_path / 'saved'}", f"run_dir={run}"]) == 2
     assert "has quantised weights alone" in capsys.readouterr().err
     assert not run.exists()
-
-
-@pytest.mark.parametrize(
-    ("method", "package"),
-    [("gptq", "optimum"), ("awq", "gptqmodel"), ("compressed-tensors", "compressed-tensors")],
-)
-def test_the_package_that_quantised_files_need_is_named(
-    folder: Path, tmp_path: Path, method: str, package: str
-) -> None:
-    if find_spec(package.replace("-", "_")) is not None:
-        pytest.skip(f"{package} is installed")
-    stored = shutil.copytree(folder, tmp_path / "stored")
-    config = json.loads((stored / "config.json").read_text("utf-8"))
-    config["quantization_config"] = {"quant_method": method, "bits": 4, "group_size": 128}
-    (stored / "config.json").write_text(json.dumps(config), "utf-8")
-    with pytest.raises(UserError, match=f"cannot load the weights of .*pip install.* .?{package}"):
-        ce.load(stored)
 
 
 @pytest.mark.slow

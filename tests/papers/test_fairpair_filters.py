@@ -12,7 +12,7 @@ from countergen_edit.data.fairpair import (
     PairedPrompt,
     characters_of,
     dissimilarity,
-    words_of,
+    word_set,
 )
 from tests.data.test_perturbation import WORDS, paper_prompt, to_jane
 from tests.papers.source import paper
@@ -45,7 +45,7 @@ def table() -> list[Example]:
 def test_similarity_by_each_unit_is_as_documented(table: list[Example]) -> None:
     alike = {
         unit: [round(100 * (1 - dissimilarity(of(e.original), of(e.perturbed))), 1) for e in table]
-        for unit, of in (("characters", characters_of), ("words", words_of))
+        for unit, of in (("characters", characters_of), ("words", word_set))
     }
     assert alike["characters"] == [100.0, 96.9, 89.5, 64.0, 58.3]
     assert alike["words"] == [89.9, 88.7, 75.4, 26.3, 9.9]

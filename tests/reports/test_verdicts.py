@@ -20,8 +20,8 @@ from countergen_edit.erasers import AffineErasure, MeanDifference
 class Doubled(MeanDifference):
     """Adds what mean_difference takes."""
 
-    def fit(self, X, y, *, sample_weight=None):
-        found = super().fit(X, y, sample_weight=sample_weight).erasure_
+    def fit(self, X, y):
+        found = super().fit(X, y).erasure_
         self.erasure_ = AffineErasure(-found.left, found.right, found.mean)
         return self
 '''

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,7 +14,7 @@ from countergen_edit.metrics.cid import metric
 from countergen_edit.metrics.cid.perturbations import Perturbation
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import SCHEMA
-from countergen_edit.runs.cid import EffectPlan, perturbation_effect, saved_edit
+from countergen_edit.runs.cid import perturbation_effect, saved_edit
 from countergen_edit.runs.files import RESULTS
 from countergen_edit.runs.folder import RunFolder, read_records, read_rows
 
@@ -90,23 +89,19 @@ def test_two_prompts_side_by_side(edit_dir, capsys):
 
 def test_effects_are_measured_once_and_kept(testbed, tmp_path):
     x = "The company did not hire Khaled because he"
-    plan = EffectPlan(
-        (Perturbation("name", x, x.replace("Khaled", "Richard")),),
-        lambda a, b: np.array([float(p == q) for p, q in zip(a, b, strict=True)]),
-        tau=0.5,
-        grid=(0.0, 50.0),
-        max_new_tokens=8,
-        top_k=50,
-        seed=0,
-    )
+    pairs = (Perturbation("name", x, x.replace("Khaled", "Richard")),)
+    how = {"tau": 0.5, "grid": (0.0, 50.0), "max_new_tokens": 8, "top_k": 50}
+
+    def equal(a, b):
+        return np.array([float(p == q) for p, q in zip(a, b, strict=True)])
+
     folder = RunFolder(tmp_path / "run", {}, {"fingerprint": "x", "schema": SCHEMA})
-    rows = perturbation_effect(testbed, plan, folder)
+    rows = perturbation_effect(testbed, pairs, equal, folder, **how)
     [kept] = [json.loads(x) for x in (tmp_path / "run" / "effects.jsonl").read_text().splitlines()]
     [star] = [row for row in rows if row.metric == "cid_lambda_star"]
     assert 0 < kept["strength"] == star.value < 50
     assert star.facets == {"perturbation": "name"}
-    unable = replace(plan, similarity=lambda a, b: pytest.fail("measured again"))
-    assert perturbation_effect(testbed, unable, folder) == rows
+    assert perturbation_effect(testbed, pairs, pytest.fail, folder, **how) == rows
 
 
 def test_perturbation_effects_end_in_a_figure(tmp_path, capsys):

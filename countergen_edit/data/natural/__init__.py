@@ -1,19 +1,37 @@
-"""Natural English that ships: neutral text, agreement and legitimate differences by split."""
+"""Natural English that ships: neutral text, agreement, legitimate differences, and families.
+
+A family's prompts are templates crossed with contents, in which a person is mentioned: "My aunt
+writes that Jane works as a". A cell is one template with one content. Cells are drawn so that no
+template or content comes back before all have had their turn; every cell has people of its own, who
+come back as late.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+import numpy as np
+from annotated_types import Gt
+
+from countergen_edit.core.errors import require_known
 from countergen_edit.core.reading import shipped_yaml
-from countergen_edit.data.axis import DoesNotFitError, NoFormsError
-from countergen_edit.data.counterfactual import CounterfactualSet
+from countergen_edit.core.seeds import generator
+from countergen_edit.data.axis import Axis, DoesNotFitError, NoFormsError, Split
+from countergen_edit.data.counterfactual import CounterfactualSet, Sample, Variation
 from countergen_edit.data.neutral import TextsBySplit, split_texts
 from countergen_edit.data.sources import Request
-from countergen_edit.data.templates import Template, slot_names
+from countergen_edit.data.templates import Template, fill, slot_names
 
 _HERE = Path(__file__).parent
+CELLS: Mapping[Split, int] = {"fit": 24, "validation": 12, "test": 48}
+"""Cells of a split unless `templates` is given."""
+PEOPLE: Mapping[Split, int] = {"fit": 10, "validation": 4, "test": 2}
+"""People of each group in a cell, unless `names` of the split are fewer."""
+NAMED = ("{name}",)
+PRONOUNS = ("{subject}",)
 
 
 def neutral() -> TextsBySplit:
@@ -22,15 +40,12 @@ def neutral() -> TextsBySplit:
 
 
 def agreement(request: Request) -> CounterfactualSet:
-    """Prompts of a split whose i-th output is the form that agrees with the i-th group.
-
-    `NoFormsError` if the axis has no form that differs and follows a template it can fill.
-    """
-    slots, telling = _slots(request)
+    """Prompts of a split whose i-th output is the form that agrees with the i-th group."""
+    slots, telling = slots_of(request, request.axis)
     sides = [request.axis.groups[group].forms for group in request.groups]
     templates = [
         Template(text, tuple(f" {forms[form]}" for forms in sides))
-        for form, texts in _read("agreement")[request.split].items()
+        for form, texts in read_natural("agreement")[request.split].items()
         if form in telling
         for text in texts
         if slot_names(text) <= slots
@@ -40,9 +55,9 @@ def agreement(request: Request) -> CounterfactualSet:
     return request.expand(f"natural_agreement_{request.split}", templates)
 
 
-def _slots(request: Request) -> tuple[set[str], set[str]]:
+def slots_of(request: Request, axis: Axis) -> tuple[set[str], set[str]]:
     """The slots that both groups can fill, and those of them that tell the groups apart."""
-    a, b = (request.axis.groups[group] for group in request.groups)
+    a, b = (axis.groups[group] for group in request.groups)
     telling = {form for form in a.forms if a.forms[form] != b.forms[form]}
     if not a.names.get(request.split):
         return {*a.forms}, telling
@@ -52,7 +67,7 @@ def _slots(request: Request) -> tuple[set[str], set[str]]:
 
 def legitimate_differences(request: Request) -> CounterfactualSet:
     """Factual differences between groups of an axis, such as the voices that people sing with."""
-    axes = _read("legitimate_differences")
+    axes = read_natural("legitimate_differences")
     if request.axis.name not in axes:
         raise DoesNotFitError(
             f"no natural legitimate differences are on record for axis {request.axis.name!r}, only "
@@ -67,11 +82,114 @@ def legitimate_differences(request: Request) -> CounterfactualSet:
 
 
 @cache
-def _read(file: str) -> dict[str, Any]:
+def read_natural(file: str) -> dict[str, Any]:
+    """The content of a shipped file."""
     content: dict[str, Any] = shipped_yaml(_HERE / f"{file}.yaml")
     return content
 
 
 def capability() -> dict[str, list[list[str]]]:
     """Kind → questions, each with its right answer and three wrong ones."""
-    return _read("capability")
+    return read_natural("capability")
+
+
+def natural(
+    request: Request,
+    *,
+    family: str,
+    templates: Annotated[int, Gt(0)] | None = None,
+    people: Annotated[int, Gt(0)] | None = None,
+    anew: bool = True,
+) -> CounterfactualSet:
+    """A set of the prompts of a family, a key of `families` in `families.yaml`.
+
+    `templates` is the number of cells (`CELLS` unless given), `people` that of people of each group
+    in a cell (`PEOPLE`). Without `anew` all cells have the same people, whom contrasts of several
+    groups need. `NoFormsError` if no mention of a person tells the groups of the axis apart.
+    """
+    spec = read_natural("families")
+    require_known("family of natural prompts", family, spec["families"])
+    own = spec["families"][family]
+    frames = read_natural("templates")[own["templates"]][request.split]
+    contents = [
+        (text, tuple(f" {output}" for output in _outputs(spec["outputs"][outputs], request)))
+        for kind, outputs in own["contents"].items()
+        for text in read_natural("contents")[kind][request.split]
+    ]
+    mentions = _mentions(own.get("mentions"), request)
+    default = PEOPLE[request.split]
+    drawn = request.draw.of(request.split)
+    count = people or (default if drawn is None else min(default, drawn))
+    cells = CELLS[request.split] if templates is None else templates
+    cells = min(cells, len(frames) * len(contents))
+    rng = generator(request.draw.seed, "natural", family, request.split)
+    pairs = _cells(rng.permutation(len(frames)), rng.permutation(len(contents)), cells)
+    groups = [request.whole.groups[group] for group in request.groups]
+    listed = [len(g.names.get(request.split, ())) for g in request.whole.groups.values()]
+    named = any("name" in slot_names(mention) for mention in mentions)
+    known = min(listed) if named else len(mentions)
+    # Distinct people for each cell; fewer people, or cells, are among more.
+    order, steps = rng.permutation(known), rng.permutation(known)[:count]
+    samples = []
+    for k, (f, c) in enumerate(pairs):
+        frame, (content, outputs) = frames[f], contents[c]
+        variations = []
+        for group in groups:
+            for place in order[((k if anew else 0) + steps) % known].tolist():
+                mention = mentions[place % len(mentions)]
+                whom = "{object}" if mention == PRONOUNS[0] else mention
+                who = content.replace("{who}", mention).replace("{whom}", whom)
+                name = group.names[request.split][place] if "{name}" in mention else None
+                text, start = fill(_filled(frame, who), group, name)
+                shown = mention if name is None else None
+                variations.append(Variation(group.name, text, name, start, shown))
+        whole = _filled(frame, content)
+        samples.append(Sample(whole, outputs, tuple(variations), content, frame))
+    return request.make(f"{family}_{request.split}", samples)
+
+
+def _outputs(outputs: Any, request: Request) -> Sequence[str]:
+    if not isinstance(outputs, Mapping):
+        return outputs  # type: ignore[no-any-return]
+    require_known("axis with natural stereotypes", request.axis.name, outputs)
+    return outputs[request.axis.name]  # type: ignore[no-any-return]
+
+
+def _mentions(kind: str | None, request: Request) -> Sequence[str]:
+    """Names of the axis, or noun phrases where it has none, that tell its groups apart."""
+    known, telling = slots_of(request, request.whole)
+    phrases = read_natural("mentions")
+    nouns = [own for key, own in phrases.items() if key != "described"]
+    kinds: dict[str, Sequence[Sequence[str]]] = {
+        "names": [NAMED],
+        "pronouns": [PRONOUNS],
+        "described": [phrases["described"][request.split]],
+        "words": [own[request.split] for own in nouns],
+    }
+    for tried in [kinds[kind]] if kind else [kinds["names"], kinds["words"]]:
+        fit = [
+            [m for m in mentions if slot_names(m) <= known and slot_names(m) & telling]
+            for mentions in tried
+        ]
+        if any(fit):
+            return max(fit, key=len)
+    raise NoFormsError(request.axis.name, request.groups, f"{kind or 'names or words'} of people")
+
+
+def _cells(
+    frames: Sequence[int] | np.ndarray, contents: Sequence[int] | np.ndarray, count: int
+) -> Iterator[tuple[int, int]]:
+    """Pairs of a template and a content; each pass over the contents meets other templates."""
+    for k in range(count):
+        yield int(frames[(k + k // len(contents)) % len(frames)]), int(contents[k % len(contents)])
+
+
+def _filled(frame: str, content: str) -> str:
+    """The template with a content.
+
+    >>> _filled('He said: "{Content}', "{who} works as a")
+    'He said: "{Who} works as a'
+    """
+    first = 1 if content.startswith("{") else 0
+    capital = content[:first] + content[first : first + 1].upper() + content[first + 1 :]
+    return frame.replace("{content}", content).replace("{Content}", capital)

@@ -8,7 +8,9 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Annotated, Any
+
+from annotated_types import Gt
 
 from countergen_edit.core.conf_path import PROMPT_FILES
 from countergen_edit.core.errors import UserError
@@ -58,7 +60,7 @@ SOURCES: Registry[Source] = Registry(
         "testbed": "countergen_edit.testbed.files:family_set",
         "testbed_agreement": "countergen_edit.testbed.files:testbed_agreement",
         "natural_agreement": "countergen_edit.data.natural:agreement",
-        "natural": "countergen_edit.data.natural.families:natural",
+        "natural": "countergen_edit.data.natural:natural",
         "natural_facts": "countergen_edit.data.natural:legitimate_differences",
     },
 )
@@ -67,7 +69,7 @@ SOURCES: Registry[Source] = Registry(
 _SHARED: Mapping[str, Any] = {
     "source": str,
     "name": str | None,
-    "first_names": int | None,
+    "first_names": Annotated[int, Gt(0)] | None,
 }
 """Keys of every dataset config, with their types."""
 
@@ -80,16 +82,12 @@ def load_set(
     names: NameDraw | None = None,
     groups: Sequence[str] | None = None,
 ) -> CounterfactualSet:
-    """Build the set of a dataset config.
+    """Build the set of a dataset config, with names of a split.
 
-    Args:
-        config: as in `conf/dataset/*.yaml`: `source`, the keys of that source, and optionally
-            `name` and `first_names` (takes the first names of the axis's lists instead of drawing).
-        axis: on which groups are compared.
-        substitution: makes the variations of texts; None uses the axis's names and forms alone.
-        split: of the names that fill templates.
-        names: how many names are drawn; None takes all.
-        groups: two of the axis; None takes those of the substitution.
+    `config` is as in `conf/dataset/*.yaml`: `source`, the keys of that source, and optionally
+    `name` and `first_names` (takes the first names of the axis's lists instead of drawing `names`).
+    `substitution` makes variations of texts; None uses the axis's names and forms alone. `groups`
+    are two of the axis, by default those of the substitution.
 
     `UserError` if the config is wrong, or its files cannot be read.
     """
@@ -117,10 +115,7 @@ def load_set(
 
 
 def templates(request: Request, *, templates: object, outputs: object) -> CounterfactualSet:
-    """Templates crossed with the names of a split; every template has the same outputs.
-
-    A list in place of a template holds an original and its paraphrases.
-    """
+    """Templates crossed with the names of a split; a list is an original with its paraphrases."""
     continuations = as_texts(outputs, "outputs")
     entries = templates if isinstance(templates, list) else as_texts(templates, "templates")
     parsed = []

@@ -123,7 +123,7 @@ def samples_of(row: Mapping[str, Any], where: str, request: Request) -> Iterator
 def _variations(value: Any, groups: tuple[str, str], where: str) -> dict[str, list[str]]:
     """Texts by group; empty where the line has no variations."""
     texts: dict[str, list[str]] = defaultdict(list)
-    for variation in value if isinstance(value, list) else [value] if value else []:
+    for variation in value if isinstance(value, list) else filter(None, [value]):
         if not isinstance(variation, Mapping):
             raise UserError(f"{where}a variation holds 'text' and 'categories', not {variation!r}")
         _require_keys(variation, ("text", "categories"), where)
@@ -156,6 +156,4 @@ def _require_keys(
 
 
 def _text(value: Any, key: str, where: str = "") -> str:
-    if not isinstance(value, str) or not value.strip():
-        raise UserError(f"{where}{key!r} must hold a text; got {value!r}")
-    return value
+    return as_texts([value], key, where)[0]

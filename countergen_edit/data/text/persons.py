@@ -17,22 +17,15 @@ from countergen_edit.data.text.rules import COREFERENCE
 
 Person = int
 PROTAGONIST: Person = 0
-
-
 _SENTENCE_END = re.compile(r"[.!?…]|\n")
 _OPENING_QUOTE = re.compile(r"(?:^|[\s(—-])[\"“]$|(?:^|[\s(—-])[\"“](?=\S*$)")
 _CLOSING_QUOTE = re.compile(r"^[.,!?…\s]*[\"”]")
-_ABBREVIATIONS = TITLES | COREFERENCE["abbreviations"]
-_PERSON, _OWNED_BY_PEOPLE = COREFERENCE["person"], COREFERENCE["owned_by_people"]
-_BEING, _REPORTING = COREFERENCE["being"], COREFERENCE["reporting"]
-_ARTICLES, _DEFINITE = COREFERENCE["articles"], COREFERENCE["definite"]
-_POSSESSIVES, _OTHER_SUBJECTS = COREFERENCE["possessives"], COREFERENCE["other_subjects"]
-_SUBORDINATORS, _COORDINATORS = COREFERENCE["subordinators"], COREFERENCE["coordinators"]
-_MODIFIERS, _NOT_NAMES = COREFERENCE["modifiers"], COREFERENCE["not_names"]
-_SINGULAR_IN_S = COREFERENCE["singular_in_s"]
+_CLASSES = {
+    **COREFERENCE,
+    "abbreviations": TITLES | COREFERENCE["abbreviations"],
+    "bringing": COREFERENCE["subordinators"] - {"who", "than"},
+}
 _PLURALS = re.compile(r"men$|s$")
-
-
 _NOWHERE = Word("", "plain", ". ")
 
 
@@ -78,13 +71,14 @@ class _Reader:
     def _key(self, i: int) -> str:
         return self._at(i).text.lower()
 
+    def _is(self, i: int, *classes: str) -> bool:
+        return any(self._key(i) in _CLASSES[name] for name in classes)
+
     def _starts_sentence(self, i: int) -> bool:
         previous, gap = self._at(i - 1).text, self._gap(i - 1)
-        if not _SENTENCE_END.search(gap):
-            return False
-        initial = len(previous) == 1 and previous.isupper() and previous != "I"
-        abbreviated = gap.startswith(". ") and previous.lower() in _ABBREVIATIONS
-        return not (abbreviated or (gap == ". " and initial))
+        initial = gap == ". " and len(previous) == 1 and previous.isupper() and previous != "I"
+        abbreviated = gap.startswith(". ") and self._is(i - 1, "abbreviations")
+        return bool(_SENTENCE_END.search(gap)) and not (initial or abbreviated)
 
     def _punctuation(self, i: int) -> None:
         gap = self._gap(i - 1) if i else ""
@@ -92,7 +86,7 @@ class _Reader:
         self.quoted = bool(_OPENING_QUOTE.search(gap)) or (self.quoted and not closes)
         if i and self._starts_sentence(i):
             self.local, self.subject = self.main, None
-        elif self._key(i) in _SUBORDINATORS - {"who", "than"} and self._key(i - 1) != "as":
+        elif self._is(i, "bringing") and self._key(i - 1) != "as":
             self.subject = None  # a subordinate clause brings its own
 
     def _begins_clause(self, start: int) -> bool:
@@ -100,17 +94,18 @@ class _Reader:
         if self._starts_sentence(start):
             return True
         gap, previous = self._gap(start - 1), self._key(start - 1)
-        if previous in _REPORTING and start >= 2 and re.search(r"[,\"”?!]", self._gap(start - 2)):
+        reports = self._is(start - 1, "reporting")
+        if reports and start >= 2 and re.search(r"[,\"”?!]", self._gap(start - 2)):
             return True  # "…," said his father
-        if previous in _SUBORDINATORS:
-            return not (previous == "as" and self._key(start) in _ARTICLES) and previous != "than"
-        if previous in _COORDINATORS and gap.isspace():
+        if self._is(start - 1, "subordinators"):
+            return previous != "than" and not (previous == "as" and self._is(start, "articles"))
+        if self._is(start - 1, "coordinators") and gap.isspace():
             return self.last[0] != start - 2 or not self._gap(start - 2).isspace()
         if previous in ("is", "was") and self._key(start - 2) == "there":
             return True
-        if "," in gap or ";" in gap or ":" in gap:
+        if re.search("[,;:]", gap):
             return self.last[0] != start - 1
-        return bool(_OPENING_QUOTE.search(gap)) or (previous in _REPORTING and gap.isspace())
+        return bool(_OPENING_QUOTE.search(gap)) or (reports and gap.isspace())
 
     def _new_person(self, of_side: bool) -> Person:
         person = 1 + max(*self.persons.values(), *self.of_side)
@@ -122,12 +117,12 @@ class _Reader:
     def _mention(self, start: int, end: int, person: Person, kin: bool = False) -> None:
         """A noun phrase from word `start` to `end` names `person`."""
         if self._begins_clause(start):
-            if self._key(start - 1) in _REPORTING or self._key(end + 1) in _REPORTING:
+            if self._is(start - 1, "reporting") or self._is(end + 1, "reporting"):
                 self.speaker = person
             self.subject = person
             if person in self.of_side:
                 self.local = person
-                if self._key(start - 1) not in _SUBORDINATORS or self._starts_sentence(start):
+                if not self._is(start - 1, "subordinators") or self._starts_sentence(start):
                     self.main = person
         self.last = (end, person, kin)
 
@@ -135,12 +130,11 @@ class _Reader:
         """The first word of the noun phrase whose head stands at `i`."""
         k = i
         while k > 0 and i - k < 5 and self._gap(k - 1) in (" ", "-", "' ", "’ "):
-            key = self._key(k - 1)
-            if key in _ARTICLES | _DEFINITE | _POSSESSIVES:
+            if self._is(k - 1, "articles", "definite", "possessives"):
                 return k - 1
             if (owner := self._genitive(k - 1)) is not None:
                 return owner  # "Ivan's family"
-            if key in _BEING | _SUBORDINATORS | _COORDINATORS | _NOT_NAMES | _REPORTING:
+            if self._is(k - 1, "being", "subordinators", "coordinators", "not_names", "reporting"):
                 return k
             k -= 1
         return k
@@ -161,7 +155,7 @@ class _Reader:
             self._title(i)
         elif word.kind == "noun" and word.side is not None:
             self._noun(i)
-        elif key in _OTHER_SUBJECTS and self._begins_clause(i):
+        elif self._is(i, "other_subjects") and self._begins_clause(i):
             self.subject = None
         elif self._stranger(i):
             person = self._new_person(of_side=True)
@@ -170,15 +164,15 @@ class _Reader:
 
     def _stranger(self, i: int) -> bool:
         """Whether a capitalised word is a name, by the words after it."""
-        if not self.words[i].capitalised or self._key(i) in _NOT_NAMES:
+        if not self.words[i].capitalised or self._is(i, "not_names"):
             return False
         end = i
         while end < len(self.words) and self._gap(end) == " " and self._at(end + 1).capitalised:
             end += 1
         for last in (end, end + 1):
             if last < len(self.words) and self._genitive(last) == end:
-                return self._key(last + 1) in _OWNED_BY_PEOPLE
-        return self._key(end + 1) in _REPORTING | {"who"}
+                return self._is(last + 1, "owned_by_people")
+        return self._is(end + 1, "reporting") or self._key(end + 1) == "who"
 
     def _name(self, i: int) -> None:
         word, key = self.words[i], self._key(i)
@@ -202,8 +196,9 @@ class _Reader:
             self._mention(i, i, person)
         kin = previous_is_kin and apposed
         self.last = (i, person, kin)
-        surname, excluded = self._key(i + 1), _NOT_NAMES | TITLES | {self.name.lower()}
-        if word.gap == " " and self._at(i + 1).capitalised and surname not in excluded:
+        surname, excluded = self._key(i + 1), TITLES | {self.name.lower()}
+        is_name = self._at(i + 1).capitalised and not self._is(i + 1, "not_names")
+        if word.gap == " " and is_name and surname not in excluded:
             self.persons[surname] = PROTAGONIST if kin else person  # a father's is his child's
 
     def _title(self, i: int) -> None:
@@ -220,7 +215,7 @@ class _Reader:
 
     def _noun(self, i: int) -> None:
         key, ours = self._key(i), self.words[i].side == 0
-        if _PLURALS.search(key) and key not in _SINGULAR_IN_S:
+        if _PLURALS.search(key) and not self._is(i, "singular_in_s"):
             return
         start = self._phrase_start(i)
         owner = self._owner(start, i)
@@ -236,13 +231,13 @@ class _Reader:
             if named or (apposed and previous == PROTAGONIST):
                 self.about.append(i)  # "the man John", "John, a tall man,"
                 return
-        if key in _MODIFIERS:
+        if self._is(i, "modifiers"):
             return
-        if ours and self._key(start) in _DEFINITE:
+        if ours and self._is(start, "definite"):
             if self.newest != PROTAGONIST:
                 self._mention(start, i, self.newest)
                 return
-            is_mentioned = key in _PERSON or key in {self._key(j) for j in self.about}
+            is_mentioned = self._is(i, "person") or key in {self._key(j) for j in self.about}
             if is_mentioned and self._key(start - 1) != "of":
                 self.about.append(i)  # "the man", where nobody else was mentioned
                 self._mention(start, i, PROTAGONIST)
@@ -252,22 +247,24 @@ class _Reader:
     def _owner(self, start: int, i: int) -> Person | None:
         """The owner of the noun: a person, or -1 for somebody; None without an owner."""
         first = self._key(start)
-        if start == i or first in _ARTICLES | _DEFINITE:
+        if start == i or self._is(start, "articles", "definite"):
             return None
-        if first in _POSSESSIVES:
+        if self._is(start, "possessives"):
             is_ours = self.words[start].side is not None and start in self.about
             return PROTAGONIST if is_ours else -1
         return self.persons.get(first, -1) if re.match(r"['’]", self._gap(start)) else None
 
     def _is_predicate(self, start: int, i: int, owner: Person | None) -> bool:
         """Whether the noun is predicative: "is a good man", "as a father"."""
-        if owner is not None or self._key(start) in _NOT_NAMES - _ARTICLES - _DEFINITE:
+        if owner is not None:
+            return False
+        if self._is(start, "not_names") and not self._is(start, "articles", "definite"):
             return False
         k = start - 1
-        while k >= 0 and self._key(k) in COREFERENCE["between"]:
+        while k >= 0 and self._is(k, "between"):
             k -= 1
-        linked = self._key(k) in _BEING or (self._key(k) == "s" and self._gap(k - 1) in ("'", "’"))
-        if self._key(k) in ("and", "or") and self._key(start) in _ARTICLES:
+        linked = self._is(k, "being") or (self._key(k) == "s" and self._gap(k - 1) in ("'", "’"))
+        if self._key(k) in ("and", "or") and self._is(start, "articles"):
             linked = any(j in self.predicates for j in range(max(0, k - 5), k))
         there = self._key(k - 1) in ("there", "it") or self._key(k) == "like"
         return linked and not there

@@ -11,8 +11,7 @@ import re
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
-from countergen_edit.data.text.grammar import Word
-from countergen_edit.data.text.possessives import reading
+from countergen_edit.data.text.grammar import Word, reading
 from countergen_edit.data.text.rules import Labels, answer, labelled
 
 _JOINING = re.compile(

@@ -17,12 +17,11 @@ from functools import cached_property
 from typing import Any
 
 from countergen_edit.core.errors import UserError, require_known
-from countergen_edit.core.typed import require, require_keys
+from countergen_edit.core.typed import built, hints_of, require, require_keys
 from countergen_edit.data.axis import SPLITS, Axis, Group
 from countergen_edit.data.axis import Word as Spelling
 from countergen_edit.data.text import grammar
-from countergen_edit.data.text.grammar import Kind, Word
-from countergen_edit.data.text.possessives import reading
+from countergen_edit.data.text.grammar import Kind, Word, reading
 from countergen_edit.data.text.rules import answer
 from countergen_edit.data.text.staying import Meanings, settled
 
@@ -33,16 +32,7 @@ _START, _END = rf"(?<![\w@#{_MARKS}])", rf"(?![\w{_MARKS}])"
 _PRONOUN_FORMS = frozenset(["subject", "object", "possessive", "independent", "reflexive"])
 """Word forms of an axis that follow the grammar of pronouns."""
 
-_Rows = tuple[tuple[str | None, ...], ...]
-_TYPES: Mapping[str, Any] = {
-    "columns": Sequence[str] | None,
-    "words": Sequence[Sequence[Spelling | None]] | None,
-    "names": Sequence[Sequence[Spelling | None]] | None,
-    "keep": Sequence[str] | None,
-    "unsure": Sequence[str] | None,
-    "generic": Sequence[str] | None,
-    "neutral": Sequence[str] | None,
-}
+_Rows = tuple[tuple[Spelling | None, ...], ...]
 
 
 @dataclass(frozen=True)
@@ -65,30 +55,26 @@ class WordTable:
 
     @classmethod
     def from_config(cls, axis: Axis, config: Mapping[str, Any]) -> WordTable:
-        """Check a `substitution` section.
-
-        `UserError` if a key or group is unknown, or the cells of a row do not match the columns.
-        """
+        """Check a `substitution` section; `UserError` for a wrong key, group or row."""
         label = f"axis {axis.name!r}: substitution"
         require(Mapping[str, Any], config, label)
-        require_keys(config, _TYPES, "substitution key", f"{label}.")
-        columns = tuple(config.get("columns") or axis.groups)
-        for column in columns:
+        given = {key: value for key, value in config.items() if value is not None}
+        require_keys(given, hints_of(cls), "substitution key", f"{label}.")
+        table = built(cls, {"columns": [*axis.groups], **given}, label)
+        for column in table.columns:
             require_known(f"substitution column of axis {axis.name!r}:", column, axis.groups)
-        rows = {key: tuple(map(tuple, config.get(key) or ())) for key in ("words", "names")}
-        for row in (*rows["words"], *rows["names"]):
-            if len(row) != len(columns):
+        for row in (*table.words, *table.names):
+            if len(row) != len(table.columns):
                 raise UserError(
-                    f"{label} row {[*row]} has {len(row)} cells for the columns {[*columns]}; "
-                    "write ~ where a group has no word"
+                    f"{label} row {[*row]} has {len(row)} cells for the columns "
+                    f"{[*table.columns]}; write ~ where a group has no word"
                 )
             if len({cell[0].isupper() for cell in row if cell}) > 1:
                 raise UserError(
                     f"{label} row {[*row]} mixes capitalised and small words; capitals are taken "
                     "over from the text, so write them alike"
                 )
-        lists = (tuple(config.get(k) or ()) for k in ("keep", "unsure", "generic", "neutral"))
-        return cls(columns, rows["words"], rows["names"], *lists)
+        return table
 
     def word_pairs(self, a: Group, b: Group) -> list[tuple[str, str]]:
         """Words of two groups with one meaning: the axis's forms, then the rows of the table."""
@@ -126,12 +112,11 @@ class WordTable:
         return pairs
 
     def _cells(self, rows: _Rows, a: Group, b: Group) -> Iterator[tuple[str, str]]:
-        if a.name in self.columns and b.name in self.columns:
-            i, j = self.columns.index(a.name), self.columns.index(b.name)
-            for row in rows:
-                left, right = row[i], row[j]
-                if left is not None and right is not None:
-                    yield left, right
+        for row in rows:
+            cells = dict(zip(self.columns, row, strict=True))
+            left, right = cells.get(a.name), cells.get(b.name)
+            if left is not None and right is not None:
+                yield left, right
 
 
 def _by_place(a: Group, b: Group) -> Iterator[tuple[str, str]]:
@@ -160,10 +145,7 @@ class _Entry:
 
 @dataclass(frozen=True)
 class Substitution:
-    """Swaps two groups of an axis in a text.
-
-    `UserError` if a word belongs to both groups, or the groups' names do not pair one to one.
-    """
+    """Swaps two groups of an axis in a text; `UserError` if a word or name belongs to both."""
 
     axis: Axis
     groups: tuple[str, str]
@@ -180,16 +162,13 @@ class Substitution:
         config: Mapping[str, Any] | None = None,
         groups: Sequence[str] | None = None,
     ) -> Substitution:
-        """Build from the `substitution` section of `conf/axis/*.yaml` for two groups.
-
-        Without it the axis's names and forms alone are used; the first two groups by default.
-        """
+        """Build from the `substitution` section of an axis; by default for its first groups."""
         a, b = axis.pair(groups)
         return cls(axis, (a.name, b.name), WordTable.from_config(axis, config or {}))
 
     def between(self, groups: Sequence[str]) -> Substitution:
         """The same words and names for two groups, in the order of comparison."""
-        if tuple(groups) == self.groups:
+        if tuple(groups) == self.groups:  # keeps its lexicon
             return self
         a, b = self.axis.pair(groups)
         return replace(self, groups=(a.name, b.name))
@@ -269,7 +248,7 @@ class Substitution:
     def lexicon_words(self) -> frozenset[str]:
         """Every word of either group, in small letters."""
         ours = (word for word, entry in self._lexicon.items() if entry.side is not None)
-        return frozenset(part for word in ours for part in word.lower().split())
+        return frozenset(" ".join(ours).lower().split())
 
     def template(self, text: str) -> str:
         """The text mapped to the first group, with `{name}` for every name."""
@@ -363,8 +342,7 @@ class Substitution:
         """Spelling → entry. The first pair with a word decides its partner."""
         a, b = (self.axis.groups[group] for group in self.groups)
         pairs: list[tuple[Kind, tuple[str, str]]] = []
-        if self._paradigms:
-            she, he = self._paradigms
+        for she, he in [self._paradigms] if self._paradigms else []:
             pairs += [("other pronoun", (she[c], he[c])) for c in ("subject", "reflexive")]
             pairs += [("pronoun", (she[c], he[c])) for c in grammar.CASES[1:4]]
         pairs += [("name", pair) for pair in self.table.name_pairs(a, b, self.own_names)]
@@ -393,10 +371,9 @@ class Substitution:
     @cached_property
     def _one_sided(self) -> tuple[Meanings, Meanings]:
         """The meanings of generic words, and of words with a neutral partner."""
-        generic, neutral = {*self.table.generic}, {*self.table.neutral}
-        entries = self._lexicon.items()
-        some = frozenset(entry.meaning for word, entry in entries if word in generic)
-        return some, frozenset(entry.meaning for _, entry in entries if entry.partner in neutral)
+        entries, table = self._lexicon.items(), self.table
+        generic = frozenset(e.meaning for word, e in entries if word in table.generic)
+        return generic, frozenset(e.meaning for _, e in entries if e.partner in table.neutral)
 
     @cached_property
     def _unsure(self) -> frozenset[str]:

@@ -46,6 +46,7 @@ from countergen_edit.edits.checkpoints.stream import (
 )
 from countergen_edit.edits.files import FACTORS
 from countergen_edit.erasers import AffineErasure
+from countergen_edit.erasers.affine import constants
 from countergen_edit.models import LanguageModel
 from countergen_edit.models.capture import EVERYWHERE, features, head_of
 
@@ -61,10 +62,7 @@ def fold(model: LanguageModel, edit: Edit) -> Any:
     transformers.
     """
     stock_classes(model)
-    names = [_matrix(model, placement) for placement in edit.placements]
-    switches: dict[str, bool] = {}
-    for placement, name in zip(edit.placements, names, strict=True):
-        switches |= _bias_switch(model, placement, name) if name else UNTIED
+    names, switches = _switches(model, edit)
     plain = merged(stock_model(model, **switches), edit.update)
     stream = None if all(names) else stream_writers(model, plain)
     both = [*zip(edit.placements, names, strict=True)]
@@ -72,42 +70,52 @@ def fold(model: LanguageModel, edit: Edit) -> Any:
     # Of maps before a matrix the last is next to it.
     for placement, name in (*heads[::-1], *(pair for pair in both if pair not in heads)):
         erasure = cast(AffineErasure, placement.erasure)
-        if head_of(placement.site) is not None:
-            _fold_before(plain, name, erasure, features(model, placement.site))
-        elif name:
-            _fold(plain, name, erasure)
-        elif stream is not None:
+        if stream is not None and not name:
             fold_everywhere(plain, stream, erasure)
+        elif head_of(placement.site) is not None:
+            _fold_before(plain, name, erasure, features(model, placement.site))
+        else:
+            module = plain.get_submodule(name)
+            # Conv1D keeps its matrix transposed, output last.
+            axis = 0 if isinstance(module, nn.Linear) else 1
+            replace_parameter(plain, f"{name}.weight", axis, erasure.linear)
+            if module.bias is not None:
+                replace_parameter(plain, f"{name}.bias", 0, erasure)
     return plain
 
 
 def can_fold(model: LanguageModel, edit: Edit) -> bool:
     """Whether `fold` would succeed."""
     try:
-        for placement in edit.placements:
-            if name := _matrix(model, placement):
-                _bias_switch(model, placement, name)
+        _switches(model, edit)
     except UserError:
         return False
     return True
+
+
+def _switches(model: LanguageModel, edit: Edit) -> tuple[list[str], dict[str, bool]]:
+    """The module that each placement folds into, and switches of the config that this needs."""
+    names = [_matrix(model, placement) for placement in edit.placements]
+    switches: dict[str, bool] = {}
+    for placement, name in zip(edit.placements, names, strict=True):
+        switches |= _bias_switch(model, placement, name) if name else UNTIED
+    return names, switches
 
 
 def _matrix(model: LanguageModel, placement: Placement) -> str:
     """The module that a placement folds into; empty for all that write the residual stream."""
     if placement.site == EVERYWHERE:
         return ""
-    reason = None
-    if placement.site == "resid_post":
-        reason = (
-            ": the residual stream also comes along the skip path, which no weight sees "
-            "(edit.layers=everywhere folds)"
-        )
-    elif placement.site == "embed":
-        reason = ": the embedding may also be the output matrix, which the edit must not change"
-    elif placement.limit is not None:
-        reason = ", which treat every token alike, while the edit skips attention sinks"
+    reasons = {
+        "resid_post": ": the residual stream also comes along the skip path, which no weight sees "
+        "(edit.layers=everywhere folds)",
+        "embed": ": the embedding may also be the output matrix, which the edit must not change",
+    }
+    alike, reason = ", which treat every token alike, while the edit ", reasons.get(placement.site)
+    if placement.limit is not None:
+        reason = reason or f"{alike}skips attention sinks"
     elif placement.erasure.gate is not None:
-        reason = ", which treat every token alike, while the edit has a gate"
+        reason = reason or f"{alike}has a gate"
     if reason:
         raise UserError(
             f"an edit at site {placement.site} does not fold into weights{reason}; {INSTEAD}"
@@ -166,25 +174,12 @@ def write_adapter(model: LanguageModel, update: LowRankUpdate, folder: Path) -> 
     ).save_pretrained(str(folder))
 
 
-def _fold(plain: Any, name: str, erasure: AffineErasure) -> None:
-    """Fold an erasure into a matrix and its bias."""
-    module = plain.get_submodule(name)
-    # Conv1D keeps its matrix transposed, output last.
-    axis = 0 if isinstance(module, nn.Linear) else 1
-    replace_parameter(plain, f"{name}.weight", axis, erasure.linear)
-    if module.bias is not None:
-        replace_parameter(plain, f"{name}.bias", 0, erasure)
-
-
 def _fold_before(plain: Any, name: str, erasure: AffineErasure, of: slice) -> None:
     """Fold an erasure of some inputs of a matrix into it and its bias, in float64."""
     module = plain.get_submodule(name)
     axis = 1 if isinstance(module, nn.Linear) else 0
     weight = module.weight.double().movedim(axis, -1).clone()
-    left, right, offset = (
-        torch.tensor(part, dtype=weight.dtype, device=weight.device)
-        for part in (erasure.left, erasure.right, erasure.offset)
-    )
+    left, right, offset = constants(erasure, weight)
     moved = weight[:, of] @ left
     weight[:, of] -= moved @ right
     new = {"weight": weight.movedim(-1, axis)}
@@ -254,12 +249,3 @@ def write_stock_config(source: Path, target: Path) -> None:
 
 def _write_config(path: Path, config: dict[str, Any]) -> None:
     path.write_text(json.dumps(config, indent=2, sort_keys=True) + "\n", "utf-8")
-
-
-def stock_file(name: str) -> str:
-    """The name of a file with weights in a folder that the stock class loads.
-
-    >>> stock_file("model.edited.safetensors"), stock_file("model.safetensors.index.edited.json")
-    ('model.safetensors', 'model.safetensors.index.json')
-    """
-    return name.replace(f".{modeling_edited.VARIANT}.", ".")

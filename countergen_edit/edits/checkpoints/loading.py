@@ -17,7 +17,8 @@ from countergen_edit.core.locating import RECORD
 from countergen_edit.core.reading import json_mapping, text_of
 from countergen_edit.core.typed import require
 from countergen_edit.edits import Edit, EditRecord, NamedEdit, applied, load_edit
-from countergen_edit.edits.checkpoints.forms import CODE, stock_file, write_stock_config
+from countergen_edit.edits.checkpoints.forms import CODE, write_stock_config
+from countergen_edit.edits.checkpoints.modeling_edited import VARIANT
 from countergen_edit.edits.files import TENSORS
 from countergen_edit.models import LanguageModel, in_template, load
 
@@ -143,7 +144,7 @@ def open_checkpoint(directory: str | Path) -> Checkpoint:
     folder = Path(directory).expanduser()
     if not is_checkpoint(folder):
         raise UserError(
-            f"{folder} is no checkpoint of this package (no {RECORD} with {CHECKSUMS}): give a "
+            f"{folder} is not a checkpoint of this package (no {RECORD} with {CHECKSUMS}): give a "
             "directory written by `countergen-edit edit … save=DIR`"
         )
     verify_checksums(folder)
@@ -189,7 +190,8 @@ def load_unedited(
     with tempfile.TemporaryDirectory() as place:
         for path in checkpoint.folder.resolve().iterdir():
             if path.is_file() and path.name not in (CODE, "config.json"):
-                (Path(place) / stock_file(path.name)).symlink_to(path)
+                stock = path.name.replace(f".{VARIANT}.", ".")
+                (Path(place) / stock).symlink_to(path)
         write_stock_config(checkpoint.folder / "config.json", Path(place) / "config.json")
         model = load(place, **where)
     return in_template(replace(model, name=str(checkpoint.folder)), template, instruction)

@@ -20,12 +20,7 @@ from countergen_edit.core.locating import RECORD
 from countergen_edit.core.reading import json_mapping
 from countergen_edit.core.writing import OLD, as_json, put_back, whole_folder
 from countergen_edit.edits import Edit, applied, save_edit
-from countergen_edit.edits.checkpoints.forms import (
-    can_fold,
-    fold,
-    write_adapter,
-    write_carried,
-)
+from countergen_edit.edits.checkpoints.forms import can_fold, fold, write_adapter, write_carried
 from countergen_edit.edits.checkpoints.loading import (
     CHECKSUMS,
     EDIT,
@@ -88,22 +83,11 @@ def save_checkpoint(
     card: Callable[[Form, Parity], str] | None = None,
     overwrite: bool = False,
 ) -> Saved:
-    """Write a checkpoint, verify it, and give it its name.
+    """Write a checkpoint of an unedited model, verify it, and give it its name.
 
-    Parameters
-    ----------
-    model : LanguageModel
-        Unedited.
-    form : str
-        `folded`, `carried` or `auto`.
-    texts : sequence of str
-        The first few are used to compare logits.
-    record : mapping, optional
-        The origin of the edit, for `countergen_edit.json`.
-    card : callable, optional
-        Makes the model card of form and parity.
-    overwrite : bool
-        Replace a checkpoint of another origin; one of the same origin is kept.
+    `form` is `folded`, `carried` or `auto`; logits are compared on the first few `texts`. `record`
+    is the origin of the edit, for `countergen_edit.json`, and `card` makes the model card. With
+    `overwrite` a checkpoint of another origin is replaced; one of the same origin is kept.
 
     `UserError` if the target cannot be written or holds something else, the edit does not fit the
     model, is no erasure or cannot be folded, or the saved model is not exact.

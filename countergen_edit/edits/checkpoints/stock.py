@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import copy
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from typing import Any
 
@@ -24,14 +24,9 @@ PROBE_TOKENS = 8
 
 
 def module_name(model: LanguageModel, site: str, layer: int | None) -> str:
-    """The module whose output, or its first part, is the activation at the site.
-
-    Raises a `UserError` if there is none.
-    """
+    """The module whose output begins with a site's activation; `UserError` if none does."""
     if site == EVERYWHERE:
-        raise UserError(
-            "an edit everywhere is at no single module: save it alone, with form=folded"
-        )
+        raise UserError("an edit everywhere is at no single module: save it alone, form=folded")
     if head_of(site) is not None:
         raise UserError("an edit at a head is at no module's output: save it with form=folded")
     [name] = module_names(model, [(site, layer)])
@@ -54,7 +49,7 @@ def module_names(model: LanguageModel, places: Sequence[tuple[str, int | None]])
         hook = model.bridge.hook_dict[hook_name(model, site, layer)]
         if id(hook) not in by_hook:
             raise UserError(
-                f"the activation of {model.name} at site {site}, layer {layer}, is no module's "
+                f"the activation of {model.name} at site {site}, layer {layer}, is not a module's "
                 "output, so a checkpoint cannot hold the edit: choose site resid_post"
             )
         found.append(by_hook[id(hook)])
@@ -66,30 +61,18 @@ def projection_name(model: LanguageModel, site: str, layer: int | None) -> str:
 
     Raises a `UserError` if a norm, a mixture of experts or a skip path follows the last matrix.
     """
-    from transformers.pytorch_utils import Conv1D
-
     activations: list[Tensor] = []
-    outputs: dict[str, Tensor] = {}
+    seen: dict[str, Tensor] = {}
 
-    def keep(key: str, module: nn.Module, args: Any, output: Tensor) -> None:
-        outputs[key] = output if head_of(site) is None else args[0]
+    def keep(key: str, matrix: nn.Module, module: nn.Module, args: Any, output: Tensor) -> None:
+        seen[key] = output if head_of(site) is None else args[0]
 
     read = (hook_name(model, site, layer), lambda x, hook: activations.append(x.clone()))
-    ids = torch.arange(min(PROBE_TOKENS, model.vocab_size))[None]
-    with ExitStack() as stack, model.bridge.hooks(fwd_hooks=[read]):
-        for key, module in model.bridge.original_model.named_modules(remove_duplicate=False):
-            if isinstance(module, nn.Linear | Conv1D):
-                hook = functools.partial(keep, stock_name(key))
-                stack.callback(module.register_forward_hook(hook).remove)
-        model.run_blocks(ids, torch.ones_like(ids))
-    [activation], stock = activations, stock_modules(model)
-    names = [
-        key
-        for key, output in outputs.items()
-        if key in stock
-        and output.numel() == activation.numel()
-        and torch.equal(output.reshape(activation.shape), activation)
-    ]
+    with model.bridge.hooks(fwd_hooks=[read]):
+        _watch_matrices(model, keep)
+    [activation] = activations
+    sized = {key: x for key, x in seen.items() if x.numel() == activation.numel()}
+    names = [k for k, x in sized.items() if torch.equal(x.reshape(activation.shape), activation)]
     if len(names) != 1:
         raise UserError(
             f"an edit at site {site} does not fold into the weights of {model.name}: its "
@@ -103,23 +86,27 @@ def linear_modules(model: LanguageModel) -> dict[str, Any]:
 
     A joint matrix of queries, keys and values counts as run when the bridge runs its parts.
     """
+    run = dict[str, Any]()
+    _watch_matrices(model, lambda key, matrix, *_: run.update({key: matrix}))
+    return run
+
+
+def _watch_matrices(model: LanguageModel, keep: Callable[..., None]) -> None:
+    """Call `keep(stock name, matrix, module, inputs, output)` as linear modules run a few tokens.
+
+    The module is the matrix itself, or a part of a joint one.
+    """
     from transformers.pytorch_utils import Conv1D
 
-    stock, run = stock_modules(model), dict[str, Any]()
-    parts = split_matrices(model.bridge)
-
-    def note(key: str, module: nn.Module, *_: Any) -> None:
-        run[key] = module
-
+    stock, parts = stock_modules(model), split_matrices(model.bridge)
     ids = torch.arange(min(PROBE_TOKENS, model.vocab_size))[None]
     with ExitStack() as stack:
-        for key, module in model.bridge.original_model.named_modules(remove_duplicate=False):
-            if isinstance(module, nn.Linear | Conv1D) and stock_name(key) in stock:
-                hook = functools.partial(note, stock_name(key), module)
-                for part, _ in parts.get(id(module), [(module, None)]):
+        for key, matrix in model.bridge.original_model.named_modules(remove_duplicate=False):
+            if isinstance(matrix, nn.Linear | Conv1D) and stock_name(key) in stock:
+                hook = functools.partial(keep, stock_name(key), matrix)
+                for part, _ in parts.get(id(matrix), [(matrix, None)]):
                     stack.callback(part.register_forward_hook(hook).remove)
         model.run_blocks(ids, torch.ones_like(ids))
-    return run
 
 
 def stock_modules(model: LanguageModel) -> set[str]:

@@ -152,7 +152,7 @@ class TemplateRows(list[Row]):
     def __init__(self, bank: TemplateBank, seed: int) -> None:
         super().__init__()
         self.seed = seed
-        a, b = bank.groups or ("", "")
+        a, b = bank.people or ("", "")
         self.groups: dict[str, Any] = {"group_a": a, "group_b": b}
         self.values: defaultdict[tuple[str, str], list[float]] = defaultdict(list)
 

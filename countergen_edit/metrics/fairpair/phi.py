@@ -30,7 +30,7 @@ from scipy.stats import ttest_rel
 
 from countergen_edit.core.registry import Registry
 from countergen_edit.core.seeds import generator
-from countergen_edit.data.fairpair import words_of
+from countergen_edit.data.fairpair import word_set
 from countergen_edit.metrics.fairpair.continuations import Sampled
 from countergen_edit.metrics.statistics import adjusted
 from countergen_edit.models.classifiers import analyzer, load_classifier_of_label
@@ -108,7 +108,7 @@ class Jaccard(Phi):
     """Φ(u, v) = 1 - |u ∩ v| / |u ∪ v| on sets of words, 0 for two texts without words."""
 
     def distances(self, texts: Sequence[str]) -> Distances:
-        sets = [words_of(text) for text in texts]
+        sets = [word_set(text) for text in texts]
         column = {word: i for i, word in enumerate(frozenset[str]().union(*sets))}
         has = np.zeros((len(texts), len(column)))
         for row, words in zip(has, sets, strict=True):

@@ -101,7 +101,7 @@ def test_no_code_is_run_unless_it_is_said_to_be_ours(tmp_path):
     name_code(folder, "own.", model_type="own")
     with pytest.raises(UserError, match="does not load in a fresh process"):
         reload({"saved": (folder, [[1, 2]], "float32", False)})
-    with pytest.raises(UserError, match="is no checkpoint of this package"):
+    with pytest.raises(UserError, match="is not a checkpoint of this package"):
         load_checkpoint(folder)
     assert not marker.exists()
 

@@ -61,12 +61,3 @@ def test_without_an_edit_memory_and_plain_transformers_agree_to_the_bit(testbed)
         with torch.inference_mode():
             logits = plain(torch.tensor([encoding.ids])).logits[0].double()
         assert torch.equal(edited_logits(testbed, None, encoding.ids), logits)
-
-
-def test_hooks_within_a_norm_are_served_by_the_bridge(testbed):
-    [ids] = [e.ids for e in encode(testbed, TEXTS[:1])]
-    before = edited_logits(testbed, None, ids)
-    with testbed.bridge.hooks(fwd_hooks=[("ln_final.hook_normalized", lambda x, hook: 0 * x)]):
-        hooked = edited_logits(testbed, None, ids)
-    assert torch.allclose(hooked, hooked[:1].expand_as(hooked))
-    assert torch.equal(edited_logits(testbed, None, ids), before)
