@@ -6,22 +6,19 @@ metric. `PUBLISHED` is the folder of the real ones where the package is installe
 
 from __future__ import annotations
 
-import csv
 import hashlib
-import io
 import json
 from collections.abc import Iterable, Sequence
 from itertools import product
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 import yaml
 
 from countergen_edit.core.errors import UserError
-from countergen_edit.data.benchmarks import Files
-from countergen_edit.metrics.benchmarks.base import BENCHMARKS
-from countergen_edit.metrics.benchmarks.items import Item
+from countergen_edit.data.benchmarks import BenchmarkItem, Files, benchmark_named
 from tests.tiny_models import tiny_model_dir
 
 GENDER = ("schoolboy", "mother", "grandfather", "herself")
@@ -81,10 +78,10 @@ def make_benchmarks(folder: Path) -> Path:
 
 def items_of(
     name: str, directory: Path | str | None = None, bias_types: Sequence[str] = ()
-) -> list[Item]:
+) -> list[BenchmarkItem]:
     """The items of a benchmark, by default of all bias types."""
-    kind = BENCHMARKS.get(name)
-    return [*kind(Files.of(name, directory)).items(bias_types or kind.bias_types)]
+    benchmark = benchmark_named(name)
+    return [*benchmark.read(Files.of(name, directory), bias_types or benchmark.bias_types)]
 
 
 def hashed(content: bytes) -> str:
@@ -257,8 +254,5 @@ def bold() -> dict[str, str]:
 
 
 def as_csv(rows: Sequence[dict[str, str]], delimiter: str = ",") -> str:
-    out = io.StringIO()
-    writer = csv.DictWriter(out, list(rows[0]), delimiter=delimiter, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return out.getvalue()
+    text: str = pd.DataFrame(rows).to_csv(index=False, sep=delimiter)
+    return text

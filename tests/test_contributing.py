@@ -69,9 +69,9 @@ def rows(run: Path) -> list[dict[str, object]]:
 def test_the_page_has_a_file_of_every_kind_and_a_command_for_each() -> None:
     assert set(FILES) == {
         "my_eraser.py", "my_metric.py", "my_cost.py", "my_axis.yaml", "my_data.yaml",
-        "my_tracker.py",
+        "my_tracker.py", "my_benchmark.yaml", "my_documents.py",
     }  # fmt: skip
-    for name in FILES:
+    for name in {*FILES} - {"my_documents.py"}:  # which the benchmark names
         assert any(name in line for line in COMMANDS), name
     assert {line.split()[1] for line in COMMANDS} == {"audit", "sweep", "debias", "report"}
 
@@ -122,6 +122,12 @@ def test_an_axis_and_data_of_ones_own_are_measured(place: Path, printed: dict[st
     assert {(r["group_a"], r["group_b"]) for r in measured} == {("junior", "senior")}
     assert "trade" in printed[run.name]
     assert "seniority" in (run / "report.html").read_text("utf-8")
+
+
+def test_a_benchmark_of_ones_own_is_measured(place: Path, printed: dict[str, str]) -> None:
+    [row] = [r for r in rows(place / "with_my_benchmark") if r["metric"] == "benchmark"]
+    assert (row["dataset"], row["n"]) == ("my_benchmark.yaml", 2)
+    assert "my benchmark.yaml score (gender)" in printed["with_my_benchmark"]
 
 
 def test_a_tracker_of_ones_own_hears_every_figure(place: Path, printed: dict[str, str]) -> None:

@@ -12,7 +12,6 @@ from countergen_edit.core.conf_path import conf_dir
 from countergen_edit.decisions import HARMFUL, NOTHING, RECOMMENDED, TOO_DEAR
 from countergen_edit.erasers import ERASERS
 from countergen_edit.metrics.base import Change
-from countergen_edit.metrics.benchmarks.base import BENCHMARKS
 from countergen_edit.models.capture import SITES
 from countergen_edit.reports.glossary import Term, explain, find, glossary
 
@@ -42,9 +41,8 @@ def test_parts_are_not_scattered() -> None:
             path.stem
             for group in ("metric", "cost", "baseline", "edit")
             for path in sorted((conf_dir() / group).glob("*.yaml"))
-            if path.stem != "benchmarks"  # each by its own name
+            if path.stem != "benchmarks"
         ),
-        *BENCHMARKS,
         *SITES,
         *get_args(Change),
         *(RECOMMENDED, TOO_DEAR, HARMFUL, NOTHING),

@@ -14,6 +14,7 @@ import copy
 import difflib
 import io
 import logging
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import asdict, dataclass, replace
@@ -44,13 +45,12 @@ LOGITS = 1 << 28
 
 
 @dataclass(frozen=True)
-class Figure:
+class TaskFigure:
     """A figure of a task or group: its value, then those of the resamples."""
 
     task: str
-    metric: str
-    filter: str
-    """lm-eval's name of how answers are extracted; `none` without one."""
+    key: str
+    """lm-eval's name of it within the task: the metric, a comma, and how answers are extracted."""
     row: str
     n: int
     """Documents with a value."""
@@ -59,11 +59,6 @@ class Figure:
     is_share: bool
     """Whether each document has 0 or 1."""
     values: list[float]
-
-    @property
-    def key(self) -> str:
-        """lm-eval's name of the figure within its task."""
-        return f"{self.metric},{self.filter}"
 
 
 class LmEval(Metric):
@@ -106,25 +101,23 @@ class LmEval(Metric):
         if split != "test":
             return []
         now = self._figures(context, edit)
-        share = {"within": (0.0, 1.0), "whole": 1.0}
-        rows = [_row(own, context.seed, **(share if own.is_share else {})) for own in now]
+        rows = [_row(figure, context.seed) for figure in now]
         if edit is not None:
-            before = {(f.task, f.key): f for f in self._figures(context, None)}
-            for figure in now:
-                was = before[figure.task, figure.key].values
-                change = np.subtract(figure.values, was).tolist()
-                own = replace(figure, row=CHANGES[figure.row], values=change)
+            before = {(f.task, f.key): f.values for f in self._figures(context, None)}
+            for f in now:
+                change = np.subtract(f.values, before[f.task, f.key]).tolist()
+                own = replace(f, row=CHANGES[f.row], values=change, is_share=False)
                 rows.append(_row(own, context.seed))
         return rows
 
-    def _figures(self, context: EvaluationContext, edit: NamedEdit | None) -> list[Figure]:
+    def _figures(self, context: EvaluationContext, edit: NamedEdit | None) -> list[TaskFigure]:
         """Every figure under an edit, from the store if it is there."""
         path = context.place(self.name, edit)
         if not path.is_file():
             write_json_lines(path, map(asdict, self._measured(context, edit)))
-        return [Figure(**line) for _, line in json_lines(path)]
+        return [TaskFigure(**line) for _, line in json_lines(path)]
 
-    def _measured(self, context: EvaluationContext, edit: NamedEdit | None) -> list[Figure]:
+    def _measured(self, context: EvaluationContext, edit: NamedEdit | None) -> list[TaskFigure]:
         """Every figure, by lm-eval."""
         import lm_eval
 
@@ -146,24 +139,23 @@ class LmEval(Metric):
                     )
                 except (AssertionError, ValueError) as error:  # how lm-eval refuses
                     raise UserError(f"lm-eval refuses {','.join(self.tasks)}: {error}") from error
-            higher = found["higher_is_better"]
-            of_tasks = {
-                name: list(_of_task(task, found["samples"][name], higher[name], context.seed))
-                for name, task in self.loaded["tasks"].items()
-            }
-            every = [figure for own in of_tasks.values() for figure in own]
+            higher, every = found["higher_is_better"], list[TaskFigure]()
+            for name, task in self.loaded["tasks"].items():
+                every += _of_task(task, found["samples"][name], higher[name], context.seed)
             for name, group in self.loaded["groups"].items():
-                every += _of_group(group, of_tasks, higher[name])
+                tasks = [task.task_name for task in group.get_all_tasks()]
+                every += _of_group(group, [f for f in every if f.task in tasks], higher[name])
         return every
 
 
 def _of_task(
     task: Any, samples: Sequence[Mapping[str, Any]], higher: Mapping[str, bool], seed: int
-) -> Iterator[Figure]:
+) -> Iterator[TaskFigure]:
     """The figures of a task; those of the resamples by its own aggregation."""
-    documents = [*dict.fromkeys(sample["doc_id"] for sample in samples)]
-    draws = resample(len(documents), seed, SCORE, task.task_name).astype(int)
-    indices = [np.repeat(np.arange(len(documents)), drawn) for drawn in draws]
+    name, documents = task.task_name, [*dict.fromkeys(sample["doc_id"] for sample in samples)]
+    n = len(documents)
+    draws = resample(n, seed, SCORE, name).astype(int)
+    indices = [np.repeat(np.arange(n), drawn) for drawn in draws]
     for metric, kind in dict.fromkeys((m, s["filter"]) for s in samples for m in s["metrics"]):
         aggregate: Callable[[list[Any]], float] = task.aggregation().get(metric, np.mean)
         of = {s["doc_id"]: s[metric] for s in samples if s["filter"] == kind and metric in s}
@@ -172,44 +164,40 @@ def _of_task(
         values = [float(aggregate(items)) if items else np.nan for items in drawn]
         is_share = all(isinstance(x, int | float) and x in (0, 1) for x in of.values())
         row = LOSS if higher.get(metric) is False else SCORE
-        n = len(documents)
-        yield Figure(task.task_name, metric, kind, row, len(of), n, is_share, values)
+        yield TaskFigure(name, f"{metric},{kind}", row, len(of), n, is_share, values)
 
 
 def _of_group(
-    group: Any, of_tasks: Mapping[str, Sequence[Figure]], higher: Mapping[str, bool]
-) -> Iterator[Figure]:
-    """The figures that a group of tasks defines, of the same draws of its tasks."""
-    tasks = [task.task_name for task in group.get_all_tasks()]
+    group: Any, figures: Sequence[TaskFigure], higher: Mapping[str, bool]
+) -> Iterator[TaskFigure]:
+    """The figures that a group defines, of the same draws of the figures of its tasks."""
+    by_task: dict[str, list[TaskFigure]] = defaultdict(list)
+    for figure in figures:
+        by_task[figure.task].append(figure)
     draws = [
         group.aggregate(
             {
-                task: {"sample_len": max(f.n for f in of_tasks[task])}
-                | {f.key: f.values[k % len(f.values)] for f in of_tasks[task]}
-                for task in tasks
+                task: {"sample_len": max(f.n for f in own)}
+                | {f.key: f.values[k % len(f.values)] for f in own}
+                for task, own in by_task.items()
             }
         )
-        for k in range(max(len(f.values) for task in tasks for f in of_tasks[task]))
+        for k in range(max(len(f.values) for f in figures))
     ]
     for key in draws[0].get("sample_count", ()):
-        metric, _, kind = key.partition(",")
-        row = LOSS if higher.get(metric) is False else SCORE
-        values = [float(draw[key]) for draw in draws]
-        yield Figure(group.name, metric, kind, row, draws[0]["sample_len"], 0, False, values)
+        row = LOSS if higher.get(key.partition(",")[0]) is False else SCORE
+        values, n = [float(draw[key]) for draw in draws], draws[0]["sample_len"]
+        yield TaskFigure(group.name, key, row, n, 0, False, values)
 
 
-def _row(figure: Figure, seed: int, **of_share: Any) -> Row:
-    """A row with the interval over documents; `of_share` as of `estimate`."""
+def _row(figure: TaskFigure, seed: int) -> Row:
+    """A row with the interval over documents."""
     kinds = [resample(n, seed, SCORE, figure.task) for n in (figure.documents,) if n]
-    return Row(
-        figure.row,
-        **estimate(np.array(figure.values), *kinds, **of_share).columns,
-        dataset=figure.task,
-        facets={"figure": figure.metric, "filter": figure.filter},
-        split="test",
-        n=figure.n,
-        seed=seed,
-    )
+    share: dict[str, Any] = {"within": (0.0, 1.0), "whole": 1.0} if figure.is_share else {}
+    columns = estimate(np.array(figure.values), *kinds, **share).columns
+    facets = dict(zip(("figure", "filter"), figure.key.split(","), strict=True))
+    about: dict[str, Any] = {"dataset": figure.task, "facets": facets, "split": "test"}
+    return Row(figure.row, **columns, **about, n=figure.n, seed=seed)
 
 
 def _manager(is_whole: bool) -> Any:

@@ -15,20 +15,21 @@ FIGURE = "figure"
 """The facet that tells the metrics of a task apart."""
 
 
-def score_rows(scores: ByTask, seed: int) -> list[Row]:
+def logged_scores(scores: ByTask, seed: int) -> list[Row]:
     """The mean of every task and metric."""
     rows = []
     for (task, figure), found in scores.items():
         columns = mean(found, seed, task).columns if found.values else {"value": None}
         detail: dict[str, Any] = {"repeated": found.repeated, "unscored": found.unscored}
-        if not found.values:
-            detail["reason"] = "no item has a score"
-        about = _about(task, figure, seed)
-        rows.append(Row(SCORE, **columns, **about, n=len(found.values), detail=detail))
+        detail |= {} if found.values else {"reason": "no item has a score"}
+        about: dict[str, Any] = {"facets": {FIGURE: figure}, "n": len(found.values), **columns}
+        rows.append(Row(SCORE, dataset=task, split="test", seed=seed, detail=detail, **about))
     return rows
 
 
-def change_rows(before: ByTask, after: ByTask, seed: int, detail: Mapping[str, Any]) -> list[Row]:
+def logged_changes(
+    before: ByTask, after: ByTask, seed: int, detail: Mapping[str, Any]
+) -> list[Row]:
     """What changed of every task and metric of which both have an item.
 
     `detail` is what else each row says of the two sides.
@@ -40,7 +41,7 @@ def change_rows(before: ByTask, after: ByTask, seed: int, detail: Mapping[str, A
             continue
         found = change(first, second, seed, task)  # all metrics of a task meet the same draws
         either = len(first.values.keys() | second.values.keys())
-        told = {
+        own = {
             "of": figure,
             "before": found.before,
             "after": found.after,
@@ -54,10 +55,7 @@ def change_rows(before: ByTask, after: ByTask, seed: int, detail: Mapping[str, A
             "repeated": max(first.repeated, second.repeated),
             "unscored": max(first.unscored, second.unscored),
         }
-        about = {**found.difference.columns, **_about(task, figure, seed), "n": found.items}
-        rows.append(Row(CHANGE, **about, detail={**detail, **told}))
+        about: dict[str, Any] = {"facets": {FIGURE: figure}, "detail": {**detail, **own}}
+        about |= {"dataset": task, "split": "test", "n": found.items, "seed": seed}
+        rows.append(Row(CHANGE, **found.difference.columns, **about))
     return rows
-
-
-def _about(task: str, figure: str, seed: int) -> dict[str, Any]:
-    return {"dataset": task, "facets": {FIGURE: figure}, "split": "test", "seed": seed}

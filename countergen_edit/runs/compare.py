@@ -11,11 +11,10 @@ from typing import Any, NamedTuple
 from countergen_edit.core.errors import UserError
 from countergen_edit.decisions.judgement import selected
 from countergen_edit.edits import EditRecord
-from countergen_edit.metrics.benchmarks.figures import COUNTED, difference_rows
-from countergen_edit.metrics.benchmarks.figures import read as read_counted
-from countergen_edit.metrics.benchmarks.items import STORE as KEPT
+from countergen_edit.metrics.benchmarks.figures import COUNTED, difference_rows, read_counts
+from countergen_edit.metrics.benchmarks.metric import BENCHMARK_STORE as KEPT
 from countergen_edit.metrics.items import scores_of as scores_of_items
-from countergen_edit.metrics.logged import change_rows, score_rows
+from countergen_edit.metrics.logged import logged_changes, logged_scores
 from countergen_edit.metrics.r import resampled_abs_r
 from countergen_edit.metrics.r.group_effect import GroupEffect, interval, root
 from countergen_edit.metrics.results import STORE, Results
@@ -133,7 +132,7 @@ def _differences(first: Under, second: Under, seed: int) -> list[Row]:
 
 def rows_of_log(log: Log, seed: int) -> list[Row]:
     """The mean of every task and metric of a log."""
-    return score_rows(scores_of_items(log.items), seed)
+    return logged_scores(scores_of_items(log.items), seed)
 
 
 def paired_items(logs: Mapping[str, Log], seed: int) -> list[Row]:
@@ -155,7 +154,7 @@ def paired_items(logs: Mapping[str, Log], seed: int) -> list[Row]:
         for task in first.versions.keys() & second.versions.keys():
             _require_same(task, {name: first.versions[task], other: second.versions[task]})
         sides = _sides(Under(name, UNEDITED, None, {}), Under(other, UNEDITED, None, {}))
-        own = change_rows(before, scores_of_items(second.items), seed, sides)
+        own = logged_changes(before, scores_of_items(second.items), seed, sides)
         if not own:
             raise UserError(
                 f"{other} and {name} have no item in common: the tasks are "
@@ -174,24 +173,18 @@ def _counted(run: Path) -> Mapping[str, Any]:
     """Edit → benchmark → its counts."""
     by_edit: Any = defaultdict(dict)
     for path in sorted((run / STORE).glob(f"*/{KEPT}/*/*{COUNTED}")):
-        counted = read_counted(path)
-        by_edit[path.parent.name][counted.benchmark] = counted
+        counts = read_counts(path)
+        by_edit[path.parent.name][counts["benchmark"][0]] = counts
     return dict(by_edit)
 
 
 def paired_figures(runs: Runs, seed: int) -> list[Row]:
-    """Benchmark figures of every later run against the first, on shared items.
-
-    Raises:
-        UserError: two runs scored the texts of a benchmark in different ways.
-    """
+    """Benchmark figures of every later run against the first, on shared items."""
     rows = []
     for one, two in _pairs(runs, _counted):
         for name in [name for name in one.measured if name in two.measured]:
-            before, after = one.measured[name], two.measured[name]
-            how = {one.run: before.normalise, two.run: after.normalise}
-            _require_same(before.title, {run: {"normalise": text} for run, text in how.items()})
-            rows += difference_rows(before, after, seed, _sides(one, two), edit=two.edit)
+            counts = one.measured[name], two.measured[name]
+            rows += difference_rows(name, *counts, seed, _sides(one, two), two.edit)
     return _corrected(rows)
 
 

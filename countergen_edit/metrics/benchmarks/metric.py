@@ -9,30 +9,44 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any
 
-from countergen_edit.core.errors import UserError, unknown
-from countergen_edit.data.benchmarks import Files
+import pandas as pd
+from annotated_types import Gt, Le
+
+from countergen_edit.core.errors import UserError, require_known
+from countergen_edit.core.typed import require_keys
+from countergen_edit.core.writing import digest, write_json_lines
+from countergen_edit.data.benchmarks import BENCHMARKS, Benchmark, BenchmarkItem, Files
+from countergen_edit.data.benchmarks import benchmark_named as named
 from countergen_edit.data.task import Task
 from countergen_edit.edits import NamedEdit
 from countergen_edit.metrics.base import MeasuredSplit, Metric
-from countergen_edit.metrics.benchmarks.base import (
-    ALL,
-    BENCHMARKS,
-    CHANGE,
-    ROW,
-    SOURCE,
-    Benchmark,
+from countergen_edit.metrics.benchmarks import items as of_items
+from countergen_edit.metrics.benchmarks.figures import (
+    COUNTED,
+    EVERY_TYPE,
+    BenchmarkFigure,
+    counts_of,
+    figures_of_counts,
+    read_counts,
 )
-from countergen_edit.metrics.benchmarks.figures import COUNTED, Figure, figures_of_counts, keep
-from countergen_edit.metrics.benchmarks.items import Item, is_asked, limited, stored
 from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.statistics import Estimate, adjusted
 from countergen_edit.models import LanguageModel, opens_texts
 
-Named = tuple[str, Figure]
-"""A figure after the name of its benchmark."""
+BENCHMARK_STORE = "benchmarks"
+BENCHMARK = "benchmark"
+BENCHMARK_CHANGE, BENCHMARK_SOURCE = "benchmark_change", "benchmark_source"
+SAMPLING = {
+    **dict.fromkeys(("n", "max_new_tokens", "batch_size"), Annotated[int, Gt(0)]),
+    "top_p": Annotated[float, Gt(0), Le(1)],
+    "temperature": Annotated[float, Gt(0)],
+}
+"""Settings of a benchmark of sampled texts, as of `generate`; `n` texts for each prompt."""
 
 
 class Benchmarks(Metric):
@@ -41,7 +55,7 @@ class Benchmarks(Metric):
     Parameters
     ----------
     of : str or sequence of str
-        Benchmarks by name.
+        Benchmarks by name, and YAML files of further ones.
     directory : str, optional
         Of their data, or one file of a benchmark; None takes the installed package's. A file
         `sources.yaml` there gives the hashes of other versions.
@@ -50,7 +64,7 @@ class Benchmarks(Metric):
     limit : int or mapping, optional
         Most items of each part and bias type, for all benchmarks or by name.
     settings : mapping, optional
-        Name → settings of the benchmark itself.
+        Name → `SAMPLING` of a benchmark of sampled texts.
     """
 
     title = "Published benchmarks"
@@ -72,73 +86,73 @@ class Benchmarks(Metric):
         self.settings = settings or {}
         if not self.of:
             raise UserError("benchmarks.of is empty: name at least one benchmark")
+        self.benchmarks = [named(name) for name in self.of]
+        self.is_generating = all(one.sampling for one in self.benchmarks)
         limits = limit if isinstance(limit, Mapping) else {self.of[0]: limit}
-        kinds = [BENCHMARKS.get(name) for name in (*self.of, *self.settings, *limits)]
-        self.is_generating = all(kind.is_generating for kind in kinds[: len(self.of)])
+        for name in (*limits, *self.settings):
+            require_known("benchmark", name, dict.fromkeys((*BENCHMARKS, *self.of)))
+        for name, own in self.settings.items():
+            known = SAMPLING if named(name).sampling else {}
+            require_keys(own, known, f"setting of benchmark {name}", f"benchmark {name}.")
         if any(most is not None and most < 1 for most in limits.values()):
             raise UserError(f"benchmarks.limit={limit!r}: write whole numbers above 0")
 
     def prepare(self) -> None:
-        self.read: dict[str, tuple[Benchmark, list[Item]]] = {}
-        for name in self.of:
-            kind = BENCHMARKS.get(name)
-            if types := self._types(kind):
-                files = Files.of(kind.name, self.directory)
-                benchmark = BENCHMARKS.make(name, self.settings.get(name), files=files)
-                items = [item for item in benchmark.items(types) if item.bias_type in types]
-                self.read[name] = benchmark, self._with_counterfactuals(benchmark, items)
-        if not self.read:
-            every = {t for name in self.of for t in BENCHMARKS.get(name).bias_types}
-            raise unknown("bias type", (self.bias_types or [""])[0], sorted(every))
+        known = {name for one in self.benchmarks for name in (*one.bias_types, *one.axes)}
+        for wanted in self.bias_types or ():
+            require_known("bias type", wanted, sorted({*known, EVERY_TYPE}))
+        self.read: dict[str, tuple[Benchmark, list[BenchmarkItem]]] = {}
+        for one in self.benchmarks:
+            if types := self._types(one):
+                files = Files.of(one.name, self.directory)
+                items = [self._with_others(one, item) for item in one.read(files, types)]
+                sampling = {**one.sampling, **self.settings.get(one.name, {})}
+                own = replace(one, source=files.source, sampling=sampling)
+                self.read[one.name] = own, items
 
     @property
     def _task(self) -> Task | None:
         """The task; None for masked models, which have none."""
         return getattr(self, "task", None)
 
-    def _with_counterfactuals(self, benchmark: Benchmark, items: list[Item]) -> list[Item]:
-        if self._task is None or (substitution := self._task.substitution) is None:
-            return items
-        about, swap = benchmark.axes.get(self._task.axis.name, ()), substitution.swap
-        return [
-            benchmark.with_counterfactuals(i, swap) if i.bias_type in about else i for i in items
-        ]
+    def _with_others(self, benchmark: Benchmark, item: BenchmarkItem) -> BenchmarkItem:
+        """The item with its first texts about the other group of the axis added, if it has one."""
+        task, own = self._task, item.texts[: benchmark.swapped]
+        if not own or task is None or task.substitution is None:
+            return item
+        if item.bias_type not in benchmark.axes.get(task.axis.name, ()):
+            return item
+        swap = task.substitution.swap
+        others = [(swap(prompt), swap(text)) for prompt, text in own]
+        is_swapped = all(a != b for a, b in zip(own, others, strict=True))
+        return replace(item, texts=(*item.texts, *others)) if is_swapped else item
 
-    def _types(self, kind: type[Benchmark]) -> list[str]:
-        if self.bias_types is None:
-            own = [t for axis in sorted(self.task.own_axes) for t in kind.axes.get(axis, ())]
-            return own or [*kind.bias_types]
-        if ALL in self.bias_types:
-            return [*kind.bias_types]
-        every = [BENCHMARKS.get(name) for name in self.of]
-        known = {name for one in every for name in (*one.bias_types, *one.axes)}
-        for wanted in self.bias_types:
-            if wanted not in known:
-                raise unknown("bias type", wanted, sorted({*known, ALL}))
-        named = [t for wanted in self.bias_types for t in kind.axes.get(wanted, (wanted,))]
-        return [t for t in kind.bias_types if t in named]
+    def _types(self, benchmark: Benchmark) -> list[str]:
+        axes = sorted(self.task.own_axes & benchmark.axes.keys()) if self.bias_types is None else ()
+        wanted = self.bias_types or axes or [EVERY_TYPE]
+        types = {name for one in wanted for name in benchmark.axes.get(one, (one,))}
+        return [name for name in benchmark.bias_types if name in types or EVERY_TYPE in wanted]
 
-    def items(self, name: str, seed: int) -> list[Item]:
+    def items(self, name: str, seed: int) -> list[BenchmarkItem]:
         """The items of a benchmark within the limits of the metric and of the task."""
         own = self.limit.get(name) if isinstance(self.limit, Mapping) else self.limit
         limits = (own, self._task.limit if self._task else None)
         limit = min((most for most in limits if most is not None), default=None)
-        groups: dict[tuple[str, ...], list[Item]] = defaultdict(list)
+        groups: dict[tuple[str, ...], list[BenchmarkItem]] = defaultdict(list)
         for item in self.read[name][1]:
             groups[item.part, item.bias_type, *filter(None, [item.group])].append(item)
         return [
             item
             for about, items in groups.items()
-            for item in limited(items, limit, seed, name, *about)
+            for item in of_items.limited(items, limit, seed, name, *about)
         ]
 
     def check(self, model: LanguageModel) -> None:
         for benchmark, items in self.read.values():
-            benchmark.check(model, items)
+            of_items.check(model, benchmark, items)
 
     def narrowed(self, model: LanguageModel) -> str:
-        own = [name for name in BENCHMARKS if ".py:" not in name]
-        names = [name for name in own if BENCHMARKS.get(name).is_generating]
+        names = [name for name in BENCHMARKS if named(name).sampling]
         return f"metric.benchmarks.of=[{','.join(names)}]"
 
     def measure(
@@ -152,56 +166,75 @@ class Benchmarks(Metric):
             return [*(self._source_row(name, context) for name in self.read), *rows]
         return [*rows, *self.changes_of(self._figures(context, None), now, context.seed)]
 
-    def _figures(self, context: EvaluationContext, edit: NamedEdit | None) -> list[Named]:
+    def _figures(self, context: EvaluationContext, edit: NamedEdit | None) -> list[BenchmarkFigure]:
         found = []
         for name, (benchmark, _) in self.read.items():
-            items = self.items(name, context.seed)
-            counts = benchmark.counts(items, benchmark.scores(context, edit, items))
-            path, title = stored(context, edit, name, COUNTED), benchmark.files.source.title
-            keep(path, name, title, benchmark.normalise, items, counts)
-            own = figures_of_counts(benchmark, items, counts, context.seed)
-            found += [(name, one) for one in own]
+            if items := self.items(name, context.seed):
+                counts = self._counts(context, edit, benchmark, items)
+                found += figures_of_counts(benchmark, counts, context.seed)
         return found
+
+    def _counts(
+        self,
+        context: EvaluationContext,
+        edit: NamedEdit | None,
+        benchmark: Benchmark,
+        items: Sequence[BenchmarkItem],
+    ) -> pd.DataFrame:
+        """The counts of each item, from the store if they are there: a killed run repeats none."""
+        folder = context.place(BENCHMARK_STORE, edit).with_suffix("")
+        path = folder / f"{Path(benchmark.name).stem}{COUNTED}"
+        how, asked = benchmark.sampling, of_items.is_asked(context.model, items)
+        content = [[item.id, item.replies if asked else item.texts, item.entry] for item in items]
+        key = digest([content, how, context.seed, benchmark.counts])
+        if path.is_file() and (kept := read_counts(path))["key"][0] == key:
+            return kept
+        about = (context, edit, benchmark, items)
+        texts = of_items.sampled_texts(*about) if how else []
+        scores = of_items.sentiment(texts) if how else of_items.likelihoods(*about)
+        counts = counts_of(benchmark, items, scores)
+        lines = counts.assign(benchmark=benchmark.name, key=key, written=texts or None)
+        write_json_lines(path, lines.to_dict("records"))
+        return counts
 
     def _of_people(self, seed: int) -> dict[tuple[str, str], Estimate]:
         """The figures of human texts, by benchmark and name."""
         found: dict[tuple[str, str], Estimate] = {}
         for name, (benchmark, _) in self.read.items():
-            items = self.items(name, seed) if benchmark.human_source else []
-            if scores := benchmark.human_scores(items):
-                counts = benchmark.counts(items, scores)
-                own = figures_of_counts(benchmark, items, counts, seed)
+            if benchmark.human_source and (items := self.items(name, seed)):
+                scores = of_items.sentiment([[item.entry["sentence"]] for item in items])
+                counts = counts_of(benchmark, items, scores)
+                own = figures_of_counts(benchmark, counts, seed)
                 found |= {(name, one.kind.name): one.estimate for one in own}
         return found
 
-    def rows_of(self, now: Sequence[Named], seed: int) -> list[Row]:
+    def rows_of(self, now: Sequence[BenchmarkFigure], seed: int) -> list[Row]:
         """A row of each figure; P and Holm's P where figures are tested together."""
         people, rows = self._of_people(seed), []
-        families: dict[tuple[str, str], list[Tested]] = defaultdict(list)
-        for name, one in now:
-            row = one.row(ROW, name, seed, one.estimate)
+        families: dict[tuple[str, str], list[tuple[Row, float | None]]] = defaultdict(list)
+        for one in now:
+            row = one.row(BENCHMARK, seed, one.estimate)
             if one.pooled is not None:
                 row.detail["pooled"] = one.pooled
             if row.value is None:
                 row.detail["reason"] = "no item by which it is defined"
-            if (name, one.kind.name) in people:
-                row.detail["people"] = people[name, one.kind.name].columns
-            if one.kind.family and one.kind.fair is not None:
-                tested = row, one.less(one.kind.fair).p
-                families[name, one.kind.family].append(tested)
+            if human := people.get((one.benchmark, one.kind.name)):
+                row.detail["people"] = human.columns
+            if one.kind.groups and one.kind.fair is not None:
+                families[one.benchmark, one.bias_type].append((row, one.less(one.kind.fair)[1]))
             rows.append(row)
         for family in families.values():
             _add_p(family)
         return rows
 
-    def changes_of(self, before: Sequence[Named], now: Sequence[Named], seed: int) -> list[Row]:
+    def changes_of(
+        self, before: Sequence[BenchmarkFigure], now: Sequence[BenchmarkFigure], seed: int
+    ) -> list[Row]:
         """A row of the change of each figure, with Holm's P over them all."""
         tested = []
-        for (_, old), (name, one) in zip(before, now, strict=True):
-            change = one.less(old.draws)
-            row = one.row(CHANGE, name, seed, change.estimate)
-            row.detail["smallest"] = change.estimate.smallest
-            tested.append((row, change.p))
+        for old, new in zip(before, now, strict=True):
+            found, p = new.less(old.draws)
+            tested.append((new.row(BENCHMARK_CHANGE, seed, found, smallest=found.smallest), p))
         _add_p(tested)
         return [row for row, _ in tested]
 
@@ -210,38 +243,29 @@ class Benchmarks(Metric):
         items, model = self.items(name, context.seed), context.model
         about: dict[str, object] = {"scoring": benchmark.scoring, "normalise": benchmark.normalise}
         about |= {"first_token": opens_texts(model), "in_template": model.chat.is_on}
-        about |= {"asked": is_asked(model, items), "all_items": len(every)}
+        about |= {"asked": of_items.is_asked(model, items), "all_items": len(every)}
         return self.source_row(name, context.seed, items, **about)
 
-    def source_row(self, name: str, seed: int, items: Sequence[Item], **detail: object) -> Row:
+    def source_row(
+        self, name: str, seed: int, items: Sequence[BenchmarkItem], **detail: object
+    ) -> Row:
         """The row of a benchmark's version, licence, flaws and items."""
-        benchmark, _ = self.read[name]
-        source, n = benchmark.files.source, len(items)
+        benchmark, n = self.read[name][0], len(items)
         parts = dict.fromkeys(item.part for item in items)
-        kinds = [kind for part in parts for kind in benchmark.figures_of(part)]
+        kinds = [kind for part in parts for kind in benchmark.kinds_of(part)]
+        facts = ("title", "citation", "licence", "url")
         about = {
-            "title": source.title,
-            "citation": source.citation,
-            "licence": source.licence,
-            "url": source.url,
+            **{fact: getattr(benchmark.source, fact) for fact in facts},
             "figures": {kind.title: kind.description for kind in kinds},
             "flaws": benchmark.flaws,
             "clusters": benchmark.clusters,
             "people": benchmark.human_source,
         }
-        about_row: dict[str, Any] = {
-            "dataset": name,
-            "facets": {"benchmark": name},
-            "split": "test",
-        }
-        return Row(SOURCE, float(n), n=n, seed=seed, detail=about | detail, **about_row)
+        columns: dict[str, Any] = {"facets": {"benchmark": name}, "split": "test", "seed": seed}
+        return Row(BENCHMARK_SOURCE, float(n), dataset=name, n=n, detail=about | detail, **columns)
 
 
-Tested = tuple[Row, float | None]
-"""A row with the P of its test, None where undefined."""
-
-
-def _add_p(tested: Iterable[Tested]) -> None:
+def _add_p(tested: Iterable[tuple[Row, float | None]]) -> None:
     """Write P into the rows, and P by Holm's method over them all."""
     defined = [(row, p) for row, p in tested if p is not None]
     corrected = adjusted([p for _, p in defined]).tolist()

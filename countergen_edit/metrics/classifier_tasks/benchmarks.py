@@ -11,10 +11,9 @@ from typing import Any
 
 from countergen_edit.core.errors import UserError
 from countergen_edit.data.template_bank import TemplateBank
-from countergen_edit.metrics.benchmarks.base import BENCHMARKS
-from countergen_edit.metrics.benchmarks.figures import figures_of_counts
-from countergen_edit.metrics.benchmarks.masked import MASKINGS
-from countergen_edit.metrics.benchmarks.metric import Benchmarks, Named
+from countergen_edit.metrics.benchmarks.figures import BenchmarkFigure, figures_of_counts
+from countergen_edit.metrics.benchmarks.masked import MASKINGS, masked_counts, masked_items
+from countergen_edit.metrics.benchmarks.metric import Benchmarks
 from countergen_edit.metrics.classifier_tasks.association import Association
 from countergen_edit.metrics.rows import Row
 
@@ -40,24 +39,20 @@ class MaskedBenchmarks(Association):
         limit: int | Mapping[str, int | None] | None = None,
     ) -> None:
         self.benchmarks = Benchmarks(of, directory, bias_types or "all", limit)
-        self.maskings = {}
         for name in self.benchmarks.of:
-            kind = BENCHMARKS.get(name).name
-            if kind not in MASKINGS:
+            if name not in MASKINGS:
                 raise UserError(
                     f"benchmark {name} has no form for masked models: name of {', '.join(MASKINGS)}"
                 )
-            self.maskings[name] = MASKINGS[kind]
         self.benchmarks.prepare()
-        self._unedited: dict[tuple[str, int], list[Named]] = {}
+        self._unedited: dict[tuple[str, int], list[BenchmarkFigure]] = {}
 
     def rows(self, bank: TemplateBank, model: Any, seed: int) -> list[Row]:
         rows = []
-        for name, (_, every) in self.benchmarks.read.items():
-            masking = self.maskings[name]
-            items = masking.select(self.benchmarks.items(name, seed))
-            about: dict[str, Any] = {"scoring": masking.scoring, "normalise": "masked"}
-            about["all_items"] = len(masking.select(every))
+        for name, (benchmark, every) in self.benchmarks.read.items():
+            items = masked_items(benchmark, self.benchmarks.items(name, seed))
+            about = {"scoring": benchmark.masked["scoring"], "normalise": "masked"}
+            about["all_items"] = len(masked_items(benchmark, every))
             rows.append(self.benchmarks.source_row(name, seed, items, **about))
         return [*rows, *self.benchmarks.rows_of(self._before(model, seed), seed)]
 
@@ -74,17 +69,16 @@ class MaskedBenchmarks(Association):
         changes = self.benchmarks.changes_of(before, now, seed)
         return [*self.benchmarks.rows_of(now, seed), *changes]
 
-    def _before(self, model: Any, seed: int) -> list[Named]:
+    def _before(self, model: Any, seed: int) -> list[BenchmarkFigure]:
         key = model.fingerprint, seed
         if key not in self._unedited:
             self._unedited[key] = self._figures(model, seed)
         return self._unedited[key]
 
-    def _figures(self, model: Any, seed: int) -> list[Named]:
+    def _figures(self, model: Any, seed: int) -> list[BenchmarkFigure]:
         found = []
         for name, (benchmark, _) in self.benchmarks.read.items():
-            masking = self.maskings[name]
-            items = masking.select(self.benchmarks.items(name, seed))
-            counts = masking.counts(model, benchmark, items)
-            found += [(name, one) for one in figures_of_counts(benchmark, items, counts, seed)]
+            items = masked_items(benchmark, self.benchmarks.items(name, seed))
+            counts = masked_counts(model, benchmark, items)
+            found += figures_of_counts(benchmark, counts, seed)
         return found

@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from countergen_edit.metrics.benchmarks.base import CHANGE, ROW, SOURCE
+from countergen_edit.metrics.benchmarks.metric import (
+    BENCHMARK,
+    BENCHMARK_CHANGE,
+    BENCHMARK_SOURCE,
+)
 from countergen_edit.metrics.r.holm import SIGNIFICANT
 from countergen_edit.metrics.results import Results, State
 from countergen_edit.metrics.rows import UNEDITED, Row
-from countergen_edit.reports.blocks import Cell, Fold, Number, Section, Table
+from countergen_edit.reports.blocks import Cell, Fold, Number, Section
 from countergen_edit.reports.panels import Panel
 from countergen_edit.reports.views.base import (
     Quantity,
@@ -22,11 +26,11 @@ from countergen_edit.reports.views.base import (
     p_holm,
 )
 
-DIGITS = 4
+_DIGITS = 4
 """Of a share; in percent one after the point."""
-MOST, MOST_GLANCE = 4, 10
+_MOST, _MOST_GLANCE = 4, 10
 """Figures that a sentence names, and that the overview draws."""
-IN_TEMPLATE = "; in the chat template, as the model's reply or its beginning"
+_IN_TEMPLATE = "; in the chat template, as the model's reply or its beginning"
 
 
 class BenchmarksView(View):
@@ -34,9 +38,9 @@ class BenchmarksView(View):
 
     shows = (
         Shown(
-            ROW,
+            BENCHMARK,
             "",
-            DIGITS,
+            _DIGITS,
             percent=True,
             where="card",
             unit="figure",
@@ -63,46 +67,45 @@ class BenchmarksView(View):
     def beside(self, results: Results, quantity: Quantity) -> Record:
         """What people wrote, and P of differences between groups."""
         row = quantity.rows[UNEDITED]
-        of = row.detail.get("people", {})
+        of, signed = row.detail.get("people", {}), bool(row.detail["signed"])
         value, lo, hi = (of.get(end) for end in ("value", "lo", "hi"))
-        people = Number(value, lo, hi, DIGITS, percent=True, signed=bool(row.detail["signed"]))
-        sources = [own for r in results.unedited(SOURCE) if (own := r.detail.get("people"))]
+        sources = [
+            own for r in results.unedited(BENCHMARK_SOURCE) if (own := r.detail.get("people"))
+        ]
+        people = {", ".join(sources): Number(value, lo, hi, _DIGITS, percent=True, signed=signed)}
         test = {"P (Holm)": p_holm(row)} if "p_adjusted" in row.detail else {}
-        return {**({", ".join(sources): people} if sources else {}), **test}
+        return {**(people if sources else {}), **test}
 
     def cell(self, results: Results, quantity: Quantity, edit: str) -> Cell:
         """A figure under an edit, with a star where it changed."""
         row = quantity.rows.get(edit)
-        return _number(row, starred=bool(row and _is_changed(results.under(row, edit, CHANGE))))
+        changed = row and results.under(row, edit, BENCHMARK_CHANGE)
+        return _number(row, starred=bool(changed and _p(changed) <= SIGNIFICANT))
 
     def glance(self, states: Sequence[State]) -> list[Panel]:
         """The figures farthest from their fair values; shares and differences apart."""
-        rows = states[0].results.of(ROW, edit=states[0].edit)
+        rows = states[0].results.of(BENCHMARK, edit=states[0].edit)
         known = [row for row in rows if None not in (row.value, row.detail["fair"])]
         known.sort(key=lambda row: -abs((row.value or 0.0) - row.detail["fair"]))
         panels: list[Panel] = []
         for unit in ("share", "difference"):
-            own = [r for r in known[:MOST_GLANCE] if r.detail["signed"] == (unit == "difference")]
+            own = [r for r in known[:_MOST_GLANCE] if r.detail["signed"] == (unit == "difference")]
             how, keys = replace(self.shows[0], unit=unit), {row.key[2:-2] for row in own}
             panels += self.dots(how, f"Benchmarks: {unit}s", states, keys=keys)
         return panels
 
     def sections(self, results: Results) -> list[Section]:
         """The figures, then the versions, scoring and flaws of the benchmarks."""
-        sources = _sources(results)
+        records = [record for row in results.unedited(BENCHMARK_SOURCE) for record in _facts(row)]
+        sources = as_table("benchmark_sources", "Versions and flaws", records, grouped=True)
         fold = [Fold("Versions, scoring, and known flaws", tuple(sources))] if sources else []
         return as_section(*self.place, self.table(results), fold)
 
     def sentences(self, results: Results) -> list[str]:
         """The unfair figures of the unedited model, and the changes by each edit."""
-        rows = results.unedited(ROW)
-        said = [self._unfair(results, rows)]
-        for edit in results.shown:
-            pairs = [(row, results.under(row, edit.id, CHANGE)) for row in rows]
-            tested = [(row, c) for row, c in pairs if c is not None and "p_adjusted" in c.detail]
-            if tested:
-                said.append(self._changed_by(results, edit.id, edit.name_in_text, tested))
-        return [sentence for sentence in said if sentence]
+        sentences = [self._unfair(results, results.unedited(BENCHMARK))]
+        sentences += [self._changed_by(results, e.id, e.name_in_text) for e in results.shown]
+        return [sentence for sentence in sentences if sentence]
 
     def _unfair(self, results: Results, rows: Sequence[Row]) -> str:
         known = [row for row in rows if row.detail["fair"] is not None and row.lo is not None]
@@ -123,71 +126,73 @@ class BenchmarksView(View):
             and other.facets == {**row.facets, "figure": name}
         ]
         named = [f"{self.about(row)} {_number(row).in_text}" for row in unfair]
-        more = f" Counterfactual-averaged: {first_few(averaged, MOST)}." if averaged else ""
+        more = f" Counterfactual-averaged: {first_few(averaged, _MOST)}." if averaged else ""
         return (
             f"{model} is not fair by the intervals of {len(unfair)} of {len(known)} figures of "
-            f"benchmarks: {first_few(named, MOST)}.{more}"
+            f"benchmarks: {first_few(named, _MOST)}.{more}"
         )
 
-    def _changed_by(
-        self, results: Results, edit: str, called: str, tested: Sequence[tuple[Row, Row]]
-    ) -> str:
+    def _changed_by(self, results: Results, edit: str, name: str) -> str:
+        """What an edit changed; empty where nothing is tested."""
         kinds: dict[str, list[str]] = {"made better": [], "made worse": [], "changed": []}
-        for row, changed in tested:
+        every = (
+            (row, results.under(row, edit, BENCHMARK_CHANGE)) for row in results.unedited(BENCHMARK)
+        )
+        tested = [(row, change) for row, change in every if change and "p" in change.detail]
+        for row, change in tested:
             after = results.under(row, edit)
-            if after is not None and _is_changed(changed):
-                kind = "made better" if _is_fairer(row, after) else "made worse"
-                interval = _number(changed, signed=True).interval
-                kinds["changed" if row.detail.get("undirected") else kind].append(
+            if after is not None and _p(change) <= SIGNIFICANT:
+                interval = _number(change, signed=True).interval
+                kinds[_kind(row, after)].append(
                     f"{self.about(row)} {_number(row).text} → {_number(after).text} [{interval}]"
                 )
-        parts = [f"{kind} {first_few(some, MOST)}" for kind, some in kinds.items() if some]
-        if parts:
-            text = " and ".join(parts)
-            return f"On benchmarks {called} {text} (Holm over {len(tested)} figures)."
-        said = f"On benchmarks {called} is not shown to change any of {len(tested)} figures (Holm)"
+        parts = [f"{kind} {first_few(some, _MOST)}" for kind, some in kinds.items() if some]
+        if parts or not tested:
+            text = f"On benchmarks {name} {' and '.join(parts)} (Holm over {len(tested)} figures)."
+            return text if parts else ""
+        text = f"On benchmarks {name} is not shown to change any of {len(tested)} figures (Holm)"
         sizes = [c.detail["smallest"] for _, c in tested if c.detail["smallest"] is not None]
         if not sizes:
-            return f"{said}."
-        least, most = (Number(f(sizes), digits=DIGITS, percent=True).text for f in (min, max))
+            return f"{text}."
+        least, most = (Number(f(sizes), digits=_DIGITS, percent=True).text for f in (min, max))
         found = "by figure, are found four times out of five"
-        return f"{said}; changes from {least} to {most}, {found}."
+        return f"{text}; changes from {least} to {most}, {found}."
 
 
-def _sources(results: Results) -> list[Table]:
-    records: list[Record] = []
-    for row in results.unedited(SOURCE):
-        detail, count = row.detail, int(row.value or 0)
-        facts = {
-            "items": f"{count} of {detail['all_items']}, in {detail['clusters']}",
-            "scored": detail["scoring"] + (IN_TEMPLATE if detail.get("in_template") else ""),
-            "figures": "; ".join(f"{title}: {says}" for title, says in detail["figures"].items()),
-            "known flaws": detail["flaws"],
-            "licence": detail["licence"],
-            "cite": f"{detail['citation']} {detail['url']}",
-        }
-        title = detail["title"]
-        records += [{"benchmark": title, "fact": f, "value": v} for f, v in facts.items()]
-    return as_table("benchmark_sources", "Versions and flaws", records, grouped=True)
+def _facts(row: Row) -> list[Record]:
+    """What a benchmark is, a line for each fact."""
+    detail = row.detail
+    facts = {
+        "items": f"{int(row.value or 0)} of {detail['all_items']}, in {detail['clusters']}",
+        "scored": detail["scoring"] + (_IN_TEMPLATE if detail.get("in_template") else ""),
+        "figures": "; ".join(f"{title}: {says}" for title, says in detail["figures"].items()),
+        "known flaws": detail["flaws"],
+        "licence": detail["licence"],
+        "cite": f"{detail['citation']} {detail['url']}",
+    }
+    return [{"benchmark": detail["title"], "fact": f, "value": v} for f, v in facts.items()]
 
 
-def _is_changed(changed: Row | None) -> bool:
-    return changed is not None and changed.detail.get("p_adjusted", 1.0) <= SIGNIFICANT
+def _p(row: Row) -> float:
+    """P corrected for the number of tests; 1 of a row that was not tested."""
+    return float(row.detail.get("p_adjusted", 1.0))
 
 
 def _is_unfair(row: Row) -> bool:
     """Whether the interval, or P if tested with others, rejects the fair value."""
     if "p_adjusted" in row.detail:
-        return bool(row.detail["p_adjusted"] <= SIGNIFICANT)
+        return _p(row) <= SIGNIFICANT
     return row.lo is not None and row.hi is not None and not row.lo <= row.detail["fair"] <= row.hi
 
 
-def _is_fairer(before: Row, after: Row) -> bool:
-    """Whether a figure came nearer to its fair value, or is higher without one."""
+def _kind(before: Row, after: Row) -> str:
+    """How a figure changed: better is nearer to its fair value, or higher without one."""
     old, new, fair = before.value or 0.0, after.value or 0.0, before.detail["fair"]
-    return new > old if fair is None else abs(new - fair) < abs(old - fair)
+    is_better = new > old if fair is None else abs(new - fair) < abs(old - fair)
+    is_worse = "made better" if is_better else "made worse"
+    return "changed" if before.detail.get("undirected") else is_worse
 
 
 def _number(row: Row | None, *, starred: bool = False, signed: bool = False) -> Number:
     signed = signed or bool(row and row.detail["signed"])
-    return Number.of(row, DIGITS, percent=True, starred=starred, signed=signed)
+    return Number.of(row, _DIGITS, percent=True, starred=starred, signed=signed)
