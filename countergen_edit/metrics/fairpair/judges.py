@@ -1,4 +1,8 @@
-"""A language model as a judge of texts, and the agreement of judges (Krippendorff's α)."""
+"""A language model as a judge of texts, and the agreement of judges.
+
+A judge is a `ScoreDifference`: it scores a text. Several judges of the same texts agree as far as
+Krippendorff's α of their scores says.
+"""
 
 from __future__ import annotations
 
@@ -52,15 +56,18 @@ class Rubric(ScoreDifference):
     def scores(self, texts: Sequence[str]) -> Float64[np.ndarray, " text"]:
         new = [text for text in dict.fromkeys(texts) if text not in self._known]
         if new:
-            asked = self._judge.chat.is_on
-            cue, space = ("", "") if asked else ("\nAnswer:", " ")
-            prompts = [f"{self.question} Answer Yes or No.\n\n{text}{cue}" for text in new]
-            pairs = [(prompt, f"{space}{answer}") for prompt in prompts for answer in ANSWERS]
-            columns = zip(*pairs, strict=True)
-            scored = text_log_probs(self._judge, *columns, chat=asked, progress="Judging")
-            yes, no = scored.log_p.reshape(-1, len(ANSWERS)).T
+            yes, no = self._log_p(new).T
             self._known |= zip(new, expit(yes - no).tolist(), strict=True)
         return np.array([self._known[text] for text in texts], dtype=np.float64)
+
+    def _log_p(self, texts: Sequence[str]) -> Float64[np.ndarray, "text answer"]:
+        judge = self._judge
+        asked = judge.chat.is_on
+        cue, space = ("", "") if asked else ("\nAnswer:", " ")
+        prompts = [f"{self.question} Answer Yes or No.\n\n{text}{cue}" for text in texts]
+        pairs = [(prompt, f"{space}{answer}") for prompt in prompts for answer in ANSWERS]
+        scored = text_log_probs(judge, *zip(*pairs, strict=True), chat=asked, progress="Judging")
+        return scored.log_p.reshape(-1, len(ANSWERS))
 
 
 def judge_agreement(scores: Scores, seed: int) -> Estimate:
@@ -69,9 +76,10 @@ def judge_agreement(scores: Scores, seed: int) -> Estimate:
     Scores of different judges have different scales. Each judge's are ranked and cut into tenths,
     whose order is compared. `seed` is of the interval. NaN where all texts have one score.
     """
-    every = [np.concatenate(own) for own in scores.values()]
-    tenths = [np.ceil(PARTS * rankdata(own) / len(own)).astype(int) - 1 for own in every]
-    return ordinal_alpha(tenths, [len(own) for own in next(iter(scores.values()))], seed)
+    tenths = {name: _parts(np.concatenate(own)) for name, own in scores.items()}
+    return ordinal_alpha(
+        [*tenths.values()], [len(own) for own in next(iter(scores.values()))], seed
+    )
 
 
 def ordinal_alpha(
@@ -102,3 +110,8 @@ def ordinal_alpha(
                 value_counts=own, value_domain=range(scale), level_of_measurement="ordinal"
             )
     return estimate(values, draws, within=(-1, 1))
+
+
+def _parts(scores: Float64[np.ndarray, " text"]) -> Int[np.ndarray, " text"]:
+    """The tenth of each score, equal scores in the same."""
+    return np.asarray(np.ceil(PARTS * rankdata(scores) / len(scores)).astype(int) - 1)

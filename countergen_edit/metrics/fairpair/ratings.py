@@ -6,7 +6,7 @@ S(u) is the mean rating of a text by all raters, after the prompt p(x), and Φ(u
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import ClassVar
 
@@ -34,9 +34,7 @@ class FairPairTexts(RatedTexts):
         f"unfavourably, 3 neither or nothing, {MOST} very favourably."
     )
     columns = ("prompt", "text", "rating")
-    answers: ClassVar[Mapping[str, int]] = {
-        str(rating): rating for rating in range(LEAST, MOST + 1)
-    }
+    answers: ClassVar[Mapping[str, int]] = {str(n): n for n in range(LEAST, MOST + 1)}
     wanted = f"a whole number from {LEAST} to {MOST}"
 
     def __init__(self, results: Results) -> None:
@@ -53,38 +51,49 @@ class FairPairTexts(RatedTexts):
 
         Their pooled P stands alone: the other Φ were tested before.
         """
-        made = []
-        for part, texts in self._parts:
-            before: PhiResult | None = None
-            for edit in sorted(texts, key=lambda edit: edit != UNEDITED):
-                about, sampled = part.of("fairpair_f", edit=edit)[0], texts[edit]
-                make = _rows_like(about, part, seed)
-                scores = {
-                    rater: [np.array([own[i] for i in items_of(s)], np.float64) for s in sampled]
-                    for rater, own in ratings.items()
-                }
-                means = (np.mean(own, axis=0) for own in zip(*scores.values(), strict=True))
-                found = evaluated(map(differences, means), RATERS, sampled, make.permutations, seed)
-                p, model = found.pooled_p(), about.detail["model"]
-                rows = make.of_phi(RATERS, found, sampled, p if math.isfinite(p) else None, model)
-                rows += make.of_paraphrases(RATERS, found)
-                if edit == UNEDITED:
-                    before = found
-                elif before is not None:
-                    rows += make.of_change(RATERS, before, found)
-                if len(scores) > 1:
-                    ranks = [np.concatenate(own).astype(int) - LEAST for own in scores.values()]
-                    alpha = ordinal_alpha(ranks, [len(s.texts) for s in sampled], seed)
-                    rows.append(make.of_agreement("rater", scores, alpha))
-                more = {"raters": [*ratings]}
-                made += [replace(r, detail=r.detail | more, **columns_of(about)) for r in rows]
-        return made
+        return [
+            replace(row, detail=row.detail | {"raters": [*ratings]}, **columns_of(about))
+            for part, texts in self._parts
+            for about, rows in _of_task(part, texts, ratings, seed)
+            for row in rows
+        ]
 
 
 def items_of(sampled: Sampled) -> list[RatedItem]:
     """The texts of a prompt as raters see them."""
     prompt = sampled.prompt.target
     return [RatedItem(prompt, " ".join(text.split())) for text in sampled.texts]
+
+
+def _of_task(
+    part: Results,
+    texts: Mapping[str, Sequence[Sampled]],
+    ratings: Mapping[str, Ratings],
+    seed: int,
+) -> Iterator[tuple[Row, list[Row]]]:
+    """The rows of each edit, beside one of another Φ."""
+    before: PhiResult | None = None
+    for edit in sorted(texts, key=lambda edit: edit != UNEDITED):
+        sampled, about = texts[edit], part.of("fairpair_f", edit=edit)[0]
+        make = _rows_like(about, part, seed)
+        scores = {
+            rater: [np.array([given[i] for i in items_of(s)], dtype=np.float64) for s in sampled]
+            for rater, given in ratings.items()
+        }
+        means = (np.mean(own, axis=0) for own in zip(*scores.values(), strict=True))
+        result = evaluated(map(differences, means), RATERS, sampled, make.permutations, seed)
+        p, model = result.pooled_p(), about.detail["model"]
+        rows = make.of_phi(RATERS, result, sampled, p if math.isfinite(p) else None, model)
+        rows += make.of_paraphrases(RATERS, result)
+        if edit == UNEDITED:
+            before = result
+        elif before is not None:
+            rows += make.of_change(RATERS, before, result)
+        if len(scores) > 1:
+            ranks = [np.concatenate(own).astype(int) - LEAST for own in scores.values()]
+            alpha = ordinal_alpha(ranks, [len(s.texts) for s in sampled], seed)
+            rows.append(make.of_agreement("rater", scores, alpha))
+        yield about, rows
 
 
 def _rows_like(about: Row, part: Results, seed: int) -> FairPairRows:
