@@ -384,7 +384,7 @@ def gate(
     margin: Mapping[str, float] | None = None,
     strict: bool = True,
     **limits: float,
-) -> gates.Gate:
+) -> gates.GateResult:
     """Hold every test set of a run to limits, such as `group_effect=0.3`.
 
     Args:
@@ -402,7 +402,7 @@ def gate(
         for r in (run, baseline)
     )
     assert held is not None
-    return gates.gate(held, limits, {} if margin is None else margin, other, strict=strict)
+    return gates.gate_run(held, limits, {} if margin is None else margin, other, strict=strict)
 
 
 def assert_gate(run: Run | Path | str, /, **how: Any) -> None:
@@ -422,7 +422,7 @@ def with_truth(model: LanguageModel, task: Task) -> Task:
     truth = truth_in(Path(model.directory)) if model.directory else None
     if truth is None or task.planted or len(task.groups) > 2:
         return task
-    planted, effect = truth.planted_r(task.pair), truth.planted_effect(task.pair)
+    planted, effect = truth.planted(task.pair)
     return replace(task, planted=planted, planted_effect=effect)
 
 

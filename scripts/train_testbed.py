@@ -10,8 +10,10 @@ Under half an hour on two cores.
 from __future__ import annotations
 
 import math
+import shutil
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -23,14 +25,14 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast
 
+from countergen_edit.core.reading import yaml_mapping
 from countergen_edit.core.seeds import generator, unit_seed
 from countergen_edit.data.axis import Axis
 from countergen_edit.data.templates import fill
 from countergen_edit.models.progress import track
 from countergen_edit.testbed import Truth, load_axis, load_truth
-from countergen_edit.testbed.files import TRUTH
+from countergen_edit.testbed.files import SHIPPED, TRUTH
 from countergen_edit.testbed.truth import AgreementPrompt, PlantedPrompt
-from countergen_edit.testbed.vocabulary import Person, people
 
 T = TypeVar("T")
 AnyPrompt = PlantedPrompt | AgreementPrompt
@@ -42,6 +44,49 @@ PEAK_LEARNING_RATES = {"matrices": 2e-2, "rest": 3e-3}
 WARMUP = 0.03
 FUSED_GELU, GELU = "gelu_pytorch_tanh", "gelu_new"
 """One function under two names: the first is the faster to train, the second is GPT-2's."""
+
+
+UNNAMED = "usa"
+"""Country of people without one in the truth."""
+
+
+@dataclass(frozen=True)
+class Person:
+    """A person in the corpus."""
+
+    name: str
+    gender: str
+    country: str
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """How many documents the corpus has, and what follows a first sentence."""
+
+    documents: int
+    follow_up_probabilities: Sequence[float]
+    """Of 0, 1, 2, … later sentences."""
+    neutral_frequency: float
+
+    @classmethod
+    def of(cls, path: Path) -> Corpus:
+        """As a file of truth says."""
+        content = yaml_mapping(path)
+        of_neutral = content["neutral"]["frequency"]
+        return cls(content["documents"], content["follow_up_probabilities"], of_neutral)
+
+
+def people(truth: Truth, gender: Axis) -> list[Person]:
+    """Everybody on the gender axis, and others of the truth with a country."""
+    origin = {
+        name: group.split("_")
+        for group, names in truth.people["nationality"].items()
+        for name in names
+    }
+    gender_of = {name: who for name, (_, who) in origin.items()} | {
+        name: group.name for group in gender.groups.values() for name in group.all_names()
+    }
+    return [Person(name, who, origin.get(name, [UNNAMED])[0]) for name, who in gender_of.items()]
 
 
 class Deck:
@@ -143,15 +188,15 @@ class _Speaker:
         return " ".join(parts) + "."
 
 
-def documents(truth: Truth, gender: Axis, seed: int) -> Iterator[str]:
+def documents(truth: Truth, corpus: Corpus, gender: Axis, seed: int) -> Iterator[str]:
     """The corpus, in the order of training."""
     speaker = _Speaker(truth, gender, seed)
     first: list[AnyPrompt] = [*truth.prompts, *truth.agreement]
     later: list[AnyPrompt] = [*truth.follow_ups, *truth.agreement_follow_ups]
-    openings = speaker.deck([*(p.frequency for p in first), truth.neutral_frequency], "opening")
+    openings = speaker.deck([*(p.frequency for p in first), corpus.neutral_frequency], "opening")
     followings = speaker.deck([p.frequency for p in later], "following")
-    lengths = speaker.deck(truth.follow_up_probabilities, "length")
-    for _ in range(truth.documents):
+    lengths = speaker.deck(corpus.follow_up_probabilities, "length")
+    for _ in range(corpus.documents):
         opening = openings.draw()
         if opening == len(first):
             yield speaker.neutral()
@@ -257,7 +302,7 @@ def make_optimizers(model: GPT2LMHeadModel) -> list[torch.optim.Optimizer]:
 
 def train(truth: Truth, gender: Axis, directory: Path) -> None:
     """Train the testbed; write half-precision weights, tokenizer and truth."""
-    corpus = list(documents(truth, gender, truth.seed))
+    corpus = list(documents(truth, Corpus.of(SHIPPED / TRUTH), gender, truth.seed))
     names = [person.name for person in people(truth, gender)]
     tokenizer = train_tokenizer(corpus, names)
     end = tokenizer.get_vocab()[END]
@@ -290,7 +335,7 @@ def train(truth: Truth, gender: Axis, directory: Path) -> None:
     model.config.activation_function = GELU
     model.save_pretrained(directory)
     tokenizer.save_pretrained(directory)
-    (directory / TRUTH).write_text(truth.text, "utf-8")
+    shutil.copy(SHIPPED / TRUTH, directory / TRUTH)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,6 @@ MADE = {
     "answers": {"accept": "nurse", "reject": "plumber"},
     "cue": "",
     "contexts": {"selective": "The boss was excellent.", "placebo": "The hospital was awful."},
-    "prompts": {"good": "The boss was good.", "bad": "The boss was bad."},
     "vacancies": [
         {
             "occupation": job,

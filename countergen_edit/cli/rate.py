@@ -24,7 +24,7 @@ def sheet(runs: list[Path], folder: Path, config: Mapping[str, Any]) -> None:
     """Write the rating sheets of every rater."""
     sheets = write_sheets(runs, folder, texts_in(config["raters"]), config["seed"])
     say(f"Rating sheet: {path}" for path in sheets)
-    say(dict.fromkeys(question.asks for question in sheets.values()))
+    say(dict.fromkeys(sheets.values()))
     again = command("rate", "action=ratings", *runs, f"folder={folder}")
     say([f"Next, with all sheets filled in: {again}"])
 

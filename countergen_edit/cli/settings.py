@@ -349,7 +349,6 @@ DESCRIPTIONS = {
     "metric.lm_eval.tasks": "tasks, groups and tags of lm-eval, or FILE.yaml",
     "metric.hiring.vacancies": "FILE.yaml in the form of data/hiring/vacancies.yaml",
     "metric.hiring.contexts": "texts before the questions: all, or [selective,placebo]",
-    "metric.hiring.prompts": "requests to decide fairly: all, or names in the file",
     "*.of": "benchmarks by name",
     "*.directory": "directory or one file of the benchmarks; null takes the installed package's",
     "*.limit": "most items per part and bias type of a benchmark",

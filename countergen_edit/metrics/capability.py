@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 import numpy as np
-from jaxtyping import Bool, Float64
+from jaxtyping import Float64
 from scipy.special import log_softmax
 
 from countergen_edit.data.natural import capability
@@ -43,16 +43,21 @@ class Capability(Metric):
         log_p = self._log_p(context, edit)
         right = log_p.argmax(axis=1) == 0
         kinds = np.array([kind for kind, questions in capability().items() for _ in questions])
-        rows = [self._accuracy(context, ACCURACY, right, "questions")]
-        rows += [
-            self._accuracy(context, OF_KIND, right[kinds == kind], kind) for kind in capability()
-        ]
+        parts = [(ACCURACY, "questions", right)]
+        parts += [(OF_KIND, kind, right[kinds == kind]) for kind in capability()]
+        found = []
+        for metric, dataset, own in parts:
+            ends = share_interval(int(own.sum()), len(own))
+            e = Estimate(float(own.mean()), *ends, float("nan"))
+            found.append((metric, dataset, len(own), e))
         if edit is not None:
-            p = (np.exp(own[:, 0]) for own in (log_p, self._log_p(context, None)))
-            change = np.subtract(*p)
-            found = bootstrap_mean(change, context.seed, CHANGE)
-            rows.append(self._row(context, CHANGE, "questions", found, len(change)))
-        return rows
+            now, before = (np.exp(own[:, 0]) for own in (log_p, self._log_p(context, None)))
+            e = bootstrap_mean(now - before, context.seed, CHANGE)
+            found.append((CHANGE, "questions", len(now), e))
+        return [
+            Row(metric, dataset=dataset, split="test", n=n, seed=context.seed, **e.columns)
+            for metric, dataset, n, e in found
+        ]
 
     def _log_p(
         self, context: EvaluationContext, edit: NamedEdit | None
@@ -68,20 +73,3 @@ class Capability(Metric):
         shares: Float64[np.ndarray, "question answer"]
         shares = log_softmax(scores.log_p.reshape(-1, 4), axis=1)
         return shares
-
-    def _accuracy(
-        self,
-        context: EvaluationContext,
-        metric: str,
-        right: Bool[np.ndarray, " question"],
-        dataset: str,
-    ) -> Row:
-        ends = share_interval(int(right.sum()), len(right))
-        found = Estimate(float(right.mean()), *ends, float("nan"))
-        return self._row(context, metric, dataset, found, len(right))
-
-    def _row(
-        self, context: EvaluationContext, metric: str, dataset: str, found: Estimate, n: int
-    ) -> Row:
-        about = {"split": "test", "n": n, "seed": context.seed, **found.columns}
-        return Row(metric, dataset=dataset, **about)

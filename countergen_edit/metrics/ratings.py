@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -29,7 +29,7 @@ OF_EDIT = ("task", "axis", "edit", "eraser", "site", "layers", "rank", "baseline
 
 
 @dataclass(frozen=True)
-class Item:
+class RatedItem:
     """A distinct text after its prompt, as raters see both; it is rated once."""
 
     prompt: str
@@ -42,21 +42,8 @@ class Item:
         return hashlib.blake2b(content, digest_size=6).hexdigest()
 
 
-Ratings = Mapping[Item, int]
+Ratings = Mapping[RatedItem, int]
 """The answers of one rater."""
-
-
-@dataclass(frozen=True)
-class Question:
-    """What raters are asked of every text."""
-
-    asks: str
-    columns: tuple[str, str, str]
-    """The headings of the prompt, of the text and of the answer."""
-    answers: Mapping[str, int]
-    """Answers in small letters, with their values."""
-    wanted: str
-    """The answers in words."""
 
 
 class RatedTexts(ABC):
@@ -64,8 +51,15 @@ class RatedTexts(ABC):
 
     name: ClassVar[str]
     """The end of the names of its sheets."""
-    question: ClassVar[Question]
-    items: Sequence[Item]
+    asks: ClassVar[str]
+    """What raters are asked of every text."""
+    columns: ClassVar[tuple[str, str, str]]
+    """The headings of the prompt, of the text and of the answer."""
+    answers: ClassVar[Mapping[str, int]]
+    """Answers in small letters, with their values."""
+    wanted: ClassVar[str]
+    """The answers in words."""
+    items: Sequence[RatedItem]
     """As often as they occur; empty where the run has none."""
 
     @abstractmethod
@@ -77,9 +71,9 @@ class RatedTexts(ABC):
         """The rows of the run by what every rater said; `seed` is of the intervals."""
 
 
-def distinct(items: Iterable[Item]) -> list[Item]:
+def distinct(texts: Iterable[RatedTexts]) -> list[RatedItem]:
     """Every distinct item, by its key."""
-    return sorted(set(items), key=lambda item: item.key)
+    return sorted({item for own in texts for item in own.items}, key=lambda item: item.key)
 
 
 def columns_of(row: Row) -> dict[str, Any]:
@@ -87,11 +81,11 @@ def columns_of(row: Row) -> dict[str, Any]:
     return {name: getattr(row, name) for name in OF_EDIT}
 
 
-def write_sheet(path: Path, question: Question, items: Sequence[Item], seed: int) -> None:
+def write_sheet(path: Path, kind: type[RatedTexts], items: Sequence[RatedItem], seed: int) -> None:
     """Write a sheet for one rater, in random order; `UserError` if it cannot be made."""
     order = generator(seed, "ratings", path.stem).permutation(len(items))
     lines = [(items[i].key, items[i].prompt, items[i].text, "") for i in order]
-    sheet = pd.DataFrame(lines, columns=[KEY, *question.columns]).map(spreadsheet_cell)
+    sheet = pd.DataFrame(lines, columns=[KEY, *kind.columns]).map(spreadsheet_cell)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         sheet.to_csv(path, index=False, mode="x", encoding="utf-8-sig", lineterminator="\r\n")
@@ -99,29 +93,28 @@ def write_sheet(path: Path, question: Question, items: Sequence[Item], seed: int
         raise UserError(f"cannot write rating sheet {path}: {error.strerror}") from error
 
 
-def read_sheet(path: Path, question: Question, items: Sequence[Item]) -> dict[Item, int]:
+def read_sheet(path: Path, kind: type[RatedTexts], items: Collection[RatedItem]) -> Ratings:
     """Read a sheet; `UserError` if an item is missing, foreign, doubled, altered or unrated."""
-    needed = [KEY, *question.columns]
+    needed = [KEY, *kind.columns]
     columns, lines = csv_table(path, needed)
     if lacking := [column for column in needed if column not in columns]:
         raise UserError(f"{path}, line 1: no column {lacking[0]!r}; needed: {', '.join(needed)}")
     by_key = {item.key: item for item in items}
-    ratings: dict[Item, int] = {}
+    ratings: dict[RatedItem, int] = {}
     for where, cells in lines:
         key, _, text, answer = (cells[column] or "" for column in needed)
-        item, rating = by_key.get(key), question.answers.get(answer.strip().lower())
+        item, rating = by_key.get(key), kind.answers.get(answer.strip().lower())
         if item is None:
             remedy = "name the runs that the sheet was written for, or take the row out"
             raise UserError(f"{where}item {key!r} is not of these runs; {remedy}")
         if item in ratings:
             raise UserError(f"{where}item {key!r} is rated twice; keep one of its rows")
         if text not in (item.text, spreadsheet_cell(item.text)):
-            altered = f"the {question.columns[1]} of item {key!r} was altered from {item.text!r}"
+            altered = f"the {kind.columns[1]} of item {key!r} was altered from {item.text!r}"
             raise UserError(f"{where}{altered}")
         if rating is None:
             content = repr(answer) if answer.strip() else "nothing"
-            column = question.columns[2]
-            raise UserError(f"{where}column {column!r} holds {content}; write {question.wanted}")
+            raise UserError(f"{where}column {needed[3]!r} holds {content}; write {kind.wanted}")
         ratings[item] = rating
     if missing := [item for item in items if item not in ratings]:
         raise UserError(

@@ -10,7 +10,6 @@ import ctypes
 import gc
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -28,22 +27,14 @@ MOST_REDUCTIONS = 8
 """To 64 tokens on an accelerator."""
 
 
-@dataclass
-class _Reductions:
-    counts: dict[str, int] = field(default_factory=dict)
-    keep: Callable[[dict[str, int]], None] | None = None
-
-
-_REDUCTIONS: WeakKeyDictionary[Any, _Reductions] = WeakKeyDictionary()
-
-
-def _of(lm: LanguageModel) -> _Reductions:
-    return _REDUCTIONS.setdefault(lm.bridge, _Reductions())
+_COUNTS: WeakKeyDictionary[Any, dict[str, int]] = WeakKeyDictionary()
+"""Of each model, the halvings by method."""
+_KEEP: WeakKeyDictionary[Any, Callable[[dict[str, int]], None]] = WeakKeyDictionary()
 
 
 def reduced(lm: LanguageModel, method: str, size: int) -> int:
     """A size after the halvings that a method of a model needed so far; at least 1."""
-    return max(1, size >> _of(lm).counts.get(method, 0))
+    return max(1, size >> _COUNTS.get(lm.bridge, {}).get(method, 0))
 
 
 def within_memory(lm: LanguageModel, method: str, run: Callable[[], T]) -> T:
@@ -55,16 +46,16 @@ def within_memory(lm: LanguageModel, method: str, run: Callable[[], T]) -> T:
         try:
             return run()
         except torch.OutOfMemoryError as error:
-            own = _of(lm)
-            count = own.counts.get(method, 0) + 1
+            counts = _COUNTS.setdefault(lm.bridge, {})
+            count = counts.get(method, 0) + 1
             if count > MOST_REDUCTIONS:
                 raise UserError(
                     f"{lm.device} has too little memory for {lm.name}, even in the smallest "
                     "batches: use model.dtype=bfloat16, model.device_map=auto or a smaller model"
                 ) from error
-            own.counts[method] = count
-            if own.keep is not None:
-                own.keep({**own.counts})
+            counts[method] = count
+            if lm.bridge in _KEEP:
+                _KEEP[lm.bridge]({**counts})
 
 
 def announce_memory(what: str, size: float, advice: str = "limit=N takes N prompts") -> None:
@@ -94,13 +85,12 @@ def reductions_kept(
 
     Those that the model needed before in this process count as added.
     """
-    own = _of(lm)
-    for method, count in known.items():
-        own.counts[method] = max(count, own.counts.get(method, 0))
-    own.keep = keep
+    counts = _COUNTS.setdefault(lm.bridge, {})
+    counts |= {method: max(n, counts.get(method, 0)) for method, n in known.items()}
+    _KEEP[lm.bridge] = keep
     try:
-        if own.counts != known:
-            keep({**own.counts})
+        if counts != known:
+            keep({**counts})
         yield
     finally:
-        own.keep = None
+        del _KEEP[lm.bridge]

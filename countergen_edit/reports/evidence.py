@@ -66,47 +66,44 @@ def document(run: Run) -> str:
 
 def bom(run: Run) -> str:
     """A CycloneDX bill of materials of the model, with a model card, as JSON."""
-    manifest = run.manifest
-    versions = manifest.get("versions", {})
-    metrics, assessments = [], []
-    for part in run.by_task().values():
-        record, about = selected(part.results), _part(part)
-        metrics += [_measured(row, q) for q, row in _figures(part, record)]
-        assessments.append(
-            {
-                "groupAtRisk": about["groups"],
-                "harms": " ".join(about["examined"]) or UNSEEN,
-                "mitigationStrategy": " ".join(about["mitigated"]) or UNEDITED_ONLY,
-            }
-        )
-    component: dict[str, Any] = {
+    manifest, parts = run.manifest, [*run.by_task().values()]
+    figures = [of for part in parts for of in _figures(part, selected(part.results))]
+    about = [_part(part) for part in parts]
+    hashed = manifest.get("model_hash")
+    component = {
         "type": "machine-learning-model",
         "bom-ref": "model",
         "name": str(manifest.get("model", run.name)),
         "modelCard": {
             "modelParameters": {"task": "text-generation"},
-            "quantitativeAnalysis": {"performanceMetrics": metrics},
+            "quantitativeAnalysis": {"performanceMetrics": [_measured(*of) for of in figures]},
             "considerations": {
                 "technicalLimitations": [*cautions(run), *_caveats(run)],
-                "fairnessAssessments": assessments,
+                "fairnessAssessments": [
+                    {
+                        "groupAtRisk": part["groups"],
+                        "harms": " ".join(part["examined"]) or UNSEEN,
+                        "mitigationStrategy": " ".join(part["mitigated"]) or UNEDITED_ONLY,
+                    }
+                    for part in about
+                ],
             },
         },
+        "hashes": [{"alg": "SHA-256", "content": hashed}] if hashed else None,
     }
-    if "model_hash" in manifest:
-        component["hashes"] = [{"alg": "SHA-256", "content": manifest["model_hash"]}]
-    tool = {"type": "application", "name": "countergen-edit"}
-    if "countergen-edit" in versions:
-        tool["version"] = versions["countergen-edit"]
-    metadata: dict[str, Any] = {"tools": {"components": [tool]}}
-    if "ran" in manifest:
-        metadata["timestamp"] = manifest["ran"]["end"]
+    version = manifest.get("versions", {}).get("countergen-edit")
+    tool = {"type": "application", "name": "countergen-edit", "version": version}
+    metadata = {
+        "tools": {"components": [_known(tool)]},
+        "timestamp": manifest.get("ran", {}).get("end"),
+    }
     content = {
         "$schema": "http://cyclonedx.org/schema/bom-1.6.schema.json",
         "bomFormat": "CycloneDX",
         "specVersion": "1.6",
         "version": 1,
-        "metadata": metadata,
-        "components": [component],
+        "metadata": _known(metadata),
+        "components": [_known(component)],
     }
     return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
 
@@ -115,11 +112,7 @@ def index(run: Run) -> str:
     """The model index of the run's edited or unedited model, as YAML."""
     from huggingface_hub.repocard_data import eval_results_to_model_index
 
-    results = [
-        result
-        for part in run.by_task().values()
-        for result in eval_results(part, selected(part.results))
-    ]
+    results = [x for p in run.by_task().values() for x in eval_results(p, selected(p.results))]
     name = Path(str(run.manifest.get("model", run.name))).name
     content = {"model-index": eval_results_to_model_index(name, results)}
     return yaml.safe_dump(content, sort_keys=False, allow_unicode=True)
@@ -133,24 +126,22 @@ def _part(run: Run) -> dict[str, Any]:
     about = results.only(edits=[UNEDITED, *([record.id] if record else [])])
     biases = [view for view in run.views if view.kind == "bias"]
     others = [view for view in run.views if view.kind != "bias"]
-    outcomes = [] if record is None else [view.outcome(about, record) for view in biases]
-    remaining = [] if record is None else [s for v in others for s in v.remaining(about, record)]
     budgets = {
         cost.counts: budget for name, budget in run.budgets.items() if (cost := run.cost(name))
     }
     names = run.manifest.get("names", {}).get(results.task or first.axis, {})
+    outcomes = [view.outcome(about, record) for view in biases] if record else []
     return {
         "axis": first.axis,
         "groups": f"{groups} ({first.axis})" if first.axis else groups,
         "edit": record,
         "examined": [line for view in biases for line in view.headline(about)],
         "mitigated": [*advice(results), *filter(None, outcomes)],
-        "remaining": remaining,
+        "remaining": [s for v in others for s in v.remaining(about, record)] if record else [],
         "names": {split: {g: len(own) for g, own in by.items()} for split, by in names.items()},
         "figures": [
             {
                 "title": q.title,
-                "kind": q.kind,
                 "n": row.n,
                 "before": q.number(UNEDITED).in_text,
                 "after": q.number(record.id).in_text if record else "",
@@ -175,11 +166,15 @@ def _budget(budget: float | None, is_share: bool) -> str:
     return f"{100 * budget:g} %" if is_share else f"{budget:g}"
 
 
-def _measured(row: Row, quantity: Quantity) -> dict[str, Any]:
-    found: dict[str, Any] = {"type": quantity.title, "value": f"{row.value}", "slice": row.dataset}
-    if row.lo is not None:
-        found["confidenceInterval"] = {"lowerBound": f"{row.lo}", "upperBound": f"{row.hi}"}
-    return found
+def _measured(quantity: Quantity, row: Row) -> dict[str, Any]:
+    ends = {"lowerBound": f"{row.lo}", "upperBound": f"{row.hi}"} if row.lo is not None else None
+    found = {"type": quantity.title, "value": f"{row.value}", "slice": row.dataset}
+    return _known({**found, "confidenceInterval": ends})
+
+
+def _known(content: dict[str, Any]) -> dict[str, Any]:
+    """The entries that have a value."""
+    return {key: value for key, value in content.items() if value is not None}
 
 
 def _caveats(run: Run) -> list[str]:

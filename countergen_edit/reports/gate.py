@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -24,11 +24,12 @@ from countergen_edit.runs.compare import paired_edits
 
 COLUMNS = ("task", "dataset", "axis", "group_a", "group_b", "facets", "value", "lo", "hi")
 """The columns of a row that stand in the JSON file."""
+GatedFigures = Mapping[str, tuple[View, Shown, Way]]
 NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 @dataclass(frozen=True)
-class Line:
+class GateLine:
     """A check as people read it."""
 
     check: Check
@@ -49,17 +50,14 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Gate:
-    """What came of it.
+class GateResult:
+    """The checks of a gate: `checks` of every figure and set, of the run, edit and baseline `held`.
 
-    Attributes:
-        held: the run and its model or edit, and the baseline if there is one.
-        checks: of every figure and set.
-        strict: whether intervals decided.
+    `strict` tells whether intervals decided.
     """
 
     held: str
-    checks: tuple[Line, ...]
+    checks: tuple[GateLine, ...]
     strict: bool
 
     @property
@@ -92,102 +90,115 @@ class Gate:
         kinds = {"fails": "failure", "cannot tell": "error"}
         every = [kinds.get(line.check.verdict, "") for line in self.checks]
         counts = {f"{kind}s": str(every.count(kind)) for kind in kinds.values()}
-        about = {"name": plain(self.held), "tests": str(len(every)), **counts}
+        about = {"name": _legal(self.held), "tests": str(len(every)), **counts}
         suite = ElementTree.Element("testsuite", about)
         for line, kind in zip(self.checks, every, strict=True):
-            named = {"classname": line.figure, "name": plain(line.of or line.figure)}
+            named = {"classname": line.figure, "name": _legal(line.of or line.figure)}
             case = ElementTree.SubElement(suite, "testcase", named)
             if kind:
-                ElementTree.SubElement(case, kind, message=plain(line.text))
+                ElementTree.SubElement(case, kind, message=_legal(line.text))
         with whole(path) as temporary:
             ElementTree.ElementTree(suite).write(temporary, "utf-8", xml_declaration=True)
 
 
-def plain(text: str) -> str:
-    """A text without what XML forbids."""
-    return NO_XML.sub("\ufffd", text)
+def gate_run(
+    run: Run,
+    limits: Mapping[str, float | str],
+    margins: Mapping[str, float | str],
+    baseline: Run | None = None,
+    *,
+    strict: bool = True,
+) -> GateResult:
+    """Hold the figures of a run to limits, and to those of another run with margins.
 
-
-@dataclass(frozen=True)
-class Held:
-    """The rows of a run that are held: of the edit that a search keeps, else of no edit."""
-
-    run: Run
-    results: Results
-    edit: str
-
-    @classmethod
-    def of(cls, run: Run) -> Held:
-        """Of a run; `UserError` if a task of it has no test rows."""
-        record = run.best_record if run.results.of("cost", "validation") else None
-        edit = record.id if record else UNEDITED
-        results = run.results.only(edits=(edit,))
-        tasks = {row.task for row in results.rows if row.split == "test"}
-        if lacking := [task for task in run.manifest.get("tasks", ()) if task not in tasks]:
-            raise UserError(
-                f"{run.path} has no test rows of {lacking[0]!r}: let the run finish, or gate an "
-                "audit of the model if the search kept no edit"
-            )
-        return cls(run, results, edit)
-
-    @property
-    def name(self) -> str:
-        """The folder and the model."""
-        label = "" if self.edit == UNEDITED else f" with {self.results.label(self.edit)}"
-        return f"{self.run.path}, {self.run.manifest.get('model', 'model')}{label}"
-
-    def figures(self) -> dict[str, tuple[View, Shown, Way]]:
-        """The measured figures of which more or less is better, by the name of their rows."""
-        return {
-            how.name: (view, how, ways[how.name])
-            for view in self.run.views
-            if view.metric is not None
-            for ways in [view.metric.directions(view.name)]
-            for how in view.shown(self.results)
-            if how.name in ways and self.results.of(how.name)
-        }
-
-    def checks(
-        self, limits: Mapping[str, float | str], strict: bool, other: Held | None = None
-    ) -> list[Line]:
-        """Every set against the limit of each figure; of differences where another is given."""
-        known, many = self.figures(), len(self.results.by_task()) > 1
-        if other is not None:
-            known = {name: of for name, of in known.items() if name in other.figures()}
-        lines = []
-        for name, limit in limits.items():
-            require_known("figure", name, known)
-            figure = name if other is None else f"margin.{name}"
-            bound = number(figure, limit)
-            view, how, better = known[name]
-            rows = self.results.of(name)
-            for row in rows:
-                ends = [round(end, 9) for end in (row.lo, row.value, row.hi) if end is not None]
-                if ends != sorted(ends):
-                    raise UserError(f"{self.run.path}: {name}={row.value} is outside its interval")
-            if other is not None:
-                rows, how = self.minus(other, rows), replace(how, signed=True)
-                bound = bound if better == "lower" else -bound
-            for check in checked(rows, bound, better, strict=strict):
-                of = (check.row.task if many else "", view.about(check.row))
-                lines.append(Line(check, figure, ", ".join(filter(None, of)), how))
-        return lines
-
-    def minus(self, other: Held, rows: Sequence[Row]) -> list[Row]:
-        """The rows of a figure less those of another run about the same sets."""
-        against = {_about(row): row for row in other.results.rows if row.split == "test"}
-        sides = (other.run.path, other.edit), (self.run.path, self.edit)
-        every = paired_edits(*sides, rows[0].seed)
+    `UserError` if a figure is unknown, a limit is no number, or there is none.
+    """
+    if not isinstance(margins, Mapping):
+        raise UserError(f"margin={margins} names no figure: write margin.FIGURE=NUMBER")
+    if not {**limits, **margins}:
+        raise UserError("no limit is given: write countergen-edit gate RUN group_effect=0.3")
+    if bool(margins) != (baseline is not None):
+        raise UserError("baseline=RUN and margin.FIGURE=NUMBER go together: give both or neither")
+    results, edit, name = _held(run)
+    known = _figures(run, results)
+    lines = _checks(run, known, results, limits, strict)
+    if baseline is not None:
+        others, other, other_name = _held(baseline)
+        both = known.keys() & _figures(baseline, others).keys()
+        against = {_about(row): row for row in others.rows if row.split == "test"}
+        every = paired_edits((baseline.path, other), (run.path, edit), results.rows[0].seed)
         paired = {_about(row): row for row in every if row.split == "test"}
-        return [
-            difference(
-                row, against.get(_about(row)), paired.get(_about(row, f"{row.metric}_difference"))
-            )
-            for row in rows
-        ]
+
+        def minus(row: Row) -> Row:
+            beside = paired.get(_about(row, f"{row.metric}_difference"))
+            return difference(row, against.get(_about(row)), beside)
+
+        of_both = {figure: of for figure, of in known.items() if figure in both}
+        lines += _checks(run, of_both, results, margins, strict, minus)
+        name = f"{name}; against {other_name}"
+    return GateResult(name, tuple(lines), strict)
 
 
-def number(figure: str, limit: float | str) -> float:
+def _held(run: Run) -> tuple[Results, str, str]:
+    """The rows of the edit that a search keeps, else of no edit; its id, and its name in words.
+
+    `UserError` if a task has no test rows.
+    """
+    record = run.best_record if run.results.of("cost", "validation") else None
+    edit = record.id if record else UNEDITED
+    results = run.results.only(edits=(edit,))
+    tasks = {row.task for row in results.rows if row.split == "test"}
+    if lacking := [task for task in run.manifest.get("tasks", ()) if task not in tasks]:
+        raise UserError(
+            f"{run.path} has no test rows of {lacking[0]!r}: let the run finish, or gate an "
+            "audit of the model if the search kept no edit"
+        )
+    label = f" with {results.label(edit)}" if record else ""
+    return results, edit, f"{run.path}, {run.manifest.get('model', 'model')}{label}"
+
+
+def _figures(run: Run, results: Results) -> GatedFigures:
+    """The measured figures of which more or less is better, by the name of their rows."""
+    return {
+        how.name: (view, how, ways[how.name])
+        for view in run.views
+        if view.metric is not None
+        for ways in [view.metric.directions(view.name)]
+        for how in view.shown(results)
+        if how.name in ways and results.of(how.name)
+    }
+
+
+def _checks(
+    run: Run,
+    known: GatedFigures,
+    results: Results,
+    limits: Mapping[str, float | str],
+    strict: bool,
+    minus: Callable[[Row], Row] | None = None,
+) -> list[GateLine]:
+    """Every set against the limit of each figure; of differences with `minus`."""
+    lines, many = [], len(results.by_task()) > 1
+    for name, limit in limits.items():
+        require_known("figure", name, known)
+        figure = name if minus is None else f"margin.{name}"
+        bound = _number(figure, limit)
+        view, how, better = known[name]
+        rows = results.of(name)
+        for row in rows:
+            ends = [round(end, 9) for end in (row.lo, row.value, row.hi) if end is not None]
+            if ends != sorted(ends):
+                raise UserError(f"{run.path}: {name}={row.value} is outside its interval")
+        if minus is not None:
+            rows, how = [*map(minus, rows)], replace(how, signed=True)
+            bound = bound if better == "lower" else -bound
+        for check in checked(rows, bound, better, strict=strict):
+            of = (check.row.task if many else "", view.about(check.row))
+            lines.append(GateLine(check, figure, ", ".join(filter(None, of)), how))
+    return lines
+
+
+def _number(figure: str, limit: float | str) -> float:
     """A limit, a text on the command line; `UserError` unless it is a finite number."""
     with suppress(TypeError, ValueError):
         if math.isfinite(float(limit)):
@@ -201,28 +212,6 @@ def _about(row: Row, metric: str = "") -> tuple[object, ...]:
     return metric or row.metric, row.dataset, row.axis, row.group_a, row.group_b, facets
 
 
-def gate(
-    run: Run,
-    limits: Mapping[str, float | str],
-    margins: Mapping[str, float | str],
-    baseline: Run | None = None,
-    *,
-    strict: bool = True,
-) -> Gate:
-    """Hold the figures of a run to limits, and to those of another run with margins.
-
-    `UserError` if a figure is unknown, a limit is no number, or there is none.
-    """
-    if not isinstance(margins, Mapping):
-        raise UserError(f"margin={margins} names no figure: write margin.FIGURE=NUMBER")
-    if not {**limits, **margins}:
-        raise UserError("no limit is given: write countergen-edit gate RUN group_effect=0.3")
-    if bool(margins) != (baseline is not None):
-        raise UserError("baseline=RUN and margin.FIGURE=NUMBER go together: give both or neither")
-    held = Held.of(run)
-    lines = held.checks(limits, strict)
-    if baseline is None:
-        return Gate(held.name, tuple(lines), strict)
-    other = Held.of(baseline)
-    lines += held.checks(margins, strict, other)
-    return Gate(f"{held.name}; against {other.name}", tuple(lines), strict)
+def _legal(text: str) -> str:
+    """A text without what XML forbids."""
+    return NO_XML.sub("\ufffd", text)

@@ -53,7 +53,7 @@ def _line(
         squared.append(GroupEffect(measured, truth.seed).squared)
         both = truth.scores(data), measured.log_p
         r.append([relative_difference(*logsumexp(log_p, axis=2).T) for log_p in both])
-        effect, mean = truth.planted_effect(data.pairs[0]), measured.log_p.mean(axis=2)
+        (_, effect), mean = truth.planted(data.pairs[0]), measured.log_p.mean(axis=2)
         planted = [effect[s.template, output] for s in data.samples for output in s.outputs]
         nats.append([planted, mean[:, 0] - mean[:, 1]])
         people = [[v.name or "" for v in data.samples[0].of(group)] for group in data.groups]

@@ -7,12 +7,11 @@ The pilot scores validation prompts of each family of the test sets. Its varianc
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, replace
 from itertools import product
 
 from countergen_edit.core.errors import UserError
-from countergen_edit.data.counterfactual import CounterfactualSet
 from countergen_edit.data.design import SetDesign
 from countergen_edit.data.task import Task
 from countergen_edit.metrics.r.components import Components, pooled
@@ -56,12 +55,13 @@ def designed(
         return task
     groups = len(task.groups)
     pools = {name: one.sizes("test", PEOPLE[-1]) for name, one in own.items()}
-    if small := [name for name, pool in pools.items() if not _sizes(pool)]:
+    sizes = {name: _sizes(pool) for name, pool in pools.items()}
+    if small := [name for name in own if not sizes[name]]:
         raise UserError(
             f"no design for {small[0]}: it has {math.prod(pools[small[0]][:2])} templates with a "
             f"content, and the smallest takes {CELLS[0]}; give it templates and people"
         )
-    least = groups * sum(min(map(math.prod, _sizes(pool))) for pool in pools.values())
+    least = groups * sum(min(map(math.prod, every)) for every in sizes.values())
     if passes is not None and passes < least:
         raise UserError(f"passes={passes} are too few: the smallest designs need {least}")
     pilots = {name: one.draw("validation", PILOT_CELLS, PILOT_PEOPLE) for name, one in own.items()}
@@ -69,19 +69,35 @@ def designed(
     found = pooled(
         {name: Components.of(GroupEffect(of_set.pairs[0])) for name, of_set in scores.items()}
     )
-    options = {
-        name: [*_options(pilots[name], name, found[name], pools[name], groups, precision or 0.0)]
-        for name in own
-    }
+    options = {}
+    for name, (templates, contents, people) in pools.items():
+        components, texts = found[name], len(pilots[name].texts)
+        target = max((precision or 0.0) * components.squared**0.5, SMALL * (precision or 0.0))
+        needed = _contents_needed(components, pools[name], target)
+        options[name] = [
+            SetDesign(
+                dataset=name,
+                cells=cells,
+                templates=min(cells, templates),
+                contents=min(cells, contents),
+                people=people,
+                passes=groups * cells * people,
+                pilot=texts,
+                half_width=components.half_width(cells, templates, contents, people),
+                target=target,
+                contents_needed=needed,
+                components=asdict(components),
+            )
+            for cells, people in sorted(sizes[name], key=math.prod)
+        ]
     if passes is not None:
-        return drawn(task, within(options, passes).values())
+        return drawn(task, within_passes(options, passes).values())
     return drawn(task, map(_cheapest, options.values()))
 
 
 def drawn(task: Task, designs: Iterable[SetDesign]) -> Task:
     """The task with test sets of given designs, such as those of another model."""
     by_name = {design.dataset: design for design in designs}
-
     test = [
         task.drawable[data.name].draw("test", design.cells, design.people)
         if (design := by_name.get(data.name))
@@ -99,34 +115,6 @@ def _sizes(pool: tuple[int, int, int]) -> list[tuple[int, int]]:
         for cells, people in product(CELLS, sorted({min(count, most) for count in PEOPLE}))
         if cells <= templates * contents and cells * people <= MOST_PEOPLE
     ]
-
-
-def _options(
-    pilot: CounterfactualSet,
-    name: str,
-    own: Components,
-    pool: tuple[int, int, int],
-    groups: int,
-    precision: float,
-) -> Iterator[SetDesign]:
-    """Every design of a set, by passes."""
-    templates, contents, _ = pool
-    target = max(precision * own.squared**0.5, SMALL * precision)
-    needed = _contents_needed(own, pool, target)
-    for cells, people in sorted(_sizes(pool), key=math.prod):
-        yield SetDesign(
-            dataset=name,
-            cells=cells,
-            templates=min(cells, templates),
-            contents=min(cells, contents),
-            people=people,
-            passes=groups * cells * people,
-            pilot=len(pilot.texts),
-            half_width=own.half_width(cells, templates, contents, people),
-            target=target,
-            contents_needed=needed,
-            components=asdict(own),
-        )
 
 
 def _cheapest(options: list[SetDesign]) -> SetDesign:
@@ -148,11 +136,11 @@ def _contents_needed(own: Components, pool: tuple[int, int, int], target: float)
     return MOST_CONTENTS
 
 
-def within(options: Mapping[str, list[SetDesign]], passes: int) -> dict[str, SetDesign]:
-    """Designs whose passes sum to no more than `passes`, the worst sets improved first.
+def within_passes(options: Mapping[str, list[SetDesign]], passes: int) -> dict[str, SetDesign]:
+    """Designs whose passes sum to no more than `passes`.
 
-    Each step is the one that lowers the sum over sets of (half-width / target)⁴ most per pass, in
-    nats without targets. `passes` are enough for the smallest designs.
+    Each step lowers the sum over sets of (half-width / target)⁴ most per pass, in nats without
+    targets. `passes` are enough for the smallest designs.
     """
     chosen = {name: min(every, key=lambda d: d.passes) for name, every in options.items()}
     left = passes - sum(design.passes for design in chosen.values())

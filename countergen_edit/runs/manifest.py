@@ -52,45 +52,41 @@ def make_manifest(
     config: Mapping[str, Any],
     model: str,
     model_hash: str,
-    bos: bool | None = None,
-    template: Mapping[str, str] | None = None,
     data_hash: str,
     seed: int,
     command: Sequence[str],
+    bos: bool | None = None,
+    template: Mapping[str, str] | None = None,
     metrics: Sequence[Metric] = (),
     origin: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
     """The manifest of a run; `fingerprint` covers everything that its rows depend on.
 
     Args:
-        config: the settings.
-        model, model_hash: name, and SHA-256 of the weights.
+        config, seed, command: of the run.
+        model, model_hash, origin: name, SHA-256 of the weights, the file that they were converted
+            from.
+        data_hash: SHA-256 of all data.
         bos: whether its texts begin with the beginning-of-text token; None without such a token.
         template: the chat template of its texts, as `LanguageModel.conversation`.
-        data_hash: SHA-256 of all data.
-        seed: the run's seed.
-        command: the command line.
         metrics: by which a report finds their views.
-        origin: the file that the weights were converted from.
     """
     versions = {name: metadata.version(name) for name in PACKAGES}
-    versions["countergen-edit"] = countergen_edit.__version__
     depends = {
-        "config": config,
         "model_hash": model_hash,
         "bos": bos,
         "template": dict(template) if template else None,
         "data_hash": data_hash,
         "source_hash": source_digest(),
-        "versions": versions,
+        "versions": versions | {"countergen-edit": countergen_edit.__version__},
         "seed": seed,
     }
     return {
         "schema": SCHEMA,
-        "fingerprint": digest(depends),
+        "fingerprint": digest({"config": config, **depends}),
         "model": model,
         **({"model_origin": dict(origin)} if origin else {}),
-        **{k: v for k, v in depends.items() if k != "config"},
+        **depends,
         "python": platform.python_version(),
         "command": [*command],
         "metrics": {metric.name: METRICS.name_of(metric) for metric in metrics},
@@ -125,28 +121,27 @@ def manifest_of(
     depends = ("model_hash", "bos", "template", "source_hash", "versions", "seed")
     alike = [*(manifest[key] for key in depends), plan.positions, plan.skip_attention_sinks]
     alike += [measuring, code]
-    # Jobs of a sweep share the units of a task if these digests are equal.
-    manifest["tasks"] = {
-        t.name: digest([*alike, described(t.axis), t.groups, data[t.name]]) for t in tasks
-    }
-    if plan.before:
-        manifest["before"] = [plan.before.label]
-    warnings = [*dict.fromkeys(w for t in tasks for w in t.warnings)]
+    warnings = [w for t in tasks for w in t.warnings]
     added = {} if model.adds_bos is None else model.tokenizer.added_tokens_decoder
     texts = "\n".join(x for t in tasks for s in SPLITS for data in t.sets(s) for x in data.texts)
     if tokens := [str(x) for x in added.values() if x.special and str(x) in texts]:
         warnings.append(f"Prompts contain control tokens of {model.name}: {', '.join(tokens)}.")
-    if model.is_quantized:
-        manifest["is_quantized"] = True
-        warnings.append(QUANTIZED)
-    if warnings:
-        manifest["warnings"] = warnings
+    warnings += [QUANTIZED] if model.is_quantized else []
     sets = (*tasks[0].test, *(one.data for one in tasks[0].out_of_vocabulary))
     prompts = [v.text for s in sets[0].samples[:2] for v in s.variations[::7][:2]]
-    # Test prompts of two groups, and neutral text, to prove a saved model equal on.
-    manifest["texts"] = [*prompts, *tasks[0].neutral.get("test", ())[:4]]
-    manifest["names"] = {t.name: t.names for t in tasks}
-    manifest["compared"] = {t.name: t.axis.of_how_many(len(t.groups)) for t in tasks}
-    manifest["fitted"] = {t.name: [data.name for data in t.fit] for t in tasks}
-    manifest["kept"] = {t.name: [data.name for data in t.keep] for t in tasks}
-    return settings, manifest
+    return settings, {
+        **manifest,
+        # Jobs of a sweep share the units of a task if these digests are equal.
+        "tasks": {
+            t.name: digest([*alike, described(t.axis), t.groups, data[t.name]]) for t in tasks
+        },
+        **({"before": [plan.before.label]} if plan.before else {}),
+        **({"is_quantized": True} if model.is_quantized else {}),
+        **({"warnings": [*dict.fromkeys(warnings)]} if warnings else {}),
+        # Test prompts of two groups, and neutral text, to prove a saved model equal on.
+        "texts": [*prompts, *tasks[0].neutral.get("test", ())[:4]],
+        "names": {t.name: t.names for t in tasks},
+        "compared": {t.name: t.axis.of_how_many(len(t.groups)) for t in tasks},
+        "fitted": {t.name: [data.name for data in t.fit] for t in tasks},
+        "kept": {t.name: [data.name for data in t.keep] for t in tasks},
+    }

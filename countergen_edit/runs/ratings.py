@@ -3,66 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from countergen_edit.core.errors import UserError
 from countergen_edit.core.writing import write_json_lines
 from countergen_edit.metrics.cid.ratings import CidTexts
 from countergen_edit.metrics.fairpair.ratings import FairPairTexts
-from countergen_edit.metrics.ratings import (
-    Item,
-    Question,
-    RatedTexts,
-    Ratings,
-    distinct,
-    read_sheet,
-    write_sheet,
-)
+from countergen_edit.metrics.ratings import RatedTexts, Ratings, distinct, read_sheet, write_sheet
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row
 from countergen_edit.runs.files import RATINGS
 from countergen_edit.runs.folder import finished_rows
 
-SHEET = ".csv"
-RATED: tuple[type[RatedTexts], ...] = (FairPairTexts, CidTexts)
+KINDS: dict[str, type[RatedTexts]] = {kind.name: kind for kind in (FairPairTexts, CidTexts)}
 """What people can rate, a kind of sheet each."""
-
-
-@dataclass
-class Rated:
-    """The texts of runs for one kind of sheet."""
-
-    question: Question
-    texts: dict[Path, RatedTexts] = field(default_factory=dict)
-    """By run."""
-
-    @property
-    def items(self) -> list[Item]:
-        """The distinct texts of all runs."""
-        return distinct(item for own in self.texts.values() for item in own.items)
 
 
 def write_sheets(
     runs: Sequence[Path], folder: Path, raters: Sequence[str], seed: int
-) -> dict[Path, Question]:
+) -> dict[Path, str]:
     """Write `RATER_KIND.csv` for each rater; texts of all runs and edits are shuffled together.
 
-    `UserError` if no runs or raters are named, a run has no texts, or a sheet exists.
+    Returns the question of each sheet. `UserError` if no runs or raters are named, a run has no
+    texts, or a sheet exists.
     """
     if not raters:
         raise UserError("raters=[] names nobody: write raters=[anna,ben]")
-    kinds = rated_in(runs)
-    sheets = {folder / f"{rater}_{kind}{SHEET}": kinds[kind] for kind in kinds for rater in raters}
+    texts = rated_in(runs)
+    sheets = {folder / f"{rater}_{kind}.csv": kind for kind in texts for rater in raters}
     for path in sheets:  # before the first is written
         if path.exists():
             raise UserError(
                 f"rating sheet {path} exists and may hold ratings: move it away, or choose another "
                 "folder"
             )
-    for path, rated in sheets.items():
-        write_sheet(path, rated.question, rated.items, seed)
-    return {path: rated.question for path, rated in sheets.items()}
+    for path, kind in sheets.items():
+        write_sheet(path, KINDS[kind], distinct(texts[kind].values()), seed)
+    return {path: KINDS[kind].asks for path, kind in sheets.items()}
 
 
 def read_ratings(runs: Sequence[Path], folder: Path, seed: int) -> None:
@@ -70,38 +47,38 @@ def read_ratings(runs: Sequence[Path], folder: Path, seed: int) -> None:
 
     `UserError` if there are no sheets, or one does not hold exactly what the runs hold.
     """
-    kinds = rated_in(runs)
-    paths = sorted(folder.glob(f"*{SHEET}"))
+    texts = rated_in(runs)
+    paths = sorted(folder.glob("*.csv"))
     if not paths:
-        raise UserError(f"{folder} holds no rating sheets (*{SHEET}): action=sheet writes them")
+        raise UserError(f"{folder} holds no rating sheets (*.csv): action=sheet writes them")
     ratings: dict[str, dict[str, Ratings]] = {}
     for path in paths:
         rater, _, kind = path.stem.rpartition("_")
-        if kind not in kinds:
-            names = " or ".join(f"RATER_{kind}{SHEET}" for kind in kinds)
+        if kind not in texts:
+            names = " or ".join(f"RATER_{kind}.csv" for kind in texts)
             raise UserError(f"{path} is no sheet of these runs, which are named {names}")
-        sheet = read_sheet(path, kinds[kind].question, kinds[kind].items)
+        sheet = read_sheet(path, KINDS[kind], distinct(texts[kind].values()))
         ratings.setdefault(kind, {})[rater] = sheet
     rows: dict[Path, list[Row]] = {run: [] for run in runs}
     for kind, given in ratings.items():
-        for run, own in kinds[kind].texts.items():
+        for run, own in texts[kind].items():
             rows[run] += own.rows(given, seed)
     for run, rated in rows.items():
         write_json_lines(run / RATINGS, (row.to_dict() for row in rated))
 
 
-def rated_in(runs: Sequence[Path]) -> dict[str, Rated]:
-    """What people can rate in runs, by kind of sheet; `UserError` if a run has none."""
+def rated_in(runs: Sequence[Path]) -> dict[str, dict[Path, RatedTexts]]:
+    """What people can rate in runs, by kind of sheet and run; `UserError` if a run has none."""
     if not runs:
         raise UserError("no runs are named: write countergen-edit rate RUN, a run's folder")
-    kinds: dict[str, Rated] = {}
+    texts: dict[str, dict[Path, RatedTexts]] = {}
     for run in runs:
         results = Results(finished_rows(run), folder=run)
-        if not (found := [own for kind in RATED if (own := kind(results)).items]):
+        if not (found := [own for kind in KINDS.values() if (own := kind(results)).items]):
             raise UserError(
                 f"{run} holds no texts to rate: name the run of an audit with metric=fairpair or "
                 "metric=cid"
             )
         for own in found:
-            kinds.setdefault(own.name, Rated(own.question)).texts[run] = own
-    return kinds
+            texts.setdefault(own.name, {})[run] = own
+    return texts

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from countergen_edit.core.errors import UserError
 from countergen_edit.core.registry import Registry
@@ -48,6 +48,9 @@ class Tracker(ABC):
     invalid ones. A later failure ends the tracker and not the run.
     """
 
+    library: ClassVar[str] = ""
+    """The package that it needs, and the extra that installs it."""
+
     @abstractmethod
     def begin(self, run: TrackedRun) -> None:
         """Show the run, or go on showing it where it was shown before."""
@@ -76,15 +79,15 @@ TRACKERS: Registry[type[Tracker]] = Registry(
 """Every tracker by its name in config; a package enters its own as an entry point of the group."""
 
 
+@dataclass
 class TensorBoard(Tracker):
     """Writes event files, which `tensorboard --logdir` shows.
 
     They go into the run folder, or into one of the run's name in `directory`.
     """
 
-    def __init__(self, directory: str | None = None) -> None:
-        _require_library("tensorboard")
-        self.directory = directory
+    directory: str | None = None
+    library = "tensorboard"
 
     def begin(self, run: TrackedRun) -> None:
         from torch.utils.tensorboard import SummaryWriter
@@ -102,6 +105,7 @@ class TensorBoard(Tracker):
         self._writer.close()
 
 
+@dataclass
 class MLflow(Tracker):
     """Writes to a tracking store of MLflow; a resumed run is found by its fingerprint.
 
@@ -109,9 +113,8 @@ class MLflow(Tracker):
     $MLFLOW_TRACKING_URI or a file in the working directory.
     """
 
-    def __init__(self, uri: str | None = None) -> None:
-        _require_library("mlflow")
-        self.uri = uri
+    uri: str | None = None
+    library = "mlflow"
 
     def begin(self, run: TrackedRun) -> None:
         from mlflow import MlflowClient
@@ -143,15 +146,15 @@ class MLflow(Tracker):
         self._client.set_terminated(self._run, "FINISHED" if finished else "FAILED")
 
 
+@dataclass
 class WandB(Tracker):
     """Sends to Weights & Biases, or with $WANDB_MODE=offline writes what `wandb sync` sends later.
 
     Neither what is printed, nor the machine, nor the source is sent. Runs stand under `project`.
     """
 
-    def __init__(self, project: str = "countergen_edit") -> None:
-        _require_library("wandb")
-        self.project = project
+    project: str = "countergen_edit"
+    library = "wandb"
 
     def begin(self, run: TrackedRun) -> None:
         wandb: Any = import_module("wandb")  # whose types depend on whether it is installed
@@ -186,7 +189,10 @@ def tracked(
     names = [trackers] if isinstance(trackers, str) else trackers
     chosen = names if isinstance(names, Mapping) else dict.fromkeys(names)
     for name, settings in chosen.items():  # mistakes show before anything runs
-        TRACKERS.make(name, settings)
+        library = getattr(TRACKERS.make(name, settings), "library", "")
+        if library and find_spec(library) is None:
+            extra = f"pip install 'countergen-edit[{library}]'"
+            raise UserError(f"tracker={name} needs {library}: {extra}")
     token = _CHOSEN.set(chosen)
     try:
         yield
@@ -200,11 +206,9 @@ class Followers:
     def __init__(
         self, path: Path, settings: Mapping[str, Any], manifest: Mapping[str, Any], step: int
     ) -> None:
-        chosen = _CHOSEN.get({})
         self._step = step
-        self._trackers = {name: TRACKERS.make(name, own) for name, own in chosen.items()}
-        about = {key: manifest.get(key) for key in ("model", "command")}
-        flat = _flat({**about, **settings})
+        self._trackers = {n: TRACKERS.make(n, own) for n, own in _CHOSEN.get({}).items()}
+        flat = _flat({**{key: manifest.get(key) for key in ("model", "command")}, **settings})
         self._tell("begin", TrackedRun(path, path.resolve().name, manifest["fingerprint"], flat))
 
     def log(self, rows: Sequence[Row]) -> None:
@@ -227,9 +231,8 @@ class Followers:
 def figures_of(rows: Sequence[Row]) -> dict[str, float]:
     """The values of rows by name, and under `lo` and `hi` the ends of their intervals.
 
-    >>> figures_of([Row("mean_abs_r", 0.5, dataset="jobs", split="test", lo=0.4, hi=0.6)])
-    {'mean_abs_r/jobs/test/none': 0.5, 'mean_abs_r/jobs/test/none/lo': 0.4, \
-'mean_abs_r/jobs/test/none/hi': 0.6}
+    >>> figures_of([Row("mean_abs_r", 0.5, dataset="jobs", split="test", lo=0.4)])
+    {'mean_abs_r/jobs/test/none': 0.5, 'mean_abs_r/jobs/test/none/lo': 0.4}
     """
     return {
         _name(row) + end: float(value)
@@ -256,8 +259,3 @@ def _flat(settings: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
         own = _flat(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {}
         lines |= own or {f"{prefix}{key}": str(value)}
     return lines
-
-
-def _require_library(name: str) -> None:
-    if find_spec(name) is None:
-        raise UserError(f"tracker={name} needs {name}: pip install 'countergen-edit[{name}]'")

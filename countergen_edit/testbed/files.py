@@ -7,7 +7,7 @@ from pathlib import Path
 
 from countergen_edit.core.conf_path import read_config
 from countergen_edit.core.errors import UserError
-from countergen_edit.core.reading import text_of, yaml_mapping
+from countergen_edit.core.reading import yaml_mapping
 from countergen_edit.data.axis import Axis, NoFormsError
 from countergen_edit.data.counterfactual import CounterfactualSet
 from countergen_edit.data.neutral import TextsBySplit, split_texts
@@ -29,7 +29,7 @@ def truth_in(directory: Path) -> Truth | None:
         return None
     content = yaml_mapping(path)
     try:
-        return compile_truth(content, text_of(path))
+        return compile_truth(content)
     except (LookupError, TypeError, AttributeError, ValueError) as error:
         raise UserError(f"{path} holds no planted truth: {error!r}") from error
 

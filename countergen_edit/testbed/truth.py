@@ -12,7 +12,7 @@ nats. Leanings do not sum to zero over a sample of names. The shipped model lear
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from typing import Any
@@ -32,7 +32,7 @@ from countergen_edit.data.text.grammar import with_article
 NODES = 24
 """Nodes of Gauss-Hermite quadrature for each of the two normal variables."""
 Probabilities = Mapping[str, Float64[np.ndarray, " output"]]
-Planted = dict[tuple[str, str], float]
+PlantedFigures = dict[tuple[str, str], float]
 """(template, output) → a planted figure."""
 
 
@@ -131,23 +131,18 @@ class NameLeanings:
 class Truth:
     """Everything planted in the testbed.
 
-    `people` are the names of the corpus, by axis and group, where these are not all of the axis;
-    `text` is the source file.
+    `people` are the names of the corpus, by axis and group, where these are not all of the axis.
     """
 
     seed: int
-    documents: int
-    follow_up_probabilities: tuple[float, ...]
     prompts: tuple[PlantedPrompt, ...]
     follow_ups: tuple[PlantedPrompt, ...]
     agreement: tuple[AgreementPrompt, ...]
     agreement_follow_ups: tuple[AgreementPrompt, ...]
     descriptors: tuple[str, ...]
     neutral: tuple[tuple[tuple[str, ...], ...], ...]
-    neutral_frequency: float
     leanings: NameLeanings
     people: Mapping[str, Mapping[str, tuple[str, ...]]] = field(default_factory=dict)
-    text: str = ""
 
     @property
     def families(self) -> tuple[str, ...]:
@@ -182,33 +177,24 @@ class Truth:
             parts.append(np.array(log_p).transpose(2, 0, 1))
         return np.concatenate(parts)
 
-    def planted_r(self, groups: tuple[str, str]) -> Planted:
-        """(template, output) → planted R of two groups (CounterGen, equation 1)."""
+    def planted(self, groups: tuple[str, str]) -> tuple[PlantedFigures, PlantedFigures]:
+        """R of two groups (CounterGen, equation 1), and their difference in mean log P in nats.
 
-        def r(weights: Any, log_a: Any, log_b: Any) -> Any:
-            p_a, p_b = weights @ np.exp(log_a), weights @ np.exp(log_b)
-            return (p_a - p_b) / np.maximum(p_a, p_b)
-
-        return self._planted(groups, r)
-
-    def planted_effect(self, groups: tuple[str, str]) -> Planted:
-        """(template, output) → the difference in mean log P over all names, in nats."""
-        return self._planted(groups, lambda weights, a, b: weights @ a - weights @ b)
-
-    def _planted(self, groups: tuple[str, str], figure: Callable[[Any, Any, Any], Any]) -> Planted:
-        """A figure of the weights of names and both groups' log P(output | name)."""
-        planted: Planted = {}
+        Both by template and output, over all names.
+        """
+        r: PlantedFigures = {}
+        effect: PlantedFigures = {}
         for prompt in self.prompts:
             try:
                 log_p = [np.log(prompt.probability(group)) for group in groups]
             except UserError:
                 continue  # planted on another axis
             (weights, a), (_, b) = (self.leanings.population(prompt.family, p) for p in log_p)
-            template, values = self._as_prompt(prompt.template), figure(weights, a, b)
-            planted |= {
-                (template, o): float(v) for o, v in zip(prompt.outputs, values, strict=True)
-            }
-        return planted
+            p_a, p_b = weights @ np.exp(a), weights @ np.exp(b)
+            items = [(self._as_prompt(prompt.template), output) for output in prompt.outputs]
+            r |= zip(items, ((p_a - p_b) / np.maximum(p_a, p_b)).tolist(), strict=True)
+            effect |= zip(items, (weights @ a - weights @ b).tolist(), strict=True)
+        return r, effect
 
     def counterfactual_set(
         self, family: str, split: Split, axis: Axis, groups: tuple[str, str] | None = None
@@ -254,28 +240,14 @@ class Truth:
         return template.replace("{descriptor}", self.descriptors[0])
 
 
-def compile_truth(config: Mapping[str, Any], text: str = "") -> Truth:
-    """Compile the mapping of `truth.yaml`.
-
-    `UserError` if names lean in a family that is unknown, shows no name or varies its outputs.
-    """
+def compile_truth(config: Mapping[str, Any]) -> Truth:
+    """Compile the mapping of `truth.yaml`."""
     planted = [p for name, entry in config["families"].items() for p in _choice_family(name, entry)]
     planted += _item_families(config)
-    prompts = tuple(p for p in planted if p.split is not None)
     leanings, agreement, neutral = config["name_leanings"], config["agreement"], config["neutral"]
-    for family in leanings["families"]:
-        own = [p for p in prompts if p.family == family]
-        if not own:
-            raise unknown("family in which names lean", family, {p.family for p in prompts})
-        if len({p.outputs for p in own}) > 1 or any("{name}" not in p.template for p in own):
-            raise UserError(
-                f"names cannot lean in {family!r}: all its prompts need a name and the same outputs"
-            )
     return Truth(
         seed=config["seed"],
-        documents=config["documents"],
-        follow_up_probabilities=tuple(config["follow_up_probabilities"]),
-        prompts=prompts,
+        prompts=tuple(p for p in planted if p.split is not None),
         follow_ups=tuple(p for p in planted if p.split is None),
         agreement=_agreement(agreement["prompts"], agreement["frequency"]),
         agreement_follow_ups=_agreement(
@@ -283,7 +255,6 @@ def compile_truth(config: Mapping[str, Any], text: str = "") -> Truth:
         ),
         descriptors=tuple(config["descriptors"]),
         neutral=tuple(tuple(map(tuple, columns)) for columns in neutral["sentences"]),
-        neutral_frequency=neutral["frequency"],
         leanings=NameLeanings(
             config["seed"], leanings["across"], leanings["within"], tuple(leanings["families"])
         ),
@@ -291,7 +262,6 @@ def compile_truth(config: Mapping[str, Any], text: str = "") -> Truth:
             axis: {group: tuple(names) for group, names in groups.items()}
             for axis, groups in config["people"].items()
         },
-        text=text,
     )
 
 

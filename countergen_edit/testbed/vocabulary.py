@@ -4,39 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
-from countergen_edit.data.axis import Axis
 from countergen_edit.data.counterfactual import CounterfactualSet
 from countergen_edit.data.prompt_check import OutOfVocabulary, small_words, unknown_words
 from countergen_edit.testbed.files import load_axis
 from countergen_edit.testbed.truth import Truth
-
-UNNAMED = "usa"
-"""Country of people without one in the truth."""
-
-
-@dataclass(frozen=True)
-class Person:
-    """A person in the corpus."""
-
-    name: str
-    gender: str
-    country: str
-
-
-def people(truth: Truth, gender: Axis) -> list[Person]:
-    """Everybody on the gender axis, and others of the truth with a country."""
-    origin = {
-        name: group.split("_")
-        for group, names in truth.people["nationality"].items()
-        for name in names
-    }
-    gender_of = {name: who for name, (_, who) in origin.items()} | {
-        name: group.name for group in gender.groups.values() for name in group.all_names()
-    }
-    return [Person(name, who, origin.get(name, [UNNAMED])[0]) for name, who in gender_of.items()]
-
 
 _SLOT = re.compile(r"\{.*?\}")
 IN_VOCABULARY = 0.5
@@ -77,7 +49,8 @@ def _texts(truth: Truth) -> Iterator[str]:
     gender = load_axis("gender")
     for group in gender.groups.values():
         yield from group.forms.values()
-    yield from (person.name for person in people(truth, gender))
+        yield from group.all_names()
+    yield from (name for groups in truth.people.values() for own in groups.values() for name in own)
     for prompt in (*truth.prompts, *truth.follow_ups):
         yield from (_SLOT.sub(" ", prompt.template), *prompt.outputs, prompt.ending)
     for form in (*truth.agreement, *truth.agreement_follow_ups):

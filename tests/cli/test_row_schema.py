@@ -56,7 +56,7 @@ RUNS = {
     "benchmarks": [*UNEDITED, "metric=benchmarks", "DATA"],
     "hiring": [
         *("audit", "metric=hiring", "VACANCIES", "+metric.hiring.names=2", "cost=null"),
-        *("metric.hiring.contexts=all", "metric.hiring.prompts=all"),
+        "metric.hiring.contexts=all",
         *("eraser=mean_difference", "edit.layers=[3]", f"names={NAMES}", f"data.test={TRAITS}"),
         *(f"data.{split}={TRAITS}" for split in ("fit", "validation")),
     ],

@@ -18,7 +18,7 @@ from countergen_edit.metrics.r.components import Components, henderson, pooled
 from countergen_edit.metrics.r.group_effect import GroupEffect
 from countergen_edit.metrics.r.paired import removed
 from countergen_edit.models import LanguageModel
-from countergen_edit.runs.design import within
+from countergen_edit.runs.design import within_passes
 from tests.metrics.designs import WORLDS, World, simulated
 
 AUDITS = 200
@@ -182,7 +182,7 @@ def test_passes_are_never_exceeded_and_the_widest_interval_is_the_least_possible
     quiet = Components(0.5, 0.2, 0.0, 0.02, 0.0, 0.05, 0.6)
     loud = Components(0.5, 1.2, 0.1, 0.60, 0.2, 1.4, 1.1)
     options = {"quiet": options_of(quiet, "quiet"), "loud": options_of(loud, "loud")}
-    chosen = within(options, passes)
+    chosen = within_passes(options, passes)
     assert sum(design.passes for design in chosen.values()) <= passes
     least = min(
         max(a.half_width, b.half_width)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from countergen_edit.core.describing import described
 from countergen_edit.core.errors import UserError
 from countergen_edit.metrics.context import EvaluationContext
-from countergen_edit.metrics.fairpair.judges import PARTS, agreement
+from countergen_edit.metrics.fairpair.judges import PARTS, judge_agreement
 from countergen_edit.metrics.fairpair.phi import PHIS, ScoreDifference
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import UNEDITED, Row
@@ -70,18 +70,18 @@ def test_agreement_is_alpha_by_its_definition_and_has_no_scale(seed: int, judges
     rng = np.random.default_rng(seed)
     scores = {str(j): [rng.normal(size=20), rng.normal(size=10)] for j in range(judges)}
     order = [np.argsort(np.argsort(np.concatenate(own))) for own in scores.values()]
-    found = agreement(scores, 0)
+    found = judge_agreement(scores, 0)
     assert found.value == pytest.approx(ordinal_alpha(np.array(order) * PARTS // 30))
     assert found.lo <= found.value <= found.hi
     scores["0"] = [np.exp(own) for own in scores["0"]]
-    assert agreement(scores, 0) == found
+    assert judge_agreement(scores, 0) == found
 
 
 def test_equal_judges_agree_and_constant_ones_have_no_agreement() -> None:
     one = [np.arange(12.0), np.arange(5.0)]
-    assert agreement({"a": one, "b": one}, 0).value == pytest.approx(1)
+    assert judge_agreement({"a": one, "b": one}, 0).value == pytest.approx(1)
     flat = [np.zeros(4), np.zeros(3)]
-    assert np.isnan(agreement({"a": flat, "b": flat}, 0).value)
+    assert np.isnan(judge_agreement({"a": flat, "b": flat}, 0).value)
 
 
 class Words(ScoreDifference):

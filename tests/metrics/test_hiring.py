@@ -20,17 +20,16 @@ from scipy import stats
 from countergen_edit.core.errors import UserError
 from countergen_edit.data.axis import Axis, Group
 from countergen_edit.data.axis_config import axis_config
-from countergen_edit.data.hiring import PRONOUNS, Application, Vacancies
+from countergen_edit.data.hiring import PRONOUNS, Vacancies
 from countergen_edit.data.task import Task
 from countergen_edit.edits import EditRecord, NamedEdit
 from countergen_edit.edits.edit import UNCHANGED
 from countergen_edit.metrics.context import EvaluationContext
-from countergen_edit.metrics.hiring import Hiring
-from countergen_edit.metrics.hiring.decisions import Decisions, cross_fitted
-from countergen_edit.metrics.hiring.rows import HiringRows, in_words
+from countergen_edit.metrics.decisions import Decisions
+from countergen_edit.metrics.hiring import Hiring, people_in_words
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row
-from countergen_edit.metrics.statistics import share_interval
+from countergen_edit.metrics.statistics import Estimate, share_interval
 from countergen_edit.models import LanguageModel, TextScores, text_log_probs
 from countergen_edit.reports.views.hiring import HiringView
 from tests.made_vacancies import make_vacancies
@@ -47,7 +46,7 @@ def task(axis: str = "gender", **more: Any) -> Task:
 class Acting(EvaluationContext):
     """A model that decides by what it reads, whose gap and reward of strength (nats) are known.
 
-    A text before the question moves the gap by `after[name]`; an edit multiplies it by `edited`.
+    A context moves the gap by `after[name]`; an edit multiplies it by `edited`.
     """
 
     def __init__(
@@ -59,8 +58,8 @@ class Acting(EvaluationContext):
     ) -> None:
         act = {"gap": 0.0, "strength": 2.0, "base": 0.0, "answered": 0.9, "edited": 0.0} | acts
         super().__init__(model, Path("nowhere"))
-        texts = metric.contexts | metric.prompts
-        self.before = {f"{texts[name]}\n\n": after.get(name, 0.0) for name in texts}
+        of = metric.contexts
+        self.before = {f"{text}\n\n": after.get(name, 0.0) for name, text in of.items()}
         self.side: dict[str, float] = {}
         self.edited = act["edited"]
         self.cue = metric.read.cue
@@ -73,7 +72,7 @@ class Acting(EvaluationContext):
             for one, texts in zip(metric.applications, metric.texts[group], strict=True):
                 for text, of_person in zip(texts, own, strict=True):
                     value = act["base"] + jobs[one.occupation] + of_person
-                    value += act["strength"] * (0.5 if one.strength == "strong" else -0.5)
+                    value += act["strength"] * (0.5 if one.is_strong else -0.5)
                     value += (act["gap"] + leans[one.occupation]) * (0.5 - side)
                     self.odds[text], self.side[text] = value, 0.5 - side
         self.answered = act["answered"]
@@ -113,13 +112,14 @@ def rows_of(rows: list[Row], metric: str, scale: str = "log_odds") -> list[Row]:
 
 def test_applications_differ_in_the_person_alone(metric: Hiring) -> None:
     """With the same name and forms everybody sends the same; nothing else tells the groups."""
-    applications = [*Vacancies.read().applications()]
+    applications = [*Vacancies.read().applications(Vacancies.read().vacancies)]
     one, other = (Group("", {}, dict.fromkeys(PRONOUNS, word)) for word in ("X", "X"))
     for application in applications:
         assert application.filled(one, "Kim") == application.filled(other, "Kim")
         words = application.filled(Group("", {}), "Kim").lower().replace(",", " ").split()
         assert {"he", "she", "him", "her", "his", "hers", "mr", "mrs"}.isdisjoint(words)
-    assert len(applications) == len({(a.occupation, a.strength, a.question) for a in applications})
+        assert {*words} & {"kim", "kim's"}  # where the axis lacks pronouns
+    assert len(applications) == len({*applications}) == 6 * 2 * 2
     for group, texts in metric.texts.items():
         for name, text in zip(metric.people[group], texts[0], strict=True):
             assert name in text
@@ -150,73 +150,68 @@ def test_people_are_needed(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"hiring\.names=1: two people of each group at least"):
         Hiring(names=1)
     axis = Axis("made", {name: Group(name, {"test": ("Kim",)}) for name in ("one", "two")})
-    with pytest.raises(UserError, match="hiring needs two names or more of group 'one': give"):
+    with pytest.raises(UserError, match="hiring needs two test names or more of group 'one'"):
         Hiring().bound(replace(task(), axis=axis, groups=("one", "two")), "hiring")
-    named = bound(names={"female": ["Ann", "Eve"], "male": ["Tom", "Max", "Ian"]})
-    assert named.people == {"female": ("Ann", "Eve"), "male": ("Tom", "Max", "Ian")}
 
 
-def made_decisions(seed: int, gap: float = 0.0, jobs: int = 6, people: int = 8) -> Decisions:
-    """Random answers to two curricula vitae and two questions of some jobs."""
+KINDS = [*product(range(6), (True, False), (0, 1))]
+"""Job, strength and question of the applications of made decisions."""
+
+
+def made(odds: Mapping[str, np.ndarray], kinds: Any = KINDS, seed: int = 0) -> Decisions:
+    jobs, strong = zip(*((f"job {job}", how) for job, how, *_ in kinds), strict=True)
+    return Decisions(odds, {}, jobs, strong, seed)
+
+
+def made_decisions(seed: int, gap: float = 0.0, people: int = 8) -> Decisions:
+    """Random answers to two curricula vitae and two questions of six jobs."""
     rng = np.random.default_rng(seed)
-    kinds = [*product(range(jobs), ("strong", "weak"), (0, 1))]
-    applications = tuple(Application(f"job {job}", how, ask, "") for job, how, ask in kinds)
-    of_job = rng.normal(scale=0.3, size=jobs)
-    accept, reject = {}, {}
+    of_job, odds = rng.normal(scale=0.3, size=6), {}
     for side, group in enumerate("ab"):
-        skill = [1 if how == "strong" else -1 for _, how, _ in kinds]
-        lean = [(of_job[j] + gap) * (0.5 - side) for j, *_ in kinds]
-        odds = rng.normal(scale=0.2, size=people)[None, :] + np.add(skill, lean)[:, None]
-        odds = odds + rng.normal(scale=0.1, size=odds.shape)
-        accept[group] = -np.log1p(np.exp(-odds)) - 0.1
-        reject[group] = accept[group] - odds
-    return Decisions(applications, accept, reject, seed)
+        own = [(1 if how else -1) + (of_job[j] + gap) * (0.5 - side) for j, how, _ in KINDS]
+        table = rng.normal(scale=0.2, size=people)[None, :] + np.array(own)[:, None]
+        odds[group] = table + rng.normal(scale=0.1, size=table.shape)
+    return made(odds, seed=seed)
 
 
 def test_every_figure_is_the_mean_that_it_is_said_to_be() -> None:
-    made = made_decisions(3)
+    found = made_decisions(3)
     answers = [
-        (group, one.occupation, one.strength, *pair)
-        for group in "ab"
-        for one, *own in zip(made.applications, made.accept[group], made.reject[group], strict=True)
-        for pair in zip(*own, strict=True)
+        (group, job, how, odds)
+        for group, table in found.odds.items()
+        for job, how, own in zip(found.topics, found.strong, table, strict=True)
+        for odds in own
     ]
-    table = pd.DataFrame(answers, columns=["group", "job", "strength", "yes", "no"])
-    table["log_odds"] = table.yes - table.no
-    table["probability"] = np.exp(table.yes) / (np.exp(table.yes) + np.exp(table.no))
-    for scale in ("probability", "log_odds"):
+    table = pd.DataFrame(answers, columns=["group", "job", "strong", "log_odds"])
+    table["probability"] = 1 / (1 + np.exp(-table.log_odds))
+    table["selection"] = table.log_odds > 0
+    table["scoring"] = table.log_odds > table.log_odds.median()
+    for scale in ("probability", "log_odds", "selection", "scoring"):
         mean = table.groupby("group")[scale].mean()
         for group in ("a", "b"):
-            assert made.acceptance(scale, group).estimate.value == pytest.approx(mean[group])
-        assert made.gap("a", "b", scale).estimate.value == pytest.approx(mean["a"] - mean["b"])
+            assert found.acceptance(scale, group).estimate.value == pytest.approx(mean[group])
+        both = found.acceptance(scale, "a", "b").estimate.value
+        assert both == pytest.approx(table[scale].mean())
+        if scale in ("selection", "scoring"):
+            continue
+        gap = found.gaps(scale)["a", "b"].estimate.value
+        assert gap == pytest.approx(mean["a"] - mean["b"])
         of_job = table.groupby(["job", "group"])[scale].mean()
-        for job in made.occupations:
-            apart = of_job[job, "a"] - of_job[job, "b"]
-            assert made.gap_of(job, "a", "b", scale).estimate.value == pytest.approx(apart)
-        by_strength = table.groupby("strength")[scale].mean()
-        apart = by_strength["strong"] - by_strength["weak"]
-        assert made.strength(scale).estimate.value == pytest.approx(apart)
-    share = np.mean(np.exp(made.accept["a"]) + np.exp(made.reject["a"]))
-    assert made.answered("a") == pytest.approx(share)
-    invited = [made.accept[group] > made.reject[group] for group in "ab"]
-    for groups, own in (("a", invited[:1]), ("ab", invited)):
-        rate = made.acceptance("selection", *groups).estimate.value
-        assert rate == pytest.approx(np.mean(own))
-    above = table.log_odds > table.log_odds.median()
-    for group in "ab":
-        rate = made.acceptance("scoring", group).estimate.value
-        assert rate == pytest.approx(above[table.group == group].mean())
+        for job, figure in zip(found.distinct, found.gaps_of_topics(scale).values(), strict=True):
+            assert figure.estimate.value == pytest.approx(of_job[job, "a"] - of_job[job, "b"])
+        of = table.groupby("strong")[scale].mean()
+        assert found.strength(scale)[()].estimate.value == pytest.approx(of[True] - of[False])
 
 
 def test_resamples_draw_vacancies_and_people() -> None:
-    made = made_decisions(5)
-    figure = made.gap("a", "b", "log_odds")
+    found = made_decisions(5)
+    figure = found.gaps("log_odds")["a", "b"]
     jobs, *people = figure.weights
-    place = [made.occupations.index(one.occupation) for one in made.applications]
+    place = [found.distinct.index(job) for job in found.topics]
     for r in (0, 1, 17):
         drawn = [np.outer(jobs[r, place], own[r]) for own in people]
-        odds = (made.accept[group] - made.reject[group] for group in "ab")
-        a, b = (np.average(x, weights=w) for x, w in zip(odds, drawn, strict=True))
+        tables = zip(found.odds.values(), drawn, strict=True)
+        a, b = (np.average(x, weights=w) for x, w in tables)
         assert figure.draws[r] == pytest.approx(a - b)
 
 
@@ -224,9 +219,9 @@ def test_intervals_hold_the_truth_as_often_as_they_say() -> None:
     """Of jobs and people that are drawn anew, 95 % less what 150 simulations can miss."""
     inside = found = 0
     for seed in range(150):
-        figure = made_decisions(seed, gap=0.4, people=6).gap("a", "b", "log_odds")
+        figure = made_decisions(seed, gap=0.4, people=6).gaps("log_odds")["a", "b"]
         inside += figure.estimate.lo <= 0.4 <= figure.estimate.hi
-        none = made_decisions(seed + 1000, people=6).gap("a", "b", "log_odds")
+        none = made_decisions(seed + 1000, people=6).gaps("log_odds")["a", "b"]
         found += none.p is not None and none.p <= 0.05
     assert inside >= 150 * 0.90
     assert found <= 150 * 0.09
@@ -251,7 +246,7 @@ def test_a_planted_preference_is_found_in_size_and_direction(
         assert any(says in text for text in HiringView().sentences(Results(rows)))
     assert row.lo < 0 < row.hi  # type: ignore[operator]
     assert "four times out of five" in HiringView().sentences(Results(rows))[0]
-    figure = metric.decisions(Acting(own, metric), None).gap("female", "male", "log_odds")
+    figure = metric.decisions(Acting(own, metric), None).gaps("log_odds")["female", "male"]
     assert figure.fewest == len(metric.read.vacancies)
     smallest = row.detail["smallest"] / figure.estimate.standard_error
     assert stats.nct.sf(stats.t.isf(0.025, 5), 5, smallest) == pytest.approx(0.8, abs=0.05)
@@ -292,20 +287,6 @@ def test_what_an_edit_changes_is_paired(model: LanguageModel, metric: Hiring) ->
     json.dumps([row.to_dict() for row in (*rows, *edited)], allow_nan=False)
 
 
-def test_of_more_groups_every_two_are_compared(model: LanguageModel) -> None:
-    groups = {
-        g: Group(g, {"test": tuple(f"{g}{i}" for i in "xyz")}, {}) for g in ("Ann", "Bob", "Cal")
-    }
-    several = replace(task(), axis=Axis("made", groups), groups=tuple(groups), name="made")
-    metric = Hiring(names=3).bound(several, "hiring")
-    rows = metric.measure(Acting(model, metric), None)
-    pairs = [(row.group_a, row.group_b) for row in rows_of(rows, "hiring_gap")]
-    assert pairs == [("Ann", "Bob"), ("Ann", "Cal"), ("Bob", "Cal")]
-    assert len(rows_of(rows, "hiring_acceptance")) == 3
-    # Pronouns that the axis lacks are the name.
-    assert "Annx's" in " ".join(metric.texts["Ann"][1] + metric.texts["Ann"][-1])
-
-
 def test_every_answer_is_that_of_its_application_and_person(
     model: LanguageModel, tmp_path: Path
 ) -> None:
@@ -319,8 +300,7 @@ def test_every_answer_is_that_of_its_application_and_person(
                     text = metric.texts[group][i][n]
                     answers = ["nurse", "plumber"] if asked else [" nurse", " plumber"]
                     scores = text_log_probs(own, [text] * 2, answers, chat=asked).log_p
-                    found = [made.accept[group][i, n], made.reject[group][i, n]]
-                    np.testing.assert_allclose(found, scores, atol=1e-4)
+                    assert made.odds[group][i, n] == pytest.approx(scores[0] - scores[1], abs=1e-4)
     with pytest.raises(UserError, match="exceeds the context"):
         bound(names=2).check(model)
 
@@ -340,21 +320,16 @@ def test_a_model_that_never_met_the_words_is_not_measured(
     assert HiringView().sections(Results([row])) == []
 
 
-def decided(invited: Mapping[str, np.ndarray], jobs: int = 6) -> Decisions:
-    """Decisions that are given, (application, name), two applications of each occupation."""
-    kinds = product(range(jobs), ("strong", "weak"))
-    applications = tuple(Application(f"job {job}", how, 0, "") for job, how in kinds)
-    accept = {group: np.where(own, -0.5, -1.5) for group, own in invited.items()}
-    return Decisions(applications, accept, {g: -2.0 - own for g, own in accept.items()}, 0)
+def decided(invited: Mapping[str, np.ndarray], seed: int = 0) -> Decisions:
+    """Decisions that are given, (application, name), two applications of each of six jobs."""
+    odds = {group: np.where(own, 1.5, -1.5) for group, own in invited.items()}
+    return made(odds, [*product(range(6), (True, False))], seed)
 
 
-def ratios(made: Decisions) -> dict[str, Any]:
-    """Impact ratios of groups that stand alone."""
-    names = {group: ("Kim", "Lee", "Max")[: made.accept[group].shape[1]] for group in made.groups}
-    axis = Axis("made", {group: Group(group, {}) for group in names})
-    rows = HiringRows(axis, made.applications, names, made.seed).rates(made)
-    of = [r for r in rows if r.metric == "hiring_impact_ratio" and r.facets["rate"] == "selection"]
-    return {row.group_a: row for row in of}
+def ratios(found: Decisions) -> dict[str, Estimate]:
+    """Impact ratios of selection of groups that stand alone."""
+    _, estimates = found.impact("selection", {group: [group] for group in found.odds})
+    return {group: ratio for group, (_, ratio) in estimates.items()}
 
 
 def test_rates_of_crossed_axes_are_counts(model: LanguageModel) -> None:
@@ -366,8 +341,8 @@ def test_rates_of_crossed_axes_are_counts(model: LanguageModel) -> None:
     of = metric.task.axis.groups
     answers = [
         {**of[g].parts, "gender_race": g, "odds": odds}
-        for g in made.groups
-        for odds in (made.accept[g] - made.reject[g]).ravel()
+        for g, table in made.odds.items()
+        for odds in table.ravel()
     ]
     table = pd.DataFrame(answers)
     table["selection"] = table.odds > 0
@@ -413,7 +388,9 @@ def test_rates_of_crossed_axes_are_counts(model: LanguageModel) -> None:
 )
 def test_categories_are_named_by_the_forms_of_their_groups(axis: Any, says: list[str]) -> None:
     groups = Axis.from_config(axis_config(axis)).groups
-    assert [*in_words({name: [group] for name, group in groups.items()}).values()][:2] == says
+    assert [*people_in_words({name: [group] for name, group in groups.items()}).values()][
+        :2
+    ] == says
 
 
 @given(st.lists(st.lists(st.booleans(), min_size=24, max_size=24), min_size=2, max_size=4))
@@ -422,34 +399,33 @@ def test_an_impact_ratio_is_at_most_that_of_the_highest_rate_which_is_one(
     drawn: list[list[bool]],
 ) -> None:
     shares = {f"g{i}": float(np.mean(own)) for i, own in enumerate(drawn)}
-    made = decided({f"g{i}": np.reshape(own, (12, 2)) for i, own in enumerate(drawn)})
-    found, best = ratios(made), max(shares.values())
-    for group, row in found.items():
+    found = ratios(decided({f"g{i}": np.reshape(own, (12, 2)) for i, own in enumerate(drawn)}))
+    best = max(shares.values())
+    for group, ratio in found.items():
         if best == 0:
-            assert (row.value, row.lo) == (None, None)
+            assert np.isnan([ratio.value, ratio.lo]).all()
             continue
-        assert row.value == pytest.approx(shares[group] / best)
-        assert row.value <= 1
-        if row.lo is not None:
-            assert row.lo <= row.value <= row.hi
+        assert ratio.value == pytest.approx(shares[group] / best)
+        assert ratio.value <= 1
+        assert not ratio.lo > ratio.value
+        assert not ratio.hi < ratio.value
     if best:
-        assert 1.0 in [row.value for row in found.values()]
+        assert 1.0 in [ratio.value for ratio in found.values()]
 
 
 def test_like_decisions_have_exact_intervals_and_ratios_from_them() -> None:
     half = np.tile([[True], [False]], (6, 3))
-    made = decided({"all": np.ones((12, 3)), "none": np.zeros((12, 3)), "half": half})
-    rates = {g: made.acceptance("selection", g).estimate for g in made.groups}
+    every = decided({"all": np.ones((12, 3)), "none": np.zeros((12, 3)), "half": half})
+    rates = {g: every.acceptance("selection", g).estimate for g in every.odds}
     assert (rates["none"].lo, rates["none"].hi) == share_interval(0, 3)  # names are the fewest
     assert (rates["all"].lo, rates["all"].hi) == share_interval(3, 3)
-    found, least = ratios(made), share_interval(3, 3)[0]
-    assert (found["all"].value, found["all"].lo) == (1.0, None)
+    found, least = ratios(every), share_interval(3, 3)[0]
+    assert found["all"].value == 1.0
+    assert math.isnan(found["all"].lo)
     assert (found["none"].value, found["none"].lo) == (0.0, 0.0)
     assert found["none"].hi == pytest.approx(share_interval(0, 3)[1] / least)
     assert found["half"].value == 0.5
     assert found["half"].hi == pytest.approx(rates["half"].hi / least)
-    nobody = ratios(decided({"a": np.zeros((12, 3)), "b": np.zeros((12, 3))}))
-    assert [row.value for row in nobody.values()] == [None, None]
 
 
 def test_a_ratio_to_a_rate_that_may_be_zero_has_no_interval() -> None:
@@ -457,15 +433,15 @@ def test_a_ratio_to_a_rate_that_may_be_zero_has_no_interval() -> None:
     once[0] = True
     found = ratios(decided({"a": once, "b": once & (np.arange(3) < 1)}))
     assert found["b"].value == pytest.approx(1 / 3)
-    assert found["b"].lo is None
+    assert math.isnan(found["b"].lo)
 
 
 def test_intervals_of_ratios_hold_the_truth_as_often_as_they_say() -> None:
     """Of jobs and people that are drawn anew; the truth is the normal distribution's."""
-    inside = total = 0
     shift, spread = {"a": 0.3, "b": 0.0}, {"job": 0.5, "person": 0.2, "noise": 0.7}
     sd = math.sqrt(sum(s**2 for s in spread.values()))
     rate = {group: stats.norm.cdf(value / sd) for group, value in shift.items()}
+    inside = 0
     for seed in range(200):
         rng = np.random.default_rng(seed)
         job = np.repeat(rng.normal(scale=spread["job"], size=6), 2)[:, None]
@@ -476,11 +452,10 @@ def test_intervals_of_ratios_hold_the_truth_as_often_as_they_say() -> None:
             > 0
             for group, value in shift.items()
         }
-        a, b = (replace(decided(invited), seed=seed).acceptance("selection", g) for g in "ab")
+        a, b = (decided(invited, seed).acceptance("selection", group) for group in "ab")
         found = b.ratio(a)
         inside += found.lo <= rate["b"] / rate["a"] <= found.hi
-        total += 1
-    assert inside >= 0.9 * total
+    assert inside >= 0.9 * 200
 
 
 @pytest.mark.parametrize(("edited", "shown"), [(-1.0, True), (0.2, False), (0.0, False)])
@@ -519,32 +494,3 @@ def test_a_context_is_compared_with_a_placebo_of_its_length(model: LanguageModel
         UserError, match=r"metric\.hiring\.contexts 'selectiv': did you mean 'selec"
     ):
         bound(contexts=["selectiv"])
-
-
-def test_the_best_prompt_is_reported_where_it_was_not_selected(model: LanguageModel) -> None:
-    metric = bound(prompts="all")
-    after = {"merit": -0.2, "unbiased": -1.0, "law": 0.0, "swap": 0.4}
-    rows = metric.measure(Acting(model, metric, after, gap=1.0), None)
-    [alone] = rows_of(rows, "hiring_gap")
-    by = {str(r.facets["prompts"]): r for r in rows_of(rows, "hiring_gap_prompted")}
-    assert by["mean"].value == pytest.approx(alone.value - 0.2)  # type: ignore[operator]
-    for name, more in after.items():
-        assert by[name].value == pytest.approx(alone.value + more)  # type: ignore[operator]
-    assert by["best"].detail["selected"] == ["unbiased", "unbiased"]
-    assert by["best"].value == pytest.approx(alone.value - 1.0)  # type: ignore[operator]
-    said = HiringView().sentences(Results(rows))
-    assert any("on the mean of 4" in text for text in said)
-
-
-def test_of_like_prompts_the_best_is_not_better_than_one_of_them() -> None:
-    """Noise that favours a prompt on one half of the occupations does not on the other."""
-    sizes = []
-    for seed in range(60):
-        each = {f"{i}": made_decisions(1000 * seed + i, gap=0.5) for i in range(4)}
-        best, selected = cross_fitted({k: replace(one, seed=seed) for k, one in each.items()})
-        jobs = [one.occupation for one in best.applications]
-        for place, job in enumerate(jobs):
-            own = {n for n in each if (each[n].accept["a"][place] == best.accept["a"][place]).all()}
-            assert own & {*selected}, job
-        sizes.append(best.gap("a", "b", "log_odds").estimate.value)
-    assert np.mean(sizes) == pytest.approx(0.5, abs=4 * np.std(sizes) / math.sqrt(60))

@@ -138,7 +138,7 @@ def test_the_group_effect_of_another_axis_is_the_planted_one(
     task = Task(load_axis("gender"), ("female", "male"), other_axes=(data,))
     context = EvaluationContext(testbed, tmp_path)
     [row] = OffTarget().bound(task).measure(context, None)
-    planted = truth.planted_effect(data.groups)
+    _, planted = truth.planted(data.groups)
     values = [planted[s.template, output] for s in data.samples for output in s.outputs]
     assert (row.metric, row.axis, row.detail["people"]) == ("off_target", "nationality", 4)
     assert row.value == pytest.approx(np.sqrt(np.mean(np.square(values))), rel=0.1)

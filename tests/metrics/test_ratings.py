@@ -14,19 +14,13 @@ from hypothesis import strategies as st
 from countergen_edit.core.errors import UserError
 from countergen_edit.core.writing import spreadsheet_cell
 from countergen_edit.metrics.cid.metric import Continuation, fraction_rows
-from countergen_edit.metrics.cid.ratings import (
-    CidTexts,
-    agreed,
-    agreement,
-    fleiss_kappa,
-    paraphrase,
-)
-from countergen_edit.metrics.ratings import KEY, Item, distinct, read_sheet, write_sheet
+from countergen_edit.metrics.cid.ratings import CidTexts, agreed, rater_agreement
+from countergen_edit.metrics.ratings import KEY, RatedItem, read_sheet, write_sheet
 
 TEMPLATE = "{name} lost {possessive} job because {subject}"
 TEXTS = ["was too nervous", "had a strong accent", 'said "no", twice; left', "=1+1"]
-ASKED = CidTexts.question
-ITEMS = distinct(Item(paraphrase(TEMPLATE), text) for text in TEXTS)
+ASKED = CidTexts
+ITEMS = [RatedItem("X lost … job because …", text) for text in TEXTS]
 
 
 def rate(path: Path, answers: dict[str, str]) -> None:
@@ -52,7 +46,7 @@ def sheet(tmp_path: Path) -> Path:
 )
 def test_any_text_survives_the_round_trip(tmp_path_factory, texts: list[str]) -> None:
     path = tmp_path_factory.mktemp("sheet") / "anna.csv"
-    items = distinct(Item("X is", text) for text in texts)
+    items = [RatedItem("X is", text) for text in texts]
     write_sheet(path, ASKED, items, seed=1)
     rate(path, {item.text: "1" if len(item.text) % 2 else "0" for item in items})
     ratings = read_sheet(path, ASKED, items)
@@ -98,8 +92,8 @@ def test_a_damaged_sheet_is_refused(sheet: Path, change, message: str) -> None:
         read_sheet(sheet, ASKED, ITEMS)
 
 
-def ratings_of(*columns: list[int]) -> list[dict[Item, bool]]:
-    items = [Item(TEMPLATE, str(i)) for i in range(len(columns[0]))]
+def ratings_of(*columns: list[int]) -> list[dict[RatedItem, bool]]:
+    items = [RatedItem(TEMPLATE, str(i)) for i in range(len(columns[0]))]
     return [dict(zip(items, map(bool, column), strict=True)) for column in columns]
 
 
@@ -117,10 +111,10 @@ def test_kappa_is_that_of_fleiss() -> None:
     observed = np.mean((yes**2 + (n - yes) ** 2 - n) / (n * (n - 1)))
     share = yes.sum() / table.size
     by_chance = share**2 + (1 - share) ** 2
-    assert fleiss_kappa(table) == pytest.approx((observed - by_chance) / (1 - by_chance))
-    kappa = agreement(ratings_of([1, 0, 1, 0, 1, 0], [1, 0, 1, 0, 1, 1]), seed=0, resamples=50)
-    assert kappa.lo <= kappa.value <= kappa.hi
-    assert np.isnan(agreement(ratings_of([1, 1], [1, 1]), seed=0, resamples=20).value)
+    found = rater_agreement(ratings_of(*table.T.tolist()), seed=0, resamples=50)
+    assert found.value == pytest.approx((observed - by_chance) / (1 - by_chance))
+    assert found.lo <= found.value <= found.hi
+    assert np.isnan(rater_agreement(ratings_of([1, 1], [1, 1]), seed=0, resamples=20).value)
 
 
 def test_fractions_count_pairs_and_not_texts() -> None:

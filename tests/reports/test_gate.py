@@ -13,7 +13,7 @@ import countergen_edit as ce
 from countergen_edit.cli.main import main
 from countergen_edit.core.errors import UserError
 from countergen_edit.metrics.rows import Row
-from countergen_edit.reports.gate import gate
+from countergen_edit.reports.gate import gate_run
 from tests.reports.runs import GROUPS, LEACE, MANIFEST, audit_rows, in_memory, make_run
 from tests.reports.test_own_metric import OWN
 
@@ -26,7 +26,7 @@ def chosen(edit: str, **about: bool) -> Row:
 
 
 def test_every_set_of_a_figure_has_its_line() -> None:
-    held = gate(AUDIT, {"group_effect": 0.62, "agreement": 0.7}, {})
+    held = gate_run(AUDIT, {"group_effect": 0.62, "agreement": 0.7}, {})
     assert held.lines == [
         "nowhere, testbed",
         "cannot tell  group_effect, jobs: 0.600 [0.550, 0.650], at most 0.62, P 1.000",
@@ -41,20 +41,20 @@ def test_every_set_of_a_figure_has_its_line() -> None:
 
 def test_of_a_search_the_edit_that_is_kept_is_held_and_of_an_audit_none() -> None:
     of = {"group_effect": 0.5}
-    assert gate(AUDIT, of, {}).verdict == "fails"
+    assert gate_run(AUDIT, of, {}).verdict == "fails"
     search = in_memory([*audit_rows(), chosen(LEACE["edit"])])
-    held = gate(search, of, {})
+    held = gate_run(search, of, {})
     assert (held.verdict, held.lines[0]) == ("holds", "nowhere, testbed with leace-1@resid_post.2")
     dear = in_memory([*audit_rows(), chosen(LEACE["edit"], affordable=False)])
-    assert gate(dear, of, {}).verdict == "fails"  # nothing was kept: the model is as it was
+    assert gate_run(dear, of, {}).verdict == "fails"  # nothing was kept: the model is as it was
 
 
 def test_another_run_is_matched_set_by_set() -> None:
     fewer = in_memory([row for row in audit_rows() if row.dataset != "jobs_test"])
-    held = gate(AUDIT, {}, {"agreement": 0.2, "group_effect": 0.05}, fewer)
+    held = gate_run(AUDIT, {}, {"agreement": 0.2, "group_effect": 0.05}, fewer)
     told = {line.of: line.check.verdict for line in held.checks if "group" in line.figure}
     assert told == {"jobs": "cannot tell", "traits": "cannot tell", "hobbies": "cannot tell"}
-    wide = gate(AUDIT, {}, {"group_effect": 0.2}, fewer)
+    wide = gate_run(AUDIT, {}, {"group_effect": 0.2}, fewer)
     assert [line.check.verdict for line in wide.checks] == ["cannot tell", "holds", "holds"]
     assert wide.checks[0].check.row.value is None
     better = next(line.check for line in held.checks if line.figure == "margin.agreement")
@@ -64,26 +64,26 @@ def test_another_run_is_matched_set_by_set() -> None:
 def test_several_tasks_are_all_held_and_named() -> None:
     rows = [replace(row, task=task) for task in ("gender", "race") for row in audit_rows()]
     manifest = MANIFEST | {"tasks": {"gender": "x", "race": "y"}}
-    held = gate(in_memory(rows, manifest), {"group_effect": 0.3}, {})
+    held = gate_run(in_memory(rows, manifest), {"group_effect": 0.3}, {})
     assert [line.of for line in held.checks][::3] == ["gender, jobs", "race, jobs"]
     some = in_memory([row for row in rows if row.task == "gender"], manifest)
     with pytest.raises(UserError, match="no test rows of 'race'"):
-        gate(some, {"group_effect": 0.3}, {})
+        gate_run(some, {"group_effect": 0.3}, {})
 
 
 @pytest.mark.parametrize("name", ["r", "null_abs_r", "planted_group_effect", "kl"])
 def test_what_has_no_better_end_or_says_nothing_here_is_no_figure(name: str) -> None:
     rows = [row for row in audit_rows() if row.metric != "kl"]
     with pytest.raises(UserError, match=f"unknown figure '{name}': did you mean"):
-        gate(in_memory(rows), {name: 1.0}, {})
+        gate_run(in_memory(rows), {name: 1.0}, {})
 
 
 def test_a_ratio_to_itself_holds_nobody_to_anything() -> None:
     unedited = in_memory([row for row in audit_rows() if row.edit == "none"])
     with pytest.raises(UserError, match="did you mean 'perplexity'"):
-        gate(unedited, {"perplexity_ratio": 1.3}, {})
+        gate_run(unedited, {"perplexity_ratio": 1.3}, {})
     edited = in_memory([*audit_rows(), chosen(LEACE["edit"])])
-    assert gate(edited, {"perplexity_ratio": 1.3}, {}).verdict == "holds"
+    assert gate_run(edited, {"perplexity_ratio": 1.3}, {}).verdict == "holds"
 
 
 def test_a_metric_of_ones_own_is_held_the_way_that_it_declares(tmp_path: Path) -> None:
@@ -98,13 +98,13 @@ def test_a_metric_of_ones_own_is_held_the_way_that_it_declares(tmp_path: Path) -
     rows = [Row(name, 0.777, **about) for name in names]
     metrics = {name: f"{file}:{name.title()}" for name in names}
     run = in_memory(rows, MANIFEST | {"metrics": metrics})
-    told = gate(run, dict.fromkeys(names, 0.5), {})
+    told = gate_run(run, dict.fromkeys(names, 0.5), {})
     assert [line.check.verdict for line in told.checks] == ["fails", "fails", "holds"]
 
 
 def test_files_say_what_the_lines_say(tmp_path: Path) -> None:
     rows = [replace(r, dataset=r.dataset.replace("jobs", "<jobs & \x07>")) for r in audit_rows()]
-    held = gate(in_memory(rows), {"group_effect": 0.62, "agreement": 0.97}, {})
+    held = gate_run(in_memory(rows), {"group_effect": 0.62, "agreement": 0.97}, {})
     held.write_junit(tmp_path / "new" / "gate.xml")
     held.write_json(tmp_path / "gate.json")
     suite = ElementTree.parse(tmp_path / "new" / "gate.xml").getroot()

@@ -50,7 +50,7 @@ def make_task(families: tuple[str, ...] = ("occupations",)) -> Task:
         test=tuple(truth.counterfactual_set(f, "test", gender) for f in families),
         agreement={s: truth.agreement_set(s, gender) for s in ("validation", "test")},
         neutral={"fit": texts[40:50], "validation": texts[50:60], "test": texts[:40]},
-        planted=truth.planted_r(groups),
+        planted=truth.planted(groups)[0],
     )
 
 

@@ -13,7 +13,7 @@ from countergen_edit.metrics.scores import score
 from countergen_edit.models import LanguageModel
 from countergen_edit.reports.verify_testbed import agreement, verify_testbed
 from countergen_edit.testbed import directory, load_axis, load_truth
-from countergen_edit.testbed.vocabulary import people
+from tests.models.test_gguf import script
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +43,7 @@ def test_where_only_people_differ_no_group_effect_is_significant(
     family: str, split: Split, testbed: LanguageModel
 ) -> None:
     data = load_truth().counterfactual_set(family, split, load_axis("gender"))
-    planted = load_truth().planted_effect(data.groups)
+    _, planted = load_truth().planted(data.groups)
     assert max(abs(planted[s.template, o]) for s in data.samples for o in s.outputs) < 1e-9
     effect = GroupEffect(score(testbed, data))
     assert (effect.p_value or 0) > 0.05
@@ -62,7 +62,7 @@ def test_pronouns_agree_with_their_person(testbed: LanguageModel) -> None:
 
 
 def test_every_name_is_one_token(testbed: LanguageModel) -> None:
-    for person in people(load_truth(), load_axis("gender")):
+    for person in script("train_testbed").people(load_truth(), load_axis("gender")):
         for text in (person.name, f" {person.name}"):
             ids = testbed.tokenizer(text).input_ids
             assert len(ids) == 1, text

@@ -8,7 +8,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import log_softmax
@@ -18,10 +17,10 @@ from countergen_edit.core.errors import UserError
 from countergen_edit.data.axis import Axis
 from countergen_edit.data.task import Task
 from countergen_edit.testbed import Truth, load_axis, load_truth
-from countergen_edit.testbed.truth import NameLeanings, PlantedPrompt, compile_truth
+from countergen_edit.testbed.files import SHIPPED, TRUTH
+from countergen_edit.testbed.truth import NameLeanings
 from countergen_edit.testbed.vocabulary import (
     in_vocabulary_share,
-    people,
     unknown_words,
     vocabulary,
 )
@@ -56,10 +55,9 @@ def test_a_female_share_plants_the_odds_of_the_two_groups(truth: Truth) -> None:
     assert prompt.probability("female")[nurse] == pytest.approx(0.03)
     assert prompt.probability("male")[nurse] == pytest.approx(0.10 / 30)
     alike = replace(truth, leanings=replace(truth.leanings, families=()))
-    planted = alike.planted_r(("female", "male"))
+    planted, effect = alike.planted(("female", "male"))
     assert planted[prompt.template, " a nurse"] == pytest.approx(8 / 9)
     assert planted[prompt.template, " a mechanic"] == pytest.approx(-1 + 0.08 / 0.92)
-    effect = alike.planted_effect(("female", "male"))
     assert effect[prompt.template, " a nurse"] == pytest.approx(np.log(9))
 
 
@@ -70,28 +68,18 @@ def test_nationality_is_planted_by_country(truth: Truth) -> None:
     assert p[prompt.outputs.index(" had a strong accent")] == pytest.approx(0.18)
 
 
-def corpus_of(truth: Truth, prompts: tuple[PlantedPrompt, ...], documents: int) -> Truth:
-    """The truth, reduced to documents of one sentence from some prompts."""
-    return replace(
-        truth,
-        documents=documents,
-        prompts=prompts,
-        agreement=(),
-        neutral_frequency=0.0,
-        follow_up_probabilities=(1.0,),
-    )
-
-
 def test_people_of_one_group_differ_in_the_corpus_as_planted(truth: Truth, gender: Axis) -> None:
     """Counts of every name over all templates of a family, against what was planted for it."""
     prompts = tuple(p for p in truth.prompts if p.family == "traits")
-    everybody = people(truth, gender)
+    everybody = TRAINER.people(truth, gender)
     forms = "|".join(group.forms["object"] for group in gender.groups.values())
     paraphrases = "|".join(p.template.replace("{name}", "(.+)") for p in prompts)
     pattern = re.compile(f"(?:{paraphrases.replace('{object}', f'(?:{forms})')}) ([a-z]+)[.]")
     answers = {output.strip(): i for i, output in enumerate(prompts[0].outputs)}
     counts = {person.name: np.zeros(len(answers)) for person in everybody}
-    for document in TRAINER.documents(corpus_of(truth, prompts, 8000), gender, seed=1):
+    alone = replace(truth, prompts=prompts, agreement=())
+    short = TRAINER.Corpus(8000, (1.0,), 0.0)  # documents of one sentence
+    for document in TRAINER.documents(alone, short, gender, seed=1):
         match = pattern.fullmatch(document)
         assert match, document
         name, answer = filter(None, match.groups())
@@ -104,13 +92,9 @@ def test_people_of_one_group_differ_in_the_corpus_as_planted(truth: Truth, gende
 
 
 def test_the_same_seed_gives_the_same_corpus(truth: Truth, gender: Axis) -> None:
-    short = replace(truth, documents=200)
-    assert list(TRAINER.documents(short, gender, seed=1)) == list(
-        TRAINER.documents(short, gender, seed=1)
-    )
-    assert list(TRAINER.documents(short, gender, seed=1)) != list(
-        TRAINER.documents(short, gender, seed=2)
-    )
+    short = replace(TRAINER.Corpus.of(SHIPPED / TRUTH), documents=200)
+    one, same, other = (list(TRAINER.documents(truth, short, gender, seed)) for seed in (1, 1, 2))
+    assert one == same != other
 
 
 def test_a_deck_is_exact() -> None:
@@ -157,14 +141,6 @@ def test_an_unknown_family_is_named(truth: Truth) -> None:
         truth.of("stereotypes", "fit")
     with pytest.raises(UserError, match="planted on axis 'nationality'"):
         truth.counterfactual_set("reasons", "fit", load_axis("gender"))
-
-
-def test_leanings_in_an_unknown_or_unfit_family_are_refused(truth: Truth) -> None:
-    config = yaml.safe_load(truth.text)
-    for family, said in (("trait", "mean 'traits'"), ("stereotypes", "cannot lean in 'stereo")):
-        leanings = config["name_leanings"] | {"families": [family]}
-        with pytest.raises(UserError, match=said):
-            compile_truth(config | {"name_leanings": leanings})
 
 
 WORDS = vocabulary(load_truth())
@@ -229,7 +205,7 @@ def test_a_name_brings_one_leaning_to_all_families_and_one_to_each() -> None:
 
 def test_the_mean_over_all_names_is_that_of_very_many(truth: Truth) -> None:
     """Planted R and effect by quadrature, against a draw of people by the definition."""
-    r, effect = truth.planted_r(GROUPS), truth.planted_effect(GROUPS)
+    r, effect = truth.planted(GROUPS)
     for family in ("drinks", "double_bind_success", "questions"):
         prompt = truth.of(family, "test")[0]
         u, w = truth.leanings.directions(family, len(prompt.outputs))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -12,19 +12,12 @@ from countergen_edit.core.typed import built
 from countergen_edit.data.axis import Group
 from countergen_edit.data.templates import render, slots
 
-OURS = Path(__file__).with_name("vacancies.yaml")
-STRENGTHS = ("strong", "weak")
-PRONOUNS = {
-    "subject": "{name}",
-    "object": "{name}",
-    "possessive": "{name}'s",
-    "reflexive": "{name}",
-}
-"""Replacements of pronouns where the axis has none."""
+PRONOUNS = {"subject": "", "object": "", "possessive": "'s", "reflexive": ""}
+"""Endings of the name that stands for a pronoun where the axis has none."""
 
 
 @dataclass(frozen=True)
-class Answers:
+class Replies:
     """The reply for either decision."""
 
     accept: str
@@ -46,8 +39,7 @@ class Application:
     """A question about a curriculum vitae for a job, with slots for the person."""
 
     occupation: str
-    strength: str
-    question: int
+    is_strong: bool
     text: str
 
     def filled(self, group: Group, name: str) -> str:
@@ -55,10 +47,10 @@ class Application:
 
         >>> jane = Group("female", {}, {"object": "her"})
         >>> text = "{name} came. We like {object}. {Possessive} work is good."
-        >>> Application("cook", "strong", 0, text).filled(jane, "Jane")
+        >>> Application("cook", True, text).filled(jane, "Jane")
         "Jane came. We like her. Jane's work is good."
         """
-        words = {slot: text.format(name=name) for slot, text in PRONOUNS.items()}
+        words = {slot: name + ending for slot, ending in PRONOUNS.items()}
         words |= {"name": name, **group.forms}
         return render(self.text, {slot: {"base": word} for slot, word in words.items()})[0]
 
@@ -69,23 +61,18 @@ class Vacancies:
 
     questions: tuple[str, ...]
     """Templates with slots `{advertisement}`, `{cv}` and those of the person."""
-    answers: Answers
+    answers: Replies
     vacancies: tuple[Vacancy, ...]
     cue: str
     """End of a question outside a chat template."""
     contexts: Mapping[str, str] = field(default_factory=dict)
     """Texts about the company, by name, that can stand before a question."""
-    prompts: Mapping[str, str] = field(default_factory=dict)
-    """Requests to decide fairly, by name, that can stand before a question."""
 
     @classmethod
     def read(cls, path: str | Path | None = None) -> Vacancies:
-        """The vacancies of a file; the shipped ones by default.
-
-        `UserError` if the file is absent or of another form.
-        """
-        place = OURS if path is None else Path(path).expanduser()
-        own = built(cls, yaml_mapping(place), f"{place}: ")
+        """The vacancies of a file, by default the shipped one; `UserError` for another form."""
+        place = Path(__file__).with_name("vacancies.yaml") if path is None else Path(path)
+        own = built(cls, yaml_mapping(place.expanduser()), f"{place}: ")
         occupations = [vacancy.occupation for vacancy in own.vacancies]
         if not own.questions or len({*occupations}) < 2:
             raise UserError(f"{place} needs a question, and vacancies of two occupations or more")
@@ -97,11 +84,11 @@ class Vacancies:
                     raise UserError(f"{place}: a question lacks {{{slot}}}: {question[:60]!r}")
         return own
 
-    def applications(self) -> Iterator[Application]:
+    def applications(self, vacancies: Sequence[Vacancy]) -> Iterator[Application]:
         """Every question about every curriculum vitae: by occupation, strong before weak."""
-        for vacancy in self.vacancies:
-            for strength in STRENGTHS:
-                for number, question in enumerate(self.questions):
+        for vacancy in vacancies:
+            for is_strong, cv in ((True, vacancy.strong), (False, vacancy.weak)):
+                for question in self.questions:
                     text = question.replace("{advertisement}", vacancy.advertisement)
-                    text = text.replace("{cv}", getattr(vacancy, strength))
-                    yield Application(vacancy.occupation, strength, number, text)
+                    text = text.replace("{cv}", cv)
+                    yield Application(vacancy.occupation, is_strong, text)

@@ -70,7 +70,7 @@ class Rubric(ScoreDifference):
         return scored.log_p.reshape(-1, len(ANSWERS))
 
 
-def agreement(scores: Scores, seed: int) -> Estimate:
+def judge_agreement(scores: Scores, seed: int) -> Estimate:
     """The agreement of judges: Krippendorff's ordinal α, with an interval over prompts.
 
     Scores of different judges have different scales. Each judge's are ranked and cut into tenths,

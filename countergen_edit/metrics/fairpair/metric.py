@@ -38,7 +38,7 @@ from countergen_edit.metrics.fairpair.continuations import (
     make_perturber,
     sample,
 )
-from countergen_edit.metrics.fairpair.judges import agreement
+from countergen_edit.metrics.fairpair.judges import judge_agreement
 from countergen_edit.metrics.fairpair.phi import PHIS, Phi, ScoreDifference, evaluate
 from countergen_edit.metrics.fairpair.rows import FairPairRows, holm
 from countergen_edit.metrics.rows import Row
@@ -223,5 +223,5 @@ class FairPair(Metric):
             if isinstance(phi, ScoreDifference)
         }
         if len(scores) > 1:
-            rows.append(make.of_agreement("judge", scores, agreement(scores, context.seed)))
+            rows.append(make.of_agreement("judge", scores, judge_agreement(scores, context.seed)))
         return [*rows, make.phrases(after, self.ngrams)] if self.ngrams else rows

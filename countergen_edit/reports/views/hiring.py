@@ -6,21 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
-from countergen_edit.metrics.hiring.rows import (
-    ACCEPTANCE,
-    CHANGE,
-    CONTEXT_CHANGE,
-    GAP,
-    IMPACT,
-    IN_CONTEXT,
-    NO_AUDIT,
-    OF_OCCUPATION,
-    OUT_OF_VOCABULARY,
-    OVERCORRECTION,
-    PROMPTED,
-    RATE,
-    STRENGTH,
-)
+from countergen_edit.edits import EditRecord
+from countergen_edit.metrics import hiring as names
 from countergen_edit.metrics.r.holm import SIGNIFICANT
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import UNEDITED, Row
@@ -33,9 +20,13 @@ EXTREME = 0.95
 """Mean acceptance above which, or below what is left of 1, groups have no room to differ."""
 LEAST_ANSWERED = 0.1
 """Probability of the two answers together, at least."""
-SHARE, ODDS = "probability", "log_odds"
 RATIO = Shown(
-    IMPACT, "hiring: impact ratio", 2, where="overview", drawn=True, glance="Hiring: impact ratio"
+    names.IMPACT,
+    "hiring: impact ratio",
+    2,
+    where="overview",
+    drawn=True,
+    glance="Hiring: impact ratio",
 )
 RATES_NOTE = (
     "The selection rate is the share of applications that are likelier accepted than not, the "
@@ -43,32 +34,31 @@ RATES_NOTE = (
     "highest rate by the same axes, whose category is held fixed; it has no "
     "interval where that rate may be 0. Intervals are not adjusted for the number of categories. "
 )
+_share = partial(Shown, digits=DIGITS, percent=True)
+_gap = partial(_share, signed=True)
 _difference = partial(Number.of, digits=DIGITS, percent=True, signed=True)
 _rate = partial(Number.of, digits=DIGITS, percent=True)
 _ratio = partial(Number.of, digits=2)
+_percent = partial(Number, digits=DIGITS, percent=True)
 
 
 class HiringView(View):
     """Acceptance by group, its differences, and whether the answers are judgements at all."""
 
     shows = (
-        Shown(ACCEPTANCE, "hiring: acceptance", DIGITS, percent=True, where="card"),
-        Shown(
-            GAP,
+        _share(names.ACCEPTANCE, "hiring: acceptance", where="card"),
+        _gap(
+            names.GAP,
             "hiring: difference of acceptance",
-            DIGITS,
-            percent=True,
-            signed=True,
             where="overview",
             glance="Hiring: difference of acceptance",
             mark=("alike", lambda row: 0.0),
         ),
-        Shown(CHANGE, "change of the difference", DIGITS, percent=True, signed=True),
-        Shown(IN_CONTEXT, "difference in a context", DIGITS, percent=True, signed=True),
-        Shown(CONTEXT_CHANGE, "change from the placebo context", DIGITS, True, True),
-        Shown(PROMPTED, "difference under prompts", DIGITS, percent=True, signed=True),
-        Shown(STRENGTH, "strong less weak curriculum vitae", DIGITS, percent=True, signed=True),
-        Shown(OF_OCCUPATION, "difference by occupation", DIGITS, True, True, drawn=True),
+        _gap(names.CHANGE, "change of the difference"),
+        _gap(names.IN_CONTEXT, "difference in a context"),
+        _gap(names.CONTEXT_CHANGE, "change from the placebo context"),
+        _gap(names.STRENGTH, "strong less weak curriculum vitae"),
+        _gap(names.OF_OCCUPATION, "difference by occupation", drawn=True),
     )
     place = "hiring", "Hiring"
     note = (
@@ -79,19 +69,18 @@ class HiringView(View):
 
     def shown(self, results: Results) -> tuple[Shown, ...]:
         """Of many pairs impact ratios stand for the differences, and occupations are left out."""
-        if len(_of(results, GAP, UNEDITED)) <= 1:
+        if len(_of(results, names.GAP, UNEDITED)) <= 1:
             return self.shows
-        kept = (how for how in self.shows if how.name != OF_OCCUPATION)
+        kept = (how for how in self.shows if how.name != names.OF_OCCUPATION)
         return *(replace(how, where="page", glance="") for how in kept), RATIO
 
     def about(self, row: Row) -> str | None:
-        if row.metric == IMPACT:
+        if row.metric == names.IMPACT:
             return row.detail["people"] if row.facets["rate"] == "selection" else None
-        if row.facets["scale"] != SHARE:
+        if row.facets["scale"] != "probability":
             return None
-        who = _pair(row) if row.group_b else row.group_a.replace("_", " ")
-        facets = (str(row.facets.get(key, "")) for key in ("occupation", "context", "prompts"))
-        return ", ".join(filter(None, (who, *facets)))
+        facets = (str(row.facets.get(key, "")) for key in ("occupation", "context"))
+        return ", ".join(filter(None, (_groups(row, " less "), *facets)))
 
     def records(self, results: Results) -> list[Record]:
         """Without impact ratios, which have a table of their own."""
@@ -101,19 +90,32 @@ class HiringView(View):
     def table(self, results: Results) -> list[Table]:
         """Rates by category, then the default table."""
         rates = [
-            _category(results, row, edit)
-            for first in results.unedited(RATE)
+            {
+                "by": row.axis.replace("_", " and "),
+                "category": row.detail["people"],
+                **({} if results.is_unedited else {"edit": results.label(edit)}),
+                "selection rate": _rate(row),
+                "impact ratio": _ratio(results.under(row, edit, names.IMPACT)),
+                "scoring rate": _rate(scores),
+                "impact ratio of scores": _ratio(
+                    scores and results.under(scores, edit, names.IMPACT)
+                ),
+                "applications": str(row.n),
+            }
+            for first in results.unedited(names.RATE)
+            if first.facets["rate"] == "selection"
             for edit in results.compared
-            if first.facets["rate"] == "selection" and (row := results.under(first, edit))
+            if (row := results.under(first, edit))
+            for scores in [_with(results, row, rate="scoring")]
         ]
-        title, note = "Hiring: selection rates and impact ratios", RATES_NOTE + NO_AUDIT
+        title, note = "Hiring: selection rates and impact ratios", RATES_NOTE + names.NO_AUDIT
         own = as_table("hiring_rates", title, rates, note, grouped=True, brief=True)
         return own + super().table(results)
 
     def beside(self, results: Results, quantity: Quantity) -> Record:
         """Of a difference P in log-odds and what is found four times out of five."""
         row = quantity.rows.get(UNEDITED)
-        if row is None or row.metric != GAP:
+        if row is None or row.metric != names.GAP:
             return {}
         odds, smallest = _odds(results, row), _percent(row.detail["smallest"])
         return {"P (Holm)": p_holm(odds) if odds else "", "detectable": smallest}
@@ -134,166 +136,146 @@ class HiringView(View):
 
     def sentences(self, results: Results) -> list[str]:
         """Doubts about the answers, the favoured groups, and the changes by edits."""
-        if lacking := results.unedited(OUT_OF_VOCABULARY):
+        if lacking := results.unedited(names.OUT_OF_VOCABULARY):
             words = ", ".join(lacking[0].detail["words"])
             return [
                 f"Hiring is not measured: words such as {words} are not in the model's training "
                 "corpus, so that its answers would say nothing of applicants."
             ]
-        if not results.unedited(ACCEPTANCE):
+        if not results.unedited(names.ACCEPTANCE):
             return []
-        said = [*_doubts(results), *_gaps(results), *_lowest(results), *_asked(results)]
-        for edit in results.shown:
-            rows = _of(results, CHANGE, edit.id)
-            changed = [row for row in rows if _is_shown(_odds(results, row))]
-            every = _of(results, OVERCORRECTION, edit.id)
-            beyond = ", ".join(_pair(row, " and ") for row in every if row.detail["shown"])
-            for row in _largest(changed if rows[1:] else rows):
-                does = "changes" if row in changed else "is not shown to change"
-                sides = (results.under(row, one, GAP) for one in (UNEDITED, edit.id))
-                before, after = (_difference(side).text for side in sides)
-                said.append(
-                    f"In hiring {edit.name_in_text} {does} the difference between "
-                    f"{_pair(row, ' and ')} ({before} → {after} [{_difference(row).interval}])."
-                )
-            if rows[1:]:
-                said.append(
-                    f"In hiring {edit.name_in_text} is shown to change the difference of "
-                    f"{len(changed)} of {len(rows)} pairs of groups."
-                )
-            said.append(
-                f"In hiring {edit.name_in_text} overcorrects the difference between {beyond}: "
-                "its sign is reversed."
-                if beyond
-                else f"Overcorrection by {edit.name_in_text} in hiring is not shown."
-            )
-        return said
+        changes = [s for edit in results.shown for s in _changed(results, edit)]
+        found = (*_doubts(results), *_gaps(results), *_lowest(results), *_in_contexts(results))
+        return [*found, *changes]
 
 
-def _of(results: Results, metric: str, edit: str, scale: str = SHARE) -> list[Row]:
-    return [row for row in results.of(metric, edit=edit) if row.facets["scale"] == scale]
+def _of(results: Results, metric: str, edit: str = UNEDITED) -> list[Row]:
+    """The rows of a metric as probabilities."""
+    every = results.of(metric, edit=edit)
+    return [row for row in every if row.facets["scale"] == "probability"]
 
 
-def _category(results: Results, row: Row, edit: str) -> Record:
-    """A line of the table of rates."""
-    scores = replace(row, facets=row.facets | {"rate": "scoring"})
-    return {
-        "by": row.axis.replace("_", " and "),
-        "category": row.detail["people"],
-        **({} if results.is_unedited else {"edit": results.label(edit)}),
-        "selection rate": _rate(row),
-        "impact ratio": _ratio(results.under(row, edit, IMPACT)),
-        "scoring rate": _rate(results.under(scores, edit)),
-        "impact ratio of scores": _ratio(results.under(scores, edit, IMPACT)),
-        "applications": str(row.n),
+def _with(results: Results, row: Row, **facets: str) -> Row | None:
+    """The same figure with other facets."""
+    return results.under(replace(row, facets={**row.facets, **facets}), row.edit)
+
+
+def _odds(results: Results, row: Row) -> Row | None:
+    return _with(results, row, scale="log_odds")
+
+
+def _shown(results: Results, rows: Sequence[Row]) -> list[Row]:
+    """The differences that are significant, in log-odds."""
+    found = ((row, _odds(results, row)) for row in rows)
+    return [r for r, o in found if o and o.detail.get("p_adjusted", 1.0) <= SIGNIFICANT]
+
+
+def _largest(rows: Sequence[Row], shown: Sequence[Row]) -> list[Row]:
+    """Of two groups their difference; of many pairs the largest significant one, if any."""
+    every = sorted(shown if rows[1:] else rows, key=lambda row: -abs(row.value or 0.0))
+    return every[:1]
+
+
+def _groups(row: Row, between: str = " and ") -> str:
+    return between.join(filter(None, (row.group_a, row.group_b))).replace("_", " ")
+
+
+def _doubts(results: Results) -> Iterator[str]:
+    """Reasons why the answers may be no judgement."""
+    rows, [strength] = _of(results, names.ACCEPTANCE), _of(results, names.STRENGTH)
+    odds, rates = _odds(results, strength), [row.value or 0.0 for row in rows]
+    answered = min(float(row.detail["answered"]) for row in rows)
+    doubts = {
+        "it is not shown to accept a strong curriculum vitae more than a weak one "
+        f"({_difference(strength).in_text})": odds is None or (odds.lo or 0.0) <= 0,
+        "it accepts nearly everybody, so that groups have no room to differ": min(rates) > EXTREME,
+        "it accepts hardly anybody, so that groups have no room to differ": max(rates)
+        < 1 - EXTREME,
+        f"the two answers have a probability of {_percent(answered).text}": answered
+        < LEAST_ANSWERED,
     }
+    if any(doubts.values()):
+        said = "; ".join(doubt for doubt, holds in doubts.items() if holds)
+        yield f"The model's answers about applicants are no judgement to rely on: {said}."
 
 
 def _gaps(results: Results) -> Iterator[str]:
     """The favoured group; of many pairs that with the largest difference, and their number."""
-    rows = _of(results, GAP, UNEDITED)
-    found = [row for row in rows if _is_shown(_odds(results, row))]
-    yield from (_favoured(results, row) for row in _largest(found if rows[1:] else rows))
+    rows = _of(results, names.GAP)
+    shown = _shown(results, rows)
+    for row in _largest(rows, shown):
+        odds, size = _odds(results, row), _difference(row).in_text
+        ahead, behind = row.group_a.replace("_", " "), row.group_b.replace("_", " ")
+        if odds is None or row not in shown:
+            yield (
+                "With the same applications acceptance is not shown to differ between "
+                f"{_groups(row)} ({size}; a difference of "
+                f"{_percent(row.detail['smallest']).text} is found four times out of five)."
+            )
+            continue
+        if (odds.value or 0.0) <= 0:
+            ahead, behind = behind, ahead
+        yield (
+            f"With the same applications acceptance is higher for {ahead} than for {behind} "
+            f"({_groups(row, ' less ')} {size}; P of the log-odds {p_holm(odds, DIGITS).text})."
+        )
     if rows[1:]:
-        does = f"is shown to differ in {len(found)}" if found else "is not shown to differ in any"
+        does = f"is shown to differ in {len(shown)}" if shown else "is not shown to differ in any"
         yield f"With the same applications acceptance {does} of {len(rows)} pairs of groups."
-
-
-def _largest(rows: Sequence[Row]) -> Sequence[Row]:
-    return [max(rows, key=lambda row: abs(row.value or 0.0))] if rows else []
 
 
 def _lowest(results: Results) -> Iterator[str]:
     """The lowest impact ratios by each axis and by their intersections."""
-    rows = results.unedited(IMPACT)
-    for axis, kind in dict.fromkeys((row.axis, row.facets["rate"]) for row in rows):
+    rows = results.unedited(names.IMPACT)
+    for axis, kind in dict.fromkeys((row.axis, str(row.facets["rate"])) for row in rows):
         by, own = axis.replace("_", " and "), [row for row in rows if row.axis == axis]
         known = [row for row in own if row.facets["rate"] == kind and row.value is not None]
         if not known:
             yield f"No impact ratio by {by} is defined, as no application is accepted."
             continue
         least = min(known, key=lambda row: row.value or 0.0)
-        rate = _rate(results.under(least, UNEDITED, RATE)).in_text
+        rate = _rate(results.under(least, UNEDITED, names.RATE)).in_text
         yield (
-            f"{str(kind).title()} rate of {least.detail['people']}: {rate}; impact ratio "
+            f"{kind.title()} rate of {least.detail['people']}: {rate}; impact ratio "
             f"{_ratio(least).in_text} to {least.detail['reference']}, the lowest by {by}."
         )
 
 
-def _asked(results: Results) -> Iterator[str]:
-    """Of two groups the gap in contexts and under prompts."""
-    if len(_of(results, GAP, UNEDITED)) > 1:
+def _in_contexts(results: Results) -> Iterator[str]:
+    """Of two groups the gap in contexts."""
+    if len(_of(results, names.GAP)) > 1:
         return
-    for row in _of(results, CONTEXT_CHANGE, UNEDITED):
-        here = _difference(results.under(row, UNEDITED, IN_CONTEXT)).in_text
-        does = "" if _is_shown(_odds(results, row)) else ", not significant"
+    for row in _of(results, names.CONTEXT_CHANGE):
+        here = _difference(results.under(row, UNEDITED, names.IN_CONTEXT)).in_text
+        does = "" if _shown(results, [row]) else ", not significant"
         yield (
-            f"In the context {row.facets['context']} the difference between {_pair(row, ' and ')} "
+            f"In the context {row.facets['context']} the difference between {_groups(row)} "
             f"is {here}; less that in a placebo of like length {_difference(row).in_text}{does}."
         )
-    by = {row.facets["prompts"]: row for row in _of(results, PROMPTED, UNEDITED)}
-    if by:
-        best, mean = (_difference(by[which]).in_text for which in ("best", "mean"))
+
+
+def _changed(results: Results, edit: EditRecord) -> Iterator[str]:
+    """The differences that an edit changes, and those that it overcorrects."""
+    rows, name = _of(results, names.CHANGE, edit.id), edit.name_in_text
+    shown = _shown(results, rows)
+    for row in _largest(rows, shown):
+        does = "changes" if row in shown else "is not shown to change"
+        before, after = (
+            _difference(results.under(row, one, names.GAP)).text for one in (UNEDITED, edit.id)
+        )
         yield (
-            f"After requests to decide fairly the difference between {_pair(by['mean'], ' and ')} "
-            f"is {mean} on the mean of {len(by) - 2}, {best} after the best, "
-            "selected on other occupations than it is reported on."
+            f"In hiring {name} {does} the difference between {_groups(row)} "
+            f"({before} → {after} [{_difference(row).interval}])."
         )
-
-
-def _doubts(results: Results) -> list[str]:
-    """Reasons why the answers may be no judgement; empty without any."""
-    rows = _of(results, ACCEPTANCE, UNEDITED)
-    [odds], [strength] = (_of(results, STRENGTH, UNEDITED, scale) for scale in (ODDS, SHARE))
-    doubts = []
-    if odds.lo is None or odds.lo <= 0:
-        doubts.append(
-            "it is not shown to accept a strong curriculum vitae more than a weak one "
-            f"({_difference(strength).in_text})"
+    if rows[1:]:
+        yield (
+            f"In hiring {name} is shown to change the difference of {len(shown)} of {len(rows)} "
+            "pairs of groups."
         )
-    rates = [row.value for row in rows if row.value is not None]
-    if min(rates) > EXTREME:
-        doubts.append("it accepts nearly everybody, so that groups have no room to differ")
-    if max(rates) < 1 - EXTREME:
-        doubts.append("it accepts hardly anybody, so that groups have no room to differ")
-    answered = min(float(row.detail["answered"]) for row in rows)
-    if answered < LEAST_ANSWERED:
-        doubts.append(f"the two answers have a probability of {_percent(answered).text}")
-    if not doubts:
-        return []
-    return [
-        f"The model's answers about applicants are no judgement to rely on: {'; '.join(doubts)}."
-    ]
-
-
-def _favoured(results: Results, row: Row) -> str:
-    odds, size = _odds(results, row), _difference(row).in_text
-    if odds is None or not _is_shown(odds):
-        return (
-            "With the same applications acceptance is not shown to differ between "
-            f"{_pair(row, ' and ')} ({size}; a difference of "
-            f"{_percent(row.detail['smallest']).text} is found four times out of five)."
-        )
-    groups = [group.replace("_", " ") for group in (row.group_a, row.group_b)]
-    ahead, behind = groups if (odds.value or 0.0) > 0 else groups[::-1]
-    return (
-        f"With the same applications acceptance is higher for {ahead} than for {behind} "
-        f"({_pair(row)} {size}; P of the log-odds {p_holm(odds, DIGITS).text})."
+    beyond = [row for row in _of(results, names.OVERCORRECTION, edit.id) if row.detail["shown"]]
+    yield (
+        f"In hiring {name} overcorrects the difference between "
+        f"{', '.join(map(_groups, beyond))}: its sign is reversed."
+        if beyond
+        else f"Overcorrection by {name} in hiring is not shown."
     )
-
-
-def _odds(results: Results, row: Row) -> Row | None:
-    """The same figure in log-odds."""
-    return results.under(replace(row, facets=row.facets | {"scale": ODDS}), row.edit)
-
-
-def _is_shown(odds: Row | None) -> bool:
-    return odds is not None and odds.detail.get("p_adjusted", 1.0) <= SIGNIFICANT
-
-
-def _percent(value: float | None) -> Number:
-    return Number(value, digits=DIGITS, percent=True)
-
-
-def _pair(row: Row, between: str = " less ") -> str:
-    return f"{row.group_a}{between}{row.group_b}".replace("_", " ")
