@@ -19,10 +19,8 @@ from countergen_edit.models.overflow import OverflowedError
 class EvaluationContext:
     """A model to measure on; scores are kept by the content of texts and edit.
 
-    Args:
-        model: unedited; edits are attached during a measurement.
-        store: the folder of a metric's own files.
-        seed: the run's seed.
+    The model is unedited: edits are attached during a measurement. `store` is the folder of
+    metrics' own files.
     """
 
     def __init__(self, model: LanguageModel, store: Path, seed: int = 0) -> None:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -13,7 +14,7 @@ from countergen_edit.core.writing import whole
 from countergen_edit.edits import NamedEdit, load_edit
 from countergen_edit.edits.record import RECORD
 from countergen_edit.metrics.cid.metric import Cid
-from countergen_edit.metrics.cid.perturbation_effect import effect_rows, effects
+from countergen_edit.metrics.cid.perturbation_effect import effects, perturbation_rows
 from countergen_edit.metrics.cid.perturbations import Perturbation, Similarity
 from countergen_edit.metrics.context import EvaluationContext, id_of
 from countergen_edit.metrics.results import STORE
@@ -42,9 +43,10 @@ def template_audit(
         folder.keep(edit)
     for subject in dict.fromkeys((None, edit)):
         if not folder.done(unit := id_of(subject)):
-            columns = {} if subject is None else subject.record.columns
+            columns: dict[str, Any] = {"task": task, "split": "test", "seed": seed}
+            columns |= {} if subject is None else subject.record.columns
             rows = metric.measure(context, subject)
-            folder.record(unit, [replace(r, **columns, task=task, split="test") for r in rows])
+            folder.record(unit, [replace(row, **columns) for row in rows])
     return folder.rows()
 
 
@@ -107,6 +109,6 @@ def perturbation_effect(model: LanguageModel, plan: EffectPlan, folder: RunFolde
                 strength = effect.strength if effect.strength != float("inf") else None
                 line = asdict(effect) | {"strength": strength}
                 file.write(json.dumps(line, ensure_ascii=False) + "\n")
-        rows = effect_rows(values, plan.grid, plan.tau, plan.seed)
+        rows = perturbation_rows(values, plan.grid, plan.tau, plan.seed)
         folder.record("effect", [replace(row, split="test") for row in rows])
     return folder.rows()

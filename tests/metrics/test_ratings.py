@@ -17,9 +17,9 @@ from countergen_edit.metrics.cid.metric import Continuation, fraction_rows
 from countergen_edit.metrics.cid.ratings import (
     CidTexts,
     agreed,
-    agreement,
     fleiss_kappa,
     paraphrase,
+    rater_agreement,
 )
 from countergen_edit.metrics.ratings import KEY, Item, distinct, read_sheet, write_sheet
 
@@ -118,9 +118,11 @@ def test_kappa_is_that_of_fleiss() -> None:
     share = yes.sum() / table.size
     by_chance = share**2 + (1 - share) ** 2
     assert fleiss_kappa(table) == pytest.approx((observed - by_chance) / (1 - by_chance))
-    kappa = agreement(ratings_of([1, 0, 1, 0, 1, 0], [1, 0, 1, 0, 1, 1]), seed=0, resamples=50)
+    kappa = rater_agreement(
+        ratings_of([1, 0, 1, 0, 1, 0], [1, 0, 1, 0, 1, 1]), seed=0, resamples=50
+    )
     assert kappa.lo <= kappa.value <= kappa.hi
-    assert np.isnan(agreement(ratings_of([1, 1], [1, 1]), seed=0, resamples=20).value)
+    assert np.isnan(rater_agreement(ratings_of([1, 1], [1, 1]), seed=0, resamples=20).value)
 
 
 def test_fractions_count_pairs_and_not_texts() -> None:

@@ -64,7 +64,7 @@ class CidTexts(RatedTexts):
             columns = columns_of(about)
             rows += fraction_rows(texts, biased, FRACTION, seed, rated_by=by_people, **columns)
         if len(answers) > 1:
-            columns = agreement(answers, seed).columns
+            columns = rater_agreement(answers, seed).columns
             columns |= {"dataset": DATASET, "split": "test", "n": len(answers[0]), "seed": seed}
             detail: dict[str, Any] = {"statistic": "Fleiss' kappa", **by_people}
             if columns["value"] is None:
@@ -104,7 +104,7 @@ def fleiss_kappa(table: Bool[np.ndarray, "item rater"]) -> float:
         return float(kappa(aggregate_raters(table.astype(int), n_cat=2)[0], method="fleiss"))
 
 
-def agreement(ratings: Sequence[Ratings], seed: int, resamples: int = RESAMPLES) -> Estimate:
+def rater_agreement(ratings: Sequence[Ratings], seed: int, resamples: int = RESAMPLES) -> Estimate:
     """Fleiss' kappa of two raters or more, with an interval over items."""
     items = list(ratings[0])
     table = np.array([[bool(r[item]) for r in ratings] for item in items])

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from countergen_edit.metrics.benchmarks.base import CHANGE, ROW, SOURCE
-from countergen_edit.metrics.r.holm import SIGNIFICANT
+from countergen_edit.metrics.r.effect_rows import SIGNIFICANT
 from countergen_edit.metrics.results import Results, State
 from countergen_edit.metrics.rows import UNEDITED, Row
 from countergen_edit.reports.blocks import Cell, Fold, Number, Section, Table

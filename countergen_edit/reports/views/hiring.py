@@ -21,7 +21,7 @@ from countergen_edit.metrics.hiring.rows import (
     RATE,
     STRENGTH,
 )
-from countergen_edit.metrics.r.holm import SIGNIFICANT
+from countergen_edit.metrics.r.effect_rows import SIGNIFICANT
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import UNEDITED, Row
 from countergen_edit.reports.blocks import Fold, Number, Section, Table
