@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from countergen_edit.decisions.significance import class_of, is_significant, is_tested
 from countergen_edit.metrics.base import Change
-from countergen_edit.metrics.r.paired import HALF, LEAST
+from countergen_edit.metrics.r.effect_rows import HALF, LEAST
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row, set_label
 

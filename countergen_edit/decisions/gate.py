@@ -22,7 +22,7 @@ from typing import Literal
 from scipy.special import ndtr, ndtri
 
 from countergen_edit.metrics.base import Way
-from countergen_edit.metrics.r.holm import SIGNIFICANT
+from countergen_edit.metrics.r.effect_rows import SIGNIFICANT
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.statistics import LEVEL, adjusted
 

@@ -13,8 +13,8 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from countergen_edit.data.counterfactual import CounterfactualSet
+from countergen_edit.metrics.r.effect_rows import SIGNIFICANT, TESTED, holm_tests
 from countergen_edit.metrics.r.group_effect import GroupEffect
-from countergen_edit.metrics.r.holm import SIGNIFICANT, TESTED, holm_tests
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.scores import SetScores
 

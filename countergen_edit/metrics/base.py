@@ -93,11 +93,7 @@ class Metric(ABC):
 
     @classmethod
     def directions(cls, name: str) -> Mapping[str, Way]:
-        """Row → which way is better; of a bias that does not say, lower.
-
-        Args:
-            name: the metric's in the run.
-        """
+        """Row → which way is better; of a bias that does not say, lower. `name` is the run's."""
         bias: Mapping[str, Way] = dict.fromkeys(cls.measures or (name,), "lower")
         return cls.better or (bias if cls.kind == "bias" else {})
 
@@ -107,10 +103,13 @@ class Metric(ABC):
     ) -> list[Row]:
         """The rows of a model under an edit, paired with the unedited model where possible.
 
-        Args:
-            context: the model, and earlier measurements.
-            edit: None measures the unedited model.
-            split: a metric that is not slow is measured on validation data too.
+        Runs add the columns of the edit, the task, the split and the seed.
+
+        Parameters
+        ----------
+        context : the model, and earlier measurements
+        edit : None measures the unedited model
+        split : a metric that is not slow is measured on validation data too
         """
 
     def row(
@@ -124,17 +123,17 @@ class Metric(ABC):
     ) -> Row:
         """A row with a mean and its 95 % bootstrap interval over templates and names.
 
-        Args:
-            context: its seed draws the resamples.
-            scores: of the set.
-            values: one for each item, or for each prompt (as `scores.log_p`) to draw names too.
-            split: the split of the set.
-            metric: the name of the row; the metric's own unless given.
-            columns: further columns of the row.
+        Parameters
+        ----------
+        context : its seed draws the resamples
+        scores : of the set
+        values : one for each item, or for each prompt (as `scores.log_p`) to draw names too
+        split : of the set
+        metric : the name of the row; the metric's own unless given
+        columns : further ones of the row
         """
-        about = {"split": split, "n": len(scores.output), "seed": context.seed} | columns
-        found = scores.mean(values, context.seed)
-        return Row.of_set(scores.data, metric or self.name, found, **about)
+        about = {"split": split, "n": len(scores.output)} | columns
+        return Row.of(metric or self.name, scores.mean(values, context.seed), scores.data, **about)
 
     def removed(
         self, context: EvaluationContext, edit: NamedEdit, split: MeasuredSplit = "test"
@@ -169,14 +168,7 @@ class Degradation:
 
 
 class Cost(Metric):
-    """A metric with a budget for its degradation by an edit.
-
-    Args:
-        budget: the largest degradation that is acceptable.
-
-    Raises:
-        UserError: the budget is not above 0.
-    """
+    """A metric with a budget: the largest degradation by an edit that is acceptable, above 0."""
 
     kind: ClassVar[Kind] = "cost"
     has_baseline: ClassVar[bool] = True

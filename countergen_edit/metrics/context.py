@@ -19,11 +19,8 @@ from countergen_edit.models.overflow import OverflowedError
 class EvaluationContext:
     """A model to measure on; scores are kept by the content of texts and edit.
 
-    Args:
-        model: unedited; edits are attached during a measurement.
-        store: the folder of a metric's own files.
-        seed: the run's seed.
-        stored: unedited scores on disk.
+    The model is unedited: edits are attached during a measurement. `store` is the folder of
+    metrics' own files, `stored` are unedited scores on disk.
     """
 
     def __init__(

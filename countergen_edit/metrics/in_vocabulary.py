@@ -30,7 +30,6 @@ class InVocabulary(Metric):
         rows = []
         for one in self.task.out_of_vocabulary:
             detail = {"words": [*one.words[:EXAMPLES]], "unknown": len(one.words)}
-            n = sum(len(sample.variations) for sample in one.data.samples)
-            about = {"n": n, "seed": context.seed, "detail": detail}
-            rows.append(Row.of_set(one.data, "in_vocabulary", one.share, **about))
+            n = len(one.data.texts)
+            rows.append(Row.of("in_vocabulary", one.share, one.data, n=n, detail=detail))
         return rows

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
 from typing import ClassVar
@@ -30,26 +30,25 @@ from countergen_edit.data.counterfactual import CounterfactualSet
 from countergen_edit.edits import NamedEdit
 from countergen_edit.metrics.base import MeasuredSplit, Metric, Way
 from countergen_edit.metrics.context import EvaluationContext
+from countergen_edit.metrics.r.effect_rows import holm_tests, permutations_for
 from countergen_edit.metrics.r.group_effect import GroupEffect
-from countergen_edit.metrics.r.holm import holm_tests
-from countergen_edit.metrics.r.largest_gap import permutations_for
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.scores import SetScores
 
 MARGINAL, INTERSECTION = "marginal_effect", "intersection"
-Weights = tuple[float, ...]
+CellWeights = tuple[float, ...]
 About = tuple[str, str, str]
 """The axis, and the one or two groups that a contrast is about."""
-Cells = tuple[SetScores, About, Weights]
+ScoredContrast = tuple[SetScores, About, CellWeights]
 
 
-def parts_of(axis: Axis, groups: Sequence[str]) -> list[Mapping[str, str]] | None:
+def cell_parts(axis: Axis, groups: Sequence[str]) -> list[Mapping[str, str]] | None:
     """The group of each cell on each axis; None where the table is incomplete.
 
     >>> from countergen_edit.data.axis import Group
     >>> cells = {g: Group(g, {}, {}, {"x": g[0], "y": g[1]}) for g in ("ac", "ad", "bc", "bd")}
     >>> axis = Axis("x_y", cells, ("x", "y"))
-    >>> len(parts_of(axis, [*cells])), parts_of(axis, ["ac", "ad", "bc"])
+    >>> len(cell_parts(axis, [*cells])), cell_parts(axis, ["ac", "ad", "bc"])
     (4, None)
     """
     if not axis.made_of or any(group not in axis.groups for group in groups):
@@ -61,7 +60,7 @@ def parts_of(axis: Axis, groups: Sequence[str]) -> list[Mapping[str, str]] | Non
     return [*parts] if whole and all(len(own) > 1 for own in values) else None
 
 
-def marginals(parts: Sequence[Mapping[str, str]]) -> dict[tuple[str, str, str], Weights]:
+def marginals(parts: Sequence[Mapping[str, str]]) -> dict[tuple[str, str, str], CellWeights]:
     """Axis and two of its groups → the weights of the cells."""
     found = {}
     for axis in parts[0]:
@@ -72,8 +71,8 @@ def marginals(parts: Sequence[Mapping[str, str]]) -> dict[tuple[str, str, str], 
     return found
 
 
-def interactions(parts: Sequence[Mapping[str, str]]) -> list[Weights]:
-    """Weights of the interaction of each cell."""
+def interactions(parts: Sequence[Mapping[str, str]]) -> list[CellWeights]:
+    """CellWeights of the interaction of each cell."""
     count, axes = len(parts), [*parts[0]]
     found = []
     for cell, own in enumerate(parts):
@@ -111,13 +110,10 @@ class ContrastPeople:
 
 @dataclass(frozen=True)
 class Contrast(GroupEffect):
-    """The effect of a contrast on one set.
-
-    Attributes:
-        weights: of the groups of `scores`, in their order.
-    """
+    """The effect of a contrast on one set."""
 
     weights: tuple[float, ...] = ()
+    """Of the groups of `scores`, in their order."""
 
     @cached_property
     def people(self) -> ContrastPeople:  # type: ignore[override]
@@ -147,7 +143,7 @@ def contrast_people(scores: SetScores, weights: Sequence[float]) -> ContrastPeop
 
     People can be drawn where every prompt is asked of the same ones.
     """
-    lists = [people_of(scores.data, group) for group in scores.data.groups]
+    lists = [shared_people(scores.data, group) for group in scores.data.groups]
     known = [own for own, weight in zip(lists, weights, strict=True) if weight]
     people = [own or () for own in known] if all(known) else []
     side_of: dict[str, int] = {}
@@ -175,7 +171,7 @@ def contrast_people(scores: SetScores, weights: Sequence[float]) -> ContrastPeop
     )
 
 
-def people_of(data: CounterfactualSet, group: str) -> tuple[str, ...] | None:
+def shared_people(data: CounterfactualSet, group: str) -> tuple[str, ...] | None:
     """The people of a group, if every sample has the same; else None."""
     lists = {tuple(v.person for v in sample.of(group)) for sample in data.samples}
     people = tuple(person for person in next(iter(lists)) if person)
@@ -191,9 +187,9 @@ class Intersections(Metric):
     def prepare(self) -> None:
         for data in self.task.test:
             known = all(v.person for sample in data.samples for v in sample.variations)
-            if not known or data.widest == 1 or parts_of(self.task.axis, data.groups) is None:
+            if not known or data.widest == 1 or cell_parts(self.task.axis, data.groups) is None:
                 continue
-            if any(people_of(data, group) is None for group in data.groups):
+            if any(shared_people(data, group) is None for group in data.groups):
                 raise DoesNotFitError(
                     f"intersections need the same people in every template, and set {data.name!r} "
                     "has others in each: give it anew: false, or the same names"
@@ -203,9 +199,9 @@ class Intersections(Metric):
         self, context: EvaluationContext, edit: NamedEdit | None, split: MeasuredSplit = "test"
     ) -> list[Row]:
         """Rows `marginal_effect` and `intersection` of every test set with a complete table."""
-        by_kind: dict[str, list[Cells]] = {MARGINAL: [], INTERSECTION: []}
+        by_kind: dict[str, list[ScoredContrast]] = {MARGINAL: [], INTERSECTION: []}
         for data in self.task.test if split == "test" else ():
-            parts = parts_of(self.task.axis, data.groups)
+            parts = cell_parts(self.task.axis, data.groups)
             if parts is None:
                 continue
             scores = context.scores(data, edit)
@@ -221,7 +217,7 @@ class Intersections(Metric):
         ]
 
 
-def _rows(kind: str, contrasts: Sequence[Cells], seed: int) -> list[Row]:
+def _rows(kind: str, contrasts: Sequence[ScoredContrast], seed: int) -> list[Row]:
     permutations = permutations_for(len(contrasts))
     effects = [
         Contrast(scores, seed, permutations=permutations, weights=weights)
@@ -231,7 +227,7 @@ def _rows(kind: str, contrasts: Sequence[Cells], seed: int) -> list[Row]:
     for effect, test, (scores, (axis, a, b), _) in zip(
         effects, holm_tests(effects), contrasts, strict=True
     ):
-        row = Row.of_set(scores.data, kind, effect.estimate, n=effect.items, seed=seed)
         detail = {"people": effect.people.fewest, "squared": effect.squared} | test
-        rows.append(replace(row, axis=axis, group_a=a, group_b=b, detail=detail))
+        about = {"axis": axis, "group_a": a, "group_b": b, "detail": detail}
+        rows.append(Row.of(kind, effect.estimate, scores.data, n=effect.items, **about))
     return rows

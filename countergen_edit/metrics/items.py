@@ -30,7 +30,7 @@ from scipy.special import ndtri, stdtrit
 from scipy.stats import binomtest
 from statsmodels.stats.proportion import proportion_confint
 
-from countergen_edit.metrics.statistics import LEVEL, Estimate, estimate, resample, weighted_mean
+from countergen_edit.metrics.statistics import LEVEL, Clusters, Estimate
 
 TAIL = 1 - (1 - LEVEL) / 2
 ROUNDING = 1e-12
@@ -123,18 +123,12 @@ def mean(scores: Scores, seed: int, *unit: object) -> Estimate:
         return _clustered(values, clusters, within, _size(values), seed, *unit)[0]
     if _is_binary(values):
         lo, hi = proportion_confint(values.sum(), len(values), method="wilson")
-        return Estimate(float(values.mean()), float(lo), float(hi), math.nan)
+        return Estimate(float(values.mean()), float(lo), float(hi))
     return _paired_t(values, _size(values))[0]
 
 
 def change(before: Scores, after: Scores, seed: int, *unit: object) -> Change:
-    """What changed on the items that both have.
-
-    Args:
-        before, after: scores that share an item at least.
-        seed: of the draws of clusters.
-        unit: names the draws.
-    """
+    """What changed on the items that both have, one at least; `unit` names the draws."""
     shared = [key for key in before.values if key in after.values]
     first, second = (np.array([side.values[key] for key in shared]) for side in (before, after))
     size, count = max(_size(first), _size(second)), 0
@@ -158,7 +152,7 @@ def _paired_t(d: Float64[np.ndarray, " item"], size: float) -> Found:
     n, centre = len(d), float(d.mean())
     error = float(d.std(ddof=1)) / math.sqrt(n) if n > 1 else math.nan
     if not error > ROUNDING * size:  # of one item, or of items that differ by the same
-        return Estimate(centre, math.nan, math.nan, math.nan), None, PAIRED_T
+        return Estimate(centre), None, PAIRED_T
     reach = float(stdtrit(n - 1, TAIL)) * error
     found = Estimate(centre, centre - reach, centre + reach, error)
     return found, found.p_of_none(n), PAIRED_T
@@ -183,12 +177,11 @@ def _clustered(
     *unit: object,
 ) -> Found:
     names, codes = np.unique(clusters, return_inverse=True)
-    weights = resample(len(names), seed, *unit)
-    whole = float(within == (0.0, 1.0))
-    found = estimate(weighted_mean(values, codes, weights), weights, within=within, whole=whole)
+    drawn, whole = Clusters(seed, {unit: codes}), float(within == (0.0, 1.0))
+    found = drawn.estimate(drawn.mean(values), within=within, whole=whole)
     if not found.standard_error > ROUNDING * size:
-        lo, hi = (found.lo, found.hi) if whole else (math.nan, math.nan)
-        return Estimate(found.value, lo, hi, math.nan), None, CLUSTERS
+        ends = (found.lo, found.hi) if whole else ()
+        return Estimate(found.value, *ends), None, CLUSTERS
     return found, found.p_of_none(len(names)), CLUSTERS
 
 

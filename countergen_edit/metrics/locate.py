@@ -10,8 +10,7 @@ With d_j = log P(output | a_j) - log P(output | b_j) of another pair of people j
     share = Σ moved_i d_j / Σ d_i d_j        over outputs, templates and pairs i ≠ j.
 
 The sums estimate products of group differences without the names' own, as the group effect does.
-The total effect recomputes all that follows the place. The direct effect adds the change to the
-output of the last block alone, so that no later block reads it.
+All that follows the place is recomputed.
 
 Attribution patching (Syed et al. 2023, arXiv 2310.10348) estimates all heads, or all neurons, from
 one forward and one backward pass: moved ≈ (a's activation - b's) · gradient, the mean gradient of
@@ -28,7 +27,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, ClassVar, Literal, cast, get_args
+from typing import Any, ClassVar, cast
 
 import numpy as np
 import torch
@@ -44,7 +43,7 @@ from countergen_edit.metrics.base import MeasuredSplit, Metric
 from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.r.people import numbered
 from countergen_edit.metrics.rows import Row
-from countergen_edit.metrics.statistics import RESAMPLES, Estimate, Weights, estimate, resample
+from countergen_edit.metrics.statistics import RESAMPLES, Clusters, Estimate, estimate
 from countergen_edit.models import LanguageModel, resuming
 from countergen_edit.models.batching import Batch, Tree, batch_reads, batch_tokens, runs_trees
 from countergen_edit.models.capture import UNITS, hook_name, sink_limit, unit_width
@@ -52,7 +51,6 @@ from countergen_edit.models.progress import track
 from countergen_edit.models.scoring import SCORES, read_log_probs
 from countergen_edit.models.tokens import encode
 
-PatchEffect = Literal["total", "direct"]
 STEPS = 3
 """Tokens after the person that have a column each."""
 PERSON, BETWEEN, LAST, EVERY = "person", "between", "last", "every"
@@ -190,8 +188,8 @@ class _Layout:
     targets: Int[np.ndarray, " read"]
     sequence: Int[np.ndarray, " read"]
     """The text or branch, with its output, that each read belongs to."""
-    patched: Int[Tensor, "_cell 3 2"]
-    """Each patched cell with its source, and the same cell without a patch."""
+    patched: Int[Tensor, "_cell 2 2"]
+    """Each patched cell with its source."""
     aligned: tuple[Int[Tensor, "_cell 2 2"], ...]
     """Of each pair the cells from the person on: of the source, and of the base."""
 
@@ -222,7 +220,7 @@ class Patching:
             for cells, text in zip(own, self.texts, strict=True)
             for both in zip(cells, text.targets, strict=True)
         ]
-        patched: dict[BatchCell, tuple[BatchCell, BatchCell]] = {}
+        patched: dict[BatchCell, BatchCell] = {}
         aligned = []
         for number, (source, base) in enumerate(self.pairs):
             a, b = self.texts[source], self.texts[base]
@@ -237,7 +235,7 @@ class Patching:
                     start = b.person + where[0] if where else len(ids)
                     cells = rows.add(base, (number, position), ids, start)
                     for k in where:
-                        patched[cells[b.person + k]] = beside[output][k]
+                        patched[cells[b.person + k]] = beside[output][k][0]
                     sequences.append((cells, b.targets[output]))
         reads = [
             (*cell, target, number)
@@ -247,8 +245,7 @@ class Patching:
         row, column, target, sequence = np.array(reads).T
         at = torch.from_numpy(row), torch.from_numpy(column)
         batch = Batch(*rows.tensors(), *at, np.arange(len(reads)))
-        copies = [(to, *both) for to, both in patched.items()]
-        return _Layout(batch, target, sequence, _tensor(copies, 3), tuple(aligned))
+        return _Layout(batch, target, sequence, _tensor(patched.items(), 2), tuple(aligned))
 
     @property
     def size(self) -> tuple[int, int]:
@@ -269,19 +266,16 @@ class Patching:
         shape = len(self.positions), -1 if self.positions else 0
         return own, [part.reshape(shape) for part in others]
 
-    def moved(
-        self, place: PatchPlace, effect: PatchEffect = "total"
-    ) -> list[Float64[np.ndarray, "position _output"]]:
+    def moved(self, place: PatchPlace) -> list[Float64[np.ndarray, "position _output"]]:
         """What each patch changes log P of the outputs by, for every pair."""
-        with self.lm.bridge.hooks(fwd_hooks=[*self._hooks(place, effect)]):
+        with self.lm.bridge.hooks(fwd_hooks=[self._hook(place)]):
             own, patched = self.log_p()
         return [after - own[base] for after, (_, base) in zip(patched, self.pairs, strict=True)]
 
-    def _hooks(self, place: PatchPlace, effect: PatchEffect) -> Iterator[tuple[str, Any]]:
+    def _hook(self, place: PatchPlace) -> tuple[str, Any]:
         layout, mask = self._layout, self._layout.batch.mask
-        to, source, own = ((c[:, 0], c[:, 1]) for c in layout.patched.unbind(1))
+        to, source = ((c[:, 0], c[:, 1]) for c in layout.patched.unbind(1))
         real = (mask.diagonal(dim1=1, dim2=2) if mask.ndim == 3 else mask).bool()
-        change: list[Tensor] = []
 
         def patch(x: Tensor, hook: Any) -> Tensor:
             flat, features = x.flatten(2).clone(), slice(None)
@@ -297,17 +291,7 @@ class Patching:
             flat[(*to, features)] = values
             return flat.view_as(x)
 
-        def take(x: Tensor, hook: Any) -> Tensor:
-            change.append(x[to] - x[own])
-            return x.index_put(to, x[own])
-
-        def add(x: Tensor, hook: Any) -> Tensor:
-            return x.index_put(to, x[to] + change.pop())
-
-        yield hook_name(self.lm, place.site, place.layer), patch
-        if effect == "direct":
-            yield hook_name(self.lm, UNITS.get(place.site, place.site), place.layer), take
-            yield hook_name(self.lm, "resid_post", self.lm.n_layers - 1), add
+        return hook_name(self.lm, place.site, place.layer), patch
 
     def attributed(
         self, site: str, weights: Sequence[Outputs]
@@ -434,7 +418,7 @@ def weights_of(d: PairDifferences) -> PairDifferences:
 
 @dataclass(frozen=True)
 class Moved:
-    """Sums over outputs for every pair of people, nats²."""
+    """Sums over outputs for every pair of people, nats²: the cells of a map."""
 
     templates: Sequence[PatchTemplate]
     places: Sequence[PatchPlace]
@@ -442,39 +426,31 @@ class Moved:
     null: Float64[np.ndarray, "template place"]
     """Of pairs of one group; empty where each group has one person."""
     total: Float64[np.ndarray, " pair"]
+    verified: frozenset[int] | None = None
+    """Of estimated cells those that were patched; None where all were."""
+    correlation: float = math.nan
+    """Of the estimates with the patches."""
 
-    @cached_property
-    def _clusters(self) -> list[Int[np.ndarray, " pair"]]:
-        """The template of every pair, and its people if they come back in another template."""
-        own = [(t.label, person) for t in self.templates for person in t.people]
-        people = numbered([person for _, person in own])
-        is_shared = len(set(people.tolist())) < len(own)
-        return [numbered([label for label, _ in own]), *([people] if is_shared else [])]
-
-    def draws(
-        self, seed: int, kind: str
-    ) -> tuple[Float64[np.ndarray, "resample place"], list[Weights]]:
+    def draws(self, seed: int, kind: str) -> tuple[Float64[np.ndarray, "resample place"], Clusters]:
         """The shares, first those of the data, then of resampled templates and people.
 
         Linearised, as a ratio's resamples have no variance where its denominator comes near 0.
+        People are drawn if they come back in another template.
         """
-        kinds = [
-            resample(int(own.max()) + 1, seed, "locate", kind, number)
-            for number, own in enumerate(self._clusters)
-        ]
-        weights = np.ones((1, 1))
-        for drawn, own in zip(kinds, self._clusters, strict=True):
-            weights = weights * drawn[:, own]
+        own = [(t.label, person) for t in self.templates for person in t.people]
+        codes = [numbered(labels) for labels in zip(*own, strict=True)]
+        codes = codes if len(set(codes[1].tolist())) < len(own) else codes[:1]
+        drawn = Clusters(seed, {("locate", kind, n): of_kind for n, of_kind in enumerate(codes)})
         total = self.total.sum()
         with np.errstate(divide="ignore", invalid="ignore"):
             share = self.moved.sum(axis=0) / total
             residual = self.moved - self.total[:, None] * share
-            return share + (weights @ residual) / total, kinds
+            return share + (drawn.of_units @ residual) / total, drawn
 
     def estimates(self, seed: int, kind: str) -> list[Estimate]:
         """The share of every place."""
-        drawn, kinds = self.draws(seed, kind)
-        return [estimate(values, *kinds) for values in drawn.T]
+        draws, drawn = self.draws(seed, kind)
+        return [drawn.estimate(values) for values in draws.T]
 
     def p_values(self, seed: int) -> Float64[np.ndarray, " place"] | None:
         """P of every place, adjusted for all; None without a null."""
@@ -489,6 +465,37 @@ class Moved:
         p: Float64[np.ndarray, " place"] = (largest[:, None] >= reached).sum(axis=0)
         return (1 + p) / (1 + RESAMPLES)
 
+    def rows(
+        self, kind: str, seed: int, words: Mapping[str, str], about: Mapping[str, Any]
+    ) -> list[Row]:
+        """A row for each cell, with an example of its tokens, and one of the correlation."""
+        p, rows = self.p_values(seed), []
+        for i, (place, share) in enumerate(
+            zip(self.places, self.estimates(seed, kind), strict=True)
+        ):
+            detail: dict[str, Any] = {} if p is None else {"p_adjusted": float(p[i])}
+            if self.verified is None:
+                detail["example"] = words[place.position]
+            else:
+                detail["estimated"] = i not in self.verified
+            cell: dict[str, Any] = {"n": len(self.total), "facets": place.facets, "detail": detail}
+            rows.append(Row.of(MOVED, share, **{**about, **cell}))
+        if self.verified:
+            facets = {"activation": self.places[0].site}
+            n = len(self.verified)
+            rows.append(Row.of(CORRELATION, self.correlation, n=n, facets=facets, **about))
+        return rows
+
+    def rows_beside(self, bias: Moved, kind: str, seed: int, about: Mapping[str, Any]) -> list[Row]:
+        """The share of the biased sets less this one, in the same cell."""
+        (first, of_first), (second, of_second) = bias.draws(seed, BIAS), self.draws(seed, kind)
+        weights = *of_first.weights, *of_second.weights
+        n = len(self.total)
+        return [
+            Row.of(DIFFERENCE, estimate(x, *weights), facets=place.facets, n=n, **about)
+            for place, x in zip(bias.places, (first - second).T, strict=True)
+        ]
+
 
 def patched(
     lm: LanguageModel,
@@ -496,7 +503,6 @@ def patched(
     unedited: Sequence[PairDifferences],
     places: Sequence[PatchPlace],
     positions: Sequence[str] = (EVERY,),
-    effect: PatchEffect = "total",
     progress: str | None = None,
 ) -> Moved:
     """Patch every place at every position; `unedited` weighs what moves.
@@ -504,16 +510,16 @@ def patched(
     States below a patch are kept, so that a pass resumes there.
     """
     every = [replace(place, position=position) for place in places for position in positions]
-    by_pair, null, done = list[Any](), list[Any](), 0
+    by_pair, null, rest = list[Any](), list[Any](), iter(unedited)
     for own, patching in _batches(lm, templates, tuple(positions)):
-        by_place = [patching.moved(place, effect) for place in track(places, progress)]
+        by_place = [patching.moved(place) for place in track(places, progress)]
         of_pair = [np.concatenate(of) for of in zip(*by_place, strict=True)]
         for template in own:
-            d, pairs = unedited[done], template.pairs
+            d, pairs = next(rest), template.pairs
             for (source, base), found, w in zip(pairs, of_pair, weights_of(d), strict=False):
                 by_pair.append((found if source < base else -found) @ w)
             null += [found @ d.mean(axis=0) for found in of_pair[len(pairs) : template.patches]]
-            of_pair, done = of_pair[template.patches :], done + 1
+            of_pair = of_pair[template.patches :]
     return _summed(templates, every, by_pair, null, unedited)
 
 
@@ -525,25 +531,20 @@ def attributed(
     progress: str | None = None,
 ) -> Moved:
     """Estimates for every unit of a site at all tokens."""
-    by_pair, null, done = list[Any](), list[Any](), 0
+    by_pair, null, rest = list[Any](), list[Any](), iter(unedited)
     shape: tuple[int, ...] = ()
     for own, patching in track([*_batches(lm, templates, ())], progress):
-        d = unedited[done : done + len(own)]
-        done += len(own)
-        first = 0
-        pairs, others = list[tuple[int, int]](), list[tuple[int, int]]()
-        weights, means = list[Outputs](), list[Outputs]()
-        for template, of in zip(own, d, strict=True):
-            pairs += [(first + min(two), first + max(two)) for two in template.pairs]
-            others += [(first + a, first + b) for a, b in template.null_pairs]
-            weights += [*weights_of(of)]
-            means += [of.mean(axis=0) for _ in template.null_pairs]
-            first += len(template.texts)
-        found = replace(patching, pairs=tuple(pairs)).attributed(site, weights)
+        d = [next(rest) for _ in own]
+        is_null = [k >= len(t.people) for t in own for k in range(t.patches)]
+        both = [*zip(patching.pairs, is_null, strict=True)]
+        pairs = tuple((min(two), max(two)) for two, null_pair in both if not null_pair)
+        weights = [w for of in d for w in weights_of(of)]
+        found = replace(patching, pairs=pairs).attributed(site, weights)
         shape = found.shape[1:]
         by_pair += [*found.reshape(len(found), -1)]
-        if others:
-            of_null = replace(patching, pairs=tuple(others)).attributed(site, means)
+        if others := tuple(two for two, null_pair in both if null_pair):
+            means = [of.mean(axis=0) for t, of in zip(own, d, strict=True) for _ in t.null_pairs]
+            of_null = replace(patching, pairs=others).attributed(site, means)
             null += [*of_null.reshape(len(others), -1)]
     places = [
         PatchPlace(site, layer, unit) for layer in range(shape[0]) for unit in range(shape[1])
@@ -569,15 +570,16 @@ def _batches(
     """Templates together, with a model that keeps their states."""
     most, reads = batch_tokens(lm, SCORES), batch_reads(lm, SCORES, 4)
     most = most if positions else most // 8  # gradients keep all activations
-    own: list[PatchTemplate] = []
+    together: list[list[PatchTemplate]] = []
     size = np.zeros(2)
     for template in templates:
         more = np.array(_patching(lm, [template], positions).size)
-        if own and (size + more > (most, reads)).any():
-            yield own, _patching(resuming(lm, range(lm.n_layers)), own, positions)
-            own, size = [], np.zeros(2)
-        own, size = [*own, template], size + more
-    if own:
+        if not together or (size + more > (most, reads)).any():
+            together.append([])
+            size = np.zeros(2)
+        together[-1].append(template)
+        size = size + more
+    for own in together:
         yield own, _patching(resuming(lm, range(lm.n_layers)), own, positions)
 
 
@@ -600,11 +602,7 @@ class Locate(Metric):
         pairs: of people, for the biased sets together, agreement, and legitimate differences.
         sites: patched at every layer and position.
         units: `head` and `neuron`, estimated for all, the largest patched.
-        effect: `total` recomputes what follows; `direct` reaches the last block's output alone.
         verified: units that are patched, those with the largest estimates.
-
-    Raises:
-        UserError: a site or unit is unknown, or there are fewer than two pairs.
     """
 
     title = "Where it lives"
@@ -619,14 +617,12 @@ class Locate(Metric):
         pairs: int = 48,
         sites: Sequence[str] = ("resid_post", "attn_out", "mlp_out"),
         units: Sequence[str] = ("head",),
-        effect: PatchEffect = "total",
         verified: int = 20,
     ) -> None:
-        self.pairs, self.sites, self.units, self.effect = pairs, sites, units, effect
+        self.pairs, self.sites, self.units = pairs, sites, units
         self.verified = verified
         if pairs < PEOPLE_PER_GROUP:
             raise UserError(f"metric.locate.pairs={pairs} is below {PEOPLE_PER_GROUP}")
-        require_known("effect", effect, get_args(PatchEffect))
         for site in sites:
             require_known("site of metric=locate", site, ("resid_post", *UNITS.values()))
         for unit in units:
@@ -637,25 +633,25 @@ class Locate(Metric):
     ) -> list[Row]:
         """Rows `moved` of every place and kind of sets, `moved_difference` between kinds, and
         `moved_correlation` of estimates with patches."""
-        task = self.task
-        sets = {BIAS: task.sets(split), AGREEMENT: (), LEGITIMATE: ()}
-        sets[AGREEMENT] = (task.agreement[split],) if split in task.agreement else ()
-        sets[LEGITIMATE] = task.legitimate_differences.get(split, ())
-        rows, by_kind, words = list[Row](), dict[str, list[Map]](), dict[str, dict[str, str]]()
+        task, seed = self.task, context.seed
+        agreement = (task.agreement[split],) if split in task.agreement else ()
+        legitimate = task.legitimate_differences.get(split, ())
+        sets = {BIAS: task.sets(split), AGREEMENT: agreement, LEGITIMATE: legitimate}
+        rows, by_kind, words = list[Row](), dict[str, list[Moved]](), dict[str, dict[str, str]]()
         for kind, own in sets.items():
-            if templates := templates_of(context.model, own, self.pairs, context.seed):
+            if templates := templates_of(context.model, own, self.pairs, seed):
                 unedited = pair_differences(context.model, templates)
                 longest = max(templates, key=lambda one: one.texts[0].beyond(0))
                 words[kind] = longest.words(context.model)
                 with context.under(edit) as model:
                     by_kind[kind] = [*self._maps(model, templates, unedited, kind)]
-        about = {"axis": task.axis.name, "seed": context.seed, "split": split}
-        about |= dict(zip(("group_a", "group_b"), task.pair, strict=True))
+        groups = dict(zip(("group_a", "group_b"), task.pair, strict=True))
         for kind, maps in by_kind.items():
+            about = {"dataset": kind, "axis": task.axis.name, **groups}
             for number, one in enumerate(maps):
-                rows += one.rows(kind, about, words[kind])
+                rows += one.rows(kind, seed, words[kind], about)
                 if kind != BIAS and BIAS in by_kind:
-                    rows += rows_of_difference(by_kind[BIAS][number], one, kind, about)
+                    rows += one.rows_beside(by_kind[BIAS][number], kind, seed, about)
         return rows
 
     def _maps(
@@ -664,83 +660,28 @@ class Locate(Metric):
         templates: Sequence[PatchTemplate],
         unedited: Sequence[PairDifferences],
         kind: str,
-    ) -> Iterator[Map]:
-        layers = range(model.n_layers)
+    ) -> Iterator[Moved]:
         for site in self.sites:
-            places = [PatchPlace(site, layer) for layer in layers]
+            places = [PatchPlace(site, layer) for layer in range(model.n_layers)]
             label = f"Patching {site}, {kind}"
-            yield Map(patched(model, templates, unedited, places, POSITIONS, self.effect, label))
+            yield patched(model, templates, unedited, places, POSITIONS, label)
         for unit in self.units:
             estimated = attributed(model, templates, unedited, unit, f"Attributing {unit}s, {kind}")
             sums = estimated.moved.sum(axis=0)
             top = np.argsort(-np.abs(sums), kind="stable")[: self.verified]
             if not len(top):
-                yield Map(estimated, frozenset())
+                yield replace(estimated, verified=frozenset())
                 continue
             places = [estimated.places[i] for i in top]
             label = f"Patching {unit}s, {kind}"
-            exact = patched(model, templates, unedited, places, (EVERY,), self.effect, label)
+            exact = patched(model, templates, unedited, places, (EVERY,), label)
             moved, null = estimated.moved.copy(), estimated.null.copy()
             moved[:, top] = exact.moved
             if null.size:
                 null[:, top] = exact.null
-            both = np.corrcoef(sums[top], exact.moved.sum(axis=0))[0, 1]
-            yield Map(
-                replace(estimated, moved=moved, null=null), frozenset(top.tolist()), float(both)
-            )
-
-
-@dataclass(frozen=True)
-class Map:
-    """The sums of all cells, and of units which were patched and how estimates agree with that."""
-
-    moved: Moved
-    verified: frozenset[int] | None = None
-    correlation: float = math.nan
-
-    def rows(self, kind: str, about: Mapping[str, Any], words: Mapping[str, str]) -> list[Row]:
-        """A row for each cell, with an example of its tokens, and one of the correlation."""
-        own, seed = self.moved, int(about["seed"])
-        p = own.p_values(seed)
-        rows = []
-        for i, (place, share) in enumerate(zip(own.places, own.estimates(seed, kind), strict=True)):
-            detail: dict[str, Any] = {} if p is None else {"p_adjusted": float(p[i])}
-            if self.verified is not None:
-                detail["estimated"] = i not in self.verified
-            else:
-                detail["example"] = words[place.position]
-            columns: dict[str, Any] = {
-                "dataset": kind,
-                "facets": place.facets,
-                "n": len(own.total),
-            }
-            rows.append(Row(MOVED, **share.columns, **columns, detail=detail, **about))
-        if self.verified:
-            columns = {"dataset": kind, "facets": {"activation": own.places[0].site}}
-            rows.append(
-                Row(CORRELATION, self.correlation, n=len(self.verified), **columns, **about)
-            )
-        return rows
-
-
-def rows_of_difference(bias: Map, other: Map, kind: str, about: Mapping[str, Any]) -> list[Row]:
-    """The share of the biased sets less that of others, in the same cell."""
-    seed, names = int(about["seed"]), (BIAS, kind)
-    (first, of_first), (second, of_second) = (
-        one.moved.draws(seed, name) for one, name in zip((bias, other), names, strict=True)
-    )
-    each = zip(bias.moved.places, (first - second).T, strict=True)
-    return [
-        Row(
-            DIFFERENCE,
-            **estimate(values, *of_first, *of_second).columns,
-            dataset=kind,
-            facets=place.facets,
-            n=len(other.moved.total),
-            **about,
-        )
-        for place, values in each
-    ]
+            both = float(np.corrcoef(sums[top], exact.moved.sum(axis=0))[0, 1])
+            known = frozenset(top.tolist())
+            yield replace(estimated, moved=moved, null=null, verified=known, correlation=both)
 
 
 def carriers(rows: Sequence[Row]) -> list[tuple[int, int]]:

@@ -14,15 +14,13 @@ of the time, and intervals covered 99.7 to 100 %: they are too wide rather than 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import ClassVar
 
 from countergen_edit.edits import NamedEdit
 from countergen_edit.metrics.base import MeasuredSplit, Metric, Way
 from countergen_edit.metrics.context import EvaluationContext
-from countergen_edit.metrics.r.effect_rows import effect_rows
+from countergen_edit.metrics.r.effect_rows import changed, group_effect_rows
 from countergen_edit.metrics.r.group_effect import GroupEffect
-from countergen_edit.metrics.r.paired import changed
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.statistics import adjusted
 
@@ -34,12 +32,11 @@ def change_rows(before: Sequence[GroupEffect], after: Sequence[GroupEffect]) -> 
     changes = [changed(*pair) for pair in zip(before, after, strict=True)]
     corrected = iter(adjusted([p for _, p in changes if p is not None]).tolist())
     return [
-        Row.of_set(
-            effect.scores.data,
+        Row.of(
             CHANGE,
             change,
+            effect.scores.data,
             n=effect.items,
-            seed=effect.seed,
             detail={} if p is None else {"p": p, "p_adjusted": next(corrected)},
         )
         for effect, (change, p) in zip(after, changes, strict=True)
@@ -64,9 +61,5 @@ class OffTarget(Metric):
             [GroupEffect(context.scores(data, e), context.seed) for data in sets]
             for e in (edit, None)
         )
-        rows = [
-            replace(row, metric="off_target")
-            for row in effect_rows(now)
-            if row.metric == "group_effect"
-        ]
+        rows = group_effect_rows(now, "off_target")
         return rows if edit is None else [*rows, *change_rows(before, now)]

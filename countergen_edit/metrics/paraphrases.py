@@ -1,36 +1,122 @@
-"""The spread of R over paraphrases of a template (Seshadri et al. 2022), for causal models."""
+"""The spread of R over paraphrases of a template (Seshadri et al. 2022), for causal models.
+
+An output has a category, a > b, b > a or insignificant, by a paired t-test over pairs of names
+(section 3 of the paper). For many outputs, whose biases may cancel, a template holds the conclusion
+if its outputs significantly lean in the direction of the other templates. That direction comes from
+half of the names and the test from the other half, so that without bias it favours none.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import replace
+import warnings
+from collections.abc import Mapping, Sequence
+from itertools import combinations
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from jaxtyping import Float64, Int
+from scipy.stats import ttest_1samp
 
 from countergen_edit.data.counterfactual import CounterfactualSet
 from countergen_edit.edits import NamedEdit
 from countergen_edit.metrics.base import MeasuredSplit, Metric
 from countergen_edit.metrics.context import EvaluationContext
-from countergen_edit.metrics.r import r_values, relative_difference, resampled_r
-from countergen_edit.metrics.r.effect_rows import among
-from countergen_edit.metrics.r.paired import HALF, LEAST
+from countergen_edit.metrics.r.effect_rows import HALF, LEAST, among
+from countergen_edit.metrics.r.formula import r_values, relative_difference, resampled_r
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.scores import SetScores
-from countergen_edit.metrics.statistics import estimate
-from countergen_edit.metrics.template_tests import (
-    CORRECTION,
-    Measure,
-    categories,
-    flip_counts,
-    leaning,
-    variance_parts,
-)
+from countergen_edit.metrics.statistics import adjusted, estimate
 
+ALPHA, CORRECTION = 0.05, "fdr_bh"
+Measure = Float64[np.ndarray, "template output pair"]
+Category = Int[np.ndarray, "*tested"]
+"""1 where group a exceeds group b, -1 where b exceeds a, 0 where that is insignificant."""
 NO_PARAPHRASES = "no sample of this set is a paraphrase of another"
+
+
+def paired_p(differences: Float64[np.ndarray, "*tested pair"]) -> Float64[np.ndarray, "*tested"]:
+    """Two-sided p-value of the paired t-test; 1 where there is no difference at all.
+
+    >>> float(paired_p(np.array([0.1, 0.2, 0.3])).round(4))
+    0.0742
+    """
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore", RuntimeWarning)  # differences that are all the same
+        p = np.asarray(ttest_1samp(differences, 0.0, axis=-1).pvalue, dtype=np.float64)
+    mean, spread = differences.mean(axis=-1), np.ptp(differences, axis=-1)
+    values: Float64[np.ndarray, "*tested"] = np.where(
+        spread == 0, np.where(mean == 0, 1.0, 0.0), np.nan_to_num(p, nan=1.0)
+    )
+    return values
+
+
+def categories(differences: Sequence[Float64[np.ndarray, "_ ..."]]) -> list[Category]:
+    """Categories of one table of tests over pairs, the last axis; of one pair, its sign.
+
+    P is corrected over the whole table (Benjamini–Hochberg). `differences` are of group a minus
+    group b, an array for each part of the table.
+    """
+    p = [
+        paired_p(d) if d.shape[-1] > 1 else np.where(d[..., 0] == 0, 1.0, 0.0) for d in differences
+    ]
+    flat = adjusted(np.concatenate([values.ravel() for values in p]), CORRECTION)
+    parts = np.split(flat, np.cumsum([values.size for values in p])[:-1])
+    return [
+        np.where(part.reshape(d.shape[:-1]) < ALPHA, np.sign(d.mean(axis=-1)), 0).astype(np.int64)
+        for part, d in zip(parts, differences, strict=True)
+    ]
+
+
+def flip_counts(table: Int[np.ndarray, "template ..."]) -> tuple[int, int]:
+    """The number of pairs of templates that disagree in category, and of all pairs.
+
+    >>> flip_counts(np.array([[1], [1], [0]]))
+    (2, 3)
+    """
+    pairs = list(combinations(range(len(table)), 2))
+    flips = sum(int((table[i] != table[j]).sum()) for i, j in pairs)
+    return flips, len(pairs) * int(np.prod(table.shape[1:]))
+
+
+def leaning(d: Measure) -> Float64[np.ndarray, "template tested"]:
+    """The mean difference of each tested pair of names in the direction of the other templates.
+
+    The direction of an output is the sign of its sum over the other templates and every second
+    pair; the pairs between are tested, since directions of the same pairs would agree by chance.
+    A single pair serves for both.
+    """
+    several = d.shape[-1] > 1
+    finding, tested = (d[..., ::2], d[..., 1::2]) if several else (d, d)
+    summed = finding.sum(axis=-1, keepdims=True)
+    direction = np.sign(summed.sum(axis=0) - summed)
+    aligned: Float64[np.ndarray, "template tested"] = (direction * tested).mean(axis=1)
+    return aligned
+
+
+def crossed_variances(measures: Sequence[Measure]) -> tuple[float, float, float]:
+    """Variance between templates, between name pairs, and of their interaction.
+
+    The expected mean squares of the balanced crossed design, pooled over outputs, give each
+    component (Searle, Casella & McCulloch 1992, section 4.5), which are the REML estimates if none
+    is negative. A negative one is set to 0 after pooling.
+    """
+    sums = np.zeros(3)
+    for d in measures:
+        paraphrases, _, pairs = d.shape
+        if paraphrases < 2 or pairs < 2:
+            continue
+        grand = d.mean(axis=(0, 2), keepdims=True)
+        by_paraphrase, by_pair = d.mean(axis=2, keepdims=True), d.mean(axis=0, keepdims=True)
+        ms_paraphrase = pairs * ((by_paraphrase - grand) ** 2).sum() / (paraphrases - 1)
+        ms_pair = paraphrases * ((by_pair - grand) ** 2).sum() / (pairs - 1)
+        rest = ((d - by_paraphrase - by_pair + grand) ** 2).sum() / (
+            (paraphrases - 1) * (pairs - 1)
+        )
+        sums += [(ms_paraphrase - rest) / pairs, (ms_pair - rest) / paraphrases, rest]
+    between, of_pairs, rest = (float(max(part, 0.0)) for part in sums)
+    return between, of_pairs, rest
 
 
 class Paraphrases(Metric):
@@ -43,16 +129,13 @@ class Paraphrases(Metric):
         self, context: EvaluationContext, edit: NamedEdit | None, split: MeasuredSplit = "test"
     ) -> list[Row]:
         """Rows of every set; under an edit also of the removed share by template."""
-        if split != "test":
-            return []
         rows = []
         for data in self.task.test:
-            came = context.scores(data, None).pairs if edit else []
-            of_set = []
-            for i, now in enumerate(context.scores(data, edit).pairs):
-                of_set += spread_rows(now, context.seed)
-                of_set += holding_rows(came[i], now, context.seed) if edit else []
-            rows += [replace(row, split=split) for row in among(of_set, len(data.groups))]
+            came = context.scores(data, None).pairs
+            for before, now in zip(came, context.scores(data, edit).pairs, strict=True):
+                own = spread_rows(now)
+                own += holding_rows(before, now, context.seed) if edit else []
+                rows += among(own, len(data.groups))
         return rows
 
 
@@ -62,25 +145,19 @@ def holding_rows(before: SetScores, after: SetScores, seed: int) -> list[Row]:
     `reduction_holding` counts templates with 2 % or more removed and an interval over names above
     zero, `halving_holding` those with an interval above one half (without names, the value).
     """
-    gone = [*reductions(before, after, seed).items()]
-    ends = [(value, value if lo is None else lo) for _, (value, lo, _) in gone]
+    gone = reductions(before, after, seed)
+    ends = [(value, value if lo is None else lo) for value, lo, _ in gone.values()]
     values = [value for value, _ in ends if value is not None]
     detail = {
-        "reductions": {paraphrase: [*share] for paraphrase, share in gone},
+        "reductions": {template: [*share] for template, share in gone.items()},
         "range": [min(values, default=None), max(values, default=None)],
     }
-    counts = {
-        "reduction_holding": sum((v or 0) >= LEAST and (lo or 0) > 0 for v, lo in ends),
-        "halving_holding": sum((lo or 0) >= HALF for _, lo in ends),
-    }
+    falls = sum((v or 0) >= LEAST and (lo or 0) > 0 for v, lo in ends)
+    halves = sum((lo or 0) >= HALF for _, lo in ends)
     return [
-        Row.of_set(before.data, metric, float(count), n=len(gone), seed=seed, detail=of_some)
-        for (metric, count), of_some in zip(counts.items(), (detail, {}), strict=True)
+        Row.of("reduction_holding", float(falls), before.data, n=len(gone), detail=detail),
+        Row.of("halving_holding", float(halves), before.data, n=len(gone)),
     ]
-
-
-def _finite(value: float) -> float | None:
-    return float(value) if math.isfinite(value) else None
 
 
 def contents(data: CounterfactualSet) -> list[dict[str, list[int]]]:
@@ -88,22 +165,13 @@ def contents(data: CounterfactualSet) -> list[dict[str, list[int]]]:
     families: dict[tuple[str, tuple[str, ...]], dict[str, list[int]]] = {}
     first = 0
     for sample in data.samples:
+        items = [*range(first, first := first + len(sample.outputs))]
         if sample.content is not None:
-            family = families.setdefault((sample.content, sample.outputs), {})
-            family[sample.template] = list(range(first, first + len(sample.outputs)))
-        first += len(sample.outputs)
+            families.setdefault((sample.content, sample.outputs), {})[sample.template] = items
     return [family for family in families.values() if len(family) > 1]
 
 
-def paired_r(scores: SetScores, seed: int) -> Float64[np.ndarray, "item pair"]:
-    """R of every item for each pair of names, or R itself without names."""
-    named = all(len(scores.name_weights(seed, side)) > 1 for side in (0, 1))
-    if not named:
-        return r_values(scores)[:, None]
-    return relative_difference(scores.log_p[:, 0], scores.log_p[:, 1])
-
-
-def spread_rows(scores: SetScores, seed: int) -> list[Row]:
+def spread_rows(scores: SetScores) -> list[Row]:
     """Rows `r_sd_over_paraphrases`, `paraphrases_holding`, flip rate and variance share.
 
     The detail of the first has a line for each template: R and mean |R|, whether it significantly
@@ -113,8 +181,10 @@ def spread_rows(scores: SetScores, seed: int) -> list[Row]:
     data, paraphrased = scores.data, contents(scores.data)
     if not paraphrased:
         reason = {"reason": NO_PARAPHRASES}
-        return [Row.of_set(data, "r_sd_over_paraphrases", math.nan, seed=seed, detail=reason)]
-    pairs, r = paired_r(scores, seed), r_values(scores)
+        return [Row.of("r_sd_over_paraphrases", math.nan, data, detail=reason)]
+    r = r_values(scores)
+    named = all(len(scores.names(side) or ()) > 1 for side in (0, 1))
+    pairs = relative_difference(*scores.log_p.swapaxes(0, 1)) if named else r[:, None]
     items: list[Int[np.ndarray, "template output"]] = [np.array([*c.values()]) for c in paraphrased]
     measures: list[Measure] = [pairs[of_content] for of_content in items]
     by_output = categories(measures)
@@ -138,35 +208,27 @@ def spread_rows(scores: SetScores, seed: int) -> list[Row]:
     freedom = sum(len(values) - 1 for values in abs_r)
     squares = sum(float(((values - values.mean()) ** 2).sum()) for values in abs_r)
     flips, of = np.sum([flip_counts(table) for table in by_output], axis=0).tolist()
-    variances = variance_parts(measures)
+    variances = crossed_variances(measures)
+    share = variances[0] / sum(variances) if any(variances) else math.nan
     holding, against = (int((table.leans == sign).sum()) for sign in (1, -1))
-    values: dict[str, tuple[float, int, dict[str, Any]]] = {
-        "r_sd_over_paraphrases": (math.sqrt(squares / freedom), len(table), detail),
-        "paraphrases_holding": (float(holding), len(table), {"against": against}),
-        "paraphrase_flip_rate": (flips / of, of, {}),
-        "paraphrase_variance_share": (
-            variances[0] / sum(variances) if any(variances) else math.nan,
-            len(table),
-            {},
-        ),
-    }
+    about: dict[str, Any] = {"data": data, "n": len(table)}
     return [
-        Row.of_set(data, metric, value, n=n, seed=seed, detail=own)
-        for metric, (value, n, own) in values.items()
+        Row.of("r_sd_over_paraphrases", math.sqrt(squares / freedom), **about, detail=detail),
+        Row.of("paraphrases_holding", float(holding), **about, detail={"against": against}),
+        Row.of("paraphrase_flip_rate", flips / of, data, n=of),
+        Row.of("paraphrase_variance_share", share, **about),
     ]
 
 
 def reductions(
     before: SetScores, after: SetScores, seed: int
-) -> Mapping[str, tuple[float, float | None, float | None]]:
-    """Template → the removed share of mean |R|, with its interval over names."""
-    resampled = [np.abs(resampled_r(scores, seed)) for scores in (before, after)]
-    names = before.weights(seed)[1:]
-    by_paraphrase = {}
-    for index, paraphrase in enumerate(before.data.templates):
+) -> Mapping[str, tuple[float | None, ...]]:
+    """Template → the removed share of mean |R|, and the ends of its interval over names."""
+    was, now = (np.abs(resampled_r(scores, seed)) for scores in (before, after))
+    names, found = before.weights(seed)[1:], dict[str, tuple[float | None, ...]]()
+    for index, template in enumerate(before.data.templates):
         own = before.template == index
         with np.errstate(divide="ignore", invalid="ignore"):
-            values = 1 - resampled[1][:, own].mean(axis=1) / resampled[0][:, own].mean(axis=1)
-        e = estimate(values, *names, within=(-math.inf, 1)).columns
-        by_paraphrase[paraphrase] = (e["value"], e["lo"], e["hi"])
-    return by_paraphrase
+            values = 1 - now[:, own].mean(axis=1) / was[:, own].mean(axis=1)
+        found[template] = (*estimate(values, *names, within=(-math.inf, 1)).columns.values(),)
+    return found

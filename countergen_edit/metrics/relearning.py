@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Annotated, ClassVar
 
 import torch
@@ -20,7 +19,7 @@ from countergen_edit.core.seeds import generator
 from countergen_edit.edits import UNCHANGED, NamedEdit, applied
 from countergen_edit.metrics.base import MeasuredSplit, Metric, Way
 from countergen_edit.metrics.context import EvaluationContext
-from countergen_edit.metrics.r.effect_rows import effect_rows
+from countergen_edit.metrics.r.effect_rows import group_effect_rows
 from countergen_edit.metrics.r.group_effect import GroupEffect
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.scores import score
@@ -62,8 +61,6 @@ class Relearning(Metric):
         self, context: EvaluationContext, edit: NamedEdit | None, split: MeasuredSplit = "test"
     ) -> list[Row]:
         """Rows `relearned_effect` of every test set."""
-        if split != "test":
-            return []
         chosen, own = UNCHANGED if edit is None else edit.edit, context.model
         texts, seed = self.task.weighed, context.seed
         # A model that skips blocks keeps outputs of former weights.
@@ -77,11 +74,7 @@ class Relearning(Metric):
                 for data in self.task.test
                 for pair in score(model, data, data.name).pairs
             ]
-        return [
-            replace(row, metric=RELEARNED)
-            for row in effect_rows(effects)
-            if row.metric == "group_effect"
-        ]
+        return group_effect_rows(effects, RELEARNED)
 
 
 @contextmanager

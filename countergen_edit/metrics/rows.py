@@ -84,28 +84,29 @@ class Row:
         return {column: columns[column] for column in COLUMNS}
 
     @classmethod
-    def of_set(
-        cls, data: CounterfactualSet, metric: str, estimate: Estimate | float, **columns: Any
+    def of(
+        cls,
+        metric: str,
+        value: Estimate | float,
+        data: CounterfactualSet | None = None,
+        **columns: Any,
     ) -> Row:
-        """A row about a set, with the columns of an estimate."""
-        from countergen_edit.metrics.statistics import Estimate  # late: reading rows needs none
-
-        if not isinstance(estimate, Estimate):
-            estimate = Estimate(estimate, math.nan, math.nan, math.nan)
-        a, b = data.groups[:2]
-        about = {"dataset": data.name, "axis": data.axis, "group_a": a, "group_b": b}
-        return cls(metric=metric, **(about | estimate.columns | columns))
+        """A row of a value or an estimate, about the groups of a set if one is given."""
+        about: dict[str, Any] = {}
+        if data is not None:
+            about = {"dataset": data.name, "axis": data.axis}
+            about |= dict(zip(("group_a", "group_b"), data.groups, strict=False))
+        if isinstance(value, int | float):
+            about["value"] = value if math.isfinite(value) else None
+        else:
+            about |= value.columns
+        return cls(metric=metric, **(about | columns))
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any], where: str = "") -> Row:
-        """Read a row back.
+        """Read a row back, from `where`.
 
-        Args:
-            content: what `to_dict` gave.
-            where: the place that it is from, to begin a message with.
-
-        Raises:
-            UserError: a column is missing, unknown or of another type.
+        `UserError` if a column is missing, unknown or of another type.
         """
         if set(content) != set(COLUMNS):
             odd = sorted(set(content) ^ set(COLUMNS))

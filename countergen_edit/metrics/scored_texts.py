@@ -43,12 +43,9 @@ def write(
     edit: str,
     sets: Sequence[tuple[SetScores, Sequence[float], Sequence[float] | None]],
 ) -> None:
-    """Write the scores of an edit, whole or not at all.
+    """Write the scores of an edit, by its id, whole or not at all.
 
-    Args:
-        path: the file of the edit.
-        edit: its id.
-        sets: scores, R and z of every item of each set; no z where no test is.
+    `sets` has the scores, R and z of every item of each set; no z where no test is.
     """
     write_json_lines(path, (line for of_set in sets for line in _lines(edit, *of_set)))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -12,7 +13,13 @@ from jaxtyping import Bool, Float64, Int
 
 from countergen_edit.core.writing import digest, whole
 from countergen_edit.data.counterfactual import CounterfactualSet
-from countergen_edit.metrics.statistics import Estimate, Weights, estimate, resample, weighted_mean
+from countergen_edit.metrics.statistics import (
+    Estimate,
+    Weights,
+    estimate,
+    resample,
+    weighted_mean,
+)
 from countergen_edit.models import LanguageModel, continuation_log_probs
 
 
@@ -60,6 +67,11 @@ class SetScores:
         """Index into `data.samples`."""
         counts = [len(sample.outputs) for sample in self.data.samples]
         return np.repeat(np.arange(len(counts)), counts)
+
+    @property
+    def first(self) -> Int[np.ndarray, " sample"]:
+        """The first item of each sample."""
+        return np.flatnonzero(np.diff(self.sample, prepend=-1))
 
     def template_weights(self, seed: int) -> Weights:
         """Bootstrap weights of the templates; the same for every edit of the same set."""
@@ -122,19 +134,16 @@ class SetScores:
 
         Values of items are resampled over templates; values of prompts over names too.
         """
-        drawn = [self.template_weights(seed)]
-        by_item = values
+        drawn, by_item = [self.template_weights(seed)], values
         if values.ndim == 3:
-            of_groups = []
+            by_group = []
             for group in range(values.shape[1]):
-                weights = self.name_weights(seed, group)
-                present = self.present[:, group]
+                weights, present = self.name_weights(seed, group), self.present[:, group]
                 known = np.where(present, values[:, group], 0.0)
                 with np.errstate(invalid="ignore"):  # a resample may hold no name of a prompt
-                    of_groups.append((weights @ known.T) / (weights @ present.T))
-                if not (self.twins and group):
-                    drawn.append(weights)
-            by_item = np.mean(np.broadcast_arrays(*of_groups), axis=0)
+                    by_group.append((weights @ known.T) / (weights @ present.T))
+                drawn += [] if self.twins and group else [weights]
+            by_item = np.mean(np.broadcast_arrays(*by_group), axis=0)
         return estimate(weighted_mean(by_item, self.template, drawn[0]), *drawn)
 
 
@@ -172,6 +181,41 @@ class StoredScores:
         with whole(own) as temporary, temporary.open("wb") as file:
             np.save(file, scores.log_p[scores.present])
         return scores
+
+
+def means_by_group(
+    sets: Sequence[SetScores],
+    values: Sequence[Float64[np.ndarray, "sample group variation"]],
+    seed: int,
+) -> Iterator[tuple[Weights, list[Float64[np.ndarray, " resample"]]]]:
+    """Of each group the draws of its names, which sets may share, and the mean over each set.
+
+    Means are over the prompts of a set, in every draw of templates and names. Variations without a
+    name are not drawn. A draw may hold no name of a prompt, whose mean is then that of the data.
+    """
+    name = "+".join(scores.data.name for scores in sets)
+    for side, group in enumerate(sets[0].data.groups):
+        names = [[v.name for v in s.of(group)] for scores in sets for s in scores.data.samples]
+        rows = [row[side] for of_set in values for row in of_set]
+        place = {n: i for i, n in enumerate(dict.fromkeys(n for own in names for n in own if n))}
+        total, count = np.zeros((2, len(names), len(place) + 1))  # the last has no name
+        for sums, counts, own, row in zip(total, count, names, rows, strict=True):
+            at = [place.get(n or "", -1) for n in own]
+            np.add.at(sums, at, row[: len(own)])
+            np.add.at(counts, at, 1)
+        drawn = resample(max(len(place), 1), seed, name, "names", group)
+        people = np.ones((len(drawn), len(place) + 1))
+        people[:, : len(place)] = drawn[:, : len(place)]
+        asked, of_data = people @ count.T, total.sum(axis=1) / count.sum(axis=1)
+        means = np.divide(people @ total.T, asked, out=of_data[None] + 0 * asked, where=asked > 0)
+        parts = np.split(means, np.cumsum([len(of_set) for of_set in values])[:-1], axis=1)
+        yield (
+            drawn,
+            [
+                weighted_mean(own, scores.template[scores.first], scores.template_weights(seed))
+                for scores, own in zip(sets, parts, strict=True)
+            ],
+        )
 
 
 def score(model: LanguageModel, data: CounterfactualSet, progress: str | None = None) -> SetScores:

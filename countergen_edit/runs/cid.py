@@ -15,7 +15,7 @@ from countergen_edit.core.writing import whole
 from countergen_edit.edits import NamedEdit, load_edit
 from countergen_edit.edits.record import RECORD
 from countergen_edit.metrics.cid.metric import Cid
-from countergen_edit.metrics.cid.perturbation_effect import effect_rows, effects
+from countergen_edit.metrics.cid.perturbation_effect import effects, perturbation_rows
 from countergen_edit.metrics.cid.perturbations import Perturbation, Similarity
 from countergen_edit.metrics.context import EvaluationContext, id_of
 from countergen_edit.metrics.results import STORE
@@ -44,9 +44,10 @@ def template_audit(
         folder.keep(edit)
     for subject in dict.fromkeys((None, edit)):
         if not folder.done(unit := id_of(subject)):
-            columns = {} if subject is None else subject.record.columns
+            columns: dict[str, Any] = {"task": task, "split": "test", "seed": seed}
+            columns |= {} if subject is None else subject.record.columns
             rows = metric.measure(context, subject)
-            folder.record(unit, [replace(r, **columns, task=task, split="test") for r in rows])
+            folder.record(unit, [replace(row, **columns) for row in rows])
     return folder.rows()
 
 
@@ -85,6 +86,6 @@ def perturbation_effect(
             lines = (asdict(e) | own for e, own in zip(values, known, strict=True))
             text = "".join(f"{json.dumps(line, ensure_ascii=False)}\n" for line in lines)
             file.write_text(text, "utf-8")
-        rows = effect_rows(values, how["grid"], how["tau"], seed)
+        rows = perturbation_rows(values, how["grid"], how["tau"], seed)
         folder.record("effect", [replace(row, split="test") for row in rows])
     return folder.rows()

@@ -118,15 +118,15 @@ def _differences(first: Under, second: Under, seed: int) -> list[Row]:
         effect = effects[1] - effects[0]
         means = [resampled_abs_r(scores, seed) for scores in pair]
         estimates = (
-            interval(float(effect[0]), effect[1:]),
+            interval(effect),
             estimate(means[1] - means[0], *pair[0].weights(seed), within=(-1, 1)),
         )
         samples = {"samples": len(shared), "samples_of_either": len(before.keys() | after)}
         for (metric, title), difference in zip(DIFFERENCES.items(), estimates, strict=True):
             detail = {"of": title, **_sides(first, second), **samples}
             about = {"edit": second.edit, "split": "test", "n": len(pair[0].output)}
-            row = Row.of_set(pair[0].data, metric, difference, **about, seed=seed)
-            rows.append(replace(row, detail=detail))
+            data = pair[0].data
+            rows.append(Row.of(metric, difference, data, **about, seed=seed, detail=detail))
     return rows
 
 

@@ -17,7 +17,7 @@ from countergen_edit.data.task import Task
 from countergen_edit.edits import Placement, Shift
 from countergen_edit.erasers import AffineErasure, BaseEraser, Certificate, certify, fit_eraser
 from countergen_edit.erasers.base import fit_metadata
-from countergen_edit.metrics.gates import Opening, texts_of
+from countergen_edit.metrics.fits import Opening, texts_of
 from countergen_edit.models import LanguageModel, Scratch, capture, encode
 from countergen_edit.models.capture import EVERYWHERE, has_layers, sink_limit
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from countergen_edit.core.errors import UserError
 from countergen_edit.core.writing import write_json_lines
 from countergen_edit.metrics.cid.ratings import CidTexts
-from countergen_edit.metrics.fairpair.ratings import FairPairTexts
+from countergen_edit.metrics.fairpair.judges import FairPairTexts
 from countergen_edit.metrics.ratings import RatedTexts, Ratings, distinct, read_sheet, write_sheet
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row

@@ -33,9 +33,7 @@ from countergen_edit.edits import WEIGHTS, NamedEdit, applied
 from countergen_edit.erasers import BaseEraser, fitting_threads
 from countergen_edit.metrics.base import DEFAULT_BIAS, METRICS, Cost, MeasuredSplit, Metric, bias_of
 from countergen_edit.metrics.context import EvaluationContext
-from countergen_edit.metrics.distillation import curve_rows, own_contexts_row
-from countergen_edit.metrics.gates import gate_rows
-from countergen_edit.metrics.guardedness import certificate_rows
+from countergen_edit.metrics.fits import certificate_rows, curve_rows, gate_rows, own_contexts_row
 from countergen_edit.metrics.locate import HEAD_COUNTS, carriers
 from countergen_edit.metrics.results import STORE
 from countergen_edit.metrics.rows import Row
@@ -375,10 +373,7 @@ class Runner:
         if candidate.trains_weights:
             named = self.fits.part(candidate)
             curve, own = self.fits.distillation(candidate).recorded()
-            rows = [
-                *curve_rows(curve, self.task, seed),
-                own_contexts_row(own, self.task, seed),
-            ]
+            rows = [*curve_rows(curve, self.task), own_contexts_row(own, self.task)]
             return self.marked(rows, named, "validation")
         data = self.fits.data(candidate)
         state = unit_seed(seed, "certificate", candidate.layer) % 2**32
@@ -393,7 +388,7 @@ class Runner:
                 "everywhere, which does not read the directions of attention sinks"
             )
             remark = "; ".join(filter(None, (remark, of_fit)))
-        rows = certificate_rows(certificate, self.task, n, seed, refitted=anew, remark=remark)
+        rows = certificate_rows(certificate, self.task, n, refitted=anew, remark=remark)
         named = self.fits.part(candidate)
         [place] = named.edit.placements
         with applied(self.model, self.fits.edit_before(candidate)) as model:
@@ -414,11 +409,10 @@ class Runner:
     def marked(
         self, rows: Sequence[Row], edit: NamedEdit | None, split: MeasuredSplit
     ) -> list[Row]:
-        """Rows with the columns of their edit, task and split."""
-        columns = {} if edit is None else edit.record.columns
-        return [
-            replace(row, **columns, task=self.task.name, split=row.split or split) for row in rows
-        ]
+        """Rows with the columns of their edit and run."""
+        columns = {} if edit is None else {**edit.record.columns}
+        columns |= {"task": self.task.name, "seed": self.plan.seed}
+        return [replace(row, **columns, split=row.split or split) for row in rows]
 
     @property
     def _untested(self) -> list[Metric]:

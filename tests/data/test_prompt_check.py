@@ -18,8 +18,8 @@ from countergen_edit.data.axis import Axis
 from countergen_edit.data.prompt_check import check_prompts
 from countergen_edit.data.task import Task
 from countergen_edit.data.text.substitution import Substitution
+from countergen_edit.metrics.r.effect_rows import holm_tests
 from countergen_edit.metrics.r.group_effect import GroupEffect
-from countergen_edit.metrics.r.holm import holm_tests
 from countergen_edit.metrics.scores import SetScores
 
 RIGHT = {

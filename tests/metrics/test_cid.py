@@ -18,12 +18,11 @@ from countergen_edit.data.task import Task
 from countergen_edit.edits import Edit, NamedEdit
 from countergen_edit.erasers import LEACE
 from countergen_edit.metrics.base import METRICS
-from countergen_edit.metrics.cid import metric as cid_metric
 from countergen_edit.metrics.cid.metric import (
     Cid,
     Continuation,
-    Resampling,
     automatic_criteria,
+    clusters_of,
     contrasts_of,
     read_continuations,
     template_set,
@@ -140,9 +139,9 @@ def test_the_lexicon_s_word_is_marked_as_its_own(measured) -> None:
 
 
 def test_stored_continuations_are_not_decoded_again(metric, measured, store, monkeypatch) -> None:
-    monkeypatch.setattr(cid_metric, "continuations", lambda *_, **__: pytest.fail("decoded again"))
+    again = "countergen_edit.metrics.cid.metric.contrastive_generate"
+    monkeypatch.setattr(again, lambda *_, **__: pytest.fail("decoded again"))
     assert metric.measure(store, None) == measured["none"]
-    assert metric.measure(store, None, "validation") == []
 
 
 def test_the_paper_s_hundred_pairs() -> None:
@@ -159,11 +158,10 @@ def test_resampling_draws_templates_and_names() -> None:
     """Weights against the items themselves, repeated as often as drawn."""
     data = template_set(load_axis("nationality"), REASONS, GROUPS, names=3)
     items = [c.about for c in contrasts_of(data, (10.0,))]
-    draws = Resampling(items, seed=3)
-    values = np.arange(len(items), dtype=float)
-    weights = draws.weights(items)
+    draws = clusters_of(items, seed=3)
+    values, weights = np.arange(len(items), dtype=float), draws.of_units
     assert (weights[0] == 1).all()
-    means = draws.means(items, list(values))
+    means = draws.ratio(values)
     for k in (1, 17, 400):
         repeated = np.repeat(values, weights[k].astype(int))
         expected = repeated.mean() if len(repeated) else np.nan

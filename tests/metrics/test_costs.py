@@ -82,12 +82,10 @@ def test_perplexity_and_kl_are_their_definitions(context: EvaluationContext) -> 
         assert rows[metric].value == pytest.approx(value, rel=1e-5)
     assert rows["kl"].value == pytest.approx(kl, rel=1e-4)
     assert kl > 0
-    assert {(row.dataset, row.split, row.n) for row in rows.values()} == {("neutral", "test", 3)}
+    assert {(row.dataset, row.n) for row in rows.values()} == {("neutral", 3)}
     # Validation text has a name of its own, so that it is drawn apart.
     rows = by_metric(task, context, EDIT, "validation")
-    assert {(row.dataset, row.split, row.n) for row in rows.values()} == {
-        ("neutral_validation", "validation", 1)
-    }
+    assert {(row.dataset, row.n) for row in rows.values()} == {("neutral_validation", 1)}
 
 
 def test_under_words_before_a_text_the_same_tokens_are_paired(

@@ -22,7 +22,7 @@ from countergen_edit.metrics.fairpair.phi import (
     pairwise,
     permuted_energies,
 )
-from countergen_edit.metrics.fairpair.rows import FairPairRows, compare
+from countergen_edit.metrics.fairpair.rows import FairPairRows, compare_phrases
 from countergen_edit.metrics.rows import Row
 
 
@@ -142,14 +142,14 @@ def test_f_and_the_energy_rise_with_the_planted_strength_and_are_found(phi):
 def test_phrases_that_one_side_uses_are_found_and_others_are_not():
     rng = np.random.default_rng(0)
     pg, gp = (continuations(rng, 300, 1.0, hers) for hers in (False, True))
-    odds = compare(pg, gp, 2).query("p < 0.05").set_index("text").log_odds
+    odds = compare_phrases(pg, gp, 2).query("p < 0.05").set_index("text").log_odds
     assert (odds[HERS] > 0).all()
     assert (odds[HIS] < 0).all()
     assert (odds > 0).is_monotonic_decreasing  # those of g(p(x)) first
     same = [continuations(rng, 300, 0.0, hers) for hers in (False, True)]
-    assert not (compare(*same, 2).p < 0.05).any()
-    assert compare([], ["a"] * 9).empty
-    terms = compare(["x"] * 6 + ["y"] * 2, ["y"] * 8, 1).set_index("text")
+    assert not (compare_phrases(*same, 2).p < 0.05).any()
+    assert compare_phrases([], ["a"] * 9).empty
+    terms = compare_phrases(["x"] * 6 + ["y"] * 2, ["y"] * 8, 1).set_index("text")
     # 6 of 8 against 0 of 8, each cell and its complement raised by one half
     expected = [0.75, 0.0, np.log(0.5 / 8.5) - np.log(6.5 / 2.5)]
     assert terms.loc["x", ["share_pg", "share_gp", "log_odds"]].tolist() == pytest.approx(expected)

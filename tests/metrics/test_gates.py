@@ -9,7 +9,15 @@ from countergen_edit.data.counterfactual import CounterfactualSet
 from countergen_edit.data.task import Task
 from countergen_edit.edits import EditRecord
 from countergen_edit.edits.record import COMBINED, Place
-from countergen_edit.metrics.gates import CLOSED, OPEN, Opening, Text, Texts, gate_rows, texts_of
+from countergen_edit.metrics.fits import (
+    CLOSED,
+    OPEN,
+    GateText,
+    GateTexts,
+    Opening,
+    gate_rows,
+    texts_of,
+)
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row
 from countergen_edit.reports.views.gates import GatesView
@@ -34,7 +42,7 @@ def people(count: int, paraphrases: int = 1) -> CounterfactualSet:
 
 
 def test_a_figure_is_a_mean_over_tokens_and_not_over_texts() -> None:
-    texts = Texts("neutral", (Text("long", "long"), Text("short", "short")))
+    texts = GateTexts("neutral", (GateText("long", "long"), GateText("short", "short")))
     opened = np.array([1.0, 1.0, 0.5, 0.0, 0.0, 0.0, 0.0, 1.0])
     [row] = gate_rows([Opening(texts, opened, np.array([0] * 7 + [1]))], seed=0)
     assert row.value == pytest.approx(3.5 / 8)

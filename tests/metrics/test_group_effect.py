@@ -12,9 +12,8 @@ from scipy.stats import permutation_test
 from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.power import TTestIndPower
 
-from countergen_edit.metrics.r.effect_rows import DETECTABLE, effect_rows
+from countergen_edit.metrics.r.effect_rows import DETECTABLE, effect_rows, removed
 from countergen_edit.metrics.r.group_effect import GroupEffect
-from countergen_edit.metrics.r.paired import removed
 from countergen_edit.metrics.scores import SetScores
 from tests.metrics.many_groups import scores_of as several
 

@@ -15,9 +15,9 @@ from countergen_edit.data.task import Task
 from countergen_edit.metrics.intersections import (
     Contrast,
     Intersections,
+    cell_parts,
     interactions,
     marginals,
-    parts_of,
 )
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row
@@ -29,7 +29,7 @@ ITEMS = 40
 FIRST, SECOND = ("f", "m"), ("e", "u", "x")
 AXIS = table(FIRST, SECOND)
 CELLS = [*AXIS.groups]
-PARTS = parts_of(AXIS, CELLS) or []
+PARTS = cell_parts(AXIS, CELLS) or []
 
 
 def cell_means(rng: np.random.Generator, beyond: float = 0.0) -> dict[str, np.ndarray]:
@@ -54,9 +54,9 @@ def test_weights_are_those_of_analysis_of_variance() -> None:
 
 
 def test_groups_that_are_no_whole_table_have_no_marginals() -> None:
-    assert parts_of(AXIS, CELLS[:-1]) is None
-    assert parts_of(AXIS, CELLS[:3]) is None  # all of one group of the first axis
-    assert parts_of(AXIS, ["f_e", "f_u", "m_e", "m_u"]) is not None
+    assert cell_parts(AXIS, CELLS[:-1]) is None
+    assert cell_parts(AXIS, CELLS[:3]) is None  # all of one group of the first axis
+    assert cell_parts(AXIS, ["f_e", "f_u", "m_e", "m_u"]) is not None
 
 
 def test_its_square_is_unbiased_for_what_was_planted() -> None:

@@ -9,10 +9,16 @@ import numpy as np
 import pytest
 from statsmodels.stats.multitest import multipletests
 
-from countergen_edit.metrics.r.effect_rows import effect_rows, gap_rows, r_rows
+from countergen_edit.metrics.r.effect_rows import (
+    bands,
+    effect_rows,
+    effects_of,
+    gap_rows,
+    largest_gap,
+    r_rows,
+)
 from countergen_edit.metrics.r.formula import r_values
 from countergen_edit.metrics.r.group_effect import GroupEffect
-from countergen_edit.metrics.r.largest_gap import bands, effects_of, largest_gap
 from countergen_edit.metrics.rows import GROUPS
 from countergen_edit.metrics.scored_texts import read, write
 from countergen_edit.metrics.scored_texts import scores_of as scores_of_lines

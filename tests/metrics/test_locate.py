@@ -88,12 +88,9 @@ def test_a_pair_with_itself_moves_nothing(testbed: LanguageModel, site: str) -> 
 
 
 def test_all_heads_together_are_the_output_of_attention(testbed: LanguageModel) -> None:
-    for effect in ("total", "direct"):
-        patching = Patching(testbed, texts_of(testbed, *PAIR), ((0, 1),), (EVERY,))
-        [heads] = patching.moved(PatchPlace("head", 3), effect)
-        [attention] = patching.moved(PatchPlace("attn_out", 3), effect)
-        np.testing.assert_allclose(heads, attention, atol=1e-5)
-        assert np.abs(attention).max() > 1e-3
+    heads, attention = (moved(testbed, PatchPlace(site, 3)) for site in ("head", "attn_out"))
+    np.testing.assert_allclose(heads, attention, atol=1e-5)
+    assert np.abs(attention).max() > 1e-3
 
 
 @pytest.mark.parametrize(

@@ -15,9 +15,8 @@ from countergen_edit.edits import EditRecord
 from countergen_edit.edits.record import Place
 from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.off_target import OffTarget, change_rows
-from countergen_edit.metrics.r.effect_rows import effect_rows
+from countergen_edit.metrics.r.effect_rows import changed, effect_rows
 from countergen_edit.metrics.r.group_effect import GroupEffect
-from countergen_edit.metrics.r.paired import changed
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.scores import SetScores

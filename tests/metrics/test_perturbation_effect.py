@@ -16,11 +16,11 @@ from countergen_edit.core.conf_path import read_config
 from countergen_edit.core.errors import UserError
 from countergen_edit.data.axis import Axis
 from countergen_edit.data.text.substitution import Substitution
-from countergen_edit.metrics.cid.perturbation_effect import Effect, effect_rows, effects
+from countergen_edit.metrics.cid.perturbation_effect import Effect, effects, perturbation_rows
 from countergen_edit.metrics.cid.perturbations import (
     Perturbation,
     SentenceEmbedding,
-    Source,
+    SourceSentence,
     perturbations,
     sources_of,
 )
@@ -79,7 +79,7 @@ MADE = [
 
 
 def test_rows_are_sorted_by_median_and_can_be_written() -> None:
-    rows = effect_rows(MADE, (0.0, 10.0), 0.85, seed=0)
+    rows = perturbation_rows(MADE, (0.0, 10.0), 0.85, seed=0)
     stars = [row for row in rows if row.metric == "cid_lambda_star"]
     told = [(row.facets["perturbation"], row.value) for row in stars]
     assert told == [("strong", 1.0), ("middle", 4.0), ("weak", None)]
@@ -103,7 +103,7 @@ def test_an_interval_holds_its_value_and_nothing_impossible(found, similar, sour
         effect("kind", s, f"source {i % sources}", similar if i % 2 else 1.0)
         for i, s in enumerate(found)
     ]
-    star, *means = effect_rows(made, (0.0, 10.0), 0.85, seed=0)
+    star, *means = perturbation_rows(made, (0.0, 10.0), 0.85, seed=0)
     if len(found) > 1:
         lo, hi = (math.inf if end is None else end for end in (star.lo, star.hi))
         value = math.inf if star.value is None else star.value
@@ -117,7 +117,7 @@ def test_what_is_drawn_is_sentences_where_there_are_several() -> None:
     found = [1.0, 5.0, 9.0] * 20
     of_one = [effect("kind", s) for s in found]
     of_three = [effect("kind", s, f"source {s}") for s in found]
-    alone, among = (effect_rows(made, (0.0, 10.0), 0.85, 0)[0] for made in (of_one, of_three))
+    alone, among = (perturbation_rows(made, (0.0, 10.0), 0.85, 0)[0] for made in (of_one, of_three))
     assert alone.value == among.value == 5
     assert (alone.lo, alone.hi) == (5, 5)
     assert (among.lo, among.hi) == (1, 9)
@@ -157,7 +157,7 @@ words = st.lists(
 @settings(max_examples=50, deadline=None)
 @given(sentence=words, per_kind=st.integers(1, 30))
 def test_rules_change_one_thing_and_make_no_more_than_is_asked(sentence, per_kind) -> None:
-    source = Source(" ".join(sentence), {"synonym": ["x y", "x z"]})
+    source = SourceSentence(" ".join(sentence), {"synonym": ["x y", "x z"]})
     made = perturbations([source], None, per_kind)
     counts = Counter(p.kind for p in made)
     assert all(n <= per_kind for kind, n in counts.items() if kind != "synonym")

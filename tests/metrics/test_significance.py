@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 from countergen_edit.decisions.significance import SIGNIFICANT, class_of
-from countergen_edit.metrics.r.effect_rows import effect_rows
+from countergen_edit.metrics.r.effect_rows import effect_rows, effects_of
 from countergen_edit.metrics.r.group_effect import GroupEffect
-from countergen_edit.metrics.r.largest_gap import effects_of
 from countergen_edit.metrics.r.metric import R
 from countergen_edit.metrics.results import Results
 from countergen_edit.reports.views.r import RView

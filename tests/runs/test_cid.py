@@ -64,7 +64,9 @@ def test_an_audit_leaves_rows_texts_and_a_page_and_decodes_nothing_again(
     assert set(stored) == {"none", wiped.id}
     assert all(len(path.read_text("utf-8").splitlines()) == 4 for path in stored.values())
     before = (run / RESULTS).read_bytes()
-    monkeypatch.setattr(metric, "continuations", lambda *_, **__: pytest.fail("decoded again"))
+    monkeypatch.setattr(
+        metric, "contrastive_generate", lambda *_, **__: pytest.fail("decoded again")
+    )
     assert main(["cid", "action=audit", *SMALL, f"saved_edit={edit_dir}", f"run_dir={run}"]) == 0
     assert (run / RESULTS).read_bytes() == before
     assert (run / "report.html").is_file()

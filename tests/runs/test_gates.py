@@ -10,7 +10,7 @@ from countergen_edit.data.task import Task
 from countergen_edit.data.templates import Template, expand
 from countergen_edit.edits import Edit, Placement, applied
 from countergen_edit.erasers import AffineErasure, Gate, make_eraser
-from countergen_edit.metrics.gates import OPEN, gate_rows
+from countergen_edit.metrics.fits import OPEN, gate_rows
 from countergen_edit.metrics.rows import Row
 from countergen_edit.models import LanguageModel, capture
 from countergen_edit.models.progress import Bar

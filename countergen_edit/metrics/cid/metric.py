@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
+import pandas as pd
 from annotated_types import Gt, MinLen
-from jaxtyping import Float64
 
 from countergen_edit.core.conf_path import read_config
 from countergen_edit.core.reading import json_lines, shipped_yaml
@@ -34,7 +34,7 @@ from countergen_edit.edits import NamedEdit
 from countergen_edit.metrics.base import MeasuredSplit, Metric, Way
 from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.rows import Row
-from countergen_edit.metrics.statistics import Weights, estimate, resample
+from countergen_edit.metrics.statistics import Clusters
 from countergen_edit.models import LanguageModel, check_contrasts, contrastive_generate
 
 DATASET = "cid"
@@ -124,7 +124,7 @@ def _first(by_split: Mapping[Split, Sequence[Variation]], names: Names) -> list[
     return [v for own in by_split.values() for v in own][:names]
 
 
-class Contrast(NamedTuple):
+class ContrastedPrompts(NamedTuple):
     """A prompt, the prompt that it is contrasted with, and the continuation that is to be made."""
 
     prompt: str
@@ -133,7 +133,7 @@ class Contrast(NamedTuple):
     about: Continuation
 
 
-def contrasts_of(data: CounterfactualSet, strengths: Sequence[float]) -> list[Contrast]:
+def contrasts_of(data: CounterfactualSet, strengths: Sequence[float]) -> list[ContrastedPrompts]:
     """Every pair of variations of every sample, in both directions, at every λ."""
     contrasts = []
     for sample in data.samples:
@@ -141,33 +141,8 @@ def contrasts_of(data: CounterfactualSet, strengths: Sequence[float]) -> list[Co
             for own, other, at in product(sample.of(group), sample.of(opposite), strengths):
                 names = own.name or own.text, other.name or other.text
                 about = Continuation(sample.template, group, *names, float(at), "", math.nan)
-                contrasts.append(Contrast(own.text, other.text, at, about))
+                contrasts.append(ContrastedPrompts(own.text, other.text, at, about))
     return contrasts
-
-
-def continuations(
-    model: LanguageModel,
-    data: CounterfactualSet,
-    strengths: Sequence[float],
-    *,
-    max_new_tokens: int,
-    top_k: int,
-) -> list[Continuation]:
-    """Decode all contrasts of a set, each up to the end of its sentence."""
-    *contrasts, about = map(list, zip(*contrasts_of(data, strengths), strict=True))
-    texts = contrastive_generate(
-        model,
-        *contrasts,
-        max_new_tokens=max_new_tokens,
-        top_k=top_k,
-        sentence=True,
-        batch_size=128,
-        progress="Contrastive decoding",
-    )
-    return [
-        replace(c, text=text.text, divergence=float(np.mean(text.divergence)))
-        for c, text in zip(about, texts, strict=True)
-    ]
 
 
 def read_continuations(path: Path) -> list[Continuation]:
@@ -175,46 +150,24 @@ def read_continuations(path: Path) -> list[Continuation]:
     return [built(Continuation, content, where) for where, content in json_lines(path)]
 
 
-class Resampling:
-    """Bootstrap weights of continuations, from draws of templates and of the names of both sides.
+def clusters_of(items: Sequence[Continuation], seed: int) -> Clusters:
+    """The templates of continuations, and the names of either side.
 
     Names are drawn only where every template has the same names. Two lists of continuations of one
     audit share the draws, which pairs them.
     """
-
-    def __init__(self, items: Sequence[Continuation], seed: int) -> None:
-        self.groups = tuple(dict.fromkeys(item.group for item in items))
-        templates = list(dict.fromkeys(item.template for item in items))
-        self._templates = templates, resample(len(templates), seed, "cid", "templates")
-        self._names = {}
-        for group in self.groups:
-            own = dict.fromkeys((i.template, i.own) for i in items if i.group == group)
-            lists = [[name for t, name in own if t == template] for template in templates]
-            if all(names == lists[0] for names in lists):
-                self._names[group] = lists[0], resample(len(lists[0]), seed, "cid", "names", group)
-
-    @property
-    def drawn(self) -> list[Weights]:
-        """The weights of templates, then of the names of each side."""
-        return [self._templates[1], *(weights for _, weights in self._names.values())]
-
-    def weights(self, items: Sequence[Continuation]) -> Float64[np.ndarray, "resample item"]:
-        """The weight of each continuation in each resample; the first row is all ones."""
-        templates, weights = self._templates
-        product = weights[:, [templates.index(item.template) for item in items]]
-        for group, (names, of_names) in self._names.items():
-            of_side = [names.index(i.own if i.group == group else i.other) for i in items]
-            product = product * of_names[:, of_side]
-        return product
-
-    def means(
-        self, items: Sequence[Continuation], values: Sequence[float]
-    ) -> Float64[np.ndarray, " resample"]:
-        """The mean of the values in every resample; NaN in an empty one."""
-        weights = self.weights(items)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            means: Float64[np.ndarray, " resample"] = weights @ np.array(values) / weights.sum(1)
-        return means
+    templates = pd.factorize(np.array([item.template for item in items], dtype=object))[0]
+    kinds: dict[tuple[object, ...], Any] = {("cid", "templates"): templates}
+    for group in dict.fromkeys(item.group for item in items):
+        own = dict.fromkeys((i.template, i.own) for i in items if i.group == group)
+        lists: dict[str, list[str]] = {}
+        for template, name in own:
+            lists.setdefault(template, []).append(name)
+        names = next(iter(lists.values()))
+        if all(others == names for others in lists.values()):
+            of_side = [i.own if i.group == group else i.other for i in items]
+            kinds["cid", "names", group] = np.array([names.index(name) for name in of_side])
+    return Clusters(seed, kinds)
 
 
 def fraction_rows(
@@ -228,32 +181,24 @@ def fraction_rows(
 ) -> list[Row]:
     """The share of biased continuations by group and λ (Figures 2, 6 and 7).
 
-    Args:
-        items: All continuations of an audit.
-        biased: (template, plain text) → whether it is biased.
-        metric: `cid_biased_fraction` by raters, `cid_biased_fraction_automatic` by the lexicon.
-        seed: The run's seed.
-        rated_by: Detail of every row.
-        columns: Further columns of every row.
+    Parameters
+    ----------
+    items : all continuations of an audit
+    biased : (template, plain text) -> whether it is biased
+    metric : `cid_biased_fraction` by raters, `cid_biased_fraction_automatic` by the lexicon
+    seed : of the run
+    rated_by : detail of every row
+    columns : of every row
     """
-    draws, rows = Resampling(items, seed), []
-    strengths = dict.fromkeys(item.strength for item in items)
-    for strength, group in product(strengths, draws.groups):
-        own = [i for i in items if i.strength == strength and i.group == group]
-        marks = [float(biased[i.template, i.plain]) for i in own]
-        rows.append(
-            Row(
-                metric=metric,
-                **estimate(draws.means(own, marks), *draws.drawn, within=(0, 1), whole=1).columns,
-                dataset=DATASET,
-                group_a=group,
-                facets={LAMBDA: strength},
-                n=len(own),
-                seed=seed,
-                detail=dict(rated_by),
-                **columns,
-            )
-        )
+    drawn, rows = clusters_of(items, seed), []
+    marks = np.array([float(biased[i.template, i.plain]) for i in items])
+    groups = dict.fromkeys(item.group for item in items)
+    for strength, group in product(dict.fromkeys(item.strength for item in items), groups):
+        own = np.flatnonzero([(i.strength, i.group) == (strength, group) for i in items])
+        share = drawn.estimate(drawn.ratio(marks, own), within=(0, 1), whole=1)
+        about: dict[str, Any] = {"dataset": DATASET, "group_a": group}
+        about |= {"facets": {LAMBDA: strength}, "n": len(own), "detail": dict(rated_by)}
+        rows.append(Row.of(metric, share, seed=seed, **about, **columns))
     return rows
 
 
@@ -336,17 +281,28 @@ class Cid(Metric):
     def continuations(
         self, context: EvaluationContext, edit: NamedEdit | None
     ) -> list[Continuation]:
-        """The continuations under an edit, read from the store if they are there."""
+        """The continuations under an edit, each up to the end of its sentence.
+
+        They are read from the store if they are there.
+        """
         path = context.place(DATASET, edit)
         if not path.is_file():
+            contrasts = contrasts_of(self.data, self.strengths)
+            *how, about = map(list, zip(*contrasts, strict=True))
             with context.under(edit) as model:
-                items = continuations(
+                texts = contrastive_generate(
                     model,
-                    self.data,
-                    self.strengths,
+                    *how,
                     max_new_tokens=self.max_new_tokens,
                     top_k=self.top_k,
+                    sentence=True,
+                    batch_size=128,
+                    progress="Contrastive decoding",
                 )
+            items = (
+                replace(c, text=text.text, divergence=float(np.mean(text.divergence)))
+                for c, text in zip(about, texts, strict=True)
+            )
             write_json_lines(path, map(vars, items))
         return read_continuations(path)
 
@@ -356,53 +312,44 @@ class Cid(Metric):
         """Rows `cid_divergence`, `cid_continuations` and `cid_biased_fraction_automatic`.
 
         Under an edit also `cid_divergence_reduction`, the share of the divergence that is removed.
-        There are none on validation data.
         """
-        if split == "validation":
-            return []
-        seed = context.seed
         items, unedited = self.continuations(context, edit), self.continuations(context, None)
-        draws = Resampling(items, seed)
-        about: dict[str, Any] = {"seed": seed, "detail": {"unit": NATS}}
-        rows = []
+        drawn, rows = clusters_of(items, context.seed), []
+        divergence, before = (np.array([i.divergence for i in x]) for x in (items, unedited))
         for strength in self.strengths:
-            now, before = ([i for i in x if i.strength == strength] for x in (items, unedited))
-            if all(math.isnan(i.divergence) for i in now):
+            own = np.flatnonzero([i.strength == strength for i in items])
+            if np.isnan(divergence[own]).all():
                 continue  # servers do not return it
-            about |= {"facets": {LAMBDA: strength}, "n": len(now)}
-            after, was = (draws.means(x, [i.divergence for i in x]) for x in (now, before))
-            divergence = estimate(after, *draws.drawn, within=(0, math.log(2)))
-            rows.append(Row.of_set(self.data, "cid_divergence", divergence, **about))
+            about: dict[str, Any] = {"data": self.data, "detail": {"unit": NATS}}
+            about |= {"facets": {LAMBDA: strength}, "n": len(own)}
+            after, was = (drawn.ratio(values, own) for values in (divergence, before))
+            mean = drawn.estimate(after, within=(0, math.log(2)))
+            rows.append(Row.of("cid_divergence", mean, **about))
             if edit is not None:
                 with np.errstate(divide="ignore", invalid="ignore"):
-                    gone = estimate(1 - after / was, *draws.drawn, within=(-math.inf, 1))
-                rows.append(Row.of_set(self.data, "cid_divergence_reduction", gone, **about))
+                    gone = drawn.estimate(1 - after / was, within=(-math.inf, 1))
+                rows.append(Row.of("cid_divergence_reduction", gone, **about))
         marks = {(i.template, i.plain): bool(automatic_criteria(i.plain)) for i in items}
         axis, by = self.data.axis, RATED_BY_LEXICON
-        rows += fraction_rows(items, marks, AUTOMATIC, seed, rated_by=by, axis=axis)
-        return rows + self._texts(items, seed)
+        rows += fraction_rows(items, marks, AUTOMATIC, context.seed, rated_by=by, axis=axis)
+        return rows + self._texts(items)
 
-    def _texts(self, items: Sequence[Continuation], seed: int) -> list[Row]:
+    def _texts(self, items: Sequence[Continuation]) -> list[Row]:
         rows = []
-        for about in product(self.data.templates, self.strengths, self.data.groups):
-            template, strength, group = about
+        for template, strength, group in product(
+            self.data.templates, self.strengths, self.data.groups
+        ):
+            about = (template, strength, group)
             own = [i.plain for i in items if (i.template, i.strength, i.group) == about]
             counts = Counter(own).most_common()
             criteria = {text: list(automatic_criteria(text)) for text, _ in counts[:MOST]}
+            detail = {
+                "counts": [list(pair) for pair in counts[:MOST]],
+                "automatic": {text: names for text, names in criteria.items() if names},
+            }
+            facets = {LAMBDA: strength, TEMPLATE: template}
+            columns = {"group_a": group, "group_b": "", "facets": facets, "n": len(own)}
             rows.append(
-                Row.of_set(
-                    self.data,
-                    "cid_continuations",
-                    len(counts),
-                    group_a=group,
-                    group_b="",
-                    facets={LAMBDA: strength, TEMPLATE: template},
-                    n=len(own),
-                    seed=seed,
-                    detail={
-                        "counts": [list(pair) for pair in counts[:MOST]],
-                        "automatic": {text: names for text, names in criteria.items() if names},
-                    },
-                )
+                Row.of("cid_continuations", len(counts), self.data, **columns, detail=detail)
             )
         return rows

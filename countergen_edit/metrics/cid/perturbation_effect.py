@@ -21,7 +21,7 @@ from countergen_edit.core.errors import UserError
 from countergen_edit.metrics.cid.metric import DATASET, LAMBDA
 from countergen_edit.metrics.cid.perturbations import Perturbation, Similarity
 from countergen_edit.metrics.rows import Row
-from countergen_edit.metrics.statistics import LEVEL, estimate, resample, weighted_mean
+from countergen_edit.metrics.statistics import LEVEL, Clusters, finite
 from countergen_edit.models import LanguageModel, contrastive_generate
 
 GRID = (0.0, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0)
@@ -56,20 +56,9 @@ def effects(
     """λ* of every perturbation.
 
     The whole grid is decoded at once. The interval in which similarity first falls below τ is then
-    cut into nine, until it is narrow; similarity is a step function of λ and may rise again.
-
-    Args:
-        model: The model.
-        pairs: The perturbations.
-        similarity: Of two texts.
-        tau: τ; continuations of a lower similarity count as apart.
-        grid: Values of λ, rising, from 0.
-        tolerance: Width of the final interval relative to λ*.
-        max_new_tokens: Longest continuation, unless its sentence ends before.
-        top_k: Number of the likeliest tokens that CID chooses from.
-
-    Raises:
-        UserError: there are no perturbations, one changes nothing, or the grid does not rise.
+    cut into nine, until it is narrow relative to λ* (`tolerance`); similarity is a step function of
+    λ and may rise again. `UserError` if there are no perturbations, one changes nothing, or the
+    grid does not rise from 0.
     """
     if not pairs:
         raise UserError("no perturbations were given: list some, or name a source sentence")
@@ -114,7 +103,7 @@ def effects(
     return [Effect(p, float(above[i]), tuple(map(float, curves[i]))) for i, p in enumerate(pairs)]
 
 
-def effect_rows(
+def perturbation_rows(
     effects: Sequence[Effect], grid: Sequence[float], tau: float, seed: int
 ) -> list[Row]:
     """Rows `cid_lambda_star` (median by kind, strongest kind first) and `cid_similarity` (by λ).
@@ -124,14 +113,13 @@ def effect_rows(
     kinds = dict.fromkeys(e.perturbation.kind for e in effects)
     rows = [_kind_row(kind, effects, grid, tau, seed) for kind in kinds]
     rows.sort(key=lambda row: math.inf if row.value is None else row.value)
-    drawn = _clusters(effects)
-    weights = resample(int(drawn.max()) + 1, seed, "similarity")
+    drawn = Clusters(seed, {("similarity",): _cluster(effects)})
     detail = {"tau": tau, "sources": len({e.perturbation.source for e in effects})}
     about: dict[str, Any] = {"dataset": DATASET, "n": len(effects), "seed": seed, "detail": detail}
     for j, strength in enumerate(grid):
         values = np.array([e.similarity[j] for e in effects])
-        mean = estimate(weighted_mean(values, drawn, weights), weights, within=(-1, 1)).columns
-        rows.append(Row("cid_similarity", **mean, facets={LAMBDA: strength}, **about))
+        mean = drawn.estimate(drawn.mean(values), within=(-1, 1))
+        rows.append(Row.of("cid_similarity", mean, facets={LAMBDA: strength}, **about))
     return rows
 
 
@@ -140,14 +128,19 @@ def _kind_row(
 ) -> Row:
     own = sorted((e for e in effects if e.perturbation.kind == kind), key=lambda e: e.strength)
     values = np.array([e.strength for e in own])
-    low, median, high = (_finite(quantile(values, q)) for q in (0.25, 0.5, 0.75))
-    lo, hi = map(_finite, _interval(values, _clusters(own), seed, kind))
+    low, median, high = (finite(quantile(values, q)) for q in (0.25, 0.5, 0.75))
+    # The 95 % percentile interval of the median: its ends are resampled medians, the upper at times
+    # infinite; one resampled unit has none.
+    drawn = Clusters(seed, {("lambda_star", kind): _cluster(own)}).of_units[1:].astype(int)
+    medians = [quantile(np.repeat(values, times), 0.5) for times in drawn] or [math.nan]
+    ends = np.quantile(medians, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], method="inverted_cdf")
+    lo, hi = map(finite, ends.tolist())
     never = int(np.isinf(values).sum())
     detail: dict[str, Any] = {
         "tau": tau,
         "quartiles": [low, high],
         "interval": [lo, hi],
-        "values": [_finite(v) for v in values],
+        "values": [finite(v) for v in values],
         "perturbations": [[e.perturbation.source, e.perturbation.text] for e in own],
         "never": never,
         "largest": max(grid),
@@ -159,25 +152,10 @@ def _kind_row(
     return Row("cid_lambda_star", median, lo=lo, hi=hi, facets={KIND: kind}, **about)
 
 
-def _clusters(effects: Sequence[Effect]) -> Int[np.ndarray, " effect"]:
-    """The resampled unit of each effect."""
+def _cluster(effects: Sequence[Effect]) -> Int[np.ndarray, " effect"]:
+    """The source sentence of each effect; of a single one, its perturbation."""
     codes, sources = pd.Index([e.perturbation.source for e in effects]).factorize()
     return np.asarray(codes if len(sources) > 1 else np.arange(len(effects)))
-
-
-def _interval(
-    values: Float64[np.ndarray, " effect"], drawn: Int[np.ndarray, " effect"], seed: int, kind: str
-) -> tuple[float, float]:
-    """The 95 % percentile interval of the median, whose ends are resampled medians.
-
-    Its upper end may be infinite; both ends are NaN for one resampled unit.
-    """
-    weights = resample(int(drawn.max()) + 1, seed, "lambda_star", kind)[1:, drawn].astype(int)
-    if not len(weights):
-        return math.nan, math.nan
-    medians = np.array([quantile(np.repeat(values, times), 0.5) for times in weights])
-    lo, hi = np.quantile(medians, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], method="inverted_cdf")
-    return float(lo), float(hi)
 
 
 def quantile(values: Float64[np.ndarray, " value"], q: float) -> float:
@@ -193,7 +171,3 @@ def quantile(values: Float64[np.ndarray, " value"], q: float) -> float:
         return above
     finite = np.where(np.isinf(values), above, values)  # beyond the two that are interpolated
     return float(np.quantile(finite, q))
-
-
-def _finite(value: float) -> float | None:
-    return float(value) if math.isfinite(value) else None

@@ -30,7 +30,7 @@ class Perturbation:
 
 
 @dataclass(frozen=True)
-class Source:
+class SourceSentence:
     """A sentence to perturb."""
 
     source: str
@@ -42,10 +42,10 @@ class Source:
 class Collection:
     """A config of `conf/perturbation`."""
 
-    sources: list[Source]
+    sources: list[SourceSentence]
 
 
-def sources_of(content: Mapping[str, Any]) -> list[Source]:
+def sources_of(content: Mapping[str, Any]) -> list[SourceSentence]:
     """The sentences of a config of `conf/perturbation`; `UserError` if it has another shape."""
     sources = built(Collection, content, "perturbation: ").sources
     if not sources:
@@ -54,19 +54,14 @@ def sources_of(content: Mapping[str, Any]) -> list[Source]:
 
 
 def perturbations(
-    sources: Sequence[Source],
+    sources: Sequence[SourceSentence],
     substitution: Substitution | None,
     per_kind: int = 10,
 ) -> list[Perturbation]:
     """The perturbations of a collection, by rules and as given.
 
-    Args:
-        sources: The sentences.
-        substitution: Swaps the groups of an axis; the kind has the name of the axis.
-        per_kind: Most perturbations of a sentence by each rule, spread over the sentence.
-
-    Raises:
-        UserError: a given sentence is the source itself, or `per_kind` is below 1.
+    A substitution swaps the groups of an axis, which names the kind. `per_kind` is the most that
+    each rule makes of a sentence, spread over it. `UserError` if a given sentence is the source.
     """
     if per_kind < 1:
         raise UserError(f"per_kind={per_kind}: at least 1")

@@ -19,9 +19,9 @@ from jaxtyping import Float64
 
 from countergen_edit.data.template_bank import TemplateBank
 from countergen_edit.metrics.classifier_tasks.base import ClassifierTask, TemplateRows
+from countergen_edit.metrics.paraphrases import ALPHA, paired_p
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.statistics import Estimate, adjusted, bootstrap_mean
-from countergen_edit.metrics.template_tests import ALPHA, paired_p
 from countergen_edit.models.classifiers import VADER, Vader, lexicon_words
 
 Differences = Float64[np.ndarray, "pair word"]

@@ -18,8 +18,8 @@ from countergen_edit.edits import NamedEdit
 from countergen_edit.metrics.base import Cost, Degradation, MeasuredSplit
 from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.rows import Row
-from countergen_edit.metrics.scores import SetScores
-from countergen_edit.metrics.statistics import by_prompt, estimate, weighted_mean
+from countergen_edit.metrics.scores import SetScores, means_by_group
+from countergen_edit.metrics.statistics import estimate
 
 
 def check_forms(data: CounterfactualSet) -> None:
@@ -32,11 +32,10 @@ def check_forms(data: CounterfactualSet) -> None:
             )
 
 
-def agreement_values(
-    scores: SetScores,
-) -> tuple[
-    Float64[np.ndarray, "sample side variation"], Float64[np.ndarray, "sample side variation"]
-]:
+Values = Float64[np.ndarray, "sample side variation"]
+
+
+def agreement_values(scores: SetScores) -> tuple[Values, Values]:
     """Share of the right form, and its plain probability, for every prompt."""
     check_forms(scores.data)
     log_p = scores.log_p.reshape(-1, 2, *scores.log_p.shape[1:])  # sample, form, side, variation
@@ -50,24 +49,16 @@ def agreement_values(
 def agreement_rows(scores: SetScores, seed: int) -> list[Row]:
     """Rows `agreement` for both groups together and for each."""
     share, probability = agreement_values(scores)
-    present = scores.present[::2]
-    template = scores.template[::2]
-    weights = scores.template_weights(seed)
-    groups, by_side, drawn = scores.data.groups, [], []
-    for side, group in enumerate(groups):
-        asked = [[v.name for v in sample.of(group)] for sample in scores.data.samples]
-        people, means = by_prompt(asked, share[:, side], seed, scores.data.name, "names", group)
-        by_side.append(weighted_mean(means, template, weights))
-        drawn.append(people)
-    a, b = groups
-    rows = []
+    present, weights = scores.present[::2], scores.template_weights(seed)
+    drawn, means = zip(*means_by_group([scores], [share], seed), strict=True)
+    (a, b), rows = scores.data.groups, []
     for group_a, group_b, which in ((a, b, (0, 1)), (a, "", (0,)), (b, "", (1,))):
-        mean = np.mean([by_side[side] for side in which], axis=0)
+        mean = np.mean([means[side][0] for side in which], axis=0)
         e = estimate(mean, weights, *(drawn[side] for side in which), within=(0, 1))
         chosen = present[:, which]
         detail = {"p_right": float(probability[:, which][chosen].mean())}
-        about = {"group_a": group_a, "group_b": group_b, "detail": detail, "seed": seed}
-        rows.append(Row.of_set(scores.data, "agreement", e, n=int(chosen.sum()), **about))
+        about = {"group_a": group_a, "group_b": group_b, "detail": detail}
+        rows.append(Row.of("agreement", e, scores.data, n=int(chosen.sum()), **about))
     return rows
 
 
@@ -88,11 +79,9 @@ class Agreement(Cost):
         self, context: EvaluationContext, edit: NamedEdit | None, split: MeasuredSplit = "test"
     ) -> list[Row]:
         """Rows `agreement`: both groups, the first, the second; none where the task has no set."""
-        data = self.task.agreement.get(split)
-        if data is None:
+        if (data := self.task.agreement.get(split)) is None:
             return []
-        rows = agreement_rows(context.scores(data, edit), context.seed)
-        return [replace(row, split=split) for row in rows]
+        return agreement_rows(context.scores(data, edit), context.seed)
 
     def counted(self, rows: Sequence[Row]) -> list[Row]:
         """The rows of each group: a mean over groups would hide the loss of one."""

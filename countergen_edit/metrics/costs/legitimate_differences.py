@@ -8,22 +8,20 @@ small, and so are their changes; a change of all outputs alike shows in perplexi
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
-from jaxtyping import Float64, Int
+from jaxtyping import Float64
 
 from countergen_edit.core.errors import UserError
 from countergen_edit.edits import NamedEdit
 from countergen_edit.metrics.base import Cost, MeasuredSplit
 from countergen_edit.metrics.context import EvaluationContext
-from countergen_edit.metrics.r.largest_gap import effects_of
-from countergen_edit.metrics.r.paired import removed
+from countergen_edit.metrics.r.effect_rows import effects_of, removed
 from countergen_edit.metrics.rows import Row
-from countergen_edit.metrics.scores import SetScores
-from countergen_edit.metrics.statistics import Estimate, by_prompt, estimate, weighted_mean
+from countergen_edit.metrics.scores import SetScores, means_by_group
+from countergen_edit.metrics.statistics import Estimate, estimate
 
-Pair = tuple[SetScores, SetScores]
+ScorePair = tuple[SetScores, SetScores]
 """The scores of one set without the edit and under it."""
 OF_SET, LEFT = "legitimate_difference_change_of_set", "legitimate_difference_left"
 
@@ -31,61 +29,41 @@ OF_SET, LEFT = "legitimate_difference_change_of_set", "legitimate_difference_lef
 def shares(scores: SetScores) -> Float64[np.ndarray, "item side variation"]:
     """P(output) / (sum of P over the outputs of its prompt); NaN where nobody is asked."""
     with np.errstate(invalid="ignore"):  # absent variations: -inf minus -inf
-        total = np.logaddexp.reduceat(scores.log_p, _first_items(scores), axis=0)
+        total = np.logaddexp.reduceat(scores.log_p, scores.first, axis=0)
         return np.asarray(np.exp(scores.log_p - total[scores.sample]))
 
 
-def changes(pair: Pair) -> Float64[np.ndarray, "sample side variation"]:
+def changes(pair: ScorePair) -> Float64[np.ndarray, "sample side variation"]:
     """Mean |change| of a prompt's shares, in [0, 1]; NaN where nobody is asked."""
     before, after = pair
-    moved = np.add.reduceat(np.abs(shares(after) - shares(before)), _first_items(before), axis=0)
-    outputs = [len(sample.outputs) for sample in before.data.samples]
-    return np.asarray(moved / np.reshape(outputs, (-1, 1, 1)))
+    moved = np.add.reduceat(np.abs(shares(after) - shares(before)), before.first, axis=0)
+    return np.asarray(moved / np.bincount(before.sample)[:, None, None])
 
 
-def _first_items(scores: SetScores) -> Int[np.ndarray, " sample"]:
-    return np.flatnonzero(np.diff(scores.sample, prepend=-1))
-
-
-def change_row(pairs: Sequence[Pair], metric: str, seed: int) -> Row:
+def change_row(pairs: Sequence[ScorePair], metric: str, seed: int) -> Row:
     """Mean |change| over the prompts of some sets together, template by template.
 
     Its interval draws the templates of each set, and names, which several sets may share.
     """
     every = [before for before, _ in pairs]
-    sets = [scores.data for scores in every]
-    name = "+".join(data.name for data in sets)
-    moved = [changes(pair) for pair in pairs]
-    paraphrases = [scores.template_weights(seed) for scores in every]
-    ends = np.cumsum([len(data.samples) for data in sets])
-    means, drawn = np.zeros(1), []
-    groups = sets[0].groups
-    for side, group in enumerate(groups):
-        asked = [[v.name for v in s.of(group)] for d in sets for s in d.samples]
-        values = np.full((len(asked), max(map(len, asked))), np.nan)
-        for own, end in zip(moved, ends, strict=True):
-            values[end - len(own) : end, : own.shape[2]] = own[:, side]
-        people, by_sample = by_prompt(asked, values, seed, name, "names", group)
+    sets, moved = [scores.data for scores in every], [changes(pair) for pair in pairs]
+    means, drawn, asked = np.zeros(1), [], sum(map(len, moved))
+    for people, by_set in means_by_group(every, moved, seed):
         drawn.append(people)
-        for scores, weights, end in zip(every, paraphrases, ends, strict=True):
-            count = len(scores.data.samples)
-            of_set = by_sample[:, end - count : end]
-            template = scores.template[_first_items(scores)]
-            means = means + weighted_mean(of_set, template, weights) * count / (
-                len(groups) * ends[-1]
-            )
-    return Row.of_set(
-        sets[0],
+        for own, of_set in zip(moved, by_set, strict=True):
+            means = means + of_set * len(own) / (len(sets[0].groups) * asked)
+    templates = [scores.template_weights(seed) for scores in every]
+    return Row.of(
         metric,
-        estimate(means, *paraphrases, *drawn, within=(0, 1)),
-        dataset=name,
-        n=sum(len(sample.variations) for data in sets for sample in data.samples),
-        seed=seed,
+        estimate(means, *templates, *drawn, within=(0, 1)),
+        sets[0],
+        dataset="+".join(data.name for data in sets),
+        n=sum(len(data.texts) for data in sets),
         detail=_largest(pairs),
     )
 
 
-def _largest(pairs: Sequence[Pair]) -> dict[str, float | str]:
+def _largest(pairs: Sequence[ScorePair]) -> dict[str, float | str]:
     """The largest |change| of any share, and the text in which it is."""
     size, text = 0.0, ""
     for before, after in pairs:
@@ -98,15 +76,14 @@ def _largest(pairs: Sequence[Pair]) -> dict[str, float | str]:
     return {"largest": size, "largest_in": text} if text else {"largest": size}
 
 
-def left_row(pairs: Sequence[Pair], seed: int) -> Row:
+def left_row(pairs: Sequence[ScorePair], seed: int) -> Row:
     """The share of the group effect left over all sets; None without a group effect."""
     before, after = (effects_of([pair[which] for pair in pairs], seed) for which in (0, 1))
     gone = removed(before, after)
     left = Estimate(1 - gone.value, 1 - gone.hi, 1 - gone.lo, gone.standard_error)
     sets = [effect.scores.data for effect in after]
-    name = "+".join(data.name for data in sets)
-    items = sum(effect.items for effect in after)
-    return Row.of_set(sets[0], LEFT, left, dataset=name, n=items, seed=seed)
+    name, n = "+".join(data.name for data in sets), sum(effect.items for effect in after)
+    return Row.of(LEFT, left, sets[0], dataset=name, n=n)
 
 
 class LegitimateDifferences(Cost):
@@ -138,5 +115,4 @@ class LegitimateDifferences(Cost):
             return []
         pairs = [(context.scores(data, None), context.scores(data, edit)) for data in sets]
         each = [change_row([pair], OF_SET, context.seed) for pair in pairs] if len(sets) > 1 else []
-        rows = [change_row(pairs, self.counts, context.seed), *each, left_row(pairs, context.seed)]
-        return [replace(row, split=split) for row in rows]
+        return [change_row(pairs, self.counts, context.seed), *each, left_row(pairs, context.seed)]

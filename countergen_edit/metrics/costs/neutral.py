@@ -12,8 +12,6 @@ from jaxtyping import Float64
 
 from countergen_edit.core.errors import UserError
 from countergen_edit.edits import Edit, applied
-from countergen_edit.metrics.rows import Row
-from countergen_edit.metrics.statistics import Weights, estimate, resample, weighted_mean
 from countergen_edit.models import (
     SCORES,
     LanguageModel,
@@ -44,8 +42,7 @@ class NeutralCost:
 def neutral_cost(model: LanguageModel, edit: Edit | None, texts: Sequence[str]) -> NeutralCost:
     """Run every text without and with the edit, batch by batch.
 
-    Raises:
-        UserError: there are no texts, or none is long enough to predict a token.
+    `UserError` if there are no texts, or none is long enough to predict a token.
     """
     cost = within_memory(model, SCORES, partial(_cost, model, edit, texts))
     if cost.tokens.sum() == 0:
@@ -81,32 +78,3 @@ def _cost(model: LanguageModel, edit: Edit | None, texts: Sequence[str]) -> Neut
         for total, value in zip(sums, values, strict=True):
             np.add.at(total, text[slot], value.cpu().numpy())
     return NeutralCost(*sums)
-
-
-class TextsDrawn:
-    """The resamples of the texts of a split, the same for every row and edit."""
-
-    def __init__(self, cost: NeutralCost, split: str, seed: int) -> None:
-        self.cost, self.split, self.seed = cost, split, seed
-        self.weights: Weights = resample(len(cost.tokens), seed, DATASETS[split], "texts")
-
-    def per_token(self, sums: Float64[np.ndarray, " text"]) -> Float64[np.ndarray, " resample"]:
-        """Mean per predicted token of what was summed over each text."""
-        index = np.arange(len(sums))
-        total, tokens = (weighted_mean(v, index, self.weights) for v in (sums, self.cost.tokens))
-        ratio: Float64[np.ndarray, " resample"] = total / tokens
-        return ratio
-
-    def row(
-        self, metric: str, draws: Float64[np.ndarray, " resample"], within: tuple[float, float]
-    ) -> Row:
-        """A figure of these texts, which lies within two values."""
-        return Row(
-            metric=metric,
-            **estimate(draws, self.weights, within=within).columns,
-            dataset=DATASETS[self.split],
-            split=self.split,
-            n=len(self.cost.tokens),
-            seed=self.seed,
-            detail={"tokens": int(self.cost.tokens.sum())},
-        )

@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Mapping
-from typing import ClassVar
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, ClassVar
 
 import numpy as np
+from jaxtyping import Float64
 
 from countergen_edit.edits import NamedEdit
 from countergen_edit.metrics.base import Cost, Degradation, MeasuredSplit, Way
 from countergen_edit.metrics.context import EvaluationContext
-from countergen_edit.metrics.costs.neutral import TextsDrawn
+from countergen_edit.metrics.costs.neutral import DATASETS, NeutralCost
 from countergen_edit.metrics.rows import Row
+from countergen_edit.metrics.statistics import Clusters
+
+PerToken = Callable[[Float64[np.ndarray, " text"]], Float64[np.ndarray, " resample"]]
+"""The mean per predicted token, in each resample of the texts, of what was summed over each."""
+NeutralFigure = tuple[str, Float64[np.ndarray, " resample"], float]
+"""A metric, its value in each resample and the least that it can be."""
 
 
 class NeutralTextCost(Cost):
@@ -24,15 +31,23 @@ class NeutralTextCost(Cost):
     def measure(
         self, context: EvaluationContext, edit: NamedEdit | None, split: MeasuredSplit = "test"
     ) -> list[Row]:
-        """The rows of the texts; none where the task has no such text."""
+        """The rows of the texts, on the same resamples; none where the task has no such text."""
         texts = self.task.neutral.get(split)
         if not texts:
             return []
-        return self.rows(TextsDrawn(context.neutral(texts, edit), split, context.seed))
+        cost, dataset = context.neutral(texts, edit), DATASETS[split]
+        drawn = Clusters(context.seed, {(dataset, "texts"): np.arange(len(texts))})
+        tokens = drawn.mean(cost.tokens)
+        detail = {"tokens": int(cost.tokens.sum())}
+        about: dict[str, Any] = {"dataset": dataset, "n": len(texts), "detail": detail}
+        return [
+            Row.of(metric, drawn.estimate(values, within=(least, math.inf)), **about)
+            for metric, values, least in self.figures(cost, lambda x: drawn.mean(x) / tokens)
+        ]
 
     @abstractmethod
-    def rows(self, texts: TextsDrawn) -> list[Row]:
-        """The rows, on the same resamples of the texts."""
+    def figures(self, cost: NeutralCost, per_token: PerToken) -> Iterator[NeutralFigure]:
+        """What it measures of the texts."""
 
 
 class Perplexity(NeutralTextCost):
@@ -43,15 +58,10 @@ class Perplexity(NeutralTextCost):
     default_budget = 0.01
     title = "perplexity ratio"
 
-    def rows(self, texts: TextsDrawn) -> list[Row]:
-        """Rows `perplexity` and `perplexity_ratio` (edited/unedited)."""
-        cost = texts.cost
-        change = texts.per_token(cost.nll_edited - cost.nll_unedited)
-        edited = texts.per_token(cost.nll_edited)
-        return [
-            texts.row("perplexity", np.exp(edited), (1, math.inf)),
-            texts.row("perplexity_ratio", np.exp(change), (0, math.inf)),
-        ]
+    def figures(self, cost: NeutralCost, per_token: PerToken) -> Iterator[NeutralFigure]:
+        """Perplexity, and its ratio (edited/unedited)."""
+        yield "perplexity", np.exp(per_token(cost.nll_edited)), 1
+        yield "perplexity_ratio", np.exp(per_token(cost.nll_edited - cost.nll_unedited)), 0
 
     def degradation(self, before: Row, after: Row) -> Degradation | None:
         """The share of perplexity that is gained; what rounding adds to a ratio is taken off."""
@@ -69,6 +79,6 @@ class KL(NeutralTextCost):
     title = "KL"
     digits = 4
 
-    def rows(self, texts: TextsDrawn) -> list[Row]:
-        """The row `kl`."""
-        return [texts.row("kl", texts.per_token(texts.cost.kl), (0, math.inf))]
+    def figures(self, cost: NeutralCost, per_token: PerToken) -> Iterator[NeutralFigure]:
+        """The divergence."""
+        yield "kl", per_token(cost.kl), 0

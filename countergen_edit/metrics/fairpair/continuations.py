@@ -161,8 +161,7 @@ def _name(place: int, prompt: PairedPrompt, sampling: Sampling, *others: str | i
 def read_texts(results: Results, edits: Collection[str]) -> dict[str, list[Sampled]]:
     """The texts that a run keeps of some edits, in the order of its prompts.
 
-    Raises:
-        UserError: a file is missing, damaged or of another version.
+    `UserError` if a file is missing, damaged or of another version.
     """
     texts: dict[str, list[Sampled]] = {edit: [] for edit in edits}
     for edit, file in results.stored(STORE):

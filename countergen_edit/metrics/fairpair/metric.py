@@ -67,9 +67,6 @@ class FairPair(Metric):
         permutations: Of each permutation test.
         ngrams: Longest phrase to compare (Figure 6); 0 compares none.
         batch_size: Continuations sampled together.
-
-    Raises:
-        UserError: a setting is out of range, or a Φ cannot be made.
     """
 
     title = "FairPair"
@@ -189,10 +186,8 @@ class FairPair(Metric):
         """Rows `fairpair_…` of every Φ, of perturbations, lengths and phrases.
 
         Under an edit, `fairpair_f_change` and `fairpair_energy_change` are edited minus unedited.
-        The prompts have test names, so there are none for validation.
+        The prompts have test names.
         """
-        if split != "test":
-            return []
         after = self.sampled(context, edit)
         before = after if edit is None else self.sampled(context, None)
         results = {

@@ -20,12 +20,12 @@ A custom Φ is a `Phi`, or a `ScoreDifference` with its `scores`, in a file:
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
-from jaxtyping import Float64
+from jaxtyping import Float64, Int
 from scipy.stats import ttest_rel
 
 from countergen_edit.core.registry import Registry
@@ -36,6 +36,8 @@ from countergen_edit.metrics.statistics import adjusted
 from countergen_edit.models.classifiers import analyzer, load_classifier_of_label
 
 Distances = Float64[np.ndarray, "text text"]
+JudgeScores = Mapping[str, Sequence[Float64[np.ndarray, " _"]]]
+"""Judge or rater → scores of the texts of each prompt."""
 
 
 class Phi(ABC):
@@ -131,9 +133,6 @@ class ClassifierScore(ScoreDifference):
         label: The class whose probability is the score, by its name in the model's config.
         multi_label: Classes are independent (a sigmoid each); None asks the model's config.
         device: As for the model under audit.
-
-    Raises:
-        UserError: the model cannot be loaded, is no classifier or has no such label.
     """
 
     def __init__(
@@ -174,12 +173,7 @@ class Pairwise:
 
 
 def pairwise(distances: Distances, n_perturbed: int) -> Pairwise:
-    """The quantities of one prompt.
-
-    Args:
-        distances: Φ over the texts p(g_i(x)), followed by the texts g_j(p(x)).
-        n_perturbed: The number of texts p(g_i(x)).
-    """
+    """The quantities of one prompt, by Φ over `n_perturbed` texts p(g_i(x)), then g_j(p(x))."""
     n, m = n_perturbed, len(distances) - n_perturbed
     pg, gp, between = distances[:n, :n], distances[n:, n:], distances[:n, n:]
     v_pg = float(pg.sum() / (n * (n - 1))) if n > 1 else float("nan")
@@ -253,7 +247,7 @@ class PhiResult:
         p[tested] = adjusted([p_value(row) for row in self.energies[tested]])
         return p
 
-    def pooled_p(self, prompts: slice = slice(None)) -> float:
+    def pooled_p(self, prompts: Int[np.ndarray, " _"] | slice = slice(None)) -> float:
         """p of the mean of 2 B - V - V over prompts; NaN where no prompt has a test."""
         energies = self.energies[prompts]
         tested = energies[np.isfinite(energies[:, 0])]

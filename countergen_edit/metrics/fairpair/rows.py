@@ -15,17 +15,16 @@ from scipy.stats import norm, ttest_ind
 
 from countergen_edit.data.fairpair import REASONS, UNITS, Filter, word_list
 from countergen_edit.metrics.fairpair.continuations import Sampled, joined
-from countergen_edit.metrics.fairpair.judges import Scores
-from countergen_edit.metrics.fairpair.phi import QUANTITIES, PhiResult
+from countergen_edit.metrics.fairpair.phi import QUANTITIES, JudgeScores, PhiResult
+from countergen_edit.metrics.paraphrases import ALPHA, flip_counts, paired_p
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.statistics import (
+    Clusters,
     Estimate,
     adjusted,
     bootstrap_mean,
-    estimate,
-    resample,
+    finite,
 )
-from countergen_edit.metrics.template_tests import ALPHA, flip_counts, paired_p
 
 EXAMPLES = 3
 """Perturbations of each kind that rows quote."""
@@ -37,8 +36,6 @@ SOURCE, TARGET = "p(g(x))", "g(p(x))"
 """The sides whose lengths are compared: perturbed continuations of x, and continuations of p(x)."""
 OVER_PROMPTS, OVER_ALL = "prompts", "continuations"
 """The units of the two tests of lengths."""
-UNKNOWN = (math.nan,) * 3
-"""The interval and standard error of a value that has none."""
 
 
 @dataclass(frozen=True)
@@ -59,38 +56,22 @@ class FairPairRows:
         self, metric: str, of: Estimate | float, n: int, facets: dict[str, Any], **detail: Any
     ) -> Row:
         """A row about the task's groups."""
-        return Row(
-            metric=f"fairpair_{metric}",
-            **(of if isinstance(of, Estimate) else Estimate(of, *UNKNOWN)).columns,
-            dataset=self.dataset,
-            axis=self.axis,
-            group_a=self.pair[0],
-            group_b=self.pair[1],
-            facets=facets,
-            n=n,
-            seed=self.seed,
-            detail=detail,
-        )
+        about: dict[str, Any] = {"dataset": self.dataset, "axis": self.axis, "seed": self.seed}
+        about |= dict(zip(("group_a", "group_b"), self.pair, strict=True))
+        return Row.of(f"fairpair_{metric}", of, **about, facets=facets, n=n, detail=detail)
 
-    def mean(
-        self,
-        values: Float64[np.ndarray, " prompt"],
-        within: tuple[float, float] = (-math.inf, math.inf),
-    ) -> Estimate:
+    def mean(self, values: Float64[np.ndarray, " prompt"], **how: Any) -> Estimate:
         """The mean over prompts with a finite value; occupations and templates are resampled."""
-        known = np.isfinite(values)
-        if not known.any():
-            return Estimate(math.nan, *UNKNOWN)
-        kinds = max(1, len(self.paraphrases))
-        # These words seed the draws.
-        of_paraphrases, of_occupations = (
-            resample(count, self.seed, "fairpair", self.dataset, kind)
-            for kind, count in (("wordings", kinds), ("occupations", len(values) // kinds))
+        known = np.flatnonzero(np.isfinite(values))
+        if not known.size:
+            return Estimate(math.nan)
+        template, occupation = np.divmod(
+            np.arange(len(values)), len(values) // max(1, len(self.paraphrases))
         )
-        drawn = (of_paraphrases[:, :, None] * of_occupations[:, None, :]).reshape(-1, len(values))
-        with np.errstate(invalid="ignore"):  # a draw may hold no finite value
-            means = drawn[:, known] @ values[known] / drawn[:, known].sum(axis=1)
-        return estimate(means, of_paraphrases, of_occupations, within=within)
+        about = "fairpair", self.dataset  # these words seed the draws
+        kinds = {(*about, "wordings"): template, (*about, "occupations"): occupation}
+        drawn = Clusters(self.seed, kinds)
+        return drawn.estimate(drawn.ratio(values, known), **how)
 
     def of_phi(
         self,
@@ -104,14 +85,14 @@ class FairPairRows:
         reasons = Counter(p.reason for p in result.prompts if p.reason)
         p = result.prompt_p
         tests = {
-            "p": _known(result.pooled_p()),
+            "p": finite(result.pooled_p()),
             "p_adjusted": p_adjusted,
             "significant_prompts": int((p < ALPHA).sum()),
             "tested_prompts": int(np.isfinite(p).sum()),
             "permutations": self.permutations,
         } | result.t_p
         prompts = [
-            [s.prompt.label, *map(_known, (q.bias, q.v_gp, q.v_pg, q.f, p[k]))]
+            [s.prompt.label, *map(finite, (q.bias, q.v_gp, q.v_pg, q.f, p[k]))]
             for k, (s, q) in enumerate(zip(sampled, result.prompts, strict=True))
         ]
         undefined = {"reason": reasons.most_common(1)[0][0]} if reasons else {}
@@ -132,35 +113,30 @@ class FairPairRows:
 
     def of_paraphrases(self, name: str, result: PhiResult) -> list[Row]:
         """F of each template, and the spread of F and its significance over templates."""
-        count = len(self.paraphrases)
+        count, rows = len(self.paraphrases), []
         if count < 2:
             return []
-        each = len(result.prompts) // count
-        parts = [slice(k * each, (k + 1) * each) for k in range(count)]
+        parts = np.split(np.arange(len(result.prompts)), count)
         p = [result.pooled_p(part) for part in parts]
         p_adjusted = holm(p)
-        rows = []
         for k, part in enumerate(parts):
-            values = result.values("f")[part]
-            f = values[np.isfinite(values)]
+            f = result.values("f")[part]
+            f = f[np.isfinite(f)]
             mean = bootstrap_mean(f, self.seed, "fairpair", name) if f.size else math.nan
             facets = {"phi": name, "paraphrase": self.paraphrases[k]}
-            tests = {"p": _known(p[k]), "p_adjusted": p_adjusted[k]}
+            tests = {"p": finite(p[k]), "p_adjusted": p_adjusted[k]}
             rows.append(self.row("f_of_paraphrase", mean, f.size, facets, **tests))
         known = np.array([row.value for row in rows if row.value is not None])
         differs = np.array([p is not None and p < ALPHA for p in p_adjusted], dtype=np.int64)
         flips, pairs = flip_counts(differs[:, None])
-        spread = self.row(
-            "f_over_paraphrases",
-            float(known.mean()) if known.size else math.nan,
-            count,
-            {"phi": name},
-            sd=float(known.std(ddof=1)) if known.size > 1 else None,
-            range=[float(known.min()), float(known.max())] if known.size else None,
-            differ=int(differs.sum()),
-            flip_rate=flips / pairs,
-        )
-        return [*rows, spread]
+        detail = {
+            "sd": float(known.std(ddof=1)) if known.size > 1 else None,
+            "range": [float(known.min()), float(known.max())] if known.size else None,
+            "differ": int(differs.sum()),
+            "flip_rate": flips / pairs,
+        }
+        mean = float(known.mean()) if known.size else math.nan
+        return [*rows, self.row("f_over_paraphrases", mean, count, {"phi": name}, **detail)]
 
     def of_change(self, name: str, before: PhiResult, after: PhiResult) -> list[Row]:
         """The change of F and of the energy distance under an edit, paired over prompts."""
@@ -171,12 +147,11 @@ class FairPairRows:
             rows.append(self._of_prompts(f"{quantity}_change", name, difference, **reason))
         return rows
 
-    def of_agreement(self, kind: str, scores: Scores, alpha: Estimate) -> Row:
+    def of_agreement(self, kind: str, scores: JudgeScores, alpha: Estimate) -> Row:
         """The agreement of those who score texts, each a `kind`, such as `judge`."""
         reason = {} if math.isfinite(alpha.value) else {"reason": "all texts have one score"}
         texts = sum(map(len, next(iter(scores.values()))))
-        names = {f"{kind}s": [*scores]}
-        return self.row(f"{kind}_agreement", alpha, texts, {}, **names, **reason)
+        return self.row(f"{kind}_agreement", alpha, texts, {}, **{f"{kind}s": [*scores]}, **reason)
 
     def perturbed(self, sampled: Sequence[Sampled], passes: Filter, asked: bool) -> Row:
         """The share of perturbations that pass (Table 1), with examples (Table 2)."""
@@ -205,18 +180,16 @@ class FairPairRows:
                 about = {"original": whole, "perturbed": text, "left_out": reason}
                 examples.append(about | {"dissimilarity": apart})
                 break
-        return self.row(
-            "perturbed",
-            self.mean(passed.mean(axis=1), within=(0, 1)),
-            passed.size,
-            {},
-            left_out={reason: failed[reason] for reason in REASONS},
-            empty_continuations=sum(not t.strip() for s in sampled for t in (*s.g_x, *s.g_px)),
-            compared=passes.compared,
-            asked=asked,
-            shares=shares,
-            examples=examples,
-        )
+        detail = {
+            "left_out": {reason: failed[reason] for reason in REASONS},
+            "empty_continuations": sum(not t.strip() for s in sampled for t in (*s.g_x, *s.g_px)),
+            "compared": passes.compared,
+            "asked": asked,
+            "shares": shares,
+            "examples": examples,
+        }
+        share = self.mean(passed.mean(axis=1), within=(0, 1))
+        return self.row("perturbed", share, passed.size, {}, **detail)
 
     def lengths(self, sampled: Sequence[Sampled]) -> list[Row]:
         """Words of each continuation by side, and their difference, g(p(x)) minus p(g(x)).
@@ -225,22 +198,26 @@ class FairPairRows:
         Welch's test is over all continuations, and the recommended paired t-test over prompts.
         """
         sides = {
-            SOURCE: [_words(s.p_g_x) for s in sampled],
-            TARGET: [_words(s.g_px) for s in sampled],
+            side: [np.array([float(len(word_list(text))) for text in texts]) for texts in every]
+            for side, every in (
+                (SOURCE, [s.p_g_x for s in sampled]),
+                (TARGET, [s.g_px for s in sampled]),
+            )
         }
-        rows, means, every = [], [], []
-        for side, of_prompts in sides.items():
-            means.append(np.array([own.mean() if own.size else math.nan for own in of_prompts]))
-            every.append(np.concatenate(of_prompts))
-            rows.append(self.row("length", self.mean(means[-1]), every[-1].size, {"side": side}))
-        by_prompt = means[1] - means[0]
-        known = by_prompt[np.isfinite(by_prompt)]
+        means = [
+            np.array([own.mean() if own.size else math.nan for own in of_prompts])
+            for of_prompts in sides.values()
+        ]
+        every = [np.concatenate(of_prompts) for of_prompts in sides.values()]
+        rows = [
+            self.row("length", self.mean(mean), words.size, {"side": side})
+            for side, mean, words in zip(sides, means, every, strict=True)
+        ]
+        difference = means[1] - means[0]
+        known = difference[np.isfinite(difference)]
+        paired = float(paired_p(known)) if known.size > 1 else None
         tests = {
-            OVER_PROMPTS: (
-                self.mean(by_prompt),
-                float(paired_p(known)) if known.size > 1 else None,
-                known.size,
-            ),
+            OVER_PROMPTS: (self.mean(difference), paired, known.size),
             OVER_ALL: (*welch(every[1], every[0]), every[0].size + every[1].size),
         }
         name = "length_difference"
@@ -250,7 +227,7 @@ class FairPairRows:
         """The phrases that one side uses more (Figure 6)."""
         pg = [text for s in sampled for text in s.p_g_x]
         gp = [text for s in sampled for text in s.g_px]
-        terms = compare(pg, gp, longest)
+        terms = compare_phrases(pg, gp, longest)
         telling = terms[terms.p < ALPHA]
         strongest = pd.concat(
             [telling[telling.log_odds > 0].head(TERMS), telling[telling.log_odds < 0].tail(TERMS)]
@@ -264,11 +241,7 @@ def holm(p: Iterable[float]) -> list[float | None]:
     """P adjusted over all; None for NaN, which counts as 1."""
     values = np.array([*p])
     corrected = adjusted(np.where(np.isnan(values), 1.0, values))
-    return [*map(_known, np.where(np.isnan(values), math.nan, corrected))]
-
-
-def _words(texts: Sequence[str]) -> Float64[np.ndarray, " text"]:
-    return np.array([len(word_list(text)) for text in texts], dtype=np.float64)
+    return [*map(finite, np.where(np.isnan(values), math.nan, corrected))]
 
 
 def welch(
@@ -281,10 +254,10 @@ def welch(
     """
     difference = float(a.mean() - b.mean()) if a.size and b.size else math.nan
     if min(a.size, b.size) < 2 or np.ptp(a) == np.ptp(b) == 0:
-        return Estimate(difference, *UNKNOWN), None
+        return Estimate(difference), None
     test = ttest_ind(a, b, equal_var=False)
     ends = test.confidence_interval()
-    return Estimate(difference, float(ends.low), float(ends.high), math.nan), float(test.pvalue)
+    return Estimate(difference, float(ends.low), float(ends.high)), float(test.pvalue)
 
 
 def terms_of(text: str, longest: int) -> set[str]:
@@ -299,15 +272,12 @@ def terms_of(text: str, longest: int) -> set[str]:
     }
 
 
-def compare(pg: Sequence[str], gp: Sequence[str], longest: int = 4) -> pd.DataFrame:
+def compare_phrases(pg: Sequence[str], gp: Sequence[str], longest: int = 4) -> pd.DataFrame:
     """Every phrase in at least `MIN_TEXTS` texts, those of g(p(x)) first.
 
-    A phrase counts once a text. Log odds are smoothed by half a text in each cell (Haldane and
-    Anscombe), and p comes from their quotient with the standard error.
-
-    Returns:
-        `text`; `share_pg` and `share_gp` of the texts of each side; `log_odds`, positive where
-        g(p(x)) has it more; `p`, two-sided and adjusted (Benjamini–Hochberg).
+    A phrase counts once a text. `log_odds`, positive where g(p(x)) has it more, are smoothed by
+    half a text in each cell (Haldane and Anscombe); `p` comes from their quotient with the standard
+    error, two-sided and adjusted (Benjamini–Hochberg).
     """
     counts = [Counter(t for text in texts for t in terms_of(text, longest)) for texts in (pg, gp)]
     terms = sorted(t for t in counts[0] | counts[1] if counts[0][t] + counts[1][t] >= MIN_TEXTS)
@@ -324,7 +294,3 @@ def compare(pg: Sequence[str], gp: Sequence[str], longest: int = 4) -> pd.DataFr
     frame = {"text": terms, "share_pg": shares[0], "share_gp": shares[1]}
     order = np.argsort(-difference / error, kind="stable")
     return pd.DataFrame(frame | {"log_odds": difference, "p": p}).iloc[order]
-
-
-def _known(value: float) -> float | None:
-    return float(value) if math.isfinite(value) else None

@@ -123,9 +123,7 @@ def henderson(
 ) -> tuple[float, float, float]:
     """Variances of two crossed factors and of the residuals; negative ones of factors are 0.
 
-    Args:
-        values: of each cell.
-        first, second: its level of either factor, from 0.
+    `first` and `second` are each cell's levels of the factors, from 0.
     """
     count = len(values)
     own = [np.eye(int(level.max()) + 1)[level] for level in (first, second)]

@@ -74,11 +74,11 @@ def root(squared: Draws) -> Draws:
     return np.asarray(np.sqrt(np.maximum(squared, 0.0)))
 
 
-def interval(value: float, drawn: Draws) -> Estimate:
-    """A value with the middle 95 % of its draws; draws in which it is undefined are left out."""
-    drawn = drawn[~np.isnan(drawn)]
+def interval(draws: Draws) -> Estimate:
+    """A value, the first, with the middle 95 % of its draws; undefined ones are left out."""
+    value, drawn = float(draws[0]), draws[1:][~np.isnan(draws[1:])]
     if not np.isfinite(value) or len(drawn) < RESAMPLES / 2:
-        return Estimate(value, np.nan, np.nan, np.nan)
+        return Estimate(value)
     lo, hi = np.quantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
     return Estimate(value, min(float(lo), value), max(float(hi), value), float(drawn.std(ddof=1)))
 
@@ -99,16 +99,11 @@ def squares(gram: Gram, items: int) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class GroupEffect:
-    """The group effect of one set.
-
-    Attributes:
-        scores: the set's scores.
-        seed: the run's seed; draws depend on it and on the set's name, so that the draws of two
-            edits are paired.
-    """
+    """The group effect of one set."""
 
     scores: SetScores
     seed: int = 0
+    """Draws depend on it and on the set's name, so that the draws of two edits are paired."""
     together: bool = False
     """Whether the draws of a name are the same in every pair of groups."""
     permutations: int = PERMUTATIONS
@@ -182,12 +177,11 @@ class GroupEffect:
     @property
     def estimate(self) -> Estimate:
         """G in nats with its 95 % interval; 0 where G² is not above 0."""
-        value, *_ = drawn = root(self.squared_draws)
-        drawn = drawn[1:]
-        one = np.ptp(drawn) == 0  # one template and nobody to draw
-        if one or self._has_two_clusters:
-            return Estimate(value, np.nan, np.nan, np.nan)
-        return interval(value, drawn)
+        draws = root(self.squared_draws)
+        one = np.ptp(draws[1:]) == 0  # one template and nobody to draw
+        # Logarithms of two clusters give no useful upper bound.
+        two = not self._draws_templates and int(self._cluster.max()) == 1
+        return Estimate(float(draws[0])) if one or two else interval(draws)
 
     def least_p(self, names: int | None = None) -> float:
         """The smallest P that the test can give, with these people or with `names` a group."""
@@ -386,11 +380,6 @@ class GroupEffect:
         """
         few = len(self.scores.data.templates) < MANY_TEMPLATES and self.people.pair is None
         return not self._is_crossed and (few or not self.has_spread)
-
-    @property
-    def _has_two_clusters(self) -> bool:
-        """Whether there are two clusters, whose logarithms give no useful upper bound."""
-        return not self._draws_templates and int(self._cluster.max()) == 1
 
     def _cluster_draws(self) -> Draws:
         """What drawing the clusters of prompts anew adds to G²; one cluster cannot be drawn."""

@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping
 from typing import ClassVar
 
 import numpy as np
 from jaxtyping import Float64
 
-from countergen_edit.data.counterfactual import CounterfactualSet
 from countergen_edit.edits import NamedEdit
 from countergen_edit.metrics.base import Kind, MeasuredSplit, Metric, Way
 from countergen_edit.metrics.context import EvaluationContext, id_of
-from countergen_edit.metrics.r.effect_rows import among, design_row, effect_rows, gap_rows, r_rows
+from countergen_edit.metrics.r.effect_rows import (
+    LARGEST,
+    among,
+    changed,
+    design_row,
+    effect_rows,
+    effects_of,
+    gap_rows,
+    r_rows,
+    removed,
+    removed_draws,
+)
 from countergen_edit.metrics.r.formula import abs_r_reduction, r_values
 from countergen_edit.metrics.r.group_effect import GroupEffect
-from countergen_edit.metrics.r.largest_gap import LARGEST, effects_of
-from countergen_edit.metrics.r.paired import changed, removed, removed_draws
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.scored_texts import SCORED_BY, write
 from countergen_edit.metrics.scores import SetScores
@@ -45,8 +52,8 @@ class R(Metric):
         model `half_width` of a pilot's design, `detectable_effect` of few names, the planted truth.
         """
         if split != "test":
-            return self._of_sets(context, edit, split, self.task.validation)
-        rows, texts = self._of_sets(context, edit, split, self.task.test), []
+            return self._of_sets(context, edit, split)
+        rows, texts = self._of_sets(context, edit, split), []
         designs = {} if edit else {design.dataset: design for design in self.task.design}
         for data in self.task.test:
             both = (context.scores(data, e).pairs for e in (None, edit))
@@ -54,27 +61,23 @@ class R(Metric):
                 effect = GroupEffect(now, context.seed)
                 own = self._planted(effect) if edit is None else _changes(before, effect)
                 if data.name in designs:
-                    own = [*own, design_row(effect, designs[data.name])]
-                rows += [replace(row, split=split) for row in among(own, len(data.groups))]
-                z = effect.z
-                listed = None if z is None else z.tolist()
-                texts.append((now, r_values(now).tolist(), listed))
+                    own.append(design_row(effect, designs[data.name]))
+                rows += among(own, len(data.groups))
+                z = None if effect.z is None else effect.z.tolist()
+                texts.append((now, r_values(now).tolist(), z))
         write(context.place(SCORED_BY, edit), id_of(edit), texts)
         return rows
 
     def _of_sets(
-        self,
-        context: EvaluationContext,
-        edit: NamedEdit | None,
-        split: str,
-        sets: Sequence[CounterfactualSet],
+        self, context: EvaluationContext, edit: NamedEdit | None, split: MeasuredSplit
     ) -> list[Row]:
+        sets = self.task.sets(split)
         effects = effects_of([context.scores(data, edit) for data in sets], context.seed)
-        by_pair = [row for e in effects for row in r_rows(e.scores, context.seed)]
         found = effect_rows(effects, power=edit is None and split == "test")
         groups = {data.name: len(data.groups) for data in sets}
-        rows = [one for row in by_pair + found for one in among([row], groups[row.dataset])]
-        return [replace(row, split=split) for row in (*rows, *gap_rows(effects, found))]
+        rows = [*(row for e in effects for row in r_rows(e.scores, context.seed)), *found]
+        rows = [one for row in rows for one in among([row], groups[row.dataset])]
+        return [*rows, *gap_rows(effects, found)]
 
     def removed(
         self, context: EvaluationContext, edit: NamedEdit, split: MeasuredSplit = "test"
@@ -88,11 +91,10 @@ class R(Metric):
             return None
         share = removed(before, after)
         if not np.isfinite(share.value):  # G² was not above 0: nothing was there to be removed
-            share = Estimate(0.0, *[float("nan")] * 3)
-        names = dict.fromkeys(effect.scores.data.name for effect in after)
-        about = {"dataset": "+".join(names), "split": split, "seed": context.seed}
-        n = sum(effect.items for effect in after)
-        return Row.of_set(after[0].scores.data, "bias_removed", share, n=n, **about)
+            share = Estimate(0.0)
+        name = "+".join(dict.fromkeys(effect.scores.data.name for effect in after))
+        about = {"dataset": name, "n": sum(effect.items for effect in after)}
+        return Row.of("bias_removed", share, after[0].scores.data, **about)
 
     def removed_draws(
         self, context: EvaluationContext, edit: NamedEdit, split: MeasuredSplit = "validation"
@@ -104,18 +106,14 @@ class R(Metric):
     def _effects(
         self, context: EvaluationContext, edit: NamedEdit, split: MeasuredSplit
     ) -> list[list[GroupEffect]]:
-        sets = self.like_validation if split == "test" else self.task.validation
+        sets = [*self.task.sets(split)]
+        if split == "test":
+            families = {data.name.removesuffix("_validation") for data in self.task.validation}
+            sets = [d for d in sets if d.name.removesuffix("_test") in families] or sets
         return [
             effects_of([context.scores(data, e) for data in sets], context.seed)
             for e in (None, edit)
         ]
-
-    @property
-    def like_validation(self) -> Sequence[CounterfactualSet]:
-        """The test sets of the families of validation data, else all test sets."""
-        families = {data.name.removesuffix("_validation") for data in self.task.validation}
-        like = [data for data in self.task.test if data.name.removesuffix("_test") in families]
-        return like or self.task.test
 
     def _planted(self, effect: GroupEffect) -> list[Row]:
         """The planted mean |R| and group effect of a set, over the same items as the measured."""
@@ -129,16 +127,15 @@ class R(Metric):
             if all(item in truth for item in items):
                 sizes = np.abs([truth[item] for item in items])
                 value = float(np.mean(sizes**power) ** (1 / power))
-                rows.append(Row.of_set(data, metric, value, n=len(items), seed=effect.seed))
+                rows.append(Row.of(metric, value, data, n=len(items)))
         return rows
 
 
 def _changes(before: SetScores, after: GroupEffect) -> list[Row]:
-    data, seed = after.scores.data, after.seed
-    unedited = GroupEffect(before, seed)
+    unedited = GroupEffect(before, after.seed)
     shares = {
-        "abs_r_reduction": abs_r_reduction(before, after.scores, seed),
+        "abs_r_reduction": abs_r_reduction(before, after.scores, after.seed),
         "group_effect_removed": removed([unedited], [after]),
         "group_effect_change": changed(unedited, after)[0],
     }
-    return [Row.of_set(data, m, e, n=after.items, seed=seed) for m, e in shares.items()]
+    return [Row.of(m, e, after.scores.data, n=after.items) for m, e in shares.items()]

@@ -24,18 +24,14 @@ from countergen_edit.metrics.scores import SetScores
 
 @dataclass(frozen=True)
 class People:
-    """The people of both groups; an item that a person is not asked about is NaN.
-
-    Attributes:
-        log_p: natural-log probabilities; where people are drawn anew, a row is a place in the lists
-            of all blocks.
-        side: each row's group, 0 or 1.
-        starts: the first item of each block, whose people are asked about its items alone.
-    """
+    """The people of both groups; an item that a person is not asked about is NaN."""
 
     log_p: Float64[np.ndarray, "row item"]
+    """Natural log; where people are drawn anew, a row is a place in the lists of all blocks."""
     side: Int[np.ndarray, " row"]
+    """Each row's group, 0 or 1."""
     starts: Int[np.ndarray, " block"]
+    """The first item of each block, whose people are asked about its items alone."""
     twins: bool = False
     """Whether the second group are the people of the first, in the same order."""
     person: Int[np.ndarray, " person"] | None = None

@@ -10,7 +10,7 @@ from countergen_edit.metrics.benchmarks.metric import (
     BENCHMARK_CHANGE,
     BENCHMARK_SOURCE,
 )
-from countergen_edit.metrics.r.holm import SIGNIFICANT
+from countergen_edit.metrics.r.effect_rows import SIGNIFICANT
 from countergen_edit.metrics.results import Results, State
 from countergen_edit.metrics.rows import UNEDITED, Row
 from countergen_edit.reports.blocks import Cell, Fold, Number, Section

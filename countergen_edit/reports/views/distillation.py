@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from countergen_edit.metrics.distillation import LOSS, OWN_CONTEXTS
+from countergen_edit.metrics.fits import LOSS, OWN_CONTEXTS
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row
 from countergen_edit.reports.blocks import Section

@@ -8,9 +8,9 @@ from typing import Any
 
 from countergen_edit.edits import EditRecord
 from countergen_edit.metrics.fairpair.continuations import read_texts
+from countergen_edit.metrics.paraphrases import ALPHA
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import UNEDITED, Row
-from countergen_edit.metrics.template_tests import ALPHA
 from countergen_edit.reports.blocks import (
     Cell,
     Figure,

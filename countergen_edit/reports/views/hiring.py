@@ -8,7 +8,7 @@ from functools import partial
 
 from countergen_edit.edits import EditRecord
 from countergen_edit.metrics import hiring as names
-from countergen_edit.metrics.r.holm import SIGNIFICANT
+from countergen_edit.metrics.r.effect_rows import SIGNIFICANT
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import UNEDITED, Row
 from countergen_edit.reports.blocks import Fold, Number, Section, Table

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from countergen_edit.decisions.significance import by_class
 from countergen_edit.metrics.intersections import INTERSECTION, MARGINAL
-from countergen_edit.metrics.r.holm import SIGNIFICANT
+from countergen_edit.metrics.r.effect_rows import SIGNIFICANT
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row, dataset_label
 from countergen_edit.reports.blocks import Number

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from countergen_edit.metrics.locate import AGREEMENT, BIAS, CORRELATION, DIFFERENCE, MOVED
-from countergen_edit.metrics.r.holm import SIGNIFICANT
+from countergen_edit.metrics.r.effect_rows import SIGNIFICANT
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import UNEDITED, Row
 from countergen_edit.reports.blocks import Cell, Figure, Number, Section

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from countergen_edit.edits import EditRecord
 from countergen_edit.metrics.off_target import CHANGE
-from countergen_edit.metrics.r.holm import SIGNIFICANT
-from countergen_edit.metrics.r.paired import LEAST
+from countergen_edit.metrics.r.effect_rows import LEAST, SIGNIFICANT
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import UNEDITED, Row, set_label
 from countergen_edit.reports.blocks import Cell, Number

@@ -8,8 +8,7 @@ from countergen_edit.data.design import HALF_WIDTH
 from countergen_edit.decisions.changes import change_of
 from countergen_edit.decisions.significance import class_of
 from countergen_edit.edits import EditRecord
-from countergen_edit.metrics.r.largest_gap import LARGEST
-from countergen_edit.metrics.r.paired import HALF
+from countergen_edit.metrics.r.effect_rows import HALF, LARGEST
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import UNEDITED, Row, dataset_label, set_label
 from countergen_edit.reports.blocks import Cell, Number, Section, Table

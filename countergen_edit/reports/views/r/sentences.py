@@ -12,9 +12,7 @@ from countergen_edit.decisions.significance import by_class, is_significant, is_
 from countergen_edit.edits import EditRecord
 from countergen_edit.edits.record import PROMPTING
 from countergen_edit.metrics.base import Change
-from countergen_edit.metrics.r.effect_rows import DETECTABLE
-from countergen_edit.metrics.r.holm import SIGNIFICANT
-from countergen_edit.metrics.r.largest_gap import LARGEST
+from countergen_edit.metrics.r.effect_rows import DETECTABLE, LARGEST, SIGNIFICANT
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import GROUPS, UNEDITED, Row, set_label
 from countergen_edit.reports.blocks import Number
