@@ -53,7 +53,7 @@ class Masking:
 
 def shared_tokens(model: MaskedModel, item: Item) -> list[list[MaskedToken]]:
     """The tokens that both sentences of CrowS-Pairs share, compared as texts as by its authors."""
-    more, less = (model.ids(text) for _, text in item.texts)
+    more, less = (model.tokens(text)[0] for _, text in item.texts)
     blocks = SequenceMatcher(None, list(map(str, more)), list(map(str, less))).get_opcodes()
     shared = [
         pair
@@ -75,7 +75,7 @@ def blank_tokens(model: MaskedModel, item: Item) -> list[list[MaskedToken]]:
     found = []
     for _, sentence in item.texts:
         word = sentence.split(" ")[place].translate(_NO_PUNCTUATION)
-        ids, shown = model.shown(context.replace(BLANK, word), (start, start + len(word)))
+        ids, [shown] = model.tokens(context.replace(BLANK, word), (start, start + len(word)))
         after = ids[shown[-1] + 1 :]
         found.append([MaskedToken.at(model, ids[: k + 1] + after, k) for k in shown])
     return found

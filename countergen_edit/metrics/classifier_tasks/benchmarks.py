@@ -5,12 +5,13 @@ Edits are fitted on the templates of `masked`, which share no text with the benc
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any
 
 from countergen_edit.core.errors import UserError
 from countergen_edit.data.template_bank import TemplateBank
+from countergen_edit.edits import Edit, applied
 from countergen_edit.metrics.benchmarks.base import BENCHMARKS
 from countergen_edit.metrics.benchmarks.figures import figures_of_counts
 from countergen_edit.metrics.benchmarks.masked import MASKINGS
@@ -49,7 +50,7 @@ class MaskedBenchmarks(Association):
                 )
             self.maskings[name] = MASKINGS[kind]
         self.benchmarks.prepare()
-        self._unedited: dict[tuple[str, int], list[Named]] = {}
+        self.unedited = cache(self.figures)
 
     def rows(self, bank: TemplateBank, model: Any, seed: int) -> list[Row]:
         rows = []
@@ -59,32 +60,21 @@ class MaskedBenchmarks(Association):
             about: dict[str, Any] = {"scoring": masking.scoring, "normalise": "masked"}
             about["all_items"] = len(masking.select(every))
             rows.append(self.benchmarks.source_row(name, seed, items, **about))
-        return [*rows, *self.benchmarks.rows_of(self._before(model, seed), seed)]
+        return [*rows, *self.benchmarks.rows_of(self.unedited(model, seed), seed)]
 
-    def rows_under(
-        self,
-        bank: TemplateBank,
-        model: Any,
-        seed: int,
-        edited: Callable[[], AbstractContextManager[object]],
-    ) -> list[Row]:
-        before = self._before(model, seed)
-        with edited():
-            now = self._figures(model, seed)
+    def rows_under(self, bank: TemplateBank, model: Any, seed: int, edit: Edit) -> list[Row]:
+        before = self.unedited(model, seed)
+        with applied(model.encoder, edit):
+            now = self.figures(model, seed)
         changes = self.benchmarks.changes_of(before, now, seed)
         return [*self.benchmarks.rows_of(now, seed), *changes]
 
-    def _before(self, model: Any, seed: int) -> list[Named]:
-        key = model.fingerprint, seed
-        if key not in self._unedited:
-            self._unedited[key] = self._figures(model, seed)
-        return self._unedited[key]
-
-    def _figures(self, model: Any, seed: int) -> list[Named]:
-        found = []
+    def figures(self, model: Any, seed: int) -> list[Named]:
+        """Every figure of every benchmark, of the model as it is."""
+        figures: list[Named] = []
         for name, (benchmark, _) in self.benchmarks.read.items():
             masking = self.maskings[name]
             items = masking.select(self.benchmarks.items(name, seed))
             counts = masking.counts(model, benchmark, items)
-            found += [(name, one) for one in figures_of_counts(benchmark, items, counts, seed)]
-        return found
+            figures += [(name, one) for one in figures_of_counts(benchmark, items, counts, seed)]
+        return figures
