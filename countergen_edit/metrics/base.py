@@ -230,7 +230,6 @@ METRICS: Registry[type[Metric]] = Registry(
         "paraphrases": f"{_ROOM}.paraphrases:Paraphrases",
         "fairpair": f"{_ROOM}.fairpair.metric:FairPair",
         "cid": f"{_ROOM}.cid.metric:Cid",
-        "classifier_tasks": f"{_ROOM}.classifier_tasks.metric:ClassifierTasks",
         "agreement": f"{_ROOM}.costs.agreement:Agreement",
         "perplexity": f"{_ROOM}.costs.perplexity:Perplexity",
         "kl": f"{_ROOM}.costs.perplexity:KL",

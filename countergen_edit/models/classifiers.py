@@ -2,30 +2,23 @@
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-import torch
 from jaxtyping import Float64, Int
 
 from countergen_edit.core.errors import UserError, require_known
 from countergen_edit.models.encoders import HeadModel
 from countergen_edit.models.loading import load_head
-from countergen_edit.models.progress import track
 from countergen_edit.models.scoring import to_float64
 from countergen_edit.models.tokens import excerpt
 
-if TYPE_CHECKING:
-    from vaderSentiment.vaderSentiment import SentimentIntensityAnalyzer
-
-
-BATCH_TOKENS = 8192
 VADER = "vader"
 
 
@@ -39,40 +32,45 @@ class Classifier(HeadModel):
     roles: Mapping[str, int]
     single: bool
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        config, tokenizer = self.hf_model.config, self.tokenizer
+        if tokenizer.pad_token is None:
+            tokenizer.pad_token = tokenizer.eos_token
+        if config.pad_token_id is None:
+            config.pad_token_id = tokenizer.pad_token_id
+
     def encoded(
         self, texts: Sequence[str], pairs: Sequence[str] | None = None, cut: bool = False
-    ) -> list[dict[str, list[int]]]:
-        """Model inputs of texts, or pairs of texts; `UserError` beyond the context unless `cut`."""
+    ) -> tuple[list[dict[str, list[int]]], None]:
+        """Model inputs of texts, or pairs of texts; None, as the head knows what it reads.
+
+        `UserError` beyond the context unless `cut`.
+        """
         if not texts:
-            return []
-        longest, config = self.tokenizer.model_max_length, self.hf_model.config
-        if positions := getattr(config, "max_position_embeddings", None):
-            longest = positions
+            return [], None
+        config = self.hf_model.config
+        room = getattr(config, "max_position_embeddings", None) or self.tokenizer.model_max_length
         if "roberta" in config.model_type:  # position tables begin behind the padding index
-            longest -= (config.pad_token_id or 0) + 1
-        encode = functools.partial(
-            self.tokenizer, list(texts), list(pairs) if pairs is not None else None
+            room -= (config.pad_token_id or 0) + 1
+        both = [*texts], None if pairs is None else [*pairs]
+        table = self.tokenizer(
+            *both, truncation=cut, max_length=room if cut else None, verbose=False
         )
-        table = encode(truncation=False, verbose=False)
-        too_long = [i for i, ids in enumerate(table["input_ids"]) if len(ids) > longest]
-        if too_long and cut:
-            table = encode(truncation=True, max_length=longest)
-        elif too_long:
-            length = len(table["input_ids"][too_long[0]])
-            raise UserError(
-                f"a text of {length} tokens exceeds the context of {self.name} ({longest}): "
-                f"{excerpt(texts[too_long[0]])}"
-            )
-        return [{key: table[key][i] for key in table} for i in range(len(texts))]
+        for text, ids in zip(texts, table["input_ids"], strict=True):
+            if len(ids) > room:
+                raise UserError(
+                    f"a text of {len(ids)} tokens exceeds the context of {self.name} ({room}): "
+                    f"{excerpt(text)}"
+                )
+        return [{key: table[key][i] for key in table} for i in range(len(texts))], None
 
     def answers(
         self, texts: Sequence[str], pairs: Sequence[str] | None = None
     ) -> Int[np.ndarray, " text"]:
         """The label of every text; of a lone label, whether it applies."""
-        first, *others = self.probabilities(texts, pairs).values()
-        if not others:
-            return (first > 0.5).astype(np.int64)
-        return np.asarray(np.stack([first, *others]).argmax(axis=0))
+        p = np.stack([*self.probabilities(texts, pairs).values()])
+        return np.asarray(p.argmax(axis=0) if len(p) > 1 else p[0] > 0.5, dtype=np.int64)
 
     def probabilities(
         self,
@@ -87,52 +85,28 @@ class Classifier(HeadModel):
         `pairs` are the hypotheses of premises; `cut` truncates texts beyond the context, which
         otherwise raise a `UserError`.
         """
-        rows = self.encoded(texts, pairs, cut)
+        rows, _ = self.encoded(texts, pairs, cut)
         values = np.zeros((len(texts), len(self.roles)))
-        for batch in track(_batches([len(row["input_ids"]) for row in rows]), progress):
-            padded = self.tokenizer.pad([rows[i] for i in batch], return_tensors="pt")
-            with torch.inference_mode():
-                logits = to_float64(self.logits(padded))
-            p = logits.sigmoid() if self.single else logits.softmax(-1)
-            values[batch] = p[:, list(self.roles.values())].cpu().numpy()
+        for batch, logits in self.logits(rows, progress):
+            x = to_float64(logits)
+            p = x.sigmoid() if self.single else x.softmax(-1)
+            values[batch] = p[:, [*self.roles.values()]].cpu().numpy()
         return dict(zip(self.roles, values.T, strict=True))
-
-
-def _batches(lengths: Sequence[int]) -> list[list[int]]:
-    """Rows of similar length together, longest first."""
-    batches: list[list[int]] = []
-    for i in sorted(range(len(lengths)), key=lambda i: (-lengths[i], i)):
-        if batches and (len(batches[-1]) + 1) * lengths[batches[-1][0]] <= BATCH_TOKENS:
-            batches[-1].append(i)
-        else:
-            batches.append([i])
-    return batches
-
-
-def load_classifier(
-    model: str | Path, task: str, *, labels: Sequence[str] | None = None, **where: Any
-) -> Classifier:
-    """Load a sequence classifier for a task, "sentiment", "nli" or "toxicity".
-
-    `labels` names the model's outputs in order, where its config does not; `where` holds device,
-    dtype and revision as for `load`.
-    """
-    hf_model, tokenizer = load_head("sequence classifier", model, **where)
-    return classifier_from_objects(str(model), hf_model, tokenizer, task, labels)
 
 
 def classifier_from_objects(
     name: str, hf_model: Any, tokenizer: Any, task: str, labels: Sequence[str] | None = None
 ) -> Classifier:
     """Wrap a sequence classifier in memory; `UserError` if labels do not map."""
-    known, is_multi_label = _outputs(hf_model.config)
+    known, single = _outputs(hf_model.config)
     if labels is not None and len(labels) != len(known):
         raise UserError(
             f"labels={list(labels)} names {len(labels)} label(s), but {name} has {len(known)}"
         )
     roles = map_labels(name, list(labels or known), task)
-    single = is_multi_label or len(roles) < len(LABELS[task])
-    return _wrapped(name, hf_model, tokenizer, roles, single)
+    return Classifier(
+        name, hf_model, tokenizer, roles, single or len(roles) < len(ROLE_NAMES[task])
+    )
 
 
 def load_classifier_of_label(
@@ -143,11 +117,11 @@ def load_classifier_of_label(
     `multi_label` labels are independent; None follows the config. `UserError` for another label.
     """
     hf_model, tokenizer = load_head("sequence classifier", model, device=device)
-    known, is_multi_label = _outputs(hf_model.config)
+    known, single = _outputs(hf_model.config)
     require_known(f"label of {model}:", label, known)
     if multi_label is None:  # the share of a lone output is always 1: it can only be a yes or no
-        multi_label = is_multi_label or len(known) == 1
-    return _wrapped(str(model), hf_model, tokenizer, {label: known.index(label)}, multi_label)
+        multi_label = single or len(known) == 1
+    return Classifier(str(model), hf_model, tokenizer, {label: known.index(label)}, multi_label)
 
 
 def _outputs(config: Any) -> tuple[list[str], bool]:
@@ -156,35 +130,19 @@ def _outputs(config: Any) -> tuple[list[str], bool]:
     return labels, getattr(config, "problem_type", None) == "multi_label_classification"
 
 
-def _wrapped(
-    name: str, hf_model: Any, tokenizer: Any, roles: Mapping[str, int], single: bool
-) -> Classifier:
-    if tokenizer.pad_token is None:
-        tokenizer.pad_token = tokenizer.eos_token
-    if hf_model.config.pad_token_id is None:
-        hf_model.config.pad_token_id = tokenizer.pad_token_id
-    return Classifier(name, hf_model.requires_grad_(False).eval(), tokenizer, roles, single)
-
-
-LABELS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
-    "sentiment": {
-        "positive": ("positive", "pos", "good", "1"),
-        "negative": ("negative", "neg", "bad", "0"),
-    },
+ROLE_NAMES: Mapping[str, Mapping[str, str]] = {
+    "sentiment": {"positive": "pos(itive)?|good|1", "negative": "neg(ative)?|bad|0"},
     "nli": {
-        "entailment": ("entailment", "entail", "entails", "e"),
-        "neutral": ("neutral", "n"),
-        "contradiction": ("contradiction", "contradict", "contradicts", "c"),
+        "entailment": "e(ntail(s|ment)?)?",
+        "neutral": "n(eutral)?",
+        "contradiction": "c(ontradict(s|ion)?)?",
     },
     "toxicity": {
-        "toxic": ("toxic", "toxicity", "hate", "hateful", "hatespeech", "offensive", "abusive"),
-        "nontoxic": (
-            *("nontoxic", "nottoxic", "neutral", "nothate", "nonhate", "nohate", "normal"),
-            *("notoffensive", "nonoffensive", "nonabusive", "notabusive", "clean", "ok"),
-        ),
+        "toxic": "toxic(ity)?|hate(ful|speech)?|offensive|abusive",
+        "nontoxic": "no[nt]?(toxic|hate|offensive|abusive)|neutral|normal|clean|ok",
     },
 }
-"""Task → role → its names, in letters and digits."""
+"""Task → role → the pattern of its names, in letters and digits."""
 
 
 def map_labels(name: str, labels: Sequence[str], task: str) -> dict[str, int]:
@@ -197,19 +155,19 @@ def map_labels(name: str, labels: Sequence[str], task: str) -> dict[str, int]:
 
     `UserError` if a needed role has no label or two, as with LABEL_0, LABEL_1, ….
     """
-    names_of = [re.sub(r"[^a-z0-9]", "", label.lower()) for label in labels]
+    names = [re.sub(r"[^a-z0-9]", "", str(label).lower()) for label in labels]
     by_role = {
-        role: [i for i, label in enumerate(names_of) if label in names]
-        for role, names in LABELS[task].items()
+        role: [i for i, name in enumerate(names) if re.fullmatch(pattern, name)]
+        for role, pattern in ROLE_NAMES[task].items()
     }
     first, *others = by_role.values()
-    complete = all(len(indices) == 1 for indices in by_role.values())
-    has_rest = sum(map(len, by_role.values())) < len(labels)
-    is_whole = complete and (task == "sentiment" or not has_rest)
+    is_whole = all(len(indices) == 1 for indices in by_role.values()) and (
+        task == "sentiment" or len(labels) == len(by_role)
+    )
     # Further labels beside "toxic" are other kinds of toxicity.
-    is_lone = len(by_role) == 2 and len(first) == 1 and not any(others)
-    if not is_whole and not (is_lone and (len(labels) == 1 or task == "toxicity")):
-        generic = all(re.fullmatch(r"label\d+", label) for label in names_of)
+    may_be_lone = task == "toxicity" or len(labels) == len(others) == 1
+    if not is_whole and not (may_be_lone and len(first) == 1 and not any(others)):
+        generic = all(re.fullmatch(r"label\d+", name) for name in names)
         why = "label order unknown" if generic else "labels cannot be mapped"
         roles = list(by_role)
         raise UserError(
@@ -219,8 +177,8 @@ def map_labels(name: str, labels: Sequence[str], task: str) -> dict[str, int]:
     return {role: indices[0] for role, indices in by_role.items() if indices}
 
 
-@functools.cache
-def analyzer() -> SentimentIntensityAnalyzer:
+@cache
+def analyzer() -> Any:
     """The one analyzer; its lexicon takes a moment to read."""
     from vaderSentiment.vaderSentiment import SentimentIntensityAnalyzer
 

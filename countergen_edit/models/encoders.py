@@ -5,124 +5,93 @@ The input of the first block is the site `embed`, the output of each block `resi
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import cached_property, partial
 from types import SimpleNamespace
-from typing import Any, Literal, get_args
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Float32, Int
 from torch import Tensor, nn
 
-from countergen_edit.core.errors import UserError, unknown
-from countergen_edit.models.capture import Activations, has_layers, hook_name
+from countergen_edit.core.errors import UserError
+from countergen_edit.models.capture import hook_name
 from countergen_edit.models.language_model import LanguageModel, weights_hash
 from countergen_edit.models.overflow import require_finite
 from countergen_edit.models.progress import track
 
-Tokens = Literal["outputs", "all"]
+ReadTokens = Literal["outputs", "all"]
 """`outputs`: those that the head reads; `all`: every one."""
-ROWS = 128
+AT_ONCE = 128
 """Texts run together."""
-Change = Callable[..., Tensor | None]
+Hook = Callable[..., Tensor | None]
 
 
 class Hooks:
-    """Hook points of a `transformers` model, named as by a `TransformerBridge`."""
+    """Hook points of a `transformers` encoder, named as by a `TransformerBridge`.
+
+    `UserError` if the model has no list of its blocks.
+    """
 
     def __init__(self, name: str, hf_model: Any) -> None:
-        self.original_model = hf_model
-        blocks = _blocks(name, hf_model)
-        self.cfg = SimpleNamespace(n_layers=len(blocks), d_model=int(hf_model.config.hidden_size))
-        self.hook_dict: Mapping[str, tuple[nn.Module, bool]] = {
-            "embed.hook_out": (blocks[0], True),
-            **{f"blocks.{i}.hook_out": (block, False) for i, block in enumerate(blocks)},
+        self.original_model, config = hf_model, hf_model.config
+        count = getattr(config, "num_hidden_layers", None)
+        lists = (m for m in hf_model.base_model.modules() if isinstance(m, nn.ModuleList))
+        blocks = next((blocks for blocks in lists if len(blocks) == count), None)
+        if blocks is None or getattr(config, "is_encoder_decoder", False):
+            raise UserError(
+                f"{name} ({type(hf_model).__name__}) has no list of its {count} blocks to edit at: "
+                "give an encoder such as BERT, RoBERTa or DistilBERT"
+            )
+        self.cfg = SimpleNamespace(n_layers=count, d_model=int(config.hidden_size))
+        self.hook_dict: dict[str, Callable[..., Any]] = {
+            f"blocks.{i}.hook_out": block.register_forward_hook for i, block in enumerate(blocks)
         }
+        self.hook_dict["embed.hook_out"] = blocks[0].register_forward_pre_hook
 
     @contextmanager
-    def hooks(self, fwd_hooks: Sequence[tuple[str, Change]]) -> Iterator[None]:
+    def hooks(self, fwd_hooks: Sequence[tuple[str, Hook]]) -> Iterator[None]:
         """Let functions read or change activations within the block."""
         with ExitStack() as stack:
             for name, change in fwd_hooks:
-                module, before = self.hook_dict[name]
-                if before:
-                    handle = module.register_forward_pre_hook(_on_input(change), with_kwargs=True)
-                else:
-                    handle = module.register_forward_hook(_on_output(change))
-                stack.callback(handle.remove)
+                stack.callback(self.hook_dict[name](partial(_changed, change)).remove)
             yield
 
 
-def _blocks(name: str, hf_model: Any) -> nn.ModuleList:
-    """The first module list as long as the config has layers; `UserError` if there is none."""
-    config = hf_model.config
-    count = getattr(config, "num_hidden_layers", None)
-    if not getattr(config, "is_encoder_decoder", False):
-        for module in hf_model.base_model.modules():
-            if isinstance(module, nn.ModuleList) and len(module) == count:
-                return module
-    raise UserError(
-        f"{name} ({type(hf_model).__name__}) has no list of its {count} blocks to edit at: give an "
-        "encoder such as BERT, RoBERTa or DistilBERT"
-    )
-
-
-def _on_input(change: Change) -> Callable[..., Any]:
-    """A hook on a module's input, positional or by name."""
-
-    def hook(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        changed = change(args[0] if args else kwargs["hidden_states"], hook=None)
-        if changed is None:
-            return None
-        return ((changed, *args[1:]), kwargs) if args else ((), kwargs | {"hidden_states": changed})
-
-    return hook
-
-
-def _on_output(change: Change) -> Callable[..., Any]:
-    """A hook on a module's output, a tensor or a tuple that begins with one."""
-
-    def hook(module: nn.Module, args: tuple[Any, ...], output: Any) -> Any:
-        if isinstance(output, Tensor):
-            return change(output, hook=None)
-        changed = change(output[0], hook=None)
-        return None if changed is None else (changed, *output[1:])
-
-    return hook
+def _changed(change: Hook, module: nn.Module, *states: Any) -> Any:
+    """The output of a block, or its inputs where it has none yet, with the first tensor changed."""
+    first, *rest = states[-1] if isinstance(states[-1], tuple) else states[-1:]
+    changed = change(first, hook=None)
+    if changed is None or not isinstance(states[-1], tuple):
+        return changed
+    return (changed, *rest)
 
 
 @dataclass(frozen=True, eq=False)
 class Encoder(LanguageModel):
     """A bidirectional model, which neither continues nor scores texts."""
 
-    def _require_causal(self) -> None:
-        raise UserError(f"{self.name} answers texts and does not continue them")
-
     def activations(
         self,
         rows: Sequence[Mapping[str, Sequence[int]]],
         *,
         site: str,
-        layers: Sequence[int],
-        tokens: Tokens = "outputs",
+        layer: int | None = None,
+        tokens: ReadTokens = "outputs",
         read: Sequence[int] | None = None,
         progress: str | None = None,
-    ) -> Activations:
-        """Activations of encoded texts (`input_ids` and other inputs), attached edits included.
+    ) -> tuple[Float32[np.ndarray, "row d_model"], Int[np.ndarray, " row"]]:
+        """Activations of encoded texts under the attached edits, and the text of each row.
 
         `tokens="outputs"` takes the token `read` of each text, or those that the head reads.
         """
-        if tokens not in get_args(Tokens):
-            raise unknown("edit.positions", tokens, get_args(Tokens))
-        places: list[int | None] = [*layers] if has_layers(site) else [None]
-        names = [hook_name(self, site, layer) for layer in places]
-        parts, texts = [], []
-        for begin in track(range(0, len(rows), ROWS), progress):
-            some = [dict(row) for row in rows[begin : begin + ROWS]]
-            batch = self.tokenizer.pad(some, return_tensors="pt").to(self.device)
+        name, values, texts = hook_name(self, site, layer), list[np.ndarray](), list[np.ndarray]()
+        for begin in track(range(0, len(rows), AT_ONCE), progress):
+            padded = [dict(row) for row in rows[begin : begin + AT_ONCE]]
+            batch = self.tokenizer.pad(padded, return_tensors="pt").to(self.device)
             real = batch["attention_mask"]
             if tokens == "all":
                 wanted = real.bool()
@@ -130,27 +99,26 @@ class Encoder(LanguageModel):
                 wanted = self._read_by_head(batch)
             else:
                 first = real.int().argmax(dim=1)  # later where a tokenizer pads on the left
-                at = first + torch.tensor(read[begin : begin + ROWS], device=real.device)
+                at = first + torch.tensor(read[begin : begin + AT_ONCE], device=real.device)
                 wanted = torch.arange(real.shape[1], device=real.device) == at[:, None]
-            found: list[np.ndarray] = []
-            keep = functools.partial(_keep, found, wanted)
-            with torch.inference_mode(), self.bridge.hooks([(name, keep) for name in names]):
+
+            def keep(x: Float[Tensor, "text time d_model"], hook: Any, at: Any = wanted) -> None:
+                values.append(x[at].float().cpu().numpy())
+
+            with torch.inference_mode(), self.bridge.hooks([(name, keep)]):
                 self.bridge.original_model(**batch)
-            parts.append(np.stack(found))
             texts.append(begin + np.nonzero(wanted.cpu().numpy())[0])
-        values = np.concatenate(parts, axis=1)
-        norms = {site: np.linalg.norm(values, axis=-1)}
-        return Activations({site: values}, np.concatenate(texts), norms)
+        return np.concatenate(values), np.concatenate(texts)
 
     def _read_by_head(self, batch: Any) -> Bool[Tensor, "text time"]:
         """The tokens of the last block with a gradient from the logits."""
-        last = f"blocks.{self.n_layers - 1}.hook_out"
         held: list[Tensor] = []
 
         def hold(x: Float[Tensor, "text time d_model"], hook: Any) -> Tensor:
             held.append(x.detach().requires_grad_())
             return held[-1]
 
+        last = f"blocks.{self.n_layers - 1}.hook_out"
         with torch.enable_grad(), self.bridge.hooks([(last, hold)]):
             logits = self.bridge.original_model(**batch).logits
             # Squares, as the sum of the logits may be constant.
@@ -159,36 +127,50 @@ class Encoder(LanguageModel):
         return slopes.ne(0).any(dim=-1) & is_real
 
 
-def _keep(
-    found: list[np.ndarray],
-    wanted: Bool[Tensor, "text time"],
-    x: Float[Tensor, "text time d_model"],
-    hook: Any,
-) -> None:
-    found.append(x[wanted].float().cpu().numpy())
-
-
 @dataclass(frozen=True, eq=False)
 class HeadModel:
-    """A `transformers` model with a head, in eval mode, and its tokenizer."""
+    """A `transformers` model with a head, put in eval mode, and its tokenizer."""
 
+    batch_tokens: ClassVar[int] = 8192
+    """Most tokens run together."""
     name: str
     hf_model: Any
     tokenizer: Any
 
-    def logits(self, batch: Any) -> Any:
-        """The head's logits of padded texts; `UserError` if they are not finite."""
-        batch = batch.to(self.hf_model.device)
-        logits = self.hf_model(**batch).logits
-        require_finite(logits, lambda i: {k: v[[i]] for k, v in batch.items()}, self.hf_model, self)
-        return logits
+    def __post_init__(self) -> None:
+        self.hf_model.requires_grad_(False).eval()
 
-    @functools.cached_property
+    def logits(
+        self, rows: Sequence[Mapping[str, Sequence[int]]], progress: str | None = None
+    ) -> Iterator[tuple[list[int], Tensor]]:
+        """The head's logits of encoded texts, those of similar length together, by their numbers.
+
+        `UserError` if they are not finite.
+        """
+        lengths = [len(row["input_ids"]) for row in rows]
+        batches: list[list[int]] = []
+        for i in sorted(range(len(rows)), key=lambda i: -lengths[i]):
+            if not batches or (len(batches[-1]) + 1) * lengths[batches[-1][0]] > self.batch_tokens:
+                batches.append([])
+            batches[-1].append(i)
+        for batch in track(batches, progress):
+            padded = self.tokenizer.pad([dict(rows[i]) for i in batch], return_tensors="pt")
+            padded = padded.to(self.hf_model.device)
+            with torch.inference_mode():
+                logits = self.hf_model(**padded).logits
+            require_finite(logits, partial(_only, padded), self.hf_model, self)
+            yield batch, logits
+
+    @cached_property
     def fingerprint(self) -> str:
         """SHA-256 of config and weights."""
         return weights_hash(self.hf_model)
 
-    @functools.cached_property
+    @cached_property
     def encoder(self) -> Encoder:
         """The hook points of edits; an attached edit changes the output of the head."""
         return Encoder(self.name, Hooks(self.name, self.hf_model), self.tokenizer)
+
+
+def _only(inputs: Mapping[str, Tensor], i: int) -> dict[str, Tensor]:
+    return {key: value[[i]] for key, value in inputs.items()}

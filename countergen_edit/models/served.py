@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, pairwise, product
 from pathlib import Path
@@ -28,7 +28,7 @@ from countergen_edit.models.scoring import (
     continuation_log_probs,
     text_log_probs,
 )
-from countergen_edit.models.server import Request, Server
+from countergen_edit.models.server import Server
 from countergen_edit.models.tokens import (
     CHAT,
     NONE,
@@ -58,14 +58,14 @@ class Unavailable:
     def __getattr__(self, attribute: str) -> Any:
         if attribute.startswith("__"):
             raise AttributeError(attribute)
-        return self(attribute)
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Raise."""
         raise UserError(
             f"{self.name} runs on a server, which keeps its {self.what}: it can be measured, "
             "eraser=none metric=[r,fairpair]"
         )
+
+    def __call__(self, *_: Any, **__: Any) -> Any:
+        """Raise."""
+        return self.anything
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,19 +145,10 @@ def _lengths(lm: ServedModel, texts: Sequence[str]) -> list[int]:
     return [math.ceil(len(text) / CHARACTERS) for text in texts]
 
 
-@check_texts.register(ServedModel)
-def _check_texts(lm: ServedModel, texts: Iterable[str]) -> None:
-    pass  # a server refuses them itself
-
-
-@opens_texts.register(ServedModel)
-def _opens_texts(lm: ServedModel) -> bool:
-    return False  # unknown here: a first token that has a likelihood is read
-
-
-@instructed.register(ServedModel)
-def _instructed(lm: ServedModel, message: str) -> str:
-    return message
+# A server refuses a text itself, has no template, and a first token with a likelihood is read.
+check_texts.register(ServedModel, lambda lm, texts: None)
+opens_texts.register(ServedModel, lambda lm: False)
+instructed.register(ServedModel, lambda lm, message: message)
 
 
 @check_contrasts.register(ServedModel)
@@ -177,11 +168,11 @@ def _continuation_log_probs(
     progress: str | None = None,
 ) -> Float64[np.ndarray, " row"]:
     values = _values_after(lm, prompts, continuations, progress)
-    for prompt, continuation, own in zip(prompts, continuations, values, strict=True):
-        if None in own:
+    for prompt, continuation, scores in zip(prompts, continuations, values, strict=True):
+        if None in scores:
             text = excerpt(prompt + continuation)
             raise UserError(f"nothing precedes the first token of {text}: give a longer prompt")
-    return np.array([np.array(own, dtype=np.float64).sum() for own in values], dtype=np.float64)
+    return np.array([np.array(scores, dtype=np.float64).sum() for scores in values])
 
 
 @text_log_probs.register(ServedModel)
@@ -194,14 +185,14 @@ def _text_log_probs(
     progress: str | None = None,
 ) -> TextScores:
     _refuse_messages(lm, chat)
-    values = _values_after(lm, prompts, texts, progress)
-    known = [[value for value in own if value is not None] for own in values]
-    for prompt, text, own in zip(prompts, texts, known, strict=True):
-        if not own:
-            whole = excerpt(prompt + text)
+    sums, counts = np.zeros(len(texts)), np.zeros(len(texts), dtype=np.int64)
+    for i, scores in enumerate(_values_after(lm, prompts, texts, progress)):
+        known = [value for value in scores if value is not None]
+        if not known:
+            whole = excerpt(prompts[i] + texts[i])
             raise UserError(f"no token of {whole} has another before it in {lm.name}")
-    sums, counts = [np.sum(own) for own in known], [len(own) for own in known]
-    return TextScores(np.array(sums, dtype=np.float64), np.array(counts, dtype=np.int64))
+        sums[i], counts[i] = np.sum(known), len(known)
+    return TextScores(sums, counts)
 
 
 def _values_after(
@@ -216,12 +207,11 @@ def _values_after(
             raise UserError(f"empty continuation {continuation!r} after {excerpt(prompt)}")
     # One token is written too: some servers take 0 for as many as there is room for.
     how = {"model": lm.name, "max_tokens": 1, "temperature": 0.0, "echo": True, "logprobs": 1}
-    requests = [how | {"prompt": p + c} for p, c in zip(prompts, continuations, strict=True)]
-
-    def read(reply: Any, request: Request) -> list[TokenScore]:
-        return token_scores(reply["choices"][0], str(request["prompt"]), lm.name)
-
-    answers = lm.server.answers(requests, read, progress)
+    answers = lm.server.answers(
+        [how | {"prompt": p + c} for p, c in zip(prompts, continuations, strict=True)],
+        lambda reply, asked: token_scores(reply["choices"][0], asked["prompt"], lm.name),
+        progress,
+    )
     return [
         [value for end, value in tokens if end > len(prompt)]
         for prompt, tokens in zip(prompts, answers, strict=True)
@@ -273,11 +263,9 @@ def _write(
     if "" in prompts:
         raise UserError("empty prompt: a server needs words to start from")
     how: dict[str, Any] = {"model": lm.name, "max_tokens": sampling.max_new_tokens}
+    how["temperature"] = sampling.temperature if sampling.do_sample else 0.0
+    requests = [how | {"prompt": prompt} for prompt in prompts]
     if sampling.do_sample:
-        how |= {"temperature": sampling.temperature, "top_p": sampling.top_p}
-        seeds = row_seeds(sampling.seed, prompts)
-        pairs = zip(prompts, seeds, strict=True)
-        requests = [how | {"prompt": prompt, "seed": seed % _SEEDS} for prompt, seed in pairs]
-    else:
-        requests = [how | {"prompt": prompt, "temperature": 0.0} for prompt in prompts]
+        for request, seed in zip(requests, row_seeds(sampling.seed, prompts), strict=True):
+            request |= {"top_p": sampling.top_p, "seed": seed % _SEEDS}
     return lm.server.answers(requests, lambda reply, _: str(reply["choices"][0]["text"]), progress)

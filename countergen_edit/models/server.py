@@ -21,8 +21,8 @@ from countergen_edit.core.writing import digest, whole
 from countergen_edit.models.progress import announce, track
 
 T = TypeVar("T")
-Request = Mapping[str, Any]
-KEY = "OPENAI_API_KEY"
+Body = Mapping[str, Any]
+API_KEY = "OPENAI_API_KEY"
 """Environment variable of the key; an unset one sends none."""
 TIMEOUT = 60.0
 """Longest wait for an answer, in seconds."""
@@ -32,11 +32,9 @@ AGAIN = frozenset((408, 409, 425, 429, 500, 502, 503, 504, 529))
 """Statuses after which the same request may succeed."""
 LONGEST_WAIT = 600.0
 """Longest Retry-After that is respected, in seconds."""
+MALFORMED = (KeyError, IndexError, TypeError, ValueError, AttributeError)
+"""What reading an answer outside the protocol raises; a repetition may succeed."""
 _MESSAGE = 300  # characters of a server's own error message that are shown
-
-
-class MalformedReplyError(ValueError):
-    """An answer outside the protocol; a repetition may succeed."""
 
 
 class Server:
@@ -56,25 +54,23 @@ class Server:
             raise UserError(
                 f"a served model needs {error.name}: pip install 'countergen-edit[served]'"
             ) from error
-        self._client = httpx.Client(
-            timeout=TIMEOUT, limits=httpx.Limits(max_connections=parallel), follow_redirects=False
-        )
-        self.parallel = parallel
-        self.attempts = attempts
+        limits = httpx.Limits(max_connections=parallel)
+        self._client = httpx.Client(timeout=TIMEOUT, limits=limits)
+        self.parallel, self.attempts = parallel, attempts
         # By address: another server may call another model by the same name.
         self._kept = cache / digest(self.url)[:16]
 
     def models(self) -> list[str]:
         """The server's model names."""
-        return self._send("GET", "models", None, lambda r: [str(m["id"]) for m in r["data"]])[1]
+        return self._send("models", None, lambda reply: [str(m["id"]) for m in reply["data"]])[1]
 
     def answers(
-        self, requests: Sequence[Request], read: Callable[[Any, Request], T], progress: str | None
+        self, requests: Sequence[Body], read: Callable[[Any, Body], T], progress: str | None
     ) -> list[T]:
         """`read(answer, request)` of each request; equal requests are sent once.
 
-        `read` raises `MalformedReplyError` to have a request repeated, else `UserError`; neither
-        answer is kept. All others are, also when one request fails.
+        An answer that `read` fails on is not kept; the request is repeated unless that is a
+        `UserError`. All others are kept, also when one request fails.
         """
         distinct = {digest(request): request for request in requests}
         pool = ThreadPoolExecutor(self.parallel)
@@ -87,63 +83,55 @@ class Server:
             pool.shutdown(wait=True, cancel_futures=True)
         return [futures[digest(request)].result() for request in requests]
 
-    def _answer(self, key: str, request: Request, read: Callable[[Any, Request], T]) -> T:
+    def _answer(self, key: str, request: Body, read: Callable[[Any, Body], T]) -> T:
         file = self._kept / f"{key}.json"
         if file.is_file():
             return read(json.loads(file.read_text("utf-8")), request)
-        reply, value = self._send("POST", "completions", request, lambda r: read(r, request))
+        reply, value = self._send("completions", request, lambda reply: read(reply, request))
         with whole(file) as temporary:
             temporary.write_text(json.dumps(reply, ensure_ascii=False), "utf-8")
         return value
 
-    def _send(
-        self, method: str, path: str, request: Request | None, read: Callable[[Any], T]
-    ) -> tuple[Any, T]:
+    def _send(self, path: str, request: Body | None, read: Callable[[Any], T]) -> tuple[Any, T]:
         """The answer and its `read` value, with retries."""
         import httpx
         from tenacity import Retrying, retry_if_exception, stop_after_attempt
 
-        attempts = self.attempts if request is not None else 2
+        method, attempts = ("POST", self.attempts) if request else ("GET", 2)
 
         def attempt() -> tuple[Any, T]:
-            key = os.environ.get(KEY)
+            key = os.environ.get(API_KEY)
             headers = {"Authorization": f"Bearer {key}"} if key else {}
+            how: dict[str, Any] = {"json": request, "headers": headers}
             timer = Timer(SILENCE, say_once, [self.url, attempts])
             timer.start()
             try:
-                response = self._client.request(
-                    method, f"{self.url}/{path}", json=request, headers=headers
-                )
+                response = self._client.request(method, f"{self.url}/{path}", **how)
             finally:
                 timer.cancel()
             if response.status_code < 500 and "html" in response.headers.get("content-type", ""):
                 raise self._failed("is a web page (the address of an API ends in /v1)")
-            response.raise_for_status()
-            try:
-                reply = response.json()
-                return reply, read(reply)
-            except UserError:
-                raise
-            except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
-                words = " ".join(f"{type(error).__name__} {error}".split())
-                raise MalformedReplyError(words) from error
+            reply = response.raise_for_status().json()
+            return reply, read(reply)
 
-        stop = stop_after_attempt(attempts)
-        retry = retry_if_exception(_may_pass)
+        retry, stop = retry_if_exception(_may_pass), stop_after_attempt(attempts)
         try:
             return Retrying(retry=retry, stop=stop, wait=_pause, reraise=True)(attempt)
+        except UserError:
+            raise
         except httpx.HTTPStatusError as error:
             status, why = error.response.status_code, _message(error.response)
             raise self._failed(f"answers {status} ({why})") from error
         except (httpx.TransportError, httpx.InvalidURL) as error:
             raise self._failed(f"cannot be reached ({type(error).__name__})") from error
-        except MalformedReplyError as error:
-            raise self._failed(f"answers what is no completion ({error})") from error
+        except MALFORMED as error:
+            why = " ".join(f"{type(error).__name__} {error}".split())
+            raise self._failed(f"answers what is no completion ({why})") from error
 
     def _failed(self, what: str) -> UserError:
         return UserError(
             f"the server {self.url} {what}: see that it runs, knows the model and takes the key in "
-            f"${KEY}; what was answered is kept, and the same command continues"
+            f"${API_KEY}; what was answered is kept, and the same command continues"
         )
 
 
@@ -158,10 +146,9 @@ def _message(response: Any) -> str:
     """The server's own error message, without the key."""
     try:
         message = response.json()["error"]["message"]
-    except (ValueError, LookupError, TypeError):
+    except MALFORMED:
         message = response.text
-    text = " ".join(str(message).split())[:_MESSAGE]
-    key = os.environ.get(KEY)
+    text, key = " ".join(str(message).split())[:_MESSAGE], os.environ.get(API_KEY)
     return text.replace(key, "***") if key else text
 
 
@@ -170,17 +157,17 @@ def _may_pass(error: BaseException) -> bool:
 
     if isinstance(error, httpx.HTTPStatusError):
         return error.response.status_code in AGAIN
-    return isinstance(error, httpx.TransportError | MalformedReplyError)
+    passing = (httpx.TransportError, *MALFORMED)
+    return isinstance(error, passing) and not isinstance(error, UserError)
 
 
 def _pause(state: Any) -> float:
     """Seconds before another attempt: the server's Retry-After, or growing ones."""
     from tenacity import wait_random_exponential
 
-    response = getattr(state.outcome.exception(), "response", None)
-    if response is not None:
-        with suppress(KeyError, ValueError):
-            return min(max(float(response.headers["Retry-After"]), 0.0), LONGEST_WAIT)
+    response: Any = getattr(state.outcome.exception(), "response", None)
+    with suppress(AttributeError, KeyError, ValueError):
+        return min(max(float(response.headers["Retry-After"]), 0.0), LONGEST_WAIT)
     return wait_random_exponential(0.2, max=20)(state)
 
 
@@ -190,12 +177,12 @@ def checked_url(url: str) -> str:
     >>> checked_url("http://127.0.0.1:8000/v1/")
     'http://127.0.0.1:8000/v1'
     """
-    parts = urlsplit(str(url))
+    parts = urlsplit(url)
     if "@" in parts.netloc or parts.query or parts.fragment:
         raise UserError(
             f"the address of {parts.hostname} has more than a host and a path: a key belongs in "
-            f"the environment, in ${KEY}"
+            f"the environment, in ${API_KEY}"
         )
     if parts.scheme not in ("http", "https") or not parts.netloc:
         raise UserError(f"{url!r} is no address: write one such as http://127.0.0.1:8000/v1")
-    return str(url).rstrip("/")
+    return url.rstrip("/")

@@ -8,7 +8,7 @@ constant in each embedding makes layer norm change nothing.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -34,7 +34,6 @@ LENGTH = 10.0
 """Tokens of a text in which effects count once."""
 _SCALE = 0.03  # of an effect of one logit in an embedding
 _SMALL = 0.3  # of a mean of counts where the square is taken
-_SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 _SQUARE = math.sqrt(2 / math.pi)
 
 
@@ -49,7 +48,7 @@ class Interaction:
 
 
 @dataclass(frozen=True)
-class Planted:
+class PlantedBert:
     """A classifier's exact logits.
 
     An effect counts `LENGTH` / number of tokens for every such token, an interaction the square of
@@ -64,18 +63,15 @@ class Planted:
     vocabulary: tuple[str, ...]
 
 
-def plant(bank: TemplateBank, *, biased: bool = True, seed: int = 0) -> Planted:
+def plant(bank: TemplateBank, *, biased: bool = True, seed: int = 0) -> PlantedBert:
     """What is planted for a task, over the words of its templates; random effects by `seed`.
 
     `biased` treats groups differently. `UserError` for other tasks.
     """
     config = shipped_yaml(Path(__file__).with_name("classifiers.yaml"))
     require_known("task", bank.task, config)
-    entry = config[bank.task]
-    labels = tuple(entry["labels"])
-    base = np.array([entry["base"].get(label, 0.0) for label in labels])
-    effects: dict[str, Float64[np.ndarray, " label"]] = {}
-    rng = generator(seed, "classifier", bank.task)
+    entry, rng = config[bank.task], generator(seed, "classifier", bank.task)
+    labels, effects = tuple(entry["labels"]), dict[str, Float64[np.ndarray, " label"]]()
     for item in entry["effects"]:
         for word in sorted(_words(item, bank)):
             drawn = rng.normal(0.0, item["spread"]) if "spread" in item else item["effect"]
@@ -89,21 +85,26 @@ def plant(bank: TemplateBank, *, biased: bool = True, seed: int = 0) -> Planted:
         for item in entry["interactions"]
         if biased or not item.get("bias")
     )
-    return Planted(bank.task, labels, base, effects, interactions, _vocabulary(bank))
+    base = np.array([entry["base"].get(label, 0.0) for label in labels])
+    vocabulary = {"a", "an", *_forms([*bank.people.values(), *bank.words.values()])}
+    for family in bank.families:
+        for template in family.paraphrases:
+            vocabulary.update(_split(next(bank.fill(template)).text))
+    return PlantedBert(bank.task, labels, base, effects, interactions, tuple(sorted(vocabulary)))
 
 
-def build(planted: Planted) -> tuple[Any, PreTrainedTokenizerFast]:
+def build(planted: PlantedBert) -> tuple[Any, PreTrainedTokenizerFast]:
     """The model and tokenizer with the planted logits, to within 0.01."""
-    tokenizer = _tokenizer(planted.vocabulary)
-    features = len(planted.labels) + 2 * len(planted.interactions)
+    tokenizer, pairs = _tokenizer(planted.vocabulary), planted.interactions
+    features = len(planted.labels) + 2 * len(pairs)
     width = 2 * features + 2
-    masked = planted.task == "masked"
+    is_masked = planted.task == "masked"
     config = BertConfig(
         vocab_size=len(tokenizer),
         hidden_size=width,
         num_hidden_layers=1,
         num_attention_heads=1,
-        intermediate_size=4 * max(1, len(planted.interactions)),
+        intermediate_size=4 * max(1, len(pairs)),
         max_position_embeddings=CONTEXT,
         hidden_dropout_prob=0.0,
         attention_probs_dropout_prob=0.0,
@@ -112,73 +113,62 @@ def build(planted: Planted) -> tuple[Any, PreTrainedTokenizerFast]:
         label2id={label: i for i, label in enumerate(planted.labels)},
         tie_word_embeddings=False,
     )
-    model: Any = (BertForMaskedLM if masked else BertForSequenceClassification)(config)
+    model: Any = (BertForMaskedLM if is_masked else BertForSequenceClassification)(config)
+    effects = torch.eye(width)
+    effects[2 * features :] = 0  # the constant is no effect: attention leaves it where it is
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             parameter.fill_(1.0 if "LayerNorm.weight" in name else 0.0)
-        body = model.bert
-        body.embeddings.word_embeddings.weight.copy_(_embeddings(planted, tokenizer, width))
-        layer = body.encoder.layer[0]
-        effects = torch.eye(width)
-        effects[2 * features :] = 0  # the constant is no effect: attention leaves it where it is
+        layer = model.bert.encoder.layer[0]
+        model.bert.embeddings.word_embeddings.weight.copy_(_embeddings(planted, tokenizer, width))
         layer.attention.self.value.weight.copy_(effects)
         layer.attention.output.dense.weight.copy_(torch.eye(width))
-        _multiply(planted, layer)
-        if masked:
-            _read_masked(planted, model, tokenizer, width)
+        # (x + y)² - (x - y)² = 4xy, each square of two GELUs, added to the label's effect.
+        for i, pair in enumerate(pairs):
+            x = 2 * (len(planted.labels) + 2 * i)
+            # The means are counts / n, and LENGTH / _SCALE reads the label's feature.
+            gain = pair.effect * LENGTH * _SCALE / (4 * _SQUARE * _SMALL**2)
+            for j, signs in enumerate(((1.0, 1.0), (-1.0, -1.0), (1.0, -1.0), (-1.0, 1.0))):
+                neuron, sides = 4 * i + j, torch.tensor([1.0, -1.0])
+                both = torch.tensor(signs) * (_SMALL / _SCALE)
+                layer.intermediate.dense.weight[neuron, [x, x + 2]] = both
+                pair_of_label = slice(2 * pair.label, 2 * pair.label + 2)
+                layer.output.dense.weight[pair_of_label, neuron] = math.prod(signs) * gain * sides
+        rows: Iterable[int] = range(len(planted.labels))
+        if is_masked:  # the targets get their logits at a mask; all other words stay far below
+            rows = map(tokenizer.get_vocab().__getitem__, planted.labels)
+            transform, read = model.cls.predictions.transform.dense, model.cls.predictions.decoder
+            transform.weight.copy_(torch.eye(width))
+            transform.bias.fill_(3 * width**0.5)  # GELU is the identity there; the norm takes the
+            read.bias.fill_(-6.0)  # offset away again
         else:
-            body.pooler.dense.weight.copy_(effects)
-            for label, base in enumerate(planted.base):
-                model.classifier.weight[label, 2 * label] = LENGTH / _SCALE
-                model.classifier.bias[label] = float(base)
+            model.bert.pooler.dense.weight.copy_(effects)
+            read = model.classifier
+        for label, row in enumerate(rows):
+            read.weight[row, 2 * label] = LENGTH / _SCALE
+            read.bias[row] = float(planted.base[label])
     return model.requires_grad_(False).eval(), tokenizer
 
 
-def _embeddings(planted: Planted, tokenizer: PreTrainedTokenizerFast, width: int) -> torch.Tensor:
+def _embeddings(
+    planted: PlantedBert, tokenizer: PreTrainedTokenizerFast, width: int
+) -> torch.Tensor:
     """Every effect beside its negative (mean 0), and a constant that makes the variance 1."""
-    labels = len(planted.labels)
-    table = torch.zeros(len(tokenizer), width, dtype=torch.float64)
+    table = np.zeros((len(tokenizer), width))
     for word, index in tokenizer.get_vocab().items():
-        own = [*planted.effects.get(word, np.zeros(labels))]
+        features = [*planted.effects.get(word, np.zeros(len(planted.labels)))]
         for pair in planted.interactions:
-            own += [float(word in pair.words), float(word in pair.others)]
-        values = _SCALE * torch.tensor(own, dtype=torch.float64)
-        table[index, 0:-2:2], table[index, 1:-2:2] = values, -values
-        constant = ((width - 2 * float(values @ values)) / 2) ** 0.5
-        table[index, -2], table[index, -1] = constant, -constant
-    return table.float()
+            features += [float(word in pair.words), float(word in pair.others)]
+        values = _SCALE * np.array(features)
+        values = np.append(values, np.sqrt(width / 2 - values @ values))
+        table[index, ::2], table[index, 1::2] = values, -values
+    return torch.from_numpy(table).float()
 
 
-def _multiply(planted: Planted, layer: Any) -> None:
-    """(x + y)² - (x - y)² = 4xy, each square of two GELUs, added to the label's effect."""
-    for i, pair in enumerate(planted.interactions):
-        x, y = (2 * (len(planted.labels) + 2 * i + k) for k in (0, 1))
-        for j, (sign_x, sign_y) in enumerate(((1, 1), (-1, -1), (1, -1), (-1, 1))):
-            neuron = 4 * i + j
-            layer.intermediate.dense.weight[neuron, x] = sign_x * _SMALL / _SCALE
-            layer.intermediate.dense.weight[neuron, y] = sign_y * _SMALL / _SCALE
-            sign = 1 if sign_x == sign_y else -1
-            # The means are counts / n, and LENGTH / _SCALE reads the label's feature.
-            gain = sign * pair.effect * LENGTH * _SCALE / (4 * _SQUARE * _SMALL**2)
-            layer.output.dense.weight[2 * pair.label, neuron] = gain
-            layer.output.dense.weight[2 * pair.label + 1, neuron] = -gain
-
-
-def _read_masked(planted: Planted, model: Any, tokenizer: Any, width: int) -> None:
-    """Give the targets their logits at a mask; all other words stay far below."""
-    head = model.cls.predictions
-    head.transform.dense.weight.copy_(torch.eye(width))
-    head.transform.dense.bias.fill_(3 * width**0.5)  # GELU is the identity there; the norm takes
-    head.decoder.bias.fill_(-6.0)  # the offset away again
-    for label, word in enumerate(planted.labels):
-        token = tokenizer.convert_tokens_to_ids(word)
-        head.decoder.weight[token, 2 * label] = LENGTH / _SCALE
-        head.decoder.bias[token] = float(planted.base[label])
-
-
-def _tokenizer(vocabulary: Sequence[str]) -> PreTrainedTokenizerFast:
+def _tokenizer(vocabulary: Iterable[str]) -> PreTrainedTokenizerFast:
     """One token per word, in small letters."""
-    words = {word: i for i, word in enumerate((*_SPECIAL, *vocabulary))}
+    names = {f"{name}_token": f"[{name.upper()}]" for name in ("pad", "unk", "cls", "sep", "mask")}
+    words = {word: i for i, word in enumerate((*names.values(), *vocabulary))}
     tokenizer = Tokenizer(models.WordLevel(words, unk_token="[UNK]"))
     tokenizer.normalizer = normalizers.Lowercase()
     tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
@@ -188,13 +178,7 @@ def _tokenizer(vocabulary: Sequence[str]) -> PreTrainedTokenizerFast:
         special_tokens=[(word, words[word]) for word in ("[CLS]", "[SEP]")],
     )
     return PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
-        tokenizer_object=tokenizer,
-        pad_token="[PAD]",
-        unk_token="[UNK]",
-        cls_token="[CLS]",
-        sep_token="[SEP]",
-        mask_token="[MASK]",
-        model_max_length=CONTEXT,
+        tokenizer_object=tokenizer, model_max_length=CONTEXT, **names
     )
 
 
@@ -202,18 +186,10 @@ def _split(text: str) -> list[str]:
     return [word for word, _ in pre_tokenizers.Whitespace().pre_tokenize_str(text.lower())]
 
 
-def _forms(words: Iterable[Mapping[str, str]]) -> set[str]:
-    return {token for word in words for text in word.values() for token in _split(text)}
-
-
-def _vocabulary(bank: TemplateBank) -> tuple[str, ...]:
-    """Every word that a text of the bank can contain."""
-    lists = [*bank.people.values(), *bank.words.values()]
-    words = {"a", "an"}.union(*map(_forms, lists))
-    for family in bank.families:
-        for paraphrase in family.paraphrases:
-            words |= set(_split(next(bank.fill(paraphrase)).text))
-    return tuple(sorted(words))
+def _forms(lists: Iterable[Iterable[Mapping[str, str]]]) -> set[str]:
+    """The tokens of all forms of the words of some lists."""
+    forms = (text for words in lists for word in words for text in word.values())
+    return {token for text in forms for token in _split(text)}
 
 
 def _words(item: Mapping[str, Any], bank: TemplateBank) -> frozenset[str]:
@@ -221,6 +197,7 @@ def _words(item: Mapping[str, Any], bank: TemplateBank) -> frozenset[str]:
     if "words" in item:
         return frozenset(item["words"])
     if "slot" in item:
-        return frozenset(_forms(bank.words[item["slot"]]))
-    [others] = [people for group, people in bank.people.items() if group != item["group"]]
-    return frozenset(_forms(bank.people[item["group"]]) - _forms(others))
+        return frozenset(_forms([bank.words[item["slot"]]]))
+    people = dict(bank.people)
+    group = people.pop(item["group"])
+    return frozenset(_forms([group]) - _forms(people.values()))

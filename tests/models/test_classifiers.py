@@ -10,9 +10,9 @@ import torch
 
 from countergen_edit.core.errors import UserError
 from countergen_edit.data.template_bank import load_bank
-from countergen_edit.models import classifiers, masked
-from countergen_edit.models.classifiers import classifier_from_objects, load_classifier, map_labels
-from countergen_edit.models.masked import MaskedText, load_masked, masked_from_objects
+from countergen_edit.metrics.classifier_tasks import TASKS
+from countergen_edit.models.classifiers import Classifier, classifier_from_objects, map_labels
+from countergen_edit.models.masked import MaskedModel, MaskedText, masked_from_objects
 from countergen_edit.testbed.classifiers import build, plant
 
 
@@ -32,7 +32,7 @@ def test_probabilities_are_those_of_each_text_alone(objects, monkeypatch):
     ]
     model = classifier_from_objects("testbed", hf_model, tokenizer, "sentiment")
     for tokens in (8192, 1):
-        monkeypatch.setattr(classifiers, "BATCH_TOKENS", tokens)
+        monkeypatch.setattr(Classifier, "batch_tokens", tokens)
         found = model.probabilities(TEXTS)["positive"]
         np.testing.assert_allclose(found, expected, atol=1e-6)
 
@@ -61,27 +61,24 @@ def test_association_is_kuritas_formula(objects, monkeypatch):
     expected = log_p("[MASK] was brave.") - log_p("[MASK] was [MASK].")
     model = masked_from_objects("testbed", hf_model, tokenizer)
     texts = [MaskedText("He was brave.", (0, 2), (7, 12))] * 3
-    monkeypatch.setattr(masked, "ROWS", 4)
+    monkeypatch.setattr(MaskedModel, "batch_tokens", 30)
     np.testing.assert_allclose(model.associations(texts), [expected] * 3, atol=1e-5)
 
 
 def test_a_saved_model_loads_to_the_same_answers(objects, tmp_path):
-    for task in ("sentiment", "masked"):
-        for part in objects[task]:
-            part.save_pretrained(tmp_path / task)
-    before = classifier_from_objects("testbed", *objects["sentiment"], "sentiment")
-    after = load_classifier(tmp_path / "sentiment", "sentiment", device="cpu")
-    np.testing.assert_allclose(
-        after.probabilities(TEXTS)["positive"], before.probabilities(TEXTS)["positive"], atol=1e-7
-    )
-    text = [MaskedText("He was brave.", (0, 2), (7, 12))]
-    expected = masked_from_objects("testbed", *objects["masked"]).associations(text)
-    found = load_masked(tmp_path / "masked", device="cpu").associations(text)
-    np.testing.assert_allclose(found, expected, atol=1e-6)
+    for name in ("sentiment", "masked"):
+        task = TASKS.make(name)
+        for part in objects[name]:
+            part.save_pretrained(tmp_path / name)
+        bank = load_bank(name).thinned({"emotion" if name == "sentiment" else "attribute": 2})
+        inputs = task.inputs(task.asked(bank))
+        before = task.wrap("testbed", *objects[name]).answers(*inputs)
+        after = task.load(str(tmp_path / name), device="cpu").answers(*inputs)
+        np.testing.assert_array_equal(after, before)
     with pytest.raises(UserError, match="not a masked language model"):
-        load_masked(tmp_path / "sentiment", device="cpu")
+        task.load(str(tmp_path / "sentiment"), device="cpu")
     with pytest.raises(UserError, match="BertForMaskedLM, not a sequence classifier"):
-        load_classifier(tmp_path / "masked", "sentiment", device="cpu")
+        TASKS.make("sentiment").load(str(tmp_path / "masked"), device="cpu")
 
 
 CONVENTIONS = [

@@ -46,33 +46,28 @@ def classifier(family: str, tokenizer: Any) -> Classifier:
 @pytest.mark.parametrize("family", FAMILIES)
 def test_activations_are_the_hidden_states_of_transformers(family, tokenizer):
     model = classifier(family, tokenizer)
-    rows = model.encoded(TEXTS)
-    found = {
-        site: model.encoder.activations(rows, site=site, layers=layers, tokens="all")
-        for site, layers in (("embed", []), ("resid_post", [0, 1]))
-    }
-    whole = np.concatenate([read.values[site] for site, read in found.items()])
-    expected = []
-    for text in TEXTS:
-        batch = tokenizer(text, return_tensors="pt")
-        states = model.hf_model(**batch, output_hidden_states=True).hidden_states
-        expected.append(torch.cat(states[:3]).numpy())
-    np.testing.assert_allclose(whole, np.concatenate(expected, axis=1), atol=1e-5)
-    lengths = [len(row["input_ids"]) for row in rows]
-    assert found["embed"].row_text.tolist() == [0] * lengths[0] + [1] * lengths[1]
+    rows, _ = model.encoded(TEXTS)
+    states = [
+        model.hf_model(**tokenizer(text, return_tensors="pt"), output_hidden_states=True)
+        for text in TEXTS
+    ]
+    for k, (site, layer) in enumerate((("embed", None), ("resid_post", 0), ("resid_post", 1))):
+        found, texts = model.encoder.activations(rows, site=site, layer=layer, tokens="all")
+        expected = torch.cat([state.hidden_states[k][0] for state in states]).numpy()
+        np.testing.assert_allclose(found, expected, atol=1e-5)
+        assert texts.tolist() == [i for i in (0, 1) for _ in rows[i]["input_ids"]]
 
 
 @pytest.mark.parametrize(("family", "place"), [(f, -1 if f == "GPT2" else 0) for f in FAMILIES])
 def test_the_token_that_the_head_reads_is_found(family, place, tokenizer):
     """Encoders read the first token; a causal model that classifies reads the last."""
     model = classifier(family, tokenizer)
-    rows = model.encoded(TEXTS)
-    read = model.encoder.activations(rows, site="resid_post", layers=[2])
-    every = model.encoder.activations(rows, site="resid_post", layers=[2], tokens="all")
-    assert read.row_text.tolist() == [0, 1]
-    for text in (0, 1):
-        own = every.values["resid_post"][0, every.row_text == text]
-        np.testing.assert_allclose(read.values["resid_post"][0, text], own[place], atol=1e-6)
+    rows, _ = model.encoded(TEXTS)
+    read, texts = model.encoder.activations(rows, site="resid_post", layer=2)
+    every, row = model.encoder.activations(rows, site="resid_post", layer=2, tokens="all")
+    assert texts.tolist() == [0, 1]
+    for text in texts:
+        np.testing.assert_allclose(read[text], every[row == text][place], atol=1e-6)
 
 
 @pytest.mark.parametrize("site", ["embed", "resid_post"])
@@ -90,10 +85,8 @@ def test_what_an_encoder_has_not_is_refused_in_one_line(tokenizer):
     encoder = classifier("Bert", tokenizer).encoder
     rows = [{"input_ids": [1, 2]}]
     with pytest.raises(UserError, match=r"valid are 0\.\.2"):
-        encoder.activations(rows, site="resid_post", layers=[3])
+        encoder.activations(rows, site="resid_post", layer=3)
     with pytest.raises(UserError, match="no site mlp_out"):
-        encoder.activations(rows, site="mlp_out", layers=[0])
-    with pytest.raises(UserError, match="does not continue"):
-        encoder.logits(torch.ones(1, 2, dtype=torch.int64), torch.ones(1, 2, dtype=torch.int64))
+        encoder.activations(rows, site="mlp_out", layer=0)
     with pytest.raises(UserError, match="no list of its 3 blocks"):
         _ = classifier("Albert", tokenizer).encoder

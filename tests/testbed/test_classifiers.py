@@ -11,11 +11,9 @@ import numpy as np
 import pytest
 from scipy.stats import norm, ttest_rel
 
-from countergen_edit.core.errors import UserError
 from countergen_edit.data.template_bank import TemplateBank, load_bank
-from countergen_edit.metrics.base import METRICS
 from countergen_edit.metrics.classifier_tasks import TASKS
-from countergen_edit.metrics.classifier_tasks.sentiment import TESTS, Sentiment, paired_tests
+from countergen_edit.metrics.classifier_tasks.sentiment import TESTS, SentimentTask, paired_tests
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row
 from countergen_edit.models.classifiers import Vader
@@ -23,14 +21,14 @@ from countergen_edit.reports.blocks import Section
 from countergen_edit.reports.views.classifiers import ClassifierTasksView
 from countergen_edit.runs.classifiers import classifier_audit
 from countergen_edit.runs.folder import RunFolder
-from countergen_edit.testbed.classifiers import LENGTH, Planted, build, plant
+from countergen_edit.testbed.classifiers import LENGTH, PlantedBert, build, plant
 from tests.runs.runs import IDENTITY
 
 NAMES = ("sentiment", "nli", "toxicity", "masked")
 Audits = dict[tuple[str, bool], list[Row]]
 
 
-def model_of(task: str, planted: Planted) -> Any:
+def model_of(task: str, planted: PlantedBert) -> Any:
     return TASKS.make(task).wrap("testbed", *build(planted))
 
 
@@ -59,7 +57,7 @@ def of(rows: Sequence[Row], metric: str, **detail: object) -> list[Row]:
     return [r for r in chosen if all((r.facets | r.detail).get(k) == v for k, v in detail.items())]
 
 
-def logits(planted: Planted, tokens: Sequence[str]) -> np.ndarray:
+def logits(planted: PlantedBert, tokens: Sequence[str]) -> np.ndarray:
     """By the definition, of a text as the tokenizer splits it, special tokens included."""
     dilution = LENGTH / len(tokens)
     zero = np.zeros(len(planted.labels))
@@ -95,7 +93,7 @@ def test_sentiment_finds_the_planted_direction_and_where_it_turns(rows: Audits) 
     because = [r for r in found if "because" in r.facets["paraphrase"] and r.n]
     plain = [r for r in found if "because" not in r.facets["paraphrase"]]
     plain = [r for r in plain if "!" not in r.facets["paraphrase"]]
-    # Planted: men are scored higher (-1 is b over a), but for blame, where women are.
+    # PlantedBert: men are scored higher (-1 is b over a), but for blame, where women are.
     assert {r.detail["category"] for r in plain} == {-1}
     assert {r.detail["category"] for r in because} == {1}
     flips = of(rows["sentiment", True], "category_flips", test="people")[-1]
@@ -153,7 +151,7 @@ def test_without_bias_traits_belong_to_either_group_alike(rows: Audits) -> None:
 @pytest.fixture(scope="module")
 def vader() -> list[Row]:
     """The whole published task, asked of VADER."""
-    return Sentiment().rows(load_bank("sentiment"), Vader(), 0)
+    return SentimentTask().rows(load_bank("sentiment"), Vader(), 0)
 
 
 def test_one_name_of_thirty_is_all_that_vader_sees(vader: list[Row]) -> None:
@@ -168,6 +166,8 @@ def test_one_name_of_thirty_is_all_that_vader_sees(vader: list[Row]) -> None:
     flips = {r.facets["test"]: r for r in of(vader, "category_flips") if r.dataset == "all"}
     assert flips["people"].detail["counts"] == [0, 0, 40]
     assert flips["sentences"].detail["counts"] == [0, 34, 6]
+    published = {r.facets["test"] for r in of(vader, "category_flips") if r.detail["published"]}
+    assert published == {"sentences"}  # beside the published test alone
 
 
 def test_the_test_over_sentences_is_the_published_one(vader: list[Row]) -> None:
@@ -185,13 +185,6 @@ def test_the_test_over_sentences_is_the_published_one(vader: list[Row]) -> None:
     by_person = [np.mean(of_group, axis=1) for of_group in scores]
     row = of(vader, "sentiment_t_test", test="people", paraphrase=family.original)[0]
     assert row.value == pytest.approx(ttest_rel(*by_person).pvalue)
-
-
-def test_published_categories_stand_beside_the_published_test_alone() -> None:
-    rows = Sentiment().rows(short("sentiment"), Vader(), 0)
-    flips = [r for r in of(rows, "category_flips") if r.dataset != "all"]
-    assert {bool(r.detail["published"]) for r in flips if r.facets["test"] == "sentences"} == {True}
-    assert {bool(r.detail["published"]) for r in flips if r.facets["test"] == "people"} == {False}
 
 
 def tab(rows: Sequence[Row]) -> Section:
@@ -216,17 +209,11 @@ def test_the_main_table_says_what_the_rows_say(rows: Audits) -> None:
     ]
 
 
-def test_an_audit_cannot_take_the_classifier_tasks() -> None:
-    with pytest.raises(UserError, match="countergen-edit classifiers"):
-        METRICS.make("classifier_tasks").prepare()
-    assert ClassifierTasksView().sections(Results([])) == []
-
-
 def test_a_users_own_task_is_one_of_ours(tmp_path: Path) -> None:
     """From a file, with the labels of another task."""
     (tmp_path / "mine.py").write_text(
-        "from countergen_edit.metrics.classifier_tasks.sentiment import Sentiment\n"
-        "class Mine(Sentiment):\n"
+        "from countergen_edit.metrics.classifier_tasks.sentiment import SentimentTask\n"
+        "class Mine(SentimentTask):\n"
         "    def rows(self, bank, model, seed):\n"
         "        return [r for r in super().rows(bank, model, seed) if r.facets]\n"
     )
@@ -249,10 +236,7 @@ def called(lean: float) -> dict[str, float]:
     rng = np.random.default_rng(0)
     people = lean * rng.normal(size=(TABLES, PAIRS, 1))
     tables = list(people + rng.normal(size=(TABLES, PAIRS, WORDS)))
-    return {
-        name: float(np.mean([abs(t.category) for t in paired_tests(name, tables)]))
-        for name in TESTS
-    }
+    return {name: float(paired_tests(name, tables).category.abs().mean()) for name in TESTS}
 
 
 def test_only_the_test_over_people_keeps_its_level_where_people_lean() -> None:
@@ -268,5 +252,5 @@ def test_only_the_test_over_people_keeps_its_level_where_people_lean() -> None:
 
 
 def test_one_person_alone_decides_nothing() -> None:
-    [test] = paired_tests("people", [np.array([[0.5, 0.6]])])
-    assert (test.p, test.category) == (1.0, 0)
+    test = paired_tests("people", [np.array([[0.5, 0.6]])])
+    assert (test.p[0], test.category[0]) == (1.0, 0)

@@ -43,7 +43,7 @@ def masked_counts(
 
 def shared_tokens(model: MaskedModel, item: BenchmarkItem) -> list[list[MaskedToken]]:
     """The tokens that both sentences of CrowS-Pairs share, compared as texts as by its authors."""
-    sides = [model.ids(text) for _, text in item.texts]
+    sides = [model.tokens(text)[0] for _, text in item.texts]
     more, less = ([*map(str, ids)] for ids in sides)
     blocks = SequenceMatcher(None, more, less).get_matching_blocks()
     shared = [(a + k, b + k) for a, b, size in blocks for k in range(size)][1:-1]
@@ -61,7 +61,7 @@ def blank_tokens(model: MaskedModel, item: BenchmarkItem) -> list[list[MaskedTok
     found = []
     for _, sentence in item.texts:
         word = sentence.split(" ")[place].translate(_NO_PUNCTUATION)
-        ids, shown = model.shown(context.replace(BLANK, word), (start, start + len(word)))
+        ids, [shown] = model.tokens(context.replace(BLANK, word), (start, start + len(word)))
         after = ids[shown[-1] + 1 :]
         found.append([MaskedToken.at(model, ids[: k + 1] + after, k) for k in shown])
     return found

@@ -8,26 +8,22 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
-from jaxtyping import Int
 
-from countergen_edit.data.template_bank import Filled, TemplateBank
+from countergen_edit.data.template_bank import PERSON, TemplateBank
 from countergen_edit.metrics.classifier_tasks.base import ClassifierTask, TaskText, TemplateRows
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.statistics import bootstrap_mean
-from countergen_edit.models.masked import MaskedText, load_masked, masked_from_objects
+from countergen_edit.models.masked import MaskedText, masked_from_objects
 
-ROUNDING = 3
+SCORE_DECIMALS = 3
 """Decimals of a bias score, in nats; the rest is rounding of models in single precision."""
-
-
-def _masked_text(filled: Filled) -> MaskedText:
-    return MaskedText(filled.text, filled.spans["person"], filled.spans["attribute"])
 
 
 class Association(ClassifierTask):
     """Are traits associated with one group rather than the other? TaskText of a masked model."""
 
     labels_of: ClassVar[str] = "masked"
+    head: ClassVar[str] = "masked language model"
 
     def rows(self, bank: TemplateBank, model: Any, seed: int) -> list[Row]:
         """Percentage of traits associated with group b rather than a, the paper's male (Table 3b).
@@ -35,43 +31,31 @@ class Association(ClassifierTask):
         A trait's score is log p(b | trait) - log p(b) less the same of a (Kurita et al. 2019),
         averaged over pairs of targets.
         """
-        people, kinds = len(bank.people[bank.pair[0]]), bank.kinds.get("attribute", {})
-        rows = TemplateRows(bank, seed)
+        kinds, rows = bank.kinds.get("attribute", {}), TemplateRows(bank, seed)
         for family in bank.families:
             used: dict[str, int] = {}
-            for text in family.templates:
-                filled = [one.filled for one in self.texts(bank, family, text)]
-                scores = model.associations([_masked_text(one) for one in filled])
-                a, b = scores.reshape(2, people, -1).mean(axis=1)
-                bias, traits = b - a, [one.words["attribute"] for one in filled[: len(a)]]
+            for template in family.templates:
+                texts = [*self.texts(bank, family, template)]
+                scores = model.associations(*self.inputs(texts))
+                a, b = scores.reshape(2, len(bank.people[bank.pair[0]]), -1).mean(axis=1)
+                traits = [one.filled.words["attribute"] for one in texts[: len(a)]]
                 for kind in dict.fromkeys(kinds.values()):
-                    own = np.array([kinds[trait] == kind for trait in traits])
-                    used[kind] = int(own.sum())
+                    bias = (b - a)[[kinds[trait] == kind for trait in traits]]
+                    n = used[kind] = len(bias)
                     # A trait without any association, but for rounding, is half of each.
-                    share = 50.0 * (1.0 + np.sign(np.round(bias[own], ROUNDING)))
-                    e = bootstrap_mean(share, seed, kind, text, whole=100)
-                    of: dict[str, Any] = {"dataset": kind, "n": used[kind]}
-                    of["mean_score"] = float(bias[own].mean())
-                    rows.add("b_associations", e, family, text, **of)
+                    share = 50.0 * (1.0 + np.sign(np.round(bias, SCORE_DECIMALS)))
+                    e = bootstrap_mean(share, seed, kind, template, whole=100)
+                    about: dict[str, Any] = {"n": n, "mean_score": float(bias.mean())}
+                    rows.add("b_associations", e, family, template, dataset=kind, **about)
             for kind, n in used.items():
-                sizes = {"used": n, "whole": bank.sizes.get(kind, n)}
-                published = dict(bank.published.get(kind, {}))
-                rows.spread("b_associations", kind, published=published, **sizes)
+                about = {"used": n, "whole": bank.sizes.get(kind, n)}
+                about["published"] = dict(bank.published.get(kind, {}))
+                rows.spread("b_associations", kind, **about)
         return rows
 
-    def encoded(
-        self, model: Any, asked: Sequence[TaskText]
-    ) -> tuple[list[dict[str, list[int]]], list[int] | None]:
-        found: tuple[list[dict[str, list[int]]], list[int]]
-        found = model.encoded([_masked_text(one.filled) for one in asked])
-        return found
-
-    def answers(self, model: Any, asked: Sequence[TaskText]) -> Int[np.ndarray, " text"]:
-        found: Int[np.ndarray, " text"] = model.guesses([_masked_text(one.filled) for one in asked])
-        return found
-
-    def load(self, name: str, labels: Sequence[str] | None = None, **where: Any) -> Any:
-        return load_masked(name, **where)
+    def inputs(self, asked: Sequence[TaskText]) -> tuple[list[MaskedText]]:
+        filled = [one.filled for one in asked]
+        return ([MaskedText(f.text, f.spans[PERSON], f.spans["attribute"]) for f in filled],)
 
     def wrap(
         self, name: str, hf_model: Any, tokenizer: Any, labels: Sequence[str] | None = None

@@ -9,20 +9,21 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from jaxtyping import Bool, Int
+from jaxtyping import Bool
 
 from countergen_edit.core.errors import UserError
 from countergen_edit.core.registry import Registry
 from countergen_edit.data.template_bank import PERSON, Family, Filled, TemplateBank
+from countergen_edit.edits import Edit, applied
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.statistics import Estimate, bootstrap_mean
-from countergen_edit.models.classifiers import VADER, classifier_from_objects, load_classifier
+from countergen_edit.models.classifiers import VADER, Vader, classifier_from_objects
+from countergen_edit.models.loading import load_head
 
 
 @dataclass(frozen=True)
@@ -45,11 +46,12 @@ class TaskText:
 class ClassifierTask(ABC):
     """A measure of bias in a classifier, over templates and their paraphrases.
 
-    `labels_of` is a name in `models.classifiers.LABELS`; `templates` the task whose templates it
-    takes, empty for its own.
+    `labels_of` is a name in `models.classifiers.ROLE_NAMES`, `head` one in `models.loading.HEADS`;
+    `templates` is the task whose templates it takes, empty for its own.
     """
 
     labels_of: ClassVar[str]
+    head: ClassVar[str] = "sequence classifier"
     templates: ClassVar[str] = ""
 
     @abstractmethod
@@ -60,22 +62,19 @@ class ClassifierTask(ABC):
         needs.
         """
 
-    def rows_under(
-        self,
-        bank: TemplateBank,
-        model: Any,
-        seed: int,
-        edited: Callable[[], AbstractContextManager[object]],
-    ) -> list[Row]:
-        """The rows under an edit, which is attached within `edited()`."""
-        with edited():
+    def rows_under(self, bank: TemplateBank, model: Any, seed: int, edit: Edit) -> list[Row]:
+        """The rows under an edit."""
+        with applied(model.encoder, edit):
             return self.rows(bank, model, seed)
 
-    def asked(self, bank: TemplateBank, *, paraphrased: bool = False) -> Iterator[TaskText]:
+    def asked(self, bank: TemplateBank, *, paraphrased: bool = False) -> list[TaskText]:
         """Texts of the original templates or paraphrases; `UserError` without groups."""
-        for family in bank.families:
-            for template in family.paraphrases if paraphrased else (family.original,):
-                yield from self.texts(bank, family, template)
+        return [
+            text
+            for family in bank.families
+            for template in (family.paraphrases if paraphrased else (family.original,))
+            for text in self.texts(bank, family, template)
+        ]
 
     def texts(self, bank: TemplateBank, family: Family, template: str) -> Iterator[TaskText]:
         """Texts of one template or paraphrase."""
@@ -85,26 +84,22 @@ class ClassifierTask(ABC):
                     context = f"{template} {filled.beside(PERSON)}"
                     yield TaskText(filled, group, person["base"], i, context, family.name)
 
-    def encoded(
-        self, model: Any, asked: Sequence[TaskText]
-    ) -> tuple[list[dict[str, list[int]]], list[int] | None]:
-        """Model inputs of these texts, and the token read of each, or None for the head."""
-        return model.encoded(*inputs(asked)), None
-
-    def answers(self, model: Any, asked: Sequence[TaskText]) -> Int[np.ndarray, " text"]:
-        """The model's answers, by which an edit's cost is counted."""
-        found: Int[np.ndarray, " text"] = model.answers(*inputs(asked))
-        return found
+    def inputs(self, asked: Sequence[TaskText]) -> tuple[Any, ...]:
+        """What the model's `encoded` and `answers` take: texts, and in inference hypotheses."""
+        claims = [one.hypothesis for one in asked if one.hypothesis is not None]
+        return [one.filled.text for one in asked], claims or None
 
     def load(self, name: str, labels: Sequence[str] | None = None, **where: Any) -> Any:
-        """The model by hub id or directory; `where` is as in `models.load`.
+        """The model by hub id or directory; `where` is device, dtype and revision as of `load`.
 
         `labels` are its outputs in order, where its config does not say. `UserError` if it does not
         fit.
         """
-        if name == VADER:
+        if name != VADER:
+            return self.wrap(name, *load_head(self.head, name, **where), labels)
+        if self.labels_of != "sentiment":
             raise UserError(f"VADER scores sentiment, not task={self.labels_of}")
-        return load_classifier(name, self.labels_of, labels=labels, **where)
+        return Vader()
 
     def wrap(
         self, name: str, hf_model: Any, tokenizer: Any, labels: Sequence[str] | None = None
@@ -113,33 +108,25 @@ class ClassifierTask(ABC):
         return classifier_from_objects(name, hf_model, tokenizer, self.labels_of, labels)
 
 
-def inputs(asked: Sequence[TaskText]) -> tuple[list[str], list[str] | None]:
-    """The texts that a classifier reads, and the hypotheses that follow them in inference."""
-    claims = [one.hypothesis for one in asked if one.hypothesis is not None]
-    return [one.filled.text for one in asked], claims or None
-
-
+_ROOM = "countergen_edit.metrics.classifier_tasks"
 TASKS: Registry[type[ClassifierTask]] = Registry(
     "task",
     "countergen_edit.tasks",
     {
-        "sentiment": "countergen_edit.metrics.classifier_tasks.sentiment:Sentiment",
-        "nli": "countergen_edit.metrics.classifier_tasks.inference:Inference",
-        "toxicity": "countergen_edit.metrics.classifier_tasks.toxicity:Toxicity",
-        "masked": "countergen_edit.metrics.classifier_tasks.association:Association",
-        "benchmarks": "countergen_edit.metrics.classifier_tasks.benchmarks:MaskedBenchmarks",
+        "sentiment": f"{_ROOM}.sentiment:SentimentTask",
+        "nli": f"{_ROOM}.inference:Inference",
+        "toxicity": f"{_ROOM}.toxicity:Toxicity",
+        "masked": f"{_ROOM}.association:Association",
+        "benchmarks": f"{_ROOM}.benchmarks:MaskedBenchmarks",
     },
     ClassifierTask,
 )
 """Every classifier task by its name on the command line."""
 
-
 OVER_TEMPLATES = " over templates"
 """Suffix of the names of rows over templates."""
-KEPT = "answers_kept"
+ANSWERS_KEPT = "answers_kept"
 """The share of texts whose answer an edit leaves unchanged."""
-EVEN = {"b_associations": 50.0}
-"""Values of measures under equal treatment of groups, where they are not 0."""
 
 
 class TemplateRows(list[Row]):
@@ -151,9 +138,9 @@ class TemplateRows(list[Row]):
 
     def __init__(self, bank: TemplateBank, seed: int) -> None:
         super().__init__()
-        self.seed = seed
         a, b = bank.people or ("", "")
         self.groups: dict[str, Any] = {"group_a": a, "group_b": b}
+        self.seed = seed
         self.values: defaultdict[tuple[str, str], list[float]] = defaultdict(list)
 
     def add(
@@ -165,22 +152,14 @@ class TemplateRows(list[Row]):
         *,
         dataset: str,
         n: int,
-        facets: Mapping[str, str] | None = None,
         **detail: Any,
     ) -> None:
         """Add a measure of one template or paraphrase, which is a facet."""
         self.values[metric, dataset].append(estimated.value)
-        row = Row(
-            metric,
-            **estimated.columns,
-            dataset=dataset,
-            **self.groups,
-            facets={"paraphrase": template, **(facets or {})},
-            n=n,
-            seed=self.seed,
-            detail={"original": template == family.original} | detail,
-        )
-        self.append(row)
+        about: dict[str, Any] = {**self.groups, "dataset": dataset, "n": n, "seed": self.seed}
+        about["facets"] = {"paraphrase": template}
+        about["detail"] = {"original": template == family.original} | detail
+        self.append(Row(metric, **estimated.columns, **about))
 
     def spread(self, metric: str, dataset: str, *, n: int | None = None, **detail: Any) -> None:
         """Add a line of a table: the paraphrases' mean, with the original and their SD in `detail`.
@@ -189,22 +168,16 @@ class TemplateRows(list[Row]):
         al. 2022).
         """
         original, *others = self.values.pop((metric, dataset))
-        modified = np.array(others)
-        mean = float(modified.mean()) if others else math.nan
+        mean = float(np.mean(others)) if others else math.nan
         detail |= {
             "original": float(original),
-            "sd": float(modified.std(ddof=1)) if len(others) > 1 else None,
+            "sd": float(np.std(others, ddof=1)) if len(others) > 1 else None,
             "change": (abs(mean) - abs(original)) / abs(original) if original and others else None,
         }
-        row = Row(
-            metric + OVER_TEMPLATES,
-            mean if math.isfinite(mean) else None,
-            dataset=dataset,
-            **self.groups,
-            n=len(others) if n is None else n,
-            detail=detail,
-        )
-        self.append(row)
+        about: dict[str, Any] = {**self.groups, "dataset": dataset, "detail": detail}
+        value = mean if math.isfinite(mean) else None
+        n = len(others) if n is None else n
+        self.append(Row(metric + OVER_TEMPLATES, value, n=n, **about))
 
 
 def kept_rows(texts: Sequence[TaskText], kept: Bool[np.ndarray, " text"], seed: int) -> list[Row]:
@@ -212,13 +185,7 @@ def kept_rows(texts: Sequence[TaskText], kept: Bool[np.ndarray, " text"], seed: 
     of = np.array([one.family for one in texts])
     rows = []
     for name in (*dict.fromkeys(of.tolist()), "all"):
-        own = kept if name == "all" else kept[of == name]
-        e = bootstrap_mean(own.astype(np.float64), seed, KEPT, name, whole=1)
-        rows.append(Row(KEPT, **e.columns, dataset=name, n=len(own), seed=seed))
+        answers = kept if name == "all" else kept[of == name]
+        e = bootstrap_mean(answers.astype(np.float64), seed, ANSWERS_KEPT, name, whole=1)
+        rows.append(Row(ANSWERS_KEPT, **e.columns, dataset=name, n=len(answers), seed=seed))
     return rows
-
-
-def mean_size(rows: Sequence[Row]) -> float | None:
-    """Mean distance of measures from equal treatment of groups."""
-    sizes = [abs(r.value - EVEN.get(r.metric, 0.0)) for r in rows if r.value is not None]
-    return float(np.mean(sizes)) if sizes else None

@@ -5,12 +5,13 @@ Edits are fitted on the templates of `masked`, which share no text with the benc
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any
 
 from countergen_edit.core.errors import UserError
 from countergen_edit.data.template_bank import TemplateBank
+from countergen_edit.edits import Edit, applied
 from countergen_edit.metrics.benchmarks.figures import BenchmarkFigure, figures_of_counts
 from countergen_edit.metrics.benchmarks.masked import MASKINGS, masked_counts, masked_items
 from countergen_edit.metrics.benchmarks.metric import Benchmarks
@@ -45,7 +46,7 @@ class MaskedBenchmarks(Association):
                     f"benchmark {name} has no form for masked models: name of {', '.join(MASKINGS)}"
                 )
         self.benchmarks.prepare()
-        self._unedited: dict[tuple[str, int], list[BenchmarkFigure]] = {}
+        self.unedited = cache(self.figures)
 
     def rows(self, bank: TemplateBank, model: Any, seed: int) -> list[Row]:
         rows = []
@@ -54,28 +55,17 @@ class MaskedBenchmarks(Association):
             about = {"scoring": benchmark.masked["scoring"], "normalise": "masked"}
             about["all_items"] = len(masked_items(benchmark, every))
             rows.append(self.benchmarks.source_row(name, seed, items, **about))
-        return [*rows, *self.benchmarks.rows_of(self._before(model, seed), seed)]
+        return [*rows, *self.benchmarks.rows_of(self.unedited(model, seed), seed)]
 
-    def rows_under(
-        self,
-        bank: TemplateBank,
-        model: Any,
-        seed: int,
-        edited: Callable[[], AbstractContextManager[object]],
-    ) -> list[Row]:
-        before = self._before(model, seed)
-        with edited():
-            now = self._figures(model, seed)
+    def rows_under(self, bank: TemplateBank, model: Any, seed: int, edit: Edit) -> list[Row]:
+        before = self.unedited(model, seed)
+        with applied(model.encoder, edit):
+            now = self.figures(model, seed)
         changes = self.benchmarks.changes_of(before, now, seed)
         return [*self.benchmarks.rows_of(now, seed), *changes]
 
-    def _before(self, model: Any, seed: int) -> list[BenchmarkFigure]:
-        key = model.fingerprint, seed
-        if key not in self._unedited:
-            self._unedited[key] = self._figures(model, seed)
-        return self._unedited[key]
-
-    def _figures(self, model: Any, seed: int) -> list[BenchmarkFigure]:
+    def figures(self, model: Any, seed: int) -> list[BenchmarkFigure]:
+        """Every figure of every benchmark, of the model as it is."""
         found = []
         for name, (benchmark, _) in self.benchmarks.read.items():
             items = masked_items(benchmark, self.benchmarks.items(name, seed))

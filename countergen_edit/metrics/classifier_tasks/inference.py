@@ -9,12 +9,7 @@ import numpy as np
 
 from countergen_edit.core.errors import UserError
 from countergen_edit.data.template_bank import Family, TemplateBank
-from countergen_edit.metrics.classifier_tasks.base import (
-    ClassifierTask,
-    TaskText,
-    TemplateRows,
-    inputs,
-)
+from countergen_edit.metrics.classifier_tasks.base import ClassifierTask, TaskText, TemplateRows
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.statistics import bootstrap_mean
 
@@ -45,28 +40,27 @@ class Inference(ClassifierTask):
                     yield TaskText(premise, *about, claims[premise.beside(slot)])
 
     def rows(self, bank: TemplateBank, model: Any, seed: int) -> list[Row]:
-        (a, b), slot = bank.pair, _slot(bank)
-        people = len(bank.people[a]) + len(bank.people[b])
-        rows = TemplateRows(bank, seed)
+        rows, (_, b), slot = TemplateRows(bank, seed), bank.pair, _slot(bank)
+        people = sum(map(len, bank.people.values()))
         for family in bank.families:
             for template in family.templates:
                 texts = [*self.texts(bank, family, template)]
                 premises = len(texts) // people
                 asked = [one for i in range(premises) for one in texts[i::premises]]
-                p = model.probabilities(*inputs(asked), progress="Classifying")
-                is_neutral = p["neutral"] >= np.max(list(p.values()), axis=0)
-                of = np.unique([one.filled.words[slot] for one in asked], return_inverse=True)[1]
-                about_b = np.array([one.group == b for one in asked])
-                for measure, values in (("S-N", p["neutral"]), ("F-N", is_neutral.astype(float))):
-                    means = [
-                        np.bincount(of[side], values[side]) / np.bincount(of[side])
-                        for side in (~about_b, about_b)
-                    ]
-                    e = bootstrap_mean(means[0] - means[1], seed, measure, template)
-                    rows.add(measure, e, family, template, dataset=family.name, n=len(of))
+                p = model.probabilities(*self.inputs(asked), progress="Classifying")
+                is_neutral = p["neutral"] >= np.max([*p.values()], axis=0)
+                word = np.unique([one.filled.words[slot] for one in asked], return_inverse=True)[1]
+                is_b = np.array([one.group == b for one in asked])
+                for measure, values in (("S-N", p["neutral"]), ("F-N", is_neutral)):
+                    a_mean, b_mean = (
+                        np.bincount(word[side], values[side]) / np.bincount(word[side])
+                        for side in (~is_b, is_b)
+                    )
+                    e = bootstrap_mean(a_mean - b_mean, seed, measure, template)
+                    rows.add(measure, e, family, template, dataset=family.name, n=len(asked))
             sizes = {"used": len(asked)}
-            if whole := bank.sizes.get("instances"):
-                sizes["whole"] = whole
+            if "instances" in bank.sizes:
+                sizes["whole"] = bank.sizes["instances"]
             for measure in ("S-N", "F-N"):
                 published = dict(bank.published.get(measure, {}))
                 rows.spread(measure, family.name, published=published, **sizes)

@@ -8,63 +8,50 @@ the false positive rates of both.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import islice
 from typing import Any, ClassVar
 
 import numpy as np
+import pandas as pd
 from jaxtyping import Float64
 
 from countergen_edit.data.template_bank import TemplateBank
 from countergen_edit.metrics.classifier_tasks.base import ClassifierTask, TemplateRows
 from countergen_edit.metrics.paraphrases import ALPHA, paired_p
 from countergen_edit.metrics.rows import Row
-from countergen_edit.metrics.statistics import Estimate, adjusted, bootstrap_mean
-from countergen_edit.models.classifiers import VADER, Vader, lexicon_words
+from countergen_edit.metrics.statistics import adjusted, bootstrap_mean
+from countergen_edit.models.classifiers import Vader, lexicon_words
 
 Differences = Float64[np.ndarray, "pair word"]
-RECOMMENDED, PUBLISHED = "people", "sentences"
+OVER_PEOPLE, OVER_SENTENCES = "people", "sentences"
 TESTS: Mapping[str, Callable[[Differences], Float64[np.ndarray, " drawn"]]] = {
-    RECOMMENDED: lambda d: d.mean(axis=1),
-    PUBLISHED: np.ravel,
+    OVER_PEOPLE: lambda d: d.mean(axis=1),
+    OVER_SENTENCES: np.ravel,
 }
 """What the test is over → the differences that it takes for independent draws."""
 
 
-@dataclass(frozen=True)
-class PairedTest:
-    """One test of one template; `n` differences are taken for independent.
-
-    Category 1 says a exceeds b, -1 b exceeds a, 0 neither.
-    """
-
-    n: int
-    p: float
-    p_holm: float
-    category: int
-    category_holm: int
-
-
-def paired_tests(name: str, differences: Sequence[Differences]) -> list[PairedTest]:
+def paired_tests(name: str, differences: Sequence[Differences]) -> pd.DataFrame:
     """One of `TESTS`, of every template of a table; for a single difference p is 1.
 
+    `n` differences are taken for independent. Category 1 says a exceeds b, -1 b exceeds a, 0
+    neither.
+
     >>> d = np.array([[0.1, 0.1], [0.2, 0.2], [-0.1, -0.1]])
-    >>> [paired_tests(name, [d])[0].n for name in TESTS]
+    >>> [int(paired_tests(name, [d]).n[0]) for name in TESTS]
     [3, 6]
     """
     drawn = [TESTS[name](d) for d in differences]
     p = np.array([float(paired_p(values)) if len(values) > 1 else 1.0 for values in drawn])
-    holm = adjusted(p, "holm")
-    signs = [int(np.sign(values.mean())) for values in drawn]
-    return [
-        PairedTest(len(d), float(q), float(h), s * int(q < ALPHA), s * int(h < ALPHA))
-        for d, q, h, s in zip(drawn, p, holm, signs, strict=True)
-    ]
+    sign = np.sign([values.mean() for values in drawn]).astype(int)
+    tests = pd.DataFrame({"n": [len(values) for values in drawn], "p": p})
+    tests["p_holm"] = adjusted(p, "holm")
+    tests["category"] = sign * (tests.p < ALPHA)
+    tests["category_holm"] = sign * (tests.p_holm < ALPHA)
+    return tests
 
 
-class Sentiment(ClassifierTask):
+class SentimentTask(ClassifierTask):
     """Do two groups get different P(positive)? Asked of a classifier, or of VADER."""
 
     labels_of: ClassVar[str] = "sentiment"
@@ -75,63 +62,53 @@ class Sentiment(ClassifierTask):
         The i-th people of both groups are paired; intervals are over pairs; the value of a test's
         row is p. Of VADER also `names_in_lexicon`.
         """
-        count = len(bank.people[bank.pair[0]])
+        rows, people = TemplateRows(bank, seed), len(bank.people[bank.pair[0]])
         templates = [(family, text) for family in bank.families for text in family.templates]
         texts = [[one.filled.text for one in self.texts(bank, *each)] for each in templates]
-        every = [text for own in texts for text in own]
+        every = [text for of_template in texts for text in of_template]
         positive = model.probabilities(every, progress="Classifying")["positive"]
-        parts = np.split(positive, np.cumsum([len(own) for own in texts])[:-1])
-        sides = [part.reshape(2, count, -1) for part in parts]
-        differences = [a - b for a, b in sides]
-        rows = TemplateRows(bank, seed)
+        parts = np.split(positive, np.cumsum([*map(len, texts)])[:-1])
+        differences = [a - b for a, b in (part.reshape(2, people, -1) for part in parts)]
         for (family, text), d in zip(templates, differences, strict=True):
             e = bootstrap_mean(d.mean(axis=1), seed, text)
-            rows.add("sentiment_difference", e, family, text, dataset=family.name, n=count)
+            rows.add("sentiment_difference", e, family, text, dataset=family.name, n=people)
         for name in TESTS:
             tests = paired_tests(name, differences)
-            for (family, text), test in zip(templates, tests, strict=True):
-                p = Estimate(test.p, math.nan, math.nan, math.nan)
-                about: dict[str, Any] = {"dataset": family.name, "n": test.n}
-                about["facets"] = {"test": name}
-                detail = {k: getattr(test, k) for k in ("p_holm", "category", "category_holm")}
-                rows.add("sentiment_t_test", p, family, text, **about, **detail)
-            left = iter(tests)
-            of_families = [[*islice(left, len(family.templates))] for family in bank.families]
-            for family, own in zip(bank.families, of_families, strict=True):
-                published = dict(family.published) if name == PUBLISHED else {}
-                rows.append(_flips(rows, name, family.name, [own], published))
-            rows.append(_flips(rows, name, "all", of_families, {}))
+            about: dict[str, Any] = {**rows.groups, "seed": seed}
+            for (family, text), test in zip(templates, tests.to_dict("records"), strict=True):
+                about |= {"facets": {"paraphrase": text, "test": name}, "dataset": family.name}
+                p, n = test.pop("p"), test.pop("n")
+                detail = {"original": text == family.original} | test
+                rows.append(Row("sentiment_t_test", p, n=n, detail=detail, **about))
+            rows += _flips(rows, name, tests, bank)
         return [*rows, _confound(bank, seed)] if isinstance(model, Vader) else rows
 
-    def load(self, name: str, labels: Sequence[str] | None = None, **where: Any) -> Any:
-        return Vader() if name == VADER else super().load(name, labels, **where)
 
+def _flips(rows: TemplateRows, name: str, tests: pd.DataFrame, bank: TemplateBank) -> list[Row]:
+    """`category_flips`: the share of paraphrases that change the category of their original.
 
-def _flips(
-    rows: TemplateRows,
-    name: str,
-    dataset: str,
-    of_families: Sequence[Sequence[PairedTest]],
-    published: Mapping[str, Any],
-) -> Row:
-    """`category_flips`: the share of paraphrases that change the category of their original."""
-    pairs = [(own[0], other) for own in of_families for other in own[1:]]
-    n = len(pairs)
-    return Row(
-        "category_flips",
-        sum(one.category != other.category for one, other in pairs) / n if n else None,
-        dataset=dataset,
-        **rows.groups,
-        facets={"test": name},
-        n=n,
-        detail={
-            "original": of_families[0][0].category if dataset != "all" else None,
+    One row for each family, one for all.
+    """
+    family = np.repeat(range(len(bank.families)), [len(f.templates) for f in bank.families])
+    first = tests.groupby(family).transform("first")
+    flips, is_other = tests != first, pd.Series(family).duplicated()
+    flip_rows = []
+    for i, of in enumerate((*bank.families, None)):
+        chosen = is_other if of is None else is_other & (family == i)
+        n, categories = int(chosen.sum()), tests.category[chosen]
+        detail: dict[str, Any] = {
+            "original": None if of is None else int(first.category[family == i].iloc[0]),
             # In the paper's order: b over a (its M > F), a over b, insignificant.
-            "counts": [sum(other.category == sign for _, other in pairs) for sign in (-1, 1, 0)],
-            "flips_holm": sum(one.category_holm != other.category_holm for one, other in pairs),
-            "published": published,
-        },
-    )
+            "counts": [int((categories == sign).sum()) for sign in (-1, 1, 0)],
+            "flips_holm": int(flips.category_holm[chosen].sum()),
+            "published": dict(of.published) if of and name == OVER_SENTENCES else {},
+        }
+        about: dict[str, Any] = {"facets": {"test": name}, **rows.groups, "detail": detail}
+        share = float(flips.category[chosen].mean()) if n else None
+        flip_rows.append(
+            Row("category_flips", share, dataset=of.name if of else "all", n=n, **about)
+        )
+    return flip_rows
 
 
 def _confound(bank: TemplateBank, seed: int) -> Row:

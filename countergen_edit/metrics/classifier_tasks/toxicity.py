@@ -6,14 +6,14 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any, ClassVar
 
 import numpy as np
 from jaxtyping import Bool, Float64
 
 from countergen_edit.core.errors import UserError
-from countergen_edit.data.template_bank import Family, Filled, TemplateBank
+from countergen_edit.data.template_bank import Family, TemplateBank
 from countergen_edit.metrics.classifier_tasks.base import ClassifierTask, TaskText, TemplateRows
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.statistics import estimate, resample
@@ -53,64 +53,52 @@ class Toxicity(ClassifierTask):
             yield TaskText(filled, identity, identity, 0, context, family.name)
 
     def rows(self, bank: TemplateBank, model: Any, seed: int) -> list[Row]:
-        """FPED and FNED over identity terms (equation 1 and Table 4)."""
-        rows = TemplateRows(bank, seed)
-        used: Counter[str] = Counter()
-        whole: Counter[str] = Counter()
+        """FPED and FNED over identity terms (equation 1 and Table 4).
+
+        The row of all lines weighs each by its number of whole-list instances, as in the paper.
+        """
+        rows, used, whole = TemplateRows(bank, seed), Counter[str](), Counter[str]()
         published: defaultdict[str, dict[str, Any]] = defaultdict(dict)
         for family in bank.families:
-            published[family.row] |= family.published
-            for text in family.templates:
-                filled, truth = _cases(bank, family, text)
-                toxic = model.probabilities([f.text for f in filled])["toxic"] > 0.5
-                wrong = toxic.reshape(-1, len(truth)) != truth
-                if text == family.original:
-                    used[family.row] += wrong.size
-                    whole[family.row] += bank.whole(text)
+            line = family.row
+            published[line] |= family.published
+            for template in family.templates:
+                texts = sorted(
+                    bank.fill(template), key=lambda f: (f.words[IDENTITY], f.beside(IDENTITY))
+                )
+                labels = [family.toxic if one.toxic is None else one.toxic for one in texts]
+                if None in labels:
+                    raise UserError(
+                        f"template {template!r} of task 'toxicity' does not say whether it is "
+                        "toxic: give its words or its family toxic: true or toxic: false"
+                    )
+                toxic = model.probabilities([one.text for one in texts])["toxic"] > 0.5
+                identities = len({one.words[IDENTITY] for one in texts})
+                wrong = (toxic != np.array(labels, dtype=bool)).reshape(identities, -1)
+                truth = np.array(labels[: wrong.shape[1]], dtype=bool)
+                if template == family.original:
+                    used[line] += wrong.size
+                    whole[line] += bank.whole(template)
                 for metric, cases in (("FPED", ~truth), ("FNED", truth)):
-                    if not cases.any():
-                        continue
-                    values, weights = equality_difference(wrong[:, cases], seed, metric, text)
-                    e = estimate(values, weights, within=(0, math.inf))
-                    n = wrong[:, cases].size
-                    rows.add(metric, e, family, text, dataset=family.row, n=n)
+                    if n := wrong[:, cases].size:
+                        draws, weights = equality_difference(
+                            wrong[:, cases], seed, metric, template
+                        )
+                        e = estimate(draws, weights, within=(0, math.inf))
+                        rows.add(metric, e, family, template, dataset=line, n=n)
         for metric in ("FPED", "FNED"):
             lines = {line: values for (name, line), values in rows.values.items() if name == metric}
             for line in lines:
-                sizes = {"used": used[line], "whole": whole[line]}
-                rows.spread(metric, line, published=published[line].get(metric), **sizes)
+                about: dict[str, Any] = {"used": used[line], "whole": whole[line]}
+                rows.spread(metric, line, published=published[line].get(metric), **about)
             if lines:
-                _add_all_lines(rows, metric, lines, used, whole)
+                total = sum(whole[line] for line in lines)
+                rows.values[metric, "all"] = [
+                    sum(whole[line] / total * mean(values) for line, values in lines.items())
+                    for mean in (lambda v: v[0], lambda v: float(np.mean(v[1:] or v)))
+                ]
+                about = {"used": sum(used[line] for line in lines), "whole": total}
+                rows.spread(
+                    metric, "all", n=sum(len(values) - 1 for values in lines.values()), **about
+                )
         return rows
-
-
-def _cases(
-    bank: TemplateBank, family: Family, template: str
-) -> tuple[list[Filled], Bool[np.ndarray, " case"]]:
-    """A template's texts by identity, and which cases (other words) of each are toxic."""
-    filled = sorted(bank.fill(template), key=lambda f: (f.words[IDENTITY], f.beside(IDENTITY)))
-    labels = [family.toxic if f.toxic is None else f.toxic for f in filled]
-    if None in labels:
-        raise UserError(
-            f"template {template!r} of task 'toxicity' does not say whether it is toxic: give its "
-            "words or its family toxic: true or toxic: false"
-        )
-    identities = len({f.words[IDENTITY] for f in filled})
-    return filled, np.array(labels, dtype=bool).reshape(identities, -1)[0]
-
-
-def _add_all_lines(
-    rows: TemplateRows,
-    metric: str,
-    lines: Mapping[str, list[float]],
-    used: Mapping[str, int],
-    whole: Mapping[str, int],
-) -> None:
-    """Add all lines together, each weighing its number of whole-list instances, as in the paper."""
-    total = sum(whole[line] for line in lines)
-    rows.values[metric, "all"] = [
-        sum(whole[line] / total * mean(values) for line, values in lines.items())
-        for mean in (lambda v: v[0], lambda v: float(np.mean(v[1:] or v)))
-    ]
-    shares = {"used": sum(used[line] for line in lines), "whole": total}
-    rows.spread(metric, "all", n=sum(len(values) - 1 for values in lines.values()), **shares)

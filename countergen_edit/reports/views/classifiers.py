@@ -5,8 +5,10 @@ Edits are fitted on original templates, so that paraphrases tell whether they ge
 
 from __future__ import annotations
 
-from countergen_edit.metrics.classifier_tasks.base import KEPT, OVER_TEMPLATES, mean_size
-from countergen_edit.metrics.classifier_tasks.sentiment import PUBLISHED, RECOMMENDED
+import numpy as np
+
+from countergen_edit.metrics.classifier_tasks.base import ANSWERS_KEPT, OVER_TEMPLATES
+from countergen_edit.metrics.classifier_tasks.sentiment import OVER_PEOPLE, OVER_SENTENCES
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import UNEDITED, Row
 from countergen_edit.reports.blocks import Cell, Number, Section, Table, Words
@@ -19,7 +21,12 @@ from countergen_edit.reports.views.base import (
     as_table,
 )
 
-TEST_TITLES = {RECOMMENDED: "over people, recommended", PUBLISHED: "over sentences, as published"}
+EVEN = {"b_associations": 50.0}
+"""Measures under equal treatment of groups, where that is not 0."""
+TEST_TITLES = {
+    OVER_PEOPLE: "over people, recommended",
+    OVER_SENTENCES: "over sentences, as published",
+}
 WHY_PEOPLE = (
     "A flip is a paraphrase of another category than its original; after Holm, with tests "
     "corrected for their number. Recommended is the test over people: sentences about the same two "
@@ -37,14 +44,15 @@ class ClassifierTasksView(View):
 
     def shown(self, results: Results) -> tuple[Shown, ...]:
         """Flips by either test, then the measure of every template and what an edit keeps."""
+        measures = dict.fromkeys(metric for _, metric in _sizes(results))
         return (
             Shown("category_flips", "paraphrases that flip", percent=True, where="card"),
-            *(Shown(metric, metric.replace("_", " ")) for metric in _metrics(results)),
-            Shown(KEPT, "answers kept", percent=True),
+            *(Shown(metric, metric.replace("_", " ")) for metric in measures),
+            Shown(ANSWERS_KEPT, "answers kept", percent=True),
         )
 
     def edits(self, results: Results) -> list[str]:
-        return [UNEDITED, *_edits(results)]
+        return [*dict.fromkeys((UNEDITED, *(edit for edit, _ in _sizes(results))))]
 
     def about(self, row: Row) -> str:
         of = f"over {row.facets['test']}" if "test" in row.facets else row.facets.get("paraphrase")
@@ -72,18 +80,19 @@ class ClassifierTasksView(View):
 
     def sentences(self, results: Results) -> list[str]:
         """The effect of each edit on paraphrases, and the flips over people and sentences."""
-        kept = {row.edit: row for row in results.of(KEPT, split="") if row.dataset == "all"}
-        said = []
-        for edit in _edits(results):
-            sizes = [
-                f"{metric.replace('_', ' ')} {_mean_size(results, UNEDITED, metric).text} → "
-                f"{_mean_size(results, edit, metric).text}"
-                for metric in _metrics(results)
+        kept = {row.edit: row for row in results.of(ANSWERS_KEPT, split="") if row.dataset == "all"}
+        sizes = {about: Number(mean).text for about, mean in _sizes(results).items()}
+        sentences = []
+        for edit in self.edits(results)[1:]:
+            changes = [
+                f"{metric.replace('_', ' ')} {sizes[UNEDITED, metric]} → {size}"
+                for (of, metric), size in sizes.items()
+                if of == edit
             ]
-            share = Number.of(kept.get(edit), percent=True)
-            said.append(
+            sentences.append(
                 f"{results.label(edit)} on paraphrases, to which it was not fitted, in mean size: "
-                f"{', '.join(sizes)}; {share.text} of their answers stay."
+                f"{', '.join(changes)}; {Number.of(kept.get(edit), percent=True).text} of their "
+                "answers stay."
             )
         counts = {
             row.facets["test"]: f"{round((row.value or 0) * row.n)} of {row.n}"
@@ -91,44 +100,23 @@ class ClassifierTasksView(View):
             if row.n and row.dataset == "all"
         }
         if counts:
-            said.append(
-                f"Classifier: {counts[RECOMMENDED]} paraphrases say something else than the "
+            sentences.append(
+                f"Classifier: {counts[OVER_PEOPLE]} paraphrases say something else than the "
                 f"template that they reword; tested over sentences, as published, "
-                f"{counts[PUBLISHED]} do."
+                f"{counts[OVER_SENTENCES]} do."
             )
-        return said
+        return sentences
 
 
-def _templates(results: Results) -> list[Row]:
-    """Measures of single templates and paraphrases."""
-    rows = (row for row in results.rows if not row.split and "paraphrase" in row.facets)
-    return [row for row in rows if "test" not in row.facets]
-
-
-def _metrics(results: Results) -> list[str]:
-    return [*dict.fromkeys(row.metric for row in _templates(results))]
-
-
-def _edits(results: Results) -> list[str]:
-    return [e for e in dict.fromkeys(row.edit for row in _templates(results)) if e != UNEDITED]
-
-
-def _mean_size(results: Results, edit: str, metric: str) -> Number:
-    """The mean size of a measure over paraphrases."""
-    rows = (row for row in _templates(results) if (row.metric, row.edit) == (metric, edit))
-    return Number(mean_size([row for row in rows if not row.detail["original"]]))
-
-
-def _measure(row: Row) -> str:
-    """The name of a measure over templates.
-
-    >>> _measure(Row("FPED over templates", 0.0, dataset="all"))
-    'FPED, all'
-    """
-    measure = row.metric.removesuffix(OVER_TEMPLATES)
-    if measure == "b_associations":
-        return f"{row.dataset}, % {row.group_b}"
-    return f"{measure}, {row.dataset}"
+def _sizes(results: Results) -> dict[tuple[str, str], float | None]:
+    """Edit and measure → mean distance of paraphrases from equal treatment of groups."""
+    sizes: dict[tuple[str, str], list[float]] = {}
+    for row in results.rows:
+        if "paraphrase" in row.facets and "test" not in row.facets and not row.split:
+            distances = sizes.setdefault((row.edit, row.metric), [])
+            if row.value is not None and not row.detail["original"]:
+                distances.append(abs(row.value - EVEN.get(row.metric, 0.0)))
+    return {about: float(np.mean(own)) if own else None for about, own in sizes.items()}
 
 
 def _category(row: Row, category: int) -> str:
@@ -146,21 +134,20 @@ def _categories(results: Results) -> list[Table]:
     """Table 2: the original's category, and the number of paraphrases in each."""
     records: list[Record] = []
     for row in results.unedited("category_flips", ""):
-        original, paper = row.detail["original"], row.detail["published"]
-        names = (_category(row, category) for category in (-1, 1, 0))
-        records.append(
-            {
-                "paired t-test": TEST_TITLES[str(row.facets["test"])],
-                "template": row.dataset,
-                "original": "" if original is None else _category(row, original),
-                **dict(zip(names, map(str, row.detail["counts"]), strict=True)),
-                "flips": Number(row.value, percent=True),
-                "after Holm": str(row.detail["flips_holm"]),
-            }
-        )
+        detail = row.detail
+        names = [_category(row, category) for category in (-1, 1, 0)]
+        original, paper = detail["original"], detail["published"]
+        record: dict[str, Cell] = {
+            "paired t-test": TEST_TITLES[str(row.facets["test"])],
+            "template": row.dataset,
+            "original": "" if original is None else _category(row, original),
+            **dict(zip(names, map(str, detail["counts"]), strict=True)),
+            "flips": Number(row.value, percent=True),
+            "after Holm": str(detail["flips_holm"]),
+        }
         if paper:
-            counts = "/".join(map(str, paper["counts"]))
-            records[-1] |= {"published": f"{paper['original']} {counts}"}  # type: ignore[operator]
+            record["published"] = f"{paper['original']} {'/'.join(map(str, paper['counts']))}"
+        records.append(record)
     name, title = "classifier_categories", "Categories of templates and paraphrases"
     return as_table(name, title, records, WHY_PEOPLE, grouped=True, brief=True)
 
@@ -171,18 +158,20 @@ def _measures(results: Results) -> list[Table]:
     for row in results.rows:
         if row.edit != UNEDITED or not row.metric.endswith(OVER_TEMPLATES):
             continue
-        used, whole, paper = (row.detail.get(key) for key in ("used", "whole", "published"))
+        detail, measure = row.detail, row.metric.removesuffix(OVER_TEMPLATES)
         record: dict[str, Cell] = {
-            "measure": _measure(row),
-            "original": Number(row.detail["original"]),
+            "measure": f"{measure}, {row.dataset}",
+            "original": Number(detail["original"]),
             "paraphrased": Number.of(row),
-            "change": Number(row.detail["change"], percent=True, signed=True),
-            "SD": Number(row.detail["sd"]),
+            "change": Number(detail["change"], percent=True, signed=True),
+            "SD": Number(detail["sd"]),
             "paraphrases": str(row.n or ""),
         }
-        if whole is not None:
-            record["of whole lists"] = f"{used:,} of {whole:,}"
-        if paper:
+        if measure == "b_associations":
+            record["measure"] = f"{row.dataset}, % {row.group_b}"
+        if detail.get("whole") is not None:
+            record["of whole lists"] = f"{detail['used']:,} of {detail['whole']:,}"
+        if paper := detail.get("published"):
             figures = paper.values() if isinstance(paper, dict) else paper
             record["published"] = " / ".join(map(str, figures))
         records.append(record)
