@@ -123,18 +123,18 @@ def test_a_carried_checkpoint_still_holds_the_unedited_model(checkpoints, model)
 def test_a_chat_is_held_with_a_checkpoint_and_its_own_original(
     checkpoints, models, monkeypatch, capsys
 ):
-    from countergen_edit.cli.chat import run
+    from countergen_edit.cli.chat import run_chat
     from countergen_edit.cli.settings import own_settings
 
     monkeypatch.setattr("sys.stdin", io.StringIO(f"{TEXT}\n"))
     settings = own_settings("chat")
-    run(settings | {"checkpoint": str(checkpoints["carried"]), "temperature": 0.7})
+    run_chat(settings | {"checkpoint": str(checkpoints["carried"])})
     out = capsys.readouterr().out
     assert out.startswith(f"> {TEXT}")
     assert "original" in out
     wrong = {"checkpoint": str(checkpoints["folded"]), "original": models["llama"].name}
     with pytest.raises(UserError, match=r"is not the model that .* was made of"):
-        run(settings | wrong)
+        run_chat(settings | wrong)
 
 
 def test_a_saved_model_that_is_not_the_edited_one_is_refused(model):
