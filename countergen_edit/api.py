@@ -13,12 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from countergen_edit import models
-from countergen_edit.core.conf_path import config_of
 from countergen_edit.core.errors import UserError
 from countergen_edit.data.axis import SPLITS
-from countergen_edit.data.axis_config import OF_AXIS, axis_config
 from countergen_edit.data.prompt_check import vocabulary_warnings
-from countergen_edit.data.subsets import NAME_COUNTS
 from countergen_edit.data.task import Task
 from countergen_edit.edits import NamedEdit
 from countergen_edit.edits.checkpoints import (
@@ -29,6 +26,7 @@ from countergen_edit.edits.checkpoints import (
     source_of,
 )
 from countergen_edit.erasers import ERASERS, BaseEraser
+from countergen_edit.metrics import COSTS
 from countergen_edit.metrics.base import METRICS, Metric
 from countergen_edit.metrics.rows import Row
 from countergen_edit.models import Bos, LanguageModel
@@ -38,7 +36,7 @@ from countergen_edit.reports.render import export
 from countergen_edit.reports.run import Run, open_run, open_run_or_log
 from countergen_edit.reports.sections import sections
 from countergen_edit.runs.baselines import BASELINES, Baseline
-from countergen_edit.runs.design import PRECISION, designed
+from countergen_edit.runs.design import designed
 from countergen_edit.runs.folder import RunFolder, parts_of, take_files
 from countergen_edit.runs.halving import Halving
 from countergen_edit.runs.manifest import manifest_of
@@ -53,7 +51,6 @@ if TYPE_CHECKING:
 
 ON_RECORD = "auto"
 """The original model that a checkpoint's record names."""
-COSTS = ("agreement", "perplexity", "kl", "legitimate_differences")
 METRICS_UNLESS_GIVEN = ("r", *COSTS, "off_target")
 Erasers = Mapping[str, BaseEraser | str] | Sequence[BaseEraser | str] | BaseEraser | str
 Metrics = Mapping[str, Metric | str] | Sequence[Metric | str] | Metric | str
@@ -76,22 +73,25 @@ def load(
 ) -> LanguageModel:
     """Load a causal language model; a checkpoint of this package brings its edit.
 
-    Args:
-        name: a hub id, a directory, a GGUF file, or `testbed`, the shipped model.
-        device: `cpu`, `cuda`, `mps`; `auto` takes a GPU where there is one.
-        dtype: `float32`, `bfloat16`, `float16` or `float64`.
-        device_map: spreads a large model over devices.
-        max_memory: most memory for the weights on each, such as `{0: "20GiB", "cpu": "60GiB"}`.
-        quantization: `4bit` or `8bit`, by bitsandbytes; edits are saved with full weights.
-        revision: branch, tag or commit of a model on the hub.
-        adapter: a directory of a PEFT adapter, which is merged into the weights.
-        bos: whether texts begin with the beginning-of-text token; `auto` follows the tokenizer.
-        template: the chat template: `none`, `auto` (where the model has one) or `chat`; texts are
-            then the beginning of a reply.
-        instruction: the user's message there; None takes `models.INSTRUCTION`.
+    Parameters
+    ----------
+    name : a hub id, a directory, a GGUF file, or `testbed`, the shipped model.
+    device : `cpu`, `cuda`, `mps`; `auto` takes a GPU where there is one.
+    dtype : `float32`, `bfloat16`, `float16` or `float64`.
+    device_map : spreads a large model over devices.
+    max_memory : most memory for the weights on each, such as `{0: "20GiB", "cpu": "60GiB"}`.
+    quantization : `4bit` or `8bit`, by bitsandbytes; edits are saved with full weights.
+    revision : branch, tag or commit of a model on the hub.
+    adapter : a directory of a PEFT adapter, which is merged into the weights.
+    bos : whether texts begin with the beginning-of-text token; `auto` follows the tokenizer.
+    template : the chat template: `none`, `auto` (where the model has one) or `chat`; texts are
+        then the beginning of a reply.
+    instruction : the user's message there; None takes `models.INSTRUCTION`.
 
-    Raises:
-        UserError: the model does not exist, generates no text, or lacks a chat template.
+    Raises
+    ------
+    UserError
+        The model does not exist, generates no text, or lacks a chat template.
     """
     where: dict[str, Any] = {"device": device, "dtype": dtype, "device_map": device_map}
     where |= {"max_memory": max_memory, "quantization": quantization, "adapter": adapter}
@@ -125,66 +125,12 @@ def load_original(checkpoint: Checkpoint, name: str = ON_RECORD, **where: Any) -
     return original
 
 
-def task(
-    axis: str | Path | Mapping[str, Any] | Sequence[str | Path] = "gender",
-    data: str | Path | Mapping[str, Any] = OF_AXIS,
-    groups: Sequence[str] | str | None = None,
-    name: str = "",
-    *,
-    texts: str | Path | Mapping[str, Any] = "testbed",
-    names: Mapping[str, Any] | None = NAME_COUNTS,
-    seed: int = 0,
-) -> Task:
-    """Make a task: groups, names and prompts.
-
-    Args:
-        axis: a name under `conf/axis`, a YAML file or its content; several in a list are crossed:
-            `["gender", "nationality"]`.
-        data: a name under `conf/data`, a YAML file or its content, or a file of prompts (`.jsonl`,
-            `.csv`); the axis's own unless given.
-        groups: two or more, or `all`; the first two of the axis unless given, of crossed axes all.
-            Of more than two every pair is compared.
-        name: distinguishes the tasks of one run.
-        texts: agreement sets, neutral text and other axes where `data` has none: `testbed`,
-            `natural` (for any other model), a YAML file or its content.
-        names: names drawn per group, by split; `few` holds for all but two templates of a fitting
-            set; None takes all.
-        seed: of the draw of names.
-
-    Raises:
-        UserError: a file is missing, or a set cannot be made from it.
-    """
-    return Task.from_config(
-        axis_config(axis),
-        config_of("data", data),
-        groups=groups,
-        name=name,
-        texts=config_of("texts", texts),
-        names=names,
-        seed=seed,
-    )
-
-
-def design(
-    model: LanguageModel | str,
-    task: Task,
-    precision: float | None = PRECISION,
-    passes: int | None = None,
-) -> Task:
-    """Draw the test sets of natural prompts anew, in the sizes that a pilot on the model finds.
-
-    Args:
-        model: scores the pilot's prompts, which are of the validation split.
-        task: of natural prompts; sets that give `templates` or `people` stay as they are.
-        precision: half-width of the 95 % interval of each group effect, as a share of the effect;
-            for small effects, half of it in nats (0.2: 20 % or 0.1 nats).
-        passes: most prompts of all test sets together; None takes as few as reach `precision`.
-
-    Raises:
-        UserError: `precision` is not above 0 and at most 1, or `passes` are too few.
-    """
-    model = load(model) if isinstance(model, str) else model
-    return designed(model, task, precision, passes)
+task = Task.from_config
+"""Make a task: groups, names and prompts."""
+design = designed
+"""Draw the test sets of natural prompts anew, in the sizes that a pilot on the model finds."""
+load_run = open_run
+"""Open a run; with its unedited model, edits can be used and saved."""
 
 
 def audit(
@@ -206,34 +152,37 @@ def audit(
 ) -> Run:
     """Measure a bias, project it out, measure again, and measure the cost.
 
-    Args:
-        model: unedited again when this returns.
-        task: of several, such as two axes, each is fitted under the edits of those before it, and
-            all are measured under the whole edit.
-        erasers: objects or names, or a mapping from names of your choice; without any, the unedited
-            model is measured on test data.
-        metrics: R, agreement, perplexity, KL, legitimate differences and off-target effects unless
-            given.
-        folder: where results go and a killed run continues; unless given, a folder under `runs`
-            that is named after the run's settings.
-        site: where edits act.
-        layers: layers that are edited together; None selects one on validation data: of those
-            within the budgets the one that removes most bias. "everywhere" applies what is fitted
-            at the selected one at every point of the residual stream and at every token, but does
-            not read the directions of attention sinks; such an edit is saved as stock weights.
-        successive_halving: measures all layers on few validation data first and the best on all;
-            otherwise all on all.
-        baselines: `prompting`, `steering`, `augmentation`, `random_map`, or objects, measured
-            on test data.
-        before: an edit that the model has already, such as a checkpoint's; it is part of every
-            edit that is fitted.
-        earlier: the tasks that `before` was fitted for, measured under the whole edit.
-        config: the settings that the run depends on, where they came from a command line.
-        command: that command line.
-        settings: `positions`, `skip_attention_sinks`, `fitted` and `seed` of `Plan`.
+    Parameters
+    ----------
+    model : unedited again when this returns.
+    task : of several, such as two axes, each is fitted under the edits of those before it, and
+        all are measured under the whole edit.
+    erasers : objects or names, or a mapping from names of your choice; without any, the unedited
+        model is measured on test data.
+    metrics : R, agreement, perplexity, KL, legitimate differences and off-target effects unless
+        given.
+    folder : where results go and a killed run continues; unless given, a folder under `runs`
+        that is named after the run's settings.
+    site : where edits act.
+    layers : layers that are edited together; None selects one on validation data: of those
+        within the budgets the one that removes most bias. "everywhere" applies what is fitted
+        at the selected one at every point of the residual stream and at every token, but does
+        not read the directions of attention sinks; such an edit is saved as stock weights.
+    successive_halving : measures all layers on few validation data first and the best on all;
+        otherwise all on all.
+    baselines : `prompting`, `steering`, `augmentation`, `random_map`, or objects, measured
+        on test data.
+    before : an edit that the model has already, such as a checkpoint's; it is part of every
+        edit that is fitted.
+    earlier : the tasks that `before` was fitted for, measured under the whole edit.
+    config : the settings that the run depends on, where they came from a command line.
+    command : that command line.
+    settings : `positions`, `skip_attention_sinks`, `fitted` and `seed` of `Plan`.
 
-    Raises:
-        UserError: a setting is invalid; no folder is then made.
+    Raises
+    ------
+    UserError
+        A setting is invalid; no folder is then made.
     """
     model = load(model) if isinstance(model, str) else model
     sites, chosen = where([site], layers)
@@ -251,11 +200,7 @@ def audit(
         earlier=_tasks(model, earlier),
         **settings,
     )
-    command = command or ("countergen_edit", "audit")
-    path, content, manifest = prepare(model, plan, folder, config, command)
-    with RunFolder(path, content, manifest) as opened:
-        run(plan, model, opened)
-    return open_run(path, model)
+    return executed(plan, model, folder, config, command or ("countergen_edit", "audit"))
 
 
 def search(
@@ -278,20 +223,23 @@ def search(
 ) -> Run:
     """Measure every layer and eraser; select the edit within the budgets that removes most bias.
 
-    Args:
-        model, task: as in `audit`; several tasks are searched one by one.
-        erasers, metrics, folder, successive_halving, config, command: as in `audit`.
-        sites: where edits act.
-        layers: blocks, from 0; None takes all, "everywhere" as in `audit`.
-        ranks: for the erasers that take one; empty leaves each at its own.
-        combine: most candidates in one edit; 1 combines none.
-        pool: folder of the rows of other jobs of the same search, which are copied.
-        finish: False for one job of many, which neither combines nor selects.
-        settings: `tested`, `positions`, `skip_attention_sinks`, `fitted`, `scratch` and `seed` of
-            `Plan`.
+    Parameters
+    ----------
+    model, task : as in `audit`; several tasks are searched one by one.
+    erasers, metrics, folder, successive_halving, config, command : as in `audit`.
+    sites : where edits act.
+    layers : blocks, from 0; None takes all, "everywhere" as in `audit`.
+    ranks : for the erasers that take one; empty leaves each at its own.
+    combine : most candidates in one edit; 1 combines none.
+    pool : folder of the rows of other jobs of the same search, which are copied.
+    finish : False for one job of many, which neither combines nor selects.
+    settings : `tested`, `positions`, `skip_attention_sinks`, `fitted`, `scratch` and `seed` of
+        `Plan`.
 
-    Raises:
-        UserError: a setting is invalid; no folder is then made.
+    Raises
+    ------
+    UserError
+        A setting is invalid; no folder is then made.
     """
     if successive_halving and not finish:
         raise UserError("successive_halving compares all candidates, of which a job has a part")
@@ -310,17 +258,7 @@ def search(
         **settings,
     )
     command = command or ("countergen_edit", "search")
-    path, content, manifest = prepare(model, plan, folder, config, command)
-    if pool is not None and not finish:
-        path = pool / manifest["fingerprint"][:16]
-    # Jobs with the same candidates, as an optimiser's may be, wait for each other.
-    with RunFolder(path, content, manifest, wait=not finish) as opened:
-        parts: dict[str, list[Row]] = {}
-        if pool is not None and finish:
-            parts = parts_of(pool, manifest["tasks"])
-            take_files(pool, manifest["tasks"], path)
-        run(plan, model, opened, parts=parts, finish=finish)
-    return open_run(path, model)
+    return executed(plan, model, folder, config, command, pool, finish)
 
 
 def locate(
@@ -333,13 +271,16 @@ def locate(
 ) -> DataFrame:
     """Where a group difference lives: a line for each place, and heat maps as PNG files.
 
-    Args:
-        model, task, folder: as in `audit`.
-        seed: of templates and resamples.
-        settings: of `metric=locate`.
+    Parameters
+    ----------
+    model, task, folder : as in `audit`.
+    seed : of templates and resamples.
+    settings : of `metric=locate`.
 
-    Raises:
-        UserError: a setting is invalid; no folder is then made.
+    Raises
+    ------
+    UserError
+        A setting is invalid; no folder is then made.
     """
     metrics = {"locate": METRICS.make("locate", **settings)}
     run = audit(model, task, (), metrics, folder, seed=seed, command=("countergen_edit", "locate"))
@@ -347,30 +288,45 @@ def locate(
     return run.to_frame()
 
 
-def prepare(
-    model: LanguageModel,
+def executed(
     plan: Plan,
+    model: LanguageModel,
     folder: Path | str | None,
     config: Mapping[str, Any] | None,
     command: Sequence[str],
-) -> tuple[Path, dict[str, Any], dict[str, Any]]:
-    """The folder, settings and manifest of a plan, which is checked; nothing is written yet."""
+    pool: Path | None = None,
+    finish: bool = True,
+) -> Run:
+    """Run or resume a plan, which is checked before a folder is made."""
     plan.check(model)
     settings, manifest = manifest_of(plan, model, config, command)
     label = "-".join([Path(model.name).name, *manifest["tasks"], manifest["fingerprint"][:8]])
-    return Path(folder or Path("runs") / command[1] / label), settings, manifest
+    path = Path(folder or Path("runs") / command[1] / label)
+    if pool is not None and not finish:
+        path = pool / manifest["fingerprint"][:16]
+    parts: dict[str, list[Row]] = {}
+    # Jobs with the same candidates, as an optimiser's may be, wait for each other.
+    with RunFolder(path, settings, manifest, wait=not finish) as opened:
+        if pool is not None and finish:
+            parts = parts_of(pool, manifest["tasks"])
+            take_files(pool, manifest["tasks"], path)
+        run(plan, model, opened, parts=parts, finish=finish)
+    return open_run(path, model)
 
 
 def compare(*runs: Run | Path | str, seed: int = 0, cluster: str | None = None) -> Comparison:
     """Compare runs, paired where they share prompts; logs of other tools likewise.
 
-    Args:
-        runs: runs or their folders; folders of `lm-eval --log_samples`, logs of Inspect.
-        seed: of the resamples behind paired intervals.
-        cluster: the column of a log's items by which they are resampled; each alone unless given.
+    Parameters
+    ----------
+    runs : runs or their folders; folders of `lm-eval --log_samples`, logs of Inspect.
+    seed : of the resamples behind paired intervals.
+    cluster : the column of a log's items by which they are resampled; each alone unless given.
 
-    Raises:
-        UserError: a run or log is missing or damaged, or two logs have nothing in common.
+    Raises
+    ------
+    UserError
+        A run or log is missing or damaged, or two logs have nothing in common.
     """
     opened = [r if isinstance(r, Run) else open_run_or_log(r, cluster, seed) for r in runs]
     return comparison(opened, seed)
@@ -387,15 +343,18 @@ def gate(
 ) -> gates.GateResult:
     """Hold every test set of a run to limits, such as `group_effect=0.3`.
 
-    Args:
-        run: a finished run or its folder; of a search its selected edit is held.
-        baseline: a run that the figures of `margin` are compared with.
-        margin: by how much figures may be worse than in the baseline.
-        strict: a limit holds or fails if the whole interval is on one side; False: the estimate.
-        limits: the highest value of a figure of which less is better, the lowest of another.
+    Parameters
+    ----------
+    run : a finished run or its folder; of a search its selected edit is held.
+    baseline : a run that the figures of `margin` are compared with.
+    margin : by how much figures may be worse than in the baseline.
+    strict : a limit holds or fails if the whole interval is on one side; False: the estimate.
+    limits : the highest value of a figure of which less is better, the lowest of another.
 
-    Raises:
-        UserError: a run is missing or damaged, a figure unknown, or no limit given.
+    Raises
+    ------
+    UserError
+        A run is missing or damaged, a figure unknown, or no limit given.
     """
     held, other = (
         r if r is None or isinstance(r, Run) else open_run(Path(r).expanduser())
@@ -410,11 +369,6 @@ def assert_gate(run: Run | Path | str, /, **how: Any) -> None:
     found = gate(run, **how)
     if found.verdict != "holds":
         raise AssertionError("\n".join(found.lines))
-
-
-def load_run(path: Path | str, model: LanguageModel | None = None) -> Run:
-    """Open a run; with its unedited model, edits can be used and saved."""
-    return open_run(path, model)
 
 
 def with_truth(model: LanguageModel, task: Task) -> Task:

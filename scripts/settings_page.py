@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from countergen_edit.cli.help import defaults_of, described, description_of, summary_of
+from countergen_edit.cli.help import choices_of, defaults_of, help_of
 from countergen_edit.cli.settings import COMMANDS
-from countergen_edit.core.conf_path import conf_dir
 
 PAGE = Path(__file__).parents[1] / "docs" / "commands.md"
 HEADING = "## Settings\n\n"
@@ -16,20 +15,22 @@ TABLE = ["| setting | default | description |", "|---|---|---|"]
 def markdown() -> str:
     """The tables of all settings and choices, for the documentation."""
     lines: list[str] = []
-    every: dict[str, str] = {}
-    for command in COMMANDS:
-        defaults = defaults_of(command)
-        every = defaults | every
-        lines += [f"### {command}", "", summary_of(command), ""]
-        lines += [f"    countergen-edit {command} {COMMANDS[command].USAGE}", "", *TABLE]
-        own = [key for key in defaults if "." not in key]
-        lines += [*(row(f"`{key}`", f"`{defaults[key]}`", described(key)) for key in own), ""]
+    every: dict[str, tuple[str, str]] = {}
+    choices: dict[str, dict[str, str]] = {}
+    for name, command in COMMANDS.items():
+        lines += [f"### {name}", "", str(command.__doc__), ""]
+        lines += [f"    countergen-edit {name} {command.USAGE}", "", *TABLE]
+        for key, default in defaults_of(name).items():
+            every.setdefault(key, (default, help_of(name, key)))
+            lines += [row(f"`{key}`", f"`{default}`", help_of(name, key))] * ("." not in key)
+        lines.append("")
+        for group in command.CHOICES:
+            choices[group] = choices.get(group, {}) | choices_of(name, group)
     lines += ["### Components", "", *TABLE]
-    lines += [row(f"`{k}`", f"`{every[k]}`", described(k)) for k in every if "." in k]
-    for group in dict.fromkeys(g for command in COMMANDS.values() for g in command.CHOICES):
+    lines += [row(f"`{k}`", f"`{v}`", text) for k, (v, text) in every.items() if "." in k]
+    for group, texts in choices.items():
         lines += ["", f"### {group}=", "", "| choice | description |", "|---|---|"]
-        paths = sorted((conf_dir() / group).rglob("*.yaml"))
-        lines += [row(f"`{path.stem}`", description_of(path)) for path in paths]
+        lines += [row(f"`{name}`", text) for name, text in texts.items()]
     return "\n".join(lines)
 
 

@@ -192,7 +192,7 @@ def test_the_tutorial_ends_in_a_debiased_model_audited_on_own_prompts(
     first, _, second = printed["check"].partition("with warnings")
     assert "! edits are fitted on 'James': use another name, such as John, Michael, Peter" in first
     assert "no warnings" in second
-    assert "Against testbed, the model that it was made of" in printed["mine"]
+    assert "Compared with the source model testbed:" in printed["mine"]
     assert "mine against original, group effect: lower on mine" in printed["mine"]
     monkeypatch.chdir(place)
     [use] = blocks(PAGES["tutorial.md"], "python")

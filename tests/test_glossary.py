@@ -8,7 +8,7 @@ from typing import get_args
 import pytest
 
 from countergen_edit.cli.main import main
-from countergen_edit.core.conf_path import conf_dir
+from countergen_edit.core.conf_path import names_of
 from countergen_edit.decisions import HARMFUL, NOTHING, RECOMMENDED, TOO_DEAR
 from countergen_edit.erasers import ERASERS
 from countergen_edit.metrics.base import Change
@@ -38,10 +38,10 @@ def test_parts_are_not_scattered() -> None:
     [
         *(name for name in ERASERS if name != "random"),
         *(
-            path.stem
+            name
             for group in ("metric", "cost", "baseline", "edit")
-            for path in sorted((conf_dir() / group).glob("*.yaml"))
-            if path.stem != "benchmarks"
+            for name in names_of(group)
+            if name != "benchmarks"  # each by its own name
         ),
         *SITES,
         *get_args(Change),

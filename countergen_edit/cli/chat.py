@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from typing import Any
 
@@ -19,26 +19,18 @@ from countergen_edit.edits.checkpoints import Checkpoint, open_checkpoint
 from countergen_edit.models import LanguageModel, generate, load
 
 
-def run(config: Mapping[str, Any]) -> None:
+def run_chat(config: Mapping[str, Any], words: Sequence[str] = ()) -> None:
     """Answer each line until input ends."""
     if not config["checkpoint"]:
         raise UserError("say which checkpoint: countergen-edit chat DIR")
     checkpoint = open_checkpoint(str(config["checkpoint"]))
     original, edited, edit = models_of(checkpoint, config)
-    is_chat, temperature = original.chat.is_on, config["temperature"]
-    sampling: dict[str, Any] = {"do_sample": True, "temperature": temperature, "top_p": 0.9}
+    is_chat, longest = original.chat.is_on, config["max_new_tokens"]
     for line in lines("a message" if is_chat else "the beginning of a text"):
         texts = []
         for model, context in ((original, nullcontext()), (edited, edit())):
             with context:
-                texts += generate(
-                    model,
-                    [line],
-                    chat=is_chat,
-                    max_new_tokens=config["max_new_tokens"],
-                    seed=config["seed"],
-                    **(sampling if temperature > 0 else {}),
-                )
+                texts += generate(model, [line], chat=is_chat, max_new_tokens=longest)
         table = Table(box=None, expand=True, padding=(0, 2, 1, 0))
         for title in ("original", "edited"):
             table.add_column(title, ratio=1, header_style="bold", justify="left")

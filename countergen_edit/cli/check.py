@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -21,7 +20,7 @@ from countergen_edit.data.sources import load_set
 from countergen_edit.data.text.substitution import Substitution
 
 
-def run(config: Mapping[str, Any]) -> None:
+def run_check(config: Mapping[str, Any], words: Sequence[str]) -> None:
     """Print both versions of each prompt.
 
     Raises:
@@ -37,7 +36,7 @@ def run(config: Mapping[str, Any]) -> None:
     for prompt in prompts:
         console.print(as_text(prompt, substitution.groups))
     count = f"{len(prompts)} prompt{'' if len(prompts) == 1 else 's'}"
-    same = [word for word in sys.argv[1:] if re.match(r"(axis|groups)[.\w]*=", word)]
+    same = [word for word in words if re.match(r"(axis|groups)[.\w]*=", word)]
     words = [*same, f"data={path}"]
     findings, refused = [finding for prompt in prompts for finding in prompt.findings], []
     try:

@@ -2,76 +2,83 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from countergen_edit.cli.printing import show
+from countergen_edit.cli.printing import show_run
 from countergen_edit.cli.study import (
-    ModelSettings,
     command_line,
     components,
     layers_in,
     make_settings,
+    model_loader,
     new_run,
 )
-from countergen_edit.core.errors import UserError, command
+from countergen_edit.core.errors import UserError, command, require_known
 from countergen_edit.data.template_bank import TemplateBank, load_bank
 from countergen_edit.erasers import ERASERS
 from countergen_edit.metrics.classifier_tasks import TASKS, ClassifierTask
 from countergen_edit.reports.run import open_run
 from countergen_edit.runs.classifiers import Where, check_edits, classifier_audit
 from countergen_edit.testbed.classifiers import build, plant
+from countergen_edit.testbed.files import TESTBED
 
-BIASED, UNBIASED = "testbed", "testbed-unbiased"
-"""The constructed models, whose answers are known."""
+UNBIASED = "testbed-unbiased"
+"""The constructed model without a bias; the testbed is the one with it."""
 LAST_LAYER = "last"
+ANSWERED = ("eraser", "run_dir")
+"""Settings that the same question with an eraser does not repeat."""
+EDITED_SITES = ("resid_post", "embed")
 
 
-def run(config: Mapping[str, Any]) -> None:
+def run_classifiers(config: Mapping[str, Any], words: Sequence[str]) -> None:
     """Run or resume the task; print its table."""
-    seed, section = config["seed"], dict(config["task"])
-    name, most = section.pop("name"), section.pop("most", None)
-    task: ClassifierTask = TASKS.make(name, section)
-    bank = load_bank(task.templates or name, config["template_file"]).thinned(most or {})
+    name, most = config["task"]["name"], config["task"].get("most") or {}
+    own = {k: value for k, value in config["task"].items() if k not in ("name", "most")}
+    task: ClassifierTask = TASKS.make(name, own)
+    bank = load_bank(task.templates or name, config["template_file"]).thinned(most)
     erasers = components(config, "eraser", ERASERS)
     where = where_edited(config["edit"])
-    model = build_model(task, config, bank)
+    model = build_model(task, config["model"], bank, config["labels"])
     check_edits(model, erasers, where)
     folder = new_run(
-        "classifiers",
-        {key: value for key, value in config.items() if key != "run_dir"},
-        config["run_dir"],
+        command_line("classifiers", words),
+        config,
         [Path(model.name).name, Path(name).name],
         model=model.name,
         model_hash=model.fingerprint,
         data_hash=bank.fingerprint,
-        seed=seed,
     )
     with folder:
-        classifier_audit(task, bank, model, folder, seed, erasers, where)
-    words = command_line("classifiers")[1:]
-    same = [word for word in words if word.partition("=")[0] not in ("eraser", "run_dir")]
-    erase = f"Next, erase it: {command(*same, 'eraser=leace')}"
-    show(open_run(folder.path), then=[] if erasers else [erase])
+        classifier_audit(task, bank, model, folder, config["seed"], erasers, where)
+    same = [word for word in words if word.partition("=")[0] not in ANSWERED]
+    erase = f"Next, erase it: {command('classifiers', *same, 'eraser=leace')}"
+    show_run(open_run(folder.path), then=[] if config["eraser"] else [erase])
 
 
 def where_edited(section: Mapping[str, Any]) -> Where:
     """Where a classifier is edited."""
     layers = layers_in("edit.layers", section.get("layers"), LAST_LAYER)
-    return make_settings(
-        Where, "edit", {**section, "layers": None if layers == LAST_LAYER else layers}
-    )
+    own = {**section, "layers": None if layers == LAST_LAYER else layers}
+    where = make_settings(Where, "edit", own)
+    require_known("edit.site", where.site, EDITED_SITES)
+    return where
 
 
-def build_model(task: ClassifierTask, config: Mapping[str, Any], bank: TemplateBank) -> Any:
+def build_model(
+    task: ClassifierTask,
+    content: Mapping[str, Any],
+    bank: TemplateBank,
+    labels: list[str] | None,
+) -> Any:
     """The model for a task; `testbed` and `testbed-unbiased` name the constructed ones."""
-    settings = make_settings(ModelSettings, "model", config["model"])
+    model_loader(content)  # checks the settings
+    if "served_name" in content:
+        raise UserError(f"{content['name']} is a server, and a classifier is read from files")
     for key in ("quantization", "adapter"):
-        if getattr(settings, key) is not None:
+        if content.get(key) is not None:
             raise UserError(f"a classifier is read as it is saved: leave model.{key} out")
-    if settings.name in (BIASED, UNBIASED):
-        planted = plant(bank, biased=settings.name == BIASED)
-        return task.wrap(settings.name, *build(planted), config["labels"])
-    where = {key: getattr(settings, key) for key in ("device", "dtype", "revision")}
-    return task.load(settings.name, config["labels"], **where)
+    if (name := content["name"]) in (TESTBED, UNBIASED):
+        return task.wrap(name, *build(plant(bank, biased=name == TESTBED)), labels)
+    return task.load(name, labels, **{key: content[key] for key in ("device", "dtype", "revision")})

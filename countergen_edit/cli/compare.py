@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +14,11 @@ from countergen_edit.reports.compare import Comparison
 from countergen_edit.reports.render.terminal import print_sections
 
 
-def run(config: Mapping[str, Any]) -> None:
+def run_compare(config: Mapping[str, Any], words: Sequence[str] = ()) -> None:
     """Print the runs side by side, and their differences where they share prompts."""
     runs = texts_in(config["runs"])
-    comparison = api.compare(*runs, seed=config["seed"], cluster=config["cluster"])
-    show(comparison)
+    comparison = api.compare(*runs, cluster=config["cluster"])
+    show_comparison(comparison)
     if config["folder"]:
         say(["", f"Report: {comparison.report(Path(config['folder']))}"])
     else:
@@ -26,7 +26,7 @@ def run(config: Mapping[str, Any]) -> None:
         say(["", f"Next, as a page, with every row: {again}"])
 
 
-def show(comparison: Comparison) -> None:
+def show_comparison(comparison: Comparison) -> None:
     """Print the brief tables of a comparison."""
     print_sections(comparison.sections, console)
     if (comparison.paired, comparison.items, comparison.figures) == (None, None, None):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -18,14 +20,21 @@ from omegaconf.errors import OmegaConfBaseException
 
 from countergen_edit.cli.overrides import MULTIRUN
 from countergen_edit.cli.settings import COMMANDS, own_settings, require_settings
-from countergen_edit.core.conf_path import conf_dir, config_of, read_config
-from countergen_edit.core.errors import UserError, unknown
+from countergen_edit.core.conf_path import (
+    conf_dir,
+    config_of,
+    names_of,
+    read_config,
+    without_settings,
+)
+from countergen_edit.core.errors import UserError, require_known, unknown
 from countergen_edit.core.locating import RECORD
 from countergen_edit.core.reading import json_mapping, nearest_to, yaml_mapping
 from countergen_edit.data.task import Task
 from countergen_edit.runs.files import require_free
 from countergen_edit.testbed.files import TESTBED
 
+FLAGS = (*MULTIRUN, "--cfg", "--help")
 HYDRA: dict[str, Any] = {
     **{"run": {"dir": "."}, "output_subdir": None},
     "sweep": {"dir": "runs/.multirun", "subdir": "."},
@@ -36,52 +45,61 @@ UNKNOWN_KEY = re.compile(r"(?:Could not override|Key) '([^']+)'")
 FULL_KEY = re.compile(r"full_key: (\S+)")
 BUDGET_WORDS = dict.fromkeys(("tolerance", "loss", "max"), "budget")
 """Common words for a budget."""
-
 READ = ("run", "runs", "saved_edit", "checkpoint")
 """Settings that name a folder that must exist; `runs` may name a log of another tool."""
 LATE = ("launcher", "experiment")
 """Groups that override settings of the command."""
+OF_TASK = ("axis", "data", "texts", "names", "groups", "seed")
+"""The settings of a task."""
 
-for _name, _command in COMMANDS.items():
-    _defaults = [
-        *({group: chosen} for group, chosen in _command.CHOICES.items() if group not in LATE),
-        "_self_",
-        *({group: None} for group in LATE if group in _command.CHOICES),
-        *({f"override hydra/{key}": "none"} for key in ("job_logging", "hydra_logging")),
-    ]
-    node = {"defaults": _defaults, **own_settings(_name), "hydra": HYDRA}
-    ConfigStore.instance().store(_name, node)
+
+def _store() -> None:
+    """Enter the commands, and the choices that have no file, into Hydra's store."""
+    store = ConfigStore.instance()
+    silent = [{f"override hydra/{key}": "none"} for key in ("job_logging", "hydra_logging")]
+    for name, command in COMMANDS.items():
+        early = [{group: own} for group, own in command.CHOICES.items() if group not in LATE]
+        late = [{group: None} for group in LATE if group in command.CHOICES]
+        defaults = [*early, "_self_", *late, *silent]
+        store.store(name, {"defaults": defaults, **own_settings(name), "hydra": HYDRA})
+    for group, choices in without_settings().items():
+        for name in choices:
+            store.store(name, {name: {}}, group)
+
+
+_store()
 
 
 def composed(command: str, overrides: Sequence[str] = ()) -> dict[str, Any]:
     """The configuration of a command as plain values, unchecked."""
     with initialize_config_dir(str(conf_dir()), version_base="1.3"):
         config = compose(command, [*overrides])
-    return plain(command, config)
+    return plain_config(command, config)
 
 
-def plain(command: str, config: DictConfig) -> dict[str, Any]:
+def plain_config(command: str, config: DictConfig) -> dict[str, Any]:
     """A composed configuration as plain values, with the texts of its model."""
     content: Any = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
     if "texts" in COMMANDS[command].CHOICES:
-        content["texts"] = texts_of(content["model"]) | (content.get("texts") or {})
+        content["texts"] = model_texts(content["model"]) | (content.get("texts") or {})
     return dict(content)
 
 
 def checked_config(command: str, overrides: Sequence[str]) -> dict[str, Any]:
-    """The configuration of a command, checked; with another flag of Hydra than `--multirun` empty.
+    """The configuration of a command, checked; of `--multirun` that of the first job.
 
-    All jobs of `--multirun` are composed; the first is returned.
+    Raises:
+        UserError: an override is wrong; all jobs are composed.
     """
     flags = [override for override in overrides if override.startswith("-")]
-    require_flags(flags)
-    if not set(flags) <= set(MULTIRUN):
-        return {}
+    for flag in flags:
+        require_known("flag", flag, FLAGS)
     overrides = [override for override in overrides if override not in flags]
     require_choices(command, overrides)
     try:
         parsed = OverridesParser.create().parse_overrides([*overrides])
-        jobs = BasicSweeper.split_arguments(parsed, None)[0] if flags else [overrides]
+        sweeps = {*flags} & {*MULTIRUN}
+        jobs = BasicSweeper.split_arguments(parsed, None)[0] if sweeps else [overrides]
         config, *_ = [composed(command, job) for job in jobs]
     except (HydraException, OmegaConfBaseException) as error:
         raise in_one_line(command, error) from error
@@ -90,16 +108,11 @@ def checked_config(command: str, overrides: Sequence[str]) -> dict[str, Any]:
 
 
 def require_valid(command: str, config: Mapping[str, Any]) -> None:
-    """Check a configuration."""
+    """Refuse a configuration with a wrong key, type, file, folder or task."""
     for key in config:
         if key not in {*COMMANDS[command].CHOICES, *own_settings(command)}:
             raise unknown_setting(command, key)
     require_settings(command, config)
-    require_inputs(config)
-
-
-def require_inputs(config: Mapping[str, Any]) -> None:
-    """Refuse a configuration whose files or folders are missing or hold something else."""
     for key in READ:
         value = config.get(key) or ()
         for folder in [value] if isinstance(value, str) else value:
@@ -119,24 +132,23 @@ def require_inputs(config: Mapping[str, Any]) -> None:
     if config.get("template_file"):
         yaml_mapping(config["template_file"])
     if "data" in config:
-        require_task(config)
+        _task_of.cache_clear()  # a file may have changed since
+        task = task_of(config)
+        if config["eraser"]:
+            task.check_leakage()
 
 
-def require_task(config: Mapping[str, Any]) -> None:
-    """Refuse axes and data that do not make a task, or of which a part is fitted and measured."""
-    task = Task.from_config(
-        config_of("axis", config["axis"]),
-        config_of("data", config["data"]),
-        groups=config["groups"],
-        texts=config["texts"],
-        names=config["names"],
-        seed=config["seed"],
-    )
-    if config["eraser"]:
-        task.check_leakage()
+def task_of(config: Mapping[str, Any]) -> Task:
+    """The task of a configuration; `UserError` if its axes and data make none."""
+    return _task_of(json.dumps({key: config[key] for key in OF_TASK}))
 
 
-def texts_of(model: Any) -> dict[str, Any]:
+@lru_cache(maxsize=2)
+def _task_of(config: str) -> Task:
+    return Task.from_config(**json.loads(config))
+
+
+def model_texts(model: Any) -> dict[str, Any]:
     """The texts on record for a checkpoint, the testbed's for the testbed, else natural ones."""
     name = str(model.get("name")) if isinstance(model, Mapping) else ""
     record = Path(name).expanduser() / RECORD
@@ -145,18 +157,6 @@ def texts_of(model: Any) -> dict[str, Any]:
     if isinstance(recorded, Mapping):
         return dict(recorded)
     return read_config("texts", "testbed" if name == TESTBED else "natural")
-
-
-def require_flags(flags: Sequence[str]) -> None:
-    """Refuse unknown flags, and `--multirun` with another."""
-    from hydra._internal.utils import get_args_parser
-
-    known = [text for action in get_args_parser()._actions for text in action.option_strings]
-    for flag in flags:
-        if flag.partition("=")[0] not in known:
-            raise unknown("flag", flag, sorted(known))
-    if set(flags) & set(MULTIRUN) and not set(flags) <= set(MULTIRUN):
-        raise UserError(f"{' and '.join(flags)} do not go together: leave one out")
 
 
 def require_choices(command: str, overrides: Sequence[str]) -> None:
@@ -170,11 +170,6 @@ def require_choices(command: str, overrides: Sequence[str]) -> None:
             raise UserError(f"{key}: {key[1:]} cannot be taken away, but another can be chosen")
         if key in groups and re.fullmatch(r"[-+]?[\d.]+|true|false", value):
             raise unknown(key, value, names_of(key))
-
-
-def names_of(group: str) -> list[str]:
-    """The shipped choices of a group."""
-    return sorted(path.stem for path in (conf_dir() / group).glob("*.yaml"))
 
 
 def in_one_line(command: str, error: Exception) -> UserError:

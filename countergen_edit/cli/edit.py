@@ -6,24 +6,17 @@ A checkpoint with edits gets one more, and its earlier tasks are measured again 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from countergen_edit import api
-from countergen_edit.cli.printing import say, show
-from countergen_edit.cli.study import (
-    Content,
-    ModelSettings,
-    ServedSettings,
-    StudySettings,
-    command_line,
-    make_settings,
-    study_settings,
-)
-from countergen_edit.core.errors import UserError, unknown
+from countergen_edit.cli.composing import OF_TASK
+from countergen_edit.cli.printing import say, show_run
+from countergen_edit.cli.study import Content, Study, command_line, model_loader
+from countergen_edit.core.errors import UserError, require_known
 from countergen_edit.core.stages import stage
 from countergen_edit.data.task import Task
 from countergen_edit.edits import UNCHANGED, Edit, NamedEdit
@@ -44,18 +37,22 @@ from countergen_edit.models.capture import has_layers
 from countergen_edit.reports.findings import saved_as
 from countergen_edit.reports.run import Run
 
-OF_TASK = ("axis", "data", "texts", "names", "groups", "seed")
-"""The settings of a task."""
+SAVING = ("save", "form", "overwrite")
+UNRECORDED = ("save", "overwrite")
+"""The settings of a command that its record leaves out."""
 
 
-@dataclass(frozen=True)
-class SaveSettings:
-    """Where the checkpoint goes, and in which form."""
+class Saving:
+    """Where the checkpoint of a command goes, and in which form; its own one may be there."""
 
-    save: Path | None
-    """None: into the run folder."""
-    form: str
-    overwrite: bool
+    def __init__(self, command: str, config: Content, words: Sequence[str]) -> None:
+        require_known("form", config["form"], FORMS)
+        self.form, self.overwrite = str(config["form"]), bool(config["overwrite"])
+        self.save = Path(str(config["save"])).expanduser() if config["save"] else None
+        """None: into the run folder."""
+        if self.save is not None:
+            own = record_of(self.save).get("command") == command_line(command, words, UNRECORDED)
+            check_target(self.save, self.overwrite or own)
 
     def check(
         self,
@@ -92,72 +89,59 @@ class SaveSettings:
         if run.model is not None and run.model.is_quantized:
             stage("loading the full weights")
             where = {**run.config["model"], "quantization": None}
-            run = replace(run, model=make_settings(ModelSettings, "model", where).load())
+            run = replace(run, model=model_loader(where)())
         assert run.best is not None
         return run.best.save(self.save or run.path / "checkpoint", self.form, self.overwrite)
 
 
-SAVING = tuple(field.name for field in fields(SaveSettings))
-TARGET = ("save", "overwrite")
-"""The settings of a command that its record leaves out."""
-
-
-def run(config: Mapping[str, Any]) -> None:
+def run_edit(config: Content, words: Sequence[str]) -> None:
     """Measure, fit and save."""
     if not config["save"]:
         raise UserError("say where the checkpoint goes: save=DIR")
-    saving = save_settings("edit", config)
+    saving = Saving("edit", config, words)
     if config["run"]:
         save_of_run(config, saving)
         return
-    settings = study_settings(config, (*SAVING, "run", "run_task"))
-    erasers = settings.erasers
-    if len(erasers) != 1:
+    study = Study(config, words, (*SAVING, "run"))
+    if len(study.erasers) != 1:
         raise UserError(
-            f"a checkpoint holds one edit, not {len(erasers)}: name one eraser, such as "
+            f"a checkpoint holds one edit, not {len(study.erasers)}: name one eraser, such as "
             "eraser=rlace; `countergen-edit audit` compares several"
         )
-    place = settings.edit
-    base = base_of(settings.model)
-    model = base.model
-    if settings.fits_maps:
-        saving.check(model, place.site, place.layers, base.before)
-    task = settings.task(model)
-    contents, earlier = earlier_tasks(base, settings, task.name)
-    kept = settings.config
+    base, place = base_of(study), study.place
+    if study.fits_maps:
+        saving.check(base.model, place.site, place.layers, base.before)
+    task = study.task(base.model)
+    contents, earlier = earlier_tasks(base, study, task.name)
     if earlier:
-        contents[task.name] = {key: getattr(settings, key) for key in OF_TASK}
-        kept = {**kept, "tasks": contents}
+        contents[task.name] = {key: study.config[key] for key in OF_TASK}
+        study.config["tasks"] = contents
     edited = api.audit(
-        model,
+        base.model,
         task,
-        erasers,
-        settings.metrics,
-        settings.run_dir,
+        study.erasers,
+        study.metrics,
+        study.run_dir,
         site=place.site,
         layers=place.layers,
         before=base.before,
         earlier=earlier,
-        seed=settings.seed,
-        config=kept,
-        command=command_line("edit", TARGET),
-        **place.how,
+        command=command_line("edit", words, UNRECORDED),
+        **study.how,
     )
-    saved = saving.save_best(edited)
-    show(edited, *(f"Edit: {e.label}" for e in [edited.best] if e), *saved_as(saved))
+    assert edited.best is not None
+    show_run(edited, f"Edit: {edited.best.label}", *saved_as(saving.save_best(edited)))
 
 
-def base_of(where: ModelSettings | ServedSettings) -> Base:
+def base_of(study: Study) -> Base:
     """The unedited model, with the edits that a checkpoint carries."""
-    if not is_checkpoint(where.name):
-        return Base(where.load(), None, {})
-    places = {key: value for key, value in asdict(where).items() if key != "revision"}
-    return load_base(places.pop("name"), **places)
+    where = dict(study.content["model"])
+    if not is_checkpoint(name := where.pop("name")):
+        return Base(study.load(), None, {})
+    return load_base(name, **{key: value for key, value in where.items() if key != "revision"})
 
 
-def earlier_tasks(
-    base: Base, settings: StudySettings, now: str
-) -> tuple[dict[str, Content], list[Task]]:
+def earlier_tasks(base: Base, study: Study, now: str) -> tuple[dict[str, Content], list[Task]]:
     """The tasks of a checkpoint's earlier edits, but for the one of this name.
 
     A task that cannot be made, such as of a file that was deleted, is printed.
@@ -167,10 +151,7 @@ def earlier_tasks(
         if name == now:
             continue
         try:
-            groups = content.get("groups")
-            groups = tuple(groups) if isinstance(groups, list) else groups
-            own = replace(settings, **{**content, "groups": groups})
-            tasks.append(own.task(base.model))
+            tasks.append(study.task(base.model, content))
             contents[name] = content
         except (UserError, TypeError) as error:
             reasons[name] = f": {error}"
@@ -191,51 +172,30 @@ def task_contents(record: Mapping[str, Any]) -> dict[str, Content]:
     return {str(axis["name"]): content} if isinstance(axis, Mapping) and "name" in axis else {}
 
 
-def save_of_run(config: Mapping[str, Any], saving: SaveSettings) -> None:
+def save_of_run(config: Content, saving: Saving) -> None:
     """Save the best edit of an earlier run."""
     run = api.load_run(str(config["run"]))
-    part = part_of(run, config["run_task"])
-    if part.results.is_unedited:
+    if run.results.is_unedited:
         raise UserError(f"{run.path} measured a model and made no edit: nothing to save")
-    if part.best is None:
+    if run.best is None and len(parts := run.by_task()) > 1:
+        raise UserError(
+            f"{run.path} has several tasks: save one from Python, of {', '.join(parts)}"
+        )
+    if run.best is None:
         raise UserError(f"{run.path} recommends no edit: nothing to save")
-    name, template = run.manifest["model"], run.manifest.get("template")
-    where = make_settings(ModelSettings, "model", config["model"])
-    measured = replace(
-        where,
-        name=name,
-        adapter=(run.config.get("model") or {}).get("adapter"),
-        bos=run.manifest.get("bos", where.bos),
-        template="chat" if template else "none",
-        instruction=template["instruction"] if template else where.instruction,
-    )
-    model = measured.load()
+    own, name, template = config["model"], run.manifest["model"], run.manifest.get("template")
+    where = {
+        **own,
+        "name": name,
+        "adapter": (run.config.get("model") or {}).get("adapter"),
+        "bos": run.manifest.get("bos", own["bos"]),
+        "template": "chat" if template else "none",
+        "instruction": template["instruction"] if template else own["instruction"],
+    }
+    model = model_loader(where)()
     # Of quantised weights the hash is another.
     known = not run.manifest.get("is_quantized") or model.is_quantized
     if known and model.fingerprint != run.manifest["model_hash"]:
         raise UserError(f"{name} is not the model that {run.path} edited: its weights differ")
-    saved = saving.save_best(replace(part, model=model))
-    say([f"Edit: {part.best.label}", *saved_as(saved)])
-
-
-def part_of(run: Run, task: str | None) -> Run:
-    """The part of a run for a task; without a task its only part, or the edit of all."""
-    parts = run.by_task()
-    if task is None and (run.best is not None or len(parts) == 1):
-        return run if run.best is not None else next(iter(parts.values()))
-    if task is None:
-        raise UserError(f"{run.path} has several tasks: write run_task=NAME, of {', '.join(parts)}")
-    if task not in parts:
-        raise unknown("task of the run", task, parts)
-    return parts[task]
-
-
-def save_settings(command: str, config: Mapping[str, Any]) -> SaveSettings:
-    """The settings of saving, checked; a checkpoint of the same command may exist."""
-    if config["form"] not in FORMS:
-        raise unknown("form", config["form"], FORMS)
-    target = Path(str(config["save"])).expanduser() if config["save"] else None
-    if target is not None:
-        own = record_of(target).get("command") == command_line(command, TARGET)
-        check_target(target, config["overwrite"] or own)
-    return SaveSettings(**({key: config[key] for key in SAVING} | {"save": target}))
+    saved = saving.save_best(replace(run, model=model))
+    say([f"Edit: {run.best.label}", *saved_as(saved)])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from countergen_edit.core.errors import UserError
 CODES = {"fails": 1, "cannot tell": 2}
 
 
-def run(config: Mapping[str, Any]) -> None:
+def run_gate(config: Mapping[str, Any], words: Sequence[str] = ()) -> None:
     """Hold a run to limits; write the checks as files where asked, and print them.
 
     Raises:

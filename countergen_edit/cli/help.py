@@ -1,18 +1,17 @@
-"""Help, generated from `settings` and `conf/`."""
+"""Help, generated from `settings`, `conf/` and the docstrings of components."""
 
 from __future__ import annotations
 
 import json
 import shutil
 import textwrap
-from fnmatch import fnmatch
+from functools import cache
 from itertools import groupby
-from pathlib import Path
 from typing import Any
 
-from countergen_edit.cli.settings import COMMANDS, DESCRIPTIONS, own_settings
-from countergen_edit.core.conf_path import conf_dir
-from countergen_edit.core.reading import shipped_yaml
+from countergen_edit.cli.settings import COMMANDS, GROUP_HELP, EditSettings, own_settings
+from countergen_edit.core.conf_path import conf_dir, names_of, read_config, without_settings
+from countergen_edit.core.typed import parameters_of
 from countergen_edit.reports.glossary import explain, glossary
 
 FIRST = (
@@ -21,11 +20,20 @@ FIRST = (
     *("run_dir", "names", "seed"),
 )
 """The settings that most people change; the first ten of a command come first in its help."""
-NAMED = ("eraser", "metric", "cost", "baseline", "tracker")
+NAMED_GROUPS = ("eraser", "metric", "cost", "baseline")
 """Groups whose files hold their settings under a name."""
 UNDESCRIBED = ("experiment", "launcher", "axis", "perturbation")
 """Groups whose files hold other settings than their own."""
-COLUMN, WIDTH = 34, 100
+CONTENT = {
+    "data": {"fit": "sets to fit on; own: a part of your prompts", "keep": "sets to leave alone"},
+    "texts": {"neutral": "natural or FILE.txt; null as the model has it"},
+    "cost": {"budget": "most that an edit may cost"},
+    "task": {"most": "most words per slot of the templates, such as {name: 2}"},
+}
+"""Group → settings that are no argument of a component."""
+SHOWN = {"data": ("fit", "keep"), "texts": ("neutral",)}
+"""Group → the settings that people change on the command line, where not all."""
+COLUMN, PAGE_WIDTH = 34, 100
 
 
 def usage() -> str:
@@ -33,7 +41,7 @@ def usage() -> str:
     return "\n".join(
         [
             *("usage: countergen-edit COMMAND [key=value …]", ""),
-            *(f"  {name:<12} {summary_of(name)}" for name in COMMANDS),
+            *(f"  {name:<12} {command.__doc__}" for name, command in COMMANDS.items()),
             "",
             "countergen-edit COMMAND --help shows the ten main settings of a command.",
             "countergen-edit COMMAND --help all shows every setting and every choice.",
@@ -45,13 +53,13 @@ def usage() -> str:
 def page(command: str, *, every: bool = False) -> str:
     """The help of a command: its ten main settings, or every setting and choice."""
     lines = [f"usage: countergen-edit {command} {COMMANDS[command].USAGE}", ""]
-    lines += [*wrapped(summary_of(command)), ""]
+    lines += [*wrapped(str(COMMANDS[command].__doc__)), ""]
     defaults, groups = defaults_of(command), COMMANDS[command].CHOICES
     if every:
         for group in groups:
-            lines += entry(f"{group}={defaults[group]}", described(group))
-            for path in choices_of(command, group):
-                lines += entry(f"    {path.stem}", description_of(path))
+            lines += entry(f"{group}={defaults[group]}", GROUP_HELP[group])
+            for name, text in choices_of(command, group).items():
+                lines += entry(f"    {name}", text)
             lines.append("")
         shown = [key for key in defaults if key not in groups]
     else:
@@ -59,7 +67,7 @@ def page(command: str, *, every: bool = False) -> str:
         main = [key for key in FIRST if key in defaults and key not in searched]
         shown = [*main, *(key for key in defaults if key not in main and "." not in key)][:10]
     for key in shown:
-        lines += entry(f"{key}={defaults[key]}", described(key))
+        lines += entry(f"{key}={defaults[key]}", help_of(command, key))
     rest = len(defaults) - len(shown)
     if not every and (rest or groups):
         about = f"{rest} more settings, all choices"
@@ -76,82 +84,103 @@ def explained(word: str) -> str:
         return "\n".join(lines)
     term = explain(word)
     also = f"  (also: {', '.join(term.aliases)})" if term.aliases else ""
-    lines = [*wrapped(term.term + also), *wrapped(term.says, "  ")]
     parts = {
         "Limits": term.limits,
         "Source": term.source,
         "In results.jsonl": ", ".join(term.rows),
         "See": ", ".join(term.see),
     }
-    for name, text in parts.items():
-        lines += wrapped(f"{name}: {text}", "  ") if text else []
-    return "\n".join(lines)
+    texts = [term.says, *(f"{name}: {text}" for name, text in parts.items() if text)]
+    return "\n".join([*wrapped(term.term + also), *(x for t in texts for x in wrapped(t, "  "))])
 
 
 def defaults_of(command: str) -> dict[str, str]:
     """Every setting of a command with its default as it is written; groups come first."""
-    choices = COMMANDS[command].CHOICES
-    values: dict[str, Any] = {**choices}
-    for key, value in own_settings(command).items():
-        if key in ("edit", "model") and isinstance(value, dict):
-            values |= {f"{key}.{inner}": entry for inner, entry in value.items()}
-        elif key not in choices:
-            values[key] = value
-    for group in choices:
-        values |= component_settings(group, choices[group])
-    return {key: written(value) for key, value in values.items()}
+    choices, own = COMMANDS[command].CHOICES, own_settings(command)
+    sections = [key for key in ("edit", "model") if key in own]
+    values = {**choices, **{key: value for key, value in own.items() if key not in sections}}
+    for section in sections:
+        values |= {f"{section}.{key}": value for key, value in own[section].items()}
+    for group, chosen in choices.items():
+        values |= component_settings(group, chosen)
+    values.pop(COMMANDS[command].OTHERS, None)
+    return {key: as_typed(value) for key, value in values.items()}
 
 
 def component_settings(group: str, chosen: Any) -> dict[str, Any]:
-    """The described settings of a group's components, the chosen ones' values first."""
-    names = chosen if isinstance(chosen, list) else [chosen]
-    paths = sorted((conf_dir() / group).glob("*.yaml"), key=lambda path: path.stem not in names)
+    """The settings of a group's components, the chosen ones' values first."""
     found: dict[str, Any] = {}
-    for path in paths if group not in UNDESCRIBED else ():
-        content = shipped_yaml(path) or {}
-        for name, settings in content.items() if group in NAMED else [("", content)]:
-            prefix = f"{group}.{name}." if name else f"{group}."
-            for key, value in (settings or {}).items():
-                if pattern_of(f"{prefix}{key}"):
-                    found.setdefault(f"{prefix}{key}", value)
+    first = chosen if isinstance(chosen, list) else [chosen]
+    names = [] if group in UNDESCRIBED else names_of(group)
+    for name in sorted(names, key=lambda name: name not in first):
+        content, prefix = read_config(group, name), group
+        if group in NAMED_GROUPS:  # of variants of a component the settings are the component's
+            content, prefix = content.get(name, {}), f"{group}.{name}"
+        for key, value in content.items():
+            if key in SHOWN.get(group, content) and key not in ("name", "defaults"):
+                found.setdefault(f"{prefix}.{key}", value)
     return found
 
 
-def pattern_of(key: str) -> str:
-    """The key of `DESCRIPTIONS` for a setting.
-
-    >>> pattern_of("eraser.rlace.rank"), pattern_of("seed")
-    ('eraser.*.rank', 'seed')
-    """
-    if key in DESCRIPTIONS:
-        return key
-    return next((known for known in DESCRIPTIONS if "*" in known and fnmatch(key, known)), "")
-
-
-def described(key: str) -> str:
-    """The description of a setting."""
-    return DESCRIPTIONS[pattern_of(key)]
+def help_of(command: str, key: str) -> str:
+    """The description of a setting of a command, or of a component."""
+    group, _, rest = key.partition(".")
+    if not rest and group in COMMANDS[command].CHOICES:
+        return GROUP_HELP[group]
+    if not rest:
+        return settings_help()[group]
+    if group == "edit":
+        return parameters_of(EditSettings)[rest]
+    texts = component_help(group)
+    return texts.get(rest) or texts.get(rest.rpartition(".")[2], "")
 
 
-def summary_of(command: str) -> str:
-    """The description of a command."""
-    return str(COMMANDS[command].__doc__)
+@cache
+def settings_help() -> dict[str, str]:
+    """The descriptions of the settings of commands."""
+    found: dict[str, str] = {}
+    for command in COMMANDS.values():
+        found |= {key.rstrip("_"): text for key, text in parameters_of(command).items()}
+    return found
 
 
-def choices_of(command: str, group: str) -> list[Path]:
-    """The files of a group; of experiments those of the command."""
-    own = conf_dir() / group / command
-    return sorted((own if own.is_dir() else conf_dir() / group).glob("*.yaml"))
+@cache
+def component_help(group: str) -> dict[str, str]:
+    """The descriptions of the settings of a group's components, by `NAME.KEY` and by key."""
+    from countergen_edit import api  # late: imports torch
+    from countergen_edit.erasers import ERASERS
+    from countergen_edit.metrics.base import METRICS
+    from countergen_edit.models import connect
+    from countergen_edit.runs.baselines import BASELINES
+
+    kinds: dict[str, Any] = {"eraser": ERASERS, "metric": METRICS, "baseline": BASELINES}
+    things = {name: kinds[group].get(name) for name in kinds.get(group, ())}
+    if group == "model":
+        things = {"any": api.load, "served": connect}
+    found = dict(CONTENT.get(group, {}))
+    for name, thing in things.items():
+        for key, text in parameters_of(thing).items():
+            found[f"{name}.{key}"] = text
+            found.setdefault(key, text)
+    return found
 
 
-def description_of(path: Path) -> str:
+def choices_of(command: str, group: str) -> dict[str, str]:
+    """The choices of a group with their descriptions; of experiments those of the command."""
+    own = f"{group}/{command}"
+    group = own if (conf_dir() / own).is_dir() else group
+    plain = without_settings().get(group, {})
+    return {name: plain.get(name) or _description(group, name) for name in names_of(group)}
+
+
+def _description(group: str, name: str) -> str:
     """The first comment line of a file that is no command."""
-    comments = (line for line in path.read_text("utf-8").splitlines() if line.startswith("# "))
+    lines = (conf_dir() / group / f"{name}.yaml").read_text("utf-8").splitlines()
     skipped = ("# @package", "# countergen-edit ")
-    return next((c.removeprefix("# ") for c in comments if not c.startswith(skipped)), "")
+    return next(x[2:] for x in lines if x.startswith("# ") and not x.startswith(skipped))
 
 
-def written(value: Any) -> str:
+def as_typed(value: Any) -> str:
     """A default as it is written on a command line."""
     if isinstance(value, str):
         return value
@@ -167,6 +196,6 @@ def entry(left: str, right: str) -> list[str]:
 
 def wrapped(text: str, indent: str = "") -> list[str]:
     """Lines as wide as the terminal, from 60 to 100 columns; words stay whole."""
-    width = max(60, min(WIDTH, shutil.get_terminal_size((WIDTH, 24)).columns))
+    width = max(60, min(PAGE_WIDTH, shutil.get_terminal_size((PAGE_WIDTH, 24)).columns))
     whole: dict[str, Any] = {"break_on_hyphens": False, "break_long_words": False}
     return textwrap.wrap(text, width, initial_indent=indent, subsequent_indent=indent, **whole)

@@ -8,8 +8,8 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from importlib import import_module
 from io import TextIOWrapper
 from pathlib import Path
@@ -23,10 +23,9 @@ from countergen_edit.core.characters import printable, require_encodable
 from countergen_edit.core.conf_path import conf_dir
 from countergen_edit.core.errors import UserError, unknown
 from countergen_edit.core.stages import printed, stage
-from countergen_edit.core.typed import require
 
 HELP = ("-h", "--help")
-LONG = ("audit", "debias", "sweep", "edit")
+WITH_STAGES = ("audit", "debias", "sweep", "edit")
 """Commands that print their stages where nobody sees a progress bar."""
 
 
@@ -41,17 +40,15 @@ def handling_sigterm() -> Iterator[None]:
     def stop(*_: object) -> None:
         raise TerminatedError
 
-    is_default = (
-        threading.current_thread() is threading.main_thread()
-        and signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
-    )
-    if is_default:
-        signal.signal(signal.SIGTERM, stop)
+    is_main = threading.current_thread() is threading.main_thread()
+    if not is_main or signal.getsignal(signal.SIGTERM) != signal.SIG_DFL:
+        yield
+        return
+    signal.signal(signal.SIGTERM, stop)
     try:
         yield
     finally:
-        if is_default:
-            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -76,7 +73,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             print(page(command, every="all" in rest))
         else:
             with handling_sigterm():
-                run(command, rest)
+                run_command(command, rest)
         sys.stdout.flush()
     except UserError as error:
         return report(error)
@@ -91,7 +88,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 def of_system(error: OSError) -> UserError:
     """The error for a path that is too long, or where standard output cannot be written."""
     if error.errno == errno.ENAMETOOLONG:
-        return UserError(f"{Path(error.filename).name[:40]!r}… is too long for a file name")
+        name = max(Path(error.filename).parts, key=len)
+        return UserError(f"{name[:40]!r}… is too long for a file name")
     if error.filename or error.errno not in (errno.ENOSPC, errno.EPIPE, errno.EIO, errno.EBADF):
         raise error  # a file of ours that cannot be written is a `NotWrittenError`
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # flushed once more at exit
@@ -104,63 +102,51 @@ def report(error: Exception) -> int:
     return 2
 
 
-def run(command: str, arguments: Sequence[str]) -> None:
-    """Run one command."""
+def run_command(command: str, words: Sequence[str]) -> None:
+    """Run one command, print its configuration (`--cfg`), or run its jobs (`--multirun`)."""
     from countergen_edit.cli.composing import checked_config  # late: imports Hydra
 
-    overrides = overrides_of(command, arguments)
-    words = [f"countergen-edit {command}", *arguments]
-    before, sys.argv = sys.argv, words  # for manifests
-    try:
-        config = checked_config(command, overrides)
-        if {*MULTIRUN} & {*overrides}:
-            run_jobs(command, [word for word in overrides if word not in MULTIRUN])
-        elif any(word.startswith("-") for word in overrides):
-            run_flag(command, overrides)
-        else:
-            run_job(command, config)
-    finally:
-        sys.argv = before
+    overrides = overrides_of(command, words)
+    config = checked_config(command, overrides)
+    if "--cfg" in overrides:
+        from omegaconf import OmegaConf
+
+        print(OmegaConf.to_yaml(config), end="")
+    elif {*MULTIRUN} & {*overrides}:
+        run_jobs(command, [text for text in overrides if text not in MULTIRUN], words)
+    else:
+        run_job(command, config, words)
 
 
-def run_job(command: str, config: dict[str, Any]) -> None:
-    """Run a command with a checked configuration."""
+def run_job(command: str, config: dict[str, Any], words: Sequence[str]) -> None:
+    """Run a command with a checked configuration; no row depends on a tracker."""
     line = f"{command}: loading …"
     if command != "check" and sys.stderr.isatty():
         print(line, file=sys.stderr, flush=True)
-    with printed() if command in LONG else nullcontext(), tracking(config):
+    following: Any = nullcontext()
+    if trackers := config.pop("tracker", None):
+        from countergen_edit.runs.tracking import tracked  # late: imports torch
+
+        following = tracked(trackers)
+    with printed() if command in WITH_STAGES else nullcontext(), following:
         stage(line)
-        import_module(f"countergen_edit.cli.{command}").run(config)
+        module = import_module(f"countergen_edit.cli.{command}")
+        getattr(module, f"run_{command}")(config, words)
 
 
-def run_flag(command: str, overrides: Sequence[str]) -> None:
-    """Do what another flag of Hydra asks for, such as --cfg."""
-    import hydra
-
-    from countergen_edit.cli.composing import plain
-
-    sys.argv = [f"countergen-edit {command}", *overrides]
-    os.environ["HYDRA_FULL_ERROR"] = "1"  # errors are raised as they are
-    application = hydra.main(version_base="1.3", config_path=str(conf_dir()), config_name=command)
-    application(lambda config: run_job(command, plain(command, config)))()
-
-
-def run_jobs(command: str, overrides: Sequence[str]) -> None:
+def run_jobs(command: str, overrides: Sequence[str], words: Sequence[str]) -> None:
     """Run the jobs of `--multirun`; exit with code 1 if some failed, which are named at the end."""
     from hydra import initialize_config_dir
     from hydra.core.global_hydra import GlobalHydra
 
-    from countergen_edit.cli.composing import plain, require_valid
-
-    arguments = sys.argv
+    from countergen_edit.cli.composing import plain_config, require_valid
 
     def task(config: Any) -> str:
         """Why the job failed; empty if it did not."""
-        sys.argv = arguments
         try:
-            content = plain(command, config)
+            content = plain_config(command, config)
             require_valid(command, content)
-            run_job(command, content)
+            run_job(command, content, words)
         except (Exception, SystemExit) as error:
             if isinstance(error, UserError):
                 report(error)
@@ -173,22 +159,11 @@ def run_jobs(command: str, overrides: Sequence[str]) -> None:
         app: Any = GlobalHydra.instance().hydra
         batches = app.multirun(command, task, [*overrides, "hydra.mode=MULTIRUN"])
     jobs = [({*job.overrides}, job.return_value) for batch in batches for job in batch]
-    shared = set.intersection(*(words for words, _ in jobs))
-    if failed := [f"{' '.join(sorted(words - shared))} ({why})" for words, why in jobs if why]:
+    shared = set.intersection(*(own for own, _ in jobs))
+    if failed := [f"{' '.join(sorted(own - shared))} ({why})" for own, why in jobs if why]:
         line = f"{len(failed)} of {len(jobs)} jobs failed: {'; '.join(failed)}"
         print(f"countergen-edit: {' '.join(line.split())}", file=sys.stderr)
         raise SystemExit(1)
-
-
-def tracking(config: dict[str, Any]) -> AbstractContextManager[None]:
-    """The trackers of a run, which are removed from its settings: no row depends on them."""
-    chosen = config.pop("tracker", None)
-    if not chosen:
-        return nullcontext()
-    from countergen_edit.runs.tracking import tracked
-
-    require(Mapping[str, Mapping[str, Any] | None], chosen, "tracker")
-    return tracked(chosen)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-r"""Command-line arguments as Hydra's overrides.
+"""Command-line arguments as Hydra's overrides.
 
 Prompts and paths are quoted, so that they are literal; any model, `FILE.yaml` and `FILE.py:Class`
 stand beside the names of shipped files.
@@ -13,22 +13,20 @@ from pathlib import Path
 from typing import Any
 
 from countergen_edit.cli.settings import COMMANDS, own_settings, types_of
-from countergen_edit.core.conf_path import CONFIG_FILES, OWN_CODE, conf_dir, prompt_source
+from countergen_edit.core.conf_path import CONFIG_FILES, OWN_CODE, names_of, prompt_source
 from countergen_edit.core.errors import UserError
 from countergen_edit.core.locating import refuse_page
 
 MULTIRUN = ("--multirun", "-m")
-SEVERAL = ("eraser", "metric", "cost", "baseline", "tracker")
+SEVERAL = ("eraser", "metric", "cost", "baseline")
 """Groups that take several choices, of which what is not shipped is a registry's."""
 LITERAL = ("model.name", "model.adapter", "model.served_name", "model.cache", "texts.neutral")
 """Settings of components that hold a path or a name."""
 REPLACED = ("baseline.prompting.requests", "metric.benchmarks.limit", "metric.cid.templates")
 """Mappings that a value replaces instead of merging with the default."""
-OF_BENCHMARK = "+metric.benchmarks.bias_types=all"
 FILES = ("axis", "data", "perturbation")
 """Groups that take a YAML file."""
 ASSIGNMENT = re.compile(r"[+~]{0,2}[A-Za-z_][\w./@:-]*=|~(?!/)|-")
-REFERENCE = re.compile(r"\$\{[\s.]*([\w.]+)\s*\}")
 
 
 def overrides_of(command: str, arguments: Sequence[str]) -> list[str]:
@@ -40,42 +38,35 @@ def overrides_of(command: str, arguments: Sequence[str]) -> list[str]:
     ['lambda=[0,10]', "prompts=['Jane works as','John works as']"]
     >>> overrides_of("gate", ["runs/one", "group_effect=0.3", "strict=false"])
     ["++limits.group_effect='0.3'", 'strict=false', "run='runs/one'"]
-    >>> overrides_of("audit", ["-m", "model=gpt2,gpt2-xl"])
-    ['-m', 'model=any', "model.name='gpt2','gpt2-xl'"]
+    >>> overrides_of("audit", ["-m", "model=mine,gpt2-xl"])
+    ['-m', 'model=any', "model.name='mine','gpt2-xl'"]
     """
-    files = [key for key, _, value in (a.partition("=") for a in arguments) if is_file(key, value)]
+    pairs = [argument.partition("=") for argument in arguments]
+    files = [key for key, _, value in pairs if is_file(key, value)]
     key, others = COMMANDS[command].ARGUMENT, COMMANDS[command].OTHERS
     overrides, positional = list[str](), list[str]()
-    for argument, before in zip(arguments, ["", *arguments], strict=False):
-        section, _, rest = argument.partition("=")
-        is_setting = ASSIGNMENT.match(argument) and not (
-            exists(argument) and is_other(command, section)
-        )
-        if key and not is_setting and not before.startswith("-"):
+    for argument, (section, _, value) in zip(arguments, pairs, strict=True):
+        own = not is_other(command, section)
+        if key and not (ASSIGNMENT.match(argument) and (own or not exists(argument))):
             positional.append(quoted(argument))
-            continue
-        for name in REFERENCE.findall(rest):
-            if name == section or not (section.startswith("hydra") or is_other(command, name)):
-                raise UserError(f"{argument} refers to the setting {name!r}: write its value")
-        if section == "model" and "," in rest and {*MULTIRUN} & {*arguments} and not exists(rest):
-            names = map(quoted, rest.split(","))
-            overrides += ["model=any", f"model.name={','.join(names)}"]
-        elif others and rest and is_other(command, section):
-            overrides.append(f"++{others}.{section}={quoted(rest)}")
+        elif section == "model" and "," in value and {*MULTIRUN} & {*arguments}:
+            names = [value] if exists(value) else value.split(",")
+            overrides += ["model=any", f"model.name={','.join(map(quoted, names))}"]
+        elif others and value and not own:
+            overrides.append(f"++{others}.{section}={quoted(value)}")
         else:
             # A key of a file can be overridden, though it is unknown before the file is read.
-            of_file = "=" in argument and argument.partition(".")[0] in files
+            group, _, inner = section.partition(".")
+            of_file = inner and value and group in files
             overrides += as_overrides(command, f"++{argument}" if of_file else argument)
-    added = {*overrides} - {*arguments}
-    if OF_BENCHMARK in added and any(a.startswith("metric=") for a in arguments):
-        raise UserError("data is the file of a benchmark, which is a metric: leave metric= out")
     if key.endswith("[]") and positional:
-        return [*overrides, f"{key.removesuffix('[]')}=[{','.join(positional)}]"]
-    return [*overrides, *(f"{key}={argument}" for argument in positional)]
+        key, positional = key.removesuffix("[]"), [f"[{','.join(positional)}]"]
+    overrides += [f"{key}={value}" for value in positional]
+    return [text if text.startswith(("hydra", "-")) else escaped(text) for text in overrides]
 
 
 def as_overrides(command: str, argument: str) -> list[str]:
-    """One argument as Hydra's overrides.
+    """One argument as Hydra's overrides, with interpolations.
 
     >>> as_overrides("audit", "model=/models/mine")
     ['model=any', "model.name='/models/mine'"]
@@ -89,8 +80,7 @@ def as_overrides(command: str, argument: str) -> list[str]:
     key, _, value = argument.partition("=")
     if not value:
         return [argument]
-    is_model = key == "model" and "model" not in own_settings(command)
-    if is_model and not (conf_dir() / key / f"{value}.yaml").is_file():
+    if key == "model" and key in COMMANDS[command].CHOICES and value not in names_of(key):
         refuse_page(value)
         kind = "served" if value.startswith(("http://", "https://")) else "any"
         return [f"model={kind}", f"model.name={quoted(value)}"]
@@ -99,13 +89,7 @@ def as_overrides(command: str, argument: str) -> list[str]:
     if is_file(key, value):
         return [f"{key}=[]", f"+{key}.file={quoted(value)}"]
     if key == "data" and (source := prompt_source(value)):
-        from countergen_edit.data.benchmarks import benchmark_of  # late: imports numpy
-        from countergen_edit.data.sources.files import read_rows
-
-        if Path(value).expanduser().is_file() and (name := benchmark_of(read_rows(value)[0])):
-            of = (f"metric.benchmarks.of=[{name}]", f"metric.benchmarks.directory={quoted(value)}")
-            return ["metric=benchmarks", *of, OF_BENCHMARK]
-        return ["data=prompts", f"data.test=[{{source:{source},path:{quoted(value)}}}]"]
+        return prompt_file(value, source)
     if key == "lambda" and not value.startswith("["):
         return [f"lambda=[{value}]"]
     if key == "experiment" and "/" not in value and value != "null":
@@ -119,7 +103,18 @@ def as_overrides(command: str, argument: str) -> list[str]:
     is_literal = key in LITERAL or "Path" in str(types_of(command).get(key))
     if is_text(value) or (is_literal and value != "null" and value[0] not in "'\""):
         return [f"{name}={quoted(value)}"]
-    return [argument if key.startswith("hydra") else f"{name}={escaped(value)}"]
+    return [f"{name}={value}"]
+
+
+def prompt_file(path: str, source: str) -> list[str]:
+    """The overrides for data of a file, which are the metric of a benchmark if it holds one."""
+    from countergen_edit.data.benchmarks import benchmark_of  # late: imports numpy
+    from countergen_edit.data.sources.files import read_rows
+
+    if Path(path).expanduser().is_file() and (name := benchmark_of(read_rows(path)[0])):
+        of = [f"metric.benchmarks.of=[{name}]", f"metric.benchmarks.directory={quoted(path)}"]
+        return ["metric=benchmarks", *of, "+metric.benchmarks.bias_types=all"]
+    return ["data=prompts", f"data.test=[{{source:{source},path:{quoted(path)}}}]"]
 
 
 def is_text(value: str) -> bool:
@@ -128,7 +123,7 @@ def is_text(value: str) -> bool:
     from hydra.errors import HydraException
 
     try:
-        parsed = OverridesParser.create().parse_override(f"key={value}")
+        parsed = OverridesParser.create().parse_override(f"key={escaped(value)}")
     except HydraException:
         return value[0] not in "[{"
     return parsed.is_sweep_override() and exists(value)
@@ -166,29 +161,29 @@ def choices(group: str, value: str) -> list[str]:
         content: Any = OverridesParser.create().parse_override(f"{group}={value}").value()
         entries = (f"+{group}.{key}={as_text(entry)}" for key, entry in content.items())
         return [f"{group}=[]", *entries]
-    is_file = exists(value)  # a comma may be in its path
-    if "," in value and not value.startswith("[") and not is_file:
+    is_path = exists(value)  # a comma may be in it
+    if "," in value and not value.startswith("[") and not is_path:
         return [f"{group}={value}"]  # jobs of --multirun
-    names = [value] if is_file else value.strip("[]").split(",")
+    names = [value] if is_path else value.strip("[]").split(",")
     names = [name.strip(" '\"") for name in names if name.strip()]
-    shipped = [name for name in names if (conf_dir() / group / f"{name}.yaml").is_file()]
-    custom = [name for name in names if name not in shipped]
+    shipped = [name for name in names if name in names_of(group)]
     if group == "eraser" and "none" in shipped and names != ["none"]:
         others = ", ".join(name for name in names if name != "none")
         raise UserError(f"eraser=none stands alone, not beside {others}: write one or the other")
-    if not custom:
+    if shipped == names:
         return [f"{group}={value}"]
+    custom = (name for name in names if name not in shipped)
     added = [f"+{group}.{n.rpartition(':')[2]}={{kind:{quoted(n)}}}" for n in custom]
     return [f"{group}=[{','.join(shipped)}]", *added]
 
 
 def quoted(value: str) -> str:
-    r"""A text in quotes that Hydra and OmegaConf give back as it is.
+    r"""A text in quotes that Hydra gives back as it is.
 
-    >>> print(quoted("it's"), quoted("costs ${5}"))
-    'it\'s' 'costs \${5}'
+    >>> print(quoted("it's"))
+    'it\'s'
     """
-    value = re.sub(r"(\\*)'", r"\1\1\\'", escaped(value))
+    value = re.sub(r"(\\*)'", r"\1\1\\'", value)
     return "'" + re.sub(r"(\\+)$", r"\1\1", value) + "'"
 
 

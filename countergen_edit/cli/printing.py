@@ -14,11 +14,9 @@ from countergen_edit.core.errors import command
 if TYPE_CHECKING:
     from countergen_edit.reports.run import Run
 
-WIDTH = 100
-"""Columns of output that goes to no terminal and whose width the environment does not give."""
 console = Console(highlight=False)
 if not console.is_terminal and "COLUMNS" not in os.environ:
-    console.width = WIDTH
+    console.width = 100
 
 
 def say(lines: Iterable[str]) -> None:
@@ -27,7 +25,7 @@ def say(lines: Iterable[str]) -> None:
         console.print(printable(line), soft_wrap=True, markup=False)
 
 
-def show(run: Run, *lines: str, then: Iterable[str] = ()) -> None:
+def show_run(run: Run, *lines: str, then: Iterable[str] = ()) -> None:
     """Print a run, further lines, the path of its page, and the next command."""
     from countergen_edit.reports.render.terminal import print_run  # late: torch comes with it
 

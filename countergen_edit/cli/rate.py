@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from countergen_edit.cli.printing import say, show
+from countergen_edit.cli.printing import say, show_run
 from countergen_edit.cli.study import texts_in
 from countergen_edit.core.errors import command, require_known
 from countergen_edit.reports.run import open_run
 from countergen_edit.runs.ratings import read_ratings, write_sheets
 
+SEED = 0
+"""Of the order of texts."""
 
-def run(config: Mapping[str, Any]) -> None:
+
+def run_rate(config: Mapping[str, Any], words: Sequence[str] = ()) -> None:
     """Run the action."""
-    require_known("action", config["action"], ACTIONS)
+    require_known("action", config["action"], RATE_ACTIONS)
     runs = [Path(run).expanduser() for run in texts_in(config["runs"])]
-    ACTIONS[config["action"]](runs, Path(config["folder"]).expanduser(), config)
+    RATE_ACTIONS[config["action"]](runs, Path(config["folder"]).expanduser(), config)
 
 
 def sheet(runs: list[Path], folder: Path, config: Mapping[str, Any]) -> None:
     """Write the rating sheets of every rater."""
-    sheets = write_sheets(runs, folder, texts_in(config["raters"]), config["seed"])
+    sheets = write_sheets(runs, folder, texts_in(config["raters"]), SEED)
     say(f"Rating sheet: {path}" for path in sheets)
     say(dict.fromkeys(sheets.values()))
     again = command("rate", "action=ratings", *runs, f"folder={folder}")
@@ -31,9 +34,9 @@ def sheet(runs: list[Path], folder: Path, config: Mapping[str, Any]) -> None:
 
 def ratings(runs: list[Path], folder: Path, config: Mapping[str, Any]) -> None:
     """Read the rating sheets into the runs."""
-    read_ratings(runs, folder, config["seed"])
+    read_ratings(runs, folder, SEED)
     for path in runs:
-        show(open_run(path))
+        show_run(open_run(path))
 
 
-ACTIONS = {f.__name__: f for f in (sheet, ratings)}
+RATE_ACTIONS = {f.__name__: f for f in (sheet, ratings)}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from countergen_edit.reports.sections import sections
 EVIDENCE = "evidence"
 
 
-def run(config: Mapping[str, Any]) -> None:
+def run_report(config: Mapping[str, Any], words: Sequence[str] = ()) -> None:
     """Print all tables and findings of a run; write its page and the requested files."""
     if not config["run"]:
         raise UserError("no run is named: write countergen-edit report RUN, RUN being its folder")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ from countergen_edit.reports.verify_testbed import agreement, verify_testbed
 from countergen_edit.testbed import directory, load_truth, truth_in
 
 
-def run(config: Mapping[str, Any]) -> None:
+def run_testbed(config: Mapping[str, Any], words: Sequence[str] = ()) -> None:
     """Verify a testbed."""
     source = Path(config["folder"]) if config["folder"] else directory()
     model, truth = load(source), truth_in(source) or load_truth()

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-from countergen_edit.core.errors import require_known, unknown
+from countergen_edit.core.errors import require_known
 from countergen_edit.core.reading import shipped_yaml, yaml_mapping
 
 PROMPT_FILES = (".jsonl", ".json", ".csv", ".tsv", ".xlsx")
@@ -40,12 +41,25 @@ def prompt_source(path: Path | str) -> str:
     return suffix[1:]
 
 
+@cache
+def without_settings() -> dict[str, dict[str, str]]:
+    """Config group → its choices that have no file, with their descriptions."""
+    content: dict[str, dict[str, str]] = shipped_yaml(conf_dir() / "without_settings.yaml")
+    return content
+
+
+def names_of(group: str) -> list[str]:
+    """The shipped choices of a config group."""
+    files = {path.stem for path in (conf_dir() / group).glob("*.yaml")}
+    return sorted(files | {*without_settings().get(group, ())})
+
+
 def read_config(group: str, name: str) -> dict[str, Any]:
-    """A file of a config group."""
-    paths = {path.stem: path for path in sorted((conf_dir() / group).glob("*.yaml"))}
-    if name not in paths:
-        raise unknown(group, name, paths)
-    content: dict[str, Any] = shipped_yaml(paths[name])
+    """The content of a shipped choice of a config group."""
+    require_known(group, name, names_of(group))
+    if name in without_settings().get(group, ()):
+        return {name: {}}
+    content: dict[str, Any] = shipped_yaml(conf_dir() / group / f"{name}.yaml")
     return content
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from countergen_edit.core.writing import digest
 
-PACKAGE = Path(__file__).parents[1]
+_PACKAGE = Path(__file__).parents[1]
 
 
 def described(value: Any, without: Collection[str] = ()) -> Any:
@@ -43,6 +43,6 @@ def own_code(things: Iterable[Any]) -> dict[str, str]:
     code = {}
     for kind in dict.fromkeys(map(type, things)):
         name = getattr(sys.modules.get(kind.__module__), "__file__", None)
-        if name and PACKAGE not in (file := Path(name).resolve()).parents:
+        if name and _PACKAGE not in (file := Path(name).resolve()).parents:
             code[f"{file.name}:{kind.__qualname__}"] = hashlib.sha256(file.read_bytes()).hexdigest()
     return code

@@ -19,7 +19,7 @@ from countergen_edit.core.errors import UserError
 
 Row = tuple[str, dict[str, Any]]
 """The place of a record, as the start of an error message, and its content."""
-SHIPPED: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 """Loader of shipped YAML: ten times as fast where libyaml is present; crashes on deep nesting."""
 
 
@@ -87,7 +87,7 @@ def named(pairs: Iterable[tuple[str, Any]], where: str = "") -> dict[str, Any]:
 
 def shipped_yaml(path: Path) -> Any:
     """The content of a YAML file of this package; for users' files see `yaml_mapping`."""
-    return yaml.load(path.read_text("utf-8"), Loader=SHIPPED)
+    return yaml.load(path.read_text("utf-8"), Loader=_LOADER)
 
 
 def yaml_mapping(path: Path | str) -> dict[str, Any]:

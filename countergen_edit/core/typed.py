@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import json
+import re
 import typing
 from collections.abc import Callable, Mapping
 from functools import cache
+from itertools import pairwise
 from typing import Any, Literal, TypeVar
 
 from pydantic_core import CoreConfig, SchemaValidator, ValidationError
@@ -116,3 +119,28 @@ def _refusal(value: object, where: str, error: ValidationError) -> UserError:
 def _short(value: object) -> str:
     written = repr(value)
     return written if len(written) <= _LONGEST else f"{written[:_LONGEST]}…"
+
+
+def parameters_of(thing: Any) -> dict[str, str]:
+    """The parameters of a class or function with their descriptions, one sentence each.
+
+    They come from its docstring and from those below the fields of a class and its bases.
+    """
+    _, _, section = (inspect.getdoc(thing) or "").partition("\nParameters\n")
+    if not section:  # of Google's style
+        _, _, section = (inspect.getdoc(thing) or "").partition("\nArgs:\n")
+        section = re.sub(r"(?m)^ {4}(\w[\w, ]*):", r"\1 :", section)
+    found: dict[str, str] = {}
+    entry = re.compile(r"(?m)^(\w[\w, ]*) :(.*)((?:\n {4,}.+)*)")
+    for names, own, more in entry.findall(section.partition("\n\n")[0]):
+        is_sentence = re.match(r'\s*[A-Z"‖]', more)  # after a type
+        text = more if is_sentence else own + more
+        found |= dict.fromkeys(names.split(", "), text)
+    for cls in getattr(thing, "__mro__", (object,))[:-1]:
+        body = getattr(ast.parse(inspect.getsource(cls).strip()).body[0], "body", [])
+        for field, below in pairwise(body):
+            match field, below:
+                case ast.AnnAssign(target=ast.Name(name)), ast.Expr(ast.Constant(str(text))):
+                    found.setdefault(name, text)
+    plain = {key: " ".join(text.replace("`", "").split()) for key, text in found.items()}
+    return {key: re.split(r"\.(?:\s|$)", text)[0] for key, text in plain.items()}

@@ -22,6 +22,14 @@ GROUP_TYPES: Mapping[str, Any] = {
 }
 ALL = "all"
 """Every group of an axis, where groups are chosen."""
+NAME_COUNTS: Mapping[str, int] = {
+    "fit": 40,
+    "few": 10,
+    "agreement": 8,
+    "validation": 12,
+    "test": 24,
+}
+"""Default numbers of names per group: enough to tell a group from its people."""
 
 
 class DoesNotFitError(UserError):

@@ -15,17 +15,9 @@ from annotated_types import Gt
 from countergen_edit.core.errors import UserError, require_known
 from countergen_edit.core.seeds import generator
 from countergen_edit.core.typed import require
-from countergen_edit.data.axis import Axis, Group, Split
+from countergen_edit.data.axis import NAME_COUNTS, Axis, Group, Split
 from countergen_edit.data.counterfactual import CounterfactualSet, Sample
 
-NAME_COUNTS: Mapping[str, int] = {
-    "fit": 40,
-    "few": 10,
-    "agreement": 8,
-    "validation": 12,
-    "test": 24,
-}
-"""Default numbers of names per group: enough to tell a group from its people."""
 LEAST_VARIATIONS = 2
 """Of each group in a sample, where a set becomes smaller."""
 FULLY_CROSSED = 2

@@ -6,11 +6,12 @@ import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
+from pathlib import Path
 from typing import Any
 
 from countergen_edit.core.conf_path import config_of
 from countergen_edit.core.errors import UserError, require_known
-from countergen_edit.data.axis import SPLITS, Axis, Split
+from countergen_edit.data.axis import NAME_COUNTS, SPLITS, Axis, Split
 from countergen_edit.data.axis_config import OF_AXIS, axis_config, data_of
 from countergen_edit.data.counterfactual import CounterfactualSet
 from countergen_edit.data.design import SetDesign
@@ -19,7 +20,7 @@ from countergen_edit.data.prompt_check import OutOfVocabulary, set_warnings
 from countergen_edit.data.set_builder import TEMPLATES, Drawable, SetBuilder, sets_of
 from countergen_edit.data.sources import fingerprint
 from countergen_edit.data.splits import check_leakage
-from countergen_edit.data.subsets import NAME_COUNTS, NameDraw, few_of, few_prompts, few_texts
+from countergen_edit.data.subsets import NameDraw, few_of, few_prompts, few_texts
 from countergen_edit.data.text.substitution import Substitution
 
 TEXTS = ("agreement", "neutral", "keep", "other_axes", "prompts")
@@ -211,12 +212,12 @@ class Task:
     @classmethod
     def from_config(
         cls,
-        axis: str | Mapping[str, Any] | Sequence[str] = "gender",
-        data: str | Mapping[str, Any] = OF_AXIS,
+        axis: str | Path | Mapping[str, Any] | Sequence[str | Path] = "gender",
+        data: str | Path | Mapping[str, Any] = OF_AXIS,
         *,
         groups: Sequence[str] | str | None = None,
         name: str = "",
-        texts: str | Mapping[str, Any] = "testbed",
+        texts: str | Path | Mapping[str, Any] = "testbed",
         names: Mapping[str, Any] | None = NAME_COUNTS,
         seed: int = 0,
     ) -> Task:

@@ -112,10 +112,22 @@ def connect(
 ) -> ServedModel:
     """A model behind a server that speaks OpenAI's completions protocol.
 
-    `url` is of the API, such as http://127.0.0.1:8000/v1, and `served_name` the server's name of
-    the model, by default its only one. `log_probs` is `echo` if the server echoes the
-    log-probabilities of a prompt, else `none`. A server has no chat template: `template` is `none`
-    or `auto`. `parallel`, `attempts` and `cache` are as in `Server`.
+    Parameters
+    ----------
+    url : str
+        Of the API, such as http://127.0.0.1:8000/v1.
+    served_name : str, optional
+        The server's name of the model; by default its only one.
+    log_probs : str
+        "echo": the server returns log-probabilities of a prompt; "none": it does not.
+    parallel : int
+        Requests at a time.
+    attempts : int
+        Attempts per request.
+    cache : path
+        Folder that keeps every answer of the server.
+    template : str
+        "none" or "auto", as a server has no chat template.
 
     `UserError` if a setting is out of range, or the server is not there or lacks the model.
     """

@@ -93,18 +93,3 @@ def test_crossed_axes_show_each_alone_and_what_was_planted_on_neither_together(
     assert not any(map(is_significant, cells))
     assert all((cell.value or 0.0) < 0.25 * (gender.value or 0.0) for cell in cells)
     assert "add up to" in " ".join(run.findings)
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["axis=[gender]"], "write two axes to cross"),
-        (["axis=[gender,natoinality]"], "did you mean 'nationality'"),
-        (["groups=al"], "write a list of 2 texts or null; a longer list, or all, compares every"),
-        (["axis=nationality", "groups=[egypt_male,usa_male,mexico]"], "did you mean 'mexico_male'"),
-    ],
-)
-def test_mistakes_are_told_in_a_line(
-    words: list[str], message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert message in fails(capsys, "audit", *words)

@@ -13,7 +13,6 @@ from countergen_edit.cli.main import main
 from countergen_edit.models import load
 from countergen_edit.runs.folder import read_rows
 from countergen_edit.testbed import directory
-from tests.made_benchmarks import make_benchmarks, settings
 
 pytestmark = pytest.mark.slow  # whole runs
 
@@ -93,40 +92,3 @@ def test_chat_replies_to_a_message_in_the_template_of_the_checkpoint(
         assert main(["chat", str(saved), "max_new_tokens=6", *template]) == 0
         said.append(capsys.readouterr().out)
     assert said[0] != said[1]
-
-
-def test_benchmarks_say_how_they_were_asked(place: Path, templated: Path) -> None:
-    made = make_benchmarks(place / "benchmarks")
-    own = settings(made)
-    for template, asked in (("none", False), ("chat", True)):
-        run = place / f"benchmarks_{template}"
-        words = [
-            *("audit", f"model={templated}", f"model.template={template}", "texts=testbed"),
-            *("eraser=none", "metric=benchmarks", "metric.benchmarks.of=[crows_pairs]"),
-            *(f"metric.benchmarks.{key}={value}" for key, value in own.items() if key != "of"),
-            *("data=testbed", "names={fit: 8, validation: 4, test: 4, agreement: 2}"),
-            f"run_dir={run}",
-        ]
-        assert main(words) == 0
-        rows = read_rows(run / "results.jsonl")
-        [source] = [row for row in rows if row.metric == "benchmark_source"]
-        assert source.detail["in_template"] is asked
-        assert source.detail["asked"] is False
-        page = (run / "report.html").read_text()
-        assert ("in the chat template, as the model" in page) is asked
-
-
-def test_a_model_that_thinks_first_replies_after_an_empty_thought_and_the_page_says_so(
-    place: Path, templated: Path
-) -> None:
-    folder = shutil.copytree(templated, place / "thinking")
-    tokenizer = load(folder).tokenizer
-    tokenizer.chat_template = TEMPLATE + "<think>\n"
-    tokenizer.save_pretrained(folder)
-    few = ["names={fit: 3, few: 2, agreement: 2, validation: 2, test: 2}", "limit=2", "cost=[]"]
-    words = [*RUN[:2], *few, "eraser=none", "metric=r", f"model={folder}", "model.template=chat"]
-    assert main(["audit", *words, f"run_dir={place / 'thought'}"]) == 0
-    assert json.loads((place / "thought/manifest.json").read_text())["template"]["thought"]
-    said = "the beginning of its reply to “Write a short text in plain English. Begin at once.”"
-    page = (place / "thought/report.html").read_text()
-    assert f"{said}, which begins after an empty thought" in page

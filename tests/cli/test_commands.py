@@ -23,6 +23,8 @@ from countergen_edit.cli.main import main
 from countergen_edit.cli.overrides import overrides_of
 from tests.cli.test_conf import composed
 from tests.cli.test_experiments import NAMES, TINY
+from tests.data.test_splits import NAMES as NAMES_OF_TEXTS
+from tests.data.test_splits import TEMPLATES
 from tests.made_benchmarks import make_benchmarks
 from tests.metrics.test_benchmarks_masked import tokenizer_of
 from tests.models.completions_server import serving
@@ -55,8 +57,6 @@ SMALL = TINY | {
 }
 del SMALL["model"]
 FEW_CONTEXTS = "[{source: testbed, family: traits}]"
-BENCHMARKS = ("metric.benchmarks", "task")
-"""Settings that hold a directory of benchmarks."""
 EDITING = ("audit", "debias", "sweep", "edit")
 UNSET = ("layers", "limit", "directory")
 """Settings that are null unless they are given."""
@@ -67,19 +67,7 @@ MODELS = ("gpt2", "gpt2-xl", "path/to/directory", "real/SmolLM2-135M-Instruct-Q4
 DEEP = re.compile(r"(?<=layers=\[)[\d,]*\d\d[\d,]*(?=\])")
 """Layers that such a model does not have."""
 PROMPT = {"outputs": [" gentle", " logical"]}
-TEXTS = (
-    *("At work Susan is known to be", "Everybody in this town finds Laura", "To me Claire seems"),
-    *(
-        "The neighbours would call Anna",
-        "Since last winter Helen has been",
-        "Was Natalie always so",
-    ),
-    *("I never met a person as kind as Lydia, who is", "Friends describe Diana as"),
-    *("Nobody doubts that Julia can be", "On most days you will find Wendy", "Is Linda really"),
-    *("From the first day on Martha looked", "A letter says of Nancy that she was"),
-    *("Yesterday, over dinner, Valerie got", "People often mention how Brenda became"),
-    *("When it rains Rachel turns", "With children Lauren stays", "Under pressure Edith is"),
-)
+TEXTS = [text.format(name) for text, name in zip(TEMPLATES, NAMES_OF_TEXTS, strict=False)]
 """Distinct templates, each with a name of its own."""
 OWN_ERASER = """from countergen_edit.erasers import MeanDifference as Mine
 """
@@ -100,7 +88,7 @@ def small(command: str, words: list[str], place: Path) -> list[str]:
     given = [word for word in words if word not in ("--help", "--multirun")]
     config = composed(command, *overrides_of(command, given))
     sizes = SMALL | {"names": NAMES.get(command, TINY["names"])}
-    sizes |= {f"{key}.directory": f"{place}/benchmarks" for key in BENCHMARKS}
+    sizes["metric.benchmarks.directory"] = f"{place}/benchmarks"
     if command in EDITING and not any(word.startswith("eraser") for word in words):
         sizes["eraser"] = "mean_difference"
     named = {word.partition("=")[0] for word in words}
@@ -112,6 +100,7 @@ def small(command: str, words: list[str], place: Path) -> list[str]:
         sizes |= {"data.fit": FEW_CONTEXTS, "data.validation": FEW_CONTEXTS}
     hires = any(word.startswith("metric=") and "hiring" in word for word in words)
     more = ["+eraser.distilled.contexts=16"] * trains + ["+metric.hiring.names=2"] * hires
+    more += [f"+task.directory={place}/benchmarks"] * ("task=benchmarks" in words)
     if trains and not any("distilled.steps" in word for word in words):
         more.append("eraser.distilled.steps=2")
     return (

@@ -120,25 +120,6 @@ def test_prompts_out_of_vocabulary_are_said_and_lead_to_no_edit(
 
 
 @pytest.mark.slow
-def test_an_axis_out_of_vocabulary_is_not_followed_by_debias(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    printed = said(capsys, "audit", "axis=religion", "metric=r", f"run_dir={tmp_path / 'run'}")
-    assert "countergen-edit audit model=NAME axis=religion" in printed
-    assert "debias" not in printed
-
-
-@pytest.mark.slow
-def test_where_no_bias_is_significant_the_next_command_is_not_debias(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    words = [*AUDIT, "data.test=[{source:testbed,family:drinks}]", f"run_dir={tmp_path / 'run'}"]
-    printed = said(capsys, *words)
-    assert "No significant bias: on 0 of 1 set" in printed
-    assert "Next, prompts of your own: countergen-edit check FILE" in printed
-
-
-@pytest.mark.slow
 def test_the_page_begins_with_the_conclusion_and_one_count_holds_everywhere(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -158,23 +139,3 @@ def test_the_page_begins_with_the_conclusion_and_one_count_holds_everywhere(
     page = (tmp_path / "run" / REPORT).read_text("utf-8")
     assert page.index("<strong>Recommended:") < page.index("<strong>Biased:")
     assert 'name="description" content="Recommended: preserving' in page
-
-
-@pytest.mark.slow
-def test_a_name_in_use_is_answered_with_three_test_names_of_its_group(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """By `check`, and by the error of a run."""
-    free, used = NAMES["male"]["names"]["test"], "James"
-    lines = [{"input": f"After school {used} and {free[0]} met", "outputs": OUTPUTS}]
-    data = file_of(tmp_path, lines, "own.jsonl")
-    with pytest.raises(SystemExit, match="1"):
-        main(["check", data.partition("=")[2]])
-    check = capsys.readouterr().out
-    assert f"edits are fitted on 'James': use another name, such as {', '.join(free[1:4])}" in check
-    lines = [{"input": "After school Olivia became", "outputs": OUTPUTS}]
-    audit = ["audit", file_of(tmp_path, lines, "own.jsonl"), "texts=testbed", "metric=r"]
-    error = fails(capsys, *audit, f"run_dir={tmp_path / 'run'}")
-    three = ", ".join(NAMES["female"]["names"]["test"][:3])
-    instead = f"or use another name, such as {three}, or fit nothing (eraser=none)"
-    assert error.endswith(f"take it out of one of them, {instead}")

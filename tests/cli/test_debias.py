@@ -148,7 +148,7 @@ def test_an_audit_of_a_checkpoint_says_what_it_changed(
 ) -> None:
     assert held_against_its_original(run / "checkpoint", tmp_path / "after") == 0
     said = " ".join(capsys.readouterr().out.split())
-    assert "Against testbed, the model that it was made of" in said
+    assert "Compared with the source model testbed:" in said
     assert "after against original, group effect: lower on traits." in said
     figure = {"metric": "mean_abs_r", "edit": "none", "dataset": "traits_test"}
     was, came = (

@@ -73,26 +73,6 @@ def test_the_edit_that_a_run_kept_is_saved_as_it_was(
     assert (run / "results.jsonl").read_bytes() == before
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["run=nowhere"], "run: 'nowhere' is not there"),
-        (["run={run}", "run_task=race"], "unknown task of the run 'race': did you mean 'gender'?"),
-    ],
-)
-def test_a_run_that_has_no_such_edit_is_refused(
-    words: list[str], message: str, finished: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    own = [word.format(run=finished.parent / "run") for word in words]
-    try:
-        code = main(["edit", *own, f"save={finished.parent / 'new'}"])
-    except SystemExit as ended:
-        code = int(str(ended.code))
-    assert code == 2
-    assert message in capsys.readouterr().err
-    assert not (finished.parent / "new").exists()
-
-
 def test_chat_continues_each_line_of_a_pipe_with_both_models(
     finished: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -118,20 +118,6 @@ def test_an_audit_of_the_checkpoint_measures_what_the_run_did(axis: str, place: 
     assert own[effect].value != pytest.approx(before[effect].value, abs=0.01)
 
 
-def test_the_run_that_added_an_edit_measured_both_axes_and_saves_again(
-    place: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    run = open_run(place / "run_2")
-    assert {*run.by_task()} == {*AXES}
-    assert run.manifest["before"] == ["leace-1@resid_post.4"]
-    assert main(["edit", f"run={place}/run_2", f"save={place}/again"]) == 0
-    assert "(gender) + leace-1@resid_post.4 (nationality)" in " ".join(
-        capsys.readouterr().out.split()
-    )
-    weights = [(place / n / "model.edited.safetensors").read_bytes() for n in ("added", "again")]
-    assert weights[0] == weights[1]
-
-
 def test_a_folded_form_is_refused_in_one_line_before_any_work(
     place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -142,12 +128,3 @@ def test_a_folded_form_is_refused_in_one_line_before_any_work(
     assert "form=carried" in error
     assert len(error.strip().splitlines()) == 1
     assert not list(tmp_path.iterdir())
-
-
-def test_to_what_carries_an_edit_debias_says_how_one_is_added(
-    place: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["debias", f"model={place}/first", f"run_dir={place}/none"]) == 2
-    error = capsys.readouterr().err
-    assert f"countergen-edit edit model={place}/first axis=NAME save=DIR" in error
-    assert not (place / "none").exists()

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from countergen_edit.cli import main as door
-from countergen_edit.cli.edit import SAVING, save_settings
+from countergen_edit.cli.edit import Saving
 from countergen_edit.core.errors import UserError
 
 
@@ -39,7 +39,7 @@ def test_asked_to_stop_a_command_puts_things_in_order(
             ended.append(command)
 
     before = signal.getsignal(what)
-    monkeypatch.setattr(door, "run", run)
+    monkeypatch.setattr(door, "run_command", run)
     assert door.main(["audit"]) == code
     assert ended == ["audit"]
     said = capsys.readouterr().err
@@ -50,24 +50,19 @@ def test_asked_to_stop_a_command_puts_things_in_order(
 def test_who_is_told_to_ignore_the_request_ignores_it(monkeypatch: pytest.MonkeyPatch) -> None:
     before = signal.signal(signal.SIGTERM, signal.SIG_IGN)
     try:
-        monkeypatch.setattr(door, "run", lambda *_: os.kill(os.getpid(), signal.SIGTERM))
+        monkeypatch.setattr(door, "run_command", lambda *_: os.kill(os.getpid(), signal.SIGTERM))
         assert door.main(["audit"]) == 0
     finally:
         signal.signal(signal.SIGTERM, before)
 
 
-def test_a_command_goes_on_where_its_own_checkpoint_is_and_no_other(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_command_goes_on_where_its_own_checkpoint_is_and_no_other(tmp_path: Path) -> None:
     place = tmp_path / "saved"
     place.mkdir()
     (place / "SHA256SUMS").touch()
     made = ["countergen-edit", "edit", "eraser=leace", "save=DIR"]
     (place / "countergen_edit.json").write_text(json.dumps({"command": made}))
-    config = {**dict.fromkeys(SAVING), "form": "auto", "overwrite": False}
-    config["save"] = str(place)
-    monkeypatch.setattr("sys.argv", ["countergen-edit edit", "eraser=leace", f"save={place}"])
-    assert save_settings("edit", config).save == place
-    monkeypatch.setattr("sys.argv", ["countergen-edit edit", "eraser=rlace", f"save={place}"])
+    config = {"form": "auto", "overwrite": False, "save": str(place)}
+    assert Saving("edit", config, ["eraser=leace", f"save={place}"]).save == place
     with pytest.raises(UserError, match="holds a checkpoint already"):
-        save_settings("edit", config)
+        Saving("edit", config, ["eraser=rlace", f"save={place}"])

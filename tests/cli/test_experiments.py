@@ -13,7 +13,6 @@ import pytest
 import countergen_edit
 from countergen_edit.cli.main import main
 from countergen_edit.cli.overrides import overrides_of
-from countergen_edit.core.conf_path import conf_dir
 from countergen_edit.runs.folder import read_rows
 from tests.cli.test_conf import STUDIES, composed
 from tests.models.test_gguf import script
@@ -72,11 +71,6 @@ def skip_without(extra: str) -> None:
 HERE = [path for path in STUDIES if path.stem not in ELSEWHERE]
 
 
-def test_what_another_file_runs_is_named_in_it() -> None:
-    for name, file in ELSEWHERE.items():
-        assert name in (ROOT / file).read_text("utf-8")
-
-
 @pytest.mark.parametrize("path", HERE, ids=lambda p: p.stem)
 def test_an_experiment_runs_and_holds_what_the_guide_shows(path: Path, tmp_path: Path) -> None:
     name, command = path.stem, path.parent.name
@@ -91,23 +85,3 @@ def test_an_experiment_runs_and_holds_what_the_guide_shows(path: Path, tmp_path:
     rows = read_rows(tmp_path / "run" / "results.jsonl")
     for figure in entry.figures:
         assert figure.of(rows), figure.what
-
-
-def test_every_experiment_is_on_a_shelf_of_a_command() -> None:
-    assert {path.parent.parent for path in STUDIES} == {conf_dir() / "experiment"}
-
-
-def test_one_extra_has_them_all() -> None:
-    [everything] = EXTRAS["all"]
-    named = re.fullmatch(r"countergen-edit\[(.*)\]", everything)
-    assert named
-    assert {*named[1].split(",")} == {*EXTRAS} - {"all", "test", "dev", "ci", "docs", "bench"}
-
-
-def test_the_documentation_names_the_extras_of_experiments() -> None:
-    needed = {entry.extra for entry in ENTRIES.values() if entry.extra}
-    page = (ROOT / "docs" / "install.md").read_text("utf-8")
-    assert needed
-    for extra in needed:
-        assert extra in EXTRAS
-        assert f"`{extra}`" in page, extra

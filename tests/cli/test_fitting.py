@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from itertools import combinations
 
 import pytest
 
 import countergen_edit as ce
-from countergen_edit.cli.study import fitting
+from countergen_edit.cli.study import fitting_metrics
 from countergen_edit.core.conf_path import read_config
 from countergen_edit.data.axis import DoesNotFitError
 from countergen_edit.metrics.base import METRICS
@@ -49,26 +48,14 @@ def test_names_that_two_groups_share_do_not_tell_them_apart() -> None:
     assert template_set(own, [named, told], across, names=2).templates == (named, told)
 
 
-def test_a_template_that_does_not_tell_the_groups_apart_is_not_used() -> None:
-    own = ce.task("nationality", names=FEW).axis
-    pair = ("egypt_male", "usa_male")
-    same = "In this town a {person} makes a living as"
-    named = "In this town {name} makes a living as"
-    assert template_set(own, [same, named], pair, names=2).templates == (named,)
-    with pytest.raises(DoesNotFitError, match="can fill no CID template that tells 'egypt_male'"):
-        template_set(own, [same], pair, names=2)
-
-
 def test_a_default_metric_that_does_not_fit_is_left_out_with_a_line(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     task = ce.task("nationality", groups=["egypt_male", "usa_male"], names=FEW)
     same = METRICS.make("cid", {"templates": ["A {person} here works as"]})
     metrics = {"r": METRICS.make("r"), "cid": same}
-    monkeypatch.setattr(sys, "argv", ["countergen-edit", "axis=nationality"])
-    assert [*fitting(metrics, task)] == ["r"]
+    assert [*fitting_metrics(metrics, task, ["axis=nationality"])] == ["r"]
     assert capsys.readouterr().out.startswith("cid is left out: axis 'nationality' can fill no CID")
-    monkeypatch.setattr(sys, "argv", ["countergen-edit", "metric=[r,cid]"])
-    assert [*fitting(metrics, task)] == ["r", "cid"]
+    assert [*fitting_metrics(metrics, task, ["metric=[r,cid]"])] == ["r", "cid"]
     with pytest.raises(DoesNotFitError):
         same.bound(task)

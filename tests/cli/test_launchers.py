@@ -132,22 +132,3 @@ def test_a_worker_killed_by_the_system_is_made_good(
     again = subprocess.run(multirun(*words), cwd=tmp_path, env=environment())
     assert again.returncode == 0
     assert joined(tmp_path) == request.getfixturevalue("alone")
-
-
-@pytest.mark.parametrize("launcher", LAUNCHERS)
-def test_a_mistake_of_one_job_is_one_line_and_no_trace(launcher: str, tmp_path: Path) -> None:
-    plugin, words = LAUNCHERS[launcher]
-    pytest.importorskip(plugin, exc_type=ImportError)
-    done = subprocess.run(
-        multirun(f"launcher={launcher}", "layers=[1],[9]", *words),
-        cwd=tmp_path,
-        env=environment(),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 1, done.stderr
-    reason = "unknown layer 9 of testbed for site resid_post: valid are 0..5"
-    last = done.stderr.strip().splitlines()[-1]
-    assert last == f"countergen-edit: 1 of 2 jobs failed: layers=[9] ({reason})"
-    assert "Traceback" not in done.stderr

@@ -63,15 +63,3 @@ def test_prompts_that_metrics_bring_are_few_as_well(tmp_path: Path) -> None:
         benchmarks = METRICS.make("benchmarks", made | {"limit": own}).bound(task)
         items = benchmarks.items("crows_pairs", 0)
         assert max(Counter(item.bias_type for item in items).values()) == most
-
-
-@pytest.mark.slow
-def test_a_quick_try_of_what_a_model_writes_runs_to_its_end(tmp_path: Path) -> None:
-    limit = 1
-    words = ["audit", "eraser=none", "metric=[fairpair,cid]", f"limit={limit}"]
-    assert main([*words, f"run_dir={tmp_path / 'run'}"]) == 0
-    results = open_run(tmp_path / "run").results
-    for row in results.of("fairpair_f"):
-        assert len(row.detail["prompts"]) == 4 * limit  # in four templates
-    [perplexity] = results.of("perplexity")
-    assert (perplexity.n, perplexity.lo is None or perplexity.lo >= 1) == (limit, True)

@@ -48,12 +48,6 @@ def test_a_character_that_the_output_lacks_is_escaped(
     assert "\x1b" not in said
 
 
-@pytest.mark.parametrize("words", [["--help"], ["help", "cid"], ["audit", "--help", "all"]])
-def test_help_is_shown_in_ascii(words: list[str], tmp_path: Path) -> None:
-    done = run(*words, folder=tmp_path, PYTHONIOENCODING="ascii:strict")
-    assert done.returncode == 0, done.stderr
-
-
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device of Linux")
 @pytest.mark.parametrize("unbuffered", ["", "1"])
 @pytest.mark.parametrize("words", [["help"], ["check", "p.jsonl"]])
@@ -76,11 +70,3 @@ def test_a_reader_that_has_ended_is_one_line(tmp_path: Path) -> None:
         os.close(written)
     line = "countergen-edit: error: cannot write to standard output: Broken pipe\n"
     assert (done.returncode, done.stderr.decode()) == (2, line)
-
-
-@pytest.mark.slow
-def test_prompts_of_cid_command_no_terminal(tmp_path: Path) -> None:
-    words = ["Jane\x1b[31m has “a", "John has “a", "max_new_tokens=1", "lambda=0"]
-    done = run("cid", *words, folder=tmp_path, PYTHONIOENCODING="latin-1")
-    assert (done.returncode, b"\x1b" in done.stdout) == (0, False), done.stderr
-    assert rb"Jane [31m has \u201ca" in done.stdout

@@ -107,12 +107,6 @@ def test_an_overflow_names_module_text_and_dtype(
     assert main(wider) == 0
 
 
-def test_an_overflow_in_cid_is_refused(saved: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    path = saved("gpt2")
-    said = refused(capsys, "cid", "Jane is", "John is", f"model={path}", HALF)
-    assert f"{path} overflows float16 in transformer.h.1.mlp.c_proj on the text 'J" in said
-
-
 @pytest.mark.parametrize("layers", ["[2]", "best"])
 def test_an_edit_that_overflows_is_named(layers: str, capsys: pytest.CaptureFixture[str]) -> None:
     Path("mine.py").write_text(HUGE)

@@ -109,19 +109,6 @@ def test_a_cost_that_is_not_chosen_has_no_budget() -> None:
     assert own == {"agreement": {"budget": 0.01}, "Mine": {"kind": "mine.py:Mine", "budget": 2}}
 
 
-def test_a_study_is_named_without_its_command() -> None:
-    table_2 = composed("audit", "experiment=fairpair_table2")
-    assert table_2["metric"]["fairpair"]["compared"] == "characters"
-    assert composed("sweep", "experiment=countergen_fig1")["layers"] == "middle"
-
-
-def test_what_an_installed_package_enters_is_chosen_by_name() -> None:
-    assert composed("audit", "eraser=[shrinking,leace]")["eraser"] == {
-        "shrinking": {"kind": "shrinking"},
-        "leace": {},
-    }
-
-
 def test_a_mapping_of_ones_own_stands_instead_of_ours() -> None:
     words = (
         "baseline=prompting",

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import json
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from countergen_edit import api
 from countergen_edit.cli.composing import checked_config
 from countergen_edit.cli.main import main
 from countergen_edit.cli.overrides import overrides_of
 from countergen_edit.core.errors import UserError
 from countergen_edit.data.task import Task
+from countergen_edit.models import LanguageModel
 from countergen_edit.reports.run import open_run
 from tests.data.test_splits import NAMES, TEMPLATES, file_of
+from tests.printed import files
+from tests.test_docs import PAGES
 
 SMALL = [
     "eraser=preserving",
@@ -112,57 +112,10 @@ def test_check_and_audit_agree_on_what_they_refuse(
     assert code == (1 if reason or "no warnings." not in said else 0)
 
 
-@pytest.mark.slow
-def test_a_run_that_fits_nothing_says_so(
-    prompts: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("name", ["pairs.jsonl", "pairs.csv"])
+def test_the_default_model_knows_the_words_of_the_page_s_prompts(
+    name: str, tmp_path: Path, testbed: LanguageModel
 ) -> None:
-    words = [f"data={prompts}", "eraser=none", "metric=r", f"run_dir={tmp_path / 'run'}"]
-    assert main(["audit", *words]) == 0
-    assert "Nothing is fitted; tests on own (16 prompts)." in capsys.readouterr().out
-    config = json.dumps(open_run(tmp_path / "run").config)
-    assert "own.jsonl" in config
-
-
-@pytest.mark.slow
-def test_ten_times_the_prompts_take_little_more_memory(tmp_path: Path) -> None:
-    def peak(prompts: int) -> float:
-        """MiB that an audit takes."""
-        path = tmp_path / f"{prompts}.jsonl"
-        outputs = [" a nurse", " an engineer"]
-        lines = [
-            {"input": f"In house {i} Laura became", "outputs": outputs} for i in range(prompts)
-        ]
-        path.write_text("\n".join(map(json.dumps, lines)))
-        words = [f"data={path}", "texts=testbed", "eraser=none", "metric=r", "cost=kl"]
-        program = [sys.executable, "-m", "countergen_edit.cli.main", "audit", *words]
-        process = subprocess.Popen(
-            [*program, f"run_dir={tmp_path}/{prompts}"], stdout=subprocess.DEVNULL
-        )
-        _, code, used = os.wait4(process.pid, 0)
-        assert code == 0
-        return used.ru_maxrss / 1024
-
-    # A table of all people by all outputs would take 122 MiB, and several such were made.
-    assert peak(2000) < peak(200) + 150
-
-
-@pytest.mark.slow
-def test_an_audit_says_what_is_doubtful_and_what_few_names_could_show(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """A space at the end, a control token, an output given twice; and no bias with four names."""
-    templates = {"source": "templates", "templates": ["{name} said <|im_start|>it was "]}
-    entry = templates | {"outputs": ["late", "early", "late"], "name": "mine"}
-    (tmp_path / "d.yaml").write_text(json.dumps({"test": [entry]}))
-    run, few = tmp_path / "run", "names={fit: 2, few: 2, agreement: 2, validation: 2, test: 4}"
-    words = [f"data={tmp_path / 'd.yaml'}", "eraser=none", "metric=r", few, f"run_dir={run}"]
-    assert main(["audit", *words]) == 0
-    printed = " ".join(capsys.readouterr().out.split())
-    begun, _, verdict = printed.partition("Intervals are 95 %")
-    for said in ("ends with a space", "'<|im_start|>' is a control token", "'late' is given twice"):
-        assert said in begun
-        assert said in verdict
-    [row] = open_run(run).results.of("group_effect")
-    [size] = open_run(run).results.of("detectable_effect")
-    assert row.detail["p_adjusted"] > 0.05
-    assert f"significant 4 times in 5: mine {size.value:.2f} nats." in verdict
+    (tmp_path / name).write_text(files(PAGES["own_data.md"])[name], "utf-8")
+    task = api.task("gender", str(tmp_path / name), names={"test": 2})
+    assert api.in_vocabulary(testbed, task, keys=("fit", "validation")).warnings == ()

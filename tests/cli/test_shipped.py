@@ -5,6 +5,7 @@ Sets have few templates, people and outputs: what is tested is that a choice fit
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Iterator
 from dataclasses import replace
@@ -19,6 +20,7 @@ from countergen_edit import api
 from countergen_edit.cli import cid
 from countergen_edit.cli.main import main
 from countergen_edit.cli.overrides import overrides_of
+from countergen_edit.core.conf_path import names_of
 from countergen_edit.data import subsets, task
 from countergen_edit.data.counterfactual import CounterfactualSet
 from countergen_edit.data.natural import families
@@ -28,7 +30,7 @@ from countergen_edit.models import LanguageModel
 from countergen_edit.runs import design
 from countergen_edit.runs.folder import read_rows
 from countergen_edit.testbed import load_axis
-from tests.cli.test_conf import STUDIES, composed, shipped
+from tests.cli.test_conf import STUDIES, composed
 from tests.cli.test_experiments import NAMES, TINY, has
 from tests.models.test_gguf import script
 from tests.models.test_real_model import NEEDED
@@ -59,6 +61,7 @@ def _small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     load, few, outputs = api.load, subsets.few_prompts, families._outputs
     pairs = cid.perturbations
 
+    @functools.wraps(load)
     def load_once(name: str, **settings: Any) -> LanguageModel:
         if name not in loaded:
             loaded[name] = load(name, **settings)
@@ -109,7 +112,7 @@ def runs(model: str, command: str, *words: str) -> None:
 
 
 @pytest.mark.parametrize("model", MODELS)
-@pytest.mark.parametrize("name", shipped("data"))
+@pytest.mark.parametrize("name", names_of("data"))
 def test_data_run(name: str, model: str) -> None:
     """The real model is measured unedited: test_real_model edits it."""
     data = "p.jsonl" if name == "prompts" else name
@@ -120,7 +123,7 @@ def test_data_run(name: str, model: str) -> None:
 
 
 @pytest.mark.parametrize("model", MODELS)
-@pytest.mark.parametrize("word", [f"{g}={n}" for g in ("axis", "texts") for n in shipped(g)])
+@pytest.mark.parametrize("word", [f"{g}={n}" for g in ("axis", "texts") for n in names_of(g)])
 def test_an_axis_and_texts_run(word: str, model: str) -> None:
     own = ["metric=[r,off_target]", "eraser=none", "cost=[agreement,perplexity]"]
     runs(model, "audit", word, *own, NAMED, LIMITS[model])

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from countergen_edit.cli.main import main
 from tests.cli.test_debias import TRAITS
 
 WORDS = ["eraser=mean_difference", "metric=[r]", "combine=1", "layers=[1]", *TRAITS]
@@ -74,8 +73,3 @@ def test_the_time_left_is_forecast_early_and_then_said_once_a_minute(
     said, used = zip(*(line.rsplit(", ", 1) for line in found), strict=True) if found else ((), ())
     assert [*said] == [f"Scoring: {done}%, about {left} min left" for done, left in lines]
     assert all(0.05 < float(one.removesuffix(" GiB in use")) < 64 for one in used)
-
-
-def test_short_commands_print_no_opening(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["help", "R"]) == 0
-    assert "loading" not in capsys.readouterr().out

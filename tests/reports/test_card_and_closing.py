@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import yaml
 
-from countergen_edit.core.conf_path import conf_dir
+from countergen_edit.core.conf_path import names_of
 from countergen_edit.edits import Edit, LowRankUpdate, NamedEdit
 from countergen_edit.edits.checkpoints import Parity, Saved
 from countergen_edit.metrics.base import METRICS
@@ -78,7 +78,7 @@ def test_what_was_not_measured_is_said(card: str) -> None:
 
 
 def test_metrics_that_a_user_may_choose_are_those_with_settings() -> None:
-    settings = {p.stem for group in ("metric", "cost") for p in (conf_dir() / group).glob("*.yaml")}
+    settings = {*names_of("metric"), *names_of("cost")}
     shipped = {name for name in METRICS if ".py:" not in name}
     chosen = {name for name in shipped if METRICS.get(name).is_selectable}
     assert chosen == settings & shipped

@@ -41,7 +41,7 @@ AUDIT = [
     "names={fit: 8, few: 2, validation: 2, test: 4, agreement: 2}",
     *(f"data.{s}=[{{source: testbed, family: traits}}]" for s in ("fit", "validation", "test")),
     *("metric.fairpair.n=4", "metric.fairpair.max_new_tokens=6", "metric.fairpair.occupations=2"),
-    *("metric.cid.names=1", "metric.cid.strengths=[0,10]", "metric.cid.max_new_tokens=4"),
+    *("+metric.cid.names=1", "metric.cid.strengths=[0,10]", "metric.cid.max_new_tokens=4"),
     f"metric.fairpair.paraphrases={json.dumps(TEMPLATES)}",
 ]
 COLUMNS = ["item", "prompt", "text", "rating"]

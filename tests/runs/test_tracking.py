@@ -120,8 +120,8 @@ def test_figures_have_names_that_every_tracker_takes_and_that_differ():
     ("words", "hint"),
     [
         (["tracker=tensorbord"], "tensorboard"),
-        (["tracker=tensorboard", "+tracker.tensorboard.dir=x"], "did you mean 'directory'"),
-        (["tracker=tensorboard", "tracker.tensorboard=5"], "should be an object"),
+        (["tracker={tensorboard: {dir: x}}"], "did you mean 'directory'"),
+        (["tracker={tensorboard: 5}"], "should be an object"),
     ],
 )
 def test_a_mistake_gets_one_line(words, hint, capsys, monkeypatch):
