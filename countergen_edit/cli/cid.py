@@ -22,7 +22,6 @@ from countergen_edit.metrics.cid.metric import Cid
 from countergen_edit.metrics.cid.perturbations import SentenceEmbedding, perturbations, sources_of
 from countergen_edit.models import LanguageModel
 from countergen_edit.reports.render.terminal import print_table
-from countergen_edit.reports.run import open_run
 from countergen_edit.reports.views.cid import comparison
 from countergen_edit.runs.cid import (
     EffectPlan,
@@ -32,6 +31,7 @@ from countergen_edit.runs.cid import (
 )
 from countergen_edit.runs.cid import compare as continued
 from countergen_edit.runs.folder import RunFolder
+from countergen_edit.runs.run import open_run
 
 TOP_K = 50
 TAU = 0.85

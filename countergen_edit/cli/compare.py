@@ -29,5 +29,5 @@ def run(config: Mapping[str, Any]) -> None:
 def show(comparison: Comparison) -> None:
     """Print the brief tables of a comparison."""
     print_sections(comparison.sections, console)
-    if (comparison.paired, comparison.items, comparison.figures) == (None, None, None):
+    if not {*comparison.tables} - {"side_by_side"}:
         say(["These runs share no prompts on which R was measured: nothing is paired."])

@@ -7,7 +7,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -15,12 +15,11 @@ from countergen_edit.core.errors import UserError, require_known
 from countergen_edit.core.writing import whole
 from countergen_edit.decisions.gate import Check, Verdict, checked, difference, overall
 from countergen_edit.metrics.base import Way
-from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import UNEDITED, Row
 from countergen_edit.reports.blocks import Number
-from countergen_edit.reports.run import Run
 from countergen_edit.reports.views.base import Shown, View
 from countergen_edit.runs.compare import paired_edits
+from countergen_edit.runs.run import Run
 
 COLUMNS = ("task", "dataset", "axis", "group_a", "group_b", "facets", "value", "lo", "hi")
 """The columns of a row that stand in the JSON file."""
@@ -50,17 +49,14 @@ class Line:
 
 @dataclass(frozen=True)
 class Gate:
-    """What came of it.
-
-    Attributes:
-        held: the run and its model or edit, and the baseline if there is one.
-        checks: of every figure and set.
-        strict: whether intervals decided.
-    """
+    """What came of it."""
 
     held: str
+    """The run and its model or edit, and the baseline if there is one."""
     checks: tuple[Line, ...]
+    """Of every figure and set."""
     strict: bool
+    """Whether intervals decided."""
 
     @property
     def verdict(self) -> Verdict:
@@ -80,9 +76,9 @@ class Gate:
         """Write every check as JSON, whole or not at all; `NotWrittenError` if it cannot be."""
         checks = []
         for line in self.checks:
-            of = asdict(line.check)
-            row = of.pop("row")
-            checks.append({"figure": line.figure, **{key: row[key] for key in COLUMNS}, **of})
+            row = line.check.row.to_dict()
+            about = {"figure": line.figure, **{key: row[key] for key in COLUMNS}}
+            checks.append(about | {k: v for k, v in vars(line.check).items() if k != "row"})
         content = {"held": self.held, "verdict": self.verdict, "strict": self.strict}
         with whole(path) as temporary:
             temporary.write_text(json.dumps(content | {"checks": checks}, indent=2) + "\n", "utf-8")
@@ -92,43 +88,41 @@ class Gate:
         kinds = {"fails": "failure", "cannot tell": "error"}
         every = [kinds.get(line.check.verdict, "") for line in self.checks]
         counts = {f"{kind}s": str(every.count(kind)) for kind in kinds.values()}
-        about = {"name": plain(self.held), "tests": str(len(every)), **counts}
+        about = {"name": as_xml(self.held), "tests": str(len(every)), **counts}
         suite = ElementTree.Element("testsuite", about)
         for line, kind in zip(self.checks, every, strict=True):
-            named = {"classname": line.figure, "name": plain(line.of or line.figure)}
+            named = {"classname": line.figure, "name": as_xml(line.of or line.figure)}
             case = ElementTree.SubElement(suite, "testcase", named)
             if kind:
-                ElementTree.SubElement(case, kind, message=plain(line.text))
+                ElementTree.SubElement(case, kind, message=as_xml(line.text))
         with whole(path) as temporary:
             ElementTree.ElementTree(suite).write(temporary, "utf-8", xml_declaration=True)
 
 
-def plain(text: str) -> str:
+def as_xml(text: str) -> str:
     """A text without what XML forbids."""
     return NO_XML.sub("\ufffd", text)
 
 
-@dataclass(frozen=True)
 class Held:
-    """The rows of a run that are held: of the edit that a search keeps, else of no edit."""
+    """The rows of a run that are held: of the edit that a search keeps, else of no edit.
 
-    run: Run
-    results: Results
-    edit: str
+    Raises
+    ------
+    UserError
+        A task of the run has no test rows.
+    """
 
-    @classmethod
-    def of(cls, run: Run) -> Held:
-        """Of a run; `UserError` if a task of it has no test rows."""
+    def __init__(self, run: Run) -> None:
         record = run.best_record if run.results.of("cost", "validation") else None
-        edit = record.id if record else UNEDITED
-        results = run.results.only(edits=(edit,))
-        tasks = {row.task for row in results.rows if row.split == "test"}
+        self.run, self.edit = run, record.id if record else UNEDITED
+        self.results = run.results.only(edits=(self.edit,))
+        tasks = {row.task for row in self.results.rows if row.split == "test"}
         if lacking := [task for task in run.manifest.get("tasks", ()) if task not in tasks]:
             raise UserError(
                 f"{run.path} has no test rows of {lacking[0]!r}: let the run finish, or gate an "
                 "audit of the model if the search kept no edit"
             )
-        return cls(run, results, edit)
 
     @property
     def name(self) -> str:
@@ -175,13 +169,14 @@ class Held:
 
     def minus(self, other: Held, rows: Sequence[Row]) -> list[Row]:
         """The rows of a figure less those of another run about the same sets."""
-        against = {_about(row): row for row in other.results.rows if row.split == "test"}
         sides = (other.run.path, other.edit), (self.run.path, self.edit)
-        every = paired_edits(*sides, rows[0].seed)
-        paired = {_about(row): row for row in every if row.split == "test"}
+        known, paired = (
+            {_about(row): row for row in every if row.split == "test"}
+            for every in (other.results.rows, paired_edits(*sides, rows[0].seed))
+        )
         return [
             difference(
-                row, against.get(_about(row)), paired.get(_about(row, f"{row.metric}_difference"))
+                row, known.get(_about(row)), paired.get(_about(row, f"{row.metric}_difference"))
             )
             for row in rows
         ]
@@ -219,10 +214,10 @@ def gate(
         raise UserError("no limit is given: write countergen-edit gate RUN group_effect=0.3")
     if bool(margins) != (baseline is not None):
         raise UserError("baseline=RUN and margin.FIGURE=NUMBER go together: give both or neither")
-    held = Held.of(run)
+    held = Held(run)
     lines = held.checks(limits, strict)
     if baseline is None:
         return Gate(held.name, tuple(lines), strict)
-    other = Held.of(baseline)
+    other = Held(baseline)
     lines += held.checks(margins, strict, other)
     return Gate(f"{held.name}; against {other.name}", tuple(lines), strict)

@@ -12,7 +12,7 @@ import countergen_edit
 from countergen_edit import api
 from countergen_edit.cli.main import main
 from countergen_edit.models import LanguageModel
-from countergen_edit.reports.run import open_run
+from countergen_edit.runs.run import open_run
 from tests.data.test_splits import NAMES, TEMPLATES, file_of
 from tests.printed import commands, files
 

@@ -9,9 +9,9 @@ import pytest
 
 from countergen_edit import api
 from countergen_edit.cli.main import main
-from countergen_edit.reports.blocks import Table, Words, plain, unfolded
-from countergen_edit.reports.run import Run
+from countergen_edit.reports.blocks import Table, Words, plain
 from countergen_edit.reports.sections import sections
+from countergen_edit.runs.run import Run
 from tests.cli.test_mistakes import fails
 from tests.tiny_models import tiny_model_dir
 
@@ -54,7 +54,7 @@ def said_of(run: Run) -> list[str]:
     """All that a report says of what was measured: not what the run depended on."""
     texts = [*run.findings]
     for section in sections(run):
-        for block in unfolded(section.blocks) if section.name not in ("run", "terms") else ():
+        for block in section.unfolded if section.name not in ("run", "terms") else ():
             if isinstance(block, Words):
                 texts += block.sentences
                 continue
@@ -113,8 +113,7 @@ def test_runs_without_edits_compare_with_each_other_and_with_an_audit(
     for others in ([runs["t5"], runs["testbed"]], [runs["testbed"], audit]):
         assert main(["compare", *map(str, others)]) == 0
     assert "unedited" in capsys.readouterr().out
-    paired = api.compare(runs["testbed"], audit).paired
-    assert paired is not None
+    paired = api.compare(runs["testbed"], audit).tables["paired"]
     sides = dict.fromkeys(plain(row[0]) for row in paired.rows)
     assert [*sides] == ["audit with leace-1@resid_post.1 − testbed", "audit unedited − testbed"]
     alike = {plain(row[2]) for row in paired.rows if " with " not in plain(row[0])}

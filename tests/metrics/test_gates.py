@@ -12,7 +12,7 @@ from countergen_edit.edits.record import COMBINED, Place
 from countergen_edit.metrics.gates import CLOSED, OPEN, Opening, Text, Texts, gate_rows, texts_of
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row
-from countergen_edit.reports.views.gates import GatesView
+from countergen_edit.reports.views.probes import GatesView
 from countergen_edit.testbed import load_axis
 from tests.metrics.small import set_of
 
