@@ -11,14 +11,13 @@ import yaml
 
 from countergen_edit.core.conf_path import conf_dir
 from countergen_edit.edits import Edit, LowRankUpdate, NamedEdit
-from countergen_edit.edits.checkpoints import Parity, Saved
+from countergen_edit.edits.checkpoints import Parity
 from countergen_edit.metrics.base import METRICS
 from countergen_edit.metrics.rows import UNEDITED, Row
 from countergen_edit.reports.findings import (
     after_audit,
     after_search,
     nothing_fits,
-    saved_as,
 )
 from countergen_edit.reports.render.card import model_card
 from countergen_edit.reports.sections import before_and_after, head
@@ -83,14 +82,6 @@ def test_metrics_that_a_user_may_choose_are_those_with_settings() -> None:
     assert chosen == settings & shipped
 
 
-def test_the_card_names_the_sets_that_were_fitted_on_and_kept() -> None:
-    for kept, said in ((["agreement", "voices"], "agreement, voices"), ([], "no set")):
-        run = in_memory(audit_rows(), MANIFEST | {"fitted": {"": ["jobs_fit"]}, "kept": {"": kept}})
-        text = model_card(run, *CARD)
-        assert "| Fitted on | jobs_fit; tokens: " in text
-        assert f"| To be kept | {said} |" in text
-
-
 def test_the_card_says_of_how_many_groups_when_and_on_which_hardware(card: str) -> None:
     begin = "2026-11-24T08:00:00+00:00"
     ran = {"begin": begin, "end": begin, "seconds": 61.8, "hardware": ["a processor, 2 cores"]}
@@ -149,14 +140,6 @@ def test_the_card_says_whether_weights_were_trained(card: str) -> None:
     assert of_map not in told[update.id]
     assert "at every position" not in told[update.id]
     assert f"{of_map} and {of_weights} of its weights" in told[both.id]
-
-
-def test_the_end_says_where_the_edit_is_how_equal_it_is_and_how_to_load_it() -> None:
-    for form, ends in (("carried", "', trust_remote_code=True)"), ("folded", "')")):
-        said, load = saved_as(Saved(Path("debiased"), form, PARITY))  # type: ignore[arg-type]
-        assert said.startswith(f"Saved ({form}): debiased.")
-        assert "at most 1e-06; the edit changes them by 3.2" in said
-        assert f"from_pretrained('debiased{ends}." in load
 
 
 def test_a_search_ends_with_the_line_that_saves_its_choice_or_with_the_budgets() -> None:

@@ -18,8 +18,6 @@ from tests.reports.runs import (
     LEACE,
     MANIFEST,
     RANDOM,
-    audit_rows,
-    choice_detail,
     columns,
     edit_at,
     in_memory,
@@ -168,16 +166,6 @@ def test_the_best_of_an_audit_is_its_only_edit_or_that_which_its_judgement_names
     assert best((few, "recommended", True), (many, "does harm", False)) == few["edit"]
     assert best((few, "recommended", False), (many, "recommended", False)) is None
     assert best((few, "shows nothing", False), (many, "costs too much", False)) is None
-
-
-@pytest.mark.parametrize("affordable", [True, False])
-def test_the_best_of_a_search_is_its_choice_if_it_keeps_within_the_budgets(
-    affordable: bool, tmp_path: Path
-) -> None:
-    detail = choice_detail(affordable=affordable)
-    cost = Row("cost", 0.5, dataset="jobs", split="validation", detail=detail, **LEACE)
-    best = open_run(make_run(tmp_path / "search", [*audit_rows(), cost])).best
-    assert (best and best.label) == (LABELS["leace"] if affordable else None)
 
 
 def test_an_edit_cannot_be_used_without_a_model(run: Path) -> None:
