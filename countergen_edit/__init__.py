@@ -36,8 +36,8 @@ _NAMES = {
     "metrics.r": "R",
     "metrics.rows": "Row",
     "models": "connect generate split_names",
-    "reports.run": "Run",
     "runs.baselines": "Prompting Steering RandomMap",
+    "runs.run": "Run",
     "runs.tracking": "Tracker tracked",
 }
 _WHERE = {name: module for module, names in _NAMES.items() for name in names.split()}

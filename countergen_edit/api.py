@@ -33,7 +33,6 @@ from countergen_edit.models import Bos, LanguageModel
 from countergen_edit.reports import gate as gates
 from countergen_edit.reports.compare import Comparison, comparison
 from countergen_edit.reports.render import export
-from countergen_edit.reports.run import Run, open_run, open_run_or_log
 from countergen_edit.reports.sections import sections
 from countergen_edit.runs.baselines import BASELINES, Baseline
 from countergen_edit.runs.design import designed
@@ -41,6 +40,7 @@ from countergen_edit.runs.folder import RunFolder, parts_of, take_files
 from countergen_edit.runs.halving import Halving
 from countergen_edit.runs.manifest import manifest_of
 from countergen_edit.runs.plan import Plan, where
+from countergen_edit.runs.run import Run, open_run, open_run_or_log
 from countergen_edit.runs.runner import run
 from countergen_edit.testbed import directory, truth_in
 from countergen_edit.testbed.files import TESTBED

@@ -25,9 +25,9 @@ from countergen_edit.edits.checkpoints.loading import write_checksums
 from countergen_edit.erasers import AffineErasure
 from countergen_edit.metrics.cid.perturbations import sources_of
 from countergen_edit.models import LanguageModel, load
-from countergen_edit.reports.run import open_run
 from countergen_edit.reports.sections import sections
 from countergen_edit.runs.folder import RunFolder
+from countergen_edit.runs.run import open_run
 from tests.damage import damaged
 from tests.reports.runs import MANIFEST, make_run
 from tests.tiny_models import tiny_model_dir

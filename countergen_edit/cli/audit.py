@@ -17,9 +17,9 @@ from countergen_edit.edits.checkpoints import Checkpoint, is_checkpoint, open_ch
 from countergen_edit.metrics.base import METRICS, Cost, Metric
 from countergen_edit.models import LanguageModel
 from countergen_edit.reports.findings import after_audit
-from countergen_edit.reports.run import Run
 from countergen_edit.runs.files import ORIGINAL
 from countergen_edit.runs.plan import lacking
+from countergen_edit.runs.run import Run
 
 
 def run_audit(config: Mapping[str, Any], words: Sequence[str]) -> None:

@@ -23,10 +23,10 @@ from countergen_edit.metrics.cid.perturbations import SentenceEmbedding, perturb
 from countergen_edit.models import LanguageModel
 from countergen_edit.models.contrastive import TOP_K
 from countergen_edit.reports.render.terminal import print_table
-from countergen_edit.reports.run import open_run
 from countergen_edit.reports.views.cid import comparison
 from countergen_edit.runs import cid as runs
 from countergen_edit.runs.folder import RunFolder
+from countergen_edit.runs.run import open_run
 
 
 class CidRun:

@@ -19,8 +19,8 @@ from countergen_edit.core.errors import UserError, command, require_known
 from countergen_edit.data.template_bank import TemplateBank, load_bank
 from countergen_edit.erasers import ERASERS
 from countergen_edit.metrics.classifier_tasks import TASKS, ClassifierTask
-from countergen_edit.reports.run import open_run
 from countergen_edit.runs.classifiers import Where, check_edits, classifier_audit
+from countergen_edit.runs.run import open_run
 from countergen_edit.testbed.classifiers import build, plant
 from countergen_edit.testbed.files import TESTBED
 

@@ -29,5 +29,5 @@ def run_compare(config: Mapping[str, Any], words: Sequence[str] = ()) -> None:
 def show_comparison(comparison: Comparison) -> None:
     """Print the brief tables of a comparison."""
     print_sections(comparison.sections, console)
-    if (comparison.paired, comparison.items, comparison.figures) == (None, None, None):
+    if not {*comparison.tables} - {"side_by_side"}:
         say(["These runs share no prompts on which R was measured: nothing is paired."])

@@ -35,7 +35,7 @@ from countergen_edit.erasers import AffineErasure
 from countergen_edit.models import LanguageModel
 from countergen_edit.models.capture import has_layers
 from countergen_edit.reports.findings import saved_as
-from countergen_edit.reports.run import Run
+from countergen_edit.runs.run import Run
 
 SAVING = ("save", "form", "overwrite")
 UNRECORDED = ("save", "overwrite")

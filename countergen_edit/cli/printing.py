@@ -12,7 +12,7 @@ from countergen_edit.core.characters import printable
 from countergen_edit.core.errors import command
 
 if TYPE_CHECKING:
-    from countergen_edit.reports.run import Run
+    from countergen_edit.runs.run import Run
 
 console = Console(highlight=False)
 if not console.is_terminal and "COLUMNS" not in os.environ:

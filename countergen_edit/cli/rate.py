@@ -9,8 +9,8 @@ from typing import Any
 from countergen_edit.cli.printing import say, show_run
 from countergen_edit.cli.study import texts_in
 from countergen_edit.core.errors import command, require_known
-from countergen_edit.reports.run import open_run
 from countergen_edit.runs.ratings import read_ratings, write_sheets
+from countergen_edit.runs.run import open_run
 
 SEED = 0
 """Of the order of texts."""

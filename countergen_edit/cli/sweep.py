@@ -16,7 +16,7 @@ from countergen_edit.cli.study import Study, command_line, integers, texts_in
 from countergen_edit.core.writing import only_writer
 from countergen_edit.models import Scratch
 from countergen_edit.reports.findings import after_search
-from countergen_edit.reports.render import search_figures
+from countergen_edit.reports.render import export
 from countergen_edit.reports.sections import sections
 from countergen_edit.runs.files import FAILED
 
@@ -49,7 +49,8 @@ def run_sweep(config: Mapping[str, Any], words: Sequence[str]) -> None:
     if is_job:
         return
     with only_writer(swept.path):
-        files = search_figures(sections(swept), swept.path / "figures")
+        searched = [part for part in sections(swept) if part.name in ("search", "layers")]
+        files = export(searched, swept.path / "figures", ["svg", "png"])
     show_run(swept, f"Figures: {', '.join(path.name for path in files)}", *after_search(swept))
     failed = [row for row in swept.results.rows if row.metric == FAILED]
     if failed:

@@ -81,8 +81,8 @@ class Hiring(Metric):
             raise UserError(f"hiring.names={names}: two people of each group at least")
         self.names, self.read = names, Vacancies.read(vacancies)
         known = self.read.contexts
-        one = [*known] if contexts == ALL else [contexts]
-        chosen = one if isinstance(contexts, str) else contexts
+        chosen = [contexts] if isinstance(contexts, str) else [*contexts]
+        chosen = [*known] if chosen == [ALL] else chosen
         for name in chosen:
             require_known("metric.hiring.contexts", name, known)
         self.contexts = {name: known[name] for name in chosen}

@@ -216,9 +216,7 @@ class Clusters:
         not drawn
     """
 
-    def __init__(
-        self, seed: int, kinds: Mapping[tuple[object, ...], Int[np.ndarray, " unit"]]
-    ) -> None:
+    def __init__(self, seed: int, kinds: Mapping[Any, Int[np.ndarray, " unit"]]) -> None:
         self.of = [*kinds.values()]
         self.weights = [resample(int(own.max()) + 1, seed, *unit) for unit, own in kinds.items()]
 

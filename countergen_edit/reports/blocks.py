@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
 
 from countergen_edit.metrics.rows import Row
 from countergen_edit.reports.panels import Panel
 
 HUGE = 1e6
 """Larger values are shown in scientific notation."""
-FULL_SHADE = 0.25
-"""Value of a token at which its colour is strongest."""
+EDIT = "edit"
+"""The column of edits."""
 
 
 @dataclass(frozen=True)
@@ -129,7 +130,7 @@ def plain(cell: Cell) -> str:
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of cells under named columns."""
+    """Rows of cells under named columns; terminal, page, CSV, LaTeX and card show the same one."""
 
     name: str
     """Stem of the file that it is exported to."""
@@ -146,12 +147,33 @@ class Table:
     @property
     def numeric(self) -> list[bool]:
         """Whether each column contains numbers, which are aligned to the right."""
-        columns = [[row[i] for row in self.rows] for i in range(len(self.columns))]
         return [
             any(isinstance(cell, Number) for cell in cells)
             or (any(cells) and all(cell == "" or plain(cell).isdecimal() for cell in cells))
-            for cells in columns
+            for cells in self.cells
         ]
+
+    @property
+    def cells(self) -> list[list[Cell]]:
+        """Column by column."""
+        return [[row[i] for row in self.rows] for i in range(len(self.columns))]
+
+    def without_edits(self) -> Table:
+        """The table of a run without edits: no empty column, and no name of the unedited model.
+
+        Names of edits stay where they tell measured from published values.
+        """
+        kept = [
+            i
+            for i, (name, cells) in enumerate(zip(self.columns, self.cells, strict=True))
+            if not (name == EDIT and len({*cells} - {""}) == 1)
+            and any(plain(cell) not in ("", "–") for cell in cells)
+        ]
+        rows = tuple(tuple(row[i] for i in kept) for row in self.rows)
+        several = len({row[0] for row in rows if isinstance(row[0], str)}) < len(rows)
+        columns = ("" if self.columns[i] == EDIT else self.columns[i] for i in kept)
+        is_grouped = self.grouped and several
+        return replace(self, columns=tuple(columns), rows=rows, grouped=is_grouped)
 
 
 @dataclass(frozen=True)
@@ -183,25 +205,36 @@ class Fold:
 Block = Words | Table | Figure | Fold
 
 
-def unfolded(blocks: Iterable[Block]) -> Iterator[Words | Table | Figure]:
-    """Blocks in order, with those within folds."""
-    for block in blocks:
-        if isinstance(block, Fold):
-            yield from block.blocks
-        else:
-            yield block
-
-
 @dataclass(frozen=True)
 class Section:
     """A tab of the page."""
 
     name: str
     title: str
-    blocks: tuple[Block, ...] = field(default=())
+    blocks: tuple[Block, ...] = ()
+
+    @property
+    def unfolded(self) -> list[Words | Table | Figure]:
+        """Its blocks in order, with those within folds."""
+        folds = [b.blocks if isinstance(b, Fold) else (b,) for b in self.blocks]
+        return [block for blocks in folds for block in blocks]
 
     def tables(self) -> list[Table]:
-        return [block for block in unfolded(self.blocks) if isinstance(block, Table)]
+        return [block for block in self.unfolded if isinstance(block, Table)]
 
     def figures(self) -> list[Figure]:
-        return [block for block in unfolded(self.blocks) if isinstance(block, Figure)]
+        return [block for block in self.unfolded if isinstance(block, Figure)]
+
+    def changed(self, change: Callable[[Any], Any]) -> Section:
+        """The section with every block changed, and those within folds before their fold."""
+
+        def of(block: Any) -> Any:
+            if isinstance(block, Fold):
+                block = replace(block, blocks=tuple(map(change, block.blocks)))
+            return change(block)
+
+        return replace(self, blocks=tuple(map(of, self.blocks)))
+
+    def without_edits(self) -> Section:
+        """The section of a run without edits; see `Table.without_edits`."""
+        return self.changed(lambda b: b.without_edits() if isinstance(b, Table) else b)

@@ -11,17 +11,18 @@ from countergen_edit.core.errors import UserError
 from countergen_edit.core.writing import spreadsheet_cell, whole
 from countergen_edit.metrics.results import NO_EDIT
 from countergen_edit.metrics.rows import UNEDITED, Row, set_label
-from countergen_edit.reports.blocks import Block, Cell, Number, Section, Table, Words
+from countergen_edit.reports.blocks import Cell, Number, Section, Table, Words
 from countergen_edit.reports.findings import few
-from countergen_edit.reports.run import Run
-from countergen_edit.reports.sections import (
-    OVERVIEW,
-    subject,
-    title,
-    without_edits,
+from countergen_edit.reports.views.base import (
+    Quantity,
+    Record,
+    as_section,
+    as_table,
+    grouped,
+    in_order,
 )
-from countergen_edit.reports.views.base import Quantity
 from countergen_edit.runs.compare import DIFFERENCES, paired, paired_figures, paired_items
+from countergen_edit.runs.run import Run
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -40,29 +41,26 @@ COUNTS = {
     "other_prompts": "Items with other prompts (other examples or template)",
 }
 """Counts in the detail of a difference of items, as sentences name them."""
+LOOK: Mapping[str, bool] = {"grouped": True, "brief": True}
+"""Of every table of a comparison."""
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Runs side by side.
+    """Runs side by side."""
 
-    Attributes:
-        side_by_side: the main figures of every run and edit.
-        paired: differences on shared prompts; None without any.
-        items: differences between logs, item by item; None without two logs.
-        figures: differences of benchmark figures on shared items; None without any.
-        rows: all rows of all runs, and the differences.
-        sections: the parts of the page.
-        title: of the page.
+    tables: Mapping[str, Table]
+    """Those that are not empty: `side_by_side`, and differences from the first run.
+
+    `paired` has those of R on shared prompts, `paired_figures` those of benchmarks on shared items,
+    `paired_items` those of logs.
     """
-
-    side_by_side: Table
-    paired: Table | None
-    items: Table | None
-    figures: Table | None
     rows: DataFrame
+    """All rows of all runs, and the differences."""
     sections: tuple[Section, ...]
+    """The parts of the page."""
     title: str
+    """Of the page."""
 
     def to_frame(self) -> DataFrame:
         """Every row as a line of a DataFrame."""
@@ -71,10 +69,7 @@ class Comparison:
     def report(self, folder: Path | str) -> Path:
         """Write the page, its tables (CSV and LaTeX) and all rows into a folder; the page's path.
 
-        Raises
-        ------
-        UserError
-            It cannot be written.
+        `UserError` if it cannot be written.
         """
         from countergen_edit.reports.render import export
         from countergen_edit.reports.render.html import REPORT, write_page
@@ -84,30 +79,18 @@ class Comparison:
         with whole(folder / "rows.csv") as temporary:
             safe.to_csv(temporary, index=False, lineterminator="\n", errors="replace")
         export(self.sections, folder / "tables", ("csv", "latex"))
-        return write_page(
-            self.sections,
-            folder / REPORT,
-            title=self.title,
-            kind="Comparison of language models",
-            about=(f"{len(self.rows)} result rows, in rows.csv",),
-        )
+        about = [f"{len(self.rows)} result rows, in rows.csv"]
+        kind = "Comparison of language models"
+        return write_page(self.sections, folder / REPORT, title=self.title, kind=kind, about=about)
 
     def _repr_html_(self) -> str:
         return str(self.rows._repr_html_())
 
 
 def comparison(runs: Sequence[Run], seed: int = 0) -> Comparison:
-    """Compare runs; the later ones are paired with the first.
+    """Compare two or more runs; the later ones are paired with the first.
 
-    Parameters
-    ----------
-    runs : two or more
-    seed : of the resamples of paired intervals
-
-    Raises
-    ------
-    UserError
-        There are fewer than two.
+    `seed` is of the resamples of paired intervals. `UserError` if there are fewer than two runs.
     """
     if len({run.path.resolve() for run in runs}) < 2:
         raise UserError("compare needs two run folders: write countergen-edit compare RUN RUN")
@@ -116,24 +99,29 @@ def comparison(runs: Sequence[Run], seed: int = 0) -> Comparison:
     paths = {name: run.path for name, run in by_name.items() if run.log is None}
     differences = paired(paths, seed)
     of_items, of_figures = paired_items(logs, seed), paired_figures(paths, seed)
-    beside = side_by_side(by_name)
-    pairs = paired_table(differences, by_name) if differences else None
-    heading = "Paired differences, item by item"
-    items = items_table(of_items, by_name, "paired_items", heading) if of_items else None
-    heading = "Paired differences of figures, on shared items"
-    figures = items_table(of_figures, by_name, "paired_figures", heading) if of_figures else None
-    first = beside if any(run.compared() for run in runs) else None
-    overview: list[Block] = [table for table in (first, pairs, figures, items) if table is not None]
-    if sentences := in_words(differences, by_name):
-        overview.insert(0, Words(tuple(sentences), brief=True))
+    tables = [
+        *side_by_side(by_name),
+        *paired_table(differences, by_name),
+        *items_table("paired_figures", " of figures, on shared items", of_figures, by_name),
+        *items_table("paired_items", ", item by item", of_items, by_name),
+    ]
+    sentences = in_words(differences, by_name)
+    words = [Words(tuple(sentences), brief=True)] if sentences else []
+    first = as_section("overview", "Overview", words, tables)
+    if all(run.results.is_unedited for run in runs):
+        first = [section.without_edits() for section in first]
+    made: list[Record] = [
+        {"run": name, **{key: _facts(run)[key] for key in MADE}}
+        | {"rows": str(len(run.results.rows)), "folder": str(run.path)}
+        for name, run in by_name.items()
+    ]
+    note = "countergen-edit report FOLDER shows one run."
+    last = as_section("run", "The runs", as_table("runs", "The runs", made, note))
     return Comparison(
-        beside,
-        pairs,
-        items,
-        figures,
+        {table.name: table for table in tables},
         every_row(by_name, [*differences, *of_figures, *of_items]),
-        _sections(by_name, overview),
-        "; ".join(dict.fromkeys(map(title, runs))),
+        (*first, *last),
+        "; ".join(dict.fromkeys(run.title for run in runs)),
     )
 
 
@@ -147,47 +135,33 @@ def run_names(runs: Sequence[Run]) -> list[str]:
     return names
 
 
-def _sections(runs: Mapping[str, Run], overview: Sequence[Block]) -> tuple[Section, ...]:
-    first = Section(OVERVIEW, "Overview", tuple(overview))
-    if all(run.results.is_unedited for run in runs.values()):
-        first = without_edits(first)
-    lines = tuple(
-        (name, *(_facts(run)[key] for key in MADE), str(len(run.results.rows)), str(run.path))
-        for name, run in runs.items()
-    )
-    note = "countergen-edit report FOLDER shows one run."
-    table = Table("runs", "The runs", ("run", *MADE, "rows", "folder"), lines, note)
-    return (first, Section("run", "The runs", (table,)))
-
-
-def side_by_side(runs: Mapping[str, Run]) -> Table:
+def side_by_side(runs: Mapping[str, Run]) -> list[Table]:
     """Every run under every edit, with a column for each quantity by which a run is compared.
 
-    A run shows its figure about the data of the column's first run, or else its own main one.
+    Of several quantities with one title a run shows the first.
     """
-    columns: dict[str, Quantity] = {}
-    for run in runs.values():
-        for quantity in run.compared():
-            columns.setdefault(quantity.title, quantity)
-    told = {name: _facts(run) for name, run in runs.items()}
-    facts = [
-        key for key in ("model", "seed", "prompts") if len({own[key] for own in told.values()}) > 1
-    ]
-    lines: list[tuple[Cell, ...]] = []
+    by_title: dict[str, dict[str, Quantity]] = {}
+    columns: dict[str, None] = {}
     for name, run in runs.items():
-        quantities = [*run.compared(), *run.quantities()]
-        own = [_alike(quantities, column) for column in columns.values()]
-        for edit in (UNEDITED, *(record.id for record in run.results.shown)):
-            cells = [q.number(edit) if q and edit in q.rows else "" for q in own]
-            if any(isinstance(cell, Number) and cell.value is not None for cell in cells):
-                label = NO_EDIT if edit == UNEDITED else run.results.label(edit)
-                lines.append((name, label, *(told[name][fact] for fact in facts), *cells))
+        compared = in_order(q for view in run.views for q in view.side_by_side(run.results))
+        columns |= dict.fromkeys(q.title for q in compared)
+        by_title[name] = {q.title: q for q in reversed([*compared, *run.quantities()])}
+    facts = {name: _facts(run) for name, run in runs.items()}
+    unlike = [k for k in ("model", "seed", "prompts") if len({f[k] for f in facts.values()}) > 1]
+    records: list[Record] = []
+    for name, run in runs.items():
+        edits = {UNEDITED: NO_EDIT} | {e.id: run.results.label(e.id) for e in run.results.shown}
+        about = {fact: facts[name][fact] for fact in unlike}
+        for edit, label in edits.items():
+            known = {t: q for t, q in by_title[name].items() if edit in q.rows}
+            if any(known[t].rows[edit].value is not None for t in columns if t in known):
+                cells: dict[str, Cell] = {
+                    t: known[t].number(edit) if t in known else "" for t in columns
+                }
+                records.append({"run": name, "edit": label, **about, **cells})
     hashes = {run.manifest.get("data_hash") for run in runs.values()} - {None, ""}
     note = UNLIKE if len(hashes) > 1 else ""
-    titles = ("run", "edit", *facts, *columns)
-    return Table(
-        "side_by_side", "Side by side", titles, tuple(lines), note, grouped=True, brief=True
-    )
+    return as_table("side_by_side", "Side by side", records, note, **LOOK)
 
 
 def _facts(run: Run) -> dict[str, str]:
@@ -200,31 +174,23 @@ def _facts(run: Run) -> dict[str, str]:
     return texts | {"prompts": prompts}
 
 
-def _alike(quantities: Sequence[Quantity], like: Quantity) -> Quantity | None:
-    """The quantity of the same title, if possible about the same data, else the main one."""
-
-    def data(quantity: Quantity) -> str:
-        return next((subject(row) for row in quantity.rows.values()), "")
-
-    named = [quantity for quantity in quantities if quantity.title == like.title]
-    named.sort(key=lambda quantity: (data(quantity) != data(like), not quantity.main))
-    return next(iter(named), None)
-
-
 def in_words(rows: Sequence[Row], runs: Mapping[str, Run]) -> list[str]:
     """The sets on which the first figure of a run is lower or higher than the first run's."""
-    by_pair: dict[str, dict[str, list[str]]] = {}
-    for row in rows:
-        if row.detail["of"] == rows[0].detail["of"]:
-            way = "lower" if (row.hi or 0) < 0 else "higher" if (row.lo or 0) > 0 else ""
-            way = "equal" if row.value == row.lo == row.hi == 0 else way
-            sets = by_pair.setdefault(_sides(row, runs, " against "), {})
-            sets.setdefault(way or "not significantly different", []).append(set_label(row))
-    figure = rows[0].detail["of"].partition(",")[0] if rows else ""
-    return [
-        f"{pair}, {figure}: {'; '.join(f'{way} on {few(own)}' for way, own in sets.items())}."
-        for pair, sets in by_pair.items()
-    ]
+
+    def way(row: Row) -> str:
+        if row.value == row.lo == row.hi == 0:
+            return "equal"
+        way = "lower" if (row.hi or 0) < 0 else "higher" if (row.lo or 0) > 0 else ""
+        return way or "not significantly different"
+
+    first = [row for row in rows if row.detail["of"] == rows[0].detail["of"]]
+    sentences = []
+    for pair, same in grouped(first, lambda row: _sides(row, runs, " against ")).items():
+        ways = grouped(same, way).items()
+        each = (f"{way} on {few(map(set_label, sets))}" for way, sets in ways)
+        figure = rows[0].detail["of"].partition(",")[0]
+        sentences.append(f"{pair}, {figure}: {'; '.join(each)}.")
+    return sentences
 
 
 def _sides(row: Row, runs: Mapping[str, Run], between: str = " − ") -> str:
@@ -237,40 +203,48 @@ def _sides(row: Row, runs: Mapping[str, Run], between: str = " − ") -> str:
     )
 
 
-def paired_table(rows: Sequence[Row], runs: Mapping[str, Run]) -> Table:
+def paired_table(rows: Sequence[Row], runs: Mapping[str, Run]) -> list[Table]:
     """Paired differences, a line for each set and edit, a column for each figure."""
-    lines: list[tuple[Cell, ...]] = []
-    for row, other in zip(rows[::2], rows[1::2], strict=True):  # both figures of a set
-        numbers = (Number.of(figure, signed=True) for figure in (row, other))
+    records: list[Record] = []
+    for figures in zip(rows[::2], rows[1::2], strict=True):  # both of a set
+        row = figures[0]
+        numbers = (Number.of(figure, signed=True) for figure in figures)
         shared = f"{row.detail['samples']} of {row.detail['samples_of_either']}"
-        lines.append((_sides(row, runs), set_label(row), *numbers, shared))
-    first = rows[0].detail["against_run"]
+        cells = dict(zip(DIFFERENCES.values(), numbers, strict=True))
+        records.append(
+            {"runs": _sides(row, runs), "set": set_label(row), **cells, "shared": shared}
+        )
+    first = rows[0].detail["against_run"] if rows else ""
     note = (
         f"Below 0, a run is less biased than {first}. Intervals are 95 %, over templates and names."
     )
-    columns = ("runs", "set", *DIFFERENCES.values(), "shared")
     heading = f"Paired differences from {first}, on shared prompts"
-    return Table("paired", heading, columns, tuple(lines), note, grouped=True, brief=True)
+    return as_table("paired", heading, records, note, **LOOK)
 
 
-def items_table(rows: Sequence[Row], runs: Mapping[str, Run], name: str, heading: str) -> Table:
+def items_table(
+    name: str, heading: str, rows: Sequence[Row], runs: Mapping[str, Run]
+) -> list[Table]:
     """Paired differences over items: of benchmark figures, or of logs."""
-    lines: list[tuple[Cell, ...]] = []
+    records: list[Record] = []
     for row in rows:
         d = row.detail
         look: dict[str, Any] = {"digits": 4, "percent": True} if d.get("percent") else {}
-        numbers = (
-            Number(d["before"], **look),
-            Number(d["after"], **look),
-            Number.of(row, signed=True, **look),
-            Number(d.get("p_adjusted"), digits=4, bounded=True),
-            Number(d["smallest"], **look),
+        records.append(
+            {
+                "runs": _sides(row, runs),
+                "task": _about(row),
+                "figure": d["of"],
+                "before": Number(d["before"], **look),
+                "after": Number(d["after"], **look),
+                "difference": Number.of(row, signed=True, **look),
+                "P (Holm)": Number(d.get("p_adjusted"), digits=4, bounded=True),
+                "detectable": Number(d["smallest"], **look),
+                "items": f"{d['samples']} of {d['samples_of_either']}",
+            }
         )
-        items = f"{d['samples']} of {d['samples_of_either']}"
-        lines.append((_sides(row, runs), _about(row), d["of"], *numbers, items))
-    figures = ("before", "after", "difference", "P (Holm)", "detectable", "items")
-    columns, note = ("runs", "task", "figure", *figures), " ".join(_notes(rows, runs))
-    return Table(name, heading, columns, tuple(lines), note, grouped=True, brief=True)
+    title, note = f"Paired differences{heading}", " ".join(_notes(rows, runs))
+    return as_table(name, title, records, note, **LOOK)
 
 
 def _about(row: Row) -> str:
@@ -284,8 +258,8 @@ def _notes(rows: Sequence[Row], runs: Mapping[str, Run]) -> Iterator[str]:
     yield "(Holm). A difference of the size `detectable` is found four times in five."
     for key, text in COUNTS.items():
         counts = {_about(row): row.detail.get(key) for row in rows}
-        if said := [f"{about} {count}" for about, count in counts.items() if count]:
-            yield f"{text}: {', '.join(said)}."
+        if each := [f"{about} {count}" for about, count in counts.items() if count]:
+            yield f"{text}: {', '.join(each)}."
     logs = {name: run.log for name, run in runs.items() if run.log is not None}
     if unread := dict.fromkeys(name for log in logs.values() for name in log.unread):
         yield f"Not one number per item, and not compared: {'; '.join(unread)}."

@@ -21,10 +21,9 @@ from countergen_edit.edits import EditRecord
 from countergen_edit.metrics.rows import UNEDITED, Row
 from countergen_edit.reports.findings import advice, cautions
 from countergen_edit.reports.render.card import HASHES, eval_results, markdown
-from countergen_edit.reports.run import Run
-from countergen_edit.reports.sections import in_template, title
 from countergen_edit.reports.views.base import Quantity
-from countergen_edit.runs.ran import in_words
+from countergen_edit.runs.ran import conversation_in_words, in_words
+from countergen_edit.runs.run import Run
 
 UNEDITED_ONLY = "No edit was made."
 UNSEEN = "not measured"
@@ -52,9 +51,9 @@ def document(run: Run) -> str:
     parts = [_part(part) for part in run.by_task().values()]
     hashes = {name: manifest[key] for name, key in HASHES.items() if key in manifest}
     return environment.from_string(template).render(
-        title=title(run),
+        title=run.title,
         manifest=manifest,
-        conversation=in_template(manifest),
+        conversation=conversation_in_words(manifest),
         ran=in_words(manifest),
         parts=parts,
         edited=any(part["edit"] for part in parts),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -17,11 +17,11 @@ from countergen_edit.edits.checkpoints import ADAPTER, Saved
 from countergen_edit.metrics.results import MOST_EDITS, Results
 from countergen_edit.metrics.rows import UNEDITED, Row
 from countergen_edit.reports.blocks import Number
-from countergen_edit.reports.views.base import View
+from countergen_edit.reports.views.base import View, first_few, grouped
 from countergen_edit.runs.files import FAILED, quick_try
 
 if TYPE_CHECKING:
-    from countergen_edit.reports.run import Run
+    from countergen_edit.runs.run import Run
 
 MOST_SETS = 4
 """Sets that a sentence lists; tables list all."""
@@ -48,21 +48,19 @@ def verdict(run: Run) -> Verdict:
     first = cautions(run)
     each = max(1, (MOST_LINES - len(first)) // len(parts))
     lines = [*dict.fromkeys(line for part in parts for line in part[:each])]
-    head = lines[:1]  # the recommendation
-    return Verdict((*head, *first, *lines[1:])[:MOST_LINES])
+    # The recommendation comes before cautions.
+    return Verdict((*lines[:1], *first, *lines[1:])[:MOST_LINES])
 
 
 def findings(run: Run) -> tuple[str, ...]:
     """Every sentence, task by task; of a search, about the chosen edit and its control."""
+    quick = cautions(run)[:1] if run.config.get("limit") else []
     sentences = [s for part in run.by_task().values() for s in _findings_of_task(part)]
-    sentences += cautions(run)
-    sentences += [
+    unshown = [
         f"Not shown: {name}, whose class cannot be loaded: {why}"
         for name, why in run.unshown.items()
     ]
-    if run.config.get("limit"):
-        sentences.insert(0, cautions(run)[0])
-    return tuple(dict.fromkeys(sentences))
+    return tuple(dict.fromkeys([*quick, *sentences, *cautions(run), *unshown]))
 
 
 def cautions(run: Run) -> list[str]:
@@ -74,9 +72,7 @@ def cautions(run: Run) -> list[str]:
 
 def _verdict_of_task(run: Run) -> list[str]:
     edit = selected(run.results)
-    control = None if edit is None else run.results.baseline_of(edit)
-    kept = [UNEDITED, *(e.id for e in (edit, control) if e is not None)]
-    about = run.results if edit is None else run.results.only(edits=kept)
+    about = run.results if edit is None else of_edit(run.results, edit)
     biases = [view for view in run.views if view.kind == "bias" and view.headline(about)]
     others = [view for view in run.views if view.kind != "bias"]
     lines = [*advice(run.results), *(line for view in biases for line in view.headline(about))]
@@ -121,9 +117,13 @@ def of_chosen(results: Results) -> Results:
     edits, edit = [e for e in results.edits if not e.baseline], selected(results) or results.chosen
     if edit is None or (results.chosen is None and len(edits) <= MOST_EDITS):
         return results
-    control = results.baseline_of(edit)
-    beside = [*([control] if control else []), *results.baselines]
-    return results.only(edits=[UNEDITED, edit.id, *(e.id for e in beside)])
+    return of_edit(results, edit, *results.baselines)
+
+
+def of_edit(results: Results, edit: EditRecord, *others: EditRecord) -> Results:
+    """The results of an edit, its control, the unedited model, and other edits."""
+    kept = (edit, results.baseline_of(edit), *others)
+    return results.only(edits=[UNEDITED, *(e.id for e in kept if e is not None)])
 
 
 def advice(results: Results) -> list[str]:
@@ -131,27 +131,27 @@ def advice(results: Results) -> list[str]:
     rows = results.of(JUDGEMENT)
     names = {row.edit: results.records[row.edit].name_in_text for row in rows}
     good = [row for row in rows if row.detail["word"] == RECOMMENDED]
-    named = [row for row in good if row.detail["named"]]
-    rest = ", ".join(names[row.edit] for row in good if row not in named)
+    named = next((row for row in good if row.detail["named"]), None)
+    rest = ", ".join(names[row.edit] for row in good if row is not named)
     bad = "; ".join(
         f"{names[r.edit]} {r.detail['word']}{_reasons(r)}" for r in rows if r not in good
     )
     if not good:
         return [f"No edit is recommended: {bad}."] if rows else []
-    if named:
-        cost = "Every cost is within its budget." if named[0].detail["degradations"] else ""
+    text = f"Recommended: {rest}. Validation data do not rank them."
+    if named is not None:
+        is_priced = named.detail["degradations"]
+        cost = "Every cost is within its budget." if is_priced else "No cost was measured."
         also = f" Also within the budgets: {rest}." if rest else ""
-        said = f"Recommended: {names[named[0].edit]}. {cost or 'No cost was measured.'}{also}"
-    else:
-        said = f"Recommended: {rest}. Validation data do not rank them."
-    return [said, f"Not recommended: {bad}."] if bad else [said]
+        text = f"Recommended: {names[named.edit]}. {cost}{also}"
+    return [text, f"Not recommended: {bad}."] if bad else [text]
 
 
 def _reasons(row: Row) -> str:
     is_nothing = row.detail["word"] == NOTHING
     sets = [name for name, c in row.detail["sets"].items() if is_nothing or c == "increased"]
-    told = "bias not shown to fall" if is_nothing else "bias increased"
-    reasons = [f"{told} on {few(sets)}"] if sets else []
+    change = "bias not shown to fall" if is_nothing else "bias increased"
+    reasons = [f"{change} on {few(sets)}"] if sets else []
     reasons += breaches(row.detail, row.detail["budgets"])
     return f" ({'; '.join(reasons)})" if reasons else ""
 
@@ -170,33 +170,29 @@ def not_fitted(results: Results) -> list[str]:
 
 def failures(errors: Collection[Row]) -> list[str]:
     """The candidates that failed, those together whose errors differ in digits alone."""
-    by_error: dict[str, list[Row]] = {}
-    for row in errors:
-        by_error.setdefault(DIGITS.sub("#", row.detail["error"]), []).append(row)
-
-    def label(row: Row) -> str:
-        rank = f"-{row.rank}" if row.rank else ""
-        return f"{row.eraser}{rank}@{row.site}.{'+'.join(map(str, row.layers))}"
-
-    return [
-        f"Failed: {', '.join(dict.fromkeys(map(label, rows)))}: {rows[0].detail['error']}"
-        for rows in by_error.values()
-    ]
+    lines = []
+    for rows in grouped(errors, lambda row: DIGITS.sub("#", row.detail["error"])).values():
+        candidates = dict.fromkeys(
+            f"{r.eraser}{f'-{r.rank}' if r.rank else ''}@{r.site}.{'+'.join(map(str, r.layers))}"
+            for r in rows
+        )
+        lines.append(f"Failed: {', '.join(candidates)}: {rows[0].detail['error']}")
+    return lines
 
 
 def choice(run: Run) -> list[str]:
     """The candidate that a search chose, and the rule; of an audit, the candidates that fail."""
     results, budgets = run.results, run.budgets
-    sentences, judged, best = [], results.of(JUDGEMENT), recommended(results)
-    for row in results.of("cost", "validation"):
-        if row.detail["chosen"]:
-            task = f", {results.task}" if results.task else ""
-            broken = "; ".join(breaches(row.detail, budgets))
-            broken = broken and f" ({broken})"
-            first = f"No candidate removes bias within the budgets{task}{broken}. Cheapest"
-            if best or worthwhile(row):
-                first = f"{'Best' if judged and best else 'Selected on validation data'}{task}"
-            sentences.append(f"{first}: {_does(results, row)}")
+    judged, best = results.of(JUDGEMENT), recommended(results)
+    task = f", {results.task}" if results.task else ""
+    sentences = []
+    for row in (row for row in results.of("cost", "validation") if row.detail["chosen"]):
+        broken = "; ".join(breaches(row.detail, budgets))
+        broken = broken and f" ({broken})"
+        first = f"No candidate removes bias within the budgets{task}{broken}. Cheapest"
+        if best or worthwhile(row):
+            first = f"{'Best' if judged and best else 'Selected on validation data'}{task}"
+        sentences.append(f"{first}: {_does(results, row)}")
     if sentences:
         return [
             *sentences,
@@ -211,24 +207,28 @@ def choice(run: Run) -> list[str]:
         for row in results.of("choice", "validation")
         if not worthwhile(row) and row.edit not in good
     ]
-    said = f"On validation data these do not remove bias within the budgets: {'; '.join(each)}."
-    return [said] if each else []
+    text = f"On validation data these do not remove bias within the budgets: {'; '.join(each)}."
+    return [text] if each else []
 
 
 def _does(results: Results, row: Row) -> str:
     """What a chosen candidate removes and costs, on test data where they show a removal."""
     words = {judged.detail["word"] for judged in results.of(JUDGEMENT, edit=row.edit)} - {NOTHING}
-    tested = next(iter(results.of("bias_removed", "test", row.edit)), None) if words else None
-    removed = tested or next(iter(results.of("bias_removed", "validation", row.edit)), None)
+    tested, validated = (
+        next(iter(results.of("bias_removed", split, row.edit)), None)
+        for split in ("test", "validation")
+    )
+    is_tested = bool(words and tested)
+    removed = tested if is_tested else validated
     share = Number(row.detail["removed"], digits=4, percent=True)
     share = share if removed is None else Number.of(removed, 4, percent=True)
     sets = f" ({removed.dataset.replace('+', ', ')})" if removed else ""
-    end = "_test" if tested and row.detail.get("degradations_test") else ""
+    end = "_test" if is_tested and row.detail.get("degradations_test") else ""
     costs = listed(row.detail[f"degradations{end}"], row.detail.get(f"groups{end}"))
-    other = " on validation data" if tested and not end else ""
+    other = " on validation data" if is_tested and not end else ""
     return (
         f"{results.label(row.edit)} removes {share.in_text} of the bias on "
-        f"{'test' if tested else 'validation'} data{sets}. Degradation{other}: {costs}."
+        f"{'test' if is_tested else 'validation'} data{sets}. Degradation{other}: {costs}."
     )
 
 
@@ -272,10 +272,9 @@ def listed(degradations: Any, groups: Mapping[str, str] | None = None) -> str:
     )
 
 
-def few(names: Sequence[str], between: str = ", ") -> str:
+def few(names: Iterable[str]) -> str:
     """The first names of many, and the number of the others."""
-    more = [f"{len(names) - MOST_SETS} more"] if len(names) > MOST_SETS else []
-    return between.join([*names[:MOST_SETS], *more])
+    return first_few(names, MOST_SETS, ", {} more")
 
 
 def costs_of(views: Iterable[View], results: Results, edit: EditRecord) -> str:
@@ -300,9 +299,7 @@ def saved_as(saved: Saved) -> list[str]:
 
 def after_search(run: Run) -> list[str]:
     """The command that saves the best edit of each task."""
-    from countergen_edit.reports.run import best_record
-
-    return _on_all_prompts(run) or _saving(run, best_record)
+    return _on_all_prompts(run) or _saving(run, lambda part: part.best_record)
 
 
 def after_audit(run: Run) -> list[str]:
@@ -325,10 +322,10 @@ def after_audit(run: Run) -> list[str]:
 
 def _saving(run: Run, which: Callable[[Run], EditRecord | None]) -> list[str]:
     edits = {task: edit for task, part in run.by_task().items() if (edit := which(part))}
-    several = len(run.by_task()) > 1
     words = ["edit", f"run={run.path}", "save=DIR"]
+    of_task = "run_task={}" if len(run.by_task()) > 1 else ""
     return [
-        f"Save it, {edit.label}: {command(*words, *([f'run_task={task}'] if several else []))}"
+        f"Save it, {edit.label}: {command(*words, *filter(None, [of_task.format(task)]))}"
         for task, edit in edits.items()
     ]
 

@@ -7,7 +7,7 @@ import math
 import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -18,9 +18,9 @@ from countergen_edit.metrics.base import Way
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import UNEDITED, Row
 from countergen_edit.reports.blocks import Number
-from countergen_edit.reports.run import Run
 from countergen_edit.reports.views.base import Shown, View
 from countergen_edit.runs.compare import paired_edits
+from countergen_edit.runs.run import Run
 
 COLUMNS = ("task", "dataset", "axis", "group_a", "group_b", "facets", "value", "lo", "hi")
 """The columns of a row that stand in the JSON file."""
@@ -59,6 +59,7 @@ class GateResult:
     held: str
     checks: tuple[GateLine, ...]
     strict: bool
+    """Whether intervals decided."""
 
     @property
     def verdict(self) -> Verdict:
@@ -78,9 +79,9 @@ class GateResult:
         """Write every check as JSON, whole or not at all; `NotWrittenError` if it cannot be."""
         checks = []
         for line in self.checks:
-            of = asdict(line.check)
-            row = of.pop("row")
-            checks.append({"figure": line.figure, **{key: row[key] for key in COLUMNS}, **of})
+            row = line.check.row.to_dict()
+            about = {"figure": line.figure, **{key: row[key] for key in COLUMNS}}
+            checks.append(about | {k: v for k, v in vars(line.check).items() if k != "row"})
         content = {"held": self.held, "verdict": self.verdict, "strict": self.strict}
         with whole(path) as temporary:
             temporary.write_text(json.dumps(content | {"checks": checks}, indent=2) + "\n", "utf-8")

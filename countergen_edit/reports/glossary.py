@@ -46,41 +46,33 @@ def glossary() -> tuple[Term, ...]:
     return tuple(Term(**e | {key: tuple(e.get(key, ())) for key in lists}) for e in entries)
 
 
-def find(word: str) -> Term | None:
-    """The term of a name, in any spelling; None if unknown.
-
-    >>> find("mean_abs_r").term
-    'mean |R|'
-    >>> find("2b-v-v").term
-    '2B−V−V'
-    """
-    return _by_name().get(_plain(word))
-
-
-def explain(word: str) -> Term:
-    """The term of a name.
-
-    Raises
-    ------
-    UserError
-        Unknown name.
-    """
-    if (term := find(word)) is not None:
-        return term
-    [near] = difflib.get_close_matches(_plain(word), _by_name(), n=1, cutoff=0.0)
-    name = next(name for name in _by_name()[near].names if _plain(name) == near)
-    raise UserError(f"no term {word!r}: did you mean {name!r}? countergen-edit help lists all")
-
-
 @cache
-def _by_name() -> dict[str, Term]:
-    return {_plain(name): term for term in glossary() for name in term.names}
+def _by_name() -> dict[str, tuple[str, Term]]:
+    """Every name and its term, by the name without case, dashes and repeated spaces."""
+    return {_plain(name): (name, term) for term in glossary() for name in term.names}
 
 
 def _plain(word: str) -> str:
-    """A name without case, dashes, underscores and repeated spaces."""
     dashes = dict.fromkeys(map(ord, "_-−–‐"), " ")
     return " ".join(word.casefold().translate(dashes).split())
+
+
+def find(word: str) -> Term | None:
+    """The term of a name, in any spelling; None if unknown.
+
+    >>> find("mean_abs_r").term, find("2b-v-v").term
+    ('mean |R|', '2B−V−V')
+    """
+    return _by_name().get(_plain(word), ("", None))[1]
+
+
+def explain(word: str) -> Term:
+    """The term of a name; `UserError` with the nearest if unknown."""
+    if (term := find(word)) is not None:
+        return term
+    [near] = difflib.get_close_matches(_plain(word), _by_name(), n=1, cutoff=0.0)
+    name = _by_name()[near][0]
+    raise UserError(f"no term {word!r}: did you mean {name!r}? countergen-edit help lists all")
 
 
 def terms() -> Section:

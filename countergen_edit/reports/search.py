@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from countergen_edit.decisions.selection import WRECK
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row
-from countergen_edit.reports.blocks import Block, Cell, Figure, Number, Section, Table, Words
+from countergen_edit.reports.blocks import Block, Figure, Number, Section, Words
 from countergen_edit.reports.findings import choice, failures
 from countergen_edit.reports.panels import Panel, Series
+from countergen_edit.reports.views.base import Record, as_table
 from countergen_edit.runs.files import FAILED
 
 if TYPE_CHECKING:
-    from countergen_edit.reports.run import Run
+    from countergen_edit.runs.run import Run
 
 
 def search(run: Run) -> Section | None:
@@ -22,26 +24,25 @@ def search(run: Run) -> Section | None:
     results = run.results
     rows = results.of("cost", "validation")
     errors = [row for row in results.rows if row.metric == FAILED]
-    if not rows and not errors:
-        return None
-    ends = {"validation": ""}
-    if any(row.detail.get("cost_test") is not None for row in rows):
-        ends["test"] = "_test"
+    is_tested = any(row.detail.get("cost_test") is not None for row in rows)
+    ends = {"validation": "", **({"test": "_test"} if is_tested else {})}
     blocks: list[Block] = []
-    if sentences := choice(run):
+    if sentences := choice(run) if rows or errors else []:
         blocks.append(Words(tuple(sentences)))
     if sentences and rows:
-        panels = tuple(_panel(results, rows, split, end) for split, end in ends.items())
+        panels = tuple(_panel(rows, split, end) for split, end in ends.items())
         note = "The choice and the front use validation data alone."
         blocks.append(Figure("front", "Bias removed against cost", panels, note))
     if errors:
         blocks.append(Words(tuple(failures(errors)), brief=True))
     if rows:
-        every, shown = _candidates(results, rows, ends), 2 + 2 * len(ends)
-        best = tuple(row[:shown] for row in every.rows if row[1])
+        records = _candidates(results, rows, ends)
+        best = [dict([*r.items()][: 2 + 2 * len(ends)]) for r in records if r["state"]]
         title = "Pareto front: none removes more bias at less cost"
-        blocks += [Table("best", title, every.columns[:shown], best, brief=True), every]
-    return Section("search", "Search", tuple(blocks))
+        note = f"Degradations are of {[*ends][-1]} data, in the unit of each metric."
+        blocks += as_table("best", title, best, brief=True)
+        blocks += as_table("tried", "Every candidate", records, note, searchable=True)
+    return Section("search", "Search", tuple(blocks)) if blocks else None
 
 
 def _measured(row: Row, end: str) -> tuple[float | None, float | None]:
@@ -49,42 +50,33 @@ def _measured(row: Row, end: str) -> tuple[float | None, float | None]:
     return row.detail.get("cost_test") if end else row.value, row.detail.get(f"removed{end}")
 
 
-def _panel(results: Results, rows: Sequence[Row], split: str, end: str) -> Panel:
-    def series(name: str, mine: Sequence[Row], steps: bool = False) -> Series:
-        pairs = [_measured(row, end) for row in mine]
-        known = [(min(WRECK, x), y) for x, y in pairs if x is not None and y is not None]
-        x, y = zip(*known, strict=True) if known else ((), ())
-        is_baseline = bool(mine) and all(row.baseline for row in mine)
-        return Series(name, x, y, kind="steps" if steps else "dots", baseline=is_baseline)
-
-    erasers = dict.fromkeys(row.eraser for row in rows)
-    every = [series(name, [row for row in rows if row.eraser == name]) for name in erasers]
+def _panel(rows: Sequence[Row], split: str, end: str) -> Panel:
+    by_name = {row.eraser: [r for r in rows if r.eraser == row.eraser] for row in rows}
     if not end:
-        front = sorted((r for r in rows if r.detail["front"]), key=lambda r: r.value or 0.0)
-        every.append(series("front", front, steps=True))
-    every.append(series("chosen", [row for row in rows if row.detail["chosen"]]))
+        front = [row for row in rows if row.detail["front"]]
+        by_name["front"] = sorted(front, key=lambda row: row.value or 0.0)
+    by_name["chosen"] = [row for row in rows if row.detail["chosen"]]
+    series = []
+    for name, same in by_name.items():
+        pairs = [_measured(row, end) for row in same]
+        if known := [(min(WRECK, x), y) for x, y in pairs if x is not None and y is not None]:
+            x, y = zip(*known, strict=True)
+            is_baseline = all(row.baseline for row in same)
+            one = Series(name, x, y, kind="dots", baseline=is_baseline)
+            series.append(replace(one, kind="steps") if name == "front" else one)
     labels = "cost (1 = the budget)", "share of bias removed"
-    shown = tuple(s for s in every if s.x)
-    return Panel(f"{split} data", *labels, shown, covers=(0.0, 1.0), wide=True)
+    return Panel(f"{split} data", *labels, tuple(series), covers=(0.0, 1.0), wide=True)
 
 
-def _candidates(results: Results, rows: Sequence[Row], ends: dict[str, str]) -> Table:
-    costs = list(dict.fromkeys(key for row in rows for key in row.detail["degradations"]))
-    split, end = [*ends.items()][-1]
-    lines: list[tuple[Cell, ...]] = []
+def _candidates(results: Results, rows: Sequence[Row], ends: dict[str, str]) -> list[Record]:
+    records: list[Record] = []
+    costs = dict.fromkeys(key for row in rows for key in row.detail["degradations"])
     for row in sorted(rows, key=lambda row: (row.baseline, -row.detail["removed"])):
-        pairs = [_measured(row, end) for end in ends.values()]
-        worse = row.detail.get(f"degradations{end}") or {}
-        lines.append(
-            (
-                results.label(row.edit),
-                "chosen" if row.detail["chosen"] else "front" if row.detail["front"] else "",
-                *(Number(removed, percent=True) for _, removed in pairs),
-                *(Number(cost, digits=2) for cost, _ in pairs),
-                *(Number(worse.get(key), digits=4, signed=True) for key in costs),
-            )
-        )
-    titles = [f"{what}, {split}" for what in ("removed", "cost") for split in ends]
-    columns = ("edit", "state", *titles, *(f"{key}, worse by" for key in costs))
-    note = f"Degradations are of {split} data, in the unit of each metric."
-    return Table("tried", "Every candidate", columns, tuple(lines), note, searchable=True)
+        pairs = {split: _measured(row, end) for split, end in ends.items()}
+        worse = row.detail.get(f"degradations{[*ends.values()][-1]}") or {}
+        state = "chosen" if row.detail["chosen"] else "front" if row.detail["front"] else ""
+        removed = {f"removed, {s}": Number(y, percent=True) for s, (_, y) in pairs.items()}
+        cost = {f"cost, {s}": Number(x, digits=2) for s, (x, _) in pairs.items()}
+        each = {f"{k}, worse by": Number(worse.get(k), digits=4, signed=True) for k in costs}
+        records.append({"edit": results.label(row.edit), "state": state, **removed, **cost, **each})
+    return records

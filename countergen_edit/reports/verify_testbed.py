@@ -61,8 +61,8 @@ def _line(
         outputs = len(data.samples[0].outputs)
         by_output = measured.log_p.reshape(len(data.samples), outputs, 2, -1).mean(axis=0)
         u = truth.leanings.directions(family, outputs)[0]
-        own = np.einsum("o,ogn->gn", u, by_output) / outputs
-        leanings.append([(x - x.mean(axis=1, keepdims=True)).ravel() for x in (a, own)])
+        shown = np.einsum("o,ogn->gn", u, by_output) / outputs
+        leanings.append([(x - x.mean(axis=1, keepdims=True)).ravel() for x in (a, shown)])
     (r_0, r_1), (nats_0, nats_1), names = (np.hstack(parts) for parts in (r, nats, leanings))
     return {
         "n": len(r_0),

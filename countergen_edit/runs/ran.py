@@ -1,4 +1,4 @@
-"""When a run was made, how long it took, and on which hardware."""
+"""When a run was made, how long it took, on which hardware, and in which conversation."""
 
 from __future__ import annotations
 
@@ -75,6 +75,15 @@ def in_words(manifest: Mapping[str, Any]) -> str:
         return ""
     machines = " and ".join(ran.hardware)
     return f"{ran.begin:%Y-%m-%d %H:%M} UTC, {duration(ran.seconds)} on {machines}"
+
+
+def conversation_in_words(manifest: Mapping[str, Any]) -> str:
+    """The conversation that contains the texts; empty for plain texts."""
+    if not (template := manifest.get("template")):
+        return ""
+    reply = "texts stand in the model's chat template, as the beginning of its reply to"
+    thought = ", which begins after an empty thought" if "thought" in template else ""
+    return f"{reply} “{template['instruction']}”{thought}"
 
 
 def duration(seconds: float) -> str:

@@ -36,7 +36,7 @@ def cells(table: Table | None, task: str, metric: str = "acc") -> dict[str, obje
 
 def test_a_task_has_both_means_their_difference_and_its_test(logs: list[str]) -> None:
     """Seven items got worse, four better: P = 2 · Σ C(11, k ≤ 4) / 2¹¹ = 2 · 562 / 2048."""
-    jobs = cells(api.compare(*logs).items, "jobs")
+    jobs = cells(api.compare(*logs).tables["paired_items"], "jobs")
     assert jobs["before"] == Number(8 / 12)
     assert jobs["after"] == Number(5 / 12)
     assert jobs["items"] == "12 of 12"
@@ -58,7 +58,10 @@ def log(path: Path) -> Log:
 
 
 def test_a_cluster_column_widens_what_rests_on_few_clusters(logs: list[str]) -> None:
-    own, clustered = (api.compare(*logs, cluster=cluster).items for cluster in ("question", "job"))
+    own, clustered = (
+        api.compare(*logs, cluster=cluster).tables["paired_items"]
+        for cluster in ("question", "job")
+    )
     wide = []
     for table in (own, clustered):
         difference = cells(table, "jobs")["difference"]
@@ -76,7 +79,7 @@ def test_what_does_not_pair_is_counted_and_said(tmp_path: Path) -> None:
     lines[4]["prompt_hash"] = "another"
     one = lm_eval(tmp_path / "one", {"jobs": lines, "lonely": scored(BEFORE)})
     two = lm_eval(tmp_path / "two", {"jobs": scored(AFTER[2:], DOCS[2:])})
-    table = api.compare(one, two).items
+    table = api.compare(one, two).tables["paired_items"]
     assert table is not None
     assert cells(table, "jobs")["items"] == "9 of 12"
     for said in (
@@ -132,9 +135,9 @@ def test_a_log_stands_beside_a_run_of_ours_and_is_paired_with_none(
 ) -> None:
     run = make_run(tmp_path / "run", outputs=1)
     comparison = api.compare(run, logs[0])
-    assert comparison.items is None
-    assert "score, jobs, acc" in comparison.side_by_side.columns
+    assert "paired_items" not in comparison.tables
+    assert "score, jobs, acc" in comparison.tables["side_by_side"].columns
     both = api.compare(run, *logs)
-    assert both.items is not None
+    assert "paired_items" in both.tables
     with pytest.raises(UserError, match=r"cluster='job' is a column of the items of a log; .*run"):
         api.compare(run, logs[0], cluster="job")

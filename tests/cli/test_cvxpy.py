@@ -8,8 +8,8 @@ import pytest
 
 from countergen_edit.cli.main import main
 from countergen_edit.metrics.rows import Row
-from countergen_edit.reports.run import open_run
 from countergen_edit.runs.folder import read_rows
+from countergen_edit.runs.run import open_run
 
 pytestmark = pytest.mark.slow  # every test is of whole runs
 

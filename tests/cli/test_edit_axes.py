@@ -14,9 +14,9 @@ from countergen_edit.core.conf_path import read_config
 from countergen_edit.edits.checkpoints import load_base, open_checkpoint
 from countergen_edit.edits.checkpoints.parity import compared_ids, edited_logits, reload
 from countergen_edit.metrics.rows import UNEDITED, Row
-from countergen_edit.reports.run import open_run
 from countergen_edit.runs.files import RESULTS
 from countergen_edit.runs.folder import read_rows
+from countergen_edit.runs.run import open_run
 
 ONE = "[{source: testbed, family: questions}]"
 KEEP = "[{source: testbed_agreement}]"

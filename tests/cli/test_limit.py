@@ -11,7 +11,7 @@ import pytest
 from countergen_edit.cli.main import main
 from countergen_edit.data.task import Task
 from countergen_edit.metrics.base import METRICS
-from countergen_edit.reports.run import open_run
+from countergen_edit.runs.run import open_run
 from tests.made_benchmarks import make_benchmarks, settings
 
 FEW = "names={fit: 8, few: 4, agreement: 2, validation: 4, test: 6}"

@@ -14,7 +14,7 @@ from countergen_edit.cli.overrides import overrides_of
 from countergen_edit.core.errors import UserError
 from countergen_edit.data.task import Task
 from countergen_edit.models import LanguageModel
-from countergen_edit.reports.run import open_run
+from countergen_edit.runs.run import open_run
 from tests.data.test_splits import NAMES, TEMPLATES, file_of
 from tests.printed import files
 from tests.test_docs import PAGES

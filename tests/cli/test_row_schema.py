@@ -15,10 +15,10 @@ import countergen_edit
 from countergen_edit.cli.main import main
 from countergen_edit.metrics.base import METRICS
 from countergen_edit.metrics.rows import COLUMNS, SCHEMA, Row
-from countergen_edit.reports.run import open_run, open_run_or_log
 from countergen_edit.reports.views.base import VIEWS, view_of
 from countergen_edit.runs.compare import paired_items
 from countergen_edit.runs.folder import RunFolder
+from countergen_edit.runs.run import open_run, open_run_or_log
 from tests.made_benchmarks import make_benchmarks, settings
 from tests.made_vacancies import make_vacancies
 from tests.metrics.test_lm_eval import choices, written

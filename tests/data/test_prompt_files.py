@@ -18,7 +18,7 @@ from countergen_edit.cli.overrides import overrides_of
 from countergen_edit.core.errors import UserError
 from countergen_edit.metrics.r.group_effect import GroupEffect
 from countergen_edit.metrics.scores import SetScores
-from countergen_edit.reports.run import open_run
+from countergen_edit.runs.run import open_run
 from tests.made_benchmarks import items_of, make_benchmarks
 
 Rows = Sequence[tuple[str, str]]

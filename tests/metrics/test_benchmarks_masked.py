@@ -21,9 +21,9 @@ from countergen_edit.metrics.classifier_tasks import TASKS
 from countergen_edit.metrics.rows import SCHEMA, Row
 from countergen_edit.metrics.statistics import adjusted
 from countergen_edit.models.masked import MaskedModel, MaskedToken, masked_from_objects
-from countergen_edit.reports.run import open_run
 from countergen_edit.runs.classifiers import Where, classifier_audit
 from countergen_edit.runs.folder import RunFolder
+from countergen_edit.runs.run import open_run
 from tests.made_benchmarks import crows_pairs, settings, stereoset
 from tests.metrics.test_benchmarks import ByFacets, by_facets, evaluation
 

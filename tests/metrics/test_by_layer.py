@@ -13,7 +13,7 @@ from countergen_edit.metrics.r import R
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row
 from countergen_edit.reports.views.by_layer import widest_split
-from countergen_edit.reports.views.guardedness import GuardednessView
+from countergen_edit.reports.views.probes import GuardednessView
 from countergen_edit.reports.views.r import RView
 from countergen_edit.testbed import load_axis
 from tests.metrics.small import set_of

@@ -20,7 +20,7 @@ from countergen_edit.metrics.fits import (
 )
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row
-from countergen_edit.reports.views.gates import GatesView
+from countergen_edit.reports.views.probes import GatesView
 from countergen_edit.testbed import load_axis
 from tests.metrics.small import set_of
 

@@ -22,7 +22,7 @@ from countergen_edit.metrics.intersections import (
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.scores import SetScores
-from countergen_edit.reports.views.intersections import IntersectionsView
+from countergen_edit.reports.views.small import IntersectionsView
 from tests.metrics.many_groups import planted, scores_of, table
 
 ITEMS = 40

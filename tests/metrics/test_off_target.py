@@ -21,7 +21,7 @@ from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.scores import SetScores
 from countergen_edit.models import LanguageModel
-from countergen_edit.reports.views.off_target import OffTargetView
+from countergen_edit.reports.views.costs import OffTargetView
 from countergen_edit.testbed import load_axis, load_truth
 from tests.metrics.many_groups import scores_of
 

@@ -37,7 +37,7 @@ from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.scores import SetScores
 from countergen_edit.models import LanguageModel
 from countergen_edit.reports.blocks import plain
-from countergen_edit.reports.views.paraphrases import ParaphrasesView
+from countergen_edit.reports.views.small import ParaphrasesView
 from countergen_edit.testbed import load_axis, load_truth
 from tests.metrics.many_groups import scores_of
 

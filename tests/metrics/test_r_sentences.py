@@ -16,7 +16,7 @@ from countergen_edit.edits.record import Place
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row
 from countergen_edit.reports.views.r import RView
-from countergen_edit.reports.views.r.sentences import definition
+from countergen_edit.reports.views.r_sentences import definition
 
 VIEW = RView()
 EDIT = EditRecord("e", "leace", {}, (Place("resid_post", 3, 1),))
@@ -75,18 +75,6 @@ def test_every_set_stands_in_the_sentence() -> None:
     assert told.startswith("Biased: on 3 of 4 sets female and male differ more than names within")
     assert "jobs 1.00 [0.90, 1.10] nats" in told
     assert rest == "Not significant: tea (smallest P 0.60, Holm)."
-
-
-def test_where_few_names_show_nothing_the_size_that_they_could_show_is_said() -> None:
-    few = Row("detectable_effect", 2.924, **about("tea"))
-    results = Results([effect("tea", 0.6, people=4), few], {})
-    told, size = VIEW.sentences(results)
-    assert told.startswith("No significant bias: on 0 of 1 set")
-    assert (
-        size
-        == "With so few names only an effect above this is significant 4 times in 5: tea 2.92 nats."
-    )
-    assert len(VIEW.sentences(Results([effect("tea", 0.6)], {}))) == 1
 
 
 @pytest.mark.parametrize(
@@ -242,13 +230,3 @@ def test_the_effect_is_defined_once_and_as_it_was_computed() -> None:
         [section] = VIEW.sections(results)
         notes = section.figures()[0].note, section.tables()[0].note, VIEW.caveats(results)[0]
         assert all(said in note for note in notes)
-
-
-def test_too_few_names_are_said_with_how_many_it_takes() -> None:
-    results = Results([SURE, effect("b", 0.2, people_needed=70)])
-    said = VIEW.caveats(results)[1]
-    assert said.startswith("Too few names: 12 per group.")
-    assert said.endswith("b 70.")
-    assert len(VIEW.caveats(Results([effect("a", 0.2, people_needed=None)]))) == 1
-    assert VIEW.caveats(Results([])) == []
-    assert VIEW.outcome(Results([]), EDIT) == ""

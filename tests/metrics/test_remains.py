@@ -13,9 +13,10 @@ from countergen_edit.edits import EditRecord
 from countergen_edit.edits.record import Place
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row
-from countergen_edit.reports.views.guardedness import GuardednessView
-from countergen_edit.reports.views.remains import MEANING, PLACE
+from countergen_edit.reports.views.probes import GuardednessView
 
+SAYS = GuardednessView.says
+PLACE = SAYS["place"]
 LEACE = EditRecord("e", "leace", {}, (Place("resid_post", 4, 1),))
 RLACE = EditRecord("o", "rlace", {}, (Place("mlp_out", 2, 1),))
 CONTROL = EditRecord("c", "random", {}, (Place("resid_post", 4, 1),), baseline=True)
@@ -72,7 +73,7 @@ def test_the_stronger_finding_gives_the_meaning(
     """What probes did not find before the edit proves nothing."""
     [sentence] = said(probed(linear, nonlinear, before))
     assert says in sentence
-    assert sentence.endswith(MEANING[case] + PLACE)
+    assert sentence.endswith(f"{SAYS[case]} {PLACE}")
 
 
 @given(st.tuples(*[st.tuples(*[st.floats(0, 1)] * 3).map(sorted)] * 2))
@@ -104,7 +105,7 @@ def test_names_that_the_fit_saw_are_not_called_held_out_from_it() -> None:
     fair, taken = probed(FOUND, FOUND), probed(FOUND, FOUND, edit="o")
     [sentence] = said(fair, [seen(row) for row in taken])
     assert (
-        PLACE + " The names are held out from probes alone, not from the fit of rlace" in sentence
+        f"{PLACE} The names are held out from probes alone, not from the fit of rlace" in sentence
     )
     [sentence] = said(fair, taken)
     assert sentence.endswith(PLACE)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Iterable
 from dataclasses import replace
@@ -9,14 +10,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from rich.console import Console
 
 from countergen_edit.data.fairpair import PairedPrompt
 from countergen_edit.edits import Edit, NamedEdit
 from countergen_edit.erasers import AffineErasure
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import SCHEMA, Row
-from countergen_edit.reports.run import Run
+from countergen_edit.reports.blocks import Section, Table
+from countergen_edit.reports.render.terminal import print_run, print_sections, print_table
 from countergen_edit.runs.folder import RunFolder
+from countergen_edit.runs.run import Run
 
 HARMFUL = '<script>window.harmed = 1</script><img src=x onerror="window.harmed = 1">'
 """A continuation that must stay a text."""
@@ -62,6 +66,18 @@ def in_memory(rows: Iterable[Row], manifest: Any = MANIFEST) -> Run:
     """A run of these rows that lies in no folder."""
     records = {key: named.record for key, named in EDITS.items()}
     return Run(Path("nowhere"), Results([*rows], records), manifest)
+
+
+def printed(what: Run | Table | list[Section], width: int = 80) -> str:
+    """What a terminal shows of a run, a table or sections."""
+    console = Console(width=width, file=io.StringIO())
+    if isinstance(what, Run):
+        print_run(what, console)
+    elif isinstance(what, Table):
+        print_table(what, console)
+    else:
+        print_sections(what, console)
+    return console.file.getvalue()  # type: ignore[attr-defined]
 
 
 def audit_rows() -> list[Row]:

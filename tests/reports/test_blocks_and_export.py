@@ -10,11 +10,10 @@ import pytest
 from countergen_edit.metrics.rows import Row
 from countergen_edit.reports.blocks import Number, Section, Table, Tokens, Words
 from countergen_edit.reports.render import export
-from countergen_edit.reports.render.csv import as_csv
 from countergen_edit.reports.render.html import render
-from countergen_edit.reports.render.latex import as_latex
-from countergen_edit.reports.run import open_run
+from countergen_edit.reports.render.tables import as_csv, as_latex
 from countergen_edit.reports.sections import CHANGED, ORDER, OTHERS, sections
+from countergen_edit.runs.run import open_run
 from tests.reports.runs import LEACE, in_memory, make_run
 
 

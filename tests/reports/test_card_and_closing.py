@@ -11,19 +11,17 @@ import yaml
 
 from countergen_edit.core.conf_path import names_of
 from countergen_edit.edits import Edit, LowRankUpdate, NamedEdit
-from countergen_edit.edits.checkpoints import Parity, Saved
+from countergen_edit.edits.checkpoints import Parity
 from countergen_edit.metrics.base import METRICS
 from countergen_edit.metrics.rows import UNEDITED, Row
 from countergen_edit.reports.findings import (
     after_audit,
     after_search,
     nothing_fits,
-    saved_as,
 )
 from countergen_edit.reports.render.card import model_card
-from countergen_edit.reports.run import Run
-from countergen_edit.reports.sections import about as about_run
-from countergen_edit.reports.sections import before_and_after, title
+from countergen_edit.reports.sections import before_and_after, head
+from countergen_edit.runs.run import Run
 from tests.reports.runs import (
     EDITS,
     LABELS,
@@ -84,23 +82,15 @@ def test_metrics_that_a_user_may_choose_are_those_with_settings() -> None:
     assert chosen == settings & shipped
 
 
-def test_the_card_names_the_sets_that_were_fitted_on_and_kept() -> None:
-    for kept, said in ((["agreement", "voices"], "agreement, voices"), ([], "no set")):
-        run = in_memory(audit_rows(), MANIFEST | {"fitted": {"": ["jobs_fit"]}, "kept": {"": kept}})
-        text = model_card(run, *CARD)
-        assert "| Fitted on | jobs_fit; tokens: " in text
-        assert f"| To be kept | {said} |" in text
-
-
 def test_the_card_says_of_how_many_groups_when_and_on_which_hardware(card: str) -> None:
     begin = "2026-11-24T08:00:00+00:00"
     ran = {"begin": begin, "end": begin, "seconds": 61.8, "hardware": ["a processor, 2 cores"]}
     compared = {"": "2 of 6 groups; groups=all compares every pair"}
     run = in_memory(audit_rows(), MANIFEST | {"ran": ran, "compared": compared})
-    assert title(run) == "testbed: gender, female and male (2 of 6 groups)"
+    assert run.title == "testbed: gender, female and male (2 of 6 groups)"
     line, text = "2026-11-24 08:00 UTC, 62 s on a processor, 2 cores", model_card(run, *CARD)
     assert line in text
-    assert line in about_run(run)
+    assert line in head(run)["about"]
     assert "| Concept | gender: female, male (2 of 6 groups) |" in text
     assert "UTC" not in card
 
@@ -115,27 +105,22 @@ def test_a_warning_of_the_manifest_stands_in_the_verdict_the_page_and_the_card(
     assert doubt in model_card(run, *CARD)
 
 
-def of_combined() -> tuple[Run, NamedEdit]:
-    """A run with a combined edit of two layers."""
-    parts = [EDITS[columns(name, layer)["edit"]] for name, layer in (("leace", 2), ("own", 3))]
-    combined = type(parts[0]).combined(parts)
-    kl = Row("kl", 0.1, dataset="neutral", split="test", **combined.record.columns)
+def of_edit(edit: NamedEdit) -> Run:
+    """An audit that measured one more edit."""
+    kl = Row("kl", 0.1, dataset="neutral", split="test", **edit.record.columns)
     run = in_memory([*audit_rows(), kl])
-    run.results.records[combined.id] = combined.record
-    return run, combined
+    run.results.records[edit.id] = edit.record
+    return run
 
 
-def test_a_combined_edit_tells_its_parts() -> None:
-    run, combined = of_combined()
+def test_a_combined_edit_tells_its_parts_in_the_card_and_over_its_column() -> None:
+    parts = [EDITS[columns(name, layer)["edit"]] for name, layer in (("leace", 2), ("own", 3))]
+    combined = NamedEdit.combined(parts)
+    run = of_edit(combined)
     text = model_card(run, combined.record, "folded", PARITY)
     assert "block, layer 2; the residual stream after a block, layer 3" in text
     assert "trust_remote_code" not in text
-
-
-def test_the_column_of_a_combined_edit_names_all_its_parts() -> None:
-    run, combined = of_combined()
-    table = before_and_after(run, run.results, [UNEDITED, combined.id])
-    assert table is not None
+    [table] = before_and_after(run, run.results, [UNEDITED, combined.id])
     assert table.columns[-1] == run.results.label(combined.id)
     assert table.columns[-1].count("@") == 2
     assert "@" not in table.title
@@ -145,12 +130,9 @@ def test_the_card_says_whether_weights_were_trained(card: str) -> None:
     factors = {"mlp": (np.ones((2, 4)), np.ones((5, 2)))}
     update = NamedEdit.of(Edit((), update=LowRankUpdate(factors)), "distilled")
     both = NamedEdit.combined([EDITS[columns("leace", 2)["edit"]], update])
-    told = {}
-    for edit in (update, both):
-        kl = Row("kl", 0.1, dataset="neutral", split="test", **edit.record.columns)
-        run = in_memory([*audit_rows(), kl])
-        run.results.records[edit.id] = edit.record
-        told[edit.id] = model_card(run, edit.record, "folded", PARITY)
+    told = {
+        edit.id: model_card(of_edit(edit), edit.record, "folded", PARITY) for edit in (update, both)
+    }
     of_map, of_weights = "a linear erasure in its activations", "a trained low-rank update"
     assert of_map in card
     assert of_weights not in card
@@ -158,14 +140,6 @@ def test_the_card_says_whether_weights_were_trained(card: str) -> None:
     assert of_map not in told[update.id]
     assert "at every position" not in told[update.id]
     assert f"{of_map} and {of_weights} of its weights" in told[both.id]
-
-
-def test_the_end_says_where_the_edit_is_how_equal_it_is_and_how_to_load_it() -> None:
-    for form, ends in (("carried", "', trust_remote_code=True)"), ("folded", "')")):
-        said, load = saved_as(Saved(Path("debiased"), form, PARITY))  # type: ignore[arg-type]
-        assert said.startswith(f"Saved ({form}): debiased.")
-        assert "at most 1e-06; the edit changes them by 3.2" in said
-        assert f"from_pretrained('debiased{ends}." in load
 
 
 def test_a_search_ends_with_the_line_that_saves_its_choice_or_with_the_budgets() -> None:

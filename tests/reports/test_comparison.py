@@ -15,7 +15,7 @@ from countergen_edit.reports.compare import (
     run_names,
     side_by_side,
 )
-from countergen_edit.reports.run import Run
+from countergen_edit.runs.run import Run
 from tests.reports.runs import GROUPS, LEACE, MANIFEST, audit_rows, in_memory
 
 RUNS = [
@@ -34,7 +34,7 @@ def named(*runs: Run) -> dict[str, Run]:
 
 
 def cell(run: str, edit: str, title: str) -> str:
-    table = side_by_side(named(*RUNS))
+    [table] = side_by_side(named(*RUNS))
     [row] = [row for row in table.rows if row[:2] == (run, edit)]
     value = row[table.columns.index(title)]
     return value.text if isinstance(value, Number) else str(value)
@@ -59,13 +59,13 @@ def test_a_run_shows_its_own_figure_of_a_name_or_none() -> None:
 
 def test_runs_on_different_data_are_not_shown_as_alike() -> None:
     hashed = [replace(RUNS[0], manifest=MANIFEST | {"data_hash": hash_}) for hash_ in "xxy"]
-    assert side_by_side(named(*hashed[:2])).note == ""
-    assert "made on different data" in side_by_side(named(*hashed[1:])).note
+    assert side_by_side(named(*hashed[:2]))[0].note == ""
+    assert "made on different data" in side_by_side(named(*hashed[1:]))[0].note
 
 
 def test_how_the_runs_were_prompted_stands_beside_them_where_it_differs() -> None:
     chat = {"template": {"sha256": "c" * 64, "instruction": "Be fair."}}
-    table = side_by_side(named(RUNS[1], replace(RUNS[1], manifest=MANIFEST | chat)))
+    [table] = side_by_side(named(RUNS[1], replace(RUNS[1], manifest=MANIFEST | chat)))
     prompts = table.columns.index("prompts")
     assert {(row[0], row[prompts]) for row in table.rows} == {
         ("a", "plain texts"),
@@ -75,7 +75,8 @@ def test_how_the_runs_were_prompted_stands_beside_them_where_it_differs() -> Non
 
 def test_paired_differences_name_both_edits() -> None:
     other = replace(DIFFERENCE, value=-0.1)
-    [row] = paired_table([DIFFERENCE, other], named(*RUNS)).rows
+    [table] = paired_table([DIFFERENCE, other], named(*RUNS))
+    [row] = table.rows
     assert row[0] == "b with leace-1@resid_post.2 − a unedited"
     assert row[2:4] == (
         Number(-0.2, -0.3, -0.1, signed=True),

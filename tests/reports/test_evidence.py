@@ -14,7 +14,7 @@ from huggingface_hub.repocard_data import model_index_to_eval_results
 from countergen_edit.metrics.rows import UNEDITED, Row
 from countergen_edit.reports.evidence import write_evidence
 from countergen_edit.reports.render.card import model_card
-from countergen_edit.reports.run import Run
+from countergen_edit.runs.run import Run
 from tests.reports.runs import LEACE, MANIFEST, audit_rows, in_memory
 from tests.reports.test_card_and_closing import CARD
 

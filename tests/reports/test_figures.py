@@ -13,7 +13,7 @@ from countergen_edit.metrics.costs.agreement import Agreement
 from countergen_edit.metrics.rows import Row
 from countergen_edit.reports.blocks import Figure
 from countergen_edit.reports.panels import Panel, Series
-from countergen_edit.reports.render.figures import FIXED, WIDTH, Style, as_svg, draw, styles
+from countergen_edit.reports.render.figures import FIXED, Style, as_svg, draw, styles
 from countergen_edit.reports.render.html import in_numbers
 from countergen_edit.reports.sections import sections, states
 from countergen_edit.reports.views.by_layer import SHARE
@@ -33,6 +33,9 @@ def test_an_eraser_is_drawn_alike_whatever_stands_beside_it() -> None:
     audit = looks("unedited", "preserving-3@resid_post.2", "random-1")
     sweep = looks("rlace", "leace-1", *audit, "mine-2")
     assert {name: sweep[name] for name in audit} == audit
+    first, second = looks("leace-1@resid_post.2", "leace-1@resid_post.3").values()
+    assert (first, first.colour) == (FIXED["leace"], second.colour)
+    assert first.marker != second.marker
 
 
 def test_every_eraser_looks_different_from_every_other_and_from_other_names() -> None:
@@ -41,13 +44,6 @@ def test_every_eraser_looks_different_from_every_other_and_from_other_names() ->
     found = looks(*dict.fromkeys([*ours, *FIXED]), "B", "V_gp", "female", "male")
     for a, b in combinations(found, 2):
         assert found[a] != found[b], (a, b)
-
-
-def test_two_edits_of_one_eraser_share_its_colour_and_are_told_apart() -> None:
-    first, second = looks("leace-1@resid_post.2", "leace-1@resid_post.3").values()
-    assert first == FIXED["leace"]
-    assert first.colour == second.colour
-    assert first.marker != second.marker
 
 
 @pytest.mark.parametrize("rows", [audit_rows(), text_rows()], ids=["audit", "texts"])
@@ -78,19 +74,6 @@ def test_a_dot_stands_at_its_value_and_its_bar_ends_at_its_interval() -> None:
     assert bar[:, 0] == pytest.approx([0.2, 0.7])
 
 
-@pytest.mark.parametrize(
-    ("panels", "grid"), [(1, (1, 1)), (2, (1, 2)), (3, (1, 3)), (4, (2, 2)), (5, (2, 3))]
-)
-def test_no_panel_stands_alone_and_four_are_as_wide_as_three(
-    panels: int, grid: tuple[int, int]
-) -> None:
-    dots = Series("a", ("jobs",), (0.5,), kind="dots")
-    figure = Figure("f", "", (Panel("p", "nats", "", (dots,), True),) * panels, "")
-    drawing = draw(figure)
-    assert drawing.axes[0].get_gridspec().get_geometry() == grid
-    assert drawing.get_figwidth() == pytest.approx(WIDTH * min(panels, 3))
-
-
 def test_the_agreement_panel_shows_the_loss_beside_the_budget() -> None:
     """A loss of .004 of a budget of .01 takes two fifths of the way from the dot to the mark."""
     detail: dict[str, Any] = {"named": True, "word": "recommended", "sets": {}, "over": []}
@@ -107,11 +90,11 @@ def test_the_agreement_panel_shows_the_loss_beside_the_budget() -> None:
     assert 0.98 < low < 0.989 < 0.999 <= high < 1
     alone = states(in_memory([row for row in rows if row.edit == "none"]))
     [panel] = AgreementView(Agreement, "agreement").glance(alone)
-    assert (panel.title, panel.covers, len(panel.series)) == ("Agreement", SHARE, 1)
+    assert (panel.title, panel.limits, len(panel.series)) == ("Agreement", SHARE, 1)
 
 
 def test_texts_stay_texts_and_the_same_figure_gives_the_same_bytes() -> None:
-    series = Series(HARMFUL, (f"{HARMFUL} $x$", "\x00b"), (1.0, 2.0), kind="bars")
+    series = Series(HARMFUL, (f"{HARMFUL} $x$", "\x00b"), (1.0, 2.0), kind="dots")
     figure = Figure("f", HARMFUL, (Panel(HARMFUL, HARMFUL, "", (series,), True),), "")
     svg = as_svg(figure)
     assert b"<script" not in svg

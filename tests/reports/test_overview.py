@@ -9,9 +9,9 @@ import pytest
 
 from countergen_edit.metrics.rows import UNEDITED, Row
 from countergen_edit.reports.blocks import Figure, Words
-from countergen_edit.reports.run import Run, open_run
 from countergen_edit.reports.sections import overview, sections
 from countergen_edit.runs.files import ORIGINAL
+from countergen_edit.runs.run import Run, open_run
 from tests.reports.runs import LABELS, audit_rows, in_memory, make_run, text_rows
 
 
@@ -35,7 +35,7 @@ def test_it_begins_with_the_verdict_and_one_figure_of_every_test_set() -> None:
     assert (before.name, after.name) == ("unedited", LABELS["leace"])
     assert before.y == pytest.approx((0.6, 0.61, 0.62))
     assert after.y == pytest.approx((0.3, 0.31, 0.32))
-    assert (bias.x_label, bias.covers) == ("group effect, nats", (0.0, 0.1))
+    assert (bias.x_label, bias.limits) == ("group effect, nats", (0.0, 0.1))
     assert [s.y for s in agreement.series] == [(0.9, 0.9), (0.9, 0.9), (0.89, 0.89)]
     short = [LABELS[name].partition("@")[0] for name in ("leace", "random")]
     assert table.columns == ("", "set", "planted", "unedited", *short)

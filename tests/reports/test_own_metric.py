@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import io
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
 from countergen_edit.edits.checkpoints import Parity
 from countergen_edit.metrics.rows import Row
 from countergen_edit.reports.blocks import Number, plain
 from countergen_edit.reports.render import export
 from countergen_edit.reports.render.card import model_card
-from countergen_edit.reports.render.terminal import print_run
-from countergen_edit.reports.run import Run, open_run
 from countergen_edit.reports.sections import sections
-from tests.reports.runs import EDITS, LEACE, MANIFEST, RANDOM, make_run
+from countergen_edit.runs.run import Run, open_run
+from tests.reports.runs import EDITS, LEACE, MANIFEST, RANDOM, make_run, printed
 
 OWN = '''
 from countergen_edit import Metric, Row
@@ -103,9 +100,7 @@ def test_it_may_have_a_view_of_its_own_and_a_budget(run: Run) -> None:
 
 
 def test_it_is_printed_exported_and_stands_in_the_card(run: Run, tmp_path: Path) -> None:
-    console = Console(width=80, file=io.StringIO())
-    print_run(run, console)
-    text = " ".join(console.file.getvalue().split())  # type: ignore[attr-defined]
+    text = " ".join(printed(run).split())
     assert "0.111" in text
     assert "Cost of leace (rank 1): length of texts 13.277 → 12.611." in text
     names = {path.name for path in export(sections(run), tmp_path, ["svg", "csv", "latex"])}

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from countergen_edit.reports.run import open_run
+from countergen_edit.runs.run import open_run
 from tests.reports.runs import HARMFUL, make_run
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import io
 import re
 from dataclasses import replace
 
 import pytest
-from rich.console import Console
 
 from countergen_edit.metrics.rows import Row
 from countergen_edit.reports.blocks import Number, Quote, Quotes, Section, Table, Tokens, Words
-from countergen_edit.reports.render.terminal import print_run, print_sections, print_table
-from tests.reports.runs import GROUPS, LEACE, columns, in_memory
+from tests.reports.runs import GROUPS, LEACE, columns, in_memory, printed
 
 TEST = {"p": 0.05, "p_adjusted": 0.05, "people": 12, "people_needed": 4}
 SET = {"dataset": "jobs_test", **GROUPS}
@@ -34,21 +31,9 @@ ROWS = [
 ]
 
 
-def printed(rows: list[Row], width: int = 80) -> str:
-    console = Console(width=width, file=io.StringIO())
-    print_run(in_memory(rows), console)
-    return console.file.getvalue()  # type: ignore[attr-defined]
-
-
-def as_text(table: Table, width: int) -> str:
-    console = Console(width=width, file=io.StringIO())
-    print_table(table, console)
-    return console.file.getvalue()  # type: ignore[attr-defined]
-
-
 @pytest.mark.parametrize("width", [80, 50])
 def test_the_figures_of_the_rows_are_printed_and_no_others(width: int) -> None:
-    text = printed(ROWS, width).replace("−", "-")
+    text = printed(in_memory(ROWS), width).replace("−", "-")
     for figure in ("0.654", ".611–.688", "0.666", "0.123", "81 %", "0.321", "1.474"):
         assert figure in " ".join(text.split()), figure
     values = [v for row in ROWS for v in (row.value, row.lo, row.hi) if v is not None]
@@ -57,23 +42,20 @@ def test_the_figures_of_the_rows_are_printed_and_no_others(width: int) -> None:
 
 
 def test_the_verdict_comes_last_and_what_is_not_brief_not_at_all() -> None:
-    lines = printed(ROWS).strip().splitlines()
+    lines = printed(in_memory(ROWS)).strip().splitlines()
     assert "Biased: on 1 of 1 set" in " ".join(lines[-12:])
     parts = [
         Section("overview", "", (Words(("the verdict",), brief=True),)),
         Section("mine", "", (Words(("aside",)), Words(("a finding",), brief=True))),
     ]
-    console = Console(width=80, file=io.StringIO())
-    print_sections(parts, console)
-    text = console.file.getvalue()  # type: ignore[attr-defined]
-    assert text.split("\n\n") == ["• a finding", "• the verdict\n"]
+    assert printed(parts).split("\n\n") == ["• a finding", "• the verdict\n"]
 
 
 def test_one_table_of_all_sets_and_costs_by_edits_fits_100_columns_above_the_verdict() -> None:
     edits = [LEACE, *(columns(name, 2, rank=8) for name in ("inlp", "rlace", "preserving", "sal"))]
     edited = [row for row in ROWS if row.edit != "none"]
     rows = [*ROWS, *(replace(row, **edit) for edit in edits[1:] for row in edited)]
-    text = printed(rows, 100)
+    text = printed(in_memory(rows), 100)
     assert max(map(len, text.splitlines())) <= 100
     table, verdict = text.split("Intervals are 95 %")
     assert sum(line.startswith("──") for line in table.splitlines()) == 1
@@ -99,7 +81,7 @@ def test_a_table_that_is_too_wide_is_parted_and_never_cut(width: int, grouped: b
     )
     first = ("group", "set") if grouped else ("set",)
     table = Table("t", "A title", (*first, *columns), rows, "A note.", grouped=grouped)
-    text = as_text(table, width)
+    text = printed(table, width)
     assert max(map(len, text.splitlines())) <= width
     assert all(cell.text in text for row in rows for cell in row if isinstance(cell, Number))
     assert all(f"{word}{i}" in text for word in ("edit-", "@resid_post.") for i in range(7))
@@ -115,6 +97,6 @@ def test_a_table_that_is_too_wide_is_parted_and_never_cut(width: int, grouped: b
 def test_texts_are_printed_as_they_are() -> None:
     text = "[red]not a colour[/red] \x1b[31m"
     cells = (text, Quotes((Quote(text, "twice"),)), Tokens((text, " b\n"), (0.5, -0.5), "0.1"))
-    shown = as_text(Table("t", "T", ("a", "b", "c"), (cells,)), 120)
+    shown = printed(Table("t", "T", ("a", "b", "c"), (cells,)), 120)
     assert shown.count("[red]not a") == 3
     assert "\x1b" not in shown

@@ -9,7 +9,7 @@ import pytest
 from countergen_edit.cli.main import main
 from countergen_edit.decisions import HARMFUL, JUDGEMENT, RECOMMENDED, TOO_DEAR
 from countergen_edit.reports.findings import MOST_LINES
-from countergen_edit.reports.run import open_run
+from countergen_edit.runs.run import open_run
 
 pytestmark = pytest.mark.slow  # every test is of a whole run
 

@@ -22,11 +22,11 @@ from countergen_edit.erasers import BaseEraser, MeanDifference, make_eraser
 from countergen_edit.metrics.base import METRICS
 from countergen_edit.metrics.rows import Row
 from countergen_edit.models import LanguageModel, load
-from countergen_edit.reports.run import open_run
 from countergen_edit.runs.files import MANIFEST, RESULTS
 from countergen_edit.runs.folder import RunFolder, read_records
 from countergen_edit.runs.halving import Halving
 from countergen_edit.runs.plan import Plan
+from countergen_edit.runs.run import open_run
 from countergen_edit.runs.runner import run as run_plan
 from countergen_edit.testbed import directory, load_axis, load_truth
 from tests.edits.test_sinks import sunk

@@ -15,8 +15,8 @@ from countergen_edit.erasers import make_eraser
 from countergen_edit.metrics.base import METRICS
 from countergen_edit.metrics.rows import UNEDITED, Row
 from countergen_edit.models import LanguageModel
-from countergen_edit.reports.run import Run, open_run
 from countergen_edit.runs.plan import Plan
+from countergen_edit.runs.run import Run, open_run
 from countergen_edit.testbed import load_axis, load_truth
 from tests.runs.runs import Dying, KilledError, captured
 from tests.runs.test_audit import make_task, run, thin

@@ -19,13 +19,13 @@ from countergen_edit.metrics.base import METRICS
 from countergen_edit.metrics.r import r_values
 from countergen_edit.metrics.scores import score
 from countergen_edit.models import generate, in_template, load
-from countergen_edit.reports.run import Run, open_run
 from countergen_edit.runs import baselines
 from countergen_edit.runs.baselines import Prompting, RandomMap, Steering
 from countergen_edit.runs.files import RESULTS
 from countergen_edit.runs.fit_data import capture_sites
 from countergen_edit.runs.folder import RunFolder, read_records
 from countergen_edit.runs.plan import Plan
+from countergen_edit.runs.run import Run, open_run
 from tests.runs.runs import IDENTITY, Dying, KilledError
 from tests.runs.test_audit import run as audited
 from tests.runs.test_search import make_task

@@ -16,10 +16,10 @@ from countergen_edit.erasers import make_eraser
 from countergen_edit.metrics.classifier_tasks import TASKS
 from countergen_edit.metrics.rows import UNEDITED, Row
 from countergen_edit.models.classifiers import Vader
-from countergen_edit.reports.run import open_run
 from countergen_edit.reports.views.classifiers import ClassifierTasksView
 from countergen_edit.runs.classifiers import Where, classifier_audit
 from countergen_edit.runs.folder import RunFolder
+from countergen_edit.runs.run import open_run
 from countergen_edit.testbed.classifiers import build, plant
 from tests.runs.runs import IDENTITY
 

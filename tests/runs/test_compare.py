@@ -210,12 +210,15 @@ def test_items_that_one_run_lacks_are_left_out_and_said(tmp_path):
     [row] = differences(one, two)
     assert row.value == pytest.approx((PRO["b"] - PRO["a"])[10:].mean())
     comparison = api.compare(one, two)
-    [line] = comparison.figures.rows
+    [line] = comparison.tables["paired_figures"].rows
     assert line[:3] == ("b − a", "CrowS-Pairs (gender)", "score")
     assert line[-1] == "50 of 60"
     assert isinstance(line[3], Number)
     assert line[3].text == f"{100 * PRO['a'][10:].mean():.1f} %"
-    assert "Items of one side only: CrowS-Pairs (gender) 10." in comparison.figures.note
+    assert (
+        "Items of one side only: CrowS-Pairs (gender) 10."
+        in comparison.tables["paired_figures"].note
+    )
 
 
 def test_edits_of_one_eraser_are_paired_and_a_checkpoint_with_its_model(tmp_path):

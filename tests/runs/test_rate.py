@@ -17,9 +17,9 @@ from vaderSentiment.vaderSentiment import SentimentIntensityAnalyzer
 
 from countergen_edit.cli.main import main
 from countergen_edit.metrics.rows import UNEDITED, Row
-from countergen_edit.reports.run import open_run
 from countergen_edit.runs.files import RATINGS, RESULTS
 from countergen_edit.runs.folder import read_rows
+from countergen_edit.runs.run import open_run
 
 STARS = """
 import numpy as np

@@ -17,13 +17,13 @@ from countergen_edit.erasers import AffineErasure, BaseEraser, RandomDirections,
 from countergen_edit.erasers.orthogonal import MeanDifference
 from countergen_edit.metrics.base import METRICS
 from countergen_edit.models import LanguageModel
-from countergen_edit.reports.run import open_run
-from countergen_edit.reports.views.remains import sentences
+from countergen_edit.reports.views.probes import GuardednessView
 from countergen_edit.runs.files import EDITS
 from countergen_edit.runs.fit_data import capture_sites
 from countergen_edit.runs.fits import Candidate, FitCache, sequential
 from countergen_edit.runs.folder import RunFolder, read_records
 from countergen_edit.runs.plan import Fitted, Plan
+from countergen_edit.runs.run import open_run
 from tests.runs import test_search
 from tests.runs.runs import IDENTITY, Dying, KilledError, captured
 from tests.runs.test_audit import make_plan, make_task, run
@@ -210,7 +210,7 @@ def test_a_layer_is_measured_with_those_it_was_fitted_under(path, rows):
     assert certified == {"leace-1@resid_post.2", "leace-1@resid_post.4 (after resid_post.2)"}
     [tested] = {r.edit for r in rows if r.split == "test" and r.eraser == "leace"}
     assert [part.label for part in records[tested].parts] == sorted(certified)
-    said = sentences(open_run(path).results)
+    said = GuardednessView().sentences(open_run(path).results)
     assert any("each fitted on what those before it leave" in sentence for sentence in said)
 
 

@@ -8,9 +8,8 @@ from pathlib import Path
 from countergen_edit.core.errors import UserError, require_known
 from countergen_edit.core.writing import whole
 from countergen_edit.reports.blocks import Section, slug
-from countergen_edit.reports.render.csv import as_csv
 from countergen_edit.reports.render.figures import DATELESS, write
-from countergen_edit.reports.render.latex import as_latex
+from countergen_edit.reports.render.tables import as_csv, as_latex
 
 FIGURES = tuple(ending.removeprefix(".") for ending in DATELESS)
 TABLES = {"csv": (".csv", as_csv), "latex": (".tex", as_latex)}
@@ -20,16 +19,7 @@ TABLES = {"csv": (".csv", as_csv), "latex": (".tex", as_latex)}
 def export(sections: Sequence[Section], folder: Path, forms: Sequence[str]) -> list[Path]:
     """Write every figure and table of the sections; the paths, in order.
 
-    Parameters
-    ----------
-    sections : of one report
-    folder : made if it is not there
-    forms : of figures `svg`, `pdf`, `png`, of tables `csv`, `latex`
-
-    Raises
-    ------
-    UserError
-        A form is unknown, or the folder cannot be written.
+    `UserError` if a form is none of `FIGURES` and `TABLES`, or the folder cannot be written.
     """
     for form in forms:
         require_known("form", form, (*FIGURES, *TABLES))
@@ -41,17 +31,10 @@ def export(sections: Sequence[Section], folder: Path, forms: Sequence[str]) -> l
             for figure in section.figures() if endings else ():
                 written += write(figure, folder / slug(figure.name), endings)
             for table in section.tables():
-                for form in (form for form in TABLES if form in forms):
-                    ending, text = TABLES[form]
+                for ending, text in (TABLES[form] for form in TABLES if form in forms):
                     written.append(folder / f"{slug(table.name)}{ending}")
                     with whole(written[-1]) as temporary:
                         temporary.write_text(text(table), "utf-8", errors="replace")
     except OSError as error:
         raise UserError(f"cannot write {folder}: {error.strerror}") from error
     return written
-
-
-def search_figures(sections: Sequence[Section], folder: Path) -> list[Path]:
-    """Write the figures of a search as SVG and PNG; the paths, in order."""
-    searched = [section for section in sections if section.name in ("search", "layers")]
-    return export(searched, folder, ["svg", "png"])

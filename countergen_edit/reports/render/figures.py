@@ -13,20 +13,16 @@ from typing import Any
 
 import numpy as np
 
+from countergen_edit.core.reading import shipped_yaml
 from countergen_edit.core.writing import whole
-from countergen_edit.metrics.results import NO_EDIT
 from countergen_edit.reports.blocks import Figure
-from countergen_edit.reports.panels import PER_LINE, Panel, Series, fitting
+from countergen_edit.reports.panels import PER_LINE, Ends, Panel, Series, fitting
 
-BLUE, VERMILLION, GREEN = "#0072b2", "#c44e00", "#007a59"
-PINK, ORANGE, SKY = "#b0568c", "#a86f00", "#2b87b8"
-INDIGO, OLIVE, BROWN = "#4434a0", "#6e6e1f", "#7f4f24"
-DARK, LIGHT, GREY = "#333a42", "#8b929a", "#767d85"
-COLOURS = (BLUE, VERMILLION, GREEN, PINK, ORANGE, SKY, INDIGO, OLIVE, BROWN)
-"""Okabe and Ito's palette, then Tol's, darkened to a contrast of 3 on white."""
+LOOKS = shipped_yaml(Path(__file__).with_name("styles.yaml"))
+COLOURS = tuple(LOOKS["colours"].values())
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "<", ">", "p", "h")
 COMBINED = "combination"  # as in `edits.record`, which imports torch
-CHOSEN, FRONT = "chosen", "front"
+CHOSEN = "chosen"
 LANES = 0.7
 """Share of a category's room for series with a line each."""
 NOT_SIGNIFICANT = "#e4e6e9"
@@ -56,27 +52,8 @@ class Style:
 
 
 FIXED = {
-    "preserving": Style(BLUE, "D"),
-    "inlp": Style(VERMILLION, "s"),
-    "leace": Style(GREEN, "^"),
-    "rlace": Style(PINK, "v"),
-    "mean_difference": Style(ORANGE, "P"),
-    "splince": Style(SKY, ">"),
-    "sal": Style(ORANGE, "<"),
-    "sentence_debias": Style(PINK, "p"),
-    "gated": Style(SKY, "*"),
-    "distilled": Style(GREEN, "X"),
-    COMBINED: Style(BLUE, "o"),
-    "prompting": Style(BROWN, "*"),
-    "template": Style(BROWN, "s"),
-    "steering": Style(BROWN, ">"),
-    "augmentation": Style(BROWN, "X"),
-    "random": Style(LIGHT, "x", hollow=True),
-    "random_map": Style(LIGHT, "s", hollow=True),
-    CHOSEN: Style(DARK, "*", hollow=True),
-    FRONT: Style(GREY, "", hollow=True),
-    "budget": Style(VERMILLION, "|"),
-    **dict.fromkeys((NO_EDIT, "original", "before"), Style(DARK, "o", hollow=True)),
+    name: Style((LOOKS["colours"] | LOOKS["greys"])[colour], marker, colour in LOOKS["greys"])
+    for name, (colour, marker) in LOOKS["fixed"].items()
 }
 """By the eraser's name, or that of the unedited model."""
 RESERVED = {*FIXED.values()}
@@ -105,14 +82,14 @@ def style_of(name: str) -> Style | None:
 def styles(panels: Iterable[Panel]) -> dict[str, Style]:
     """A style for each name of a figure; edits of one eraser share its colour."""
     series = {s.name: s for panel in panels for s in panel.series}
-    own = {name: style for name in series if (style := style_of(name)) is not None}
-    used = {style.colour for style in own.values()}
+    fixed = {name: style for name in series if (style := style_of(name)) is not None}
+    used, grey = {style.colour for style in fixed.values()}, LOOKS["greys"]["grey"]
     hues = cycle([colour for colour in COLOURS if colour not in used] or COLOURS)
     found: dict[str, Style] = {}
     for name, s in series.items():
-        first = own.get(name) or Style(GREY if s.baseline else next(hues), "o", s.baseline)
+        first = fixed.get(name) or Style(grey if s.baseline else next(hues), "o", s.baseline)
         every = [first, *(replace(first, marker=marker) for marker in MARKERS)]
-        looks = [look for look in every if look is own.get(name) or look not in RESERVED]
+        looks = [look for look in every if look is fixed.get(name) or look not in RESERVED]
         found[name] = next((look for look in looks if look not in found.values()), looks[0])
     return found
 
@@ -132,11 +109,12 @@ def draw(figure: Figure, title: str = "", columns: int = COLUMNS) -> Any:
         columns -= 1  # no panel stands alone
     rows = [panels[i : i + columns] for i in range(0, len(panels), columns)]
     heights = [max(panel.height for panel in row) for row in rows]
-    size = width, sum(heights) + 0.5
-    drawing: Any = Drawing(figsize=size, layout="constrained")
+    drawing: Any = Drawing(figsize=(width, sum(heights) + 0.5), layout="constrained")
     axes = drawing.subplots(len(rows), columns, squeeze=False, height_ratios=heights)
     shown: dict[str, Any] = {}
     for ax, panel in zip(axes.flat, panels, strict=False):
+        ax.set_title("\n".join(panel.heading), loc="left", fontsize="medium")
+        ax.set(xlabel=panel.x_label)
         if panel.is_heat_map:
             image = _heat_map(ax, panel)
             continue
@@ -160,37 +138,34 @@ def draw(figure: Figure, title: str = "", columns: int = COLUMNS) -> Any:
 
 def _draw(ax: Any, panel: Panel, k: int, s: Series, style: Style) -> Any:
     colour = style.colour
+    face = "none" if style.hollow else colour
     if s.kind == "level":
         return ax.axhline(s.y[0], color=colour, linestyle="--", linewidth=1)
-    places = {name: i for i, name in enumerate(panel.categories)} if panel.downwards else {}
-    x: list[Any] = [places[str(value)] for value in s.x] if panel.downwards else [*s.x]
-    if s.kind == "bars":
-        bars = [o for o in panel.series if o.kind == "bars" and {*o.x} & {*s.x}]
-        width = 0.8 / len(bars)
-        shift = (bars.index(s) - (len(bars) - 1) / 2) * width
-        return ax.barh([at + shift for at in x], s.y, width, color=colour)
-    if s.kind == "spread":
-        height = x[0] if panel.downwards else (k + 1) / (len(panel.series) + 1)
-        return _spread(ax, s, height, style)
-    if panel.joined and s.kind == "dots" and not s.baseline:
-        lanes = panel.dots
+    if s.kind == "spread":  # every value on one line over a box of quartiles
+        height = (k + 1) / (len(panel.series) + 1)
+        lines = ("medianprops", "boxprops", "whiskerprops", "capprops")
+        place: dict[str, Any] = {"positions": [height], "widths": 0.18, "orientation": "horizontal"}
+        place |= {key: {"color": colour} for key in lines}
+        ax.boxplot([s.y], showfliers=False, manage_ticks=False, **place)
+        dots = {"markersize": 3, "linestyle": "none", "alpha": 0.5, "markerfacecolor": face}
+        y = [height] * len(s.y)
+        return ax.plot(s.y, y, marker=style.marker, color=colour, clip_on=False, **dots)[0]
+    x: list[Any] = [panel.categories.index(str(at)) for at in s.x] if panel.downwards else [*s.x]
+    if panel.joined and s in (lanes := panel.dots):
         step = LANES / max(len(lanes), PER_LINE)
         x = [at + (lanes.index(s) - (len(lanes) - 1) / 2) * step for at in x]
-        start = next((o for o in panel.series if o.baseline and o.kind == "dots"), None)
-        before = {} if start is None else dict(zip(start.x, start.y, strict=True))
-        joined = [(before.get(name, y), y) for name, y in zip(s.x, s.y, strict=True)]
-        ax.hlines(x, *zip(*joined, strict=True), color=colour, linewidth=2.5, alpha=0.3)
-    look: dict[str, Any] = {"color": colour, "marker": style.marker, "markersize": 4.5}
-    look["clip_on"] = False  # marks at the ends stay whole
-    look["markerfacecolor"] = "none" if style.hollow else colour
+        start = next((o for o in panel.series if o.baseline and o.kind == "dots"), s)
+        before = dict(zip(start.x, start.y, strict=True))
+        joined = [before.get(name, y) for name, y in zip(s.x, s.y, strict=True)]
+        ax.hlines(x, joined, s.y, color=colour, linewidth=2.5, alpha=0.3)
+    look: dict[str, Any] = {"color": colour, "marker": style.marker, "markerfacecolor": face}
+    look |= {"markersize": 9 if s.name == CHOSEN else 4.5}
     if s.kind == "ticks":
         look |= {"marker": "|", "markersize": 13, "markeredgewidth": 2}
-    elif s.name == CHOSEN:
-        look["markersize"] = 9
     look["linestyle"] = "none" if s.kind in ("dots", "ticks") else "-"
     look["drawstyle"] = "steps-post" if s.kind == "steps" else "default"
     across = (s.y, x) if panel.downwards else (x, s.y)
-    [artist] = ax.plot(*across, **look)
+    [artist] = ax.plot(*across, clip_on=False, **look)  # marks at the ends stay whole
     if s.lo and s.kind == "dots":
         reach = np.maximum([np.subtract(s.y, s.lo), np.subtract(s.hi, s.y)], 0)
         error = {"xerr" if panel.downwards else "yerr": reach}
@@ -200,52 +175,28 @@ def _draw(ax: Any, panel: Panel, k: int, s: Series, style: Style) -> Any:
     return artist
 
 
-def _spread(ax: Any, s: Series, height: float, style: Style) -> Any:
-    """Draw every value on one line over a box of quartiles."""
-    from matplotlib.cbook import boxplot_stats
-
-    [box] = boxplot_stats(list(s.y))
-    if s.box:
-        low, median, high = s.box
-        reach = 1.5 * (high - low)
-        inside = [y for y in s.y if low - reach <= y <= high + reach]
-        box |= {"q1": low, "med": median, "q3": high}
-        box |= {"whislo": min([low, *inside]), "whishi": max([high, *inside])}
-    look = {"color": style.colour}
-    parts = dict.fromkeys(("medianprops", "boxprops", "whiskerprops", "capprops"), look)
-    place: dict[str, Any] = {"positions": [height], "widths": 0.18, "orientation": "horizontal"}
-    ax.bxp([box], showfliers=False, manage_ticks=False, **place, **parts)
-    dots: dict[str, Any] = {"markersize": 3, "linestyle": "none", "alpha": 0.5, "clip_on": False}
-    dots["markerfacecolor"] = "none" if style.hollow else style.colour
-    return ax.plot(s.y, [height] * len(s.y), marker=style.marker, **look, **dots)[0]
-
-
 def _heat_map(ax: Any, panel: Panel) -> Any:
     """Draw a row of cells for each series; grey where the interval includes 0."""
     from matplotlib import colormaps
-    from matplotlib.ticker import MaxNLocator
 
     colours = colormaps["PuOr_r"].with_extremes(bad=NOT_SIGNIFICANT)
-    values = np.array([s.y for s in panel.series])
-    lo, hi = (np.array([getattr(s, end) for s in panel.series]) for end in ("lo", "hi"))
+    values, lo, hi = (
+        np.array([getattr(s, end) for s in panel.series]) for end in ("y", "lo", "hi")
+    )
     shown = np.ma.masked_where((lo <= 0) & (hi >= 0), values) if lo.size else values
     image = ax.imshow(shown, cmap=colours, vmin=-1, vmax=1, aspect="auto", interpolation="none")
-    ax.set_title("\n".join(panel.heading), loc="left", fontsize="medium")
-    ax.set(xlabel=panel.x_label)
     ax.spines[:].set_visible(False)
     ax.set_yticks(range(len(values)), [fitting(s.name, 24) for s in panel.series])
-    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+    ax.xaxis.get_major_locator().set_params(integer=True, nbins=10)
     ax.tick_params(length=0)
     return image
 
 
-def _axes(ax: Any, panel: Panel, limits: tuple[float, float]) -> None:
-    from matplotlib.ticker import MaxNLocator
-
-    ax.set_title("\n".join(panel.heading), loc="left", fontsize="medium")
-    ax.set(xlabel=panel.x_label, ylabel=panel.y_label)
+def _axes(ax: Any, panel: Panel, limits: Ends) -> None:
+    ax.set(ylabel=panel.y_label)
     ax.spines[["top", "right"]].set_visible(False)
     ax.grid(axis="x" if panel.sideways else "y", linewidth=0.5, alpha=0.4)
+    (ax.set_xlim if panel.sideways else ax.set_ylim)(limits)
     if panel.downwards:
         ax.locator_params(axis="x", nbins=3)
         ax.set_yticks(range(len(panel.categories)), [*map(fitting, panel.categories)])
@@ -254,18 +205,18 @@ def _axes(ax: Any, panel: Panel, limits: tuple[float, float]) -> None:
         ax.set_yticks([])
         ax.set_ylim(1, 0)
     else:
-        if panel.across and all(isinstance(x, int) for x in panel.across):
-            ax.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
-    if panel.wide:
-        ax.set_xscale("symlog", linthresh=1)
-        ax.xaxis.set_major_formatter("{x:g}")
-    (ax.set_xlim if panel.sideways else ax.set_ylim)(limits)
-    if panel.covers is not None and not panel.sideways:
-        reach = [*panel.covers, *panel.across]
-        ax.set_xlim(min(reach), max(reach))
+        across = [x for s in panel.series for x in s.x]
+        if across and all(isinstance(x, int) for x in across):
+            ax.xaxis.get_major_locator().set_params(integer=True, min_n_ticks=1)
+        if panel.wide:
+            ax.set_xscale("symlog", linthresh=1)
+            ax.xaxis.set_major_formatter("{x:g}")
+        if panel.covers is not None:
+            reach = [*panel.covers, *across]
+            ax.set_xlim(min(reach), max(reach))
 
 
-def ends(panels: Sequence[Panel]) -> tuple[float, float]:
+def ends(panels: Sequence[Panel]) -> Ends:
     """The ends of the axis of the values that panels share.
 
     >>> def panel(*y, limits=None): return Panel("", "", "", (Series("a", (), y),), limits=limits)
@@ -276,7 +227,6 @@ def ends(panels: Sequence[Panel]) -> tuple[float, float]:
     """
     values = [v for p in panels for s in p.series for v in (*s.y, *s.lo, *s.hi) if math.isfinite(v)]
     wanted = [p.limits for p in panels if p.limits]
-    wanted += [p.covers for p in panels if p.covers and p.sideways]
     start = min((low for low, _ in wanted), default=0.0)
     end = max((high for _, high in wanted), default=start)
     low, high = min([start, *values]), max([end, *values])
@@ -286,13 +236,7 @@ def ends(panels: Sequence[Panel]) -> tuple[float, float]:
 
 
 def write(figure: Figure, path: Path, endings: Sequence[str]) -> list[Path]:
-    """Write a figure as `path` with each of the endings; the paths.
-
-    Raises
-    ------
-    UserError
-        A file cannot be written.
-    """
+    """Write a figure as `path` with each of the endings; `UserError` if a file cannot be."""
     from matplotlib import rc_context
 
     written = [path.with_name(path.name + ending) for ending in endings]

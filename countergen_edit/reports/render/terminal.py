@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from textwrap import wrap
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich import box
 from rich.cells import cell_len
@@ -17,7 +17,7 @@ from countergen_edit.core.characters import printable
 from countergen_edit.reports.blocks import Cell, Number, Section, Table, Words, plain
 
 if TYPE_CHECKING:
-    from countergen_edit.reports.run import Run
+    from countergen_edit.runs.run import Run
 
 WIDEST = 34
 """Characters of a column of text; longer texts wrap."""
@@ -30,15 +30,16 @@ def print_run(run: Run, console: Console) -> None:
     from countergen_edit.reports.sections import summary
 
     tasks = run.by_task()
-    if all(table is None or table.brief for table in map(summary, tasks.values())):
+    tables = {task: summary(part) for task, part in tasks.items()}
+    if all(table.brief for of_task in tables.values() for table in of_task):
         print_all(run, console)
         return
     for task, part in tasks.items():
         if len(tasks) > 1:
             console.rule(Text(printable(task)))
-        tried, table = search(part), summary(part)
+        tried = search(part)
         print_sections([tried] if tried else [], console)
-        if table:
+        for table in tables[task]:
             print_table(table, console)
             console.print()
     print_words(run.verdict.lines, console)
@@ -53,15 +54,14 @@ def print_all(run: Run, console: Console) -> None:
 
 def print_sections(parts: Sequence[Section], console: Console) -> None:
     """Print the brief blocks of sections, those of the overview last and its words at the end."""
-    last = [section for section in parts if section.name == OVERVIEW]
     words: dict[str, None] = {}
-    for section in [*(s for s in parts if s not in last), *last]:
+    for section in sorted(parts, key=lambda section: section.name == OVERVIEW):
         for block in section.blocks:
             if isinstance(block, Table) and block.brief:
                 print_table(block, console)
                 console.print()
-            elif isinstance(block, Words) and block.brief and section in last:
-                words.update(dict.fromkeys(block.sentences))
+            elif isinstance(block, Words) and block.brief and section.name == OVERVIEW:
+                words |= dict.fromkeys(block.sentences)
             elif isinstance(block, Words) and block.brief:
                 print_words(block.sentences, console)
                 console.print()
@@ -96,24 +96,22 @@ def print_table(table: Table, console: Console) -> None:
 
 def _printed(table: Table, columns: Sequence[int]) -> Printed:
     printed = Printed(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 0, 0, 1))
+    numeric, cells = table.numeric, table.cells
     for column in columns:
-        is_numeric = table.numeric[column]
-        texts = [_text(row[column]).plain.split("\n") for row in table.rows] if is_numeric else []
         # Words of long names break before the place of an edit.
-        words = (w.replace("@", "\n@") if len(w) > 14 else w for w in table.columns[column].split())
+        words = [w.replace("@", "\n@") if len(w) > 14 else w for w in table.columns[column].split()]
         heading = printable(" ".join(words))
-        whole = [*heading.split(), *(line for lines in texts for line in lines)]
-        least = max(map(cell_len, whole), default=1)
-        if is_numeric:  # only columns of text may become narrower than their cells
+        look: dict[str, Any] = {"max_width": WIDEST, "overflow": "fold"}
+        if numeric[column]:  # only columns of text may become narrower than their cells
+            parts = [
+                *heading.split(),
+                *(s for c in cells[column] for s in _text(c).plain.split("\n")),
+            ]
+            least = max(map(cell_len, parts), default=1)
             lines = (wrap(part, least) for part in heading.split("\n"))
             heading = "\n".join(line for part in lines for line in part)
-        printed.add_column(
-            Text(heading),
-            justify="right" if is_numeric else "left",
-            overflow="fold",
-            no_wrap=is_numeric,
-            max_width=None if is_numeric else WIDEST,
-        )
+            look = {"justify": "right", "no_wrap": True, "overflow": "fold"}
+        printed.add_column(Text(heading), **look)
     group: Cell | None = None
     for row in table.rows:
         if table.grouped and row[0] != group:
@@ -127,12 +125,9 @@ def _printed(table: Table, columns: Sequence[int]) -> Printed:
 
 
 def _text(cell: Cell) -> Text:
+    """A cell; the interval of a number in few characters, such as `.100–10.040`."""
     text = Text(printable(plain(cell)))
     if isinstance(cell, Number) and cell.interval:
-        text.append(f"\n{_short(cell.interval)}", style="dim")
+        short = re.sub(r"(?<!\d)0\.", ".", cell.interval).replace(" to ", "–")
+        text.append(f"\n{short}", style="dim")
     return text
-
-
-def _short(interval: str) -> str:
-    """An interval in few characters, such as `.100–10.040`."""
-    return re.sub(r"(?<!\d)0\.", ".", interval).replace(" to ", "–")

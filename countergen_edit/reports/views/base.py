@@ -8,21 +8,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 from typing import Any, ClassVar, Literal, TypeVar
 
+from countergen_edit.core.reading import shipped_yaml
 from countergen_edit.core.registry import Registry
 from countergen_edit.edits import EditRecord
-from countergen_edit.metrics.base import Cost, Kind, Metric
+from countergen_edit.metrics.base import METRICS, Cost, Kind, Metric
 from countergen_edit.metrics.results import Results, State
-from countergen_edit.metrics.rows import GROUPS, UNEDITED, Row, set_label
+from countergen_edit.metrics.rows import GROUPS, UNEDITED, Row, dataset_label, set_label
 from countergen_edit.models.capture import EVERYWHERE
 from countergen_edit.reports.blocks import Block, Cell, Figure, Number, Section, Table
-from countergen_edit.reports.panels import Panel, line, state_panels, ticks
+from countergen_edit.reports.panels import Ends, Panel, Series
 
-Ends = tuple[float, float]
 Item = TypeVar("Item")
 Record = Mapping[str, Cell]
 """The cells of a line, by column."""
+KINDS: tuple[Kind, ...] = ("bias", "cost", "other")
+"""The order of quantities."""
 
 
 @dataclass(frozen=True)
@@ -44,51 +48,66 @@ class Shown:
     """The title of its panel in the overview; empty where it has none."""
     mark: tuple[str, Callable[[Row], float]] | None = None
     """The name and the value of a mark beside a row's dots."""
+    subject: str | None = None
+    """What a row is about, where it is not as in the others of the view."""
 
 
 @dataclass(frozen=True)
 class Quantity:
     """One figure of every edit: a line of a table, an axis of figures, a line of a card."""
 
-    title: str
+    view: View
+    how: Shown
+    of: str
+    """The test set, where several have a figure of this kind."""
     rows: Mapping[str, Row]
     """By id of the edit, the unedited model's among them."""
-    kind: Kind
-    digits: int = 3
-    percent: bool = False
-    signed: bool = False
-    main: bool = True
-    """Whether it is in the table of all sets and costs."""
-    of: str = ""
-    """The test set, where several have a figure of this kind."""
-    axis: str = ""
-    """The label of an axis; the title if empty."""
-    limits: Ends | None = None
-    """Ends of the axis."""
-    covers: Ends | None = None
-    """The least range of the axis."""
     truth: Row | None = None
     """The planted value, where it is known."""
-    drawn: bool = True
-    """Whether figures show it."""
+
+    @property
+    def title(self) -> str:
+        return ", ".join(filter(None, (self.how.title, self.of)))
+
+    @property
+    def kind(self) -> Kind:
+        return self.view.kind
+
+    @property
+    def main(self) -> bool:
+        """Whether it is in the table of all sets and costs."""
+        return self.how.where == "overview"
 
     @property
     def label(self) -> str:
         """The label of its axis."""
-        return self.axis or self.title
+        return self.how.unit or self.how.title
+
+    @property
+    def percent(self) -> bool:
+        return self.how.percent
+
+    @property
+    def row(self) -> Row:
+        """The first of its rows."""
+        return next(iter(self.rows.values()))
 
     def number(self, edit: str) -> Number:
         """The value under an edit, as tables show it."""
-        row = self.rows.get(edit)
+        how, row = self.how, self.rows.get(edit)
         starred = bool(row and row.detail.get("starred"))
-        return Number.of(
-            row, self.digits, percent=self.percent, signed=self.signed, starred=starred
-        )
+        look = {"percent": how.percent, "signed": how.signed, "starred": starred}
+        return Number.of(row, how.digits, **look)
+
+    def cells(self, titles: Mapping[str, str]) -> dict[str, Cell]:
+        """The value under edits by the titles of their columns; empty where there is none."""
+        return {t: self.number(edit) if edit in self.rows else "" for edit, t in titles.items()}
 
 
 class View:
     """The tables, figures and sentences of one metric; by default one table and one figure.
 
+    What a class declares by its keyword `declared` is read from that entry of `views.yaml`.
     `metric` is None for rows that a run records by itself. `name` is the metric's in the run; its
     rows have this name unless `metric.measures` lists others.
     """
@@ -106,8 +125,18 @@ class View:
     """What a run with edits adds to the note."""
     brief: ClassVar[bool] = False
     """Whether terminals print the table."""
+    subject: ClassVar[str | None] = None
+    """What a row is about: a template of `dataset`, `axis`, `set`, `label`, `groups` and facets."""
     covers: Ends | None = None
     """The least range of the figure's axis."""
+    says: ClassVar[Mapping[str, str]] = {}
+    """Sentences by key, and templates of them."""
+
+    def __init_subclass__(cls, declared: str = "", **others: Any) -> None:
+        super().__init_subclass__(**others)
+        for key, value in (declarations()[declared] if declared else {}).items():
+            each = [Shown(**how) for how in value] if key == "shows" else value
+            setattr(cls, key, tuple(each) if isinstance(each, list) else each)
 
     def __init__(self, metric: type[Metric] | None = None, name: str = "") -> None:
         self.metric = metric
@@ -123,29 +152,27 @@ class View:
 
     def shown(self, results: Results) -> tuple[Shown, ...]:
         """How rows are shown."""
-        if self.shows or self.metric is None:
+        metric = self.metric
+        if self.shows or metric is None:
             return self.shows
-        names = self.metric.measures or (self.name,)
+        names = metric.measures or (self.name,)
         titles = {name: name.replace("_", " ") for name in names} if names[1:] else {}
-        unit = ", ".join(filter(None, (self.title, self.metric.unit)))
+        look: dict[str, Any] = {"where": "overview", "drawn": True}
+        look["unit"] = ", ".join(filter(None, (self.title, metric.unit)))
         return tuple(
-            Shown(
-                name,
-                titles.get(name, self.title),
-                self.metric.digits,
-                self.metric.percent,
-                where="overview",
-                drawn=True,
-                unit=unit,
-            )
+            Shown(name, titles.get(name, self.title), metric.digits, metric.percent, **look)
             for name in names
         )
 
     def about(self, row: Row) -> str | None:
         """What tells a row from others of its name; None leaves the row out."""
+        own = (how.subject for how in self.shows if how.name == row.metric)
+        template = next((text for text in own if text is not None), self.subject)
+        if template is not None:
+            return template.format(**in_subject(row))
         facets = {k: v for k, v in row.facets.items() if k != GROUPS}
         parts = (f"{k} {v:g}" if isinstance(v, float) else f"{k} {v}" for k, v in facets.items())
-        group = "" if row.group_b else row.group_a.replace("_", " ")
+        group = "" if row.group_b else groups_of(row)
         return ", ".join(filter(None, (set_label(row) if row.dataset else "", group, *parts)))
 
     def figures(self, results: Results, split: str = "") -> list[Quantity]:
@@ -153,31 +180,15 @@ class View:
         found = []
         for how in self.shown(results):
             rows = results.of(how.name, split or self.split)
-            for own in grouped(rows, lambda row: row.key[1:-2]).values():
-                if (of := self.about(own[0])) is None:
-                    continue
-                found.append(
-                    Quantity(
-                        ", ".join(filter(None, (how.title, of))),
-                        {row.edit: row for row in own},
-                        self.kind,
-                        how.digits,
-                        how.percent,
-                        how.signed,
-                        main=how.where == "overview",
-                        of=of,
-                        axis=how.unit or how.title,
-                        covers=self.covers,
-                        drawn=how.drawn,
-                    )
-                )
+            for same in grouped(rows, lambda row: row.key[1:-2]).values():
+                if (of := self.about(same[0])) is not None:
+                    truth = results.under(same[0], UNEDITED, f"planted_{how.name}")
+                    found.append(Quantity(self, how, of, {r.edit: r for r in same}, truth))
         return found
 
     def quantities(self, results: Results, split: str = "test") -> list[Quantity]:
         """The figures of cards, comparisons and the overview; empty where nothing was measured."""
-        kept = {how.name for how in self.shown(results) if how.where != "page"}
-        every = self.figures(results, split)
-        return [q for q in every if next(iter(q.rows.values())).metric in kept]
+        return [q for q in self.figures(results, split) if q.how.where != "page"]
 
     def side_by_side(self, results: Results) -> list[Quantity]:
         """The figures by which runs are compared; those with one title share a column."""
@@ -203,20 +214,25 @@ class View:
 
         `keys` are of rows, the first and the last two entries left off; by default of all.
         """
-
-        def of(state: State) -> dict[Hashable, Row]:
+        labels: dict[Hashable, str] = {}
+        series: list[Series] = []
+        marks: dict[str, float] = {}
+        for state in states:
             rows = state.results.of(how.name, self.split, state.edit)
-            found = {row.key[2:-2]: row for row in rows if self.about(row) is not None}
-            return {key: row for key, row in found.items() if keys is None or key in keys}
-
-        first = of(states[0])
-        labels = {key: self.label(row) or title for key, row in first.items()}
-        marks = []
-        if how.mark is not None:
-            name, value = how.mark
-            marks.append(ticks(name, {labels[key]: value(row) for key, row in first.items()}))
+            known = {r.key[2:-2]: r for r in rows if self.about(r) is not None}
+            if state is states[0]:
+                wanted = [key for key in known if keys is None or key in keys]
+                labels = {key: self.label(known[key]) or title for key in wanted}
+                marks = {labels[k]: how.mark[1](known[k]) for k in wanted if how.mark}
+            known = {key: known[key] for key in labels if key in known}
+            at = [labels[key] for key in known]
+            series.append(Series.of(state.name, at, [*known.values()], state.baseline))
+        shown = [one for one in series if one.x]
+        if not shown:
+            return []
+        marked = [mark(how.mark[0], marks)] if how.mark else []
         unit = how.unit or how.title
-        return state_panels(title, unit, states, labels, of, marks, covers=self.covers)
+        return [Panel(title, unit, "", (*shown, *marked), True, self.covers, joined=True)]
 
     def sections(self, results: Results) -> list[Section]:
         """The tabs of the page: here one, with a table and a figure of the metric's rows."""
@@ -242,41 +258,41 @@ class View:
 
     def cell(self, results: Results, quantity: Quantity, edit: str) -> Cell:
         """A figure under an edit in the table."""
-        return quantity.number(edit) if edit in quantity.rows else ""
+        return quantity.cells({edit: ""})[""]
 
     def records(self, results: Results) -> list[Record]:
         """The lines of the table: a figure each, under every compared edit."""
-        every, edits = self.figures(results), self.edits(results)
-        known = [quantity for quantity in every if quantity.rows.keys() & {*edits}]
+        edits = self.edits(results)
+        known = [q for q in self.figures(results) if q.rows.keys() & {*edits}]
         titles = edit_titles(results, [e for e in edits if any(e in q.rows for q in known)])
         units = {q.label for q in known}
         besides = [self.beside(results, q) for q in known]
-        extra = dict.fromkeys(column for cells in besides for column in cells)
+        blank = dict.fromkeys((column for cells in besides for column in cells), "")
         records: list[Record] = []
         for q, cells in zip(known, besides, strict=True):
             head = {"".join(units) if len(units) == 1 else "figure": q.title}
             if 1 < len(units) < len(known):  # those of one unit together
                 head = {"figure": q.label, "of": q.of or q.title}
-            own = {title: self.cell(results, q, edit) for edit, title in titles.items()}
-            records.append({**head, **{column: cells.get(column, "") for column in extra}, **own})
+            under = {title: self.cell(results, q, edit) for edit, title in titles.items()}
+            records.append({**head, **blank, **cells, **under})
         return records
 
     def table(self, results: Results) -> list[Table]:
         """A line for each figure, a column for each compared edit."""
-        records = self.records(results)
+        records, note = self.records(results), self.noted(results)
         is_grouped = any("of" in record for record in records)
-        note = self.noted(results)
         return as_table(*self._named, records, note, grouped=is_grouped, brief=self.brief)
 
     def figure(self, results: Results) -> list[Figure]:
         """A panel for each drawn name, with dots of every edit."""
-        states = [
-            State(results.label(edit), results, edit, results.is_reference(edit))
-            for edit in results.compared
-        ]
+        states = [state_of(results, edit) for edit in results.compared]
         drawn = [how for how in self.shown(results) if how.drawn]
         panels = [p for how in drawn for p in self.dots(how, how.unit or how.title, states)]
         return as_figure(*self._named, panels, self.noted(results))
+
+    def say(self, key: str, /, **values: Any) -> str:
+        """A sentence with values in its template."""
+        return self.says[key].format(**values)
 
     def sentences(self, results: Results) -> list[str]:
         """Findings in words."""
@@ -307,16 +323,15 @@ class CostView(View):
     """A cost before and after an edit: the row that counts."""
 
     metric: type[Cost]
-    unit = ""
-    percent = False
-    drawn = True
+    subject = ""
+    counted: ClassVar[Mapping[str, Any]] = {}
+    """How the row that counts is shown, where not as by default."""
 
     def shown(self, results: Results) -> tuple[Shown, ...]:
-        about = (self.metric.counts, self.title, self.metric.digits, self.percent)
-        return (Shown(*about, where="overview", drawn=self.drawn, unit=self.unit),)
-
-    def about(self, row: Row) -> str:
-        return ""
+        """The row that counts, then others."""
+        look: dict[str, Any] = {"digits": self.metric.digits, "where": "overview", "drawn": True}
+        look |= self.counted
+        return (Shown(self.metric.counts, self.title, **look), *self.shows)
 
     def quantities(self, results: Results, split: str = "test") -> list[Quantity]:
         """The figures that the unedited model has, too."""
@@ -335,6 +350,23 @@ class CostView(View):
         )
 
 
+@cache
+def declarations() -> dict[str, dict[str, Any]]:
+    """What `views.yaml` declares of each view."""
+    return dict(shipped_yaml(Path(__file__).with_name("views.yaml")))
+
+
+def in_subject(row: Row) -> dict[str, Any]:
+    """What templates of subjects may name."""
+    about = {"label": dataset_label(row.dataset), "set": set_label(row), **row.facets}
+    return about | {"dataset": row.dataset, "axis": row.axis, "groups": groups_of(row)}
+
+
+def groups_of(row: Row) -> str:
+    """Both groups of a row, or its only one, as sentences name them."""
+    return " and ".join(filter(None, (row.group_a, row.group_b))).replace("_", " ")
+
+
 def as_table(
     name: str, title: str, lines: Iterable[Record], note: str = "", **flags: bool
 ) -> list[Table]:
@@ -350,6 +382,16 @@ def edit_titles(results: Results, edits: Iterable[str]) -> dict[str, str]:
     labels = {edit: results.label(edit) for edit in edits}
     every = [*labels.values()]
     return {e: label if every.count(label) == 1 else f"{label} {e}" for e, label in labels.items()}
+
+
+def state_of(results: Results, edit: str) -> State:
+    """An edit as one series of a figure."""
+    return State(results.label(edit), results, edit, results.is_reference(edit))
+
+
+def mark(name: str, values: Mapping[str, float]) -> Series:
+    """A reference line across each category."""
+    return Series(name, (*values,), (*values.values(),), kind="ticks", baseline=True)
 
 
 def p_holm(row: Row, digits: int = 3) -> Number:
@@ -377,10 +419,15 @@ def lines_along(
     """A panel with a line for each compared edit along a numeric facet of the rows."""
     by_edit = grouped(rows, lambda row: row.edit)
     lines = [
-        line(results.label(edit), [float(r.facets[facet]) for r in own], own, is_reference)
+        Series.of(
+            results.label(edit),
+            [float(row.facets[facet]) for row in by_edit[edit]],
+            by_edit[edit],
+            results.is_reference(edit),
+            "line",
+        )
         for edit in results.compared
-        if (own := by_edit.get(edit))
-        for is_reference in [results.is_reference(edit)]
+        if edit in by_edit
     ]
     return Panel(title, x_label, y_label, tuple(lines))
 
@@ -422,32 +469,7 @@ def place_in_text(edit: EditRecord) -> str:
 
 _ROOM = "countergen_edit.reports.views"
 VIEWS: Registry[type[View]] = Registry(
-    "view",
-    _ROOM,
-    {
-        "r": f"{_ROOM}.r:RView",
-        "intersections": f"{_ROOM}.intersections:IntersectionsView",
-        "paraphrases": f"{_ROOM}.paraphrases:ParaphrasesView",
-        "fairpair": f"{_ROOM}.fairpair:FairPairView",
-        "cid": f"{_ROOM}.cid:CidView",
-        "classifier_tasks": f"{_ROOM}.classifiers:ClassifierTasksView",
-        "agreement": f"{_ROOM}.costs:AgreementView",
-        "perplexity": f"{_ROOM}.costs:PerplexityView",
-        "kl": f"{_ROOM}.costs:KLView",
-        "legitimate_differences": f"{_ROOM}.costs:LegitimateDifferencesView",
-        "off_target": f"{_ROOM}.off_target:OffTargetView",
-        "capability": f"{_ROOM}.capability:CapabilityView",
-        "lm_eval": f"{_ROOM}.lm_eval:LmEvalView",
-        "benchmarks": f"{_ROOM}.benchmarks:BenchmarksView",
-        "hiring": f"{_ROOM}.hiring:HiringView",
-        "in_vocabulary": f"{_ROOM}.in_vocabulary:InVocabularyView",
-        "guardedness": f"{_ROOM}.guardedness:GuardednessView",
-        "distillation": f"{_ROOM}.distillation:DistillationView",
-        "gates": f"{_ROOM}.gates:GatesView",
-        "logged": f"{_ROOM}.logged:LoggedView",
-        "locate": f"{_ROOM}.locate:LocateView",
-    },
-    View,
+    "view", _ROOM, {name: f"{_ROOM}.{each['view']}" for name, each in declarations().items()}, View
 )
 """Views by the name of their metric; a user's own enters with `@VIEWS.register("mine")`."""
 
@@ -463,3 +485,20 @@ def view_of(metric: type[Metric], registered: str, name: str = "") -> View:
     if registered in VIEWS:
         return VIEWS.get(registered)(metric, registered)
     return (CostView if issubclass(metric, Cost) else View)(metric, name or registered)
+
+
+def views_of(metrics: Mapping[str, Any], unshown: Collection[str]) -> list[View]:
+    """The views of every shipped metric, of a run's own, and of what runs record by themselves.
+
+    `metrics` are the names of the run's metrics in the registry, by their names in the run;
+    `unshown` are those that cannot be loaded.
+    """
+    names = {name: name for name in METRICS if ".py:" not in name}  # not of another run's file
+    names |= {str(kind): name for name, kind in metrics.items()}
+    views = [view_of(METRICS.get(k), k, name) for k, name in names.items() if k not in unshown]
+    return views + [VIEWS.get(name)(None, name) for name in VIEWS if name not in METRICS]
+
+
+def in_order(quantities: Iterable[Quantity]) -> list[Quantity]:
+    """Bias, then costs, then others."""
+    return sorted(quantities, key=lambda quantity: KINDS.index(quantity.kind))

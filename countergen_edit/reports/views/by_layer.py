@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from countergen_edit.core.writing import digest
 from countergen_edit.data.axis import Split
 from countergen_edit.edits import EditRecord
-from countergen_edit.metrics.results import Results
+from countergen_edit.metrics.results import NO_EDIT, Results
 from countergen_edit.metrics.rows import UNEDITED, Row, dataset_label, set_label
 from countergen_edit.reports.blocks import Figure
-from countergen_edit.reports.panels import Panel, Series, level, line
-from countergen_edit.reports.views.base import Ends, grouped
+from countergen_edit.reports.panels import Ends, Panel, Series
+from countergen_edit.reports.views.base import grouped
 
 MOST_SETS = 9
 """Sets with a panel each."""
@@ -19,18 +19,17 @@ MARGIN = 0.3
 """Room beside the first and the last layer."""
 SHARE = (0.0, 1.03)
 """Ends of the axis of a share."""
+Single = tuple[Row, EditRecord]
+"""A row of an edit at one layer that was fitted alone, and the edit."""
 
-Recipe = tuple[str, str]
-"""An eraser's name and a digest of its parameters."""
 
-
-def recipe(record: EditRecord) -> Recipe:
-    """The eraser and its parameters, which are the same at every layer; ranks may differ."""
+def recipe(record: EditRecord) -> tuple[str, str]:
+    """The eraser and a digest of its parameters, the same at every layer; ranks may differ."""
     return record.eraser, digest(record.params)
 
 
-def eraser_labels(records: Sequence[EditRecord]) -> dict[Recipe, str]:
-    """The label of each eraser: its name, its rank or ranks, its parameters where needed.
+def eraser_labels(records: Sequence[EditRecord]) -> dict[tuple[str, str], str]:
+    """The label of each recipe: its eraser, its rank or ranks, its parameters where needed.
 
     >>> from countergen_edit.edits import Place
     >>> def own(rank, layer, params):
@@ -41,49 +40,36 @@ def eraser_labels(records: Sequence[EditRecord]) -> dict[Recipe, str]:
     >>> list(eraser_labels([own(1, 0, {"tol": 0.1}), own(1, 0, {})]).values())
     ['own-1 (tol=0.1)', 'own-1']
     """
-    by_recipe, labels = grouped(records, recipe), dict[Recipe, str]()
+    labels = {}
+    by_recipe = grouped(records, recipe)
     for key, same in by_recipe.items():
-        low, *_, high = sorted([record.rank for record in same] * 2)
+        low, high = (end(record.rank for record in same) for end in (min, max))
         labels[key] = f"{same[0].eraser}-{low}" + (f"…{high}" if high > low else "")
     plain = [*labels.values()]
-    for key, label in labels.items():
-        params = ", ".join(f"{k}={v}" for k, v in by_recipe[key][0].params.items())
-        if plain.count(label) > 1 and params:
-            labels[key] = f"{label} ({params})"
+    for key, same in by_recipe.items():
+        params = ", ".join(f"{k}={v}" for k, v in same[0].params.items())
+        if plain.count(labels[key]) > 1 and params:
+            labels[key] += f" ({params})"
     return labels
 
 
-def single(results: Results, rows: Sequence[Row]) -> list[tuple[Row, EditRecord]]:
-    """The rows of edits at one layer that were fitted alone, with their records."""
-    pairs = [(row, results.records[row.edit]) for row in rows if row.edit in results.records]
+def single(results: Results, metric: str, split: str) -> list[Single]:
+    """The rows of a metric under edits at one layer that were fitted alone."""
+    pairs = [(row, results.records.get(row.edit)) for row in results.of(metric, split)]
     return [
         (row, e)
         for row, e in pairs
-        if len(e.places) == len(e.layers) == 1 and not (e.baseline_kind or e.after)
+        if e and len(e.places) == len(e.layers) == 1 and not (e.baseline_kind or e.after)
     ]
 
 
 def widest_split(results: Results, metric: str) -> Split:
     """The split with most edits at one layer; the test split of equals."""
-    splits: tuple[Split, ...] = ("test", "validation")
-    return max(
-        splits,
-        key=lambda split: len(
-            {e.id for _, e in single(results, results.of(metric, split)) if not e.baseline}
-        ),
-    )
 
+    def count(split: Split) -> int:
+        return len({e.id for _, e in single(results, metric, split) if not e.baseline})
 
-def by_layer(results: Results, rows: Sequence[Row]) -> list[Series]:
-    """One line for each eraser, from the rows of one set."""
-    pairs = sorted(single(results, rows), key=lambda pair: pair[1].layers)
-    labels = eraser_labels([results.records[r.edit] for r in rows if r.edit in results.records])
-    series = []
-    for key, name in labels.items():
-        if mine := [(row, e) for row, e in pairs if recipe(e) == key]:
-            layers = [e.layers[0] for _, e in mine]
-            series.append(line(name, layers, [row for row, _ in mine], mine[0][1].baseline))
-    return series
+    return "validation" if count("validation") > count("test") else "test"
 
 
 def layer_figures(
@@ -94,20 +80,41 @@ def layer_figures(
     `axis` and `limits` are the label and the least ends of the vertical axis.
     """
     split = widest_split(results, metric)
-    pairs = single(results, results.of(metric, split))
+    pairs = single(results, metric, split)
     figures = []
     for site, of_site in grouped(pairs, lambda pair: pair[1].sites[0]).items():
         layers = {e.layers[0] for _, e in of_site}
         if len(layers) < 2:
             continue
         covers, panels = (min(layers) - MARGIN, max(layers) + MARGIN), []
-        by_set = grouped([row for row, _ in of_site], lambda row: dataset_label(row.dataset))
-        for mine in list(by_set.values())[:MOST_SETS]:
-            before = results.under(mine[0], UNEDITED)
-            series = (*([level(before)] if before else []), *by_layer(results, mine))
-            title = set_label(mine[0])
-            panels.append(Panel(title, "layer", axis, series, False, limits, covers))
+        by_set = grouped(of_site, lambda pair: dataset_label(pair[0].dataset))
+        for of_set in [*by_set.values()][:MOST_SETS]:
+            first = of_set[0][0]
+            before = results.under(first, UNEDITED)
+            series = _lines(of_set)
+            if before is not None:
+                level = (before.value or 0.0,)
+                series.insert(0, Series(NO_EDIT, (), level, kind="level", baseline=True))
+            panels.append(
+                Panel(set_label(first), "layer", axis, (*series,), limits=limits, covers=covers)
+            )
         note = "Lines are erasers, with their ranks and 95 % intervals; dashed: the unedited model."
         title = f"{heading}, {site} ({split} data)"
         figures.append(Figure(f"{name}_{site}", title, tuple(panels), note))
     return figures
+
+
+def _lines(pairs: Sequence[Single]) -> list[Series]:
+    """One line for each eraser."""
+    labels = eraser_labels([e for _, e in pairs])
+    by_recipe = grouped(sorted(pairs, key=lambda pair: pair[1].layers), lambda p: recipe(p[1]))
+    return [
+        Series.of(
+            name,
+            [e.layers[0] for _, e in by_recipe[key]],
+            [row for row, _ in by_recipe[key]],
+            by_recipe[key][0][1].baseline,
+            "line",
+        )
+        for key, name in labels.items()
+    ]

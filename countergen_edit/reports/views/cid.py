@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from countergen_edit.metrics.cid.metric import AUTOMATIC, LAMBDA, TEMPLATE
-from countergen_edit.metrics.cid.ratings import AGREEMENT, FRACTION
+from countergen_edit.metrics.cid.metric import LAMBDA, TEMPLATE
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row
 from countergen_edit.reports.blocks import Cell, Figure, Quote, Quotes, Section, Table, Tokens
 from countergen_edit.reports.views.base import (
     Quantity,
-    Shown,
     View,
     as_figure,
     as_section,
@@ -28,46 +26,20 @@ LEGEND = (
 )
 
 
-class CidView(View):
+class CidView(View, declared="cid"):
     """The tables, figures and sentences of `Cid`."""
-
-    shows = (
-        Shown(
-            "cid_divergence",
-            "divergence",
-            4,
-            where="card",
-            drawn=True,
-            unit=NATS,
-            glance="Contrastive decoding: divergence of the two sides",
-        ),
-        Shown("cid_divergence_reduction", "divergence removed", percent=True),
-        Shown("cid_similarity", "similarity of the two sides", drawn=True),
-        Shown(FRACTION, "biased continuations, by raters", 2, drawn=True),
-        Shown(AUTOMATIC, "biased continuations, by a lexicon", 2, drawn=True),
-        Shown(AGREEMENT, "agreement of raters"),
-        Shown("cid_lambda_star", "median λ*", 1),
-    )
-    place = "cid", "CID"
-    note = (
-        "λ is the weight of the other prompt; 0 is greedy decoding. λ* is the smallest λ at "
-        "which the two texts differ. Intervals are 95 %."
-    )
-    brief = True
 
     def about(self, row: Row) -> str:
         facets = {k: f"λ={v:g}" if k == LAMBDA else str(v) for k, v in row.facets.items()}
-        return ", ".join(filter(None, ("" if row.group_b else row.group_a, *facets.values())))
+        return ", ".join(filter(None, (_group(row), *facets.values())))
 
     def figure(self, results: Results) -> list[Figure]:
         """Lines by λ, of each group apart where rows are of one."""
         panels = [
-            lines_along(results, own, LAMBDA, group or how.title, "λ", how.unit or how.title)
+            lines_along(results, rows, LAMBDA, group or how.title, "λ", how.unit or how.title)
             for how in self.shows
             if how.drawn
-            for group, own in grouped(
-                results.of(how.name), lambda row: "" if row.group_b else row.group_a
-            ).items()
+            for group, rows in grouped(results.of(how.name), _group).items()
         ]
         return as_figure("cid", "Contrast by λ", panels, self.note)
 
@@ -78,13 +50,9 @@ class CidView(View):
         return super().cell(results, quantity, edit)
 
     def sections(self, results: Results) -> list[Section]:
-        """Figures by λ, the effects of perturbations, and continuations."""
-        return as_section(
-            *self.place,
-            self.table(results),
-            self.figure(results),
-            _texts(results),
-        )
+        """Figures by λ, and continuations."""
+        texts = _texts(results)
+        return as_section(*self.place, self.table(results), self.figure(results), texts)
 
     def sentences(self, results: Results) -> list[str]:
         """The divergence at the largest λ, before and after each edit."""
@@ -98,9 +66,14 @@ class CidView(View):
             if (after := results.under(last, edit.id)) and after.value is not None
         ]
         return [
-            f"Contrastive decoding: at λ={_strength(last):g} the next-token distributions of the "
-            f"two groups are {last.value:.4f} nats a token apart{''.join(left)}."
+            f"Contrastive decoding: at λ={last.facets[LAMBDA]:g} the next-token distributions of "
+            f"the two groups are {last.value:.4f} nats a token apart{''.join(left)}."
         ]
+
+
+def _group(row: Row) -> str:
+    """The group of a row about one."""
+    return "" if row.group_b else row.group_a
 
 
 def comparison(
@@ -125,20 +98,16 @@ def comparison(
     )
 
 
-def _strength(row: Row) -> float:
-    return float(row.facets[LAMBDA])
-
-
 def _texts(results: Results) -> list[Table]:
     """The continuations of each template with their counts (appendix C)."""
     places = grouped(
         results.of("cid_continuations"),
-        lambda row: (str(row.facets[TEMPLATE]), _strength(row), row.edit),
+        lambda row: (str(row.facets[TEMPLATE]), row.facets[LAMBDA], row.edit),
     )
     records = [
         {"template": template, "λ": f"{at:g}", "edit": results.label(edit)}
-        | {row.group_a: _quotes(row) for row in own}
-        for (template, at, edit), own in sorted(places.items(), key=lambda item: item[0][:2])
+        | {row.group_a: _quotes(row) for row in rows}
+        for (template, at, edit), rows in sorted(places.items(), key=lambda item: item[0][:2])
     ]
     name, title = "cid_continuations", "Continuations side by side"
     return as_table(name, title, records, LEGEND, searchable=True, grouped=True)

@@ -1,4 +1,4 @@
-"""The views of costs."""
+"""The views of costs and of effects on other axes."""
 
 from __future__ import annotations
 
@@ -7,73 +7,51 @@ from dataclasses import replace
 
 from countergen_edit.decisions import JUDGEMENT
 from countergen_edit.edits import EditRecord
-from countergen_edit.metrics.costs.legitimate_differences import LEFT, OF_SET
+from countergen_edit.metrics.off_target import CHANGE
+from countergen_edit.metrics.r.effect_rows import LEAST, SIGNIFICANT
 from countergen_edit.metrics.results import Results, State
-from countergen_edit.metrics.rows import Row, set_label
-from countergen_edit.reports.blocks import Number
-from countergen_edit.reports.panels import Panel, ticks
+from countergen_edit.metrics.rows import UNEDITED, Row, set_label
+from countergen_edit.reports.blocks import Cell, Number
+from countergen_edit.reports.panels import Panel
 from countergen_edit.reports.views.base import (
     CostView,
-    Ends,
     Quantity,
     Shown,
+    View,
+    and_list,
+    groups_of,
+    mark,
 )
-from countergen_edit.reports.views.by_layer import SHARE
+
+EFFECT = "off_target"
+LEAST_NATS = 0.01
+"""What a group effect must grow by to be called worse, beside `LEAST` of what it was."""
 
 
-class KLView(CostView):
+class KLView(CostView, declared="kl"):
     """The divergence in tables; figures and sentences give perplexity, of the same text."""
-
-    unit = "KL from the unedited model, nats per token"
-    covers = (0.0, 0.05)
-    drawn = False
 
     def outcome(self, results: Results, edit: EditRecord) -> str:
         """Nothing."""
         return ""
 
 
-class PerplexityView(CostView):
+class PerplexityView(CostView, declared="perplexity"):
     """The ratio to the unedited model, and perplexity itself."""
-
-    unit = "perplexity ratio (1 = unchanged)"
-    covers = (1.0, 1.01)
 
     def shown(self, results: Results) -> tuple[Shown, ...]:
         """The ratio, then perplexity, which stands alone in a run without edits."""
-        name, title = "perplexity", "perplexity of neutral text"
-        if results.is_unedited:
-            return (Shown(name, title, where="overview"),)
-        return (*super().shown(results), Shown(name, title, where="card"))
+        if not results.is_unedited:
+            return super().shown(results)
+        return tuple(replace(how, where="overview") for how in self.shows)
 
 
-class LegitimateDifferencesView(CostView):
-    """The change of legitimate differences, over all sets and of each."""
-
-    percent = True
-    unit = "mean |change of P|, legitimate differences"
-
-    @property
-    def covers(self) -> Ends:  # type: ignore[override]
-        return 0.0, self.metric.default_budget
-
-    def shown(self, results: Results) -> tuple[Shown, ...]:
-        """The change over all sets, then of each, and the group effect that is left."""
-        titles = {OF_SET: self.title, LEFT: "group effect left of legitimate differences"}
-        beside = (Shown(m, title, 4, percent=True, where="card") for m, title in titles.items())
-        return (*super().shown(results), *beside)
-
-    def about(self, row: Row) -> str:
-        return set_label(row) if row.metric == OF_SET else ""
+class LegitimateDifferencesView(CostView, declared="legitimate_differences"):
+    """The change of legitimate differences over all sets, of each, and the effect left of each."""
 
 
-class AgreementView(CostView):
+class AgreementView(CostView, declared="agreement"):
     """Agreement of both groups together, which figures draw, and of each, which tables list."""
-
-    covers = SHARE
-
-    def shown(self, results: Results) -> tuple[Shown, ...]:
-        return tuple(replace(how, glance="Agreement") for how in super().shown(results))
 
     def glance(self, states: Sequence[State]) -> list[Panel]:
         """Beside an edit, the axis holds the losses and the budget: most losses are small."""
@@ -82,19 +60,21 @@ class AgreementView(CostView):
             return panels
         budgets = dict(*(row.detail["budgets"] for row in results.of(JUDGEMENT)[:1]))
         budget, first = budgets.get(self.name, self.metric.default_budget), panels[0].series[0]
-        mark = ticks("budget", {str(x): y - budget for x, y in zip(first.x, first.y, strict=True)})
-        series, top = (*panels[0].series, mark), (max(first.y), max(first.y))
-        return [replace(panels[0], title="Agreement (axis cut)", series=series, covers=top)]
+        least = mark("budget", {str(x): y - budget for x, y in zip(first.x, first.y, strict=True)})
+        series, top = (*panels[0].series, least), (max(first.y), max(first.y))
+        return [replace(panels[0], title="Agreement (axis cut)", series=series, limits=top)]
 
     def about(self, row: Row) -> str:
         return f"{row.group_a} / {row.group_b}" if row.group_b else row.group_a
 
     def quantities(self, results: Results, split: str = "test") -> list[Quantity]:
-        pairs = [
-            (q, bool(next(iter(q.rows.values())).group_b))
+        """Both groups together in figures and each apart in the table of all sets."""
+        return [
+            replace(q, how=replace(q.how, where="card"))
+            if q.row.group_b
+            else replace(q, how=replace(q.how, drawn=False))
             for q in super().quantities(results, split)
         ]
-        return [replace(q, of="", main=not b, limits=SHARE, drawn=b) for q, b in pairs]
 
     def outcome(self, results: Results, edit: EditRecord) -> str:
         """Agreement of each group before and after."""
@@ -104,3 +84,80 @@ class AgreementView(CostView):
             if not row.group_b and (after := results.under(row, edit.id))
         ]
         return f"agreement {', '.join(changes)}" if changes else ""
+
+
+class OffTargetView(View, declared="off_target"):
+    """The group effect on axes that no edit was fitted on."""
+
+    note_of_edits = (
+        "No edit was fitted on these axes. * is where an edit made the effect larger: by "
+        f"{100 * LEAST:.0f} % and {LEAST_NATS} nats or more, and P ≤ {SIGNIFICANT} (Holm over "
+        "axes; before and after are drawn alike)."
+    )
+
+    def about(self, row: Row) -> str:
+        return f"{_axis(row)} ({groups_of(row)}, {_resting_on(row)})"
+
+    def cell(self, results: Results, quantity: Quantity, edit: str) -> Cell:
+        """The effect under an edit, with a star where it is worse."""
+        worse = [before for before, _ in _worse(results, edit)]
+        return Number.of(quantity.rows.get(edit), starred=quantity.rows[UNEDITED] in worse)
+
+    def remaining(self, results: Results, edit: EditRecord) -> list[str]:
+        """The axes that got worse under an edit."""
+        return [f"group effect on {_grown(results, *w)}" for w in _worse(results, edit.id)]
+
+    def sentences(self, results: Results) -> list[str]:
+        """Where another axis got worse, edit by edit; then the edits under which none did."""
+        sentences, harmless, judged = [], dict[str, None](), dict[str, None]()
+        for edit in results.shown:
+            tested = [row for row, _ in _tested(results, edit.id)]
+            judged |= dict.fromkeys(f"{_axis(row)} ({_resting_on(row)})" for row in tested)
+            if worse := _worse(results, edit.id):
+                several = "Other axes got worse" if len(worse) > 1 else "Another axis got worse"
+                grown = ", ".join(_grown(results, *pair) for pair in worse)
+                control = None if edit.baseline else results.baseline_of(edit)
+                if control is not None:
+                    axes = [_axis(before) for before, _ in _worse(results, control.id)]
+                    grown += f"; under random directions {and_list(axes or ['none'])} did"
+                sentences.append(f"{several} under {edit.name_in_text}: {grown}.")
+            elif tested:
+                harmless[edit.name_in_text] = None
+        if harmless:
+            about = {"edits": and_list(harmless), "axes": and_list(judged)}
+            sentences.append(self.say("harmless", **about))
+        return sentences
+
+
+def _tested(results: Results, edit: str) -> list[tuple[Row, Row]]:
+    """The effect on every axis before an edit, and its change, where that was tested."""
+    pairs = [(row, results.under(row, edit, CHANGE)) for row in results.unedited(EFFECT)]
+    return [(row, c) for row, c in pairs if c is not None and "p_adjusted" in c.detail]
+
+
+def _worse(results: Results, edit: str) -> list[tuple[Row, Row]]:
+    """Those where it got worse."""
+    return [
+        (before, change)
+        for before, change in _tested(results, edit)
+        if change.detail["p_adjusted"] <= SIGNIFICANT
+        and (change.value or 0.0) >= max(LEAST_NATS, LEAST * (before.value or 0.0))
+    ]
+
+
+def _grown(results: Results, before: Row, change: Row) -> str:
+    """An axis with the effect before and after an edit."""
+    digits = 2 if round(change.lo or 0.0, 2) else 3  # an end above 0 is not shown as 0
+    lo, hi = (Number(end, digits=digits, signed=True).text for end in (change.lo, change.hi))
+    was, now = (Number.of(r, 2).text for r in (before, results.under(before, change.edit)))
+    return f"{_axis(before)} {was} → {now} nats [{lo}, {hi}]"
+
+
+def _axis(row: Row) -> str:
+    """The axis of a set, and the set's name where it is another."""
+    return ", ".join(dict.fromkeys((row.axis, set_label(row))))
+
+
+def _resting_on(row: Row) -> str:
+    people = row.detail["people"] if "p_adjusted" in row.detail else 0
+    return f"{people} people a group" if people else "group words only"

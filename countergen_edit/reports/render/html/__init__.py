@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import math
 from collections.abc import Sequence
 from functools import cache
 from importlib.resources import files
@@ -18,7 +19,6 @@ from markupsafe import Markup
 
 from countergen_edit.core.writing import whole
 from countergen_edit.reports.blocks import (
-    FULL_SHADE,
     Cell,
     Figure,
     Number,
@@ -28,23 +28,18 @@ from countergen_edit.reports.blocks import (
     Words,
     plain,
     slug,
-    unfolded,
 )
 from countergen_edit.reports.render.figures import COLUMNS, as_svg
 
 REPORT = "report.html"
+FULL_SHADE = 0.25
+"""Value of a token at which its colour is strongest."""
 SHORT, LONG = 30, 60
 """Characters of a text that stays on one line, and of one that gets more room."""
 
 
 def write_page(parts: Sequence[Section], path: Path, **head: Any) -> Path:
-    """Write the page of some sections as `render` makes it; its path.
-
-    Raises
-    ------
-    UserError
-        It cannot be written.
-    """
+    """Write the page of some sections as `render` makes it; `UserError` if it cannot be."""
     text = render(parts, **head)
     with whole(path) as temporary:
         temporary.write_text(text, "utf-8", errors="replace")
@@ -60,15 +55,12 @@ def fragment(section: Section | None) -> str:
 def render(parts: Sequence[Section], *, title: str, kind: str, about: Sequence[str]) -> str:
     """The page of some sections, a tab each; its head repeats its first sentence for the index.
 
-    Parameters
-    ----------
-    title : the heading
-    kind, about : the line above it, and the facts below it
+    `kind` stands above the title, `about` are the facts below it.
     """
     here = files(__package__)
     css, js = (here / "report.css").read_text("utf-8"), (here / "report.js").read_text("utf-8")
     script = base64.b64encode(hashlib.sha256(js.encode()).digest()).decode()
-    words = (b for part in parts[:1] for b in unfolded(part.blocks) if isinstance(b, Words))
+    words = (block for part in parts[:1] for block in part.unfolded if isinstance(block, Words))
     return (
         _environment()
         .get_template("page.html.jinja")
@@ -134,10 +126,11 @@ def in_numbers(figure: Figure) -> Table:
     lines: list[tuple[Cell, ...]] = []
     for panel in figure.panels:
         for s in panel.series:
-            for i, y in enumerate(s.y):
-                at = str((s.tips or s.x or ("",) * len(s.y))[i])
-                lo, hi = (s.lo[i], s.hi[i]) if s.lo else (None, None)
-                place = "" if at == s.name else at
-                lines.append((panel.title, s.name, place, Number(y, lo, hi, digits=4)))
+            none = (None,) * len(s.y)
+            points = zip(s.tips or s.x or none, s.y, s.lo or none, s.hi or none, strict=True)
+            for at, *figures in points:
+                value, lo, hi = (None if v is None or math.isnan(v) else v for v in figures)
+                place = "" if at in (None, s.name) else str(at)
+                lines.append((panel.title, s.name, place, Number(value, lo, hi, digits=4)))
     columns = ("panel", "series", "at", "value")
     return Table(figure.name, f"{figure.title}, in numbers", columns, tuple(lines))

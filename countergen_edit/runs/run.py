@@ -1,4 +1,4 @@
-"""A run as people and programs read it: rows, edits, findings and the best edit."""
+"""A run as people and programs read it: rows, edits, findings and the selected edit."""
 
 from __future__ import annotations
 
@@ -26,9 +26,6 @@ from countergen_edit.metrics.base import METRICS, Cost
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import COLUMNS
 from countergen_edit.models import LanguageModel
-from countergen_edit.reports.findings import Verdict, findings, verdict
-from countergen_edit.reports.render.card import model_card, parameters
-from countergen_edit.reports.views.base import VIEWS, Quantity, View, view_of
 from countergen_edit.runs.compare import rows_of_log
 from countergen_edit.runs.files import CONFIG, EDITS, MANIFEST, ORIGINAL, RATINGS, RESULTS
 from countergen_edit.runs.folder import finished_rows, read_manifest, read_records, read_rows
@@ -37,8 +34,8 @@ from countergen_edit.runs.logs import Log, read_log
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-KINDS = ("bias", "cost", "other")
-"""The order of quantities."""
+    from countergen_edit.reports.findings import Verdict
+    from countergen_edit.reports.views.base import Quantity, View
 
 
 @dataclass(frozen=True)
@@ -64,18 +61,62 @@ class Run:
         """The name of its folder."""
         return self.path.resolve().name
 
+    @property
+    def title(self) -> str:
+        """The model, and the groups of each task."""
+        model = Path(str(self.manifest.get("model", self.name))).name
+        about = []
+        for task, part in self.results.by_task().items():
+            for row in [r for r in part.rows if r.group_a and r.group_b][:1]:
+                pair = f"{row.group_a} and {row.group_b}".replace("_", " ")
+                if of_how_many := self.manifest.get("compared", {}).get(task):
+                    pair += f" ({of_how_many.partition(';')[0]})"
+                about.append(f"{row.axis}, {pair}" if row.axis else pair)
+        return f"{model}: {'; '.join(about)}" if about else model
+
+    def by_task(self) -> dict[str, Run]:
+        """The run task by task."""
+        return self._by_task
+
     @cached_property
-    def views(self) -> list[View]:
-        """The views of every metric that may have rows here; `unshown` names the others."""
-        recorded = {name: VIEWS.get(name)(None, name) for name in VIEWS if name not in METRICS}
-        names = {name: name for name in METRICS if ".py:" not in name}  # not of another run's file
-        names |= {str(kind): name for name, kind in self.manifest.get("metrics", {}).items()}
-        ours = {
-            kind: view_of(METRICS.get(kind), kind, name)
-            for kind, name in names.items()
-            if kind not in self.unshown
-        }
-        return [*ours.values(), *recorded.values()]
+    def _by_task(self) -> dict[str, Run]:
+        parts = self.results.by_task()
+        if len(parts) == 1:
+            return dict.fromkeys(parts, self)
+        return {task: replace(self, results=part) for task, part in parts.items()}
+
+    @cached_property
+    def original(self) -> Run | None:
+        """The run of the model that an audited checkpoint was made of."""
+        path = self.path / ORIGINAL
+        return open_run(path) if (path / RESULTS).is_file() else None
+
+    @cached_property
+    def edits(self) -> dict[str, NamedEdit]:
+        """The run's edits by their id, read from the folder at first access."""
+        return {key: NamedEdit.load(self.path / EDITS / key) for key in self.results.records}
+
+    @cached_property
+    def best(self) -> SelectedEdit | None:
+        """The edit to keep; None without one, or where each of several tasks has its own.
+
+        Of an audit of one edit that edit, else the recommended.
+        """
+        record = self.best_record
+        named = NamedEdit.load(self.path / EDITS / record.id) if record else None
+        return SelectedEdit(named, self) if named else None
+
+    @cached_property
+    def best_record(self) -> EditRecord | None:
+        """The record of `best`."""
+        parts = self.results.by_task().values()
+        edits = [edit for edit in self.results.edits if not edit.baseline]
+        if len(parts) > 1:  # the last edit that every task was measured under
+            ids = set.intersection(*({e.id for e in part.edits} for part in parts))
+            return next((e for e in reversed(edits) if e.id in ids), None)
+        if len(edits) == 1 and not self.results.of("cost", "validation"):
+            return edits[0]
+        return recommended(self.results)
 
     @cached_property
     def unshown(self) -> dict[str, str]:
@@ -107,60 +148,52 @@ class Run:
         budget = self.manifest.get("budgets", {}).get(name)
         return metric(budget) if issubclass(metric, Cost) else None
 
+    # A run shows itself: the room of reports, which reads runs, is imported late.
+
+    @cached_property
+    def views(self) -> list[View]:
+        """The views of every metric that may have rows here; `unshown` names the others."""
+        from countergen_edit.reports.views.base import views_of
+
+        return views_of(self.manifest.get("metrics", {}), self.unshown)
+
     def quantities(self, split: str = "test") -> list[Quantity]:
         """The figures of all metrics: bias, then costs, then others."""
-        every = [q for view in self.views for q in view.quantities(self.results, split)]
-        return sorted(every, key=lambda quantity: KINDS.index(quantity.kind))
+        from countergen_edit.reports.views.base import in_order
 
-    def compared(self) -> list[Quantity]:
-        """The figures by which runs are compared, in the same order."""
-        every = [q for view in self.views for q in view.side_by_side(self.results)]
-        return sorted(every, key=lambda quantity: KINDS.index(quantity.kind))
+        return in_order(q for view in self.views for q in view.quantities(self.results, split))
 
     @cached_property
-    def original(self) -> Run | None:
-        """The run of the model that an audited checkpoint was made of."""
-        path = self.path / ORIGINAL
-        return open_run(path) if (path / RESULTS).is_file() else None
-
-    def by_task(self) -> dict[str, Run]:
-        """The run task by task."""
-        parts = self.results.by_task()
-        return {task: replace(self, results=part) for task, part in parts.items()}
-
-    @cached_property
-    def edits(self) -> dict[str, NamedEdit]:
-        """The run's edits by their id, read from the folder at first access."""
-        return {key: NamedEdit.load(self.path / EDITS / key) for key in self.results.records}
-
-    @cached_property
-    def best(self) -> Kept | None:
-        """The edit to keep; None without one, or where each of several tasks has its own.
-
-        Of an audit of one edit that edit, else the recommended.
-        """
-        record = self.best_record
-        return Kept(NamedEdit.load(self.path / EDITS / record.id), self) if record else None
-
-    @cached_property
-    def best_record(self) -> EditRecord | None:
-        """The record of `best`."""
-        if len(parts := self.results.by_task()) == 1:
-            return best_record(self)
-        # The last edit that every task was measured under.
-        ids = set.intersection(*({e.id for e in part.edits} for part in parts.values()))
-        every = [e for e in self.results.edits if not e.baseline and e.id in ids]
-        return every[-1] if every else None
-
-    @property
     def verdict(self) -> Verdict:
         """Bias, removal and costs in at most six lines."""
+        from countergen_edit.reports.findings import verdict
+
         return verdict(self)
 
-    @property
+    @cached_property
     def findings(self) -> tuple[str, ...]:
         """Every finding, a sentence each."""
+        from countergen_edit.reports.findings import findings
+
         return findings(self)
+
+    def report(self, path: Path | str | None = None) -> Path:
+        """Write the run's page, by default `report.html` in its folder; its path.
+
+        `UserError` if it cannot be written.
+        """
+        from countergen_edit.reports.render.html import REPORT, write_page
+        from countergen_edit.reports.sections import head, sections
+
+        place = self.path / REPORT if path is None else Path(path)
+        with only_writer(self.path) if path is None else nullcontext():
+            return write_page(sections(self), place, **head(self))
+
+    def _repr_html_(self) -> str:
+        from countergen_edit.reports.render.html import fragment
+        from countergen_edit.reports.sections import overview
+
+        return "".join(fragment(overview(part)) for part in self.by_task().values())
 
     def to_frame(self) -> DataFrame:
         """Every row as a line of a DataFrame, with a column for each facet and the edit's label.
@@ -178,36 +211,9 @@ class Run:
             label=[self.results.label(row.edit) for row in rows]
         )
 
-    def report(self, path: Path | str | None = None) -> Path:
-        """Write the run's page, by default `report.html` in its folder; its path.
-
-        Raises
-        ------
-        UserError
-            It cannot be written.
-        """
-        from countergen_edit.reports.render.html import REPORT, write_page
-        from countergen_edit.reports.sections import about, kind, sections, title
-
-        place = self.path / REPORT if path is None else Path(path)
-        with only_writer(self.path) if path is None else nullcontext():
-            return write_page(
-                sections(self),
-                place,
-                title=title(self),
-                kind=kind(self),
-                about=about(self),
-            )
-
-    def _repr_html_(self) -> str:
-        from countergen_edit.reports.render.html import fragment
-        from countergen_edit.reports.sections import overview
-
-        return "".join(fragment(overview(part)) for part in self.by_task().values())
-
 
 @dataclass(frozen=True)
-class Kept:
+class SelectedEdit:
     """The best edit of a run."""
 
     named: NamedEdit
@@ -220,12 +226,9 @@ class Kept:
     def on(self, model: LanguageModel | None = None) -> AbstractContextManager[LanguageModel]:
         """Attach the edit to the model within a `with` block.
 
-        Raises
-        ------
-        UserError
-            There is no model, or the edit has another width.
+        `UserError` if there is no model, or the edit has another width.
         """
-        return applied(self._model(model), self.named.edit)
+        return applied(self._unedited(model), self.named.edit)
 
     def save(
         self,
@@ -248,26 +251,14 @@ class Kept:
         UserError
             There is no model, the folder cannot be written, or the saved model differs.
         """
-        own = self._model(model)
+        from countergen_edit.reports.render.card import model_card  # late, as in `Run`
+
+        run, record, unedited = self.run, self.named.record, self._unedited(model)
 
         def card(chosen: Form, parity: Parity) -> str:
-            return model_card(self.run, self.named.record, chosen, parity, folded_into(own))
+            return model_card(run, record, chosen, parity, folded_into(unedited))
 
-        return save_checkpoint(
-            own,
-            self.named.edit,
-            Path(directory).expanduser(),
-            form=form,
-            texts=self.run.manifest.get("texts", ()),
-            record=self.about(),
-            card=card,
-            overwrite=overwrite,
-        )
-
-    def about(self) -> dict[str, Any]:
-        """The record that a checkpoint keeps, with which the run can be repeated."""
-        record = self.named.record
-        return {
+        about = {
             "edits": edits_in_record(record),
             "record": record.to_dict(),
             "edit": record.label,
@@ -275,40 +266,41 @@ class Kept:
             "eraser": record.eraser,
             "parameters": parameters(record),
             "site": "+".join(record.sites),
-            **{key: value for key, value in self.run.manifest.items() if key != "texts"},
-            "config": dict(self.run.config),
+            **{key: value for key, value in run.manifest.items() if key != "texts"},
+            "config": dict(run.config),
         }
+        return save_checkpoint(
+            unedited,
+            self.named.edit,
+            Path(directory).expanduser(),
+            form=form,
+            texts=run.manifest.get("texts", ()),
+            record=about,
+            card=card,
+            overwrite=overwrite,
+        )
 
-    def _model(self, model: LanguageModel | None) -> LanguageModel:
-        own = model or self.run.model
-        if own is None:
+    def _unedited(self, model: LanguageModel | None) -> LanguageModel:
+        unedited = model or self.run.model
+        if unedited is None:
             raise UserError(
                 "the run was read without its model: give the unedited model, "
                 f"{self.run.manifest.get('model', '')!r}, as model="
             )
-        return own
+        return unedited
 
 
-def best_record(run: Run) -> EditRecord | None:
-    """The best edit of a run of one task; see `Run.best`."""
-    edits = [edit for edit in run.results.edits if not edit.baseline]
-    if len(edits) == 1 and not run.results.of("cost", "validation"):
-        return edits[0]
-    return recommended(run.results)
+def parameters(record: EditRecord) -> dict[str, Any]:
+    """The parameters of an edit's eraser, or of its parts' erasers, that are not defaults."""
+    if record.params or not record.parts:
+        return dict(record.params)
+    return {part.label: parameters(part) for part in record.parts if parameters(part)}
 
 
 def open_run(path: Path | str, model: LanguageModel | None = None) -> Run:
-    """Read a run folder.
+    """Read a run folder; with its unedited model, edits can be used and saved.
 
-    Parameters
-    ----------
-    path : the folder
-    model : the unedited model, with which edits of the run can be used and saved
-
-    Raises
-    ------
-    UserError
-        It holds no run, a file is damaged, or another version wrote it.
+    `UserError` if it holds no run, a file is damaged, or another version wrote it.
     """
     path = Path(path)
     if not path.is_dir():
@@ -323,16 +315,8 @@ def open_run(path: Path | str, model: LanguageModel | None = None) -> Run:
 def open_run_or_log(path: Path | str, cluster: str | None = None, seed: int = 0) -> Run:
     """Read a run folder, or the log of another tool as a run.
 
-    Parameters
-    ----------
-    path : a folder, or a file of a log
-    cluster : the column of a log's items over which intervals are drawn
-    seed : of the draws
-
-    Raises
-    ------
-    UserError
-        It is neither, is damaged, another version wrote it, or a run folder is given a cluster.
+    `cluster` is the column of a log's items over which intervals are drawn, `seed` of the draws.
+    `UserError` if it is neither, is damaged, another version wrote it, or a run has a cluster.
     """
     path = Path(path).expanduser()
     log = None if (path / RESULTS).is_file() else read_log(path, cluster)

@@ -1,0 +1,186 @@
+"""Views of what probes find after an edit, and of how far gates opened.
+
+A probe finds the group significantly where the interval of its held-out accuracy, over names, lies
+above chance, the share of the largest group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from countergen_edit.edits import EditRecord
+from countergen_edit.metrics.gates import CLOSED, OPEN
+from countergen_edit.metrics.results import Results
+from countergen_edit.metrics.rows import Row
+from countergen_edit.reports.blocks import Figure, Number
+from countergen_edit.reports.views.base import Record, View, and_list, place_in_text
+from countergen_edit.reports.views.by_layer import SHARE, layer_figures
+
+ACCURACY = {"linear": "linear_probe_accuracy", "non-linear": "nonlinear_probe_accuracy"}
+BEFORE, CHANCE = "_before", "probe_majority_rate"
+CASES = ("linear", "non-linear", "neither", "never")
+"""Of what probes find, each with its sentence."""
+Figures = Mapping[str, Row]
+"""The rows of a certificate, by metric."""
+
+
+class GuardednessView(View, declared="guardedness"):
+    """Probe accuracy before and after edits, with certificates."""
+
+    def remaining(self, results: Results, edit: EditRecord) -> list[str]:
+        """That a probe still finds the group, by the stronger statement of the two."""
+        figures = _figures(results, edit)
+        case = _case(figures) if figures else "neither"
+        if case not in ACCURACY:
+            return []
+        accuracy, chance = (Number.of(figures[m], percent=True) for m in (ACCURACY[case], CHANCE))
+        return [f"a {case} probe finds the group ({accuracy.in_text}, chance {chance.text})"]
+
+    def sentences(self, results: Results) -> list[str]:
+        """One for each case among the edits shown; those of several parts are not probed as one."""
+        edits = [edit for edit in results.shown if not edit.baseline]
+        probed = [(edit, figures) for edit in edits if (figures := _figures(results, edit))]
+        sentences = []
+        for case in CASES:
+            if each := [_finds(edit, f) for edit, f in probed if _case(f) == case]:
+                sentences.append(f"On held-out names, {'; '.join(each)}. {self.says[case]}")
+        linear = ACCURACY["linear"]
+        seen = [edit for edit, f in probed if not f[linear].detail.get("refitted", True)]
+        if sentences:
+            sentences[-1] += f" {self.says['place']}"
+            sentences[-1] += f" {self.say('seen', edits=_names(seen))}" if seen else ""
+        several = [edit for edit in edits if edit.parts]
+        after = [e for e in several if any(part.after for part in e.parts)]
+        alone = [edit for edit in several if edit not in after]
+        by_kind = {"alone": alone, "after": after}.items()
+        return sentences + [self.say(k, edits=_names(of)) for k, of in by_kind if of]
+
+    def caveats(self, results: Results) -> list[str]:
+        """Remarks on the fits of the edits shown, each once."""
+        edits: dict[str, list[str]] = {}
+        shown = {edit.id for edit in results.shown}
+        for row in results.of(ACCURACY["linear"], self.split):
+            if row.edit in shown and (remark := row.detail.get("remark")):
+                edits.setdefault(remark, []).append(results.label(row.edit))
+        return [f"Of {', '.join(labels)}: {remark}." for remark, labels in edits.items()]
+
+    def records(self, results: Results) -> list[Record]:
+        """Probe accuracy under each edit that was fitted as one, and what is proved of it."""
+        records, proofs = super().records(results), dict[str, str]()
+        for row in results.of(ACCURACY["linear"], self.split):
+            if (proved := row.detail.get("guaranteed")) is not None:
+                reason = row.detail.get("reason") or ""
+                proofs[results.label(row.edit)] = "yes" if proved else f"no: {reason}"
+        title = "no linear probe can do better than chance on the fitted data"
+        known = {column: proofs[column] for column in (*records, {})[0] if column in proofs}
+        return [*records, {"figure": title, **known}] if known else records
+
+    def figure(self, results: Results) -> list[Figure]:
+        """What probes find at each layer."""
+        heading, axis = "probe under an edit at each layer", "held-out accuracy"
+        return [
+            figure
+            for kind, metric in ACCURACY.items()
+            for figure in layer_figures(results, metric, metric, f"{kind} {heading}", axis, SHARE)
+        ]
+
+
+def _names(edits: Sequence[EditRecord]) -> str:
+    return ", ".join(edit.name_in_text for edit in edits)
+
+
+def _figures(results: Results, edit: EditRecord) -> Figures:
+    """Empty where the edit has no certificate, or one that could not measure the probes."""
+    metrics = [CHANCE, *(m + when for m in ACCURACY.values() for when in ("", BEFORE))]
+    for row in results.of(ACCURACY["linear"], "validation", edit.id):
+        found = {metric: results.under(row, edit.id, metric) for metric in metrics}
+        known = {m: r for m, r in found.items() if r is not None and r.value is not None}
+        if len(known) == len(metrics):
+            return known
+    return {}
+
+
+def _finding(figures: Figures, when: str = "") -> list[str]:
+    """The kinds of probe that find the group."""
+    chance = figures[CHANCE].value or 0.0
+    ends = {kind: figures[metric + when].lo for kind, metric in ACCURACY.items()}
+    return [kind for kind, lo in ends.items() if lo is not None and lo > chance]
+
+
+def _case(figures: Figures) -> str:
+    if not _finding(figures, BEFORE):
+        return "never"
+    return next(iter(_finding(figures)), "neither")
+
+
+def _finds(edit: EditRecord, figures: Figures) -> str:
+    """What each probe finds, with its interval and chance."""
+    when = BEFORE if _case(figures) == "never" else ""
+    finding, chance = _finding(figures, when), Number.of(figures[CHANCE], percent=True).text
+    parts = []
+    for kind, metric in ACCURACY.items():
+        row = figures[metric + when]
+        accuracy = Number.of(row, percent=True)
+        if row.lo is not None and Number(row.lo, percent=True).text == chance:
+            accuracy = Number.of(row, 4, percent=True)  # on which side of chance it ends
+        text = f"{accuracy.in_text}, chance {chance}"
+        if not when:
+            text += f", before the edit {Number.of(figures[metric + BEFORE], percent=True).text}"
+        does = "finds" if kind in finding else "does not find"
+        parts.append(f"a {kind} probe {does} the group significantly ({text})")
+    between = ", but " if len(finding) == 1 else ", and "
+    return f"{'before' if when else 'after'} {place_in_text(edit)} {between.join(parts)}"
+
+
+KINDS_OF_TEXT = {
+    "neutral": ("neutral text", "at", "tokens of neutral text"),
+    "agreement": ("prompts to agree", "at the last token of", "prompts whose next word must agree"),
+    "erase": ("prompts to erase", "at the last token of", "prompts to be erased"),
+}
+"""The title of a kind of text, and the words before and after a share in a sentence."""
+MOST = 0.1
+"""Share of prompts above which a gate that is open, or closed, at the wrong ones is told of."""
+
+
+class GatesView(View, declared="gates"):
+    """Openings of the gates of the edits shown."""
+
+    def edits(self, results: Results) -> list[str]:
+        return [edit.id for edit, _ in _gated(results)]
+
+    def about(self, row: Row) -> str:
+        return KINDS_OF_TEXT[str(row.facets["texts"])][0]
+
+    def sentences(self, results: Results) -> list[str]:
+        """Where the gates of the edits shown opened, and where they should not have or should."""
+        sentences = []
+        for edit, rows in _gated(results):
+            if edit.baseline:
+                continue
+            opened = and_list(map(_where_open, rows))
+            text = f"The gate of {place_in_text(edit)} opened {opened}: {CLOSED}"
+            shares = {row.facets["texts"]: row.detail["not_closed"] for row in rows}
+            if shares.get("agreement", 0.0) > MOST:
+                text += f" {self.says['agreement']}"
+            if shares.get("erase", 1.0) < 1 - MOST:
+                text += f" {self.says['erase']}"
+            sentences.append(text)
+        return sentences
+
+
+def _gated(results: Results) -> list[tuple[EditRecord, Sequence[Row]]]:
+    """The edits shown that have a gate, an edit of several parts by its parts."""
+    shown = {part.id: part for edit in results.shown for part in edit.parts or (edit,)}
+    pairs = [(edit, results.of(OPEN, "validation", edit.id)) for edit in shown.values()]
+    return [(edit, rows) for edit, rows in pairs if rows]
+
+
+def _where_open(row: Row) -> str:
+    """At what share of one kind of text the gate was not wholly closed."""
+    _, before, things = KINDS_OF_TEXT[str(row.facets["texts"])]
+    share, lo, hi = (row.detail[f"not_closed{end}"] for end in ("", "_lo", "_hi"))
+    if share in (0, 1):
+        return f"{before} {'all' if share else 'none of the'} {row.detail['tokens']} {things}"
+    edge = min(share, 1 - share)
+    number = Number(share, lo, hi, 3 + (edge < 0.01) + (edge < 0.001), percent=True)
+    return f"{before} {number.in_text} of the {row.detail['tokens']} {things}"

@@ -1,0 +1,200 @@
+"""The sentences of R: sets with and without bias, changes by an edit, and caveats."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import get_args
+
+from countergen_edit.data.design import HALF_WIDTH
+from countergen_edit.decisions.changes import FEWEST_TEMPLATES, classified, too_few_templates
+from countergen_edit.decisions.significance import by_class, is_significant, is_tested
+from countergen_edit.edits import EditRecord
+from countergen_edit.edits.record import PROMPTING
+from countergen_edit.metrics.base import Change
+from countergen_edit.metrics.r.effect_rows import DETECTABLE, LARGEST, SIGNIFICANT
+from countergen_edit.metrics.results import Results
+from countergen_edit.metrics.rows import GROUPS, UNEDITED, Row, set_label
+from countergen_edit.reports.blocks import Number
+from countergen_edit.reports.views.base import View, first_few, groups_of
+
+EFFECT = "group_effect"
+MOST_SETS = 3
+"""Sets that a sentence lists; tables list all."""
+
+
+class RSentences(View, declared="r"):
+    """What a run says of R."""
+
+    def sentences(self, results: Results) -> list[str]:
+        """The sets with and without significant bias, and those that cannot be tested."""
+        rows = results.unedited(EFFECT)
+        if not rows:
+            return []
+        texts, found, count = [], by_class(rows), _count(rows)
+        groups = "two groups" if GROUPS in rows[0].facets else groups_of(rows[0])
+        if biased := sorted(found["biased"], key=lambda row: -(row.value or 0.0)):
+            about = {"count": count, "groups": groups, "level": SIGNIFICANT}
+            texts.append(self.say("biased", n=len(biased), sets=_listed(biased, _nats), **about))
+            if unlike := [row for row in biased if row.lo is not None and round(row.lo, 2) <= 0]:
+                texts.append(self.say("unlike", sets=_listed(unlike, set_label)))
+        if rest := found["not significant"]:
+            least = Number(min(row.detail["p_adjusted"] for row in rest), digits=2, bounded=True)
+            key, sets = "not_significant" if biased else "no_bias", _listed(rest, set_label)
+            texts.append(self.say(key, sets=sets, p=least.text, count=count, groups=groups))
+            if seen := results.unedited(DETECTABLE):
+                texts.append(self.say("detectable", sets=_listed(seen, _nats)))
+        if untestable := found["cannot be tested"]:
+            tested = [row for row in rows if is_tested(row)]
+            where = f" on {_listed(untestable, set_label)}" if len(untestable) < len(tested) else ""
+            least = Number(max(row.detail["least_p_adjusted"] for row in untestable), digits=2)
+            needed = max(row.detail["names_to_test"] for row in untestable)
+            about = {"people": min(row.detail["people"] for row in untestable), "p": least.text}
+            tests = _count(tested)
+            texts.append(self.say("untestable", where=where, needed=needed, tests=tests, **about))
+        if untested := found["not tested"]:
+            whose = "Its interval is" if len(untested) == 1 else "Their intervals are"
+            texts.append(self.say("untested", sets=_listed(untested, _with_names), whose=whose))
+        if gaps := results.unedited(LARGEST):
+            pairs = gaps[0].detail["pairs"]
+            texts.append(self.say("largest_gap", pairs=pairs, sets=_listed(gaps, _gap)))
+        return texts
+
+    def headline(self, results: Results) -> list[str]:
+        """The sets with and without bias; beside edits in one line."""
+        sentences = self.sentences(results)
+        return sentences if results.is_unedited else [*filter(None, [" ".join(sentences)])]
+
+    def outcome(self, results: Results, edit: EditRecord) -> str:
+        """The change of every set's bias by an edit, and by its control."""
+        found, effects = classified(results, edit.id), results.unedited(EFFECT)
+        measured = [row for row in effects if results.under(row, edit.id)]
+        if not found:
+            if not by_class(measured)["not significant"]:
+                return ""
+            return f"No significant bias to remove; {edit.name_in_text} increased none."
+        parts = []
+        for change in get_args(Change):
+            if rows := [row for row, class_ in found if class_ == change]:
+                each = [_changed(results, edit.id, change, row) for row in rows]
+                sets = first_few(each, MOST_SETS, ", {} more")
+                parts.append(f"{change} on {len(rows)} ({sets})")
+        classed = {row.key[1:-2] for row, _ in found}
+        for status, rows in by_class([r for r in measured if r.key[1:-2] not in classed]).items():
+            if rows:
+                sets = _listed(rows, set_label)
+                parts.append(f"{status} before the edit on {len(rows)} ({sets})")
+        text = f"Bias under {edit.name_in_text}, {_count(measured)}: {', '.join(parts)}"
+        control = None if edit.baseline else results.baseline_of(edit)
+        if control is None:
+            return f"{text}."
+        removed = classified(results, control.id)
+        counts = Counter(change for _, change in removed)
+        each = [f"{change} on {counts[change]}" for change in get_args(Change) if counts[change]]
+        most = max((row.value or 0.0 for row, _ in removed), default=0.0)
+        at_most = f" (at most {Number(most, percent=True).text})" if most > 0 else ""
+        return f"{text}; random directions: {', '.join(each)}{at_most}."
+
+    def baselines(self, results: Results) -> list[tuple[str, tuple[EditRecord, ...]]]:
+        """The first set's group effect under each baseline, with the edits of whose costs it is."""
+        for before in results.unedited(EFFECT)[:1]:
+            pairs = [(e, results.under(before, e.id)) for e in results.baselines]
+            if known := [(edit, row) for edit, row in pairs if row is not None]:
+                each = ", ".join(f"{edit.label} {_value(row)}" for edit, row in known)
+                text = (
+                    f"Baselines on {set_label(before)}: {each} nats; the unedited model has "
+                    f"{_value(before)}."
+                )
+                return [(text, tuple(e for e, _ in known if e.baseline_kind == PROMPTING))]
+        return []
+
+    def caveats(self, results: Results) -> list[str]:
+        """The basis of the intervals, and where names or templates are too few."""
+        rows = results.unedited(EFFECT)
+        if not rows:
+            return []
+        names = "names and " if any(map(is_tested, rows)) else ""
+        held_out = "" if results.is_unedited else " that no eraser was fitted on"
+        basis = {"names": names, "held_out": held_out, "definition": definition(rows)}
+        texts = [self.say("intervals", **basis)]
+        if rare := [row for row in rows if too_few_templates(row)]:
+            sets = _listed(rare, lambda row: f"{set_label(row)} {row.detail['paraphrases']}")
+            texts.append(self.say("few_templates", sets=sets, needed=FEWEST_TEMPLATES))
+        if wide := [r for r in results.unedited(HALF_WIDTH) if r.value > r.detail["target"]]:
+            texts.append(self.say("wide", sets=_listed(wide, _lacking)))
+        few = by_class(rows)["not significant"]
+        if few := [r for r in few if (r.detail["people_needed"] or 0) > r.detail["people"]]:
+            sets = _listed(few, lambda row: f"{set_label(row)} {row.detail['people_needed']}")
+            people = min(row.detail["people"] for row in few)
+            texts.append(self.say("few_names", people=people, sets=sets))
+        return texts
+
+
+def definition(rows: Sequence[Row]) -> str:
+    """The definition of the group effect of these rows."""
+    untested = [row for row in rows if not is_tested(row)]
+    text = (
+        "The group effect is the root mean square difference of the groups' log-probabilities over "
+        "prompt-output pairs, in nats"
+    )
+    if len(untested) == len(rows):
+        return f"{text}, with the differences within a group included."
+    some = f"; on {_listed(untested, set_label)} with these included" if untested else ""
+    return f"{text}, beyond the differences within a group{some}."
+
+
+def _changed(results: Results, edit: str, change: Change, row: Row) -> str:
+    """A set with its change: a share, or nats where there was no significant bias."""
+    before = results.under(row, UNEDITED, EFFECT)
+    if change == "no significant change":
+        return set_label(row)
+    if before is not None and is_tested(before) and not is_significant(before):
+        nats = Number.of(results.under(row, edit, f"{EFFECT}_change"), 2, signed=True)
+        return f"{set_label(row)} {nats.text} nats{nats.in_text.removeprefix(nats.text)}"
+    if change == "increased":
+        value, lo, hi = (None if end is None else -end for end in (row.value, row.hi, row.lo))
+        return f"{set_label(row)} {Number(value, lo, hi, percent=True, signed=True).in_text}"
+    return f"{set_label(row)} {Number.of(row, percent=True).in_text}"
+
+
+def _lacking(row: Row) -> str:
+    """A set's half-width, that asked for, and the number of contents that would reach it."""
+    width, target = (Number(x, None, None).text for x in (row.value, row.detail["target"]))
+    contents, needed = row.detail["contents"], row.detail["contents_needed"]
+    lacks = f", about {needed} contents would do, of {contents}" if needed else ""
+    return f"{set_label(row)} ±{width} nats ({target} asked for{lacks})"
+
+
+def _with_names(row: Row) -> str:
+    """A set's effect, and how many of its prompts contain names."""
+    prompts, named = (row.detail.get(key) for key in ("prompts", "prompts_with_names"))
+    if prompts is None or named is None:
+        return _nats(row)
+    words = f", {prompts - named} group words only" if named < prompts else ""
+    return f"{_nats(row)} ({named} of {prompts} prompts contain names{words})"
+
+
+def _gap(row: Row) -> str:
+    first, second = (group.replace("_", " ") for group in row.detail["pair"])
+    p = Number(row.detail.get("p_adjusted"), bounded=True)
+    return f"{_nats(row)} ({first} and {second}{f', P {p.text}' if p.value is not None else ''})"
+
+
+def _nats(row: Row) -> str:
+    return f"{set_label(row)} {_value(row)} nats"
+
+
+def _value(row: Row) -> str:
+    return Number.of(row, 2).in_text
+
+
+def _listed(rows: Sequence[Row], label: Callable[[Row], str]) -> str:
+    return first_few(map(label, rows), MOST_SETS, ", {} more")
+
+
+def _count(rows: Sequence[Row]) -> str:
+    """The number of sets; of more than two groups, of comparisons."""
+    count, several = len(rows), any(GROUPS in row.facets for row in rows)
+    noun = "comparison" if several else "set"
+    pairs = f" ({int(rows[0].facets[GROUPS])} groups, pair by pair)" if several else ""
+    return f"{count} {noun}{'' if count == 1 else 's'}{pairs}"
