@@ -185,7 +185,7 @@ class StoredScores:
 
 def means_by_group(
     sets: Sequence[SetScores],
-    values: Sequence[Float64[np.ndarray, "sample group variation"]],
+    values: Sequence[Float64[np.ndarray, "_sample group _variation"]],
     seed: int,
 ) -> Iterator[tuple[Weights, list[Float64[np.ndarray, " resample"]]]]:
     """Of each group the draws of its names, which sets may share, and the mean over each set.

@@ -84,7 +84,7 @@ def test_certificates_are_shown() -> None:
     data = set_of("work_fit", ["{}"], [[" x"]])
     task = Task(load_axis("gender"), ("female", "male"), fit=(data,))
     rows = [
-        replace(row, **e.columns)
+        replace(row, split="validation", **e.columns)
         for e in RECORDS[:4]
         for row in certificate_rows(CERTIFICATE, task, n=12)
     ]
