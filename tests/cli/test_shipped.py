@@ -21,9 +21,8 @@ from countergen_edit.cli import cid
 from countergen_edit.cli.main import main
 from countergen_edit.cli.overrides import overrides_of
 from countergen_edit.core.conf_path import names_of
-from countergen_edit.data import subsets, task
+from countergen_edit.data import natural, subsets, task
 from countergen_edit.data.counterfactual import CounterfactualSet
-from countergen_edit.data.natural import families
 from countergen_edit.data.sources.files import COUNTERGEN_SETS
 from countergen_edit.metrics.cid.perturbations import SentenceEmbedding
 from countergen_edit.models import LanguageModel
@@ -58,7 +57,7 @@ PROMPTS = {"input": "She said that Jane works as a", "outputs": [" nurse", " doc
 def _small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Few of everything; models are loaded once; data and encoder of the extras are made up."""
     loaded: dict[str, LanguageModel] = {}
-    load, few, outputs = api.load, subsets.few_prompts, families._outputs
+    load, few, outputs = api.load, subsets.few_prompts, natural._outputs
     pairs = cid.perturbations
 
     @functools.wraps(load)
@@ -87,9 +86,9 @@ def _small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         patch.syspath_prepend(package.parent)
         patch.setattr(api, "load", load_once)
         patch.setattr(task, "few_prompts", few_outputs)
-        patch.setattr(families, "CELLS", dict.fromkeys(families.CELLS, 3))
-        patch.setattr(families, "PEOPLE", {"fit": 6, "validation": 2, "test": 2})
-        patch.setattr(families, "_outputs", lambda *of: outputs(*of)[:OUTPUTS])
+        patch.setattr(natural, "CELLS", dict.fromkeys(natural.CELLS, 3))
+        patch.setattr(natural, "PEOPLE", {"fit": 6, "validation": 2, "test": 2})
+        patch.setattr(natural, "_outputs", lambda *of: outputs(*of)[:OUTPUTS])
         patch.setattr(design, "CELLS", (2, 3))
         patch.setattr(design, "PEOPLE", (1, 2))
         patch.setattr(design, "PILOT_CELLS", 2)

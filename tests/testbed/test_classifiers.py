@@ -75,7 +75,7 @@ def test_logits_are_the_planted_ones(task: str) -> None:
     hf_model, tokenizer = build(planted)
     for family in found.families:
         for template in family.templates:
-            text = next(found.fill(template, found.groups[1] if found.groups else None)).text
+            text = next(found.fill(template, found.pair[1] if found.people else None)).text
             if task == "masked":
                 text = text.replace("He", "[MASK]", 1)
             batch = tokenizer(text, return_tensors="pt")

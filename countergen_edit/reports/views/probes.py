@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from countergen_edit.edits import EditRecord
-from countergen_edit.metrics.gates import CLOSED, OPEN
+from countergen_edit.metrics.fits import CLOSED, OPEN
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row
 from countergen_edit.reports.blocks import Figure, Number

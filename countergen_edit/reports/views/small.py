@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from countergen_edit.decisions.significance import by_class
-from countergen_edit.metrics import distillation
+from countergen_edit.metrics import fits
 from countergen_edit.metrics.in_vocabulary import EXAMPLES
 from countergen_edit.metrics.intersections import INTERSECTION, MARGINAL
 from countergen_edit.metrics.r.effect_rows import SIGNIFICANT
@@ -113,14 +113,14 @@ class DistillationView(View, declared="distillation"):
 
     def sections(self, results: Results) -> list[Section]:
         """The curves of the edits shown, seed by seed, and examples of contexts."""
-        losses = results.of(distillation.LOSS, "validation")
+        losses = results.of(fits.LOSS, "validation")
         panels = [
             lines_along(results, rows, "step", f"seed {seed:g}", "step", "held-out loss")
             for seed, rows in grouped(losses, lambda row: row.facets["seed"]).items()
             if {row.edit for row in rows} & {*results.compared}
         ]
         curves = as_figure("distillation", self.heading, panels, self.note)
-        written = results.of(distillation.OWN_CONTEXTS, "fit")
+        written = results.of(fits.OWN_CONTEXTS, "fit")
         written = [row for row in written if row.edit in results.compared]
         records = [
             {"edit": results.label(row.edit), "use": one["use"], "text": one["text"]}
