@@ -86,7 +86,7 @@ def load(
     bos : whether texts begin with the beginning-of-text token; `auto` follows the tokenizer.
     template : the chat template: `none`, `auto` (where the model has one) or `chat`; texts are
         then the beginning of a reply.
-    instruction : the user's message there; None takes `models.INSTRUCTION`.
+    instruction : the user's message in the chat template; None takes one of ours.
 
     Raises
     ------

@@ -123,7 +123,12 @@ def component_settings(group: str, chosen: Any) -> dict[str, Any]:
 
 
 def help_of(command: str, key: str) -> str:
-    """The description of a setting of a command, or of a component."""
+    """The description of a setting, with None as YAML writes it and without a capital."""
+    text = _sentence_of(command, key).replace("None", "null")
+    return text[:1].lower() + text[1:] if text[1:2].islower() else text
+
+
+def _sentence_of(command: str, key: str) -> str:
     group, _, rest = key.partition(".")
     if not rest and group in COMMANDS[command].CHOICES:
         return GROUP_HELP[group]

@@ -22,7 +22,7 @@ class Distilled(BaseEraser):
     Parameters
     ----------
     rank : int
-        Of the update of each matrix.
+        Rank of the update of each matrix.
     target_modules : sequence of str, optional
         Ends of names of the linear modules that are updated, as in `peft.LoraConfig`; by default
         all but those of queries, keys and gates. Joint matrices of queries, keys and values
@@ -30,7 +30,7 @@ class Distilled(BaseEraser):
     first_layer : float
         Share of the blocks below the first that is updated, where no layers are named.
     steps : int
-        Of training; fewer take less time and remove less.
+        Steps of training; fewer take less time and remove less.
     learning_rate : float, optional
         Of Adam; it warms up and decays as a cosine. By default 0.576 over the width of the model,
         as the best rate of matrices falls with it (Yang et al. 2022, arXiv 2203.03466).

@@ -109,10 +109,10 @@ class RLACE(BaseEraser):
     Parameters
     ----------
     rank : int
-        k, dimensions to erase.
+        Dimensions to erase, k.
     solver : str
-        "minimax", the game as published; "cvxpy", the game with each subproblem solved by cvxpy;
-        "auto", the closed form if k ≥ c - 1 and else the game. Beyond c - 1 the closed form erases
+        "auto" (the closed form if k ≥ c - 1, else the game), "minimax" (the game as published) or
+        "cvxpy" (the game with each subproblem solved by cvxpy). Beyond c - 1 the closed form erases
         where the class covariances differ most.
     start : str
         Where the game begins: "class_means" or "random".

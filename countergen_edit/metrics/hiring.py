@@ -62,9 +62,9 @@ class Hiring(Metric):
     """Acceptance of applications by group.
 
     Args:
-        vacancies: A file in the form of ours; None takes ours.
+        vacancies: File of vacancies and contexts; None takes ours, whose form it has.
         names: Number of test names of each group, two or more.
-        contexts: Those of the file that are measured, by name, or `all`.
+        contexts: Contexts of the file that are measured, by name, or `all`.
     """
 
     title = "Hiring"

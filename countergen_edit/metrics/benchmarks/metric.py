@@ -57,8 +57,8 @@ class Benchmarks(Metric):
     of : str or sequence of str
         Benchmarks by name, and YAML files of further ones.
     directory : str, optional
-        Of their data, or one file of a benchmark; None takes the installed package's. A file
-        `sources.yaml` there gives the hashes of other versions.
+        Directory of their data, or one file of a benchmark; None takes the installed package's.
+        A file `sources.yaml` there gives the hashes of other versions.
     bias_types : str or sequence of str, optional
         The benchmarks' own, axes, or `all`; None takes those of the audited axis, or all.
     limit : int or mapping, optional

@@ -229,7 +229,7 @@ class Cid(Metric):
         templates: Templates, of which the axis takes those whose slots it can fill; or such lists
             by axis, with `others` for axes not named. None takes those of `conf/metric/cid.yaml`.
             The prompts of a task's own files replace all but a list.
-        strengths: Values of λ.
+        strengths: Strengths λ of the contrast; 0 is greedy decoding.
         names: Most names of each group, or a mapping by split; None for all.
         splits: Splits of the names; no edit is fitted on `test` names.
         max_new_tokens: Longest continuation, unless its sentence ends before.

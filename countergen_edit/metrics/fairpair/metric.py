@@ -63,7 +63,7 @@ class FairPair(Metric):
         names: Group → name; by default the axis's first test names.
         perturber: `rules`; a mapping with `kind` and its settings; or a `Perturber`.
         compared: Unit of the third filter: neutral words, all words or, as published, characters.
-        phi: Name → settings of each Φ, or a `Phi`.
+        phi: Each Φ by name, with its settings, or a `Phi`; None takes sentiment and jaccard.
         permutations: Of each permutation test.
         ngrams: Longest phrase to compare (Figure 6); 0 compares none.
         batch_size: Continuations sampled together.
