@@ -196,7 +196,7 @@ def test_what_lm_eval_writes_is_read_as_it_says(tmp_path):
         assert log.versions == {"local_choices": {"version": "3", "shots": "0"}}
         assert [item.cluster for item in log.items][::2] == [doc["job"] for doc in DOCS]
         assert means(log) == {"acc": figures["acc,none"], "acc_norm": figures["acc_norm,none"]}
-    table = api.compare(*places).items
+    table = api.compare(*places).tables["paired_items"]
     for line in table.rows:
         cells: dict[str, Any] = dict(zip(table.columns, line, strict=True))
         figures = [figures[f"{cells['figure']},none"] for figures in said]
@@ -251,5 +251,5 @@ def test_what_inspect_writes_is_read_as_it_says(form, tmp_path):
         places.append(place)
     first, second = ({item.id: item.cluster for item in read_log(p, "job").items} for p in places)
     assert first == second
-    table = api.compare(*places).items
+    table = api.compare(*places).tables["paired_items"]
     assert [row[-1] for row in table.rows] == ["12 of 12"]
