@@ -127,7 +127,9 @@ def test_an_axis_and_data_of_ones_own_are_measured(place: Path, printed: dict[st
 def test_a_benchmark_of_ones_own_is_measured(place: Path, printed: dict[str, str]) -> None:
     [row] = [r for r in rows(place / "with_my_benchmark") if r["metric"] == "benchmark"]
     assert (row["dataset"], row["n"]) == ("my_benchmark.yaml", 2)
-    assert "my benchmark.yaml score (gender)" in printed["with_my_benchmark"]
+    page = (place / "with_my_benchmark" / "report.html").read_text("utf-8")
+    assert "my benchmark.yaml score (gender)" in page
+    assert "On benchmarks the unedited model" in printed["with_my_benchmark"]
 
 
 def test_a_tracker_of_ones_own_hears_every_figure(place: Path, printed: dict[str, str]) -> None:
