@@ -27,6 +27,7 @@ REPLACED = ("baseline.prompting.requests", "metric.benchmarks.limit", "metric.ci
 FILES = ("axis", "data", "perturbation")
 """Groups that take a YAML file."""
 ASSIGNMENT = re.compile(r"[+~]{0,2}[A-Za-z_][\w./@:-]*=|~(?!/)|-")
+REFERENCE = re.compile(r"\$\{[\s.]*([\w.]+)\s*\}")
 
 
 def overrides_of(command: str, arguments: Sequence[str]) -> list[str]:
@@ -49,7 +50,11 @@ def overrides_of(command: str, arguments: Sequence[str]) -> list[str]:
         own = not is_other(command, section)
         if key and not (ASSIGNMENT.match(argument) and (own or not exists(argument))):
             positional.append(quoted(argument))
-        elif section == "model" and "," in value and {*MULTIRUN} & {*arguments}:
+            continue
+        for name in REFERENCE.findall(value):
+            if name == section or not (section.startswith("hydra") or is_other(command, name)):
+                raise UserError(f"{argument} refers to the setting {name!r}: write its value")
+        if section == "model" and "," in value and {*MULTIRUN} & {*arguments}:
             names = [value] if exists(value) else value.split(",")
             overrides += ["model=any", f"model.name={','.join(map(quoted, names))}"]
         elif others and value and not own:
@@ -59,6 +64,9 @@ def overrides_of(command: str, arguments: Sequence[str]) -> list[str]:
             group, _, inner = section.partition(".")
             of_file = inner and value and group in files
             overrides += as_overrides(command, f"++{argument}" if of_file else argument)
+    is_benchmark = "metric=benchmarks" in {*overrides} - {*arguments}
+    if is_benchmark and any(argument.startswith("metric=") for argument in arguments):
+        raise UserError("data is the file of a benchmark, which is a metric: leave metric= out")
     if key.endswith("[]") and positional:
         key, positional = key.removesuffix("[]"), [f"[{','.join(positional)}]"]
     overrides += [f"{key}={value}" for value in positional]

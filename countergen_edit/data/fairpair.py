@@ -51,7 +51,9 @@ def choose(occupations: int | Sequence[str]) -> tuple[str, ...]:
     elif 1 <= occupations <= len(OCCUPATIONS):
         names = OCCUPATIONS[:: len(OCCUPATIONS) // occupations][:occupations]
     if not names:
-        raise UserError(f"occupations={occupations}: name them, or take 1 to {len(OCCUPATIONS)}")
+        raise UserError(
+            f"occupations={occupations}: name them, or take 1 to {len(OCCUPATIONS)} of the paper's"
+        )
     return tuple(names)
 
 

@@ -125,7 +125,9 @@ def require_rank(rank: int, d: int) -> None:
     if not isinstance(rank, (int, np.integer)) or rank < 1:
         raise UserError(f"rank = {rank!r} is not a number of dimensions: use 1 to d - 1")
     if rank >= d:
-        raise UserError(f"rank = {rank} would erase all of n_features = {d}: use {max(d - 1, 1)}")
+        raise UserError(
+            f"rank = {rank} would erase all of n_features = {d}: use {max(d - 1, 1)} or less"
+        )
 
 
 def _in_one_line(check: Any, *args: Any, **kwargs: Any) -> Any:

@@ -193,7 +193,7 @@ def hook_name(lm: LanguageModel, site: str, layer: int | None = None) -> str:
     """Name of the bridge's hook of `site` after block `layer`, from 0; `UserError` if unknown."""
     if (site in UNITS or has_layers(site)) and (layer is None or not 0 <= layer < lm.n_layers):
         raise UserError(
-            f"unknown layer {layer} of {lm.name} for {site}: valid are 0..{lm.n_layers - 1}"
+            f"unknown layer {layer} of {lm.name} for site {site}: valid are 0..{lm.n_layers - 1}"
         )
     head, heads = head_of(site), int(getattr(lm.bridge.cfg, "n_heads", 0))
     if head is not None and head >= heads:

@@ -221,11 +221,15 @@ def check_contrasts(
     if max_new_tokens < 1:
         raise UserError(f"max_new_tokens={max_new_tokens}: at least 1")
     if not 1 <= top_k <= lm.vocab_size:
-        raise UserError(f"top_k={top_k} is not between 1 and the vocabulary's {lm.vocab_size}")
+        raise UserError(
+            f"top_k={top_k} is not between 1 and the vocabulary's {lm.vocab_size} tokens"
+        )
     x, other = ([e.ids for e in encode(lm, texts)] for texts in (prompts, contrasts))
     for prompt, own, its in zip(prompts, x, other, strict=True):
         if own == its:
-            raise UserError(f"the prompt equals its contrast, {excerpt(prompt)}")
+            raise UserError(
+                f"the prompt equals its contrast, {excerpt(prompt)}: there is nothing to contrast"
+            )
     for text, ids in zip([*prompts, *contrasts], [*x, *other], strict=True):
         check_room(lm, text, ids, max_new_tokens)
     return x, other

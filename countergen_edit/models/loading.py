@@ -193,7 +193,9 @@ def device_named(device: str) -> torch.device:
     try:
         return torch.empty(0, device=device).device
     except (RuntimeError, AssertionError) as error:
-        raise UserError(f"device={device} is not available here: use auto or cpu") from error
+        raise UserError(
+            f"device={device} is not available here: use device=auto or device=cpu"
+        ) from error
 
 
 def set_bos(tokenizer: Any, bos: Bos, name: str) -> None:
@@ -233,7 +235,9 @@ def _auto_class(location: Location) -> Any:
             advice = "countergen-edit classifiers measures it"
         raise UserError(f"{location} is a {name}, not a causal language model: {advice}")
     if name not in SUPPORTED_ARCHITECTURES and default not in SUPPORTED_ARCHITECTURES:
-        raise UserError(f"unknown architecture {name} in {location}: the bridge has no adapter")
+        raise UserError(
+            f"unknown architecture {name} in {location}: TransformerBridge has no adapter for it"
+        )
     return AutoModelForSeq2SeqLM if answers else AutoModelForCausalLM
 
 
