@@ -29,6 +29,7 @@ from countergen_edit.edits.record import (
 )
 from countergen_edit.edits.update import LowRankUpdate
 from countergen_edit.erasers import AffineErasure, Gate
+from countergen_edit.models import LanguageModel
 
 TENSORS = "edit.safetensors"
 UPDATE = "update:"
@@ -67,8 +68,12 @@ def save_edit(edit: Edit, directory: Path, made_for: str | None = None) -> None:
     (directory / WORDS).write_text(json.dumps(words, indent=2) + "\n", "utf-8")
 
 
-def load_edit(directory: Path) -> Edit:
-    """Read an edit that `save_edit` wrote; `UserError` if the folder holds no valid one."""
+def load_edit(directory: Path, model: LanguageModel | None = None) -> Edit:
+    """Read an edit that `save_edit` wrote.
+
+    Raises a `UserError` if the folder holds no valid edit, or one made for another model than
+    `model`.
+    """
     for name in (WORDS, TENSORS):
         if not (directory / name).is_file():
             raise UserError(f"{directory} holds no edit: {name} is missing")
@@ -83,6 +88,12 @@ def load_edit(directory: Path) -> Edit:
         raise UserError(f"{directory / TENSORS} lacks the tensor {error}") from error
     except (OSError, TypeError, ValueError, SafetensorError) as error:
         raise UserError(f"{directory / TENSORS} holds no readable edit: {error}") from error
+    made_for = words.made_for
+    if model and made_for and made_for != model.fingerprint:
+        raise UserError(
+            f"the edit in {directory} was made for another model (fingerprint {made_for[:8]}, "
+            f"{model.name} is {model.fingerprint[:8]}): its directions mean nothing here"
+        )
     return Edit(tuple(placements), words.preface, words.request, _update(arrays))
 
 

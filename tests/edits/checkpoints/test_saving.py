@@ -18,7 +18,7 @@ import transformers
 from safetensors.torch import load_file, save_file
 
 from countergen_edit.core.errors import UserError
-from countergen_edit.edits import Edit
+from countergen_edit.edits import Edit, load_edit
 from countergen_edit.edits.checkpoints import (
     check_target,
     choose_form,
@@ -167,7 +167,10 @@ def test_a_checkpoint_without_its_erasure_never_loads_as_the_unedited_model(copi
         AutoModelForCausalLM.from_pretrained(copied, trust_remote_code=True)
 
 
-def test_an_edit_of_another_width_is_refused(copied, models, tmp_path):
+def test_an_edit_of_another_model_or_width_is_refused(copied, models, tmp_path):
+    with pytest.raises(UserError, match="was made for another model"):
+        load_edit(copied / "edit", models["llama"])
+    assert load_edit(copied / "edit", models["gpt2"]).rank == 2
     narrow = Edit.at("attn_out", {0: oblique_erasure(16)})
     for form in ("carried", "folded"):
         with pytest.raises(UserError, match=r"width 16, but model .* has width 32"):
