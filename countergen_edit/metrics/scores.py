@@ -172,7 +172,7 @@ class StoredScores:
         runs = self.folder.parent.parent
         others = sorted(runs.glob(f"*/{self.folder.name}/{own.name}"))
         for path in (own, *others) if self.read else ():
-            with suppress(OSError, ValueError):  # missing or damaged
+            with suppress(OSError, EOFError, ValueError):  # missing or damaged
                 scores = SetScores.of(data, np.load(path))
                 if path != own:
                     self.others.add(str(path.parent.parent))

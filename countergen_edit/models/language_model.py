@@ -149,6 +149,11 @@ class LanguageModel:
         """SHA-256 of config and weights; weights offloaded to disk count by name and shape."""
         return weights_hash(self.bridge.original_model)
 
+    @cached_property
+    def is_identified(self) -> bool:
+        """Whether `fingerprint` covers every weight."""
+        return not any(x.is_meta for x in self.bridge.original_model.state_dict().values())
+
     def logits(self, ids: Int[Tensor, "row time"], mask: Mask, at: Cells | None = None) -> Logits:
         """Next-token logits of right-padded rows, everywhere or `at` (rows, columns).
 

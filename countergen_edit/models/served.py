@@ -99,6 +99,10 @@ class ServedModel(LanguageModel):
     def fingerprint(self) -> str:
         return digest([self.server.url, self.name, self.way])
 
+    @property
+    def is_identified(self) -> bool:
+        return False  # another model may stand behind the same address
+
 
 def connect(
     url: str,

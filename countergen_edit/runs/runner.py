@@ -142,8 +142,10 @@ class Runner:
         self.splits: tuple[MeasuredSplit, ...] = (*tested, "validation")
         """The splits that every candidate is measured on."""
         self.store = folder.path / STORE / task.name
-        key = digest([folder.manifest.get(name) for name in SCORED_BY])
-        self.stored = StoredScores(folder.path / SCORES, key)
+        device = model.device.type if model.is_identified else None
+        key = digest([device, *(folder.manifest.get(name) for name in SCORED_BY)])
+        # Without all weights in the key, another model's scores might be read.
+        self.stored = StoredScores(folder.path / SCORES, key, read=model.is_identified)
         self.context = EvaluationContext(model, self.store, plan.seed, self.stored)
         if not plan.erasers:
             return

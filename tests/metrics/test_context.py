@@ -59,7 +59,7 @@ def test_unedited_scores_are_read_from_a_run_beside(model: LanguageModel, tmp_pa
     expected = score(model, NURSE).log_p
     assert scored(stored("a")) == expected.tobytes()
     [file] = (tmp_path / "a" / "scores").glob("*.npy")
-    np.save(file, np.load(file) - 1)  # told apart from scores that are computed
+    np.save(file, np.load(file) - 1)  # not what would be computed
     beside = stored("b")
     assert scored(beside) == (expected - 1).tobytes()
     assert beside.others == {str(tmp_path / "a")}
@@ -70,7 +70,10 @@ def test_unedited_scores_are_read_from_a_run_beside(model: LanguageModel, tmp_pa
     np.testing.assert_array_equal(
         context.scores(ENGINEER, None).log_p, score(model, ENGINEER).log_p
     )
-    file.write_bytes(b"damaged")
     [of_d] = (tmp_path / "d" / "scores").glob("*.npy")
     of_d.unlink()
-    assert scored(stored("f")) == expected.tobytes()
+    for run, content in (("f", b"damaged"), ("g", b"")):
+        file.write_bytes(content)
+        assert scored(stored(run)) == expected.tobytes()
+        [written] = (tmp_path / run / "scores").glob("*.npy")
+        written.unlink()
