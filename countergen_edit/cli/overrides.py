@@ -41,7 +41,12 @@ def overrides_of(command: str, arguments: Sequence[str]) -> list[str]:
     ["++limits.group_effect='0.3'", 'strict=false', "run='runs/one'"]
     >>> overrides_of("audit", ["-m", "model=mine,gpt2-xl"])
     ['-m', 'model=any', "model.name='mine','gpt2-xl'"]
+    >>> overrides_of("audit", ["--cfg", "job"])
+    ['--cfg']
     """
+    arguments = [*arguments]
+    if ["--cfg", "job"] in [arguments[at : at + 2] for at in range(len(arguments))]:
+        del arguments[arguments.index("--cfg") + 1]  # Hydra's own form
     pairs = [argument.partition("=") for argument in arguments]
     files = [key for key, _, value in pairs if is_file(key, value)]
     key, others = COMMANDS[command].ARGUMENT, COMMANDS[command].OTHERS

@@ -99,5 +99,5 @@ def test_the_nearest_setting_is_named(command: str, key: str, nearest: str) -> N
 
 
 def test_the_configuration_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["audit", "--cfg", "eraser=leace"]) == 0
+    assert main(["audit", "--cfg", "job", "eraser=leace"]) == 0
     assert "leace: {}" in capsys.readouterr().out
