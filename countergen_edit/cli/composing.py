@@ -18,8 +18,9 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
+from countergen_edit.cli.help import component_help
 from countergen_edit.cli.overrides import MULTIRUN
-from countergen_edit.cli.settings import COMMANDS, own_settings, require_settings
+from countergen_edit.cli.settings import COMMANDS, NAMED_GROUPS, own_settings, require_settings
 from countergen_edit.core.conf_path import (
     conf_dir,
     config_of,
@@ -85,8 +86,11 @@ def plain_config(command: str, config: DictConfig) -> dict[str, Any]:
     return dict(content)
 
 
-def checked_config(command: str, overrides: Sequence[str]) -> dict[str, Any]:
-    """The configuration of a command, checked; of `--multirun` that of the first job.
+def checked_config(command: str, overrides: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
+    """The configuration of a command, checked, and the overrides without flags.
+
+    Arguments of a chosen component that are not in its file need no `+`; the overrides returned
+    have it. Of `--multirun` the configuration is that of the first job.
 
     Raises:
         UserError: an override is wrong; all jobs are composed.
@@ -96,15 +100,21 @@ def checked_config(command: str, overrides: Sequence[str]) -> dict[str, Any]:
         require_known("flag", flag, FLAGS)
     overrides = [override for override in overrides if override not in flags]
     require_choices(command, overrides)
-    try:
-        parsed = OverridesParser.create().parse_overrides([*overrides])
-        sweeps = {*flags} & {*MULTIRUN}
-        jobs = BasicSweeper.split_arguments(parsed, None)[0] if sweeps else [overrides]
-        config, *_ = [composed(command, job) for job in jobs]
-    except (HydraException, OmegaConfBaseException) as error:
-        raise in_one_line(command, error) from error
+    while True:
+        try:
+            parsed = OverridesParser.create().parse_overrides(overrides)
+            sweeps = {*flags} & {*MULTIRUN}
+            jobs = BasicSweeper.split_arguments(parsed, None)[0] if sweeps else [overrides]
+            config, *_ = [composed(command, job) for job in jobs]
+            break
+        except (HydraException, OmegaConfBaseException) as error:
+            key = refused_key(error)
+            group, _, argument = key.partition(".")
+            if group not in NAMED_GROUPS or argument not in component_help(group):
+                raise in_one_line(command, error) from error
+            overrides = [f"+{x}" if x.startswith(f"{key}=") else x for x in overrides]
     require_valid(command, config)
-    return config
+    return config, overrides
 
 
 def require_valid(command: str, config: Mapping[str, Any]) -> None:
@@ -172,6 +182,13 @@ def require_choices(command: str, overrides: Sequence[str]) -> None:
             raise unknown(key, value, names_of(key))
 
 
+def refused_key(error: Exception) -> str:
+    """The key of an error that Hydra raises for an unknown one; empty for another error."""
+    key = UNKNOWN_KEY.match(str(error))
+    full = FULL_KEY.search(str(error.__cause__))
+    return (full or key)[1] if key else ""
+
+
 def in_one_line(command: str, error: Exception) -> UserError:
     """An error of Hydra or OmegaConf as one line with the remedy."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
@@ -183,14 +200,16 @@ def in_one_line(command: str, error: Exception) -> UserError:
         )
     if choice := UNKNOWN_CHOICE.match(lines[0]):
         return unknown(choice[1].partition("/")[0], choice[2], names_of(choice[1]))
-    if key := UNKNOWN_KEY.match(lines[0]):
-        full = FULL_KEY.search(str(error.__cause__))
-        return unknown_setting(command, full[1] if full else key[1])
+    if key := refused_key(error):
+        return unknown_setting(command, key)
     return UserError(f"{' '.join(lines)} (see countergen-edit {command} --help all)")
 
 
 def unknown_setting(command: str, key: str) -> UserError:
     """The error for an unknown setting, with the nearest one."""
+    group, _, name = key.partition(".")
+    if group in NAMED_GROUPS and name in names_of(group):
+        return UserError(f"{group} {name!r} has settings, but is not chosen: write {group}={name}")
     nearest = nearest_setting(command, key)
     where = f"countergen-edit {command} --help all"
     return UserError(f"unknown setting {key!r}: did you mean {nearest!r}? See {where}")
@@ -199,6 +218,10 @@ def unknown_setting(command: str, key: str) -> UserError:
 def nearest_setting(command: str, key: str) -> str:
     """The setting that shares most words with a key, or else letters."""
     keys = [*leaves(composed(command)), *COMMANDS[command].CHOICES]
+    group, _, rest = key.partition(".")
+    if group in NAMED_GROUPS and "." in rest:
+        of_component = [x for x in component_help(group) if x.split(".")[0] == rest.split(".")[0]]
+        keys = [f"{group}.{x}" for x in of_component] or keys
     meant = {BUDGET_WORDS.get(word, word) for word in re.split(r"[._]", key)}
 
     def likeness(known: str) -> tuple[int, float]:

@@ -9,7 +9,13 @@ from functools import cache
 from itertools import groupby
 from typing import Any
 
-from countergen_edit.cli.settings import COMMANDS, GROUP_HELP, EditSettings, own_settings
+from countergen_edit.cli.settings import (
+    COMMANDS,
+    GROUP_HELP,
+    NAMED_GROUPS,
+    EditSettings,
+    own_settings,
+)
 from countergen_edit.core.conf_path import conf_dir, names_of, read_config, without_settings
 from countergen_edit.core.typed import parameters_of
 from countergen_edit.reports.glossary import explain, glossary
@@ -20,8 +26,6 @@ FIRST = (
     *("run_dir", "names", "seed"),
 )
 """The settings that most people change; the first ten of a command come first in its help."""
-NAMED_GROUPS = ("eraser", "metric", "cost", "baseline")
-"""Groups whose files hold their settings under a name."""
 UNDESCRIBED = ("experiment", "launcher", "axis", "perturbation")
 """Groups whose files hold other settings than their own."""
 CONTENT = {

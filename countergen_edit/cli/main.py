@@ -106,14 +106,14 @@ def run_command(command: str, words: Sequence[str]) -> None:
     """Run one command, print its configuration (`--cfg`), or run its jobs (`--multirun`)."""
     from countergen_edit.cli.composing import checked_config  # late: imports Hydra
 
-    overrides = overrides_of(command, words)
-    config = checked_config(command, overrides)
-    if "--cfg" in overrides:
+    flagged = overrides_of(command, words)
+    config, overrides = checked_config(command, flagged)
+    if "--cfg" in flagged:
         from omegaconf import OmegaConf
 
         print(OmegaConf.to_yaml(config), end="")
-    elif {*MULTIRUN} & {*overrides}:
-        run_jobs(command, [text for text in overrides if text not in MULTIRUN], words)
+    elif {*MULTIRUN} & {*flagged}:
+        run_jobs(command, overrides, words)
     else:
         run_job(command, config, words)
 

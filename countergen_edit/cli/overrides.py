@@ -12,14 +12,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from countergen_edit.cli.settings import COMMANDS, own_settings, types_of
+from countergen_edit.cli.settings import COMMANDS, NAMED_GROUPS, own_settings, types_of
 from countergen_edit.core.conf_path import CONFIG_FILES, OWN_CODE, names_of, prompt_source
 from countergen_edit.core.errors import UserError
 from countergen_edit.core.locating import refuse_page
 
 MULTIRUN = ("--multirun", "-m")
-SEVERAL = ("eraser", "metric", "cost", "baseline")
-"""Groups that take several choices, of which what is not shipped is a registry's."""
 LITERAL = ("model.name", "model.adapter", "model.served_name", "model.cache", "texts.neutral")
 """Settings of components that hold a path or a name."""
 REPLACED = ("baseline.prompting.requests", "metric.benchmarks.limit", "metric.cid.templates")
@@ -107,7 +105,7 @@ def as_overrides(command: str, argument: str) -> list[str]:
         return [f"lambda=[{value}]"]
     if key == "experiment" and "/" not in value and value != "null":
         return [f"experiment={command}/{value}"]
-    if key in SEVERAL:
+    if key in NAMED_GROUPS:
         return choices(key, value)
     if key in REPLACED and value[0] in "{[":
         return [f"~{key}", f"+{key}={value}"]

@@ -39,6 +39,8 @@ GROUP_HELP = {
     "launcher": "runs the jobs of --multirun",
 }
 """Config group → what is chosen from it."""
+NAMED_GROUPS = ("eraser", "metric", "cost", "baseline")
+"""Groups of which several are chosen, each with its settings under its name."""
 
 
 @dataclass
