@@ -116,3 +116,23 @@ def test_no_file_of_reports_or_cli_imports_a_metric() -> None:
 def test_nothing_imports_scripts() -> None:
     for path in PACKAGE.rglob("*.py"):
         assert "import scripts" not in path.read_text("utf-8")
+
+
+def public_names(path: Path) -> Iterator[str]:
+    """The top-level names that a module defines, without those for its own use."""
+    for node in ast.parse(path.read_text("utf-8")).body:
+        targets = getattr(node, "targets", [getattr(node, "target", None)])
+        named = [name for target in targets if target for name in ast.walk(target)]
+        names = {name.id for name in named if isinstance(name, ast.Name)}
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            names = {node.name}
+        yield from (name for name in names if not name.startswith("_"))
+
+
+def test_a_public_name_is_defined_once() -> None:
+    places: dict[str, list[str]] = {}
+    for path in PACKAGE.rglob("*.py"):
+        for name in {*public_names(path)}:
+            places.setdefault(name, []).append(str(path.relative_to(PACKAGE)))
+    assert len(places) > 1000
+    assert not {name: found for name, found in places.items() if len(found) > 1}
