@@ -99,7 +99,7 @@ def load(
     if is_checkpoint(name):
         return load_checkpoint(name, **where, template=template, instruction=instruction)
     place = directory() if str(name) == TESTBED else name
-    model = replace(models.load(place, revision=revision, **where), name=str(name))
+    model = replace(models.load_model(place, revision=revision, **where), name=str(name))
     return models.in_template(model, template, instruction)
 
 
@@ -261,7 +261,7 @@ def search(
     return executed(plan, model, folder, config, command, pool, finish)
 
 
-def locate(
+def _locate(
     model: LanguageModel | str,
     task: Task,
     folder: Path | str | None = None,

@@ -49,10 +49,10 @@ def pytest_make_collect_report(collector: pytest.Collector) -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def testbed() -> LanguageModel:
-    from countergen_edit.models import load
+    from countergen_edit.models import load_model
     from countergen_edit.testbed import directory
 
-    return load(directory())
+    return load_model(directory())
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -25,7 +25,7 @@ from countergen_edit.edits.checkpoints.parity import edited_logits
 from countergen_edit.edits.checkpoints.saving import write_model
 from countergen_edit.erasers import make_eraser
 from countergen_edit.metrics.base import METRICS
-from countergen_edit.models import LanguageModel, load
+from countergen_edit.models import LanguageModel, load_model
 from tests.metrics.fairpair_settings import SMALL
 from tests.tiny_models import CLASSES, CONFIGS, CONTEXT, config_of, tiny_hf_model, tiny_tokenizer
 
@@ -199,7 +199,7 @@ def cells(family: str) -> dict[str, str]:
             return str(error).replace(str(path / "model"), "the model")
 
         try:
-            model = load(path / "model")
+            model = load_model(path / "model")
         except UserError as error:
             return dict.fromkeys(COLUMNS, said(error))
         found = {}

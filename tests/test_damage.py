@@ -17,14 +17,14 @@ from hypothesis import strategies as st
 from countergen_edit.api import task
 from countergen_edit.core.conf_path import config_of, read_config
 from countergen_edit.core.errors import UserError
-from countergen_edit.core.locating import RECORD
+from countergen_edit.core.locating import CHECKPOINT_RECORD
 from countergen_edit.data.template_bank import load_bank
 from countergen_edit.edits import Edit, NamedEdit, applied
 from countergen_edit.edits.checkpoints import open_checkpoint
 from countergen_edit.edits.checkpoints.loading import write_checksums
 from countergen_edit.erasers import AffineErasure
 from countergen_edit.metrics.cid.perturbations import sources_of
-from countergen_edit.models import LanguageModel, load
+from countergen_edit.models import LanguageModel, load_model
 from countergen_edit.reports.sections import sections
 from countergen_edit.runs.folder import RunFolder
 from countergen_edit.runs.run import open_run
@@ -39,7 +39,9 @@ JSON = (".json", ".jsonl")
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> LanguageModel:
-    return load(tiny_model_dir("gpt2", tmp_path_factory.mktemp("model") / "gpt2"), device="cpu")
+    return load_model(
+        tiny_model_dir("gpt2", tmp_path_factory.mktemp("model") / "gpt2"), device="cpu"
+    )
 
 
 @pytest.fixture(scope="module")
@@ -105,8 +107,8 @@ def test_a_checkpoint(
 def test_an_entry_of_the_wrong_type(key: str, checkpoint: Path, tmp_path: Path) -> None:
     folder = tmp_path / "checkpoint"
     shutil.copytree(checkpoint, folder)
-    content = json.loads((folder / RECORD).read_text("utf-8"))
-    (folder / RECORD).write_text(json.dumps({**content, key: -1}), "utf-8")
+    content = json.loads((folder / CHECKPOINT_RECORD).read_text("utf-8"))
+    (folder / CHECKPOINT_RECORD).write_text(json.dumps({**content, key: -1}), "utf-8")
     write_checksums(folder)
     with pytest.raises(UserError):
         _ = open_checkpoint(folder).named

@@ -16,7 +16,7 @@ from countergen_edit.core.characters import printable, require_encodable
 from countergen_edit.core.errors import UserError, command
 from countergen_edit.edits import applied
 from countergen_edit.edits.checkpoints import Checkpoint, open_checkpoint
-from countergen_edit.models import LanguageModel, generate, load
+from countergen_edit.models import LanguageModel, generate, load_model
 
 
 def run_chat(config: Mapping[str, Any], words: Sequence[str] = ()) -> None:
@@ -57,7 +57,7 @@ def models_of(
     original = api.load_original(checkpoint, config["original"] or api.ON_RECORD, **where)
     if checkpoint.carried:
         return original, original, lambda: applied(original, checkpoint.edit)
-    return original, load(checkpoint.folder, **where), nullcontext
+    return original, load_model(checkpoint.folder, **where), nullcontext
 
 
 def lines(kind: str) -> Iterator[str]:

@@ -23,7 +23,7 @@ from countergen_edit.metrics.cid.perturbations import SentenceEmbedding, perturb
 from countergen_edit.models import LanguageModel
 from countergen_edit.models.contrastive import TOP_K
 from countergen_edit.reports.render.terminal import print_table
-from countergen_edit.reports.views.cid import comparison
+from countergen_edit.reports.views.cid import cid_comparison
 from countergen_edit.runs import cid as runs
 from countergen_edit.runs.folder import RunFolder
 from countergen_edit.runs.run import open_run
@@ -86,14 +86,14 @@ def run_cid(config: Mapping[str, Any], words: Sequence[str]) -> None:
     CID_ACTIONS[config["action"]](own)
 
 
-def compare_prompts(own: CidRun) -> None:
+def _compare(own: CidRun) -> None:
     """Print the continuations of two prompts."""
     first, second = own.config["prompts"]
 
     def show_table(model: LanguageModel, title: str) -> None:
         how: dict[str, Any] = {"max_new_tokens": own.longest, "top_k": TOP_K, "sentence": True}
-        texts = runs.compare(model, (first, second), own.strengths, **how)
-        print_table(comparison((first, second), own.strengths, texts, title), console)
+        texts = runs.compare_prompts(model, (first, second), own.strengths, **how)
+        print_table(cid_comparison((first, second), own.strengths, texts, title), console)
 
     show_table(own.model, own.name)
     if own.edit is not None:
@@ -124,4 +124,4 @@ def measure_effect(own: CidRun) -> None:
     show_run(open_run(folder.path))
 
 
-CID_ACTIONS = {"compare": compare_prompts, "audit": audit_templates, "effect": measure_effect}
+CID_ACTIONS = {"compare": _compare, "audit": audit_templates, "effect": measure_effect}

@@ -29,7 +29,7 @@ from countergen_edit.core.conf_path import (
     without_settings,
 )
 from countergen_edit.core.errors import UserError, require_known, unknown
-from countergen_edit.core.locating import RECORD
+from countergen_edit.core.locating import CHECKPOINT_RECORD
 from countergen_edit.core.reading import json_mapping, nearest_to, yaml_mapping
 from countergen_edit.data.task import Task
 from countergen_edit.runs.files import require_free
@@ -161,7 +161,7 @@ def _task_of(config: str) -> Task:
 def model_texts(model: Any) -> dict[str, Any]:
     """The texts on record for a checkpoint, the testbed's for the testbed, else natural ones."""
     name = str(model.get("name")) if isinstance(model, Mapping) else ""
-    record = Path(name).expanduser() / RECORD
+    record = Path(name).expanduser() / CHECKPOINT_RECORD
     config = json_mapping(record).get("config") if record.is_file() else None
     recorded = config.get("texts") if isinstance(config, Mapping) else None
     if isinstance(recorded, Mapping):

@@ -120,9 +120,9 @@ def as_overrides(command: str, argument: str) -> list[str]:
 def prompt_file(path: str, source: str) -> list[str]:
     """The overrides for data of a file, which are the metric of a benchmark if it holds one."""
     from countergen_edit.data.benchmarks import benchmark_of  # late: imports numpy
-    from countergen_edit.data.sources.files import read_rows
+    from countergen_edit.data.sources.files import read_table
 
-    if Path(path).expanduser().is_file() and (name := benchmark_of(read_rows(path)[0])):
+    if Path(path).expanduser().is_file() and (name := benchmark_of(read_table(path)[0])):
         of = [f"metric.benchmarks.of=[{name}]", f"metric.benchmarks.directory={quoted(path)}"]
         return ["metric=benchmarks", *of, "+metric.benchmarks.bias_types=all"]
     return ["data=prompts", f"data.test=[{{source:{source},path:{quoted(path)}}}]"]

@@ -12,7 +12,7 @@ from countergen_edit.core.errors import UserError, unknown
 from countergen_edit.core.reading import json_mapping
 
 _LOCAL = "a local directory works offline: model=/path/to/directory"
-RECORD = "countergen_edit.json"
+CHECKPOINT_RECORD = "countergen_edit.json"
 """File of a checkpoint's provenance."""
 ADAPTER = "adapter_config.json"
 """File of an adapter of PEFT."""

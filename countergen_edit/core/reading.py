@@ -17,7 +17,7 @@ import yaml
 from countergen_edit.core.characters import require_encodable
 from countergen_edit.core.errors import UserError
 
-Row = tuple[str, dict[str, Any]]
+PlacedRecord = tuple[str, dict[str, Any]]
 """The place of a record, as the start of an error message, and its content."""
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 """Loader of shipped YAML: ten times as fast where libyaml is present; crashes on deep nesting."""
@@ -51,12 +51,12 @@ def json_mapping(path: Path | str) -> dict[str, Any]:
     return _mapping(from_json(text_of(path), f"{path} is damaged: "), path)
 
 
-def json_lines(path: Path | str) -> Iterator[Row]:
+def json_lines(path: Path | str) -> Iterator[PlacedRecord]:
     """The objects of a JSON-lines file; empty lines are skipped, others raise `UserError`."""
     yield from json_records(_bytes_of(path), path)
 
 
-def json_records(content: bytes, path: Path | str) -> Iterator[Row]:
+def json_records(content: bytes, path: Path | str) -> Iterator[PlacedRecord]:
     """The objects of the bytes of a JSON-lines file, `path`."""
     # Not str.splitlines: a text within an object may hold any other line break of Unicode.
     for number, line in enumerate(_text(content, path).split("\n"), start=1):
@@ -65,7 +65,7 @@ def json_records(content: bytes, path: Path | str) -> Iterator[Row]:
             yield where, _mapping(from_json(line, where), where)
 
 
-def json_objects(path: Path | str) -> Iterator[Row]:
+def json_objects(path: Path | str) -> Iterator[PlacedRecord]:
     """The objects of a JSON list, or of JSON lines."""
     text = text_of(path)
     if not text.lstrip().startswith("["):
@@ -103,7 +103,9 @@ def yaml_mapping(path: Path | str) -> dict[str, Any]:
     return _mapping(content, path)
 
 
-def csv_table(path: Path | str, known: Collection[str] = ()) -> tuple[list[str], list[Row]]:
+def csv_table(
+    path: Path | str, known: Collection[str] = ()
+) -> tuple[list[str], list[PlacedRecord]]:
     """Columns and rows of a CSV file, or of the first sheet of an Excel workbook.
 
     Its delimiter is the one that gives most columns that are `known`, in lower case.
@@ -113,7 +115,11 @@ def csv_table(path: Path | str, known: Collection[str] = ()) -> tuple[list[str],
     first = next(filter(str.strip, lines), "").casefold()
     split = {mark: [cell.strip('" \t\r\n') for cell in first.split(mark)] for mark in ",;\t|"}
     mark = max(split, key=lambda mark: (len({*known} & {*split[mark]}), len(split[mark])))
-    reader, header, rows = csv.reader(lines, delimiter=mark, strict=True), list[str](), list[Row]()
+    reader, header, rows = (
+        csv.reader(lines, delimiter=mark, strict=True),
+        list[str](),
+        list[PlacedRecord](),
+    )
     try:
         for cells in reader:
             own, where = lines[start : reader.line_num], f"{path}, line {start + 1}: "

@@ -21,13 +21,13 @@ from typing import Any, Generic, TypeVar
 from countergen_edit.core.errors import UserError, unknown
 from countergen_edit.core.typed import require_arguments
 
-T = TypeVar("T", bound=Callable[..., Any])
+_T = TypeVar("_T", bound=Callable[..., Any])
 Registered = TypeVar("Registered", bound=Callable[..., Any])
 KIND = "kind"
 """The setting that names the component where the user chose its name in the run."""
 
 
-class Registry(Generic[T]):
+class Registry(Generic[_T]):
     """The registered components of one kind.
 
     Args:
@@ -44,7 +44,7 @@ class Registry(Generic[T]):
         self.base = base
         self.group = group
         self._ours = dict(ours)
-        self._entered: dict[str, T] = {}
+        self._entered: dict[str, _T] = {}
 
     def __iter__(self) -> Iterator[str]:
         return iter(dict.fromkeys([*self._ours, *self._entered, *_installed(self.group)]))
@@ -68,13 +68,13 @@ class Registry(Generic[T]):
 
         return enter
 
-    def get(self, name: str) -> T:
+    def get(self, name: str) -> _T:
         """The component of a name, of ours first; `UserError` if unknown or not to be imported."""
         if name in self._entered:
             return self._entered[name]
         if name in self._ours:
             module, _, attribute = self._ours[name].partition(":")
-            thing: T = getattr(importlib.import_module(module), attribute)
+            thing: _T = getattr(importlib.import_module(module), attribute)
             return thing
         if name in (installed := _installed(self.group)):
             return self._load(name, installed[name].load)
@@ -142,9 +142,9 @@ class Registry(Generic[T]):
             by_name[name if counts[name] == 1 else f"{name}_{counts[name]}"] = own
         return by_name
 
-    def _load(self, name: str, load: Callable[[], Any]) -> T:
+    def _load(self, name: str, load: Callable[[], Any]) -> _T:
         try:
-            thing: T = load()
+            thing: _T = load()
         except UserError:
             raise
         except (Exception, SystemExit) as error:  # somebody else's code, which fails in its own way

@@ -17,7 +17,7 @@ from pydantic_core import CoreConfig, SchemaValidator, ValidationError
 from countergen_edit.core.characters import require_encodable
 from countergen_edit.core.errors import UserError, unknown
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 _LONGEST = 80
 _SHOULD_BE = "Input should be "
 
@@ -59,12 +59,12 @@ def require_arguments(thing: Callable[..., Any], arguments: Mapping[str, Any], w
             require(hints[name], value, f"{where}.{name}")
 
 
-def built(cls: Callable[..., T], content: object, where: str) -> T:
+def built(cls: Callable[..., _T], content: object, where: str) -> _T:
     """A dataclass instance, with nested ones, from JSON content."""
     validator = _validator(cls)
     assert validator is not None, cls
     try:
-        made: T = validator.validate_json(json.dumps(content), strict=True)
+        made: _T = validator.validate_json(json.dumps(content), strict=True)
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"])

@@ -11,13 +11,13 @@ from annotated_types import MinLen
 from countergen_edit.core.errors import UserError, require_known
 from countergen_edit.core.typed import require, require_keys
 
-Word = Annotated[str, MinLen(1)]
+NonEmpty = Annotated[str, MinLen(1)]
 Split = Literal["fit", "validation", "test"]
 SPLITS: tuple[Split, ...] = ("fit", "validation", "test")
-KEYS = ("name", "groups", "substitution", "data", "made_of")
+_KEYS = ("name", "groups", "substitution", "data", "made_of")
 GROUP_TYPES: Mapping[str, Any] = {
-    "names": Mapping[str, Sequence[Word]],
-    "forms": Mapping[str, Word],
+    "names": Mapping[str, Sequence[NonEmpty]],
+    "forms": Mapping[str, NonEmpty],
     "is": Mapping[str, str | Sequence[str]],
 }
 ALL = "all"
@@ -96,7 +96,7 @@ class Axis:
     def from_config(cls, config: Mapping[str, Any]) -> Axis:
         """An axis from the mapping of `conf/axis/*.yaml`; `UserError` for a wrong key or type."""
         for key in config:
-            require_known("axis key", key, KEYS)
+            require_known("axis key", key, _KEYS)
         for key in ("name", "groups"):
             if not config.get(key):
                 raise UserError(f"an axis needs a {key!r}; this one holds {sorted(config)}")

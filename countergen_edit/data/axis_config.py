@@ -36,7 +36,7 @@ def axis_config(value: object) -> dict[str, Any]:
     if len(set(names)) < len(names):
         raise UserError(f"axis={[*names]}: an axis is crossed with another, not with itself")
     for other in others:
-        whole = crossed(whole, other)
+        whole = crossed_axes(whole, other)
     return {**whole, **content}
 
 
@@ -75,7 +75,7 @@ def data_of(
     return content | {key: own[key] for key in taken}, taken
 
 
-def crossed(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
+def crossed_axes(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
     """The config of the axis whose groups are the intersections of two axes' groups.
 
     The names of an intersection are those of the axis that has names. Where both have, one axis

@@ -119,7 +119,7 @@ class CounterfactualSet:
     @cached_property
     def plain_texts(self) -> frozenset[str]:
         """The prompts without regard to case and spacing."""
-        return frozenset(map(plain, self.texts))
+        return frozenset(map(normalised, self.texts))
 
 
 def words_of(text: str) -> set[str]:
@@ -127,12 +127,12 @@ def words_of(text: str) -> set[str]:
     return set(re.findall(r"\w+", text))
 
 
-def plain(text: str) -> str:
+def normalised(text: str) -> str:
     """A text without regard to case and spacing."""
     return " ".join(text.casefold().split())
 
 
-def joined(sets: Sequence[CounterfactualSet]) -> CounterfactualSet | None:
+def joined_sets(sets: Sequence[CounterfactualSet]) -> CounterfactualSet | None:
     """The samples of all sets for the groups of all; None if none. They share a first group."""
     if len(sets) == 1:
         return sets[0]

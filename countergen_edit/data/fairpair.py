@@ -39,7 +39,7 @@ class PairedPrompt:
     target_name: str | None
 
 
-def choose(occupations: int | Sequence[str]) -> tuple[str, ...]:
+def chosen_occupations(occupations: int | Sequence[str]) -> tuple[str, ...]:
     """Occupations by name, or a number of the sixty, evenly spaced.
 
     >>> choose(4)
@@ -206,7 +206,7 @@ def require_perturbable(prompts: Sequence[PairedPrompt], rules: RulePerturber) -
 
 Reason = Literal["start", "source name", "dissimilarity"]
 REASONS: tuple[Reason, ...] = get_args(Reason)
-UNITS = ("neutral", "words", "characters")
+FILTER_UNITS = ("neutral", "words", "characters")
 """Units of the third condition; see `Filter`."""
 MAX_DISSIMILARITY = 0.15
 
@@ -252,7 +252,7 @@ class Filter:
     compared: str = "neutral"
 
     def __post_init__(self) -> None:
-        require_known("unit in compared:", self.compared, UNITS)
+        require_known("unit in compared:", self.compared, FILTER_UNITS)
 
     def by(self, unit: str) -> Filter:
         """The filter with another unit."""

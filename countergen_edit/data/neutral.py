@@ -12,7 +12,7 @@ from countergen_edit.core.registry import Registry
 from countergen_edit.core.typed import require
 from countergen_edit.data.axis import SPLITS, Split
 
-TURNS: tuple[Split, ...] = (
+_TURNS: tuple[Split, ...] = (
     *("fit", "validation", "test", "fit", "fit", "test"),
     *("fit", "validation", "fit", "test", "fit"),
 )
@@ -44,7 +44,7 @@ def split_texts(texts: Sequence[str]) -> TextsBySplit:
             f"give {len(SPLITS)} or more"
         )
     return {
-        split: tuple(t for i, t in enumerate(distinct) if TURNS[i % len(TURNS)] == split)
+        split: tuple(t for i, t in enumerate(distinct) if _TURNS[i % len(_TURNS)] == split)
         for split in SPLITS
     }
 

@@ -21,7 +21,7 @@ from countergen_edit.data.text.substitution import Substitution
 
 CONTROL = re.compile(r"<[|｜]\S+?[|｜]>|\[/?INST]|<</?SYS>>|<(?:\w+_of_turn|/?s|[be]os|pad|unk)>")
 """Control tokens of chat templates and common tokenizers."""
-MOST = 3
+_MOST = 3
 """Most words or names that a message lists."""
 _MIXED = re.compile(r"(?!Mc|Mac|De).*[a-z][A-Z]")  # LinkedIn, PhD
 _ORDINARY = frozenset().union(*(WORDS[key] for key in {*WORDS} - {"months", "surnames"}))
@@ -224,7 +224,7 @@ def vocabulary_warnings(
             texts = [*(v.text for v in sample.variations), *sample.outputs]
             first += [word for text in texts for word in unknown_words(words, text)][:1]
         if first:
-            named = ", ".join(map(repr, [*dict.fromkeys(first)][:MOST]))
+            named = ", ".join(map(repr, [*dict.fromkeys(first)][:_MOST]))
             yield (
                 f"{len(first)} of {len(data.samples)} prompts of {data.name} contain words "
                 f"outside the vocabulary of {model} ({named}): their figures mean nothing."

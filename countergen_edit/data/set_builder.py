@@ -17,7 +17,7 @@ from countergen_edit.core.errors import UserError, command, require_known
 from countergen_edit.core.typed import require
 from countergen_edit.data.axis import SPLITS, Axis, DoesNotFitError, NoFormsError, Split
 from countergen_edit.data.axis_config import OWN
-from countergen_edit.data.counterfactual import CounterfactualSet, joined
+from countergen_edit.data.counterfactual import CounterfactualSet, joined_sets
 from countergen_edit.data.prompt_check import check_prompts
 from countergen_edit.data.sources import SOURCES, load_set
 from countergen_edit.data.splits import split_prompts, without_overlap
@@ -154,7 +154,7 @@ class SetBuilder:
         first, *others = self.groups
         context = (config, self.axis, self.substitution, split, self.names)
         sets = [load_set(*context, [first, other]) for other in others]
-        data = joined(sets)
+        data = joined_sets(sets)
         if data is None:
             raise DoesNotFitError(
                 f"set {sets[0].name!r} has no prompts that tell all of "

@@ -19,15 +19,15 @@ from countergen_edit.data.counterfactual import (
     CounterfactualSet,
     Sample,
     Variation,
-    plain,
+    normalised,
     words_of,
 )
 
-TURNS: tuple[Split, ...] = ("fit", "test", "fit", "validation", "test", "fit")
+_TURNS: tuple[Split, ...] = ("fit", "test", "fit", "validation", "test", "fit")
 """Splits of successive clusters of the user's prompts, the largest cluster first."""
-LEAST = 2 * len(TURNS)
+LEAST_CLUSTERS = 2 * len(_TURNS)
 """Minimum number of clusters: six to fit, two to choose, four to test."""
-NEAR = 0.8
+_NEAR = 0.8
 """Jaccard index of the words of two templates from which they are nearly the same."""
 
 
@@ -57,21 +57,21 @@ def without_overlap(
     fitted: CounterfactualSet, test: Sequence[CounterfactualSet]
 ) -> CounterfactualSet | None:
     """A fitting set without what test sets have, pairs kept together; None if nothing is left."""
-    templates = {plain(template) for data in test for template in data.templates}
+    templates = {normalised(template) for data in test for template in data.templates}
     words = frozenset[str]().union(*(data.words for data in test))
     prompts = frozenset[str]().union(*(data.plain_texts for data in test))
     names = {word for data in test for name in data.names for word in words_of(name)}
 
     def is_new(variation: Variation) -> bool:
         own = words_of(variation.name or "")
-        known = (bool(own) and own <= words) or plain(variation.text) in prompts
+        known = (bool(own) and own <= words) or normalised(variation.text) in prompts
         return not known and names.isdisjoint(words_of(variation.text))
 
     samples = []
     for sample in fitted.samples:
         pairs = zip(*(sample.of(group) for group in fitted.groups), strict=True)
         kept = [pair for pair in pairs if all(map(is_new, pair))]
-        if kept and plain(sample.template) not in templates:
+        if kept and normalised(sample.template) not in templates:
             sides = zip(*kept, strict=True)
             samples.append(replace(sample, variations=tuple(v for side in sides for v in side)))
     return replace(fitted, samples=tuple(samples)) if samples else None
@@ -80,13 +80,13 @@ def without_overlap(
 def _shared(a: CounterfactualSet, b: CounterfactualSet) -> Iterator[tuple[str, str]]:
     if a.name == b.name:
         yield "data set", a.name
-    templates = {plain(template) for template in b.templates}
-    yield from (("template", t) for t in a.templates if plain(t) in templates)
+    templates = {normalised(template) for template in b.templates}
+    yield from (("template", t) for t in a.templates if normalised(t) in templates)
     for kind in ("content", "frame"):
         first, second = ({getattr(s, kind) for s in d.samples if s.frame} for d in (a, b))
         yield from ((kind, text) for text in sorted(first & second))
     if a.plain_texts & b.plain_texts:
-        yield from (("prompt", text) for text in a.texts if plain(text) in b.plain_texts)
+        yield from (("prompt", text) for text in a.texts if normalised(text) in b.plain_texts)
     for one, other in ((a, b), (b, a)):
         known = {*other.names}
         yield from (("name", n) for n in one.names if n in known or words_of(n) <= other.words)
@@ -104,16 +104,16 @@ def split_prompts(
     samples = [sample for _, sample in places]
     clusters = _clusters(samples)
     sizes = Counter(clusters)
-    if len(sizes) < LEAST:
+    if len(sizes) < LEAST_CLUSTERS:
         names = " and ".join(dict.fromkeys(data.name for data in sets))
         raise UserError(
             f"data.fit={OWN}: {names} has {len(sizes)} groups of prompts that share no name, text "
-            f"or template ({len(samples)} prompts); {LEAST} are needed. Add prompts, or leave "
-            "data.fit out, which fits on the axis's own data"
+            f"or template ({len(samples)} prompts); {LEAST_CLUSTERS} are needed. Add prompts, or "
+            "leave data.fit out, which fits on the axis's own data"
         )
     drawn = generator(seed, "own parts").permutation(len(sizes))
     order = sorted(sizes, key=lambda c: (-sizes[c], drawn[c]))
-    split_of = {c: TURNS[i % len(TURNS)] for i, c in enumerate(order)}
+    split_of = {c: _TURNS[i % len(_TURNS)] for i, c in enumerate(order)}
     own: dict[Split, dict[int, list[Sample]]] = {split: {} for split in SPLITS}
     for (i, sample), c in zip(places, clusters, strict=True):
         own[split_of[c]].setdefault(i, []).append(sample)
@@ -137,7 +137,7 @@ def _clusters(samples: Sequence[Sample]) -> list[int]:
     shared = incidence([[*_keys(sample, names)] for sample in samples])
     words = incidence([[*words_of(s.template.casefold())] or [""] for s in samples])
     both, counts = (words @ words.T).tocoo(), np.asarray(words.sum(axis=1)).ravel()
-    near = both.data >= NEAR * (counts[both.row] + counts[both.col] - both.data)
+    near = both.data >= _NEAR * (counts[both.row] + counts[both.col] - both.data)
     alike = coo_array((near.astype(float), (both.row, both.col)), shape=both.shape)
     graph = coo_array(shared @ shared.T) + alike
     return [int(label) for label in connected_components(graph, directed=False)[1]]
@@ -145,9 +145,9 @@ def _clusters(samples: Sequence[Sample]) -> list[int]:
 
 def _keys(sample: Sample, names: set[str]) -> Iterator[tuple[str, str]]:
     """The templates, contents, prompts and names that two splits may not share."""
-    yield "template", plain(sample.template)
+    yield "template", normalised(sample.template)
     if sample.content is not None:
-        yield "content", plain(sample.content)
+        yield "content", normalised(sample.content)
     for variation in sample.variations:
-        yield "prompt", plain(variation.text)
+        yield "prompt", normalised(variation.text)
         yield from (("name", word) for word in words_of(variation.text) & names)

@@ -23,9 +23,9 @@ from countergen_edit.data.splits import check_leakage
 from countergen_edit.data.subsets import NameDraw, few_of, few_prompts, few_texts
 from countergen_edit.data.text.substitution import Substitution
 
-TEXTS = ("agreement", "neutral", "keep", "other_axes", "prompts")
+_TEXTS = ("agreement", "neutral", "keep", "other_axes", "prompts")
 """Keys of `texts`, which a data config may override."""
-KEYS = (*SPLITS, "legitimate_differences", *TEXTS, "single_token_names", "name")
+_KEYS = (*SPLITS, "legitimate_differences", *_TEXTS, "single_token_names", "name")
 _LISTED = 3  # sets that a summary names; of more it gives the number
 
 
@@ -241,7 +241,7 @@ class Task:
         own_axis = Axis.from_config(config)
         shared = config_of("texts", texts)
         own, _ = data_of(config, config_of("data", data), shared.get("prompts"))
-        for content, kind, keys in ((own, "data", KEYS), (shared, "texts", TEXTS)):
+        for content, kind, keys in ((own, "data", _KEYS), (shared, "texts", _TEXTS)):
             for key in content:
                 require_known(f"{kind} setting", key, keys)
         own_keep = own.get("keep") is not None

@@ -21,7 +21,7 @@ from countergen_edit.core.typed import built, hints_of, require, require_keys
 from countergen_edit.core.writing import digest
 from countergen_edit.data.templates import render, require_same_slots, slot_names
 
-Word = Mapping[str, str]
+_Word = Mapping[str, str]
 """Form → text; `base` is the form of a slot that names none."""
 
 PERSON = "person"
@@ -74,11 +74,11 @@ class TemplateBank:
 
     task: str
     families: tuple[Family, ...]
-    words: Mapping[str, tuple[Word, ...]]
+    words: Mapping[str, tuple[_Word, ...]]
     kinds: Mapping[str, Mapping[str, str]]
     """Slot → base form → kind of the word: `true`, `false` (toxic), `positive`, …"""
     table: str = ""
-    people: Mapping[str, tuple[Word, ...]] = field(default_factory=dict)
+    people: Mapping[str, tuple[_Word, ...]] = field(default_factory=dict)
     """Group → people; of two groups or none."""
     hypothesis: str | None = None
     """In inference, the slot that a person takes in the hypothesis."""
@@ -107,7 +107,7 @@ class TemplateBank:
         for slot in own:
             if slot not in self.words:
                 raise unknown(f"slot in template {template!r}:", slot, [*self.words, PERSON])
-        people: dict[str, Word] = {}
+        people: dict[str, _Word] = {}
         if role in slot_names(template):
             if not self.people:
                 raise UserError(f"template {template!r} has a {{{role}}}, but there are no groups")
@@ -155,7 +155,7 @@ class TemplateBank:
             require_known("slot", slot, words)
             require(Annotated[int, Gt(0)], count, f"most.{slot}")
             kinds = self.kinds.get(slot, {})
-            by_kind: dict[str, list[Word]] = {}
+            by_kind: dict[str, list[_Word]] = {}
             for word in words[slot]:
                 by_kind.setdefault(kinds.get(word["base"], slot), []).append(word)
             for name, own in {slot: words[slot], **by_kind}.items():
@@ -205,7 +205,7 @@ def bank_from_config(config: Mapping[str, Any]) -> TemplateBank:
     for key in ("task", "families"):
         if key not in config:
             raise UserError(f"a template file needs {key!r}; this one holds {sorted(config)}")
-    words, kinds = dict[str, tuple[Word, ...]](), dict[str, dict[str, str]]()
+    words, kinds = dict[str, tuple[_Word, ...]](), dict[str, dict[str, str]]()
     for slot, content in config.get("words", {}).items():
         by_kind = content if isinstance(content, Mapping) else {"": content}
         entries = [(_word(entry), str(kind).lower()) for kind in by_kind for entry in by_kind[kind]]
@@ -238,9 +238,9 @@ def _word(entry: Any) -> dict[str, str]:
     return {str(form): str(text) for form, text in {"base": first, **forms}.items()}
 
 
-def _people(config: Mapping[str, Any]) -> dict[str, tuple[Word, ...]]:
+def _people(config: Mapping[str, Any]) -> dict[str, tuple[_Word, ...]]:
     """Group → people; nested lists are joined."""
-    people: dict[str, tuple[Word, ...]] = {}
+    people: dict[str, tuple[_Word, ...]] = {}
     for group, content in config.items():
         require_keys(content, _GROUP, "key of a group:", f"template file: groups.{group}.")
         lists = [e if isinstance(e, list) else [e] for e in content.get("people", ())]

@@ -26,7 +26,7 @@ from countergen_edit.metrics.r.effect_rows import SIGNIFICANT
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.statistics import LEVEL, adjusted
 
-Verdict = Literal["holds", "fails", "cannot tell"]
+GateVerdict = Literal["holds", "fails", "cannot tell"]
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Check:
     """Which way the figure is better: `lower` makes the limit an upper one."""
     p_adjusted: float | None
     """P of a true value at the limit, Holm's over the sets; None without an interval."""
-    verdict: Verdict
+    verdict: GateVerdict
 
 
 def checked(rows: Sequence[Row], limit: float, better: Way, *, strict: bool = True) -> list[Check]:
@@ -60,7 +60,7 @@ def checked(rows: Sequence[Row], limit: float, better: Way, *, strict: bool = Tr
         p_adjusted = None if p is None else float(next(corrected))
         doubtful = strict and (p_adjusted is None or p_adjusted > SIGNIFICANT)
         ends = (row.lo, row.hi) if strict else (row.value,)
-        verdict: Verdict = "cannot tell" if doubtful else _side(ends, limit, better)
+        verdict: GateVerdict = "cannot tell" if doubtful else _side(ends, limit, better)
         found.append(Check(row, limit, better, p_adjusted, verdict))
     return found
 
@@ -97,14 +97,14 @@ def difference(row: Row, other: Row | None, paired: Row | None = None) -> Row:
     return replace(row, value=value, lo=value - below, hi=value + above)
 
 
-def overall(checks: Sequence[Check]) -> Verdict:
+def overall(checks: Sequence[Check]) -> GateVerdict:
     """Of several checks: that of one that fails, else of one that cannot be told."""
     verdicts = {check.verdict for check in checks}
-    order: tuple[Verdict, ...] = ("fails", "cannot tell", "holds")
+    order: tuple[GateVerdict, ...] = ("fails", "cannot tell", "holds")
     return next(verdict for verdict in order if verdict in verdicts)
 
 
-def _side(ends: Sequence[float | None], limit: float, better: Way) -> Verdict:
+def _side(ends: Sequence[float | None], limit: float, better: Way) -> GateVerdict:
     """On which side of a limit all ends are; a limit itself is on its better side."""
     sign = 1 if better == "lower" else -1
     excess = [sign * (end - limit) for end in ends if end is not None]

@@ -35,7 +35,7 @@ TENSORS = "edit.safetensors"
 UPDATE = "update:"
 """Before the names of updated matrices."""
 FACTORS = ("lora_A", "lora_B")
-WORDS = "edit.json"
+_WORDS = "edit.json"
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ def save_edit(edit: Edit, directory: Path, made_for: str | None = None) -> None:
             arrays[f"{UPDATE}{name}.{part}"] = np.ascontiguousarray(array)
     (directory / TENSORS).write_bytes(save(arrays))
     words = asdict(_Words(_mapped(edit), edit.preface, edit.request, made_for))
-    (directory / WORDS).write_text(json.dumps(words, indent=2) + "\n", "utf-8")
+    (directory / _WORDS).write_text(json.dumps(words, indent=2) + "\n", "utf-8")
 
 
 def load_edit(directory: Path, model: LanguageModel | None = None) -> Edit:
@@ -74,10 +74,10 @@ def load_edit(directory: Path, model: LanguageModel | None = None) -> Edit:
     Raises a `UserError` if the folder holds no valid edit, or one made for another model than
     `model`.
     """
-    for name in (WORDS, TENSORS):
+    for name in (_WORDS, TENSORS):
         if not (directory / name).is_file():
             raise UserError(f"{directory} holds no edit: {name} is missing")
-    words = built(_Words, json_mapping(directory / WORDS), f"{directory / WORDS}: ")
+    words = built(_Words, json_mapping(directory / _WORDS), f"{directory / _WORDS}: ")
     try:
         arrays = load_file(directory / TENSORS)
         placements = [

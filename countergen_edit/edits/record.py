@@ -19,7 +19,7 @@ WEIGHTS = "weights"
 """The site of an update of weight matrices."""
 COMBINED = "combination"
 """The eraser of an edit whose parts differ in eraser, parameters, site or task."""
-PROMPTING, TEMPLATE = "prompting", "template"
+PROMPTING, TEMPLATE_KEY = "prompting", "template"
 """Kinds of baselines: a request in the prompt, and the chat template alone."""
 MOST_PARTS, NAMED_PARTS = 6, 2
 """Parts up to which a label names each, and those that it names of more."""

@@ -16,7 +16,7 @@ from countergen_edit.core.registry import Registry
 from countergen_edit.core.typed import require_arguments
 from countergen_edit.erasers.affine import AffineErasure
 from countergen_edit.erasers.certificate import Certificate, certify
-from countergen_edit.erasers.labelled import LabelledRows, read_features, read_rows
+from countergen_edit.erasers.labelled import LabelledRows, labelled_rows, read_features
 
 Rank = Annotated[int, Ge(1)]
 Share = Annotated[float, Ge(0), Le(1)]
@@ -92,7 +92,7 @@ class BaseEraser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type
     def _read(self, X: Any, y: Any) -> LabelledRows:
         """Check the settings; rows `X` `[n, d]` and their classes, validated."""
         self.check()
-        return read_rows(self, X, y)
+        return labelled_rows(self, X, y)
 
     def _store(self, erasure: AffineErasure, classes: np.ndarray) -> None:
         self.erasure_ = erasure

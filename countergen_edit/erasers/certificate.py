@@ -23,7 +23,7 @@ from statsmodels.stats.proportion import proportion_confint
 
 from countergen_edit.core.seeds import generator, unit_seed
 from countergen_edit.erasers.affine import AffineErasure
-from countergen_edit.erasers.labelled import LabelledRows, as_numpy, read_per_row, read_rows
+from countergen_edit.erasers.labelled import LabelledRows, as_numpy, labelled_rows, read_per_row
 from countergen_edit.erasers.logistic import fit_probe, label_entropy
 from countergen_edit.erasers.numerics import run_parallel
 
@@ -31,7 +31,7 @@ COINCIDE = 1e-6
 """Class means closer than this, in within-class standard deviations, count as equal."""
 LOSS_GAP = 1e-3
 """Nats by which the best probe may beat the label entropy under a guarantee."""
-FOLDS = 3
+_FOLDS = 3
 """Folds of the cross-validation; fewer if a class has fewer ids."""
 NONLINEAR_ROWS = 1000
 """Maximum number of rows that the support vector machine is fitted on."""
@@ -101,10 +101,14 @@ def certify(
     Raises a `UserError` for invalid rows, labels or `groups`, or another number of features.
     """
     erasure: AffineErasure = getattr(eraser, "erasure_", eraser)
-    whole = read_rows(None, X, z)
+    whole = labelled_rows(None, X, z)
     n, params = len(whole.X), fit_params or {}
     mask = np.ones(n, bool) if probed is None else read_per_row(probed, "probed", n).astype(bool)
-    rows = whole if mask.all() else read_rows(None, whole.X[mask], whole.classes[whole.codes[mask]])
+    rows = (
+        whole
+        if mask.all()
+        else labelled_rows(None, whole.X[mask], whole.classes[whole.codes[mask]])
+    )
     erased = replace(rows, X=erasure(rows.X))
     within = rows.X - rows.class_means[rows.codes]
     spread = float(np.sqrt((within**2).sum(axis=1).mean()))
@@ -133,7 +137,7 @@ def certify(
     parts: Iterable[tuple[Rows, Rows]] = ()
     if fewest > 1:
         state = unit_seed(random_state, "folds") % 2**32
-        parted = StratifiedGroupKFold(min(FOLDS, fewest), shuffle=True, random_state=state)
+        parted = StratifiedGroupKFold(min(_FOLDS, fewest), shuffle=True, random_state=state)
         parts = parted.split(whole.X, whole.codes, ids)
     calls = [partial(measured, *part) for part in parts]
     folds = [fold.result() for fold in run_parallel(calls, whole.X)]
@@ -150,11 +154,11 @@ def certify(
         variance_removed=1.0 - after / before if before else 0.0,
         guaranteed=guaranteed,
         reason=_reason(eraser, erasure.rank, len(rows.classes), gap, loss, entropy, guaranteed),
-        intervals={name: interval(own, ids[seen]) for name, own in hits.items()},
+        intervals={name: accuracy_interval(own, ids[seen]) for name, own in hits.items()},
     )
 
 
-def interval(
+def accuracy_interval(
     hits: Bool[np.ndarray, " measured"], ids: Int[np.ndarray, " measured"]
 ) -> tuple[float, float]:
     """Wilson's 95 % interval of the share of hits, for the effective number of trials.

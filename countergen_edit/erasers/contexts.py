@@ -43,7 +43,7 @@ from countergen_edit.erasers.numerics import thin_svd, triangular
 
 Choice = tuple[int | None, float]
 """Rank (None for all) and shrinkage."""
-FOLDS = 5
+_FOLDS = 5
 FAMILIES = 5
 """Minimum number of families to erase from which folds leave out whole families."""
 TOLERANCE, KEEP_TOLERANCE = 1e-6, 1e-10
@@ -292,7 +292,7 @@ def folds(contexts: Contexts, people: Any = None, families: Any = None) -> list[
         own = _family_of(families, contexts.context)[erase]
         if len(np.unique(own)) >= FAMILIES:
             together = [erase[own == family] for family in np.unique(own)]
-    n = min(FOLDS, len(together))
+    n = min(_FOLDS, len(together))
     parts = np.array_split(np.arange(len(together)), n)
     whole = [np.concatenate([together[j] for j in part]) for part in parts]
     who = _folds_of_people(contexts, people, n)

@@ -27,11 +27,11 @@ from countergen_edit.erasers.affine import Gate
 from countergen_edit.erasers.base import BaseEraser, fit_metadata, make_eraser
 from countergen_edit.erasers.labelled import read_background
 
-HALF = 0.5
+_HALF = 0.5
 """Least opening of the gate at even odds."""
 REACH = 0.9
 """How far the gate opens, of the way from there to the nearest row at which it is to be closed."""
-SHARES = (0.5, 0.4, 0.1)
+_SHARES = (0.5, 0.4, 0.1)
 """Total weights of rows to erase, rows to keep (few, and hard to separate) and background."""
 
 
@@ -43,14 +43,14 @@ def fit_gate(
 ) -> Gate:
     """The gate of a logistic probe: its log odds plus a constant, clipped to [0, 1].
 
-    The constant is `HALF`, or more where no row to keep or of the background is near: `REACH` of
+    The constant is `_HALF`, or more where no row to keep or of the background is near: `REACH` of
     what would begin to open at the nearest. `penalty` is that of squared weights, for features of
     unit variance, against the mean loss.
     """
     kinds = (opened, keep, background)
     rows = np.vstack(kinds)
     sizes = [len(kind) for kind in kinds]
-    each = [share / max(size, 1) for share, size in zip(SHARES, sizes, strict=True)]
+    each = [share / max(size, 1) for share, size in zip(_SHARES, sizes, strict=True)]
     weights = np.repeat(each, sizes)
     is_open = np.repeat([1, 0, 0], sizes)
     weights[is_open == 0] *= weights[is_open == 1].sum() / weights[is_open == 0].sum()
@@ -60,7 +60,7 @@ def fit_gate(
     weight = linear.coef_[0] / scaler.scale_
     bias = float(linear.intercept_[0] - weight @ scaler.mean_)
     nearest = float((rows[is_open == 0] @ weight).max()) + bias
-    return Gate(weight, bias + HALF + REACH * max(0.0, -nearest - HALF))
+    return Gate(weight, bias + _HALF + REACH * max(0.0, -nearest - _HALF))
 
 
 class Gated(BaseEraser):

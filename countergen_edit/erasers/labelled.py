@@ -83,7 +83,7 @@ def read_background(estimator: Any, X: np.ndarray, background: Any) -> Float[np.
     return np.vstack([X, read_features(estimator, background).astype(np.float64)])
 
 
-def read_rows(estimator: Any, X: Any, z: Any) -> LabelledRows:
+def labelled_rows(estimator: Any, X: Any, z: Any) -> LabelledRows:
     """Validate `X` and `z` as scikit-learn does, and code the classes.
 
     `estimator` remembers the number of features, unless it is None. Raises a `UserError` for NaN or

@@ -32,7 +32,7 @@ from countergen_edit.erasers.labelled import (
 )
 from countergen_edit.erasers.numerics import thin_svd
 
-ROUNDING = 1e-6
+_ROUNDING = 1e-6
 """Angles below this, in radians, are rounding errors."""
 
 
@@ -110,7 +110,7 @@ class SPLINCE(BaseEraser):
         solved = _solve_covariance(covariance, both)
         gram = both.T @ solved
         self.angle_ = _smallest_angle(gram, A.shape[1])
-        least = max(self.min_angle, ROUNDING)
+        least = max(self.min_angle, _ROUNDING)
         if self.angle_ < least:
             raise UserError(
                 f"the difference to erase comes within {self.angle_:.2g} rad of the one to keep "

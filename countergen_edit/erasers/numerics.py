@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Float
 from threadpoolctl import threadpool_limits
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 SMALL = 2**24
 """Number of matrix entries up to which one BLAS thread per fit is fastest."""
 
@@ -84,8 +84,8 @@ def fitting_threads(rows: Float[np.ndarray, "row d"]) -> Iterator[None]:
 
 
 def run_parallel(
-    calls: Sequence[Callable[[], T]], rows: Float[np.ndarray, "row d"]
-) -> Iterator[Future[T]]:
+    calls: Sequence[Callable[[], _T]], rows: Float[np.ndarray, "row d"]
+) -> Iterator[Future[_T]]:
     """Run fits on rows of this size in a thread pool; one by one if the matrix is large.
 
     Futures come in the order of `calls`, each when done; `result()` raises its call's error.

@@ -35,7 +35,7 @@ from countergen_edit.erasers.convex import keeping_within_cvxpy
 from countergen_edit.erasers.labelled import read_background, require_rank
 from countergen_edit.erasers.numerics import span_coordinates
 
-GRID = (1e-4, 1e-3, 1e-2, 0.03, 0.1, 0.3, 0.6, 1.0)
+_GRID = (1e-4, 1e-3, 1e-2, 0.03, 0.1, 0.3, 0.6, 1.0)
 """Candidate amounts of shrinkage."""
 RANKS = (1, 2, 4, 6, 8, 12, 16, 24, 32, 48, 64)
 """Candidate ranks, besides all."""
@@ -44,7 +44,7 @@ RANKS = (1, 2, 4, 6, 8, 12, 16, 24, 32, 48, 64)
 class PreservingEraser(BaseEraser):
     """Erase group differences context by context; mean: balanced over the groups.
 
-    "cv" selects from `RANKS` or `GRID` by held-out scores (`contexts.scores`); with fewer than
+    "cv" selects from `RANKS` or `_GRID` by held-out scores (`contexts.scores`); with fewer than
     three contexts to erase it means every rank and "ledoit_wolf".
 
     Parameters
@@ -137,7 +137,7 @@ class PreservingEraser(BaseEraser):
         ranks: list[int | None] = [None if isinstance(self.rank, str) else self.rank]
         if parts and self.rank == "cv":
             ranks = [*(r for r in RANKS if r < len(parts[0].erase)), None]
-        amounts: Sequence[float] = GRID
+        amounts: Sequence[float] = _GRID
         if not isinstance(self.shrinkage, str):
             amounts = [float(self.shrinkage)]
         elif not parts or self.shrinkage != "cv":

@@ -16,7 +16,7 @@ from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.statistics import Estimate, bootstrap_mean, share_interval
 
-ACCURACY, OF_KIND, CHANGE = "capability", "capability_of_kind", "capability_change"
+_ACCURACY, OF_KIND, _CHANGE = "capability", "capability_of_kind", "capability_change"
 
 
 class Capability(Metric):
@@ -29,8 +29,8 @@ class Capability(Metric):
     """
 
     title = "Accuracy on questions"
-    measures = (ACCURACY, OF_KIND, CHANGE)
-    better: ClassVar[Mapping[str, Way]] = {ACCURACY: "higher", CHANGE: "higher"}
+    measures = (_ACCURACY, OF_KIND, _CHANGE)
+    better: ClassVar[Mapping[str, Way]] = {_ACCURACY: "higher", _CHANGE: "higher"}
     percent = True
     is_slow = True
 
@@ -43,7 +43,7 @@ class Capability(Metric):
         log_p = self._log_p(context, edit)
         right = log_p.argmax(axis=1) == 0
         kinds = np.array([kind for kind, questions in capability().items() for _ in questions])
-        parts = [(ACCURACY, "questions", right)]
+        parts = [(_ACCURACY, "questions", right)]
         parts += [(OF_KIND, kind, right[kinds == kind]) for kind in capability()]
         found = []
         for metric, dataset, own in parts:
@@ -52,8 +52,8 @@ class Capability(Metric):
             found.append((metric, dataset, len(own), e))
         if edit is not None:
             now, before = (np.exp(own[:, 0]) for own in (log_p, self._log_p(context, None)))
-            e = bootstrap_mean(now - before, context.seed, CHANGE)
-            found.append((CHANGE, "questions", len(now), e))
+            e = bootstrap_mean(now - before, context.seed, _CHANGE)
+            found.append((_CHANGE, "questions", len(now), e))
         return [
             Row(metric, dataset=dataset, split="test", n=n, seed=context.seed, **e.columns)
             for metric, dataset, n, e in found

@@ -27,7 +27,7 @@ LOSS = "distillation_loss"
 OWN_CONTEXTS = "own_contexts"
 """The row of the number of contexts that a model wrote itself, with examples in its detail."""
 FACETS = ("seed", "step")
-TITLES = {
+_TITLES = {
     "bias": "bias, nats²",
     "people": "people, nats",
     "keep": "kept, nats",
@@ -38,7 +38,7 @@ TITLES = {
 """Titles of the terms of a loss."""
 TextKind = Literal["neutral", "agreement", "erase"]
 OPEN = "gate_open"
-SHARES = ("not_closed", "not_closed_lo", "not_closed_hi")
+_SHARES = ("not_closed", "not_closed_lo", "not_closed_hi")
 CLOSED = "where it stays closed, a token is left as it was, to the last bit."
 
 
@@ -82,7 +82,7 @@ def curve_rows(curve: Sequence[Mapping[str, float]], task: Task) -> list[Row]:
     rows = []
     for look in curve:
         about: dict[str, Any] = {"facets": {name: look[name] for name in FACETS}}
-        about["detail"] = {name: look[name] for name in TITLES if name in look}
+        about["detail"] = {name: look[name] for name in _TITLES if name in look}
         rows.append(Row.of(LOSS, look["loss"], task.fit[0], **about | _sets(task)))
     return rows
 
@@ -126,7 +126,7 @@ class GateTexts:
         return "+".join(data.name for data in self.sets) or DATASETS["validation"]
 
 
-def texts_of(task: Task) -> list[GateTexts]:
+def gate_texts(task: Task) -> list[GateTexts]:
     """Validation data of each kind that the task has, each text once."""
     running = dict.fromkeys(task.neutral.get("validation", ()))
     every = [GateTexts("neutral", tuple(GateText(text, text) for text in running))]
@@ -173,7 +173,7 @@ def gate_rows(openings: Iterable[Opening], seed: int) -> list[Row]:
         with np.errstate(invalid="ignore"):  # a draw may hold nobody of a drawn template
             mean, share = (own / tokens for own in sums)
         not_closed = drawn.estimate(share, within=(0, 1), whole=1).columns
-        detail: dict[str, Any] = dict(zip(SHARES, not_closed.values(), strict=True))
+        detail: dict[str, Any] = dict(zip(_SHARES, not_closed.values(), strict=True))
         detail |= {"wholly_open": float(np.mean(opened >= 1)), "tokens": len(opened)}
         about = {"dataset": texts.dataset, "facets": {"texts": texts.kind}, "split": "validation"}
         first, value = next(iter(texts.sets), None), drawn.estimate(mean, within=(0, 1))

@@ -51,7 +51,7 @@ NO_AUDIT = (
     "under New York City's Local Law 144, which needs historical or test data and an independent "
     "auditor."
 )
-EXAMPLES = 6
+_EXAMPLES = 6
 """Unknown words kept in a row."""
 LEAST_IN_VOCABULARY = 0.5
 """Share of applications whose every word must be in the training corpus."""
@@ -131,7 +131,7 @@ class Hiring(Metric):
         if split != "test":
             return []
         if self.in_vocabulary < LEAST_IN_VOCABULARY:
-            detail = {"words": [*self.unknown[:EXAMPLES]], "unknown": len(self.unknown)}
+            detail = {"words": [*self.unknown[:_EXAMPLES]], "unknown": len(self.unknown)}
             columns: dict[str, Any] = {"value": self.in_vocabulary, "detail": detail}
             row = self._row(OUT_OF_VOCABULARY, self.people, seed=context.seed, **columns)
             return [] if edit else [row]

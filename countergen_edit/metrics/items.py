@@ -33,7 +33,7 @@ from statsmodels.stats.proportion import proportion_confint
 from countergen_edit.metrics.statistics import LEVEL, Clusters, Estimate
 
 TAIL = 1 - (1 - LEVEL) / 2
-ROUNDING = 1e-12
+_ROUNDING = 1e-12
 """A spread of no more than this share of the scores is one of their last digits."""
 UNBOUNDED = (-math.inf, math.inf)
 PAIRED_T, MCNEMAR, CLUSTERS = "paired t", "McNemar", "clusters"
@@ -76,7 +76,7 @@ class Scores:
 
 
 @dataclass(frozen=True)
-class Change:
+class ItemChange:
     """What changed of a mean over items from one measurement to another."""
 
     before: float
@@ -90,7 +90,7 @@ class Change:
     """Clusters that were drawn; 0 without any."""
 
 
-def scores_of(items: Iterable[Item]) -> dict[tuple[str, str], Scores]:
+def item_scores(items: Iterable[Item]) -> dict[tuple[str, str], Scores]:
     """Scores by task and metric.
 
     >>> twice = [Item("t", "acc", "a", 1.0), Item("t", "acc", "a", 0.0), Item("t", "acc", "b", 1.0)]
@@ -127,7 +127,7 @@ def mean(scores: Scores, seed: int, *unit: object) -> Estimate:
     return _paired_t(values, _size(values))[0]
 
 
-def change(before: Scores, after: Scores, seed: int, *unit: object) -> Change:
+def change(before: Scores, after: Scores, seed: int, *unit: object) -> ItemChange:
     """What changed on the items that both have, one at least; `unit` names the draws."""
     shared = [key for key in before.values if key in after.values]
     first, second = (np.array([side.values[key] for key in shared]) for side in (before, after))
@@ -141,7 +141,7 @@ def change(before: Scores, after: Scores, seed: int, *unit: object) -> Change:
         found = _mcnemar(first, second)
     else:
         found = _paired_t(second - first, size)
-    return Change(float(first.mean()), float(second.mean()), *found, len(shared), count)
+    return ItemChange(float(first.mean()), float(second.mean()), *found, len(shared), count)
 
 
 Found = tuple[Estimate, float | None, str]
@@ -151,7 +151,7 @@ Found = tuple[Estimate, float | None, str]
 def _paired_t(d: Float64[np.ndarray, " item"], size: float) -> Found:
     n, centre = len(d), float(d.mean())
     error = float(d.std(ddof=1)) / math.sqrt(n) if n > 1 else math.nan
-    if not error > ROUNDING * size:  # of one item, or of items that differ by the same
+    if not error > _ROUNDING * size:  # of one item, or of items that differ by the same
         return Estimate(centre), None, PAIRED_T
     reach = float(stdtrit(n - 1, TAIL)) * error
     found = Estimate(centre, centre - reach, centre + reach, error)
@@ -179,7 +179,7 @@ def _clustered(
     names, codes = np.unique(clusters, return_inverse=True)
     drawn, whole = Clusters(seed, {unit: codes}), float(within == (0.0, 1.0))
     found = drawn.estimate(drawn.mean(values), within=within, whole=whole)
-    if not found.standard_error > ROUNDING * size:
+    if not found.standard_error > _ROUNDING * size:
         ends = (found.lo, found.hi) if whole else ()
         return Estimate(found.value, *ends), None, CLUSTERS
     return found, found.p_of_none(len(names)), CLUSTERS

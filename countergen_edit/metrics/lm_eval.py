@@ -38,8 +38,8 @@ from countergen_edit.metrics.statistics import estimate, resample
 from countergen_edit.models import LanguageModel
 from countergen_edit.models.tokens import has_chat_template
 
-SCORE, LOSS = "lm_eval", "lm_eval_loss"
-CHANGES = {SCORE: "lm_eval_change", LOSS: "lm_eval_loss_change"}
+_SCORE, _LOSS = "lm_eval", "lm_eval_loss"
+CHANGES = {_SCORE: "lm_eval_change", _LOSS: "lm_eval_loss_change"}
 LOGITS = 1 << 28
 """Most logits of a batch: a gigabyte in single precision."""
 
@@ -72,10 +72,10 @@ class LmEval(Metric):
     """
 
     title = "Tasks of lm-evaluation-harness"
-    measures = (SCORE, LOSS, *CHANGES.values())
+    measures = (_SCORE, _LOSS, *CHANGES.values())
     better: ClassVar[Mapping[str, Way]] = {
-        **{SCORE: "higher", CHANGES[SCORE]: "higher"},
-        **{LOSS: "lower", CHANGES[LOSS]: "lower"},
+        **{_SCORE: "higher", CHANGES[_SCORE]: "higher"},
+        **{_LOSS: "lower", CHANGES[_LOSS]: "lower"},
     }
     is_slow = True
 
@@ -154,7 +154,7 @@ def _of_task(
     """The figures of a task; those of the resamples by its own aggregation."""
     name, documents = task.task_name, [*dict.fromkeys(sample["doc_id"] for sample in samples)]
     n = len(documents)
-    draws = resample(n, seed, SCORE, name).astype(int)
+    draws = resample(n, seed, _SCORE, name).astype(int)
     indices = [np.repeat(np.arange(n), drawn) for drawn in draws]
     for metric, kind in dict.fromkeys((m, s["filter"]) for s in samples for m in s["metrics"]):
         aggregate: Callable[[list[Any]], float] = task.aggregation().get(metric, np.mean)
@@ -163,7 +163,7 @@ def _of_task(
         drawn = ([own[i] for i in index if own[i] is not None] for index in indices)
         values = [float(aggregate(items)) if items else np.nan for items in drawn]
         is_share = all(isinstance(x, int | float) and x in (0, 1) for x in of.values())
-        row = LOSS if higher.get(metric) is False else SCORE
+        row = _LOSS if higher.get(metric) is False else _SCORE
         yield TaskFigure(name, f"{metric},{kind}", row, len(of), n, is_share, values)
 
 
@@ -185,14 +185,14 @@ def _of_group(
         for k in range(max(len(f.values) for f in figures))
     ]
     for key in draws[0].get("sample_count", ()):
-        row = LOSS if higher.get(key.partition(",")[0]) is False else SCORE
+        row = _LOSS if higher.get(key.partition(",")[0]) is False else _SCORE
         values, n = [float(draw[key]) for draw in draws], draws[0]["sample_len"]
         yield TaskFigure(group.name, key, row, n, 0, False, values)
 
 
 def _row(figure: TaskFigure, seed: int) -> Row:
     """A row with the interval over documents."""
-    kinds = [resample(n, seed, SCORE, figure.task) for n in (figure.documents,) if n]
+    kinds = [resample(n, seed, _SCORE, figure.task) for n in (figure.documents,) if n]
     share: dict[str, Any] = {"within": (0.0, 1.0), "whole": 1.0} if figure.is_share else {}
     columns = estimate(np.array(figure.values), *kinds, **share).columns
     facets = dict(zip(("figure", "filter"), figure.key.split(","), strict=True))

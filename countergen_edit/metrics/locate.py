@@ -53,16 +53,16 @@ from countergen_edit.models.tokens import encode
 
 STEPS = 3
 """Tokens after the person that have a column each."""
-PERSON, BETWEEN, LAST, EVERY = "person", "between", "last", "every"
-POSITIONS = (PERSON, *(f"+{k}" for k in range(1, STEPS + 1)), BETWEEN, LAST)
+_PERSON, BETWEEN, LAST, EVERY = "person", "between", "last", "every"
+POSITIONS = (_PERSON, *(f"+{k}" for k in range(1, STEPS + 1)), BETWEEN, LAST)
 """The person's last token, those after it, the others, and those from which outputs are predicted:
 the last token of the prompt and the tokens of an output."""
-LEAST_SHARE = 1e-6
+_LEAST_SHARE = 1e-6
 """Smallest share whose sign is more than rounding."""
 HEAD_COUNTS = (1, 4, 12, 24)
 """Numbers of heads of an edit."""
 MOVED, DIFFERENCE, CORRELATION = "moved", "moved_difference", "moved_correlation"
-BIAS, AGREEMENT, LEGITIMATE = "biased sets", "agreement", "legitimate differences"
+BIAS, AGREEMENT, _LEGITIMATE = "biased sets", "agreement", "legitimate differences"
 PEOPLE_PER_GROUP = 2
 """Most people of a group in a template: the difference of one pair weighs what moves in another."""
 
@@ -355,7 +355,7 @@ class PatchTemplate:
 
     def words(self, lm: LanguageModel) -> dict[str, str]:
         """Its first person, and the tokens of every position after it, as text."""
-        text, words = self.texts[0], {PERSON: self.people[0].partition(" / ")[0]}
+        text, words = self.texts[0], {_PERSON: self.people[0].partition(" / ")[0]}
         last, _ = text.beyond(0)
         for position in POSITIONS[1:]:
             ids = [text.ids[0][text.person + k] for k in offsets(position, last, last + 1)]
@@ -459,7 +459,7 @@ class Moved:
         rng = generator(seed, "locate", "null")
         signs = rng.choice([-1.0, 1.0], (RESAMPLES, len(self.null)))
         scale = np.sqrt((self.null**2).sum(axis=0))
-        scale = np.maximum(scale, LEAST_SHARE * abs(self.total.sum()))
+        scale = np.maximum(scale, _LEAST_SHARE * abs(self.total.sum()))
         largest = np.abs(signs @ self.null / scale).max(axis=1)
         reached = np.abs(self.moved.sum(axis=0) / scale)
         p: Float64[np.ndarray, " place"] = (largest[:, None] >= reached).sum(axis=0)
@@ -636,7 +636,7 @@ class Locate(Metric):
         task, seed = self.task, context.seed
         agreement = (task.agreement[split],) if split in task.agreement else ()
         legitimate = task.legitimate_differences.get(split, ())
-        sets = {BIAS: task.sets(split), AGREEMENT: agreement, LEGITIMATE: legitimate}
+        sets = {BIAS: task.sets(split), AGREEMENT: agreement, _LEGITIMATE: legitimate}
         rows, by_kind, words = list[Row](), dict[str, list[Moved]](), dict[str, dict[str, str]]()
         for kind, own in sets.items():
             if templates := templates_of(context.model, own, self.pairs, seed):

@@ -10,7 +10,7 @@ from countergen_edit.metrics.rows import Row
 
 ByTask = Mapping[tuple[str, str], Scores]
 """Scores by task and metric."""
-SCORE, CHANGE = "logged_score", "logged_change"
+_SCORE, _CHANGE = "logged_score", "logged_change"
 FIGURE = "figure"
 """The facet that tells the metrics of a task apart."""
 
@@ -23,7 +23,7 @@ def logged_scores(scores: ByTask, seed: int) -> list[Row]:
         detail: dict[str, Any] = {"repeated": found.repeated, "unscored": found.unscored}
         detail |= {} if found.values else {"reason": "no item has a score"}
         about: dict[str, Any] = {"facets": {FIGURE: figure}, "n": len(found.values), **columns}
-        rows.append(Row(SCORE, dataset=task, split="test", seed=seed, detail=detail, **about))
+        rows.append(Row(_SCORE, dataset=task, split="test", seed=seed, detail=detail, **about))
     return rows
 
 
@@ -57,5 +57,5 @@ def logged_changes(
         }
         about: dict[str, Any] = {"facets": {FIGURE: figure}, "detail": {**detail, **own}}
         about |= {"dataset": task, "split": "test", "n": found.items, "seed": seed}
-        rows.append(Row(CHANGE, **found.difference.columns, **about))
+        rows.append(Row(_CHANGE, **found.difference.columns, **about))
     return rows

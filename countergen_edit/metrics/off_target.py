@@ -24,7 +24,7 @@ from countergen_edit.metrics.r.group_effect import GroupEffect
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.statistics import adjusted
 
-CHANGE = "off_target_change"
+OFF_TARGET_CHANGE = "off_target_change"
 
 
 def change_rows(before: Sequence[GroupEffect], after: Sequence[GroupEffect]) -> list[Row]:
@@ -33,7 +33,7 @@ def change_rows(before: Sequence[GroupEffect], after: Sequence[GroupEffect]) -> 
     corrected = iter(adjusted([p for _, p in changes if p is not None]).tolist())
     return [
         Row.of(
-            CHANGE,
+            OFF_TARGET_CHANGE,
             change,
             effect.scores.data,
             n=effect.items,

@@ -26,9 +26,9 @@ from countergen_edit.metrics.scores import score
 from countergen_edit.models import LanguageModel, encode, first_read
 
 RELEARNED = "relearned_effect"
-TEXTS = 4
+_TEXTS = 4
 """Texts of a step."""
-LONGEST = 64
+_LONGEST = 64
 """Tokens of a text."""
 
 
@@ -84,14 +84,14 @@ def fine_tuned(
     """Run a block with all weights trained on texts; they are put back bit for bit."""
     weights = [*model.bridge.original_model.parameters()]
     before = [weight.detach().clone() for weight in weights]
-    ids = [torch.tensor(e.ids[: first_read(model) + LONGEST]) for e in encode(model, texts)]
+    ids = [torch.tensor(e.ids[: first_read(model) + _LONGEST]) for e in encode(model, texts)]
     try:
         for weight in weights:
             weight.requires_grad_(True)
         adam = torch.optim.AdamW(weights, lr=learning_rate)
         for step in range(steps):
             rng = generator(seed, "relearning", step)
-            drawn = [ids[i] for i in rng.choice(len(ids), min(TEXTS, len(ids)), replace=False)]
+            drawn = [ids[i] for i in rng.choice(len(ids), min(_TEXTS, len(ids)), replace=False)]
             adam.zero_grad()
             torch.autograd.backward(_loss(model, drawn))
             adam.step()

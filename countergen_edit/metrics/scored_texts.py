@@ -38,7 +38,7 @@ class ScoredText:
     """Output by output, the log-probability after each text of either side."""
 
 
-def write(
+def write_scored_texts(
     path: Path,
     edit: str,
     sets: Sequence[tuple[SetScores, Sequence[float], Sequence[float] | None]],

@@ -19,7 +19,7 @@ from countergen_edit.models.language_model import LanguageModel as LanguageModel
 from countergen_edit.models.language_model import from_pretrained_objects as from_pretrained_objects
 from countergen_edit.models.loading import Bos as Bos
 from countergen_edit.models.loading import MaxMemory as MaxMemory
-from countergen_edit.models.loading import load as load
+from countergen_edit.models.loading import load_model as load_model
 from countergen_edit.models.memory import announce_memory as announce_memory
 from countergen_edit.models.memory import reductions_kept as reductions_kept
 from countergen_edit.models.memory import return_memory as return_memory

@@ -38,7 +38,7 @@ BRANCHES = 256
 """Most tokens of a tree beside its first text: attention grows with the square of a row."""
 SHARED = 0.5
 """Least share of a text in common with a tree that it joins."""
-AGREEMENT = 1e-4
+_AGREEMENT = 1e-4
 """Most that a log-probability may differ in a tree, in nats."""
 HALF_AGREEMENT = 0.25
 """The same for 16-bit weights, whose log-probabilities are this uncertain in any batch."""
@@ -246,7 +246,7 @@ def _trial(lm: LanguageModel, size: int) -> bool:
         raise
     except Exception:  # of any type, from a model that was not written for such a mask
         return False
-    allowed = AGREEMENT if lm.dtype.itemsize > 2 else HALF_AGREEMENT
+    allowed = _AGREEMENT if lm.dtype.itemsize > 2 else HALF_AGREEMENT
     inside = torch.stack([together[tree.columns[tuple(text)]] for text in numbers.tolist()])
     difference = inside.float().log_softmax(-1) - alone.float().log_softmax(-1)
     return bool(difference.abs().max() <= allowed)

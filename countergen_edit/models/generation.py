@@ -58,7 +58,7 @@ def generate(
     if do_sample and not (temperature > 0 and 0 < top_p <= 1):
         raise UserError(f"temperature={temperature} must be positive, top_p={top_p} in (0, 1]")
     sampling = Sampling(max_new_tokens, do_sample, top_p, temperature, seed)
-    return write(lm, prompts, chat, sampling, batch_size, progress)
+    return sample_texts(lm, prompts, chat, sampling, batch_size, progress)
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class Sampling:
 
 
 @singledispatch
-def write(
+def sample_texts(
     lm: LanguageModel,
     prompts: Sequence[str],
     chat: bool,

@@ -20,7 +20,7 @@ from countergen_edit.core.errors import UserError
 from countergen_edit.models.blocks import run_stock_blocks
 from countergen_edit.models.overflow import require_finite
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 Mask = Int[Tensor, "row time"] | Bool[Tensor, "row time time"]
 """1 where a token is real; or, for each token, True where it attends."""
 Cells = tuple[Int[Tensor, " read"], Int[Tensor, " read"]]
@@ -214,7 +214,7 @@ class LanguageModel:
         chat = replace(self.chat, request="", is_on=False)
         return LanguageModel(self.name, self.bridge, self.tokenizer, (), chat)
 
-    def memo(self, key: Hashable, make: Callable[[], T]) -> T:
+    def memo(self, key: Hashable, make: Callable[[], _T]) -> _T:
         """`make()`, which depends on the text alone; may be cached by its key."""
         return make()
 

@@ -44,7 +44,7 @@ _NUMBER = re.compile(r"\b\d+\b")
 _SHOWN = 3  # weights named in an error
 
 
-def load(
+def load_model(
     model: str | Path,
     *,
     device: str = "auto",
@@ -130,7 +130,7 @@ def load_plain(
     quantization: Any = None,
     max_memory: MaxMemory | None = None,
 ) -> tuple[Any, Any]:
-    """The `transformers` model and tokenizer that `load` wraps, under the same checks."""
+    """The `transformers` model and tokenizer that `load_model` wraps, under the same checks."""
     place = locate(model, revision)
     header = read_header(place.gguf) if place.gguf else None
     if header and quantization:
@@ -166,7 +166,7 @@ def load_head(
     dtype: str = "float32",
     revision: str | None = None,
 ) -> tuple[Any, Any]:
-    """Load a model of `HEADS` and its tokenizer; `UserError` as `load`, or without that head."""
+    """Load a model of `HEADS` and its tokenizer; errors as `load_model`, or without that head."""
     import transformers
     from transformers.models.auto import modeling_auto
 
@@ -174,7 +174,7 @@ def load_head(
         raise unknown("dtype", dtype, _DTYPES)
     target = device_named(device)
     location = locate(model, revision)
-    config = read_config(location)
+    config = _read_config(location)
     name = str((config.architectures or [config.model_type])[0])
     head, table = HEADS[kind]
     if name not in getattr(modeling_auto, f"MODEL_FOR_{table}_MAPPING_NAMES").values():
@@ -221,7 +221,7 @@ def _auto_class(location: Location) -> Any:
     from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM
     from transformers.models.auto import modeling_auto
 
-    config = read_config(location)
+    config = _read_config(location)
     causal = modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
     default = causal.get(config.model_type)
     name = str((config.architectures or [default or config.model_type])[0])
@@ -241,7 +241,7 @@ def _auto_class(location: Location) -> Any:
     return AutoModelForSeq2SeqLM if answers else AutoModelForCausalLM
 
 
-def read_config(location: Location) -> Any:
+def _read_config(location: Location) -> Any:
     """A model's config, of a kind that transformers has code for."""
     from huggingface_hub.errors import StrictDataclassError
     from transformers import CONFIG_MAPPING, AutoConfig, PreTrainedConfig

@@ -20,7 +20,7 @@ from countergen_edit.core.errors import UserError
 from countergen_edit.models.language_model import LanguageModel
 from countergen_edit.models.progress import announce
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 M_MMAP_THRESHOLD = -3
 """The number of this option in glibc."""
 MOST_REDUCTIONS = 8
@@ -37,7 +37,7 @@ def reduced(lm: LanguageModel, method: str, size: int) -> int:
     return max(1, size >> _COUNTS.get(lm.bridge, {}).get(method, 0))
 
 
-def within_memory(lm: LanguageModel, method: str, run: Callable[[], T]) -> T:
+def within_memory(lm: LanguageModel, method: str, run: Callable[[], _T]) -> _T:
     """`run()`, which takes its sizes from `reduced`; anew where the device is out of memory.
 
     `UserError` if it still is after `MOST_REDUCTIONS`.

@@ -15,12 +15,12 @@ from tqdm import tqdm
 from countergen_edit.core.stages import stage
 
 MINUTE, WARMING_UP = 60.0, 3.0
-T = TypeVar("T")
+_T = TypeVar("_T")
 
 
 def track(
-    items: Sequence[T], description: str | None, part: tuple[float, float] = (0.0, 1.0)
-) -> Iterator[T]:
+    items: Sequence[_T], description: str | None, part: tuple[float, float] = (0.0, 1.0)
+) -> Iterator[_T]:
     """Yield the items under a progress bar; without description, under none.
 
     Where nobody sees the bar, the time left and the memory in use are printed once a minute, unless

@@ -25,7 +25,7 @@ from torch import Tensor
 from countergen_edit.core.errors import UserError
 from countergen_edit.models.language_model import Cells, LanguageModel, Logits, Mask
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 _BLOCK_HOOK = re.compile(r"blocks\.(\d+)\.(hook_out$|hook_resid_post$)?")
 
 
@@ -91,11 +91,11 @@ class ResumingModel(LanguageModel):
                 stack.callback(block.register_forward_hook(hook).remove)
             return super().differentiable_logits(ids, mask, at)
 
-    def memo(self, key: Hashable, make: Callable[[], T]) -> T:
+    def memo(self, key: Hashable, make: Callable[[], _T]) -> _T:
         key = (self.preface, self.chat, key)
         if key not in self._memo:
             self._memo[key] = make()
-        content: T = self._memo[key]
+        content: _T = self._memo[key]
         return content
 
     def _remember(

@@ -20,7 +20,7 @@ from jaxtyping import Float64
 from countergen_edit.core.errors import UserError, require_known
 from countergen_edit.core.writing import digest
 from countergen_edit.models.contrastive import check_contrasts
-from countergen_edit.models.generation import Sampling, row_seeds, write
+from countergen_edit.models.generation import Sampling, row_seeds, sample_texts
 from countergen_edit.models.language_model import LanguageModel
 from countergen_edit.models.scoring import (
     TextScores,
@@ -31,8 +31,8 @@ from countergen_edit.models.scoring import (
 from countergen_edit.models.server import Server
 from countergen_edit.models.tokens import (
     CHAT,
+    CHAT_MODES,
     NONE,
-    TEMPLATES,
     check_texts,
     excerpt,
     instructed,
@@ -136,7 +136,7 @@ def connect(
     `UserError` if a setting is out of range, or the server is not there or lacks the model.
     """
     require_known("model.log_probs", log_probs, LOG_PROBS)
-    require_known("template", template, TEMPLATES)
+    require_known("template", template, CHAT_MODES)
     if template == CHAT:
         raise UserError(
             f"template=chat, but {url} continues texts and has no chat template to put them in: "
@@ -265,7 +265,7 @@ def _refuse_messages(lm: ServedModel, chat: bool) -> None:
         raise UserError(f"{lm.name} on {lm.server.url} continues texts and is sent no messages")
 
 
-@write.register(ServedModel)
+@sample_texts.register(ServedModel)
 def _write(
     lm: ServedModel,
     prompts: Sequence[str],

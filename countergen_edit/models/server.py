@@ -20,7 +20,7 @@ from countergen_edit.core.errors import UserError
 from countergen_edit.core.writing import digest, whole
 from countergen_edit.models.progress import announce, track
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 Body = Mapping[str, Any]
 API_KEY = "OPENAI_API_KEY"
 """Environment variable of the key; an unset one sends none."""
@@ -65,8 +65,8 @@ class Server:
         return self._send("models", None, lambda reply: [str(m["id"]) for m in reply["data"]])[1]
 
     def answers(
-        self, requests: Sequence[Body], read: Callable[[Any, Body], T], progress: str | None
-    ) -> list[T]:
+        self, requests: Sequence[Body], read: Callable[[Any, Body], _T], progress: str | None
+    ) -> list[_T]:
         """`read(answer, request)` of each request; equal requests are sent once.
 
         An answer that `read` fails on is not kept; the request is repeated unless that is a
@@ -83,7 +83,7 @@ class Server:
             pool.shutdown(wait=True, cancel_futures=True)
         return [futures[digest(request)].result() for request in requests]
 
-    def _answer(self, key: str, request: Body, read: Callable[[Any, Body], T]) -> T:
+    def _answer(self, key: str, request: Body, read: Callable[[Any, Body], _T]) -> _T:
         file = self._kept / f"{key}.json"
         if file.is_file():
             return read(json.loads(file.read_text("utf-8")), request)
@@ -92,14 +92,14 @@ class Server:
             temporary.write_text(json.dumps(reply, ensure_ascii=False), "utf-8")
         return value
 
-    def _send(self, path: str, request: Body | None, read: Callable[[Any], T]) -> tuple[Any, T]:
+    def _send(self, path: str, request: Body | None, read: Callable[[Any], _T]) -> tuple[Any, _T]:
         """The answer and its `read` value, with retries."""
         import httpx
         from tenacity import Retrying, retry_if_exception, stop_after_attempt
 
         method, attempts = ("POST", self.attempts) if request else ("GET", 2)
 
-        def attempt() -> tuple[Any, T]:
+        def attempt() -> tuple[Any, _T]:
             key = os.environ.get(API_KEY)
             headers = {"Authorization": f"Bearer {key}"} if key else {}
             how: dict[str, Any] = {"json": request, "headers": headers}

@@ -23,7 +23,7 @@ Llama 3.1's template."""
 _DIRECTIVES = [f"%{letter}" for letter in ("d", "-d", "m", "b", "B", "Y", "y", "A", "a", "H", "M")]
 _THOUGHT = re.compile(r"<(/?)((?:\w+:)?(?:think\w*|thought|reason\w*))>\s*\Z")
 """The end of a prompt after which a model thinks, or, with a slash, has thought."""
-NONE, AUTO, CHAT = TEMPLATES = ("none", "auto", "chat")
+NONE, AUTO, CHAT = CHAT_MODES = ("none", "auto", "chat")
 
 
 def has_chat_template(lm: LanguageModel) -> bool:
@@ -217,13 +217,13 @@ def excerpt(text: str) -> str:
 def in_template(lm: LanguageModel, template: str, instruction: str | None = None) -> LanguageModel:
     """Put a model's texts in its chat template, after an instruction, or leave them as they are.
 
-    `template` is one of `TEMPLATES`, of which "auto" uses a template where there is one and the
+    `template` is one of `CHAT_MODES`, of which "auto" uses a template where there is one and the
     model scores texts; `instruction` is the user's message, `INSTRUCTION` by default.
 
     `UserError` if `template` is unknown, or "chat" and the model has no usable template.
     """
-    if template not in TEMPLATES:
-        raise unknown("template", template, TEMPLATES)
+    if template not in CHAT_MODES:
+        raise unknown("template", template, CHAT_MODES)
     lm = replace(lm, chat=Chat(INSTRUCTION if instruction is None else instruction))
     why = "" if has_chat_template(lm) else "has no chat template"
     if lm.is_encoder_decoder:

@@ -12,7 +12,7 @@ from countergen_edit.reports.panels import Panel
 
 HUGE = 1e6
 """Larger values are shown in scientific notation."""
-EDIT = "edit"
+_EDIT = "edit"
 """The column of edits."""
 
 
@@ -166,12 +166,12 @@ class Table:
         kept = [
             i
             for i, (name, cells) in enumerate(zip(self.columns, self.cells, strict=True))
-            if not (name == EDIT and len({*cells} - {""}) == 1)
+            if not (name == _EDIT and len({*cells} - {""}) == 1)
             and any(plain(cell) not in ("", "–") for cell in cells)
         ]
         rows = tuple(tuple(row[i] for i in kept) for row in self.rows)
         several = len({row[0] for row in rows if isinstance(row[0], str)}) < len(rows)
-        columns = ("" if self.columns[i] == EDIT else self.columns[i] for i in kept)
+        columns = ("" if self.columns[i] == _EDIT else self.columns[i] for i in kept)
         is_grouped = self.grouped and several
         return replace(self, columns=tuple(columns), rows=rows, grouped=is_grouped)
 

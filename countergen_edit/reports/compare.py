@@ -33,7 +33,7 @@ UNLIKE = (
     "These runs were made on different data (sets, names, or texts, which depend on the model "
     "unless texts= is given). Only columns on the same prompts compare them."
 )
-COUNTS = {
+_COUNTS = {
     "clusters": "Clusters",
     "samples_of_one": "Items of one side only",
     "repeated": "Items that occur more than once and count once, by their mean",
@@ -105,7 +105,7 @@ def comparison(runs: Sequence[Run], seed: int = 0) -> Comparison:
         *items_table("paired_figures", " of figures, on shared items", of_figures, by_name),
         *items_table("paired_items", ", item by item", of_items, by_name),
     ]
-    sentences = in_words(differences, by_name)
+    sentences = differences_in_words(differences, by_name)
     words = [Words(tuple(sentences), brief=True)] if sentences else []
     first = as_section("overview", "Overview", words, tables)
     if all(run.results.is_unedited for run in runs):
@@ -174,7 +174,7 @@ def _facts(run: Run) -> dict[str, str]:
     return texts | {"prompts": prompts}
 
 
-def in_words(rows: Sequence[Row], runs: Mapping[str, Run]) -> list[str]:
+def differences_in_words(rows: Sequence[Row], runs: Mapping[str, Run]) -> list[str]:
     """The sets on which the first figure of a run is lower or higher than the first run's."""
 
     def way(row: Row) -> str:
@@ -256,7 +256,7 @@ def _notes(rows: Sequence[Row], runs: Mapping[str, Run]) -> Iterator[str]:
     methods = "; ".join(dict.fromkeys(row.detail["method"] for row in rows))
     yield f"Over the items of both; intervals are 95 %, {methods}. P is corrected over all lines"
     yield "(Holm). A difference of the size `detectable` is found four times in five."
-    for key, text in COUNTS.items():
+    for key, text in _COUNTS.items():
         counts = {_about(row): row.detail.get(key) for row in rows}
         if each := [f"{about} {count}" for about, count in counts.items() if count]:
             yield f"{text}: {', '.join(each)}."

@@ -13,7 +13,7 @@ from countergen_edit.decisions.judgement import recommended, selected
 from countergen_edit.decisions.selection import worthwhile
 from countergen_edit.decisions.significance import BIAS_SIGNIFICANT, class_of
 from countergen_edit.edits import EditRecord
-from countergen_edit.edits.checkpoints import ADAPTER, Saved
+from countergen_edit.edits.checkpoints import ADAPTER_FOLDER, Saved
 from countergen_edit.metrics.results import MOST_EDITS, Results
 from countergen_edit.metrics.rows import UNEDITED, Row
 from countergen_edit.reports.blocks import Number
@@ -23,13 +23,13 @@ from countergen_edit.runs.files import FAILED, quick_try
 if TYPE_CHECKING:
     from countergen_edit.runs.run import Run
 
-MOST_SETS = 4
+_MOST_SETS = 4
 """Sets that a sentence lists; tables list all."""
 MOST_LINES = 6
 """Lines of a verdict; two more say how to save the edit and where the page is."""
 SAME_QUESTION = ("model", "axis", "data", "texts", "names", "groups", "seed")
 """Settings that an audit and a search share."""
-DIGITS = re.compile(r"\d[\d.]*(?:e-?\d+)?")
+_DIGITS = re.compile(r"\d[\d.]*(?:e-?\d+)?")
 
 
 @dataclass(frozen=True)
@@ -171,7 +171,7 @@ def not_fitted(results: Results) -> list[str]:
 def failures(errors: Collection[Row]) -> list[str]:
     """The candidates that failed, those together whose errors differ in digits alone."""
     lines = []
-    for rows in grouped(errors, lambda row: DIGITS.sub("#", row.detail["error"])).values():
+    for rows in grouped(errors, lambda row: _DIGITS.sub("#", row.detail["error"])).values():
         candidates = dict.fromkeys(
             f"{r.eraser}{f'-{r.rank}' if r.rank else ''}@{r.site}.{'+'.join(map(str, r.layers))}"
             for r in rows
@@ -199,7 +199,7 @@ def choice(run: Run) -> list[str]:
             "The choice uses validation data alone: of the candidates that remove bias at a cost "
             "of at most 1, the one that removes most; without one, the cheapest that removes half "
             "as much as any. A cost of 1 is the full budget of the worst of "
-            f"{listed(budgets) or 'all costs'}.",
+            f"{_listed(budgets) or 'all costs'}.",
         ]
     good = {row.edit for row in judged if row.detail["word"] == RECOMMENDED}
     each = [
@@ -224,7 +224,7 @@ def _does(results: Results, row: Row) -> str:
     share = share if removed is None else Number.of(removed, 4, percent=True)
     sets = f" ({removed.dataset.replace('+', ', ')})" if removed else ""
     end = "_test" if is_tested and row.detail.get("degradations_test") else ""
-    costs = listed(row.detail[f"degradations{end}"], row.detail.get(f"groups{end}"))
+    costs = _listed(row.detail[f"degradations{end}"], row.detail.get(f"groups{end}"))
     other = " on validation data" if is_tested and not end else ""
     return (
         f"{results.label(row.edit)} removes {share.in_text} of the bias on "
@@ -260,7 +260,7 @@ def _of_group(name: str, groups: Mapping[str, str] | None) -> str:
     return f"{name} of {groups[name]}" if groups and groups.get(name) else name
 
 
-def listed(degradations: Any, groups: Mapping[str, str] | None = None) -> str:
+def _listed(degradations: Any, groups: Mapping[str, str] | None = None) -> str:
     """Degradations or budgets by the name of the metric, and the group if it has one.
 
     >>> listed({"grammar": 0.0012, "loss": -0.5}, {"grammar": "female"})
@@ -274,7 +274,7 @@ def listed(degradations: Any, groups: Mapping[str, str] | None = None) -> str:
 
 def few(names: Iterable[str]) -> str:
     """The first names of many, and the number of the others."""
-    return first_few(names, MOST_SETS, ", {} more")
+    return first_few(names, _MOST_SETS, ", {} more")
 
 
 def costs_of(views: Iterable[View], results: Results, edit: EditRecord) -> str:
@@ -286,7 +286,7 @@ def costs_of(views: Iterable[View], results: Results, edit: EditRecord) -> str:
 def saved_as(saved: Saved) -> list[str]:
     """Where an edit was saved, how its logits compare after loading, and how to load it."""
     trust = ", trust_remote_code=True" if saved.form == "carried" else ""
-    adapter = saved.folder / ADAPTER
+    adapter = saved.folder / ADAPTER_FOLDER
     load = f"PeftModel.from_pretrained(model, {str(adapter)!r})"
     return [
         f"Saved ({saved.form}): {saved.folder}. In a fresh process its logits differ by at most "
@@ -353,6 +353,6 @@ def nothing_fits(run: Run) -> list[str]:
     if no_bias(run.results) or NOTHING in (r.detail["word"] for r in run.results.of(JUDGEMENT)):
         return ["Nothing was saved. Give the groups more names, or use other prompts (data=)."]
     return [
-        f"Nothing was saved. Budgets: {listed(run.budgets)}.",
+        f"Nothing was saved. Budgets: {_listed(run.budgets)}.",
         "Next: wider budgets (cost.NAME.budget=…) or other erasers (eraser=gated).",
     ]

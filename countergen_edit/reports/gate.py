@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 
 from countergen_edit.core.errors import UserError, require_known
 from countergen_edit.core.writing import whole
-from countergen_edit.decisions.gate import Check, Verdict, checked, difference, overall
+from countergen_edit.decisions.gate import Check, GateVerdict, checked, difference, overall
 from countergen_edit.metrics.base import Way
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import UNEDITED, Row
@@ -22,7 +22,7 @@ from countergen_edit.reports.views.base import Shown, View
 from countergen_edit.runs.compare import paired_edits
 from countergen_edit.runs.run import Run
 
-COLUMNS = ("task", "dataset", "axis", "group_a", "group_b", "facets", "value", "lo", "hi")
+_COLUMNS = ("task", "dataset", "axis", "group_a", "group_b", "facets", "value", "lo", "hi")
 """The columns of a row that stand in the JSON file."""
 GatedFigures = Mapping[str, tuple[View, Shown, Way]]
 NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -62,7 +62,7 @@ class GateResult:
     """Whether intervals decided."""
 
     @property
-    def verdict(self) -> Verdict:
+    def verdict(self) -> GateVerdict:
         """`holds` if every check does, `fails` if one fails, else `cannot tell`."""
         return overall([line.check for line in self.checks])
 
@@ -80,7 +80,7 @@ class GateResult:
         checks = []
         for line in self.checks:
             row = line.check.row.to_dict()
-            about = {"figure": line.figure, **{key: row[key] for key in COLUMNS}}
+            about = {"figure": line.figure, **{key: row[key] for key in _COLUMNS}}
             checks.append(about | {k: v for k, v in vars(line.check).items() if k != "row"})
         content = {"held": self.held, "verdict": self.verdict, "strict": self.strict}
         with whole(path) as temporary:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from countergen_edit.runs.run import Run
 
 
-def search(run: Run) -> Section | None:
+def search_section(run: Run) -> Section | None:
     """The tab; None where the run is no search."""
     results = run.results
     rows = results.of("cost", "validation")

@@ -15,7 +15,7 @@ from countergen_edit.reports.compare import comparison
 from countergen_edit.reports.findings import of_chosen
 from countergen_edit.reports.glossary import terms
 from countergen_edit.reports.panels import Panel, Series
-from countergen_edit.reports.search import search
+from countergen_edit.reports.search import search_section
 from countergen_edit.reports.views.base import (
     KINDS,
     Record,
@@ -29,11 +29,11 @@ from countergen_edit.runs.files import ORIGINAL
 from countergen_edit.runs.ran import conversation_in_words, in_words
 from countergen_edit.runs.run import Run
 
-OVERVIEW, CHANGED = "overview", "original"
+_OVERVIEW, CHANGED = "overview", "original"
 OTHERS = "…"
 """Stands for the tabs of custom metrics, in the order of their names."""
 ORDER = (
-    *(OVERVIEW, CHANGED, "search", "bias", "layers", "costs", "other_axes", "paraphrases"),
+    *(_OVERVIEW, CHANGED, "search", "bias", "layers", "costs", "other_axes", "paraphrases"),
     *("fairpair", "cid", "classifiers", OTHERS, "examples", "terms", "run"),
 )
 """The tabs in their order."""
@@ -46,16 +46,16 @@ NOT_SHOWN = ("schema", "texts")
 
 def sections(run: Run) -> list[Section]:
     """The tabs that a run has something for."""
-    tasks = {task: merged(of_task(part)) for task, part in run.by_task().items()}
+    tasks = {task: _merged(of_task(part)) for task, part in run.by_task().items()}
     parts = [section for of_one in tasks.values() for section in of_one]
     if len(tasks) > 1:
-        parts = merged(_named(task, s) for task, of_one in tasks.items() for s in of_one)
+        parts = _merged(_named(task, s) for task, of_one in tasks.items() for s in of_one)
     if run.original is not None:
         found = comparison([run.original, run], int(run.manifest.get("seed", 0)))
         words = [b for b in found.sections[0].blocks if isinstance(b, Words)]
         names = ("paired", "paired_figures", "side_by_side")
         tables = [found.tables[name] for name in names if name in found.tables]
-        parts = merged([*as_section(OVERVIEW, "Overview", words), *parts])
+        parts = _merged([*as_section(_OVERVIEW, "Overview", words), *parts])
         parts += as_section(CHANGED, "Against its original", tables)
     parts += [terms(), origin(run)]
     return sorted(parts, key=lambda s: (ORDER.index(s.name if s.name in ORDER else OTHERS), s.name))
@@ -63,13 +63,13 @@ def sections(run: Run) -> list[Section]:
 
 def of_task(run: Run) -> list[Section]:
     """The tabs of a run of one task."""
-    own = [overview(run), search(run), costs(run)]
+    own = [overview(run), search_section(run), costs(run)]
     parts = [*own, *(section for view in run.views for section in view.sections(run.results))]
     shown = [section for section in parts if section is not None and section.blocks]
     return [s.without_edits() for s in shown] if run.results.is_unedited else shown
 
 
-def merged(parts: Iterable[Section]) -> list[Section]:
+def _merged(parts: Iterable[Section]) -> list[Section]:
     """Sections of one name as one, under the title of the first."""
     by_name: dict[str, Section] = {}
     for part in parts:
@@ -96,10 +96,10 @@ def overview(run: Run) -> Section | None:
     about = of_chosen(run.results)
     lines, sentences = run.verdict.lines, run.findings
     blocks: list[Block] = [Words(lines, brief=True)] if lines else []
-    blocks += [*at_a_glance(run), *before_and_after(run, about, listed(about))]
+    blocks += [*at_a_glance(run), *before_and_after(run, about, _listed(about))]
     if sentences and sentences != lines:
         blocks.append(Fold("All findings", (Words(sentences),)))
-    return Section(OVERVIEW, "Overview", tuple(blocks)) if blocks else None
+    return Section(_OVERVIEW, "Overview", tuple(blocks)) if blocks else None
 
 
 def states(run: Run) -> list[State]:
@@ -124,7 +124,7 @@ def at_a_glance(run: Run) -> list[Figure]:
     return as_figure("glance", title, panels, f"{note}Dots have 95 % intervals.")
 
 
-def listed(results: Results) -> list[str]:
+def _listed(results: Results) -> list[str]:
     """Ids of the compared edits and of the baselines; the selected comes first, controls last."""
     ids = [*results.compared, *(edit.id for edit in results.baselines)]
     ahead = {UNEDITED} | {edit.id for edit in [selected(results)] if edit}
@@ -135,7 +135,7 @@ def summary(run: Run) -> list[Table]:
     """The table of all sets and costs by few edits: the verdict's first, its control last."""
     about, edit = of_chosen(run.results), selected(run.results)
     control = None if edit is None else about.baseline_of(edit)
-    real = [e for e in listed(about) if e != UNEDITED and not about.records[e].baseline]
+    real = [e for e in _listed(about) if e != UNEDITED and not about.records[e].baseline]
     kept = [UNEDITED, *real[:MOST_AT_A_GLANCE], *([control.id] if control else [])]
     return before_and_after(run, about, list(dict.fromkeys(kept)))
 

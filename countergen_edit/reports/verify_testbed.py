@@ -37,7 +37,7 @@ def verify_testbed(model: LanguageModel, truth: Truth) -> DataFrame:
     return DataFrame.from_dict(lines, orient="index")
 
 
-def agreement(model: LanguageModel, truth: Truth) -> dict[str, float | None]:
+def agreement_shares(model: LanguageModel, truth: Truth) -> dict[str, float | None]:
     """P(right form) of each group, and of both under the empty name."""
     scores = score(model, truth.agreement_set("test", load_axis("gender")))
     rows = agreement_rows(scores, seed=truth.seed)

@@ -20,7 +20,7 @@ from countergen_edit.erasers import Distilled
 from countergen_edit.models import LanguageModel
 from countergen_edit.models.progress import track
 from countergen_edit.runs.baselines import Baseline, kept
-from countergen_edit.runs.distillation import OWN, TEMPLATES
+from countergen_edit.runs.distillation import MODEL_CONTEXTS, TEMPLATE_CONTEXTS
 from countergen_edit.runs.fits import FitCache
 from countergen_edit.runs.own_contexts import people_of, written
 from countergen_edit.runs.portions import Portion, some_rows
@@ -66,14 +66,16 @@ def augmented(model: LanguageModel, task: Task, settings: Distilled) -> LowRankU
     for step in track(range(steps), "Augmentation"):
         rng = generator(seed, "augmentation", step)
         drawn = []
-        for _ in range(TEMPLATES + OWN):
+        for _ in range(TEMPLATE_CONTEXTS + MODEL_CONTEXTS):
             portion = own.portion_to_erase(model, rng)
             if portion is not None and portion.reads > 1:
                 drawn.append(some_rows(portion, few_rows(portion, rng)))
         with stepping(adam, rate * pace(step, steps)):
             for some in student.passes(student.unedited(drawn)):
                 losses = [negative_log_likelihood(given.portion, after) for given, after in some]
-                torch.autograd.backward(torch.stack(losses).sum() / (TEMPLATES + OWN))
+                torch.autograd.backward(
+                    torch.stack(losses).sum() / (TEMPLATE_CONTEXTS + MODEL_CONTEXTS)
+                )
     return student.update
 
 

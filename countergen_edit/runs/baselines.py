@@ -18,7 +18,7 @@ from countergen_edit.core.registry import Registry
 from countergen_edit.core.seeds import generator
 from countergen_edit.data.task import Task
 from countergen_edit.edits import Edit, NamedEdit, Placement, Shift
-from countergen_edit.edits.record import PROMPTING, TEMPLATE, Place, edit_id
+from countergen_edit.edits.record import PROMPTING, TEMPLATE_KEY, Place, edit_id
 from countergen_edit.erasers import AffineErasure, MeanDifference
 from countergen_edit.erasers.affine import randomly_rotated
 from countergen_edit.models import LanguageModel, check_texts, generate, preface_ids
@@ -145,7 +145,7 @@ class Prompting(Baseline):
             name,
             [*basis, model.chat.instruction if template else "", model.chat.is_on],
             lambda: Edit((), self.preface(model, words), words),
-            baseline_kind=PROMPTING if request else TEMPLATE,
+            baseline_kind=PROMPTING if request else TEMPLATE_KEY,
             variant=request or ALONE,
             params={"words": words, "people": [*_people(fits.task)]},
         )

@@ -51,7 +51,7 @@ def template_audit(
     return folder.rows()
 
 
-def compare(
+def compare_prompts(
     model: LanguageModel, prompts: tuple[str, str], strengths: Sequence[float], **how: Any
 ) -> list[tuple[list[str], tuple[float, ...], float]]:
     """The tokens, their Δ and the mean divergence of each λ and prompt, x and x' in turn.

@@ -13,7 +13,7 @@ from countergen_edit.decisions.judgement import selected
 from countergen_edit.edits import EditRecord
 from countergen_edit.metrics.benchmarks.figures import COUNTED, difference_rows, read_counts
 from countergen_edit.metrics.benchmarks.metric import BENCHMARK_STORE as KEPT
-from countergen_edit.metrics.items import scores_of as scores_of_items
+from countergen_edit.metrics.items import item_scores as scores_of_items
 from countergen_edit.metrics.logged import logged_changes, logged_scores
 from countergen_edit.metrics.r import resampled_abs_r
 from countergen_edit.metrics.r.group_effect import GroupEffect, interval, root

@@ -21,20 +21,20 @@ from countergen_edit.models import LanguageModel
 
 PILOT_CELLS = 24
 PILOT_PEOPLE = 2
-CELLS = (48, 60, 84, 108, 132, 192, 264)
-PEOPLE = (4, 6, 8)
-MOST_PEOPLE = 800
+DESIGN_CELLS = (48, 60, 84, 108, 132, 192, 264)
+_PEOPLE = (4, 6, 8)
+_MOST_PEOPLE = 800
 """Of each group in a set."""
 PRECISION = 0.2
 """Default half-width, as a share of the effect."""
-SMALL = 0.5
+_SMALL = 0.5
 """Nats of half-width per unit of precision that will do for small effects."""
 MOST_CONTENTS = 10_000
-NEAR = 1.1
+_NEAR = 1.1
 """Half-width, in units of the narrowest, of a design that will do where none reaches the target."""
-POWER = 4
+_POWER = 4
 """Of half-widths in units of their targets: large, so that the widest count most."""
-MARGIN = 0.85
+_MARGIN = 0.85
 """Expected half-width in units of the target: a pilot often takes an effect for too large."""
 
 
@@ -54,12 +54,12 @@ def designed(
     if not own or (precision is None and passes is None):
         return task
     groups = len(task.groups)
-    pools = {name: one.sizes("test", PEOPLE[-1]) for name, one in own.items()}
+    pools = {name: one.sizes("test", _PEOPLE[-1]) for name, one in own.items()}
     sizes = {name: _sizes(pool) for name, pool in pools.items()}
     if small := [name for name in own if not sizes[name]]:
         raise UserError(
             f"no design for {small[0]}: it has {math.prod(pools[small[0]][:2])} templates with a "
-            f"content, and the smallest takes {CELLS[0]}; give it templates and people"
+            f"content, and the smallest takes {DESIGN_CELLS[0]}; give it templates and people"
         )
     least = groups * sum(min(map(math.prod, every)) for every in sizes.values())
     if passes is not None and passes < least:
@@ -72,7 +72,7 @@ def designed(
     options = {}
     for name, (templates, contents, people) in pools.items():
         components, texts = found[name], len(pilots[name].texts)
-        target = max((precision or 0.0) * components.squared**0.5, SMALL * (precision or 0.0))
+        target = max((precision or 0.0) * components.squared**0.5, _SMALL * (precision or 0.0))
         needed = _contents_needed(components, pools[name], target)
         options[name] = [
             SetDesign(
@@ -112,22 +112,22 @@ def _sizes(pool: tuple[int, int, int]) -> list[tuple[int, int]]:
     templates, contents, most = pool
     return [
         (cells, people)
-        for cells, people in product(CELLS, sorted({min(count, most) for count in PEOPLE}))
-        if cells <= templates * contents and cells * people <= MOST_PEOPLE
+        for cells, people in product(DESIGN_CELLS, sorted({min(count, most) for count in _PEOPLE}))
+        if cells <= templates * contents and cells * people <= _MOST_PEOPLE
     ]
 
 
 def _cheapest(options: list[SetDesign]) -> SetDesign:
     """The least passes that reach the target; near the narrowest where none does."""
     best = min(design.half_width for design in options)
-    wanted = max(MARGIN * options[0].target, NEAR * best)
+    wanted = max(_MARGIN * options[0].target, _NEAR * best)
     return min((d for d in options if d.half_width <= wanted), key=lambda d: d.passes)
 
 
 def _contents_needed(own: Components, pool: tuple[int, int, int], target: float) -> int | None:
     """Number of contents that reaches the target; None where those on record do."""
     templates, contents, people = pool
-    most = max(cells for cells in CELLS if cells <= templates * contents)
+    most = max(cells for cells in DESIGN_CELLS if cells <= templates * contents)
     if own.half_width(most, templates, contents, people) <= target:
         return None
     for count in range(contents, MOST_CONTENTS, max(1, contents // 8)):
@@ -146,7 +146,7 @@ def within_passes(options: Mapping[str, list[SetDesign]], passes: int) -> dict[s
     left = passes - sum(design.passes for design in chosen.values())
 
     def loss(design: SetDesign) -> float:
-        return (design.half_width / (design.target or 1.0)) ** POWER
+        return (design.half_width / (design.target or 1.0)) ** _POWER
 
     def gain(design: SetDesign) -> float:
         now = chosen[design.dataset]

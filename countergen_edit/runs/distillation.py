@@ -49,7 +49,7 @@ from countergen_edit.runs.own_contexts import OwnContexts, written
 from countergen_edit.runs.portions import (
     Context,
     Portion,
-    divergence,
+    mean_divergence,
     running,
     telling_tokens,
     to_erase,
@@ -57,7 +57,7 @@ from countergen_edit.runs.portions import (
 )
 from countergen_edit.runs.student import TRAINED, Student, Unedited, few_rows, pace, stepping
 
-WEIGHTS = {"bias": 20.0, "people": 3.0}
+_WEIGHTS = {"bias": 20.0, "people": 3.0}
 """Weights of the share of the group difference and of the divergence from each person's target: the
 constraints hold what must stay."""
 POOL = 60
@@ -67,16 +67,16 @@ LOOKED_AT = 7
 VOCABULARY = 8192
 """Plausible tokens, among which the loss and the constraints are computed."""
 HELD_OUT_PEOPLE, HELD_OUT_KEPT, HELD_OUT_PORTIONS, HELD_OUT_TEXTS = 8, 3, 24, 6
-CELLS = 240
+DRAWN_CELLS = 240
 """Templates with contents of a fitting set that can be drawn anew; erasers take a tenth."""
 KEPT_PEOPLE = 6
 """Of each group after a context to keep."""
-TEMPLATES, OWN = 2, 4
+TEMPLATE_CONTEXTS, MODEL_CONTEXTS = 2, 4
 """Contexts to erase in a step: from templates, and the model's own."""
 RISE, FALL = 1.5, 0.5
 """Largest changes of the logarithm of a multiplier per evaluation."""
 FIRST_MULTIPLIER, LEAST_MULTIPLIER, LARGEST_MULTIPLIER = 1.0, 0.3, 20.0
-LEGITIMATE = "legitimate_difference_change"
+_LEGITIMATE = "legitimate_difference_change"
 FACTOR = 1.2
 """By which a trained update is scaled, again and again, while that is better."""
 SMALLEST = 0.1
@@ -84,7 +84,7 @@ SMALLEST = 0.1
 ACTIVATIONS = 36
 """Numbers that a block keeps for gradients, per token and feature of the residual stream."""
 ADVICE = "eraser.distilled.first_layer=0.6 takes less"
-SHARE = 0.75
+LIMIT_SHARE = 0.75
 """Of a budget that a limit is: training aims below what is accepted."""
 STATE = "state.pt"
 
@@ -108,10 +108,10 @@ class Limits:
         own = cls()
         text = min(budgets.get("kl", math.inf), budgets.get("perplexity_ratio", math.inf))
         return cls(
-            SHARE * budgets["agreement"] if "agreement" in budgets else own.agreement,
-            SHARE * budgets[LEGITIMATE] if LEGITIMATE in budgets else own.legitimate,
+            LIMIT_SHARE * budgets["agreement"] if "agreement" in budgets else own.agreement,
+            LIMIT_SHARE * budgets[_LEGITIMATE] if _LEGITIMATE in budgets else own.legitimate,
             own.keep,
-            min(own.neutral, SHARE * text),
+            min(own.neutral, LIMIT_SHARE * text),
         )
 
 
@@ -212,7 +212,9 @@ class Distillation:
 
     def _rank(self, terms: Mapping[str, float]) -> tuple[float, float]:
         """What a look at held-out terms is chosen by: the excess over the budgets, then bias."""
-        over = (SHARE * terms[name] / limit - 1 for name, limit in asdict(self.limits).items())
+        over = (
+            LIMIT_SHARE * terms[name] / limit - 1 for name, limit in asdict(self.limits).items()
+        )
         return max(0.0, *over), terms["bias"]
 
     def _scaled(self, student: Student, best: tuple[float, float, LowRankUpdate]) -> LowRankUpdate:
@@ -233,7 +235,7 @@ class Distillation:
         terms = dict.fromkeys(self.multipliers, 0.0) | self.held_out(student)
         multipliers = {f"multiplier_{name}": value for name, value in self.multipliers.items()}
         # Multipliers change, so that a sum with them has no fixed scale.
-        loss = sum(weight * terms[name] for name, weight in WEIGHTS.items())
+        loss = sum(weight * terms[name] for name, weight in _WEIGHTS.items())
         look = {"seed": float(self.seed), "step": float(step), **terms, **multipliers}
         self.curve.append({**look, "loss": loss})
         if not np.isfinite(sum(terms.values())):
@@ -375,21 +377,21 @@ class Distillation:
     def _weight(self, term: str) -> float:
         if term in self.multipliers:
             return self.multipliers[term] / float(asdict(self.limits)[term])
-        return WEIGHTS[term]
+        return _WEIGHTS[term]
 
     def drawn(self, step: int) -> dict[Portion, Int[Tensor, " row"] | None]:
         """The portions of a step, by seed and step, with the rows that it takes; None takes all."""
         rng = generator(self.seed, "distilled", step)
         erase, others = self._portions
         found: dict[Portion, Int[Tensor, " row"] | None] = {}
-        families = [erase[int(rng.integers(len(erase)))] for _ in range(TEMPLATES) if erase]
+        families = [erase[int(rng.integers(len(erase)))] for _ in range(TEMPLATE_CONTEXTS) if erase]
         for contexts in families:
             context = contexts[int(rng.choice(len(contexts), p=odds(contexts)))]
             portion = context.portion(self.model)
             found[portion] = few_rows(portion, rng)
         for own in others:
             found[own[int(rng.choice(len(own), p=odds(own)))]] = None
-        for _ in range(OWN):
+        for _ in range(MODEL_CONTEXTS):
             if one := self.own.portion_to_erase(self.model, rng):
                 found[one] = few_rows(one, rng)
         if one := self.own.portion_to_keep(self.model, rng):
@@ -404,8 +406,8 @@ class Distillation:
         if portion.kind == "keep":
             # Other words after such a context may lose the group's part of their probability.
             own = (coarse(log_probs, self._kept) for log_probs in (before, after))
-            return {"keep": divergence(*own), **self._of_choices(portion, before, after)}
-        return {portion.kind: divergence(before, after)}
+            return {"keep": mean_divergence(*own), **self._of_choices(portion, before, after)}
+        return {portion.kind: mean_divergence(before, after)}
 
     def _of_choices(
         self,
@@ -428,7 +430,7 @@ def larger(task: Task) -> list[CounterfactualSet]:
     A quick try (`Task.limit`) takes them as they are.
     """
     return [
-        task.drawable[data.name].draw("fit", CELLS, data.widest)
+        task.drawable[data.name].draw("fit", DRAWN_CELLS, data.widest)
         if data.name in task.drawable and task.limit is None
         else data
         for data in task.fit

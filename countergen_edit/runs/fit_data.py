@@ -17,7 +17,7 @@ from countergen_edit.data.task import Task
 from countergen_edit.edits import Placement, Shift
 from countergen_edit.erasers import AffineErasure, BaseEraser, Certificate, certify, fit_eraser
 from countergen_edit.erasers.base import fit_metadata
-from countergen_edit.metrics.fits import Opening, texts_of
+from countergen_edit.metrics.fits import Opening, gate_texts
 from countergen_edit.models import LanguageModel, Scratch, capture, encode
 from countergen_edit.models.capture import EVERYWHERE, has_layers, sink_limit
 
@@ -141,7 +141,7 @@ class FitData:
 
 
 @dataclass(frozen=True)
-class Place:
+class _Place:
     """A text whose last activations become a row."""
 
     text: str
@@ -153,9 +153,9 @@ class Place:
     keep: bool
 
 
-def places_by_context(model: LanguageModel, data: CounterfactualSet) -> dict[str, list[Place]]:
+def places_by_context(model: LanguageModel, data: CounterfactualSet) -> dict[str, list[_Place]]:
     """Context → its texts, for every token of an output that is predicted somewhere."""
-    contexts: dict[str, list[Place]] = {}
+    contexts: dict[str, list[_Place]] = {}
     for sample in data.samples:
         for place in _places(model, data, sample, "outputs", keep=False):
             contexts.setdefault(place.context, []).append(place)
@@ -243,7 +243,7 @@ def within(values: Float[np.ndarray, "token d"], limit: float | None) -> Bool[np
 
 
 def _require_difference(
-    values: Float[np.ndarray, "layer row d"], of_row: Sequence[Place], site: str, positions: str
+    values: Float[np.ndarray, "layer row d"], of_row: Sequence[_Place], site: str, positions: str
 ) -> None:
     """Refuse pairs of rows that are all equal, as the embeddings of a last token are."""
     first: dict[str, int] = {}
@@ -259,7 +259,7 @@ def _require_difference(
 
 def _places(
     model: LanguageModel, data: CounterfactualSet, sample: Sample, positions: Positions, keep: bool
-) -> list[Place]:
+) -> list[_Place]:
     variations = [(i, v) for group in data.groups for i, v in enumerate(sample.of(group))]
     some = [""]
     if positions == "outputs":
@@ -268,7 +268,7 @@ def _places(
     if len(people) == len(data.groups):  # no fold may hold one side alone of what has one person
         people = [" / ".join(dict.fromkeys(people))] * len(people)
     return [
-        Place(v.text + beginning, context, f"{context} {i}", person, data.name, v, keep)
+        _Place(v.text + beginning, context, f"{context} {i}", person, data.name, v, keep)
         for (i, v), person in zip(variations, people, strict=True)
         for beginning in some
         for context in [f"{sample.template}{beginning}"]
@@ -309,7 +309,7 @@ def openings(
     gate, found = place.erasure.gate, list[Opening]()
     if gate is None:
         return []
-    for texts in texts_of(task):
+    for texts in gate_texts(task):
         activations = capture(
             model,
             [one.text for one in texts.each],

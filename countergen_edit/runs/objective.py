@@ -8,14 +8,14 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from countergen_edit.runs.portions import Portion, divergence
+from countergen_edit.runs.portions import Portion, mean_divergence
 from countergen_edit.runs.student import Unedited
 
 PLAUSIBLE = 512
 """Next tokens of a context whose difference between groups counts, by probability."""
 LEAST_DIFFERENCE = 0.05
 """Squared difference that is added to the unedited one, nats²: the noise of few people."""
-LEAST = 1e-6
+_LEAST = 1e-6
 """Smallest probability of all other tokens."""
 
 
@@ -24,7 +24,7 @@ def coarse(
 ) -> Float[Tensor, "read outcome"]:
     """Log-probabilities of some tokens and of all others together."""
     own = log_probs[:, tokens.to(log_probs.device)]
-    rest = (1 - own.exp().sum(1, keepdim=True)).clamp(min=LEAST).log()
+    rest = (1 - own.exp().sum(1, keepdim=True)).clamp(min=_LEAST).log()
     return torch.cat([own, rest], dim=1)
 
 
@@ -68,7 +68,10 @@ def erasing_terms(given: Unedited, after: Float[Tensor, "read vocab"]) -> dict[s
     left = squared.gather(2, plausible.expand(2, -1, -1)).mean((1, 2))
     if portion.outputs is not None:
         left = (left + squared[:, :, portion.outputs.to(half.device)].mean((1, 2))) / 2
-    return {"bias": left[0] / (left[1] + LEAST_DIFFERENCE), "people": divergence(wanted, after)}
+    return {
+        "bias": left[0] / (left[1] + LEAST_DIFFERENCE),
+        "people": mean_divergence(wanted, after),
+    }
 
 
 def squared_difference(portion: Portion, log_probs: Float[Tensor, "read vocab"]) -> Tensor:

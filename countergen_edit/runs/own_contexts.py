@@ -27,16 +27,16 @@ from countergen_edit.runs.portions import Portion, ends, padded
 NEW_TOKENS = 24
 MOST_WORDS = 16
 """Of a continuation that is kept."""
-TOP_P = 0.95
+_TOP_P = 0.95
 LONGEST_PERSON = 4
 """Words of a noun phrase for a person."""
-PEOPLE = 8
+_PEOPLE = 8
 """Of each group in a context."""
 MOST_OPENING = 12
 """Words of a sentence of neutral text before a person."""
 KEPT = 4
 """Contexts to keep in a portion."""
-EXAMPLES = 10
+_EXAMPLES = 10
 _WORD = re.compile(r"\w+(?:['’-]\w+)*")
 
 
@@ -68,7 +68,7 @@ class OwnContexts:
     @property
     def summary(self) -> dict[str, Any]:
         """Counts, and examples of both uses."""
-        examples = [*self.erase[: EXAMPLES // 2], *self.keep[: EXAMPLES // 2]]
+        examples = [*self.erase[: _EXAMPLES // 2], *self.keep[: _EXAMPLES // 2]]
         return {
             "to_erase": len(self.erase),
             "to_keep": len(self.keep),
@@ -92,7 +92,7 @@ class OwnContexts:
         rows, is_first, tails = [], [], set()
         for side, group in enumerate(groups):
             own = self.people[group]
-            for i in rng.choice(len(own), min(PEOPLE, len(own)), replace=False):
+            for i in rng.choice(len(own), min(_PEOPLE, len(own)), replace=False):
                 prefix = f"{context.before}{own[i]}"
                 [encoding] = encode(model, [prefix + context.said])
                 tails.add(tuple(encoding.ids[k] for k in encoding.after(len(prefix))))
@@ -138,7 +138,7 @@ def written(model: LanguageModel, task: Task, count: int, seed: int) -> OwnConte
         [first + person + rest for first, _, person, rest in drawn],
         max_new_tokens=NEW_TOKENS,
         do_sample=True,
-        top_p=TOP_P,
+        top_p=_TOP_P,
         seed=seed,
         progress="Contexts of the model's own",
     )

@@ -20,7 +20,7 @@ from countergen_edit.models.capture import EVERYWHERE, HEAD
 from countergen_edit.runs.fit_data import Positions, capture_sites
 from countergen_edit.runs.halving import Halving
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 
 Tested = Literal["every", "chosen"]
 """Whether every edit is measured on test data, or the chosen ones alone."""
@@ -272,7 +272,7 @@ def _test_only(task: Task) -> Task:
     )
 
 
-def _of_test(by_split: Mapping[Split, T]) -> dict[Split, T]:
+def _of_test(by_split: Mapping[Split, _T]) -> dict[Split, _T]:
     return {split: own for split, own in by_split.items() if split == "test"}
 
 

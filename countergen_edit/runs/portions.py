@@ -21,11 +21,11 @@ from countergen_edit.data.task import Task
 from countergen_edit.models import LanguageModel, encode, first_read
 from countergen_edit.runs.fit_data import beginnings, following, places_by_context
 
-ROWS = 16
+_ROWS = 16
 """Texts of a portion of contexts to keep."""
-TEXTS = 2
+_TEXTS = 2
 """Texts of a portion of running text."""
-LONGEST = 64
+_LONGEST = 64
 """Tokens of a running text."""
 PASS = 2048
 """Tokens of a pass of several portions, with padding; a small model takes as long for fewer."""
@@ -104,7 +104,7 @@ def in_passes(portions: Sequence[Portion], most: int = PASS) -> list[list[int]]:
     return found
 
 
-def joined(
+def joined_portions(
     portions: Sequence[Portion],
 ) -> tuple[
     Int[Tensor, "row time"],
@@ -177,8 +177,8 @@ def to_keep(
         by_count.setdefault(len(choices.get(text, ())), []).append(text)
     portions = []
     for count, texts in by_count.items():
-        for begin in range(0, len(texts), ROWS):
-            some = texts[begin : begin + ROWS]
+        for begin in range(0, len(texts), _ROWS):
+            some = texts[begin : begin + _ROWS]
             known = torch.tensor([choices[text] for text in some]) if count else None
             side = torch.tensor([sides[text] for text in some]) if count and agrees else None
             portions.append(replace(ends(_ids(model, some)), choices=known, side=side))
@@ -199,9 +199,9 @@ def agreement_like(data: CounterfactualSet) -> bool:
 def running(model: LanguageModel, texts: Sequence[str]) -> list[Portion]:
     """Portions of running text, read at every token."""
     portions = []
-    for begin in range(0, len(texts), TEXTS):
+    for begin in range(0, len(texts), _TEXTS):
         first = first_read(model)
-        ids, mask, _ = padded(_ids(model, texts[begin : begin + TEXTS], first + LONGEST))
+        ids, mask, _ = padded(_ids(model, texts[begin : begin + _TEXTS], first + _LONGEST))
         row, position = mask[:, first:].nonzero(as_tuple=True)
         portions.append(Portion("neutral", ids, mask, (row, position + first)))
     return portions
@@ -237,7 +237,7 @@ def telling_tokens(model: LanguageModel, task: Task) -> Int[Tensor, " token"]:
     return torch.tensor(sorted(every), dtype=torch.long)
 
 
-def divergence(
+def mean_divergence(
     p: Float[Tensor, "*read vocab"], q: Float[Tensor, "*read vocab"]
 ) -> Float[Tensor, ""]:
     """Mean KL(p ‖ q) of log-probabilities, nats."""

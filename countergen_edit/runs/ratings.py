@@ -15,7 +15,7 @@ from countergen_edit.metrics.rows import Row
 from countergen_edit.runs.files import RATINGS
 from countergen_edit.runs.folder import finished_rows
 
-KINDS: dict[str, type[RatedTexts]] = {kind.name: kind for kind in (FairPairTexts, CidTexts)}
+_KINDS: dict[str, type[RatedTexts]] = {kind.name: kind for kind in (FairPairTexts, CidTexts)}
 """What people can rate, a kind of sheet each."""
 
 
@@ -38,8 +38,8 @@ def write_sheets(
                 "folder"
             )
     for path, kind in sheets.items():
-        write_sheet(path, KINDS[kind], distinct(texts[kind].values()), seed)
-    return {path: KINDS[kind].asks for path, kind in sheets.items()}
+        write_sheet(path, _KINDS[kind], distinct(texts[kind].values()), seed)
+    return {path: _KINDS[kind].asks for path, kind in sheets.items()}
 
 
 def read_ratings(runs: Sequence[Path], folder: Path, seed: int) -> None:
@@ -57,7 +57,7 @@ def read_ratings(runs: Sequence[Path], folder: Path, seed: int) -> None:
         if kind not in texts:
             names = " or ".join(f"RATER_{kind}.csv" for kind in texts)
             raise UserError(f"{path} is no sheet of these runs, which are named {names}")
-        sheet = read_sheet(path, KINDS[kind], distinct(texts[kind].values()))
+        sheet = read_sheet(path, _KINDS[kind], distinct(texts[kind].values()))
         ratings.setdefault(kind, {})[rater] = sheet
     rows: dict[Path, list[Row]] = {run: [] for run in runs}
     for kind, given in ratings.items():
@@ -74,7 +74,7 @@ def rated_in(runs: Sequence[Path]) -> dict[str, dict[Path, RatedTexts]]:
     texts: dict[str, dict[Path, RatedTexts]] = {}
     for run in runs:
         results = Results(finished_rows(run), folder=run)
-        if not (found := [own for kind in KINDS.values() if (own := kind(results)).items]):
+        if not (found := [own for kind in _KINDS.values() if (own := kind(results)).items]):
             raise UserError(
                 f"{run} holds no texts to rate: name the run of an audit with metric=fairpair or "
                 "metric=cid"

@@ -41,14 +41,14 @@ from countergen_edit.metrics.scores import StoredScores
 from countergen_edit.models import LanguageModel, reductions_kept
 from countergen_edit.models.capture import EVERYWHERE, HEAD
 from countergen_edit.models.progress import bar
-from countergen_edit.runs.files import FAILED, SCORES
+from countergen_edit.runs.files import FAILED, SCORES_FOLDER
 from countergen_edit.runs.fit_data import openings
 from countergen_edit.runs.fits import Candidate, FitCache
 from countergen_edit.runs.folder import RunFolder, Units, read_records
 from countergen_edit.runs.plan import Plan
 from countergen_edit.runs.screening import Screening
 
-SCORED_BY = ("model_hash", "bos", "template", "source_hash", "versions", "batch_reductions")
+_SCORED_BY = ("model_hash", "bos", "template", "source_hash", "versions", "batch_reductions")
 """Entries of the manifest that scores depend on, beside the texts."""
 WORTH_ADDING = 0.1
 """Share of the bias that an edit must remove by itself to be tried in a combination."""
@@ -143,9 +143,9 @@ class Runner:
         """The splits that every candidate is measured on."""
         self.store = folder.path / STORE / task.name
         device = model.device.type if model.is_identified else None
-        key = digest([device, *(folder.manifest.get(name) for name in SCORED_BY)])
+        key = digest([device, *(folder.manifest.get(name) for name in _SCORED_BY)])
         # Without all weights in the key, another model's scores might be read.
-        self.stored = StoredScores(folder.path / SCORES, key, read=model.is_identified)
+        self.stored = StoredScores(folder.path / SCORES_FOLDER, key, read=model.is_identified)
         self.context = EvaluationContext(model, self.store, plan.seed, self.stored)
         if not plan.erasers:
             return

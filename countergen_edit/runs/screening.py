@@ -29,7 +29,7 @@ RUNG = "rung"
 
 
 @dataclass
-class Group:
+class _Group:
     """An eraser at one site: its candidates by layer, and the indices of those in progress."""
 
     candidates: Sequence[Candidate]
@@ -56,7 +56,7 @@ class Screening:
         widest = max((len(group) for pool in pools for group in pool), default=0)
         self.shares = halving.shares(widest) if halving else []
         self.pools = [
-            [Group(own, halving.grid(len(own)) if halving else [*range(len(own))]) for own in pool]
+            [_Group(own, halving.grid(len(own)) if halving else [*range(len(own))]) for own in pool]
             for pool in pools
         ]
         self._first = [sum(len(group.current) for group in pool) for pool in self.pools]
@@ -108,7 +108,7 @@ class Screening:
             for row in self.runner.marked(rows, edit, "validation")
         ]
 
-    def _narrow(self, pool: Sequence[Group], rows: Sequence[Row], most: int, rung: int) -> None:
+    def _narrow(self, pool: Sequence[_Group], rows: Sequence[Row], most: int, rung: int) -> None:
         """Keep the best of a pool; candidates halfway to their measured neighbours enter."""
         ids = {
             self.runner.fits.id_of(group.candidates[i]): (group, i)

@@ -24,12 +24,19 @@ from countergen_edit.erasers import Distilled
 from countergen_edit.models import LanguageModel
 from countergen_edit.models.language_model import read_logits, stock_name
 from countergen_edit.models.resumption import forward_replaced
-from countergen_edit.runs.portions import PASS, Portion, in_passes, joined, some_rows, widened
+from countergen_edit.runs.portions import (
+    PASS,
+    Portion,
+    in_passes,
+    joined_portions,
+    some_rows,
+    widened,
+)
 
-ROWS = 4
+_ROWS = 4
 """Texts of a group after a context to erase in a step."""
 WARM_UP = 10
-LAST = 0.1
+_LAST = 0.1
 """Share of the learning rate at the last step."""
 TRAINED = 512
 """Tokens of a pass with gradients, which keeps activations."""
@@ -77,12 +84,12 @@ class Unedited:
 
 
 def few_rows(portion: Portion, rng: np.random.Generator) -> Int[Tensor, " row"]:
-    """At most `ROWS` rows of either group, of a context to erase."""
+    """At most `_ROWS` rows of either group, of a context to erase."""
     drawn = []
     assert portion.is_first is not None
     for side in (portion.is_first, ~portion.is_first):
         own = side.nonzero()[:, 0].numpy()
-        drawn.append(rng.choice(own, min(ROWS, len(own)), replace=False))
+        drawn.append(rng.choice(own, min(_ROWS, len(own)), replace=False))
     return torch.from_numpy(np.sort(np.concatenate(drawn)))
 
 
@@ -232,7 +239,7 @@ class Student:
     def _run(
         self, portions: Sequence[Portion], *, mapped: bool = True
     ) -> list[Float[Tensor, "_ vocab"]]:
-        ids, mask, at = joined(portions)
+        ids, mask, at = joined_portions(portions)
         with ExitStack() as stack:
             for module, hook in self._maps if mapped else ():
                 stack.callback(module.register_forward_hook(hook).remove)
@@ -356,7 +363,7 @@ def matrices(
 def pace(step: int, steps: int) -> float:
     """Share of the learning rate at a step: a linear warm-up, then a cosine."""
     cosine = 0.5 * (1.0 + np.cos(np.pi * step / steps))
-    return float(min(1.0, (step + 1) / WARM_UP) * (LAST + (1.0 - LAST) * cosine))
+    return float(min(1.0, (step + 1) / WARM_UP) * (_LAST + (1.0 - _LAST) * cosine))
 
 
 @contextmanager

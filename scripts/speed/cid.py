@@ -22,7 +22,7 @@ from countergen_edit.models import (
     LanguageModel,
     contrastive_generate,
     encode,
-    load,
+    load_model,
 )
 from countergen_edit.testbed import directory, load_axis
 
@@ -87,7 +87,7 @@ def naive(lm: LanguageModel, x: str, other: str, strength: float) -> list[int]:
 
 
 def bench_testbed() -> None:
-    lm = load(directory())
+    lm = load_model(directory())
     # No end of text, so that every continuation has its 16 tokens.
     lm.bridge.original_model.generation_config.eos_token_id = None
     lm.tokenizer.eos_token = None

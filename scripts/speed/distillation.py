@@ -26,7 +26,7 @@ from countergen_edit.edits.checkpoints.stock import stock_model
 from countergen_edit.erasers.distilled import Distilled
 from countergen_edit.models.language_model import read_logits
 from countergen_edit.runs.distillation import Distillation, Limits
-from countergen_edit.runs.portions import divergence, some_rows
+from countergen_edit.runs.portions import mean_divergence, some_rows
 from countergen_edit.runs.student import Student, Unedited
 
 STEPS = 10
@@ -83,7 +83,7 @@ def beside_peft(name: str) -> None:
         for given in targets[step]:
             inputs = model.inputs(given.portion.ids, given.portion.mask)
             after = read_logits(plain, inputs, given.portion.at).float().log_softmax(-1)
-            torch.autograd.backward(divergence(given.log_probs, after))
+            torch.autograd.backward(mean_divergence(given.log_probs, after))
 
     peer(0)  # a warm start for both
     times = {"ours": timed(step_of(training, student)), "peft": timed(peer)}

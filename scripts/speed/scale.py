@@ -55,7 +55,7 @@ from countergen_edit.models import (
 )
 from countergen_edit.models.language_model import Cells, Logits, Mask, read_logits
 from countergen_edit.runs.distillation import Distillation, Limits
-from countergen_edit.runs.portions import divergence
+from countergen_edit.runs.portions import mean_divergence
 from countergen_edit.runs.student import Student
 
 SHAPES: dict[str, dict[str, Any]] = {
@@ -378,7 +378,7 @@ def training(subject: Subject) -> None:
             for given in targets[step]:
                 inputs = model.inputs(given.portion.ids, given.portion.mask)
                 after = read_logits(plain, inputs, given.portion.at).float().log_softmax(-1)
-                torch.autograd.backward(divergence(given.log_probs, after))
+                torch.autograd.backward(mean_divergence(given.log_probs, after))
 
     times = in_turns({"ours": ours, "peft": peer})
     compare(times, STEPS, "steps")

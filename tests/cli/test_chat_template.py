@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from countergen_edit.cli.main import main
-from countergen_edit.models import load
+from countergen_edit.models import load_model
 from countergen_edit.runs.folder import read_rows
 from countergen_edit.testbed import directory
 
@@ -35,7 +35,7 @@ def templated(place: Path) -> Path:
     """The testbed with a chat template, of words that it knows."""
     folder = place / "templated"
     shutil.copytree(directory(), folder)
-    tokenizer = load(folder).tokenizer
+    tokenizer = load_model(folder).tokenizer
     tokenizer.chat_template = TEMPLATE
     tokenizer.save_pretrained(folder)
     return folder

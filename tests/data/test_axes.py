@@ -10,7 +10,7 @@ import pytest
 from countergen_edit.core.conf_path import conf_dir, read_config
 from countergen_edit.core.errors import UserError
 from countergen_edit.data.axis import SPLITS, Axis
-from countergen_edit.data.axis_config import axis_config, crossed
+from countergen_edit.data.axis_config import axis_config, crossed_axes
 from countergen_edit.data.task import Task
 from countergen_edit.data.text.substitution import Substitution
 
@@ -113,7 +113,7 @@ def test_axes_without_common_names_are_refused():
         return {"name": name, "groups": {p: {"names": {"test": [p.title()]}} for p in people}}
 
     with pytest.raises(UserError, match="no names are on both 'team' and 'town'"):
-        crossed(axis("team", "jane", "john"), axis("town", "omar", "aya"))
+        crossed_axes(axis("team", "jane", "john"), axis("town", "omar", "aya"))
 
 
 def test_all_crossed_groups_have_the_same_prompts_with_distinct_texts():

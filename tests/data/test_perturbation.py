@@ -14,7 +14,7 @@ from countergen_edit.data.fairpair import (
     Filter,
     PairedPrompt,
     RulePerturber,
-    choose,
+    chosen_occupations,
     common_sents,
     own_prompts,
 )
@@ -211,6 +211,6 @@ def test_own_prompts_have_slots_or_are_perturbed():
 
 def test_bad_settings_are_named():
     with pytest.raises(UserError, match="occupations=61"):
-        choose(61)
+        chosen_occupations(61)
     with pytest.raises(UserError, match="two people two names"):
         common_sents(GENDER.groups["male"], GENDER.groups["female"], ("Kim", "Kim"), ["nurse"])

@@ -11,7 +11,7 @@ from countergen_edit.core.conf_path import conf_dir, read_config
 from countergen_edit.core.errors import UserError
 from countergen_edit.data.axis import Split
 from countergen_edit.data.axis_config import data_of
-from countergen_edit.data.counterfactual import CounterfactualSet, Sample, Variation, joined
+from countergen_edit.data.counterfactual import CounterfactualSet, Sample, Variation, joined_sets
 from countergen_edit.data.set_builder import NamedSet, distinctly_named
 from countergen_edit.data.task import Task
 
@@ -88,7 +88,9 @@ def test_sets_that_share_no_template_cannot_be_joined():
         data = {"test": [{"source": "natural", "family": family}]}
         return Task.from_config("race", data, groups=pair, names=FEW).test[0]
 
-    assert joined([one("traits", ["white", "black"]), one("words", ["white", "asian"])]) is None
+    assert (
+        joined_sets([one("traits", ["white", "black"]), one("words", ["white", "asian"])]) is None
+    )
 
 
 def named(split: Split, said: str, is_default: bool = False) -> NamedSet:

@@ -13,7 +13,12 @@ from countergen_edit.core.conf_path import read_config
 from countergen_edit.core.errors import UserError
 from countergen_edit.data.axis import Axis, Split
 from countergen_edit.data.counterfactual import CounterfactualSet, Sample, Variation
-from countergen_edit.data.splits import LEAST, check_leakage, split_prompts, without_overlap
+from countergen_edit.data.splits import (
+    LEAST_CLUSTERS,
+    check_leakage,
+    split_prompts,
+    without_overlap,
+)
 from countergen_edit.data.task import Task
 from countergen_edit.data.templates import Template, expand
 
@@ -153,9 +158,14 @@ def test_names_of_prompts_are_not_in_other_sets(texts, tmp_path):
 
 
 def test_too_few_prompts_are_refused(texts, tmp_path):
-    assert len(own_task(file_of(tmp_path, texts[:LEAST])).fit[0].samples) == LEAST // 2
-    with pytest.raises(UserError, match=rf"own has {LEAST - 1} groups .*; {LEAST} are needed"):
-        own_task(file_of(tmp_path, texts[: LEAST - 1]))
+    assert (
+        len(own_task(file_of(tmp_path, texts[:LEAST_CLUSTERS])).fit[0].samples)
+        == LEAST_CLUSTERS // 2
+    )
+    with pytest.raises(
+        UserError, match=rf"own has {LEAST_CLUSTERS - 1} groups .*; {LEAST_CLUSTERS} are needed"
+    ):
+        own_task(file_of(tmp_path, texts[: LEAST_CLUSTERS - 1]))
     alike = [text.format("Jane") for text in TEMPLATES]
     with pytest.raises(UserError, match=r"own has 1 groups .* \(16 prompts\); 12 are"):
         own_task(file_of(tmp_path, alike))

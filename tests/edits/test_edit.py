@@ -18,7 +18,7 @@ from countergen_edit.models import (
     capture,
     continuation_log_probs,
     generate,
-    load,
+    load_model,
     preface_ids,
     resuming,
 )
@@ -38,7 +38,7 @@ def random_erasure(d: int = 32, seed: int = 0) -> AffineErasure:
 @pytest.fixture(scope="module")
 def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, LanguageModel]:
     root = tmp_path_factory.mktemp("models")
-    return {family: load(tiny_model_dir(family, root / family)) for family in FAMILIES}
+    return {family: load_model(tiny_model_dir(family, root / family)) for family in FAMILIES}
 
 
 @pytest.fixture(scope="module", params=FAMILIES)
@@ -94,7 +94,10 @@ def test_edits_compose_and_are_removed_one_by_one(gpt2):
 
 
 def test_half_precision_activations_are_erased_in_float32(tmp_path):
-    model, erasure = load(tiny_model_dir("llama", tmp_path), dtype="bfloat16"), random_erasure()
+    model, erasure = (
+        load_model(tiny_model_dir("llama", tmp_path), dtype="bfloat16"),
+        random_erasure(),
+    )
     with applied(model, Edit.at("resid_post", {0: erasure})):
         after = capture(model, PROMPTS, layers=[0]).values["resid_post"][0]
     left = (after - erasure.mean) @ erasure.right.T

@@ -10,7 +10,7 @@ from sklearn.linear_model import LogisticRegression
 from statsmodels.stats.proportion import proportion_confint
 
 from countergen_edit.erasers import INLP, MeanDifference, PreservingEraser, SentenceDebias, certify
-from countergen_edit.erasers.certificate import interval
+from countergen_edit.erasers.certificate import accuracy_interval
 from tests.erasers.conftest import concept, identity
 
 
@@ -109,7 +109,7 @@ def wilson(hits: int, count: int) -> tuple[float, float]:
 
 def test_an_accuracy_of_one_is_as_sure_as_there_are_people() -> None:
     for rows in (1, 25):
-        ends = interval(np.ones(20 * rows, dtype=bool), np.repeat(np.arange(20), rows))
+        ends = accuracy_interval(np.ones(20 * rows, dtype=bool), np.repeat(np.arange(20), rows))
         assert ends == pytest.approx(wilson(20, 20))
 
 
@@ -120,6 +120,6 @@ def test_95_of_100_intervals_cover_where_people_differ() -> None:
         of_person = rng.beta(1.4, 0.6, size=40)  # mean 0.7
         rows = rng.integers(2, 30, size=40)
         ids = np.repeat(np.arange(40), rows)
-        lo, hi = interval(rng.random(len(ids)) < of_person[ids], ids)
+        lo, hi = accuracy_interval(rng.random(len(ids)) < of_person[ids], ids)
         covered += lo <= 0.7 <= hi
     assert 0.92 <= covered / 400 <= 0.98

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from countergen_edit.models import LanguageModel, load
+from countergen_edit.models import LanguageModel, load_model
 from tests.made_benchmarks import make_benchmarks
 from tests.tiny_models import tiny_model_dir
 
@@ -18,4 +18,4 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def model(tmp_path_factory: pytest.TempPathFactory) -> LanguageModel:
-    return load(tiny_model_dir("gpt2", tmp_path_factory.mktemp("gpt2")))
+    return load_model(tiny_model_dir("gpt2", tmp_path_factory.mktemp("gpt2")))

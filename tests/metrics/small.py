@@ -12,7 +12,7 @@ import torch
 from countergen_edit.data.counterfactual import CounterfactualSet, Sample, Variation
 from countergen_edit.edits import Edit, NamedEdit
 from countergen_edit.erasers import AffineErasure
-from countergen_edit.models import LanguageModel, load
+from countergen_edit.models import LanguageModel, load_model
 from tests.made_benchmarks import long_context_dir
 
 NAMES = {"female": ("Jane", "Emily"), "male": ("John", "Ahmed")}
@@ -43,10 +43,12 @@ def edit_of(seed: int = 0, layer: int = 0, shift: float = 0.0, **record: Any) ->
 
 def chat_model(folder: Path, instruction: str | None = None) -> LanguageModel:
     """Its template writes every message in brackets, a line each."""
-    tokenizer = load(long_context_dir("qwen2", folder)).tokenizer
+    tokenizer = load_model(long_context_dir("qwen2", folder)).tokenizer
     tokenizer.chat_template = "{% for m in messages %}<{{ m['content'] }}>\n{% endfor %}"
     tokenizer.save_pretrained(folder)
-    return load(folder, template="chat", **({"instruction": instruction} if instruction else {}))
+    return load_model(
+        folder, template="chat", **({"instruction": instruction} if instruction else {})
+    )
 
 
 def log_softmax(model: LanguageModel, text: str) -> tuple[torch.Tensor, torch.Tensor]:

@@ -23,7 +23,7 @@ from countergen_edit.metrics.fairpair.continuations import joined
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.statistics import adjusted
-from countergen_edit.models import LanguageModel, generate, load
+from countergen_edit.models import LanguageModel, generate, load_model
 from countergen_edit.reports.views.benchmarks import BenchmarksView
 from tests.made_benchmarks import BOLD
 from tests.metrics.test_benchmarks import RECORDS, bound, by_facets
@@ -35,7 +35,7 @@ DOMAINS = ["gender", "religious_ideology"]
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> LanguageModel:
-    return load(tiny_model_dir("llama", tmp_path_factory.mktemp("llama")), device="cpu")
+    return load_model(tiny_model_dir("llama", tmp_path_factory.mktemp("llama")), device="cpu")
 
 
 def asked(made: Path, **more: Any) -> Any:
@@ -127,7 +127,7 @@ def test_the_interval_of_a_difference_is_welch_s_where_pages_are_texts() -> None
 
 
 def test_a_model_that_only_writes_is_asked_too(made: Path, tmp_path: Path) -> None:
-    model = load(tiny_model_dir("t5", tmp_path / "t5"), device="cpu")
+    model = load_model(tiny_model_dir("t5", tmp_path / "t5"), device="cpu")
     metric = asked(made, bias_types=["gender"])
     assert metric.is_generating
     metric.check(model)

@@ -31,7 +31,7 @@ from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.statistics import adjusted
-from countergen_edit.models import LanguageModel, load
+from countergen_edit.models import LanguageModel, load_model
 from countergen_edit.reports.views.benchmarks import BenchmarksView
 from tests.made_benchmarks import (
     MEN_S,
@@ -56,7 +56,9 @@ def model(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> LanguageModel:
     """Without and with a token that texts begin with; both read longer texts than usual."""
-    return load(long_context_dir(request.param, tmp_path_factory.mktemp("model")), device="cpu")
+    return load_model(
+        long_context_dir(request.param, tmp_path_factory.mktemp("model")), device="cpu"
+    )
 
 
 @pytest.fixture(scope="module")

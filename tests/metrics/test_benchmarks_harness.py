@@ -16,7 +16,7 @@ import pytest
 
 from countergen_edit.metrics.benchmarks.items import likelihoods
 from countergen_edit.metrics.context import EvaluationContext
-from countergen_edit.models import LanguageModel, load
+from countergen_edit.models import LanguageModel, load_model
 from tests.harness import evaluated, log_likelihoods, own_task
 from tests.made_benchmarks import bbq, crows_pairs, long_context_dir, winogender
 from tests.metrics.test_benchmarks import ByFacets, bound, by_facets
@@ -33,7 +33,7 @@ STEREOTYPED = {"Gender_identity": "woman", "Age": "nonOld"}
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> LanguageModel:
     """One whose texts begin with a token, after which the harness scores the first one, too."""
-    return load(long_context_dir("llama", tmp_path_factory.mktemp("model")), device="cpu")
+    return load_model(long_context_dir("llama", tmp_path_factory.mktemp("model")), device="cpu")
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ import pytest
 from countergen_edit.core.errors import UserError
 from countergen_edit.metrics.base import METRICS
 from countergen_edit.metrics.context import EvaluationContext
-from countergen_edit.models import LanguageModel, load
+from countergen_edit.models import LanguageModel, load_model
 from countergen_edit.models.served import connect
 from countergen_edit.runs.files import MANIFEST
 from countergen_edit.runs.folder import RunFolder
@@ -28,7 +28,7 @@ ALL_FIVE = ["stereoset", "crows_pairs", "bbq", "winobias", "winogender"]
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> LanguageModel:
-    return load(long_context_dir("qwen2", tmp_path_factory.mktemp("model")), device="cpu")
+    return load_model(long_context_dir("qwen2", tmp_path_factory.mktemp("model")), device="cpu")
 
 
 @pytest.fixture(scope="module")
@@ -102,7 +102,7 @@ def test_a_server_that_tells_no_likelihoods_is_refused_in_one_line(
 def test_what_scores_whole_texts_is_refused_with_what_can_be_asked(
     made: Path, tmp_path: Path
 ) -> None:
-    model = load(tiny_model_dir("t5", tmp_path / "t5"))
+    model = load_model(tiny_model_dir("t5", tmp_path / "t5"))
     both = METRICS.make("benchmarks", settings(made) | {"of": ["bbq", "stereoset"]})
     with pytest.raises(
         UserError,

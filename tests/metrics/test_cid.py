@@ -30,8 +30,8 @@ from countergen_edit.metrics.cid.metric import (
 from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.rows import Row
 from countergen_edit.models import contrastive_generate
-from countergen_edit.reports.views.cid import comparison
-from countergen_edit.runs.cid import compare
+from countergen_edit.reports.views.cid import cid_comparison
+from countergen_edit.runs.cid import compare_prompts
 from countergen_edit.runs.fit_data import capture_sites
 from countergen_edit.testbed import load_axis, load_truth
 
@@ -245,8 +245,8 @@ def test_a_damaged_store_is_named(tmp_path: Path) -> None:
 def test_a_comparison_has_the_decoded_tokens(testbed) -> None:
     a, b = (f"The company did not hire {name} because he" for name in ("Khaled", "Richard"))
     settings: dict[str, Any] = {"max_new_tokens": 8, "top_k": 50, "sentence": True}
-    found = compare(testbed, (a, b), (0.0, 10.0), **settings)
-    table = comparison((a, b), (0.0, 10.0), found, "title")
+    found = compare_prompts(testbed, (a, b), (0.0, 10.0), **settings)
+    table = cid_comparison((a, b), (0.0, 10.0), found, "title")
     assert table.columns == ("λ", f"{a} …", f"{b} …")
     for strength, row in zip((0.0, 10.0), table.rows, strict=True):
         for cell, own, other in zip(row[1:], (a, b), (b, a), strict=True):

@@ -22,7 +22,7 @@ from countergen_edit.metrics.costs.neutral import neutral_cost
 from countergen_edit.metrics.costs.perplexity import KL, Perplexity
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.scores import score
-from countergen_edit.models import LanguageModel, load, preface_ids, resuming
+from countergen_edit.models import LanguageModel, load_model, preface_ids, resuming
 from countergen_edit.testbed import load_axis
 from tests.metrics.small import edit_of, log_p, log_softmax, set_of
 from tests.tiny_models import tiny_model_dir
@@ -93,7 +93,7 @@ def test_under_words_before_a_text_the_same_tokens_are_paired(
 ) -> None:
     """Token by token on the plain model: with BOS the first word counts, without it does not."""
     words = "they told Emily a story.\n"
-    for model in (context.model, load(tiny_model_dir("llama", tmp_path / "llama"))):
+    for model in (context.model, load_model(tiny_model_dir("llama", tmp_path / "llama"))):
         before = preface_ids(model, words)
         first = int(model.adds_bos)
         nll, nll_asked, kl, tokens = np.zeros((4, len(TEXTS)))

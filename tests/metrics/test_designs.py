@@ -238,7 +238,7 @@ def test_a_set_has_no_more_people_than_there_are(
 def test_a_set_too_small_for_any_design_is_named(
     testbed: LanguageModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("countergen_edit.runs.design.CELLS", (9999,))
+    monkeypatch.setattr("countergen_edit.runs.design.DESIGN_CELLS", (9999,))
     message = r"no design for traits_test: it has \d+ templates with a content, and the smallest "
     with pytest.raises(UserError, match=f"{message}takes 9999"):
         ce.design(testbed, natural_task("traits"))

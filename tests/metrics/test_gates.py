@@ -16,7 +16,7 @@ from countergen_edit.metrics.fits import (
     GateTexts,
     Opening,
     gate_rows,
-    texts_of,
+    gate_texts,
 )
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row
@@ -56,7 +56,7 @@ def test_a_figure_is_a_mean_over_tokens_and_not_over_texts() -> None:
 def test_people_are_drawn_and_not_prompts(paraphrases: int) -> None:
     """Where only who is asked of matters, many templates make nothing surer."""
     data = people(20, paraphrases)
-    [texts] = texts_of(Task(load_axis("gender"), ("f", "m"), validation=(data,)))
+    [texts] = gate_texts(Task(load_axis("gender"), ("f", "m"), validation=(data,)))
     values = np.random.default_rng(0).uniform(size=40)
     of_person = dict(zip([*names("f", 20), *names("m", 20)], values, strict=True))
     opened = np.array([of_person[str(one.name)] for one in texts.each])

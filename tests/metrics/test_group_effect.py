@@ -12,7 +12,7 @@ from scipy.stats import permutation_test
 from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.power import TTestIndPower
 
-from countergen_edit.metrics.r.effect_rows import DETECTABLE, effect_rows, removed
+from countergen_edit.metrics.r.effect_rows import DETECTABLE_EFFECT, effect_rows, removed
 from countergen_edit.metrics.r.group_effect import GroupEffect
 from countergen_edit.metrics.scores import SetScores
 from tests.metrics.many_groups import scores_of as several
@@ -248,6 +248,6 @@ def test_only_few_names_that_show_nothing_have_a_detectable_size_at_the_level_th
 ):
     shown, not_shown = leaning(1, 8, 9.0), leaning(2, 8, 0.1)
     rows = effect_rows([shown, not_shown, not_shown], power=True)
-    found = [row.value for row in rows if row.metric == DETECTABLE]
+    found = [row.value for row in rows if row.metric == DETECTABLE_EFFECT]
     assert found == [not_shown.detectable(0.025)] * 2
-    assert DETECTABLE not in [row.metric for row in effect_rows([not_shown])]
+    assert DETECTABLE_EFFECT not in [row.metric for row in effect_rows([not_shown])]

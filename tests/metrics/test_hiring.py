@@ -20,7 +20,7 @@ from scipy import stats
 from countergen_edit.core.errors import UserError
 from countergen_edit.data.axis import Axis, Group
 from countergen_edit.data.axis_config import axis_config
-from countergen_edit.data.hiring import PRONOUNS, Vacancies
+from countergen_edit.data.hiring import HIRING_PRONOUNS, Vacancies
 from countergen_edit.data.task import Task
 from countergen_edit.edits import EditRecord, NamedEdit
 from countergen_edit.edits.edit import UNCHANGED
@@ -113,7 +113,7 @@ def rows_of(rows: list[Row], metric: str, scale: str = "log_odds") -> list[Row]:
 def test_applications_differ_in_the_person_alone(metric: Hiring) -> None:
     """With the same name and forms everybody sends the same; nothing else tells the groups."""
     applications = [*Vacancies.read().applications(Vacancies.read().vacancies)]
-    one, other = (Group("", {}, dict.fromkeys(PRONOUNS, word)) for word in ("X", "X"))
+    one, other = (Group("", {}, dict.fromkeys(HIRING_PRONOUNS, word)) for word in ("X", "X"))
     for application in applications:
         assert application.filled(one, "Kim") == application.filled(other, "Kim")
         words = application.filled(Group("", {}), "Kim").lower().replace(",", " ").split()

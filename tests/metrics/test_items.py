@@ -15,12 +15,12 @@ from scipy.stats import contingency, ttest_rel
 from countergen_edit.metrics.items import (
     MCNEMAR,
     PAIRED_T,
-    Change,
     Item,
+    ItemChange,
     Scores,
     change,
+    item_scores,
     mean,
-    scores_of,
 )
 from countergen_edit.metrics.statistics import DETECTABLE
 
@@ -31,12 +31,12 @@ def scores(values: Sequence[float], clusters: Sequence[str] | None = None) -> Sc
         Item("t", "m", str(n), float(v), c)
         for n, (v, c) in enumerate(zip(values, named, strict=True))
     ]
-    return scores_of(items)["t", "m"]
+    return item_scores(items)["t", "m"]
 
 
 def changed(
     before: Sequence[float], after: Sequence[float], clusters: Sequence[str] | None = None
-) -> Change:
+) -> ItemChange:
     return change(scores(before, clusters), scores(after, clusters), 0, "t")
 
 
@@ -103,7 +103,7 @@ def test_where_nothing_can_be_said_nothing_is(
 
 def test_an_item_that_stands_twice_counts_once_and_one_without_a_score_not_at_all() -> None:
     items = [Item("t", "m", i, v) for i, v in [("a", 1), ("a", 0), ("b", 1), ("c", math.nan)]]
-    found = scores_of([*items, Item("t", "other", "a", 3.0)])
+    found = item_scores([*items, Item("t", "other", "a", 3.0)])
     assert found["t", "m"].values == {"a": 0.5, "b": 1.0}
     assert (found["t", "m"].repeated, found["t", "m"].unscored) == (1, 1)
     assert found["t", "m"].binary

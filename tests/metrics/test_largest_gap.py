@@ -20,7 +20,7 @@ from countergen_edit.metrics.r.effect_rows import (
 from countergen_edit.metrics.r.formula import r_values
 from countergen_edit.metrics.r.group_effect import GroupEffect
 from countergen_edit.metrics.rows import GROUPS
-from countergen_edit.metrics.scored_texts import read, write
+from countergen_edit.metrics.scored_texts import read, write_scored_texts
 from countergen_edit.metrics.scored_texts import scores_of as scores_of_lines
 from tests.metrics.many_groups import planted, scores_of
 
@@ -130,7 +130,7 @@ def test_single_texts_of_every_pair_are_kept_and_read_again(named: bool, tmp_pat
     groups = planted(rng, means(rng, 0.0, 0.4, 1.0), 1 if not named else 3, 0.1)
     scores = scores_of(groups, paraphrases=2, named=named)
     texts = [(pair, r_values(pair).tolist(), None) for pair in scores.pairs]
-    write(tmp_path / "none.jsonl", "none", texts)
+    write_scored_texts(tmp_path / "none.jsonl", "none", texts)
     lines = read(tmp_path / "none.jsonl")
     for pair in scores.pairs:
         own = scores_of_lines([li for li in lines if tuple(li["groups"]) == pair.data.groups])

@@ -18,7 +18,7 @@ from countergen_edit.erasers import AffineErasure
 from countergen_edit.metrics import lm_eval
 from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.lm_eval import LmEval
-from countergen_edit.models import LanguageModel, continuation_log_probs, generate, load
+from countergen_edit.models import LanguageModel, continuation_log_probs, generate, load_model
 from tests.harness import evaluated, local_choices, local_data
 from tests.runs.test_audit import make_task
 from tests.tiny_models import CORPUS, tiny_model_dir
@@ -119,7 +119,7 @@ def test_lm_eval_says_the_same_of_the_saved_model(installed, family, tmp_path) -
     source, folder = tmp_path / family, tmp_path / "saved"
     source.mkdir()
     folder.mkdir()
-    model = load(tiny_model_dir(family, source))
+    model = load_model(tiny_model_dir(family, source))
     edit = an_edit(model)
     write_model(model, edit.edit, folder, "carried")
     tasks = [choices(tmp_path), running(tmp_path), asking(model, tmp_path)]

@@ -24,7 +24,7 @@ def tiny_dirs(tmp_path_factory):
 
 @pytest.fixture(scope="session", params=FAMILIES)
 def lm(request, tiny_dirs):
-    return models.load(tiny_dirs[request.param], device="cpu")
+    return models.load_model(tiny_dirs[request.param], device="cpu")
 
 
 @pytest.fixture(scope="session")
@@ -38,9 +38,9 @@ def plain(lm):
 
 @pytest.fixture(scope="session")
 def gpt2(tiny_dirs):
-    return models.load(tiny_dirs["gpt2"], device="cpu")
+    return models.load_model(tiny_dirs["gpt2"], device="cpu")
 
 
 @pytest.fixture(scope="session")
 def llama(tiny_dirs):
-    return models.load(tiny_dirs["llama"], device="cpu")
+    return models.load_model(tiny_dirs["llama"], device="cpu")

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from countergen_edit.edits.checkpoints.stock import stock_model
-from countergen_edit.models import LanguageModel, from_pretrained_objects, load
+from countergen_edit.models import LanguageModel, from_pretrained_objects, load_model
 from tests.tiny_models import (
     ENCODER_DECODERS,
     FAMILIES,
@@ -66,8 +66,8 @@ def test_hooks_and_weights_of_stock_modules_count() -> None:
 def test_each_hook_point_does_what_it_does_in_a_wrapped_model(family: str, tmp_path: Any) -> None:
     folder = tiny_model_dir(family, tmp_path)
     with patch("countergen_edit.models.language_model.run_stock_blocks"):
-        wrapped = load(folder)
-    model = load(folder)
+        wrapped = load_model(folder)
+    model = load_model(folder)
 
     def double(x: torch.Tensor, hook: Any) -> torch.Tensor:
         return 2 * x if isinstance(x, torch.Tensor) and x.is_floating_point() else x

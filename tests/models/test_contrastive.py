@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy.spatial.distance import jensenshannon
 
 from countergen_edit.core.errors import UserError
-from countergen_edit.models import contrastive_generate, load, token_texts
+from countergen_edit.models import contrastive_generate, load_model, token_texts
 from countergen_edit.models.contrastive import contrast, jensen_shannon
 from tests.tiny_models import tiny_model_dir, tiny_sentencepiece
 
@@ -28,7 +28,7 @@ def any_lm(request, tmp_path_factory):
     if request.param == "testbed":
         return request.getfixturevalue("testbed")
     path = tmp_path_factory.mktemp("cid") / request.param
-    return load(tiny_model_dir(request.param, path), device="cpu")
+    return load_model(tiny_model_dir(request.param, path), device="cpu")
 
 
 def next_probabilities(lm, prompt: str, new: list[int]) -> np.ndarray:
@@ -83,7 +83,7 @@ def with_sentencepiece(request, tmp_path_factory):
     """A model whose tokens carry the space before them, which decoding them alone drops."""
     path = tmp_path_factory.mktemp("cid") / f"{request.param}-pieces"
     tokenizer = tiny_sentencepiece(ends=request.param == "t5")
-    return load(tiny_model_dir(request.param, path, tokenizer), device="cpu")
+    return load_model(tiny_model_dir(request.param, path, tokenizer), device="cpu")
 
 
 def test_a_prompt_and_its_text_join_as_the_model_has_them(with_sentencepiece):

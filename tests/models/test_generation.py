@@ -8,7 +8,7 @@ from scipy import stats
 from countergen_edit.core.errors import UserError
 from countergen_edit.edits import Edit, applied
 from countergen_edit.erasers import RandomDirections
-from countergen_edit.models import capture, generate, hook_name, load, split_names
+from countergen_edit.models import capture, generate, hook_name, load_model, split_names
 from countergen_edit.models.generation import RowSampler, gumbel
 from tests.tiny_models import ENCODER_DECODERS, tiny_model_dir
 
@@ -111,7 +111,7 @@ def test_a_sample_depends_on_neither_the_batches_nor_the_order(lm):
 
 @pytest.fixture(scope="module", params=ENCODER_DECODERS)
 def encoder_decoder(request, tmp_path_factory):
-    return load(tiny_model_dir(request.param, tmp_path_factory.mktemp(request.param)))
+    return load_model(tiny_model_dir(request.param, tmp_path_factory.mktemp(request.param)))
 
 
 @pytest.mark.parametrize("batch_size", [1, 64])

@@ -13,7 +13,7 @@ import torch
 
 import countergen_edit as ce
 from countergen_edit.core.errors import UserError
-from countergen_edit.models import encode, load
+from countergen_edit.models import encode, load_model
 from countergen_edit.models.loading import load_plain
 from tests.tiny_gguf import ARCHITECTURES, write_gguf
 from tests.tiny_models import BOS, tiny_hf_model, tiny_tokenizer
@@ -89,7 +89,7 @@ def test_logits_are_those_of_a_llama_that_numpy_computes_from_the_file(tmp_path)
 )
 def test_texts_begin_as_the_file_says_here_and_once_saved(tmp_path, fields, begins):
     own = tiny("llama")[1]
-    model = load(written(tmp_path / "tiny.gguf", **fields), device="cpu")
+    model = load_model(written(tmp_path / "tiny.gguf", **fields), device="cpu")
     model.tokenizer.save_pretrained(tmp_path / "saved")
     from transformers import AutoTokenizer
 
@@ -114,18 +114,18 @@ def test_what_is_made_of_a_file_remembers_it_and_is_the_same_model_wherever_it_l
     assert plain.origin == model.origin
     moved = ce.load(path.rename(tmp_path / "other.gguf"), device="cpu")
     assert plain.fingerprint == moved.fingerprint == model.fingerprint
-    halves = load(written(tmp_path / "half.gguf", kind="F16"), device="cpu")
+    halves = load_model(written(tmp_path / "half.gguf", kind="F16"), device="cpu")
     assert halves.origin["weights"] == "weights as stored (F16)"
     assert halves.fingerprint != model.fingerprint
 
 
 def test_what_lies_beside_a_file_is_another_models(tmp_path):
-    expected = load(written(tmp_path / "tiny.gguf"), device="cpu")
+    expected = load_model(written(tmp_path / "tiny.gguf"), device="cpu")
     beside = tiny_hf_model("gpt2", tiny_tokenizer())
     beside.save_pretrained(tmp_path)
     (tmp_path / "tokenizer.json").write_text("{}")
     (tmp_path / "tokenizer_config.json").write_text("{")
-    model = load(tmp_path / "tiny.gguf", device="cpu")
+    model = load_model(tmp_path / "tiny.gguf", device="cpu")
     assert model.fingerprint == expected.fingerprint
     assert encode(model, ["Jane"])[0].ids == encode(expected, ["Jane"])[0].ids
 
@@ -134,7 +134,7 @@ def test_a_weight_that_transformers_leaves_out_is_told(tmp_path):
     more = {"rope_freqs.weight": np.ones(4, dtype=np.float32)}
     path = written(tmp_path / "tiny.gguf", tensors=more)
     with pytest.warns(UserWarning, match=r"leaves out 4 of the [\d,]+ numbers in .*tiny\.gguf"):
-        load(path, device="cpu")
+        load_model(path, device="cpu")
 
 
 @pytest.mark.parametrize(
@@ -147,20 +147,20 @@ def test_a_weight_that_transformers_leaves_out_is_told(tmp_path):
 )
 def test_a_file_of_which_no_model_can_be_made_is_refused_in_one_line(tmp_path, fields, message):
     with pytest.raises(UserError, match=message) as error:
-        load(written(tmp_path / "tiny.gguf", **fields))
+        load_model(written(tmp_path / "tiny.gguf", **fields))
     assert "\n" not in str(error.value)
 
 
 def test_files_that_are_no_whole_gguf_are_named(tmp_path, monkeypatch):
     path = written(tmp_path / "tiny.gguf")
     with pytest.raises(UserError, match=r"unknown GGUF file .*did you mean '.*/tiny\.gguf'"):
-        load(tmp_path / "tinny.gguf")
+        load_model(tmp_path / "tinny.gguf")
     with pytest.raises(UserError, match=r"holds no config\.json: give its file .*/tiny\.gguf"):
-        load(tmp_path)
+        load_model(tmp_path)
     for name, content in {"cut": path.read_bytes()[:-4000], "head": b"GGUF\3\0\0\0"}.items():
         (tmp_path / f"{name}.gguf").write_bytes(content)
         with pytest.raises(UserError, match=rf"{name}\.gguf is not a whole GGUF file"):
-            load(tmp_path / f"{name}.gguf")
+            load_model(tmp_path / f"{name}.gguf")
     monkeypatch.setitem(sys.modules, "gguf", None)
     with pytest.raises(UserError, match=r"pip install 'countergen-edit\[gguf\]'"):
-        load(path)
+        load_model(path)

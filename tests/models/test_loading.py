@@ -26,7 +26,7 @@ from countergen_edit.models import (
     encode,
     from_pretrained_objects,
     generate,
-    load,
+    load_model,
 )
 from countergen_edit.models.language_model import adds_bos
 from countergen_edit.models.loading import set_bos
@@ -47,11 +47,11 @@ def test_a_loaded_model_is_frozen_in_eval_mode_and_knows_its_sizes(lm, plain):
 
 def test_the_fingerprint_is_that_of_the_weights_wherever_they_lie(tiny_dirs, gpt2, tmp_path):
     moved = shutil.copytree(tiny_dirs["gpt2"], tmp_path / "moved")
-    assert load(moved, device="cpu").fingerprint == gpt2.fingerprint
-    other = load(moved, device="cpu")
+    assert load_model(moved, device="cpu").fingerprint == gpt2.fingerprint
+    other = load_model(moved, device="cpu")
     other.bridge.original_model.get_input_embeddings().weight[0, 0] += 1
     assert other.fingerprint != gpt2.fingerprint
-    assert load(moved, device="cpu", dtype="bfloat16").fingerprint != gpt2.fingerprint
+    assert load_model(moved, device="cpu", dtype="bfloat16").fingerprint != gpt2.fingerprint
 
 
 def test_a_model_in_memory_scores_like_the_same_model_saved(tmp_path):
@@ -66,7 +66,7 @@ def test_a_model_in_memory_scores_like_the_same_model_saved(tmp_path):
     pair = (["Jane is"], [" a nurse"])
     np.testing.assert_array_equal(
         continuation_log_probs(in_memory, *pair),
-        continuation_log_probs(load(tmp_path, device="cpu"), *pair),
+        continuation_log_probs(load_model(tmp_path, device="cpu"), *pair),
     )
 
 
@@ -74,11 +74,11 @@ def test_a_model_in_memory_scores_like_the_same_model_saved(tmp_path):
 def test_weights_beyond_max_memory_are_read_from_disk_as_they_are_used(tiny_dirs, share):
     folder = tiny_dirs["llama"]
     size = (folder / "model.safetensors").stat().st_size
-    offloaded = load(folder, device_map="auto", max_memory={"cpu": max(1, int(share * size))})
+    offloaded = load_model(folder, device_map="auto", max_memory={"cpu": max(1, int(share * size))})
     away = [weight.is_meta for weight in offloaded.bridge.original_model.parameters()]
     assert any(away)
     assert all(away) == (share == 0)
-    plain, pair = load(folder), (["Jane is"], [" a nurse"])
+    plain, pair = load_model(folder), (["Jane is"], [" a nurse"])
     np.testing.assert_array_equal(
         continuation_log_probs(offloaded, *pair), continuation_log_probs(plain, *pair)
     )
@@ -95,7 +95,7 @@ def test_code_of_a_tokenizer_is_not_run(tiny_dirs, tmp_path, monkeypatch):
     (folder / "tokenizer_config.json").write_text(json.dumps(words))
     monkeypatch.setattr("builtins.input", lambda question: "y")  # whether to run the code
     with pytest.raises(UserError, match="no usable tokenizer"):
-        load(folder)
+        load_model(folder)
     assert not (folder / "ran").exists()
 
 
@@ -197,7 +197,7 @@ def test_an_output_matrix_of_its_own_is_read_where_the_config_says_so(tiny_dirs,
     config(tie_word_embeddings=False)(folder)
     ids = torch.tensor([[5, 6, 7]])
     own, tied = (
-        load(each).logits(ids, torch.ones_like(ids)) for each in (folder, tiny_dirs["gpt2"])
+        load_model(each).logits(ids, torch.ones_like(ids)) for each in (folder, tiny_dirs["gpt2"])
     )
     torch.testing.assert_close(own, 2 * tied)
 
@@ -208,13 +208,13 @@ def test_an_adapter_is_merged_as_peft_applies_it(tiny_dirs, tmp_path):
     wrapped = get_peft_model(plain, own).eval()
     wrapped.save_pretrained(tmp_path / "my adapter")
     ids = torch.tensor([[5, 6, 7]])
-    merged = load(tiny_dirs["gpt2"], adapter=tmp_path / "my adapter")
+    merged = load_model(tiny_dirs["gpt2"], adapter=tmp_path / "my adapter")
     with torch.no_grad():
         expected = wrapped(ids).logits
     torch.testing.assert_close(merged.logits(ids, torch.ones_like(ids)), expected)
-    assert merged.fingerprint != load(tiny_dirs["gpt2"]).fingerprint
+    assert merged.fingerprint != load_model(tiny_dirs["gpt2"]).fingerprint
     with pytest.raises(UserError, match="cannot load the adapter"):
-        load(tiny_dirs["llama"], adapter=tmp_path / "my adapter")
+        load_model(tiny_dirs["llama"], adapter=tmp_path / "my adapter")
 
 
 @pytest.mark.parametrize(("damage", "message"), BROKEN, ids=[message for _, message in BROKEN])
@@ -225,7 +225,7 @@ def test_what_cannot_be_loaded_is_refused_in_one_line_and_runs_no_code(
     damage(folder)
     monkeypatch.setattr("builtins.input", lambda question: "y")  # whether to run the code
     with pytest.raises(UserError, match=message) as refused:
-        load(folder)
+        load_model(folder)
     assert "\n" not in str(refused.value)
     assert not (folder / "ran").exists()
 
@@ -248,7 +248,7 @@ def test_an_unreachable_hub_is_tried_once_before_the_cache(monkeypatch, is_cache
         assert locate("gpt2", "main") == expected
     else:
         with pytest.raises(UserError, match=r"cannot be reached .*model=/path/to/directory"):
-            load("nobody/has-this-model")
+            load_model("nobody/has-this-model")
     assert timeouts == [5.0]
 
 
@@ -296,7 +296,7 @@ def directory(tmp_path_factory):
 
 
 def test_scoring_capture_and_generation_follow_the_decision(directory):
-    with_bos, without = load(directory, bos=True), load(directory)
+    with_bos, without = load_model(directory, bos=True), load_model(directory)
     assert (with_bos.adds_bos, without.adds_bos) == (True, False)
     [begun], [plain] = encode(with_bos, [TEXT]), encode(without, [TEXT])
     assert begun.ids == [with_bos.tokenizer.bos_token_id, *plain.ids]

@@ -17,7 +17,7 @@ from countergen_edit.models import (
     capture,
     continuation_log_probs,
     generate,
-    load,
+    load_model,
     reductions_kept,
 )
 
@@ -28,7 +28,7 @@ OUTPUTS = [" she works"] * len(PROMPTS)
 
 @pytest.fixture
 def model(tiny_dirs: Any) -> LanguageModel:
-    return load(tiny_dirs["llama"], device="cpu")
+    return load_model(tiny_dirs["llama"], device="cpu")
 
 
 @contextmanager

@@ -22,7 +22,7 @@ from countergen_edit.models import (
     encode,
     generate,
     in_template,
-    load,
+    load_model,
     preface_ids,
     resuming,
     text_log_probs,
@@ -46,7 +46,7 @@ NEUTRAL = ["they told a story.", "The lab is at the lake."]
 def folder(request, tmp_path_factory):
     """A tiny model with a chat template, whose texts begin with BOS in one family of two."""
     folder = Path(tiny_model_dir(request.param, tmp_path_factory.mktemp(request.param)))
-    tokenizer = load(folder).tokenizer
+    tokenizer = load_model(folder).tokenizer
     tokenizer.chat_template = TEMPLATE
     tokenizer.save_pretrained(folder)
     return folder
@@ -54,7 +54,7 @@ def folder(request, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def model(folder):
-    return load(folder, template="chat", instruction="Write.")
+    return load_model(folder, template="chat", instruction="Write.")
 
 
 def plain_ids(model: LanguageModel, text: str) -> list[int]:
@@ -79,10 +79,10 @@ def by_hand(model: LanguageModel, before: list[int], prompt: str, output: str) -
 
 def test_it_is_decided_when_a_model_is_loaded(folder, model):
     for how in ({"template": "auto"}, {"template": "chat"}):
-        own = load(folder, **how)
+        own = load_model(folder, **how)
         assert list(own.preface) == conversation(own, INSTRUCTION)
         assert own.conversation == {**model.conversation, "instruction": INSTRUCTION}  # type: ignore[dict-item]
-    plain = load(folder)
+    plain = load_model(folder)
     assert (plain.preface, plain.conversation, plain.chat.is_on) == ((), None, False)
     assert list(model.preface) == conversation(model, "Write.")
     assert (model.alone().preface, model.alone().conversation) == ((), None)
@@ -92,14 +92,14 @@ def test_it_is_decided_when_a_model_is_loaded(folder, model):
 
 def test_a_model_without_a_template_is_refused_or_left_as_it_is(tmp_path):
     folder = tiny_model_dir("gpt2", tmp_path / "gpt2")
-    assert load(folder, template="auto").preface == ()
+    assert load_model(folder, template="auto").preface == ()
     with pytest.raises(UserError, match=r"template=chat, but .* has no chat template: use"):
-        load(folder, template="chat")
+        load_model(folder, template="chat")
     with pytest.raises(UserError, match="unknown template 'cat': did you mean 'chat'"):
-        load(folder, template="cat")
+        load_model(folder, template="cat")
     with pytest.raises(UserError, match="has no chat template"):
-        before_reply(load(folder), "Hello.")
-    decoder = load(tiny_model_dir("t5", tmp_path / "t5"))
+        before_reply(load_model(folder), "Hello.")
+    decoder = load_model(tiny_model_dir("t5", tmp_path / "t5"))
     decoder.tokenizer.chat_template = TEMPLATE
     assert in_template(decoder, "auto").preface == ()
     with pytest.raises(UserError, match="is an encoder-decoder model, whose texts stand in no"):
@@ -211,7 +211,7 @@ TAKES = "{% if enable_thinking is defined and not enable_thinking %}<think></thi
     ],
 )
 def test_no_reply_begins_within_a_thought(end, begins, folder, tmp_path):
-    model = load(folder)
+    model = load_model(folder)
     model.tokenizer.chat_template = ANSWERS + end
     assert before_reply(model, "<think>").endswith(f"<user><think><assistant>{begins}")
     own = in_template(model, "chat").conversation

@@ -12,7 +12,7 @@ import pytest
 from countergen_edit.core.errors import UserError
 from countergen_edit.edits import Edit, applied
 from countergen_edit.erasers import AffineErasure
-from countergen_edit.models import LanguageModel, continuation_log_probs, load
+from countergen_edit.models import LanguageModel, continuation_log_probs, load_model
 from countergen_edit.models.resumption import Scratch, last_intact_block, resuming
 from tests.tiny_models import tiny_model_dir
 
@@ -109,7 +109,7 @@ def _stop(x: object, hook: object) -> None:
 
 
 def test_half_precision_is_remembered_as_it_is(tmp_path):
-    model = load(tiny_model_dir("llama", tmp_path / "llama"), dtype="bfloat16")
+    model = load_model(tiny_model_dir("llama", tmp_path / "llama"), dtype="bfloat16")
     edit = Edit.at("resid_post", {0: erasure(model.d_model, 1)})
     resumed = resuming(model, range(2))
     assert np.array_equal(scores(resumed), scores(model))

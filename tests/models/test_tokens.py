@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from countergen_edit.core.errors import UserError
-from countergen_edit.models import LanguageModel, check_texts, encode, load
+from countergen_edit.models import LanguageModel, check_texts, encode, load_model
 from countergen_edit.testbed import directory
 
 TEXTS = ["Jane is a nurse", "", " ", "naïve café: “good”", "日本 語", "a\n\nb ", "<s> x"]
@@ -40,7 +40,7 @@ def test_texts_are_refused_as_if_all_were_tokenised(lm: LanguageModel, texts: li
 
 
 def test_a_tokenizer_of_another_model_is_refused(lm: LanguageModel) -> None:
-    other = LanguageModel("other", lm.bridge, load(directory()).tokenizer)
+    other = LanguageModel("other", lm.bridge, load_model(directory()).tokenizer)
     rare = [f" {word}" for word in other.tokenizer.get_vocab()]
     with pytest.raises(UserError, match="the tokenizer gives token"):
         check_texts(other, rare)

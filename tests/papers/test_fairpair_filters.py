@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pytest
 
 from countergen_edit.data.fairpair import (
-    UNITS,
+    FILTER_UNITS,
     Filter,
     PairedPrompt,
     characters_of,
@@ -51,7 +51,7 @@ def test_similarity_by_each_unit_is_as_documented(table: list[Example]) -> None:
     assert alike["words"] == [89.9, 88.7, 75.4, 26.3, 9.9]
 
 
-@pytest.mark.parametrize("compared", UNITS)
+@pytest.mark.parametrize("compared", FILTER_UNITS)
 def test_each_filter_judges_as_the_table_does(table: list[Example], compared: str) -> None:
     """But characters, which take the third text for the same: what was added has few new ones."""
     judged = [e.reason(compared) for e in table]
@@ -64,7 +64,9 @@ def test_each_filter_judges_as_the_table_does(table: list[Example], compared: st
 def test_the_rules_pass_every_filter_where_texts_are_long(table: list[Example]) -> None:
     for e in table:
         right = to_jane(e.original)
-        passed = {u: Filter(WORDS, compared=u).reason(e.original, right, e.prompt) for u in UNITS}
+        passed = {
+            u: Filter(WORDS, compared=u).reason(e.original, right, e.prompt) for u in FILTER_UNITS
+        }
         assert passed["neutral"] is None
         assert passed["characters"] is None or len(e.original) < 100
 

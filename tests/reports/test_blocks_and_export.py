@@ -10,7 +10,7 @@ import pytest
 from countergen_edit.metrics.rows import Row
 from countergen_edit.reports.blocks import Number, Section, Table, Tokens, Words
 from countergen_edit.reports.render import export
-from countergen_edit.reports.render.html import render
+from countergen_edit.reports.render.html import render_page
 from countergen_edit.reports.render.tables import as_csv, as_latex
 from countergen_edit.reports.sections import CHANGED, ORDER, OTHERS, sections
 from countergen_edit.runs.run import open_run
@@ -73,9 +73,11 @@ def test_the_page_is_small_and_asks_for_nothing(run: Path) -> None:
 
 
 def test_a_page_escapes_every_text_and_may_be_empty() -> None:
-    assert "<title>empty</title>" in render([], title="empty", kind="", about=[])
+    assert "<title>empty</title>" in render_page([], title="empty", kind="", about=[])
     harm = 'my tab"/><script>'
-    page = render([Section(harm, harm, (Words((harm,)),))], title=harm, kind=harm, about=[harm])
+    page = render_page(
+        [Section(harm, harm, (Words((harm,)),))], title=harm, kind=harm, about=[harm]
+    )
     assert page.count("<script>") == 1
     assert 'id="my-tab-script-"' in page
 
@@ -83,7 +85,7 @@ def test_a_page_escapes_every_text_and_may_be_empty() -> None:
 def test_tokens_are_shaded_on_the_page_and_texts_in_files() -> None:
     cell = Tokens((" good", " bad", "\n"), (0.3, -0.1, 0.0), "0.02")
     table = Table("t", "T", ("text",), ((cell,),))
-    page = render([Section("s", "S", (table,))], title="", kind="", about=[])
+    page = render_page([Section("s", "S", (table,))], title="", kind="", about=[])
     assert '<span class="up" style="--share: 100%" title="+0.300"> good</span>' in page
     assert '<span class="down" style="--share: 40%" title="-0.100"> bad</span>' in page
     assert "good bad" in as_csv(table)

@@ -9,8 +9,8 @@ from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row
 from countergen_edit.reports.blocks import Number
 from countergen_edit.reports.compare import (
+    differences_in_words,
     every_row,
-    in_words,
     paired_table,
     run_names,
     side_by_side,
@@ -91,13 +91,13 @@ def test_what_differs_is_said_set_by_set() -> None:
     rows.append(replace(DIFFERENCE, dataset="same", value=0.0, lo=0.0, hi=0.0))
     other = replace(rows[0], detail=DETAIL | {"of": "another"}, dataset="other")
     by_name = named(*RUNS)
-    assert in_words([*rows, other], by_name) == [
+    assert differences_in_words([*rows, other], by_name) == [
         "b with leace-1@resid_post.2 against a unedited, bias: lower on jobs; not "
         "significantly different on traits, a; higher on sport; equal on same."
     ]
     alone = by_name | {"a": in_memory([r for r in audit_rows() if r.edit == "none"])}
-    assert "leace-1@resid_post.2 against a, bias" in in_words(rows, alone)[0]
-    assert in_words([], by_name) == []
+    assert "leace-1@resid_post.2 against a, bias" in differences_in_words(rows, alone)[0]
+    assert differences_in_words([], by_name) == []
 
 
 def test_the_frame_holds_every_row_with_every_digit() -> None:

@@ -21,7 +21,7 @@ from countergen_edit.data.templates import Template, expand
 from countergen_edit.erasers import BaseEraser, MeanDifference, make_eraser
 from countergen_edit.metrics.base import METRICS
 from countergen_edit.metrics.rows import Row
-from countergen_edit.models import LanguageModel, load
+from countergen_edit.models import LanguageModel, load_model
 from countergen_edit.runs.files import MANIFEST, RESULTS
 from countergen_edit.runs.folder import RunFolder, read_records
 from countergen_edit.runs.halving import Halving
@@ -194,7 +194,7 @@ def test_a_finished_audit_fits_nothing_again_and_loads_its_edits(testbed, path, 
 @pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
 def test_the_audit_runs_to_the_end_on_any_family(family, tmp_path):
-    model = load(tiny_model_dir(family, tmp_path / family))
+    model = load_model(tiny_model_dir(family, tmp_path / family))
     few = thin(make_task(("stereotypes",)), 4)
     plan = make_plan(task=few, erasers={"inlp": make_eraser("inlp", rank=2)})
     assert {r.eraser for r in run(model, plan, tmp_path / "run")} == {"", "inlp", "random"}
@@ -203,7 +203,7 @@ def test_the_audit_runs_to_the_end_on_any_family(family, tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize(("site", "layers"), [("embed", None), ("mlp_out", (0, 1))])
 def test_the_audit_edits_at_any_site_and_several_layers(site, layers, tmp_path):
-    model = load(tiny_model_dir("gpt2", tmp_path / "gpt2"))
+    model = load_model(tiny_model_dir("gpt2", tmp_path / "gpt2"))
     positions = "onward" if site == "embed" else "outputs"
     few = thin(make_task(("stereotypes",)), 4)
     plan = make_plan(task=few, sites=(site,), layers=layers, positions=positions)
@@ -224,7 +224,7 @@ def test_data_that_was_fitted_on_is_refused_as_test_data():
 
 @pytest.mark.slow
 def test_rows_in_which_the_groups_are_the_same_are_refused(tmp_path):
-    model = load(tiny_model_dir("gpt2", tmp_path / "gpt2"))
+    model = load_model(tiny_model_dir("gpt2", tmp_path / "gpt2"))
     plan = make_plan(("stereotypes",), sites=("embed",))
     with pytest.raises(UserError, match=r"nothing to erase; use edit.positions=onward"):
         plan.check(model)
@@ -307,14 +307,14 @@ def test_a_killed_run_goes_on_in_the_batches_that_the_device_had_memory_for(tmp_
     plan, paths = make_plan(task=thin(make_task(), 12), erasers={}), {}
     for name in ("whole", "killed"):
         # Apart, as runs in one folder share scores.
-        model, paths[name] = load(directory()), tmp_path / name / "run"
+        model, paths[name] = load_model(directory()), tmp_path / name / "run"
         with memory_for(model, 400):
             if name == "whole":
                 run(model, plan, paths[name])
                 continue
             with pytest.raises(KilledError):
                 run(model, plan, Dying.after(2, paths[name]))
-    run(load(directory()), plan, paths["killed"])  # on a larger device
+    run(load_model(directory()), plan, paths["killed"])  # on a larger device
     manifests, results = (
         [(path / file).read_text() for path in paths.values()] for file in (MANIFEST, RESULTS)
     )

@@ -18,7 +18,7 @@ from countergen_edit.erasers import AffineErasure, make_eraser
 from countergen_edit.metrics.base import METRICS
 from countergen_edit.metrics.r import r_values
 from countergen_edit.metrics.scores import score
-from countergen_edit.models import generate, in_template, load
+from countergen_edit.models import generate, in_template, load_model
 from countergen_edit.runs import baselines
 from countergen_edit.runs.baselines import Prompting, RandomMap, Steering
 from countergen_edit.runs.files import RESULTS
@@ -44,7 +44,7 @@ def task():
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
     """A tiny model with a chat template."""
-    model = load(tiny_model_dir("gpt2", tmp_path_factory.mktemp("gpt2")))
+    model = load_model(tiny_model_dir("gpt2", tmp_path_factory.mktemp("gpt2")))
     model.tokenizer.chat_template = TEMPLATE
     return in_template(model, "none", "Write.")
 

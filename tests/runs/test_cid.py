@@ -30,10 +30,10 @@ SMALL = [
 @pytest.fixture(scope="module")
 def edit_dir(tmp_path_factory):
     """An edit that wipes the residual stream out: whatever is said after it, both say the same."""
-    from countergen_edit.models import load
+    from countergen_edit.models import load_model
     from countergen_edit.testbed import directory
 
-    d = load(directory()).d_model
+    d = load_model(directory()).d_model
     path = tmp_path_factory.mktemp("edit") / "wiped"
     save_edit(Edit.at("resid_post", {1: AffineErasure(np.eye(d), np.eye(d), np.zeros(d))}), path)
     return path

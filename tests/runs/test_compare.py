@@ -21,7 +21,7 @@ from countergen_edit.metrics.benchmarks.metric import BENCHMARK_STORE as KEPT
 from countergen_edit.metrics.r import mean_r, r_values
 from countergen_edit.metrics.results import STORE
 from countergen_edit.metrics.rows import Row
-from countergen_edit.metrics.scored_texts import read, scores_of, write
+from countergen_edit.metrics.scored_texts import read, scores_of, write_scored_texts
 from countergen_edit.metrics.scores import SetScores
 from countergen_edit.metrics.statistics import DETECTABLE, adjusted
 from countergen_edit.reports.blocks import Number
@@ -68,14 +68,14 @@ def run_of(folder: Path, **edits: SetScores) -> Path:
             run.keep(named)
             edit = named.id
         path = folder / STORE / "gender" / "r" / f"{edit}.jsonl"
-        write(path, edit, [(scores, r_values(scores).tolist(), None)])
+        write_scored_texts(path, edit, [(scores, r_values(scores).tolist(), None)])
     run.record("unit", [])
     return folder
 
 
 def test_scores_come_back_from_their_texts_digit_for_digit(tmp_path):
     scores = make_scores()
-    write(tmp_path / "none.jsonl", "none", [(scores, r_values(scores).tolist(), None)])
+    write_scored_texts(tmp_path / "none.jsonl", "none", [(scores, r_values(scores).tolist(), None)])
     back = scores_of(read(tmp_path / "none.jsonl"))
     assert np.array_equal(back.log_p, scores.log_p)
     assert back.output == scores.output

@@ -25,10 +25,10 @@ from countergen_edit.metrics.base import METRICS
 from countergen_edit.metrics.costs.agreement import agreement_values
 from countergen_edit.metrics.r.group_effect import GroupEffect
 from countergen_edit.metrics.scores import score
-from countergen_edit.models import LanguageModel, encode, load
+from countergen_edit.models import LanguageModel, encode, load_model
 from countergen_edit.models.language_model import read_logits
 from countergen_edit.runs import distillation
-from countergen_edit.runs.distillation import FACTOR, SHARE, Distillation, Limits, larger
+from countergen_edit.runs.distillation import FACTOR, LIMIT_SHARE, Distillation, Limits, larger
 from countergen_edit.runs.fits import Candidate, FitCache
 from countergen_edit.runs.folder import RunFolder
 from countergen_edit.runs.objective import (
@@ -42,8 +42,8 @@ from countergen_edit.runs.own_contexts import _mentions, written
 from countergen_edit.runs.portions import (
     PASS,
     Portion,
-    divergence,
     in_passes,
+    mean_divergence,
     running,
     some_rows,
     telling_tokens,
@@ -270,7 +270,7 @@ def test_contexts_to_erase_tell_no_group_and_those_to_keep_are_about_to(
 def test_more_fitting_prompts_share_nothing_with_what_is_measured() -> None:
     task = Task.from_config("gender", "natural", texts="natural")
     more = larger(task)
-    assert [len(data.samples) for data in more] == [distillation.CELLS] * len(task.fit)
+    assert [len(data.samples) for data in more] == [distillation.DRAWN_CELLS] * len(task.fit)
     assert len({s.content for s in more[0].samples}) == len(
         {s.content for s in task.fit[0].samples}
     )
@@ -360,7 +360,7 @@ def test_the_student_is_the_model_but_for_rounding(testbed: LanguageModel, task:
         inputs = testbed.inputs(portion.ids, portion.mask)
         expected = read_logits(stock_model(testbed), inputs, portion.at).log_softmax(-1)
         [found] = student.unedited([portion])
-        assert float(divergence(expected, found.log_probs)) < 1e-3
+        assert float(mean_divergence(expected, found.log_probs)) < 1e-3
         assert torch.equal(outputs(student, found)[0], found.log_probs)
 
 
@@ -369,13 +369,13 @@ def test_matrices_in_bfloat16_read_and_train_weights_of_any_type(
     dtype: str, task: Task, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("countergen_edit.runs.student.multiplies_bfloat16", lambda device: True)
-    model = load(directory(), dtype=dtype)
+    model = load_model(directory(), dtype=dtype)
     student = Student(model, Distilled(), UNCHANGED)
     portion = to_erase(model, task.fit[0])[0].portion(model)
     inputs = model.inputs(portion.ids, portion.mask)
     expected = read_logits(stock_model(model), inputs, portion.at).float().log_softmax(-1)
     [found] = student.unedited([portion])
-    assert float(divergence(expected, found.log_probs)) < 1e-3
+    assert float(mean_divergence(expected, found.log_probs)) < 1e-3
     torch.autograd.backward(outputs(student, found)[0].square().sum())
     assert all(p.grad is not None for p in student.parameters.values())
 
@@ -447,7 +447,7 @@ def test_an_update_is_scaled_until_neither_more_nor_less_of_it_is_better(
     training.prepare(student)
 
     def rank(terms: dict[str, float]) -> tuple[float, float]:
-        return max(0.0, SHARE * terms["keep"] / limit - 1), terms["bias"]
+        return max(0.0, LIMIT_SHARE * terms["keep"] / limit - 1), terms["bias"]
 
     def scaled(factor: float) -> tuple[float, float]:
         student.update = update.scaled(factor)

@@ -16,7 +16,7 @@ from countergen_edit.data.task import Task
 from countergen_edit.data.templates import Template, expand
 from countergen_edit.erasers import make_eraser
 from countergen_edit.metrics.base import METRICS
-from countergen_edit.models import LanguageModel, capture, load
+from countergen_edit.models import LanguageModel, capture, load_model
 from countergen_edit.models.capture import sink_limit
 from countergen_edit.runs.baselines import BASELINES
 from countergen_edit.runs.fit_data import BEGINNINGS, FitData, capture_sites
@@ -42,7 +42,7 @@ KEEP = expand("keep", [Template("{name} said", (" she", " he"))], AXIS, "fit")
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
-    return load(tiny_model_dir("gpt2", tmp_path_factory.mktemp("gpt2")))
+    return load_model(tiny_model_dir("gpt2", tmp_path_factory.mktemp("gpt2")))
 
 
 def make(

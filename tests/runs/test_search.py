@@ -26,7 +26,7 @@ from countergen_edit.metrics.r import r_values
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.scores import score
 from countergen_edit.models import Scratch
-from countergen_edit.runs.files import EDITS, RESULTS, SCORES
+from countergen_edit.runs.files import EDITS, RESULTS, SCORES_FOLDER
 from countergen_edit.runs.fit_data import capture_sites
 from countergen_edit.runs.folder import (
     RunFolder,
@@ -201,7 +201,9 @@ def test_jobs_join_to_the_bytes_of_one_process(testbed, path, tmp_path, monkeypa
     search(testbed, make_plan(), joined, parts=parts)
     assert (joined.path / RESULTS).read_bytes() == (path / RESULTS).read_bytes()
     files, theirs = (
-        sorted(p.relative_to(of) for p in of.rglob("*") if p.is_file() and SCORES not in p.parts)
+        sorted(
+            p.relative_to(of) for p in of.rglob("*") if p.is_file() and SCORES_FOLDER not in p.parts
+        )
         for of in (path, joined.path)
     )
     assert theirs == files

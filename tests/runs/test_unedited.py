@@ -8,7 +8,7 @@ from countergen_edit.core.errors import UserError
 from countergen_edit.erasers import make_eraser
 from countergen_edit.metrics.base import METRICS
 from countergen_edit.metrics.rows import UNEDITED
-from countergen_edit.models import load
+from countergen_edit.models import load_model
 from countergen_edit.runs.files import RESULTS
 from countergen_edit.runs.folder import RunFolder
 from countergen_edit.runs.plan import Plan
@@ -71,7 +71,7 @@ def test_a_killed_run_continues_to_the_bytes_of_an_undisturbed_one(
 
 @pytest.mark.parametrize("family", ["t5", "bart"])
 def test_an_encoder_decoder_model_is_measured_by_what_it_writes(family, plan, tmp_path):
-    model = load(tiny_model_dir(family, tmp_path / family))
+    model = load_model(tiny_model_dir(family, tmp_path / family))
     both = [METRICS.make(name, SETTINGS[name]) for name in ("fairpair", "cid")]
     writing = replace(plan, metrics=both)
     writing.check(model)

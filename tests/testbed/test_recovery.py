@@ -11,7 +11,7 @@ from countergen_edit.metrics.r import mean_r
 from countergen_edit.metrics.r.group_effect import GroupEffect
 from countergen_edit.metrics.scores import score
 from countergen_edit.models import LanguageModel
-from countergen_edit.reports.verify_testbed import agreement, verify_testbed
+from countergen_edit.reports.verify_testbed import agreement_shares, verify_testbed
 from countergen_edit.testbed import directory, load_axis, load_truth
 from tests.models.test_gguf import script
 
@@ -56,7 +56,7 @@ def test_what_names_lean_to_shows_after_templates_never_fitted(found: DataFrame)
 
 
 def test_pronouns_agree_with_their_person(testbed: LanguageModel) -> None:
-    found = agreement(testbed, load_truth())
+    found = agreement_shares(testbed, load_truth())
     assert {*found} == {"", "female", "male"}
     assert min(p or 0.0 for p in found.values()) >= 0.98
 

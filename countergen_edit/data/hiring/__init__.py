@@ -12,7 +12,7 @@ from countergen_edit.core.typed import built
 from countergen_edit.data.axis import Group
 from countergen_edit.data.templates import render, slots
 
-PRONOUNS = {"subject": "", "object": "", "possessive": "'s", "reflexive": ""}
+HIRING_PRONOUNS = {"subject": "", "object": "", "possessive": "'s", "reflexive": ""}
 """Endings of the name that stands for a pronoun where the axis has none."""
 
 
@@ -50,7 +50,7 @@ class Application:
         >>> Application("cook", True, text).filled(jane, "Jane")
         "Jane came. We like her. Jane's work is good."
         """
-        words = {slot: name + ending for slot, ending in PRONOUNS.items()}
+        words = {slot: name + ending for slot, ending in HIRING_PRONOUNS.items()}
         words |= {"name": name, **group.forms}
         return render(self.text, {slot: {"base": word} for slot, word in words.items()})[0]
 

@@ -28,10 +28,10 @@ from countergen_edit.data.templates import Template, fill, slot_names
 _HERE = Path(__file__).parent
 CELLS: Mapping[Split, int] = {"fit": 24, "validation": 12, "test": 48}
 """Cells of a split unless `templates` is given."""
-PEOPLE: Mapping[Split, int] = {"fit": 10, "validation": 4, "test": 2}
+_PEOPLE: Mapping[Split, int] = {"fit": 10, "validation": 4, "test": 2}
 """People of each group in a cell, unless `names` of the split are fewer."""
 NAMED = ("{name}",)
-PRONOUNS = ("{subject}",)
+_PRONOUNS = ("{subject}",)
 
 
 def neutral() -> TextsBySplit:
@@ -104,7 +104,7 @@ def natural(
     """A set of the prompts of a family, a key of `families` in `families.yaml`.
 
     `templates` is the number of cells (`CELLS` unless given), `people` that of people of each group
-    in a cell (`PEOPLE`). Without `anew` all cells have the same people, whom contrasts of several
+    in a cell (`_PEOPLE`). Without `anew` all cells have the same people, whom contrasts of several
     groups need. `NoFormsError` if no mention of a person tells the groups of the axis apart.
     """
     spec = read_natural("families")
@@ -117,7 +117,7 @@ def natural(
         for text in read_natural("contents")[kind][request.split]
     ]
     mentions = _mentions(own.get("mentions"), request)
-    default = PEOPLE[request.split]
+    default = _PEOPLE[request.split]
     drawn = request.draw.of(request.split)
     count = people or (default if drawn is None else min(default, drawn))
     cells = CELLS[request.split] if templates is None else templates
@@ -137,7 +137,7 @@ def natural(
         for group in groups:
             for place in order[((k if anew else 0) + steps) % known].tolist():
                 mention = mentions[place % len(mentions)]
-                whom = "{object}" if mention == PRONOUNS[0] else mention
+                whom = "{object}" if mention == _PRONOUNS[0] else mention
                 who = content.replace("{who}", mention).replace("{whom}", whom)
                 name = group.names[request.split][place] if "{name}" in mention else None
                 text, start = fill(_filled(frame, who), group, name)
@@ -162,7 +162,7 @@ def _mentions(kind: str | None, request: Request) -> Sequence[str]:
     nouns = [own for key, own in phrases.items() if key != "described"]
     kinds: dict[str, Sequence[Sequence[str]]] = {
         "names": [NAMED],
-        "pronouns": [PRONOUNS],
+        "pronouns": [_PRONOUNS],
         "described": [phrases["described"][request.split]],
         "words": [own[request.split] for own in nouns],
     }

@@ -14,7 +14,7 @@ from typing import Any
 
 from countergen_edit.core.conf_path import prompt_source
 from countergen_edit.core.errors import UserError, require_known
-from countergen_edit.core.reading import Row, csv_table, json_lines, json_objects, named
+from countergen_edit.core.reading import PlacedRecord, csv_table, json_lines, json_objects, named
 from countergen_edit.data.benchmarks import benchmark_of, sources
 from countergen_edit.data.counterfactual import CounterfactualSet, Sample
 from countergen_edit.data.sources import (
@@ -52,9 +52,9 @@ def prompts(request: Request, *, path: str) -> CounterfactualSet:
     return request.make(Path(path).stem, [replace(s, outputs=o) for s, o in found.items()])
 
 
-def prompt_rows(path: str, groups: Sequence[str]) -> list[Row]:
+def prompt_rows(path: str, groups: Sequence[str]) -> list[PlacedRecord]:
     """The rows of a file of prompts, under the keys of `samples_of`."""
-    columns, rows = read_rows(path, groups)
+    columns, rows = read_table(path, groups)
     if name := benchmark_of(columns):
         remedy = f"countergen-edit audit data={shlex.quote(path)}, without metric=, measures it"
         raise UserError(f"{path} holds the benchmark {name}, not prompts: {remedy}")
@@ -63,7 +63,7 @@ def prompt_rows(path: str, groups: Sequence[str]) -> list[Row]:
     return [(where, _keyed(row, groups, where)) for where, row in rows]
 
 
-def read_rows(path: str, groups: Sequence[str] = ()) -> tuple[Collection[str], list[Row]]:
+def read_table(path: str, groups: Sequence[str] = ()) -> tuple[Collection[str], list[PlacedRecord]]:
     """The columns of a table, or the keys of the first JSON object; the rows of a file."""
     if prompt_source(path).startswith("json"):
         rows = [*json_objects(path)]

@@ -11,7 +11,7 @@ from typing import Literal
 from countergen_edit.core.errors import UserError
 from countergen_edit.data.text.rules import WORDS, Labels, answer, labelled, labels_of
 
-Kind = Literal["plain", "name", "title", "noun", "pronoun", "other pronoun"]
+WordKind = Literal["plain", "name", "title", "noun", "pronoun", "other pronoun"]
 """`pronoun` is a case that English confuses (her, his, him, hers); `other pronoun` is not."""
 
 CASES = ("subject", "object", "determiner", "independent", "reflexive")
@@ -36,7 +36,7 @@ class Word:
     """A word of a text as the grammar sees it."""
 
     text: str
-    kind: Kind
+    kind: WordKind
     gap: str
     """The characters between this word and the next one (or the end)."""
     side: int | None = None

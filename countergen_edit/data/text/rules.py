@@ -19,7 +19,7 @@ WORDS, COREFERENCE = (
     for key in ("classes", "coreference")
 )
 """Classes of words."""
-CLOSED = WORDS["prepositions"] | WORDS["closed"]
+_CLOSED = WORDS["prepositions"] | WORDS["closed"]
 Labels = frozenset[str]
 Rule = tuple[list[list[tuple[Labels, Labels]]], str]
 """For each field what may stand there, as what it has and what it lacks; and the answer."""
@@ -35,14 +35,14 @@ def _rule(line: str) -> Rule:
     return [[*map(_option, field.split())] for field in fields.split("|")], answer.strip()
 
 
-RULES: Mapping[str, Sequence[Rule]] = {
+_RULES: Mapping[str, Sequence[Rule]] = {
     name: [*map(_rule, table.splitlines())] for name, table in _ENGLISH["rules"].items()
 }
 
 
 def answer(table: str, *labels: Labels) -> str:
     """The answer of the first rule of a table that fits; empty where none does."""
-    for fields, result in RULES[table]:
+    for fields, result in _RULES[table]:
         for options, own in zip(fields, labels, strict=True):
             if options and not any(has <= own and own.isdisjoint(no) for has, no in options):
                 break
@@ -69,5 +69,5 @@ def labels_of(key: str) -> Labels:
         for shape, own in _ENGLISH["endings"].items()
         if not key.endswith(tuple(own.get("not", "-").split()))
     }
-    shapes |= {"NUMBER": key[:1].isdigit(), "CARDINAL": key.isdigit(), "CLOSED": key in CLOSED}
+    shapes |= {"NUMBER": key[:1].isdigit(), "CARDINAL": key.isdigit(), "CLOSED": key in _CLOSED}
     return labelled(found, **shapes, SIDED=key.startswith("<"), END=not key)

@@ -19,9 +19,9 @@ from typing import Any
 from countergen_edit.core.errors import UserError, require_known
 from countergen_edit.core.typed import built, hints_of, require, require_keys
 from countergen_edit.data.axis import SPLITS, Axis, Group
-from countergen_edit.data.axis import Word as Spelling
+from countergen_edit.data.axis import NonEmpty as Spelling
 from countergen_edit.data.text import grammar
-from countergen_edit.data.text.grammar import Kind, Word, reading
+from countergen_edit.data.text.grammar import Word, WordKind, reading
 from countergen_edit.data.text.rules import answer
 from countergen_edit.data.text.staying import Meanings, settled
 
@@ -137,7 +137,7 @@ class _Entry:
 
     side: int | None
     """None where the word shows no group."""
-    kind: Kind
+    kind: WordKind
     partner: str
     """The word of the other side; for a confused pronoun, its own spelling."""
     meaning: tuple[str, ...]
@@ -341,7 +341,7 @@ class Substitution:
     def _lexicon(self) -> Mapping[str, _Entry]:
         """Spelling → entry. The first pair with a word decides its partner."""
         a, b = (self.axis.groups[group] for group in self.groups)
-        pairs: list[tuple[Kind, tuple[str, str]]] = []
+        pairs: list[tuple[WordKind, tuple[str, str]]] = []
         for she, he in [self._paradigms] if self._paradigms else []:
             pairs += [("other pronoun", (she[c], he[c])) for c in ("subject", "reflexive")]
             pairs += [("pronoun", (she[c], he[c])) for c in grammar.CASES[1:4]]

@@ -12,7 +12,7 @@ from countergen_edit.edits.checkpoints.loading import load_unedited as load_uned
 from countergen_edit.edits.checkpoints.loading import open_checkpoint as open_checkpoint
 from countergen_edit.edits.checkpoints.loading import source_of as source_of
 from countergen_edit.edits.checkpoints.parity import Parity as Parity
-from countergen_edit.edits.checkpoints.saving import ADAPTER as ADAPTER
+from countergen_edit.edits.checkpoints.saving import ADAPTER_FOLDER as ADAPTER_FOLDER
 from countergen_edit.edits.checkpoints.saving import FORMS as FORMS
 from countergen_edit.edits.checkpoints.saving import Form as Form
 from countergen_edit.edits.checkpoints.saving import Saved as Saved

@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import Any, Literal
 
 from countergen_edit.core.errors import UserError
-from countergen_edit.core.locating import RECORD
+from countergen_edit.core.locating import CHECKPOINT_RECORD
 from countergen_edit.core.reading import json_mapping, text_of
 from countergen_edit.core.typed import require
 from countergen_edit.edits import Edit, EditRecord, NamedEdit, applied, load_edit
 from countergen_edit.edits.checkpoints.forms import CODE, write_stock_config
 from countergen_edit.edits.checkpoints.modeling_edited import VARIANT
 from countergen_edit.edits.files import TENSORS
-from countergen_edit.models import LanguageModel, in_template, load
+from countergen_edit.models import LanguageModel, in_template, load_model
 
 CHECKSUMS = "SHA256SUMS"
 EDIT = "edit"
@@ -71,13 +71,15 @@ def _files(folder: Path) -> list[str]:
 
 def is_checkpoint(directory: str | Path) -> bool:
     """Whether `save_checkpoint` made this directory."""
-    return all((Path(directory).expanduser() / name).is_file() for name in (RECORD, CHECKSUMS))
+    return all(
+        (Path(directory).expanduser() / name).is_file() for name in (CHECKPOINT_RECORD, CHECKSUMS)
+    )
 
 
 def source_of(name: str) -> str:
     """The name of the model that a checkpoint was made of; of another model its own."""
     while is_checkpoint(name):
-        name = str(json_mapping(Path(name).expanduser() / RECORD).get("model"))
+        name = str(json_mapping(Path(name).expanduser() / CHECKPOINT_RECORD).get("model"))
     return name
 
 
@@ -102,7 +104,7 @@ def folded_into(model: LanguageModel) -> list[dict[str, Any]]:
     folder = Path(model.name).expanduser()
     if not is_checkpoint(folder) or hasattr(model.bridge, "carried"):
         return []
-    about = json_mapping(folder / RECORD)
+    about = json_mapping(folder / CHECKPOINT_RECORD)
     return list(about.get("edits") or ()) if about.get("form") == "folded" else []
 
 
@@ -144,13 +146,13 @@ def open_checkpoint(directory: str | Path) -> Checkpoint:
     folder = Path(directory).expanduser()
     if not is_checkpoint(folder):
         raise UserError(
-            f"{folder} is not a checkpoint of this package (no {RECORD} with {CHECKSUMS}): give a "
-            "directory written by `countergen-edit edit … save=DIR`"
+            f"{folder} is not a checkpoint of this package (no {CHECKPOINT_RECORD} with "
+            f"{CHECKSUMS}): give a directory written by `countergen-edit edit … save=DIR`"
         )
     verify_checksums(folder)
-    record = json_mapping(folder / RECORD)
+    record = json_mapping(folder / CHECKPOINT_RECORD)
     for key, hint in _ENTRIES.items():
-        require(hint, record.get(key), f"{folder / RECORD}: {key}")
+        require(hint, record.get(key), f"{folder / CHECKPOINT_RECORD}: {key}")
     return Checkpoint(folder, record, load_edit(folder / EDIT))
 
 
@@ -162,7 +164,7 @@ def load_checkpoint(directory: str | Path, **where: Any) -> LanguageModel:
     """
     checkpoint = open_checkpoint(directory)
     if not checkpoint.carried:
-        return load(checkpoint.folder, **where)
+        return load_model(checkpoint.folder, **where)
     model = load_unedited(checkpoint, **where)
     # The handle must live as long as the model does. The config enters the fingerprint, which must
     # not be the unedited model's.
@@ -176,7 +178,7 @@ def load_base(directory: str | Path, **where: Any) -> Base:
     """Load a checkpoint for further edits; parameters and errors as in `load_checkpoint`."""
     checkpoint = open_checkpoint(directory)
     if not checkpoint.carried:
-        return Base(load(checkpoint.folder, **where), None, checkpoint.record)
+        return Base(load_model(checkpoint.folder, **where), None, checkpoint.record)
     model = replace(load_unedited(checkpoint, **where), name=str(checkpoint.record["model"]))
     return Base(model, checkpoint.named, checkpoint.record)
 
@@ -193,5 +195,5 @@ def load_unedited(
                 stock = path.name.replace(f".{VARIANT}.", ".")
                 (Path(place) / stock).symlink_to(path)
         write_stock_config(checkpoint.folder / "config.json", Path(place) / "config.json")
-        model = load(place, **where)
+        model = load_model(place, **where)
     return in_template(replace(model, name=str(checkpoint.folder)), template, instruction)

@@ -22,7 +22,7 @@ from transformers import GPT2LMHeadModel as StockModel
 
 VARIANT = "edited"
 """Variant of the names of weight files."""
-PARTS = ("left", "right", "offset", "limit", "gate_weight", "gate_bias")
+_PARTS = ("left", "right", "offset", "limit", "gate_weight", "gate_bias")
 """Tensors of an erasure."""
 
 
@@ -44,7 +44,7 @@ class Erasure(nn.Module):
     def __init__(self, width: int, rank: int) -> None:
         super().__init__()
         shapes = ((width, rank), (rank, width), (rank,), (), (width,), ())
-        for name, shape in zip(PARTS, shapes, strict=True):
+        for name, shape in zip(_PARTS, shapes, strict=True):
             # Not zeros: an erasure without its values must not pass for one that changes nothing.
             self.register_buffer(name, torch.full(shape, torch.nan))
 
@@ -53,7 +53,7 @@ class Erasure(nn.Module):
         wide = torch.promote_types(x.dtype, torch.float32)
         # Copies, as a tensor mapped from a file may lie unaligned, and be rounded otherwise.
         left, right, offset, limit, gate_weight, gate_bias = (
-            getattr(self, name).to(x.device, wide, copy=True) for name in PARTS
+            getattr(self, name).to(x.device, wide, copy=True) for name in _PARTS
         )
         y = x.to(wide)
         gate = (y @ gate_weight + gate_bias).clamp(0.0, 1.0)[..., None]

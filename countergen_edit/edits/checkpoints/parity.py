@@ -23,9 +23,9 @@ from countergen_edit.edits.checkpoints import reload_script
 from countergen_edit.edits.checkpoints.stock import stock_model
 from countergen_edit.models import LanguageModel, encode
 
-TEXTS = ("Jane is a nurse and", "John works at the hospital, where", "The weather was")
+_TEXTS = ("Jane is a nurse and", "John works at the hospital, where", "The weather was")
 """Texts by default."""
-MOST_TEXTS, MOST_TOKENS = 8, 128
+_MOST_TEXTS, MOST_TOKENS = 8, 128
 _ENVIRONMENT = {"HF_HUB_OFFLINE": "1", "CUDA_VISIBLE_DEVICES": ""}
 _TOLERANCE = {torch.float64: 1e-10, torch.float32: 1e-5, torch.float16: 4e-3, torch.bfloat16: 3e-2}
 """Relative to the largest logit, by the type of the weights.
@@ -66,7 +66,7 @@ def check_parity(
             f"the checkpoint does not load whole: {', '.join(keys['saved'][:3])} missing or "
             "unexpected; nothing was saved"
         )
-    return compare(model, edit, ids, [logits[f"saved.{i}"] for i in range(len(ids))])
+    return compare_logits(model, edit, ids, [logits[f"saved.{i}"] for i in range(len(ids))])
 
 
 def check_adapter(model: LanguageModel, edit: Edit, folder: Path, texts: Sequence[str]) -> Parity:
@@ -75,17 +75,17 @@ def check_adapter(model: LanguageModel, edit: Edit, folder: Path, texts: Sequenc
         stock_model(model).save_pretrained(place)
         ids, dtype = compared_ids(model, texts), str(model.dtype).removeprefix("torch.")
         logits, _ = reload({"adapter": (Path(place), ids, dtype, False, str(folder.resolve()))})
-    return compare(model, edit, ids, [logits[f"adapter.{i}"] for i in range(len(ids))])
+    return compare_logits(model, edit, ids, [logits[f"adapter.{i}"] for i in range(len(ids))])
 
 
 def compared_ids(model: LanguageModel, texts: Sequence[str]) -> list[list[int]]:
     """Token ids of the texts that are compared."""
-    encodings = encode(model, [*(texts or TEXTS)][:MOST_TEXTS])
+    encodings = encode(model, [*(texts or _TEXTS)][:_MOST_TEXTS])
     most = len(model.preface) + MOST_TOKENS
     return [encoding.ids[:most] for encoding in encodings if encoding.ids]
 
 
-def compare(
+def compare_logits(
     model: LanguageModel, edit: Edit, ids: Sequence[Sequence[int]], saved: Sequence[Tensor]
 ) -> Parity:
     """Compare a saved model's logits with the edited one's; raises a `UserError` if they differ."""

@@ -24,7 +24,7 @@ class Absent(importlib.abc.MetaPathFinder):
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 
 
-def main(job_file: str) -> None:
+def check_again(job_file: str) -> None:
     """Do the job."""
     sys.meta_path.insert(0, Absent())
     import torch
@@ -58,4 +58,4 @@ def main(job_file: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    check_again(sys.argv[1])

@@ -16,7 +16,7 @@ from typing import Any, Literal, get_args
 from safetensors import SafetensorError
 
 from countergen_edit.core.errors import UserError, command, unknown
-from countergen_edit.core.locating import RECORD
+from countergen_edit.core.locating import CHECKPOINT_RECORD
 from countergen_edit.core.reading import json_mapping
 from countergen_edit.core.writing import OLD, as_json, put_back, whole_folder
 from countergen_edit.edits import Edit, applied, save_edit
@@ -37,7 +37,7 @@ from countergen_edit.models.loading import without_progress_bar
 Form = Literal["folded", "carried"]
 FORMS: tuple[str, ...] = ("auto", *get_args(Form))
 PARITY, CARD = "parity.json", "README.md"
-ADAPTER = "adapter"
+ADAPTER_FOLDER = "adapter"
 """Folder of an update as a PEFT adapter of the unedited model."""
 TOKENIZER_CONFIG = "tokenizer_config.json"
 
@@ -130,14 +130,14 @@ def save_checkpoint(
             raise UserError(f"cannot write {directory}: {error}") from error
         parity = check_parity(model, edit, folder, texts, own_code=its_form == "carried")
         if edit.update is not None and not edit.placements:
-            write_adapter(model, edit.update, folder / ADAPTER)
-            check_adapter(model, edit, folder / ADAPTER, texts)
-        _write_json(folder / RECORD, about)
+            write_adapter(model, edit.update, folder / ADAPTER_FOLDER)
+            check_adapter(model, edit, folder / ADAPTER_FOLDER, texts)
+        _write_json(folder / CHECKPOINT_RECORD, about)
         _write_json(folder / PARITY, asdict(parity))
         if card is not None:
             (folder / CARD).write_text(card(its_form, parity), "utf-8")
         for path in folder.rglob("*.safetensors"):  # saved with mode 600
-            shutil.copymode(folder / RECORD, path)
+            shutil.copymode(folder / CHECKPOINT_RECORD, path)
         write_checksums(folder)
     return Saved(directory, its_form, parity)
 
@@ -145,7 +145,7 @@ def save_checkpoint(
 def record_of(directory: Path) -> Mapping[str, Any]:
     """A checkpoint's record; empty if there is none."""
     try:
-        return json_mapping(directory / RECORD)
+        return json_mapping(directory / CHECKPOINT_RECORD)
     except UserError:
         return {}
 

@@ -44,8 +44,8 @@ LAMBDA, TEMPLATE = "lambda", "template"
 AUTOMATIC = "cid_biased_fraction_automatic"
 LEXICON = Path(__file__).with_name("protected_criteria.yaml")
 RATED_BY_LEXICON = {"rated_by": "lexicon, automatically; no person has rated"}
-NATS = "nats a token"
-MOST = 12
+_NATS = "nats a token"
+_MOST = 12
 """Commonest continuations in a row, as many as the longest cell of the paper's appendix C."""
 Count = Annotated[int, Gt(0)]
 Names = Count | Mapping[Split, Count] | None
@@ -320,7 +320,7 @@ class Cid(Metric):
             own = np.flatnonzero([i.strength == strength for i in items])
             if np.isnan(divergence[own]).all():
                 continue  # servers do not return it
-            about: dict[str, Any] = {"data": self.data, "detail": {"unit": NATS}}
+            about: dict[str, Any] = {"data": self.data, "detail": {"unit": _NATS}}
             about |= {"facets": {LAMBDA: strength}, "n": len(own)}
             after, was = (drawn.ratio(values, own) for values in (divergence, before))
             mean = drawn.estimate(after, within=(0, math.log(2)))
@@ -342,9 +342,9 @@ class Cid(Metric):
             about = (template, strength, group)
             own = [i.plain for i in items if (i.template, i.strength, i.group) == about]
             counts = Counter(own).most_common()
-            criteria = {text: list(automatic_criteria(text)) for text, _ in counts[:MOST]}
+            criteria = {text: list(automatic_criteria(text)) for text, _ in counts[:_MOST]}
             detail = {
-                "counts": [list(pair) for pair in counts[:MOST]],
+                "counts": [list(pair) for pair in counts[:_MOST]],
                 "automatic": {text: names for text, names in criteria.items() if names},
             }
             facets = {LAMBDA: strength, TEMPLATE: template}

@@ -24,11 +24,11 @@ from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.statistics import LEVEL, Clusters, finite
 from countergen_edit.models import LanguageModel, contrastive_generate
 
-GRID = (0.0, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0)
+_GRID = (0.0, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0)
 TAU = 0.85
 SECTIONS = 8
 """Values of λ tried at once between two neighbours of the grid."""
-KIND = "perturbation"
+_KIND = "perturbation"
 """The facet of the kind of perturbation."""
 
 
@@ -48,7 +48,7 @@ def effects(
     similarity: Similarity,
     *,
     tau: float = TAU,
-    grid: Sequence[float] = GRID,
+    grid: Sequence[float] = _GRID,
     tolerance: float = 0.05,
     max_new_tokens: int = 16,
     top_k: int = 50,
@@ -149,7 +149,7 @@ def _kind_row(
     if median is None:
         detail["reason"] = f"{never} of {len(values)} stay together up to lambda={max(grid):g}"
     about: dict[str, Any] = {"dataset": DATASET, "n": len(values), "seed": seed, "detail": detail}
-    return Row("cid_lambda_star", median, lo=lo, hi=hi, facets={KIND: kind}, **about)
+    return Row("cid_lambda_star", median, lo=lo, hi=hi, facets={_KIND: kind}, **about)
 
 
 def _cluster(effects: Sequence[Effect]) -> Int[np.ndarray, " effect"]:

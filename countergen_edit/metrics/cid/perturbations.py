@@ -67,7 +67,7 @@ def perturbations(
         raise UserError(f"per_kind={per_kind}: at least 1")
     by_kind: dict[str, list[list[Perturbation]]] = {}
     for source in sources:
-        texts_of = {kind: _spread(rule(source.source), per_kind) for kind, rule in RULES.items()}
+        texts_of = {kind: _spread(rule(source.source), per_kind) for kind, rule in _RULES.items()}
         if substitution is not None:
             substitution.require_decided(source.source)
             texts_of = {substitution.axis.name: [substitution.swap(source.source)], **texts_of}
@@ -121,7 +121,7 @@ def misspellings(word: str) -> list[str]:
     return [word[:i] + word[i + 1] + word[i] + word[i + 2 :] for i in places]
 
 
-RULES: dict[str, Callable[[str], list[list[str]]]] = {
+_RULES: dict[str, Callable[[str], list[list[str]]]] = {
     "spelling": lambda source: _at_words(source, 5, misspellings),
     "letter duplication": lambda source: _at_words(
         source, 3, lambda w: [w[:i] + w[i - 1] + w[i:] for i in range(len(w), 1, -1)]

@@ -24,7 +24,7 @@ from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.statistics import RESAMPLES, Estimate, estimate
 
-FRACTION, AGREEMENT = "cid_biased_fraction", "cid_rater_agreement"
+FRACTION, _AGREEMENT = "cid_biased_fraction", "cid_rater_agreement"
 
 
 class CidTexts(RatedTexts):
@@ -69,7 +69,7 @@ class CidTexts(RatedTexts):
             if columns["value"] is None:
                 detail["reason"] = "every rater gave the same answer throughout"
             tasks = dict.fromkeys(about.task for about, _ in self._texts)
-            rows += [Row(AGREEMENT, task=task, **columns, detail=detail) for task in tasks]
+            rows += [Row(_AGREEMENT, task=task, **columns, detail=detail) for task in tasks]
         return rows
 
 

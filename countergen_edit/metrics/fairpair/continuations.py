@@ -33,7 +33,7 @@ from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.results import Results
 from countergen_edit.models import generate
 
-STORE = "fairpair"
+_STORE = "fairpair"
 """The folder in a run's store."""
 PERTURBED = ".perturbed.jsonl"
 """The suffix of files with perturbations, beside the files of their continuations."""
@@ -57,7 +57,7 @@ class Perturbed:
 
 
 @dataclass(frozen=True)
-class Sampling:
+class FairPairSampling:
     """How continuations are drawn."""
 
     n: int
@@ -107,12 +107,12 @@ def sample(
     context: EvaluationContext,
     edit: NamedEdit | None,
     prompts: Sequence[PairedPrompt],
-    sampling: Sampling,
+    sampling: FairPairSampling,
     perturber: Perturber,
     passes: Filter,
 ) -> list[Sampled]:
     """Continue, perturb and filter every prompt; what the store has is read from it."""
-    folder = context.place(STORE, edit).with_suffix("")
+    folder = context.place(_STORE, edit).with_suffix("")
     settings = sampling, passes.compared, context.seed
     files = [(folder / _name(i, p, *settings), p) for i, p in enumerate(prompts)]
     missing = [(file, prompt) for file, prompt in files if not file.is_file()]
@@ -151,7 +151,7 @@ def _perturb(file: Path, perturber: Perturber, passes: Filter) -> None:
     write_json_lines(beside, map(vars, lines))
 
 
-def _name(place: int, prompt: PairedPrompt, sampling: Sampling, *others: str | int) -> str:
+def _name(place: int, prompt: PairedPrompt, sampling: FairPairSampling, *others: str | int) -> str:
     """The file name of a prompt: its place, and a digest of all settings but model and edit."""
     settings = {key: value for key, value in asdict(sampling).items() if key != "batch_size"}
     parts = json.dumps((prompt.source, prompt.target, *settings.values(), *others))
@@ -164,7 +164,7 @@ def read_texts(results: Results, edits: Collection[str]) -> dict[str, list[Sampl
     `UserError` if a file is missing, damaged or of another version.
     """
     texts: dict[str, list[Sampled]] = {edit: [] for edit in edits}
-    for edit, file in results.stored(STORE):
+    for edit, file in results.stored(_STORE):
         if edit in texts and not file.name.endswith(PERTURBED):
             texts[edit].append(_read(file))
     return texts

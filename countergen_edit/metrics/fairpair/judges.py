@@ -31,14 +31,14 @@ from countergen_edit.metrics.ratings import RatedItem, RatedTexts, Ratings, colu
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import UNEDITED, Row
 from countergen_edit.metrics.statistics import Estimate, estimate, resample
-from countergen_edit.models import load, text_log_probs
+from countergen_edit.models import load_model, text_log_probs
 
 PARTS = 10
 """Equal parts of a judge's order in which its scores are compared with another's."""
 ANSWERS = "Yes", "No"
 RATERS = "raters"
 """The name of Φ."""
-LEAST, MOST = 1, 5
+_LEAST, _MOST = 1, 5
 
 
 class Rubric(ScoreDifference):
@@ -58,7 +58,7 @@ class Rubric(ScoreDifference):
         if not question.strip():
             raise UserError("a rubric needs a question, such as 'Does this praise the person?'")
         self.model, self.question = str(model), question
-        self._judge = load(model, device=device, template="auto")
+        self._judge = load_model(model, device=device, template="auto")
         self._known: dict[str, float] = {}
 
     def get_params(self, deep: bool = False) -> dict[str, str]:
@@ -129,12 +129,12 @@ class FairPairTexts(RatedTexts):
 
     name = "fairpair"
     asks = (
-        f"In column 'rating' write how favourably the text speaks of the person: {LEAST} very "
-        f"unfavourably, 3 neither or nothing, {MOST} very favourably."
+        f"In column 'rating' write how favourably the text speaks of the person: {_LEAST} very "
+        f"unfavourably, 3 neither or nothing, {_MOST} very favourably."
     )
     columns = ("prompt", "text", "rating")
-    answers: ClassVar[Mapping[str, int]] = {str(n): n for n in range(LEAST, MOST + 1)}
-    wanted = f"a whole number from {LEAST} to {MOST}"
+    answers: ClassVar[Mapping[str, int]] = {str(n): n for n in range(_LEAST, _MOST + 1)}
+    wanted = f"a whole number from {_LEAST} to {_MOST}"
 
     def __init__(self, results: Results) -> None:
         self._parts = [
@@ -189,7 +189,7 @@ def _of_task(
         elif before is not None:
             rows += make.of_change(RATERS, before, result)
         if len(scores) > 1:
-            ranks = [np.concatenate(own).astype(int) - LEAST for own in scores.values()]
+            ranks = [np.concatenate(own).astype(int) - _LEAST for own in scores.values()]
             alpha = ordinal_alpha(ranks, [len(s.texts) for s in sampled], seed)
             rows.append(make.of_agreement("rater", scores, alpha))
         yield about, rows

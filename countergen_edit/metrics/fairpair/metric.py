@@ -21,7 +21,7 @@ from countergen_edit.data.fairpair import (
     PairedPrompt,
     Perturber,
     RulePerturber,
-    choose,
+    chosen_occupations,
     common_sents,
     own_prompts,
     paired_samples,
@@ -33,8 +33,8 @@ from countergen_edit.edits import NamedEdit
 from countergen_edit.metrics.base import MeasuredSplit, Metric, Way
 from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.fairpair.continuations import (
+    FairPairSampling,
     Sampled,
-    Sampling,
     make_perturber,
     sample,
 )
@@ -44,8 +44,8 @@ from countergen_edit.metrics.fairpair.rows import FairPairRows, holm
 from countergen_edit.metrics.rows import Row
 from countergen_edit.models import LanguageModel, encode_replies, lengths
 
-COMMON_SENTS, PARAPHRASED, OWN = "common_sents", "reworded_sents", "own_prompts"
-TOP_P, TEMPERATURE = 0.9, 1.0
+COMMON_SENTS, PARAPHRASED, _OWN = "common_sents", "reworded_sents", "own_prompts"
+_TOP_P, TEMPERATURE = 0.9, 1.0
 """Of nucleus sampling, as in the paper."""
 
 
@@ -102,8 +102,8 @@ class FairPair(Metric):
     ) -> None:
         if prompts is not None and paraphrases is not None:
             raise UserError("fairpair takes prompts or templates of the occupations, not both")
-        self.sampling = Sampling(n, max_new_tokens, TOP_P, TEMPERATURE, batch_size, asked)
-        self.occupations = choose(occupations)
+        self.sampling = FairPairSampling(n, max_new_tokens, _TOP_P, TEMPERATURE, batch_size, asked)
+        self.occupations = chosen_occupations(occupations)
         self.paraphrases = tuple(paraphrases or ())
         self.own = prompts
         self.names = dict(names or {})
@@ -123,10 +123,10 @@ class FairPair(Metric):
         a, b = (axis.groups[group] for group in self.groups)
         names = self._name(a), self._name(b)
         if self.own is not None:
-            self.dataset = OWN
+            self.dataset = _OWN
             self.prompts = own_prompts(self._few(self.own), axis, self.groups, names, substitution)
         elif self.task.own:
-            self.dataset = OWN
+            self.dataset = _OWN
             every = [sample for data in self.task.own for sample in data.samples]
             self.prompts = paired_samples(every, self.groups)
         elif self.paraphrases:

@@ -13,7 +13,7 @@ import pandas as pd
 from jaxtyping import Float64
 from scipy.stats import norm, ttest_ind
 
-from countergen_edit.data.fairpair import REASONS, UNITS, Filter, word_list
+from countergen_edit.data.fairpair import FILTER_UNITS, REASONS, Filter, word_list
 from countergen_edit.metrics.fairpair.continuations import Sampled, joined
 from countergen_edit.metrics.fairpair.phi import QUANTITIES, JudgeScores, PhiResult
 from countergen_edit.metrics.paraphrases import ALPHA, flip_counts, paired_p
@@ -26,7 +26,7 @@ from countergen_edit.metrics.statistics import (
     finite,
 )
 
-EXAMPLES = 3
+_EXAMPLES = 3
 """Perturbations of each kind that rows quote."""
 TERMS = 10
 """Phrases of each side that rows quote."""
@@ -155,7 +155,7 @@ class FairPairRows:
 
     def perturbed(self, sampled: Sequence[Sampled], passes: Filter, asked: bool) -> Row:
         """The share of perturbations that pass (Table 1), with examples (Table 2)."""
-        filters = {unit: passes.by(unit) for unit in UNITS}
+        filters = {unit: passes.by(unit) for unit in FILTER_UNITS}
         failed = Counter(r for s in sampled for r in s.reasons if r is not None)
         passed = np.array([[r is None for r in s.reasons] for s in sampled], dtype=np.float64)
         every = [
@@ -172,7 +172,7 @@ class FairPairRows:
         for s in sampled:  # the first of each kind, one of a prompt
             for original, text, reason in zip(s.g_x, s.p_x, s.reasons, strict=True):
                 kind = reason or "passed"
-                if not original.strip() or counts[kind] >= EXAMPLES:
+                if not original.strip() or counts[kind] >= _EXAMPLES:
                     continue
                 counts[kind] += 1
                 whole = joined(s.prompt.source, original)

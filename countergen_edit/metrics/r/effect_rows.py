@@ -43,7 +43,7 @@ LEAST = 0.02
 """The least share of the group effect that is called a change."""
 HALF = 0.5
 """The least share of the group effect that is called removed."""
-DETECTABLE = "detectable_effect"
+DETECTABLE_EFFECT = "detectable_effect"
 
 
 def holm_tests(effects: Sequence[GroupEffect]) -> list[dict[str, Any]]:
@@ -190,7 +190,7 @@ def effect_rows(effects: Sequence[GroupEffect], power: bool = False) -> list[Row
     for effect, row, is_unshown in zip(effects, tested, unshown, strict=True):
         others = {"group_share": effect.share, "null_abs_r": effect.within_group_null}
         if power and is_unshown:
-            others[DETECTABLE] = effect.detectable(SIGNIFICANT / sum(unshown))
+            others[DETECTABLE_EFFECT] = effect.detectable(SIGNIFICANT / sum(unshown))
         data, known = effect.scores.data, {m: x for m, x in others.items() if x is not None}
         rows += [row, *(Row.of(m, x, data, n=effect.items) for m, x in known.items())]
     return rows

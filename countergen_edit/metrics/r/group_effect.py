@@ -54,10 +54,10 @@ PERMUTATIONS = 2000
 EXACT = 20_000
 """Up to so many deals all are made, else some are drawn."""
 NULL_DRAWS = 200
-POWER = 0.8
-MOST_PEOPLE = 10_000
+_POWER = 0.8
+_MOST_PEOPLE = 10_000
 """Where even so many people a group would not do, there is no effect to speak of."""
-LEAST_SHARE = 0.2
+_LEAST_SHARE = 0.2
 """In a logarithm, a cluster whose d² is below this share of the mean counts as that share."""
 MANY_TEMPLATES = 5
 """Fewer, without contents, are drawn with the resamples of the other metrics."""
@@ -254,10 +254,10 @@ class GroupEffect:
             return None
         scale = self.people.fewest
         along, across = self._noise()
-        for count in np.unique(np.geomspace(2, MOST_PEOPLE, 400).astype(int)):
+        for count in np.unique(np.geomspace(2, _MOST_PEOPLE, 400).astype(int)):
             null = np.sqrt(2 * across) * scale / count
             spread = np.sqrt(4 * along * self.squared * scale / count + null**2)
-            if self.squared > norm.ppf(LEVEL) * null + norm.ppf(POWER) * spread:
+            if self.squared > norm.ppf(LEVEL) * null + norm.ppf(_POWER) * spread:
                 return int(count)
         return None
 
@@ -275,7 +275,7 @@ class GroupEffect:
         free = len(gram) - len(people.sides)
         critical = stdtrit(free, 1 - int(level * deals / 2) / deals)  # P has steps of 2 / deals
         error = np.sqrt(max(np.linalg.eigvalsh(gram)[-1], 0.0)) * (1 + 0.5 / free)
-        return float(nctdtrinc(free, 1 - POWER, critical) * error)
+        return float(nctdtrinc(free, 1 - _POWER, critical) * error)
 
     def _noise(self) -> tuple[float, float]:
         """Variance of the noise along the difference, nats², and tr V² of all noise, nats⁴.
@@ -392,7 +392,7 @@ class GroupEffect:
         mean = float(np.average(m, weights=sizes))
         if mean <= 0:
             return np.zeros(RESAMPLES)
-        y = (np.log(np.maximum(m / mean, LEAST_SHARE)) + m / mean) / 2
+        y = (np.log(np.maximum(m / mean, _LEAST_SHARE)) + m / mean) / 2
         rng = generator(self.seed, self.scores.data.name, "wordings")
         weights = rng.standard_normal((RESAMPLES, count))
         heavier = (count - 1) / rng.chisquare(count - 1, RESAMPLES)

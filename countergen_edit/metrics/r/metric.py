@@ -26,7 +26,7 @@ from countergen_edit.metrics.r.effect_rows import (
 from countergen_edit.metrics.r.formula import abs_r_reduction, r_values
 from countergen_edit.metrics.r.group_effect import GroupEffect
 from countergen_edit.metrics.rows import Row
-from countergen_edit.metrics.scored_texts import SCORED_BY, write
+from countergen_edit.metrics.scored_texts import SCORED_BY, write_scored_texts
 from countergen_edit.metrics.scores import SetScores
 from countergen_edit.metrics.statistics import Estimate
 
@@ -65,7 +65,7 @@ class R(Metric):
                 rows += among(own, len(data.groups))
                 z = None if effect.z is None else effect.z.tolist()
                 texts.append((now, r_values(now).tolist(), z))
-        write(context.place(SCORED_BY, edit), id_of(edit), texts)
+        write_scored_texts(context.place(SCORED_BY, edit), id_of(edit), texts)
         return rows
 
     def _of_sets(

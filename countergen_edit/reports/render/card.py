@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 HASHES = {"run": "fingerprint", "model": "model_hash", "data": "data_hash", "code": "source_hash"}
 """Lines of the table of hashes, and keys of the manifest."""
-TABLES = {"Bias, before and after": "bias", "Costs": "cost", "Other measures": "other"}
+_TABLES = {"Bias, before and after": "bias", "Costs": "cost", "Other measures": "other"}
 """The headings of the tables, and the kinds of their quantities."""
 MARKDOWN = str.maketrans({c: f"\\{c}" for c in "\\|*_<>[]`"})
 
@@ -75,7 +75,7 @@ def model_card(
         tables=[
             (f"{heading}: {axis}" if several else heading, _lines(part, record, kind))
             for axis, part in parts.items()
-            for heading, kind in TABLES.items()
+            for heading, kind in _TABLES.items()
         ],
         unmeasured=[
             f"{metric.title or name}: {(inspect.getdoc(metric) or '').splitlines()[0]}"

@@ -21,12 +21,12 @@ from countergen_edit.reports.panels import PER_LINE, Ends, Panel, Series, fittin
 LOOKS = shipped_yaml(Path(__file__).with_name("styles.yaml"))
 COLOURS = tuple(LOOKS["colours"].values())
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "<", ">", "p", "h")
-COMBINED = "combination"  # as in `edits.record`, which imports torch
+_COMBINED = "combination"  # as in `edits.record`, which imports torch
 CHOSEN = "chosen"
 LANES = 0.7
 """Share of a category's room for series with a line each."""
 NOT_SIGNIFICANT = "#e4e6e9"
-WIDTH, COLUMNS = 3.6, 3
+WIDTH, PANEL_COLUMNS = 3.6, 3
 """Inches of one panel, and most panels of a row."""
 ROOM = 0.05
 """Share of an axis beyond its values."""
@@ -75,7 +75,7 @@ def style_of(name: str) -> Style | None:
         first, *others = map(ERASER.match, part.removeprefix("→ ").split(" + "))
         if first:
             mixed = any(other and other[0] != first[0] for other in others)
-            return FIXED[COMBINED if mixed else first[0]]
+            return FIXED[_COMBINED if mixed else first[0]]
     return None
 
 
@@ -94,7 +94,7 @@ def styles(panels: Iterable[Panel]) -> dict[str, Style]:
     return found
 
 
-def draw(figure: Figure, title: str = "", columns: int = COLUMNS) -> Any:
+def draw(figure: Figure, title: str = "", columns: int = PANEL_COLUMNS) -> Any:
     """A figure as one of matplotlib, which panels fill row by row above one legend.
 
     Panels of one measure share its axis, from 0 or what is neutral to just above all values.
@@ -122,7 +122,7 @@ def draw(figure: Figure, title: str = "", columns: int = COLUMNS) -> Any:
             artist = _draw(ax, panel, k, s, looks[s.name])
             if not (panel.downwards and {*s.x} == {s.name}):  # it stands beside its name
                 shown.setdefault(s.name, artist)
-        _axes(ax, panel, ends([p for p in panels if p.measure == panel.measure]))
+        _axes(ax, panel, _ends([p for p in panels if p.measure == panel.measure]))
     for ax in axes.flat[len(panels) :]:
         ax.set_visible(False)
     if any(panel.is_heat_map for panel in panels):
@@ -216,7 +216,7 @@ def _axes(ax: Any, panel: Panel, limits: Ends) -> None:
             ax.set_xlim(min(reach), max(reach))
 
 
-def ends(panels: Sequence[Panel]) -> Ends:
+def _ends(panels: Sequence[Panel]) -> Ends:
     """The ends of the axis of the values that panels share.
 
     >>> def panel(*y, limits=None): return Panel("", "", "", (Series("a", (), y),), limits=limits)
@@ -252,7 +252,7 @@ def write(figure: Figure, path: Path, endings: Sequence[str]) -> list[Path]:
     return written
 
 
-def as_svg(figure: Figure, columns: int = COLUMNS) -> bytes:
+def as_svg(figure: Figure, columns: int = PANEL_COLUMNS) -> bytes:
     """A figure without its title as an SVG file."""
     from matplotlib import rc_context
 

@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 WIDEST = 34
 """Characters of a column of text; longer texts wrap."""
-OVERVIEW = "overview"
+_OVERVIEW = "overview"
 
 
 def print_run(run: Run, console: Console) -> None:
     """Print a search's front, the table of all sets and costs (or everything), and the verdict."""
-    from countergen_edit.reports.search import search  # late: these import torch
+    from countergen_edit.reports.search import search_section  # late: these import torch
     from countergen_edit.reports.sections import summary
 
     tasks = run.by_task()
@@ -37,7 +37,7 @@ def print_run(run: Run, console: Console) -> None:
     for task, part in tasks.items():
         if len(tasks) > 1:
             console.rule(Text(printable(task)))
-        tried = search(part)
+        tried = search_section(part)
         print_sections([tried] if tried else [], console)
         for table in tables[task]:
             print_table(table, console)
@@ -55,12 +55,12 @@ def print_all(run: Run, console: Console) -> None:
 def print_sections(parts: Sequence[Section], console: Console) -> None:
     """Print the brief blocks of sections, those of the overview last and its words at the end."""
     words: dict[str, None] = {}
-    for section in sorted(parts, key=lambda section: section.name == OVERVIEW):
+    for section in sorted(parts, key=lambda section: section.name == _OVERVIEW):
         for block in section.blocks:
             if isinstance(block, Table) and block.brief:
                 print_table(block, console)
                 console.print()
-            elif isinstance(block, Words) and block.brief and section.name == OVERVIEW:
+            elif isinstance(block, Words) and block.brief and section.name == _OVERVIEW:
                 words |= dict.fromkeys(block.sentences)
             elif isinstance(block, Words) and block.brief:
                 print_words(block.sentences, console)

@@ -22,7 +22,7 @@ from countergen_edit.models.capture import EVERYWHERE
 from countergen_edit.reports.blocks import Block, Cell, Figure, Number, Section, Table
 from countergen_edit.reports.panels import Ends, Panel, Series
 
-Item = TypeVar("Item")
+_Item = TypeVar("_Item")
 Record = Mapping[str, Cell]
 """The cells of a line, by column."""
 KINDS: tuple[Kind, ...] = ("bias", "cost", "other")
@@ -399,9 +399,9 @@ def p_holm(row: Row, digits: int = 3) -> Number:
     return Number(row.detail.get("p_adjusted"), digits=digits, bounded=True)
 
 
-def grouped(items: Iterable[Item], key: Callable[[Item], Any]) -> dict[Any, list[Item]]:
+def grouped(items: Iterable[_Item], key: Callable[[_Item], Any]) -> dict[Any, list[_Item]]:
     """Items by a key, in the order of their first."""
-    groups: dict[Any, list[Item]] = {}
+    groups: dict[Any, list[_Item]] = {}
     for item in items:
         groups.setdefault(key(item), []).append(item)
     return groups

@@ -13,9 +13,9 @@ from countergen_edit.reports.blocks import Figure
 from countergen_edit.reports.panels import Ends, Panel, Series
 from countergen_edit.reports.views.base import grouped
 
-MOST_SETS = 9
+_MOST_SETS = 9
 """Sets with a panel each."""
-MARGIN = 0.3
+_MARGIN = 0.3
 """Room beside the first and the last layer."""
 SHARE = (0.0, 1.03)
 """Ends of the axis of a share."""
@@ -86,9 +86,9 @@ def layer_figures(
         layers = {e.layers[0] for _, e in of_site}
         if len(layers) < 2:
             continue
-        covers, panels = (min(layers) - MARGIN, max(layers) + MARGIN), []
+        covers, panels = (min(layers) - _MARGIN, max(layers) + _MARGIN), []
         by_set = grouped(of_site, lambda pair: dataset_label(pair[0].dataset))
-        for of_set in [*by_set.values()][:MOST_SETS]:
+        for of_set in [*by_set.values()][:_MOST_SETS]:
             first = of_set[0][0]
             before = results.under(first, UNEDITED)
             series = _lines(of_set)

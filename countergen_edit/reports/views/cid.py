@@ -18,7 +18,7 @@ from countergen_edit.reports.views.base import (
     lines_along,
 )
 
-NATS = "Jensen–Shannon, nats a token"
+_NATS = "Jensen–Shannon, nats a token"
 MARK = "†"
 LEGEND = (
     f"The commonest continuations and their number of pairs of names. {MARK} names a protected "
@@ -76,7 +76,7 @@ def _group(row: Row) -> str:
     return "" if row.group_b else row.group_a
 
 
-def comparison(
+def cid_comparison(
     prompts: tuple[str, str],
     strengths: Sequence[float],
     texts: Sequence[tuple[Sequence[str], Sequence[float], float]],
@@ -93,7 +93,7 @@ def comparison(
         ("λ", *(f"{prompt} …" for prompt in prompts)),
         tuple((f"{s:g}", *cells[2 * i : 2 * i + 2]) for i, s in enumerate(strengths)),
         "Green: likelier after this prompt than after the other; red: less likely. The number: the "
-        f"divergence of the two next-token distributions, {NATS}.",
+        f"divergence of the two next-token distributions, {_NATS}.",
         brief=True,
     )
 

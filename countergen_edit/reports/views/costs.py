@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from countergen_edit.decisions import JUDGEMENT
 from countergen_edit.edits import EditRecord
-from countergen_edit.metrics.off_target import CHANGE
+from countergen_edit.metrics.off_target import OFF_TARGET_CHANGE
 from countergen_edit.metrics.r.effect_rows import LEAST, SIGNIFICANT
 from countergen_edit.metrics.results import Results, State
 from countergen_edit.metrics.rows import UNEDITED, Row, set_label
@@ -23,7 +23,7 @@ from countergen_edit.reports.views.base import (
     mark,
 )
 
-EFFECT = "off_target"
+_EFFECT = "off_target"
 LEAST_NATS = 0.01
 """What a group effect must grow by to be called worse, beside `LEAST` of what it was."""
 
@@ -131,7 +131,9 @@ class OffTargetView(View, declared="off_target"):
 
 def _tested(results: Results, edit: str) -> list[tuple[Row, Row]]:
     """The effect on every axis before an edit, and its change, where that was tested."""
-    pairs = [(row, results.under(row, edit, CHANGE)) for row in results.unedited(EFFECT)]
+    pairs = [
+        (row, results.under(row, edit, OFF_TARGET_CHANGE)) for row in results.unedited(_EFFECT)
+    ]
     return [(row, c) for row, c in pairs if c is not None and "p_adjusted" in c.detail]
 
 

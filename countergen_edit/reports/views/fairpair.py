@@ -38,7 +38,7 @@ TENTATIVE = 0.667
 """The smallest Krippendorff's α from which conclusions may be drawn (Krippendorff 2004)."""
 LETTERS = {"B": 1, "V_gp": 2, "V_pg": 3}
 """The position of each in the list of a prompt in a row's detail."""
-MOST_TEXTS = 1200
+_MOST_TEXTS = 1200
 PER_PROMPT = 3
 """Continuations of one prompt and edit in the examples."""
 
@@ -225,5 +225,5 @@ def _continuations(results: Results) -> list[Table]:
         for g_x, p_x, g_px in [*zip(s.g_x, s.p_x, s.g_px, strict=True)][:PER_PROMPT]
     ]
     note = f"The first {PER_PROMPT} of every prompt; the run's store holds all."
-    shown = records[:MOST_TEXTS]
+    shown = records[:_MOST_TEXTS]
     return as_table("continuations", "Continuations", shown, note, searchable=True)

@@ -14,7 +14,7 @@ from countergen_edit.metrics.rows import UNEDITED, Row
 from countergen_edit.reports.blocks import Fold, Number, Section, Table
 from countergen_edit.reports.views.base import Quantity, Record, Shown, View, as_table, p_holm
 
-DIGITS = 4
+_DIGITS = 4
 """Of a share; in percent one after the point."""
 EXTREME = 0.95
 """Mean acceptance above which, or below what is left of 1, groups have no room to differ."""
@@ -34,12 +34,12 @@ RATES_NOTE = (
     "highest rate by the same axes, whose category is held fixed; it has no "
     "interval where that rate may be 0. Intervals are not adjusted for the number of categories. "
 )
-_share = partial(Shown, digits=DIGITS, percent=True)
+_share = partial(Shown, digits=_DIGITS, percent=True)
 _gap = partial(_share, signed=True)
-_difference = partial(Number.of, digits=DIGITS, percent=True, signed=True)
-_rate = partial(Number.of, digits=DIGITS, percent=True)
+_difference = partial(Number.of, digits=_DIGITS, percent=True, signed=True)
+_rate = partial(Number.of, digits=_DIGITS, percent=True)
 _ratio = partial(Number.of, digits=2)
-_percent = partial(Number, digits=DIGITS, percent=True)
+_percent = partial(Number, digits=_DIGITS, percent=True)
 
 
 class HiringView(View):
@@ -217,7 +217,7 @@ def _gaps(results: Results) -> Iterator[str]:
             ahead, behind = behind, ahead
         yield (
             f"With the same applications acceptance is higher for {ahead} than for {behind} "
-            f"({_groups(row, ' less ')} {size}; P of the log-odds {p_holm(odds, DIGITS).text})."
+            f"({_groups(row, ' less ')} {size}; P of the log-odds {p_holm(odds, _DIGITS).text})."
         )
     if rows[1:]:
         does = f"is shown to differ in {len(shown)}" if shown else "is not shown to differ in any"

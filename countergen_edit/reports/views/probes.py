@@ -16,9 +16,9 @@ from countergen_edit.reports.blocks import Figure, Number
 from countergen_edit.reports.views.base import Record, View, and_list, place_in_text
 from countergen_edit.reports.views.by_layer import SHARE, layer_figures
 
-ACCURACY = {"linear": "linear_probe_accuracy", "non-linear": "nonlinear_probe_accuracy"}
+_ACCURACY = {"linear": "linear_probe_accuracy", "non-linear": "nonlinear_probe_accuracy"}
 BEFORE, CHANCE = "_before", "probe_majority_rate"
-CASES = ("linear", "non-linear", "neither", "never")
+_CASES = ("linear", "non-linear", "neither", "never")
 """Of what probes find, each with its sentence."""
 Figures = Mapping[str, Row]
 """The rows of a certificate, by metric."""
@@ -31,9 +31,9 @@ class GuardednessView(View, declared="guardedness"):
         """That a probe still finds the group, by the stronger statement of the two."""
         figures = _figures(results, edit)
         case = _case(figures) if figures else "neither"
-        if case not in ACCURACY:
+        if case not in _ACCURACY:
             return []
-        accuracy, chance = (Number.of(figures[m], percent=True) for m in (ACCURACY[case], CHANCE))
+        accuracy, chance = (Number.of(figures[m], percent=True) for m in (_ACCURACY[case], CHANCE))
         return [f"a {case} probe finds the group ({accuracy.in_text}, chance {chance.text})"]
 
     def sentences(self, results: Results) -> list[str]:
@@ -41,10 +41,10 @@ class GuardednessView(View, declared="guardedness"):
         edits = [edit for edit in results.shown if not edit.baseline]
         probed = [(edit, figures) for edit in edits if (figures := _figures(results, edit))]
         sentences = []
-        for case in CASES:
+        for case in _CASES:
             if each := [_finds(edit, f) for edit, f in probed if _case(f) == case]:
                 sentences.append(f"On held-out names, {'; '.join(each)}. {self.says[case]}")
-        linear = ACCURACY["linear"]
+        linear = _ACCURACY["linear"]
         seen = [edit for edit, f in probed if not f[linear].detail.get("refitted", True)]
         if sentences:
             sentences[-1] += f" {self.says['place']}"
@@ -59,7 +59,7 @@ class GuardednessView(View, declared="guardedness"):
         """Remarks on the fits of the edits shown, each once."""
         edits: dict[str, list[str]] = {}
         shown = {edit.id for edit in results.shown}
-        for row in results.of(ACCURACY["linear"], self.split):
+        for row in results.of(_ACCURACY["linear"], self.split):
             if row.edit in shown and (remark := row.detail.get("remark")):
                 edits.setdefault(remark, []).append(results.label(row.edit))
         return [f"Of {', '.join(labels)}: {remark}." for remark, labels in edits.items()]
@@ -67,7 +67,7 @@ class GuardednessView(View, declared="guardedness"):
     def records(self, results: Results) -> list[Record]:
         """Probe accuracy under each edit that was fitted as one, and what is proved of it."""
         records, proofs = super().records(results), dict[str, str]()
-        for row in results.of(ACCURACY["linear"], self.split):
+        for row in results.of(_ACCURACY["linear"], self.split):
             if (proved := row.detail.get("guaranteed")) is not None:
                 reason = row.detail.get("reason") or ""
                 proofs[results.label(row.edit)] = "yes" if proved else f"no: {reason}"
@@ -80,7 +80,7 @@ class GuardednessView(View, declared="guardedness"):
         heading, axis = "probe under an edit at each layer", "held-out accuracy"
         return [
             figure
-            for kind, metric in ACCURACY.items()
+            for kind, metric in _ACCURACY.items()
             for figure in layer_figures(results, metric, metric, f"{kind} {heading}", axis, SHARE)
         ]
 
@@ -91,8 +91,8 @@ def _names(edits: Sequence[EditRecord]) -> str:
 
 def _figures(results: Results, edit: EditRecord) -> Figures:
     """Empty where the edit has no certificate, or one that could not measure the probes."""
-    metrics = [CHANCE, *(m + when for m in ACCURACY.values() for when in ("", BEFORE))]
-    for row in results.of(ACCURACY["linear"], "validation", edit.id):
+    metrics = [CHANCE, *(m + when for m in _ACCURACY.values() for when in ("", BEFORE))]
+    for row in results.of(_ACCURACY["linear"], "validation", edit.id):
         found = {metric: results.under(row, edit.id, metric) for metric in metrics}
         known = {m: r for m, r in found.items() if r is not None and r.value is not None}
         if len(known) == len(metrics):
@@ -103,7 +103,7 @@ def _figures(results: Results, edit: EditRecord) -> Figures:
 def _finding(figures: Figures, when: str = "") -> list[str]:
     """The kinds of probe that find the group."""
     chance = figures[CHANCE].value or 0.0
-    ends = {kind: figures[metric + when].lo for kind, metric in ACCURACY.items()}
+    ends = {kind: figures[metric + when].lo for kind, metric in _ACCURACY.items()}
     return [kind for kind, lo in ends.items() if lo is not None and lo > chance]
 
 
@@ -118,7 +118,7 @@ def _finds(edit: EditRecord, figures: Figures) -> str:
     when = BEFORE if _case(figures) == "never" else ""
     finding, chance = _finding(figures, when), Number.of(figures[CHANCE], percent=True).text
     parts = []
-    for kind, metric in ACCURACY.items():
+    for kind, metric in _ACCURACY.items():
         row = figures[metric + when]
         accuracy = Number.of(row, percent=True)
         if row.lo is not None and Number(row.lo, percent=True).text == chance:
@@ -138,7 +138,7 @@ KINDS_OF_TEXT = {
     "erase": ("prompts to erase", "at the last token of", "prompts to be erased"),
 }
 """The title of a kind of text, and the words before and after a share in a sentence."""
-MOST = 0.1
+_MOST = 0.1
 """Share of prompts above which a gate that is open, or closed, at the wrong ones is told of."""
 
 
@@ -160,9 +160,9 @@ class GatesView(View, declared="gates"):
             opened = and_list(map(_where_open, rows))
             text = f"The gate of {place_in_text(edit)} opened {opened}: {CLOSED}"
             shares = {row.facets["texts"]: row.detail["not_closed"] for row in rows}
-            if shares.get("agreement", 0.0) > MOST:
+            if shares.get("agreement", 0.0) > _MOST:
                 text += f" {self.says['agreement']}"
-            if shares.get("erase", 1.0) < 1 - MOST:
+            if shares.get("erase", 1.0) < 1 - _MOST:
                 text += f" {self.says['erase']}"
             sentences.append(text)
         return sentences

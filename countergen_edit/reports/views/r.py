@@ -17,12 +17,12 @@ from countergen_edit.reports.views.by_layer import layer_figures
 from countergen_edit.reports.views.r_sentences import EFFECT, RSentences, definition
 
 REMOVED = "group_effect_removed"
-NATS = "group effect, nats"
+_NATS = "group effect, nats"
 """The label of an axis of group effects."""
-COUNTS = {"templates": "templates", "contents": "contents"}
-COUNTS |= {"people": "people per group", "passes": "prompts"}
+_COUNTS = {"templates": "templates", "contents": "contents"}
+_COUNTS |= {"people": "people per group", "passes": "prompts"}
 """The columns of numbers in the detail of a half-width."""
-MOST_TEXTS = 1200
+_MOST_TEXTS = 1200
 """Lines of the table of texts."""
 FEW = 3
 """Templates up to which 95 % intervals cover too little: see `statistics`."""
@@ -60,7 +60,7 @@ class RView(RSentences):
     def sections(self, results: Results) -> list[Section]:
         """Bias set by set, bias by layer, and single texts."""
         heading = "Bias under an edit at each layer"
-        layers = layer_figures(results, EFFECT, "layers", heading, NATS)
+        layers = layer_figures(results, EFFECT, "layers", heading, _NATS)
         return [
             *as_section(*self.place, self.figure(results), self.table(results), _design(results)),
             *as_section("layers", "Layers and erasers", layers),
@@ -116,7 +116,7 @@ def _design(results: Results) -> list[Table]:
     records: list[Record] = [
         {
             "set": set_label(row),
-            **{title: str(row.detail[key]) for key, title in COUNTS.items()},
+            **{title: str(row.detail[key]) for key, title in _COUNTS.items()},
             "half-width asked for": Number(row.detail["target"]),
             "half-width foreseen": Number(row.detail["half_width"]),
             "half-width": Number.of(row),
@@ -156,8 +156,8 @@ def _examples(results: Results) -> list[Section]:
         "all names of a prompt, of which the first is shown. z is the difference of the groups' "
         f"mean log-probabilities, {results.label(UNEDITED)}, in standard errors over names."
     )
-    if len(by_text) > MOST_TEXTS:
+    if len(by_text) > _MOST_TEXTS:
         note += f" The first of {len(by_text)}; the run's store has all."
-    records = [*by_text.values()][:MOST_TEXTS]
+    records = [*by_text.values()][:_MOST_TEXTS]
     texts = as_table("scored_texts", "Prompts and outputs", records, note, searchable=True)
     return as_section("examples", "Examples", texts)

@@ -12,14 +12,14 @@ from countergen_edit.decisions.significance import by_class, is_significant, is_
 from countergen_edit.edits import EditRecord
 from countergen_edit.edits.record import PROMPTING
 from countergen_edit.metrics.base import Change
-from countergen_edit.metrics.r.effect_rows import DETECTABLE, LARGEST, SIGNIFICANT
+from countergen_edit.metrics.r.effect_rows import DETECTABLE_EFFECT, LARGEST, SIGNIFICANT
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import GROUPS, UNEDITED, Row, set_label
 from countergen_edit.reports.blocks import Number
 from countergen_edit.reports.views.base import View, first_few, groups_of
 
 EFFECT = "group_effect"
-MOST_SETS = 3
+_MOST_SETS = 3
 """Sets that a sentence lists; tables list all."""
 
 
@@ -42,7 +42,7 @@ class RSentences(View, declared="r"):
             least = Number(min(row.detail["p_adjusted"] for row in rest), digits=2, bounded=True)
             key, sets = "not_significant" if biased else "no_bias", _listed(rest, set_label)
             texts.append(self.say(key, sets=sets, p=least.text, count=count, groups=groups))
-            if seen := results.unedited(DETECTABLE):
+            if seen := results.unedited(DETECTABLE_EFFECT):
                 texts.append(self.say("detectable", sets=_listed(seen, _nats)))
         if untestable := found["cannot be tested"]:
             tested = [row for row in rows if is_tested(row)]
@@ -77,7 +77,7 @@ class RSentences(View, declared="r"):
         for change in get_args(Change):
             if rows := [row for row, class_ in found if class_ == change]:
                 each = [_changed(results, edit.id, change, row) for row in rows]
-                sets = first_few(each, MOST_SETS, ", {} more")
+                sets = first_few(each, _MOST_SETS, ", {} more")
                 parts.append(f"{change} on {len(rows)} ({sets})")
         classed = {row.key[1:-2] for row, _ in found}
         for status, rows in by_class([r for r in measured if r.key[1:-2] not in classed]).items():
@@ -189,7 +189,7 @@ def _value(row: Row) -> str:
 
 
 def _listed(rows: Sequence[Row], label: Callable[[Row], str]) -> str:
-    return first_few(map(label, rows), MOST_SETS, ", {} more")
+    return first_few(map(label, rows), _MOST_SETS, ", {} more")
 
 
 def _count(rows: Sequence[Row]) -> str:

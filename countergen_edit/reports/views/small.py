@@ -23,7 +23,7 @@ from countergen_edit.reports.views.base import (
     lines_along,
 )
 
-MOST = 4
+_MOST = 4
 """Cells that a sentence names."""
 
 
@@ -101,7 +101,7 @@ class IntersectionsView(View, declared="intersections"):
                 f"{groups_of(row)} {Number.of(row, 2).in_text} nats on {dataset_label(row.dataset)}"
                 for row in significant
             )
-            cells, n = first_few(each, MOST), len(significant)
+            cells, n = first_few(each, _MOST), len(significant)
             return self.say("some", n=n, all=len(rows), level=SIGNIFICANT, cells=cells, **of)
         p = [row.detail["p_adjusted"] for row in rows if "p_adjusted" in row.detail]
         least = Number(min(p), digits=2, bounded=True).text

@@ -9,7 +9,7 @@ import pytest
 
 from countergen_edit.edits import Edit
 from countergen_edit.erasers import AffineErasure
-from countergen_edit.models import LanguageModel, capture, load
+from countergen_edit.models import LanguageModel, capture, load_model
 from tests.tiny_models import FAMILIES, tiny_model_dir
 
 TEXT = "Jane is a nurse and John"
@@ -35,5 +35,5 @@ def edit_at(model: LanguageModel, site: str) -> Edit:
 @pytest.fixture(scope="session")
 def models(tmp_path_factory, testbed):
     root = tmp_path_factory.mktemp("sources")
-    tiny = {family: load(tiny_model_dir(family, root / family)) for family in FAMILIES}
+    tiny = {family: load_model(tiny_model_dir(family, root / family)) for family in FAMILIES}
     return {"testbed": testbed} | tiny

@@ -14,7 +14,7 @@ from countergen_edit.edits.checkpoints import fold, load_checkpoint, save_checkp
 from countergen_edit.edits.checkpoints.parity import edited_logits, reload
 from countergen_edit.edits.checkpoints.saving import write_model
 from countergen_edit.edits.checkpoints.stock import empty_stock_model
-from countergen_edit.models import from_pretrained_objects, load
+from countergen_edit.models import from_pretrained_objects, load_model
 from tests.edits.checkpoints.conftest import TEXT, edit_at
 from tests.tiny_models import tiny_hf_model, tiny_model_dir, tiny_tokenizer
 
@@ -54,7 +54,7 @@ def source(request, tmp_path_factory):
     """A GPT-2 that names code, beside its weights or of another repository; what it writes."""
     folder = tiny_model_dir("gpt2", tmp_path_factory.mktemp("code") / "source")
     name_code(folder, request.param.format(folder=folder))
-    return load(folder), folder.parent / "marker"
+    return load_model(folder), folder.parent / "marker"
 
 
 @pytest.mark.parametrize("form", ["folded", "carried"])

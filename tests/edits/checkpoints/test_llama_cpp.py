@@ -12,7 +12,7 @@ from transformers import AutoModelForCausalLM
 from countergen_edit.edits import Edit
 from countergen_edit.edits.checkpoints.parity import edited_logits
 from countergen_edit.edits.checkpoints.saving import write_model
-from countergen_edit.models import LanguageModel, load
+from countergen_edit.models import LanguageModel, load_model
 from countergen_edit.models.capture import EVERYWHERE
 from tests.edits.checkpoints.conftest import oblique_erasure
 from tests.edits.test_update import update_of
@@ -57,7 +57,7 @@ def trained(model: LanguageModel) -> Edit:
 
 @pytest.mark.parametrize("kind", [everywhere, trained])
 def test_its_log_probabilities_and_greedy_tokens_are_those_of_the_edited_model(kind, tmp_path):
-    model = load(tiny_model_dir("llama", tmp_path / "model"))
+    model = load_model(tiny_model_dir("llama", tmp_path / "model"))
     edit = kind(model)
     (tmp_path / "saved").mkdir()
     write_model(model, edit, tmp_path / "saved", "folded")

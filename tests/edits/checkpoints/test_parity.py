@@ -9,7 +9,7 @@ from torch import Tensor
 from countergen_edit.edits import Edit
 from countergen_edit.edits.checkpoints.parity import edited_logits, reload
 from countergen_edit.edits.checkpoints.saving import write_model
-from countergen_edit.models import LanguageModel, encode, load
+from countergen_edit.models import LanguageModel, encode, load_model
 from countergen_edit.testbed import directory, load_truth
 from tests.edits.checkpoints.conftest import edit_at
 
@@ -44,7 +44,7 @@ def difference(a: Logits, b: Logits) -> float:
 
 def test_a_folded_model_differs_by_the_rounding_of_float32_alone(testbed, edit, saved):
     """Each is 2e-5 from its logits in float64, where the two agree."""
-    wide = load(directory(), dtype="float64")
+    wide = load_model(directory(), dtype="float64")
     assert difference(saved["wide"], edited(wide, edit)) <= 1e-6
     narrow = edited(testbed, edit)
     largest = max(float(logits.abs().max()) for logits in narrow)

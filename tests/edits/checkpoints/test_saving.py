@@ -30,8 +30,8 @@ from countergen_edit.edits.checkpoints import (
     save_checkpoint,
 )
 from countergen_edit.edits.checkpoints.forms import CODE
-from countergen_edit.edits.checkpoints.parity import compare, edited_logits
-from countergen_edit.models import LanguageModel, capture, from_pretrained_objects, load
+from countergen_edit.edits.checkpoints.parity import compare_logits, edited_logits
+from countergen_edit.models import LanguageModel, capture, from_pretrained_objects, load_model
 from tests.edits.checkpoints.conftest import TEXT, edit_at, oblique_erasure
 from tests.tiny_models import config_of, tiny_tokenizer
 
@@ -114,16 +114,16 @@ def test_a_carried_checkpoint_still_holds_the_unedited_model(checkpoints, model)
     with pytest.raises(UserError, match="is folded"):
         load_unedited(open_checkpoint(checkpoints["folded"]))
     with pytest.raises(UserError, match="load_checkpoint"):
-        load(checkpoints["carried"])
+        load_model(checkpoints["carried"])
 
 
 def test_a_saved_model_that_is_not_the_edited_one_is_refused(model):
     edit, ids = edit_at(model, "resid_post"), model.tokenizer(TEXT).input_ids
     right, lost, other = (logits(model, e) for e in (edit, None, edit_at(model, "mlp_out")))
-    assert compare(model, edit, [ids], [right]).max_difference == 0
+    assert compare_logits(model, edit, [ids], [right]).max_difference == 0
     for wrong in (lost, other, right * torch.nan):
         with pytest.raises(UserError, match=r"not the edited one: a logit differs .*form=carried"):
-            compare(model, edit, [ids], [wrong])
+            compare_logits(model, edit, [ids], [wrong])
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ from countergen_edit.reports.blocks import (
     plain,
     slug,
 )
-from countergen_edit.reports.render.figures import COLUMNS, as_svg
+from countergen_edit.reports.render.figures import PANEL_COLUMNS, as_svg
 
 REPORT = "report.html"
 FULL_SHADE = 0.25
@@ -39,8 +39,8 @@ SHORT, LONG = 30, 60
 
 
 def write_page(parts: Sequence[Section], path: Path, **head: Any) -> Path:
-    """Write the page of some sections as `render` makes it; `UserError` if it cannot be."""
-    text = render(parts, **head)
+    """Write the page of some sections as `render_page` makes it; `UserError` if it cannot be."""
+    text = render_page(parts, **head)
     with whole(path) as temporary:
         temporary.write_text(text, "utf-8", errors="replace")
     return path
@@ -52,7 +52,7 @@ def fragment(section: Section | None) -> str:
     return template.render(section=section) if section else ""
 
 
-def render(parts: Sequence[Section], *, title: str, kind: str, about: Sequence[str]) -> str:
+def render_page(parts: Sequence[Section], *, title: str, kind: str, about: Sequence[str]) -> str:
     """The page of some sections, a tab each; its head repeats its first sentence for the index.
 
     `kind` stands above the title, `about` are the facts below it.
@@ -116,7 +116,7 @@ def groups(table: Table) -> list[tuple[Cell, list[tuple[Cell, ...]]]]:
     return list(by_group.items())
 
 
-def drawing(figure: Figure, columns: int = COLUMNS) -> str:
+def drawing(figure: Figure, columns: int = PANEL_COLUMNS) -> str:
     """A figure as the address of an image, in which no script runs."""
     return f"data:image/svg+xml;base64,{base64.b64encode(as_svg(figure, columns)).decode()}"
 
