@@ -261,7 +261,7 @@ def search(
     return executed(plan, model, folder, config, command, pool, finish)
 
 
-def _locate(
+def locate(
     model: LanguageModel | str,
     task: Task,
     folder: Path | str | None = None,

@@ -39,7 +39,7 @@ class Location:
         return where | ({"gguf_file": self.gguf.name} if self.gguf else {})
 
 
-def locate(model: str | Path, revision: str | None = None) -> Location:
+def location_of(model: str | Path, revision: str | None = None) -> Location:
     """Find `model` with at most one request to the hub; `UserError` if there is none.
 
     Without network, Hugging Face's loaders retry each of several files for up to a minute; this

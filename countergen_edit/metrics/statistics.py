@@ -32,7 +32,7 @@ LEVEL = 0.95
 RESAMPLES = 1000
 CONSTANT = 1e-9
 """Standard error of a share below which nothing varies but rounding."""
-_CELLS = 2**22
+BLOCK_CELLS = 2**22
 """Most cells of a table that is made at once: memory must not grow with the number of prompts."""
 DETECTABLE = 2.8
 """Standard errors of a difference that is found four times out of five, two-sided at 5 %."""
@@ -99,8 +99,8 @@ def resample(count: int, seed: int, *unit: object, resamples: int = RESAMPLES) -
 
 
 def portions(rows: int, width: int) -> Iterator[slice]:
-    """The rows of a table in portions of at most `_CELLS` cells."""
-    step = max(1, _CELLS // width)
+    """The rows of a table in portions of at most `BLOCK_CELLS` cells."""
+    step = max(1, BLOCK_CELLS // width)
     return (slice(first, min(first + step, rows)) for first in range(0, rows, step))
 
 

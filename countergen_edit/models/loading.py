@@ -18,7 +18,7 @@ from typing import Any
 import torch
 
 from countergen_edit.core.errors import UserError, unknown
-from countergen_edit.core.locating import ADAPTER, Location, locate
+from countergen_edit.core.locating import ADAPTER, Location, location_of
 from countergen_edit.core.typed import require
 from countergen_edit.models.gguf import alone, read_header
 from countergen_edit.models.language_model import LanguageModel, adds_bos, from_pretrained_objects
@@ -131,7 +131,7 @@ def load_plain(
     max_memory: MaxMemory | None = None,
 ) -> tuple[Any, Any]:
     """The `transformers` model and tokenizer that `load_model` wraps, under the same checks."""
-    place = locate(model, revision)
+    place = location_of(model, revision)
     header = read_header(place.gguf) if place.gguf else None
     if header and quantization:
         raise UserError(f"{model} is a GGUF file, which has its own rounding: no quantization")
@@ -173,7 +173,7 @@ def load_head(
     if dtype not in _DTYPES:
         raise unknown("dtype", dtype, _DTYPES)
     target = device_named(device)
-    location = locate(model, revision)
+    location = location_of(model, revision)
     config = _read_config(location)
     name = str((config.architectures or [config.model_type])[0])
     head, table = HEADS[kind]

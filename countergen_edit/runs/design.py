@@ -22,7 +22,7 @@ from countergen_edit.models import LanguageModel
 PILOT_CELLS = 24
 PILOT_PEOPLE = 2
 DESIGN_CELLS = (48, 60, 84, 108, 132, 192, 264)
-_PEOPLE = (4, 6, 8)
+DESIGN_PEOPLE = (4, 6, 8)
 _MOST_PEOPLE = 800
 """Of each group in a set."""
 PRECISION = 0.2
@@ -54,7 +54,7 @@ def designed(
     if not own or (precision is None and passes is None):
         return task
     groups = len(task.groups)
-    pools = {name: one.sizes("test", _PEOPLE[-1]) for name, one in own.items()}
+    pools = {name: one.sizes("test", DESIGN_PEOPLE[-1]) for name, one in own.items()}
     sizes = {name: _sizes(pool) for name, pool in pools.items()}
     if small := [name for name in own if not sizes[name]]:
         raise UserError(
@@ -112,7 +112,9 @@ def _sizes(pool: tuple[int, int, int]) -> list[tuple[int, int]]:
     templates, contents, most = pool
     return [
         (cells, people)
-        for cells, people in product(DESIGN_CELLS, sorted({min(count, most) for count in _PEOPLE}))
+        for cells, people in product(
+            DESIGN_CELLS, sorted({min(count, most) for count in DESIGN_PEOPLE})
+        )
         if cells <= templates * contents and cells * people <= _MOST_PEOPLE
     ]
 

@@ -22,7 +22,7 @@ import numpy as np
 import torch
 from transformers import GPT2Config, GPT2LMHeadModel
 
-from countergen_edit.data.fairpair import PairedPrompt, dissimilarity, words_of
+from countergen_edit.data.fairpair import PairedPrompt, dissimilarity, word_set
 from countergen_edit.edits import Edit, applied
 from countergen_edit.erasers import AffineErasure, RandomDirections
 from countergen_edit.metrics.fairpair.continuations import Sampled
@@ -175,7 +175,7 @@ def bench_scoring(prompts: int = 60, n: int = 100, permutations: int = 1000) -> 
         seconds(lambda phi=phi: evaluate(phi, sampled, permutations, 0)) for phi in phis.values()
     )
     print(f"scoring {prompts} prompts x {n}, both phi, {permutations} permutations: {total:.2f} s")
-    words = {text: words_of(text) for text in known}
+    words = {text: word_set(text) for text in known}
     loops: dict[str, Callable[[str, str], float]] = {
         "sentiment": lambda u, v: abs(known[u] - known[v]),
         "jaccard": lambda u, v: dissimilarity(words[u], words[v]),

@@ -59,7 +59,7 @@ def test_the_size_of_portions_changes_no_figure(kind: str, monkeypatch: pytest.M
     ):
         whole = rows_of(scores, together)
         with monkeypatch.context() as patch:
-            patch.setattr(statistics, "CELLS", 300)
+            patch.setattr(statistics, "BLOCK_CELLS", 300)
             for row, again in zip(whole, rows_of(scores, together), strict=True):
                 own = [
                     np.array([r.value, r.lo, r.hi, r.detail.get("p")], float) for r in (row, again)

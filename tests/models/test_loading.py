@@ -19,7 +19,7 @@ from tokenizers.models import BPE
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from countergen_edit.core.errors import UserError
-from countergen_edit.core.locating import Location, locate
+from countergen_edit.core.locating import Location, location_of
 from countergen_edit.models import (
     capture,
     continuation_log_probs,
@@ -245,7 +245,7 @@ def test_an_unreachable_hub_is_tried_once_before_the_cache(monkeypatch, is_cache
     monkeypatch.setattr(huggingface_hub, "try_to_load_from_cache", lambda *a, **k: path)
     if is_cached:
         expected = Location("gpt2", local_files_only=True, revision="main")
-        assert locate("gpt2", "main") == expected
+        assert location_of("gpt2", "main") == expected
     else:
         with pytest.raises(UserError, match=r"cannot be reached .*model=/path/to/directory"):
             load_model("nobody/has-this-model")

@@ -28,7 +28,7 @@ from countergen_edit.data.templates import Template, fill, slot_names
 _HERE = Path(__file__).parent
 CELLS: Mapping[Split, int] = {"fit": 24, "validation": 12, "test": 48}
 """Cells of a split unless `templates` is given."""
-_PEOPLE: Mapping[Split, int] = {"fit": 10, "validation": 4, "test": 2}
+PEOPLE_OF_SPLIT: Mapping[Split, int] = {"fit": 10, "validation": 4, "test": 2}
 """People of each group in a cell, unless `names` of the split are fewer."""
 NAMED = ("{name}",)
 _PRONOUNS = ("{subject}",)
@@ -104,7 +104,7 @@ def natural(
     """A set of the prompts of a family, a key of `families` in `families.yaml`.
 
     `templates` is the number of cells (`CELLS` unless given), `people` that of people of each group
-    in a cell (`_PEOPLE`). Without `anew` all cells have the same people, whom contrasts of several
+    in a cell (`PEOPLE_OF_SPLIT`). Without `anew` all cells have the same people, whom contrasts of several
     groups need. `NoFormsError` if no mention of a person tells the groups of the axis apart.
     """
     spec = read_natural("families")
@@ -117,7 +117,7 @@ def natural(
         for text in read_natural("contents")[kind][request.split]
     ]
     mentions = _mentions(own.get("mentions"), request)
-    default = _PEOPLE[request.split]
+    default = PEOPLE_OF_SPLIT[request.split]
     drawn = request.draw.of(request.split)
     count = people or (default if drawn is None else min(default, drawn))
     cells = CELLS[request.split] if templates is None else templates
