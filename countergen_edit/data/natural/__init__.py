@@ -105,7 +105,7 @@ def natural(
 
     `templates` is the number of cells (`CELLS` unless given), `people` that of people of each group
     in a cell (`PEOPLE_OF_SPLIT`). Without `anew` all cells have the same people, whom contrasts of
-    several groups need. `NoFormsError` if no mention of a person tells the groups of the axis apart.
+    several groups need. `NoFormsError` if no mention of a person tells the groups apart.
     """
     spec = read_natural("families")
     require_known("family of natural prompts", family, spec["families"])
