@@ -214,7 +214,7 @@ def test_a_missing_file_and_a_missing_name_are_named(shapes: Registry, own: Path
     assert "unknown name in" in (message := refusal(shapes.get, f"{own}:Sqare"))
     assert "did you mean 'Square'?" in message
     assert f"say what in it, {own}:Name" in refusal(shapes.get, str(own))
-    assert "is no class or function, but 5" in refusal(shapes.get, f"{own}:NUMBER")
+    assert "is not a class or function, but 5" in refusal(shapes.get, f"{own}:NUMBER")
 
 
 # Installed packages

@@ -85,7 +85,7 @@ def checkpoint_of(config: Mapping[str, Any]) -> Checkpoint | None:
     if original in (None, api.ON_RECORD):
         return None
     raise UserError(
-        f"original={original}: {name} is no checkpoint of this package, which alone has "
+        f"original={original}: {name} is not a checkpoint of this package, which alone has "
         "an original: hold two runs against each other by countergen-edit compare RUN RUN"
     )
 

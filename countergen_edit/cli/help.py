@@ -183,7 +183,7 @@ def choices_of(command: str, group: str) -> dict[str, str]:
 
 
 def _description(group: str, name: str) -> str:
-    """The first comment line of a file that is no command."""
+    """The first comment line of a file that is not a command."""
     lines = (conf_dir() / group / f"{name}.yaml").read_text("utf-8").splitlines()
     skipped = ("# @package", "# countergen-edit ")
     return next(x[2:] for x in lines if x.startswith("# ") and not x.startswith(skipped))

@@ -146,7 +146,7 @@ def exists(path: str) -> bool:
 
 
 def is_other(command: str, key: str) -> bool:
-    """Whether a key is no setting, config group, flag or sign of Hydra's."""
+    """Whether a key is not a setting, config group, flag or sign of Hydra's."""
     known = {*own_settings(command), *COMMANDS[command].CHOICES, "hydra"}
     return key[:1] not in ("+", "~", "-") and key.partition(".")[0] not in known
 

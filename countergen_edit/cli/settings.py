@@ -68,7 +68,7 @@ class Command:
     ARGUMENT: ClassVar[str] = ""
     """The setting that positional arguments set; `[]`: a list."""
     OTHERS: ClassVar[str] = ""
-    """The setting that takes KEY=VALUE of every key that is no setting."""
+    """The setting that takes KEY=VALUE of every key that is not a setting."""
     USAGE: ClassVar[str] = "[key=value …]"
 
 

@@ -113,6 +113,6 @@ def _locate_on_hub(model: str, revision: str | None) -> Location:
             if isinstance(hub.try_to_load_from_cache(model, "config.json", revision=revision), str):
                 return Location(model, local_files_only=True, revision=revision)
             name = type(error).__name__
-            reason = f"is no directory here, and the Hugging Face hub cannot be reached ({name})"
+            reason = f"is not a directory here, and the Hugging Face hub cannot be reached ({name})"
         raise UserError(f"{model!r} {reason}; {_LOCAL}") from None
     return Location(model, local_files_only=False, revision=revision)

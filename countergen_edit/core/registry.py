@@ -153,7 +153,7 @@ class Registry(Generic[_T]):
                 f"cannot load {self.kind} {name!r}: {type(error).__name__}: {reason}"
             ) from error
         if not callable(thing):
-            raise UserError(f"{self.kind} {name!r} is no class or function, but {thing!r}")
+            raise UserError(f"{self.kind} {name!r} is not a class or function, but {thing!r}")
         if self.base and not (inspect.isclass(thing) and issubclass(thing, self.base)):
             raise UserError(f"{self.kind} {name!r} is not derived from {_where(self.base)}")
         self._entered[name] = thing

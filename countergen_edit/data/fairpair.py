@@ -244,7 +244,7 @@ class Filter:
     characters hardly show additions to a long text. `neutral`, ours, compares the words of neither
     group. `substitution` knows these; None counts every word.
 
-    `UserError` if `compared` is no unit.
+    `UserError` if `compared` is not a unit.
     """
 
     substitution: Substitution | None

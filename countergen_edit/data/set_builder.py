@@ -256,7 +256,7 @@ def sets_of(builder: SetBuilder, content: Mapping[str, Any], own_keep: bool) -> 
             data = without_parts(whole) or whole
             agreement[split] = round_robin(data, builder.names.agreement or data.widest)
     except NoFormsError as error:
-        remarks.append(f"{error}: agreement is no cost here")
+        remarks.append(f"{error}: agreement is not a cost here")
     measured_entries = (entry for split in MEASURED for entry in entries[split])
     remarks += builder.prompt_remarks([*prompts, *measured_entries])
     differences, others = entries["legitimate_differences"], entries["other_axes"]

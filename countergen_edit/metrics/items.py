@@ -1,6 +1,6 @@
 """Scores of single items in logs, and the change between two logs.
 
-Repeated scores of an item (epochs, duplicates in a data set) are no independent observations and
+Repeated scores of an item (epochs, duplicates in a data set) are not independent observations and
 count once, by their mean.
 
 The difference of two means over the same items is that of the items' own differences d. Without

@@ -126,7 +126,7 @@ class Server:
             raise self._failed(f"cannot be reached ({type(error).__name__})") from error
         except MALFORMED as error:
             why = " ".join(f"{type(error).__name__} {error}".split())
-            raise self._failed(f"answers what is no completion ({why})") from error
+            raise self._failed(f"answers what is not a completion ({why})") from error
 
     def _failed(self, what: str) -> UserError:
         return UserError(
@@ -184,5 +184,5 @@ def checked_url(url: str) -> str:
             f"the environment, in ${API_KEY}"
         )
     if parts.scheme not in ("http", "https") or not parts.netloc:
-        raise UserError(f"{url!r} is no address: write one such as http://127.0.0.1:8000/v1")
+        raise UserError(f"{url!r} is not an address: write one such as http://127.0.0.1:8000/v1")
     return url.rstrip("/")

@@ -112,7 +112,7 @@ def gate_run(
 ) -> GateResult:
     """Hold the figures of a run to limits, and to those of another run with margins.
 
-    `UserError` if a figure is unknown, a limit is no number, or there is none.
+    `UserError` if a figure is unknown, a limit is not a number, or there is none.
     """
     if not isinstance(margins, Mapping):
         raise UserError(f"margin={margins} names no figure: write margin.FIGURE=NUMBER")

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def search_section(run: Run) -> Section | None:
-    """The tab; None where the run is no search."""
+    """The tab; None where the run is not a search."""
     results = run.results
     rows = results.of("cost", "validation")
     errors = [row for row in results.rows if row.metric == FAILED]

@@ -172,7 +172,7 @@ def _people(task: Task) -> tuple[str, str]:
 class RandomMap(Baseline):
     """A random map: each tested edit's own, randomly rotated about the same mean.
 
-    Random directions are mean-ablated; an edit that is no orthogonal projection may change an
+    Random directions are mean-ablated; an edit that is not an orthogonal projection may change an
     activation more than that. This map changes it as much.
     """
 
@@ -212,7 +212,7 @@ class Steering(Baseline):
         strengths: values of s; of several one is selected on validation data.
 
     Raises:
-        UserError: there is no strength, or one is no number other than 0.
+        UserError: there is no strength, or one is not a number other than 0.
     """
 
     def __init__(self, strengths: Sequence[float] = (-2.0, -1.0, 1.0, 2.0)) -> None:

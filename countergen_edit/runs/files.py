@@ -36,7 +36,7 @@ def require_free(path: Path) -> None:
     if not path.is_dir() or (path / MANIFEST).is_file():
         return
     if any(p.name.removesuffix(".tmp") not in (CONFIG, MANIFEST, LOCK) for p in path.iterdir()):
-        raise UserError(f"{path} is no run folder but is not empty: choose another run_dir")
+        raise UserError(f"{path} is not a run folder but is not empty: choose another run_dir")
 
 
 def quick_try(most: int) -> str:

@@ -232,7 +232,7 @@ def finished_rows(path: Path) -> list[Row]:
     """Rows of the recorded units of a run; `UserError` if there are none, or some are lost."""
     for name in (RESULTS, MANIFEST):
         if not (path / name).is_file():
-            raise UserError(f"{path} is no run folder: it holds no {name}")
+            raise UserError(f"{path} is not a run folder: it holds no {name}")
     units = recorded_units(path)
     if not units:
         raise UserError(f"{path / RESULTS} holds no finished unit yet: let the run go on first")

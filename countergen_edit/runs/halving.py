@@ -84,7 +84,7 @@ def survivors(candidates: Sequence[Point], most: int) -> list[Point]:
 
     A hopeless candidate costs several budgets, with intervals that reach none; it falls away where
     another is worthwhile. A beaten one removes less than another, beyond the paired error of their
-    difference, at a price that is no lower or hardly matters. No interval needs to be above 0: on
+    difference, at a price that is not lower or hardly matters. No interval needs to be above 0: on
     few data of SmolLM2 those of its best layers are not.
     """
     candidates = [replace(p, is_shown=True) for p in candidates]

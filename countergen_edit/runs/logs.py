@@ -174,7 +174,7 @@ def _key(sample: Any) -> str:
 
 
 def _scores(sample: Any) -> dict[str, float | None]:
-    """By metric; None for what is no number."""
+    """By metric; None for what is not a number."""
     found: dict[str, float | None] = {}
     for scorer, score in (sample.scores or {}).items():
         values = score.value if isinstance(score.value, Mapping) else {"": score.value}

@@ -56,7 +56,7 @@ def read_ratings(runs: Sequence[Path], folder: Path, seed: int) -> None:
         rater, _, kind = path.stem.rpartition("_")
         if kind not in texts:
             names = " or ".join(f"RATER_{kind}.csv" for kind in texts)
-            raise UserError(f"{path} is no sheet of these runs, which are named {names}")
+            raise UserError(f"{path} is not a sheet of these runs, which are named {names}")
         sheet = read_sheet(path, _KINDS[kind], distinct(texts[kind].values()))
         ratings.setdefault(kind, {})[rater] = sheet
     rows: dict[Path, list[Row]] = {run: [] for run in runs}

@@ -304,7 +304,7 @@ def open_run(path: Path | str, model: LanguageModel | None = None) -> Run:
     """
     path = Path(path)
     if not path.is_dir():
-        raise UserError(f"{path} is no run folder: there is no such folder")
+        raise UserError(f"{path} is not a run folder: there is no such folder")
     manifest = read_manifest(path) if (path / MANIFEST).is_file() else {}
     config = yaml_mapping(path / CONFIG) if (path / CONFIG).is_file() else {}
     rated = read_rows(path / RATINGS) if (path / RATINGS).is_file() else []
@@ -324,7 +324,7 @@ def open_run_or_log(path: Path | str, cluster: str | None = None, seed: int = 0)
         results = Results(rows_of_log(log, seed))
         return Run(path, results, {"model": log.model, "command": log.tool}, log=log)
     if path.is_file():
-        raise UserError(f"{path} is no run folder, and no log of lm_eval or inspect")
+        raise UserError(f"{path} is not a run folder, and no log of lm_eval or inspect")
     if cluster is not None:
         raise UserError(
             f"cluster={cluster!r} is a column of the items of a log; {path} is none, and runs are "

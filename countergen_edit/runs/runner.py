@@ -322,7 +322,7 @@ class Runner:
         for candidate in chain:
             if not self.folder.has_edit(self.fits.id_of(candidate)):
                 if not candidate.trains_weights:
-                    self.fits.data(candidate)  # no room for activations is no eraser's fault
+                    self.fits.data(candidate)  # no room for activations is not an eraser's fault
                 try:
                     self.fits.part(candidate)
                 except NotWrittenError:

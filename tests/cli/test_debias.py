@@ -169,7 +169,7 @@ def test_without_its_original_a_checkpoint_is_audited_alone(
     assert held_against_its_original(checkpoint, place, f"original={another}") == 2
     assert "is not the model that" in capsys.readouterr().err
     assert held_against_its_original(another, tmp_path / "own", "original=testbed") == 2
-    assert "another is no checkpoint of this package" in capsys.readouterr().err
+    assert "another is not a checkpoint of this package" in capsys.readouterr().err
 
 
 def test_of_the_folded_form_only_edits_that_fold_are_searched_and_saved(

@@ -84,7 +84,7 @@ def test_agreement_has_the_forms_of_the_groups_in_their_order():
     assert [data.name for data in task.keep] == ["natural_facts_fit"]
     [remark] = task.remarks
     assert "'nationality'" in remark
-    assert "agreement is no cost here" in remark
+    assert "agreement is not a cost here" in remark
 
 
 def test_data_override_texts():

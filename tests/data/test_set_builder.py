@@ -27,7 +27,7 @@ def test_each_shipped_axis_has_data_that_give_all_groups_the_same_prompts(axis):
         assert task.validation
         assert task.test
         assert task.neutral  # perplexity and KL
-        assert task.agreement or any("agreement is no cost" in remark for remark in task.remarks)
+        assert task.agreement or any("agreement is not a cost" in remark for remark in task.remarks)
     assert list(task.groups) == list(read_config("axis", axis)["groups"])
     for data in (*task.fit, *task.validation, *task.test, *task.legitimate_sets):
         assert data.groups == task.groups

@@ -267,7 +267,7 @@ def test_answers_that_are_no_judgement_are_called_so(
     rows = metric.measure(Acting(model, metric, **acts), None)
     doubt, *_ = HiringView().sentences(Results(rows))
     assert says in doubt
-    assert doubt.startswith("The model's answers about applicants are no judgement to rely on: ")
+    assert doubt.startswith("The model's answers about applicants are not judgements to rely on: ")
 
 
 def test_what_an_edit_changes_is_paired(model: LanguageModel, metric: Hiring) -> None:

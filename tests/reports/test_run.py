@@ -65,7 +65,7 @@ FAULTS = {
     "was cut off or changed: its SHA-256 is not that in manifest.json": cut,
     "results.jsonl was cut off or changed": changed,
     "was cut off or changed": without_checksum,
-    "is no run folder: it holds no manifest.json": lambda run: (run / "manifest.json").unlink(),
+    "is not a run folder: it holds no manifest.json": lambda run: (run / "manifest.json").unlink(),
     "no finished unit": lambda run: (run / "progress.jsonl").write_text(""),
     "line 1: a mapping of names to values is needed": not_a_row,
     "manifest.json is damaged": lambda run: (run / "manifest.json").write_text("{"),
@@ -74,7 +74,7 @@ FAULTS = {
         run / "edits" / LEACE["edit"] / "record.json"
     ).write_text("{"),
     "was written by countergen-edit 0.1.0": of_old_schema,
-    "is no run folder: it holds no results.jsonl": lambda run: (run / "results.jsonl").unlink(),
+    "is not a run folder: it holds no results.jsonl": lambda run: (run / "results.jsonl").unlink(),
 }
 
 

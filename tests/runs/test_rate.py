@@ -243,7 +243,7 @@ def test_a_sheet_is_read_whole_or_not_at_all(run: Path, capsys: pytest.CaptureFi
         ben.write_text("".join([*lines, end]), "utf-8")
         refused(capsys, words, says)
     ben.rename(sheets / "ben.csv")
-    refused(capsys, words, "ben.csv is no sheet of these runs, which are named RATER_fairpair.csv")
+    refused(capsys, words, "ben.csv is not a sheet of these runs, which are named RATER_")
     (sheets / "ben.csv").unlink()
     made = (sheets / "anna_fairpair.csv").read_bytes()
     again = [*words[2:], "raters=[eve,anna]"]

@@ -26,7 +26,7 @@ def settled(
 ) -> list[Word]:
     """The words of a text; where `stays` has a phrase, a word of a group has lost its side.
 
-    `first_names` are no surnames, even after a title; words of `generic` meaning stay where all
+    `first_names` are not surnames, even after a title; words of `generic` meaning stay where all
     but those of `neutral` meaning are of the other group.
     """
     result = [*words]

@@ -90,7 +90,7 @@ def save_checkpoint(
     `overwrite` a checkpoint of another origin is replaced; one of the same origin is kept.
 
     `UserError` if the target cannot be written or holds something else, the edit does not fit the
-    model, is no erasure or cannot be folded, or the saved model is not exact.
+    model, is not an erasure or cannot be folded, or the saved model is not exact.
     """
     check_target(directory, overwrite=True)
     if not edit.is_erasure:

@@ -70,7 +70,7 @@ def _writers(model: LanguageModel, plain: Any) -> Writers:
         added = module_names(model, added_to_stream(model))
     except UserError:
         raise _DoesNotFoldError(
-            "its blocks add what is no module's output to the residual stream, as a scaled one"
+            "its blocks add what is not a module's output to the residual stream, as a scaled one"
         ) from None
     embed = plain.get_input_embeddings()
     # The padding token has no gradient.

@@ -65,7 +65,7 @@ def effects(
     if len(grid) < 2 or grid[0] != 0 or list(grid) != sorted(set(grid)):
         raise UserError(f"the grid of lambda, {list(grid)}, must rise from 0")
     if not -1 < tau <= 1:
-        raise UserError(f"tau={tau} is no similarity: give a number up to 1")
+        raise UserError(f"tau={tau} is not a similarity: give a number up to 1")
 
     def similar(of: Sequence[tuple[int, float]]) -> Float64[np.ndarray, " decoded"]:
         x = [pairs[i].source for i, _ in of]

@@ -4,7 +4,7 @@ The squares of an item's residuals sum to the sampling variance of the group dif
 names that all prompts share, the variations of each prompt take their place; people drawn anew for
 each prompt may come back in another. Twins are the names
 of both groups, which other words tell apart; the two residuals of a twin are one, since a leaning
-of both is no noise of the difference.
+of both is not noise of the difference.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ TEST_TITLES = {
 WHY_PEOPLE = (
     "A flip is a paraphrase of another category than its original; after Holm, with tests "
     "corrected for their number. Recommended is the test over people: sentences about the same two "
-    "people are no independent draws, so that over sentences one name that a model scores oddly "
+    "people are not independent draws, so that over sentences one name that a model scores oddly "
     "looks like a difference between groups."
 )
 

@@ -196,7 +196,7 @@ def _doubts(results: Results) -> Iterator[str]:
     }
     if any(doubts.values()):
         said = "; ".join(doubt for doubt, holds in doubts.items() if holds)
-        yield f"The model's answers about applicants are no judgement to rely on: {said}."
+        yield f"The model's answers about applicants are not judgements to rely on: {said}."
 
 
 def _gaps(results: Results) -> Iterator[str]:
