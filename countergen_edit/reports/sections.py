@@ -165,7 +165,7 @@ def before_and_after(run: Run, results: Results, edits: Sequence[str]) -> list[T
         records.append({**record, **q.cells(short)})
     title = f"All sets and costs on {split} data{f', edits at {place}' if place else ''}"
     note = "Intervals are 95 %, over names and templates."
-    brief = all(quantity.kind == "other" for quantity in quantities)  # else it stands for all
+    brief = all(quantity.kind != "bias" for quantity in quantities)  # else it stands for all
     return as_table("before_and_after", title, records, note, grouped=True, brief=brief)
 
 
@@ -189,7 +189,7 @@ def costs(run: Run) -> Section | None:
         records.append({"cost": q.title, "n": n, **q.cells(labels)})
     note = "Dots have 95 % intervals. Hollow dots are the unedited model and the controls."
     figure = as_figure("costs", "Costs of each edit", panels, note)
-    return Section("costs", "Costs", (*figure, *as_table("costs", "Costs", records, brief=True)))
+    return Section("costs", "Costs", (*figure, *as_table("costs", "Costs", records)))
 
 
 def head(run: Run) -> dict[str, Any]:
