@@ -109,10 +109,11 @@ def checked_config(command: str, overrides: Sequence[str]) -> tuple[dict[str, An
             break
         except (HydraException, OmegaConfBaseException) as error:
             key = refused_key(error)
-            group, _, argument = key.partition(".")
-            if group not in NAMED_GROUPS or argument not in component_help(group):
+            own = (x == key or x.startswith((f"{key}=", f"{key}.")) for x in overrides)
+            added = [f"+{x}" if mine else x for x, mine in zip(overrides, own, strict=True)]
+            if added == overrides or not is_argument(key):
                 raise in_one_line(command, error) from error
-            overrides = [f"+{x}" if x.startswith(f"{key}=") else x for x in overrides]
+            overrides = added
     require_valid(command, config)
     return config, overrides
 
@@ -187,6 +188,13 @@ def refused_key(error: Exception) -> str:
     key = UNKNOWN_KEY.match(str(error))
     full = FULL_KEY.search(str(error.__cause__))
     return (full or key)[1] if key else ""
+
+
+def is_argument(key: str) -> bool:
+    """Whether a key is an argument of a component, such as `eraser.inlp.tol` or `model.cache`."""
+    group, _, argument = key.partition(".")
+    is_whole = ("." in argument) if group in NAMED_GROUPS else group == "model"
+    return is_whole and argument in component_help(group)
 
 
 def in_one_line(command: str, error: Exception) -> UserError:

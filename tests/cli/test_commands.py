@@ -99,7 +99,7 @@ def small(command: str, words: list[str], place: Path) -> list[str]:
     if "data=many" in words:  # two prompts of a set may be of one group
         sizes |= {"data.fit": FEW_CONTEXTS, "data.validation": FEW_CONTEXTS}
     hires = any(word.startswith("metric=") and "hiring" in word for word in words)
-    more = ["+eraser.distilled.contexts=16"] * trains + ["+metric.hiring.names=2"] * hires
+    more = ["eraser.distilled.contexts=16"] * trains + ["metric.hiring.names=2"] * hires
     more += [f"+task.directory={place}/benchmarks"] * ("task=benchmarks" in words)
     if trains and not any("distilled.steps" in word for word in words):
         more.append("eraser.distilled.steps=2")

@@ -110,8 +110,8 @@ def test_where_no_map_removes_enough_an_update_is_trained_and_saved_as_stock_wei
     words = [
         "eraser=[mean_difference,distilled]",
         "eraser.distilled.steps=60",
-        "+eraser.distilled.contexts=64",
-        "+eraser.distilled.learning_rate=0.01",
+        "eraser.distilled.contexts=64",
+        "eraser.distilled.learning_rate=0.01",
         "metric=[r]",
         "combine=1",
         "layers=[2,3,4,5]",

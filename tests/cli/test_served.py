@@ -30,7 +30,7 @@ SMALL = [
     "metric.fairpair.n=3",
     "metric.fairpair.occupations=1",
     "metric.fairpair.max_new_tokens=3",
-    "+metric.fairpair.permutations=20",
+    "metric.fairpair.permutations=20",
 ]
 
 
@@ -41,7 +41,7 @@ def server(testbed: LanguageModel):
 
 
 def words(server: Completions, folder: Path, *more: str) -> list[str]:
-    place = [f"run_dir={folder / 'run'}", f"+model.cache={folder / 'answers'}"]
+    place = [f"run_dir={folder / 'run'}", f"model.cache={folder / 'answers'}"]
     return ["audit", f"model={server.url}", *SMALL, *place, *more]
 
 
@@ -78,12 +78,12 @@ def test_a_served_model_is_audited_as_the_same_model_here(server, tmp_path, monk
 
     # A run in another folder, at another pace, finds every answer on disk.
     answered, before = server.answered, values(tmp_path / "run")
-    more = ["+model.parallel=2", f"run_dir={tmp_path / 'again'}"]
+    more = ["model.parallel=2", f"run_dir={tmp_path / 'again'}"]
     assert main([w for w in words(server, tmp_path) if "run_dir" not in w] + more) == 0
     assert server.answered == answered
     assert values(tmp_path / "again") == before
     # And one that goes on where it was is the same run, however it is asked.
-    assert main(words(server, tmp_path, "+model.attempts=2")) == 0
+    assert main(words(server, tmp_path, "model.attempts=2")) == 0
 
 
 @pytest.mark.slow
@@ -93,7 +93,7 @@ def test_a_run_that_fails_half_way_goes_on_without_paying_twice(
     monkeypatch.setenv("OPENAI_API_KEY", SECRET)
     first, answered = len(server.requests), server.answered
     server.faults = [None] * 30 + [(500, {})] * 40  # type: ignore[list-item]
-    assert main(words(server, tmp_path, "+model.attempts=2", "+model.parallel=2")) == 2
+    assert main(words(server, tmp_path, "model.attempts=2", "model.parallel=2")) == 2
     last = capsys.readouterr().err.splitlines()[-1]
     assert "answers 500 (not now)" in last
     assert "the same command continues" in last

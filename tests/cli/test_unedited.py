@@ -17,8 +17,8 @@ SMALL = [
     "metric.fairpair.n=4",
     "metric.fairpair.occupations=2",
     "metric.fairpair.max_new_tokens=4",
-    "+metric.fairpair.permutations=20",
-    "+metric.cid.names=1",
+    "metric.fairpair.permutations=20",
+    "metric.cid.names=1",
     "metric.cid.strengths=[0,10]",
     "metric.cid.max_new_tokens=4",
 ]
