@@ -22,7 +22,11 @@ from countergen_edit.data.task import Task
 TEXTS = [text for texts in natural.neutral().values() for text in texts]
 PERSONS = re.compile(r"\b(i|me|my|we|us|our|you|your|he|she|him|her|his|hers)\b", re.I)
 TEST = [{"source": "templates", "templates": ["{name} ran the"], "outputs": [" shop"]}]
-AXES = ("gender", "nationality", "race", "religion", "age")
+BY_WORDS = (
+    *("religion", "age", "disability", "sexual_orientation", "social_class", "politics"),
+    *("appearance", "gender_identity"),
+)
+AXES = ("gender", "nationality", "race", *BY_WORDS)
 FAMILIES = (
     *("occupations", "traits", "hobbies", "sentiment", "questions", "stereotypes"),
     *("double_bind_success", "double_bind_baseline", "words", "pronouns", "sentences", "several"),
@@ -128,7 +132,7 @@ def test_an_axis_without_natural_templates_is_refused():
 
 LACKING = [
     ("nationality", "words"),
-    *((axis, "pronouns") for axis in ("nationality", "race", "religion", "age")),
+    *((axis, "pronouns") for axis in ("nationality", "race", *BY_WORDS)),
 ]
 
 
