@@ -42,7 +42,7 @@ class PairedPrompt:
 def chosen_occupations(occupations: int | Sequence[str]) -> tuple[str, ...]:
     """Occupations by name, or a number of the sixty, evenly spaced.
 
-    >>> choose(4)
+    >>> chosen_occupations(4)
     ('technician', 'librarian', 'lawyer', 'baker')
     """
     names: Sequence[str] = ()

@@ -94,7 +94,7 @@ def item_scores(items: Iterable[Item]) -> dict[tuple[str, str], Scores]:
     """Scores by task and metric.
 
     >>> twice = [Item("t", "acc", "a", 1.0), Item("t", "acc", "a", 0.0), Item("t", "acc", "b", 1.0)]
-    >>> scores_of(twice)["t", "acc"].values
+    >>> item_scores(twice)["t", "acc"].values
     {'a': 0.5, 'b': 1.0}
     """
     every: dict[tuple[str, str], dict[str, list[Item]]] = {}

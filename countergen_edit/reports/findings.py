@@ -263,7 +263,7 @@ def _of_group(name: str, groups: Mapping[str, str] | None) -> str:
 def _listed(degradations: Any, groups: Mapping[str, str] | None = None) -> str:
     """Degradations or budgets by the name of the metric, and the group if it has one.
 
-    >>> listed({"grammar": 0.0012, "loss": -0.5}, {"grammar": "female"})
+    >>> _listed({"grammar": 0.0012, "loss": -0.5}, {"grammar": "female"})
     'grammar of female 0.0012, loss −0.5'
     """
     return ", ".join(

@@ -118,7 +118,7 @@ def test_a_key_comes_from_the_environment_and_is_said_nowhere(testbed, tmp_path,
     [
         ("http://me:sk-1@127.0.0.1/v1", {}, "environment"),
         ("http://127.0.0.1/v1?key=sk-1", {}, "environment"),
-        ("127.0.0.1:8000/v1", {}, "no address"),
+        ("127.0.0.1:8000/v1", {}, "is not an address"),
         ("http://127.0.0.1:9/v1", {}, r"cannot be reached \(ConnectError\)"),
         ("", {"served_name": "the-modl"}, "did you mean 'the-model'"),
         ("", {"log_probs": "ech"}, "did you mean 'echo'"),

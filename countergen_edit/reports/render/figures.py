@@ -220,9 +220,9 @@ def _ends(panels: Sequence[Panel]) -> Ends:
     """The ends of the axis of the values that panels share.
 
     >>> def panel(*y, limits=None): return Panel("", "", "", (Series("a", (), y),), limits=limits)
-    >>> ends([panel(0.2), panel(0.8)]), ends([panel(0.2, 1.0, limits=(0.0, 1.0))])
+    >>> _ends([panel(0.2), panel(0.8)]), _ends([panel(0.2, 1.0, limits=(0.0, 1.0))])
     ((0.0, 0.84), (0.0, 1.0))
-    >>> ends([panel(-0.5, 0.5)]), ends([panel(1.02, limits=(1.0, 1.01))])
+    >>> _ends([panel(-0.5, 0.5)]), _ends([panel(1.02, limits=(1.0, 1.01))])
     ((-0.55, 0.55), (1.0, 1.021))
     """
     values = [v for p in panels for s in p.series for v in (*s.y, *s.lo, *s.hi) if math.isfinite(v)]
