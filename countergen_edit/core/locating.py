@@ -14,6 +14,8 @@ from countergen_edit.core.reading import json_mapping
 _LOCAL = "a local directory works offline: model=/path/to/directory"
 CHECKPOINT_RECORD = "countergen_edit.json"
 """File of a checkpoint's provenance."""
+TRUTH = "truth.yaml"
+"""File of the planted truth in a model's directory."""
 ADAPTER = "adapter_config.json"
 """File of an adapter of PEFT."""
 _GGUF = b"GGUF"

@@ -38,6 +38,11 @@ def whole(path: Path) -> Iterator[Path]:
         raise
 
 
+def write_json(path: Path, content: object) -> None:
+    """Write a content as indented JSON."""
+    path.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", "utf-8")
+
+
 def write_json_lines(path: Path, lines: Iterable[object]) -> None:
     """Write each content as a line of JSON, whole or not at all.
 

@@ -30,6 +30,8 @@ NAMES_CODE = ("auto_map", "custom_pipelines")
 """Keys of configs that name code beside the weights; no such code is ever run here."""
 ORIGIN = "gguf_origin"
 """Key of a config that names the GGUF file of the weights."""
+REVISION = "source_revision"
+"""Attribute of a `transformers` model: the revision that was asked for."""
 INSTRUCTION = "Write a short text in plain English. Begin at once."
 """Default message of the user in a chat template."""
 
@@ -124,6 +126,11 @@ class LanguageModel:
     def directory(self) -> str:
         """Directory or hub id of its weights, or empty."""
         return str(self.bridge.original_model.config.name_or_path)
+
+    @property
+    def revision(self) -> str | None:
+        """Branch, tag or commit of its weights on the hub."""
+        return getattr(self.bridge.original_model, REVISION, None)
 
     @property
     def origin(self) -> dict[str, str] | None:

@@ -19,9 +19,15 @@ import torch
 
 from countergen_edit.core.errors import UserError, unknown
 from countergen_edit.core.locating import ADAPTER, Location, location_of
+from countergen_edit.core.reading import json_mapping
 from countergen_edit.core.typed import require
 from countergen_edit.models.gguf import alone, read_header
-from countergen_edit.models.language_model import LanguageModel, adds_bos, from_pretrained_objects
+from countergen_edit.models.language_model import (
+    REVISION,
+    LanguageModel,
+    adds_bos,
+    from_pretrained_objects,
+)
 from countergen_edit.models.tokens import NONE, in_template
 
 MaxMemory = Mapping[int | str, int | str]
@@ -60,14 +66,15 @@ def load_model(
 ) -> LanguageModel:
     """Load a model with `transformers` and wrap it in a TransformerBridge.
 
-    `model` is a directory written by `save_pretrained`, a GGUF file, or a hub id, with its
-    `revision` (branch, tag or commit). Weights are of a `dtype` (float32, float16, bfloat16 or
-    float64) and go to a `device` ("auto": CUDA, if there is one), or are spread by a `device_map`
-    ("auto", "balanced", …) with at most `max_memory` on each. `quantization` is that of linear
-    layers by bitsandbytes: "4bit" (NF4, Dettmers et al. 2023) or "8bit" (LLM.int8(), Dettmers et
-    al. 2022); other weights and products are of `dtype`. `adapter` is the directory of a PEFT
-    adapter, which is merged into the weights. Texts begin with BOS if `bos` is true; "auto" follows
-    the tokenizer. `template` and `instruction` are those of `in_template`.
+    `model` is a directory written by `save_pretrained`, a GGUF file, a hub id, with its `revision`
+    (branch, tag or commit), or the directory of a PEFT adapter that names its base. Weights are of
+    a `dtype` (float32, float16, bfloat16 or float64) and go to a `device` ("auto": CUDA, if there
+    is one), or are spread by a `device_map` ("auto", "balanced", …) with at most `max_memory` on
+    each. `quantization` is that of linear layers by bitsandbytes: "4bit" (NF4, Dettmers et al.
+    2023) or "8bit" (LLM.int8(), Dettmers et al. 2022); other weights and products are of `dtype`.
+    `adapter` is the directory of a PEFT adapter, which is merged into the weights. Texts begin with
+    BOS if `bos` is true; "auto" follows the tokenizer. `template` and `instruction` are those of
+    `in_template`.
 
     `UserError` if the model is absent, incomplete or of an unsupported kind, or a setting is
     unknown.
@@ -82,14 +89,26 @@ def load_model(
     how = None if quantization is None else quantized(quantization, _DTYPES[dtype])
     # Quantised weights are placed while they are read.
     place = device_map if how is None or device_map else {"": str(target)}
-    hf_model, tokenizer = load_plain(model, dtype, place, revision, how, max_memory)
+    base = model
+    if adapter is None and (own := base_of_adapter(model)):
+        base, adapter = own, model
+    hf_model, tokenizer = load_plain(base, dtype, place, revision, how, max_memory)
     if adapter is not None:
         hf_model = with_adapter(hf_model, adapter)
+    setattr(hf_model, REVISION, revision)
     set_bos(tokenizer, bos, str(model))
     if place is None:
         hf_model.to(target)
     loaded = from_pretrained_objects(str(model), hf_model, tokenizer)
     return in_template(loaded, template, instruction)
+
+
+def base_of_adapter(model: str | Path) -> str | None:
+    """The base that the directory of an adapter names; None for a model, or without a base."""
+    file = Path(model).expanduser() / ADAPTER
+    if not file.is_file() or file.with_name("config.json").is_file():
+        return None
+    return json_mapping(file).get("base_model_name_or_path") or None
 
 
 def with_adapter(hf_model: Any, adapter: str | Path) -> Any:

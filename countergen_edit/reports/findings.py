@@ -290,7 +290,11 @@ def saved_as(saved: Saved) -> list[str]:
     load = f"PeftModel.from_pretrained(model, {str(adapter)!r})"
     return [
         f"Saved ({saved.form}): {saved.folder}. In a fresh process its logits differ by at most "
-        f"{saved.parity.max_difference:.2g}; the edit changes them by {saved.parity.effect:.2g}.",
+        f"{saved.parity.max_difference:.2g}; the edit changes them by {saved.parity.effect:.2g}."
+        + "".join(
+            f" Computed in {dtype}, the type of its weights, they differ by at most {most:.2g}."
+            for dtype, most in saved.parity.stored.items()
+        ),
         f"Load it: AutoModelForCausalLM.from_pretrained({str(saved.folder)!r}{trust}). "
         f"Compare: {command('chat', saved.folder)}",
         *([f"As an adapter of the unedited model: {load}"] if adapter.is_dir() else []),

@@ -17,8 +17,8 @@ from torch import Tensor, nn
 from countergen_edit.core.errors import require_known
 from countergen_edit.core.seeds import unit_seed
 from countergen_edit.edits import Edit, LowRankUpdate, Placement
-from countergen_edit.edits.checkpoints.forms import merged
-from countergen_edit.edits.checkpoints.stock import linear_modules, module_name, stock_model
+from countergen_edit.edits.checkpoints.forms import fold
+from countergen_edit.edits.checkpoints.stock import linear_modules, module_name
 from countergen_edit.edits.edit import placement_hook
 from countergen_edit.erasers import Distilled
 from countergen_edit.models import LanguageModel
@@ -133,7 +133,7 @@ class Student:
     ) -> None:
         from peft import LoraConfig, get_peft_model
 
-        plain = merged(stock_model(model), before.update)
+        plain = fold(model, Edit((), update=before.update))
         names = block_names(model)
         layers = layers or range(settings.first_block(len(names)), len(names))
         targets = matrices(model, [names[i] for i in layers], settings.target_modules)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from countergen_edit.core.conf_path import read_config
 from countergen_edit.core.errors import UserError
+from countergen_edit.core.locating import TRUTH
 from countergen_edit.core.reading import yaml_mapping
 from countergen_edit.data.axis import Axis, NoFormsError
 from countergen_edit.data.counterfactual import CounterfactualSet
@@ -14,8 +15,6 @@ from countergen_edit.data.neutral import TextsBySplit, split_texts
 from countergen_edit.data.sources import Request
 from countergen_edit.testbed.truth import Truth, compile_truth
 
-TRUTH = "truth.yaml"
-"""File of the planted truth in a model's directory."""
 TESTBED = "testbed"
 """Name of the shipped model."""
 SHIPPED = Path(__file__).parent / "model"

@@ -213,6 +213,9 @@ def test_an_adapter_is_merged_as_peft_applies_it(tiny_dirs, tmp_path):
         expected = wrapped(ids).logits
     torch.testing.assert_close(merged.logits(ids, torch.ones_like(ids)), expected)
     assert merged.fingerprint != load_model(tiny_dirs["gpt2"]).fingerprint
+    alone = load_model(tmp_path / "my adapter")  # names its base
+    assert alone.fingerprint == merged.fingerprint
+    assert alone.directory == str(tiny_dirs["gpt2"])
     with pytest.raises(UserError, match="cannot load the adapter"):
         load_model(tiny_dirs["llama"], adapter=tmp_path / "my adapter")
 

@@ -1,13 +1,4 @@
-"""The two forms of a checkpoint: edits folded into weights, and edits carried beside them.
-
-With y = W x + b the output of the last matrix of an attention layer or an MLP, the erasure
-y - L R (y - m) is itself an affine map of x:
-
-    W' = (I - L R) W        b' = (I - L R) b + L R m
-
-That of a head stands before the matrix. With W_h its columns for the head:
-
-    W_h' = W_h (I - L R)    b' = b + W_h L R m
+"""The two forms of a checkpoint: edits folded into `weights`, and edits carried beside them.
 
 The embedding alone, one point of the residual stream, limits and gates do not fold; a projection at
 every point of the stream does (`stream`). A carried checkpoint holds the stock weights, the
@@ -17,18 +8,20 @@ filled in.
 
 from __future__ import annotations
 
-import json
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 import torch
 from safetensors.numpy import save_file
-from torch import nn
+from torch import Tensor, nn
 
 from countergen_edit.core.errors import UserError
 from countergen_edit.core.reading import json_mapping
 from countergen_edit.core.typed import require
+from countergen_edit.core.writing import write_json
 from countergen_edit.edits import Edit, LowRankUpdate, Placement
 from countergen_edit.edits.checkpoints import modeling_edited
 from countergen_edit.edits.checkpoints.stock import (
@@ -38,15 +31,10 @@ from countergen_edit.edits.checkpoints.stock import (
     stock_classes,
     stock_model,
 )
-from countergen_edit.edits.checkpoints.stream import (
-    UNTIED,
-    fold_everywhere,
-    replace_parameter,
-    stream_writers,
-)
+from countergen_edit.edits.checkpoints.stream import UNTIED, fold_everywhere, stream_writers
+from countergen_edit.edits.checkpoints.weights import EditedWeights
 from countergen_edit.edits.files import FACTORS
 from countergen_edit.erasers import AffineErasure
-from countergen_edit.erasers.affine import constants
 from countergen_edit.models import LanguageModel
 from countergen_edit.models.capture import EVERYWHERE, features, head_of
 
@@ -55,15 +43,49 @@ MODEL_TYPE = "countergen_edited"
 CODE = "modeling_edited.py"
 
 
+@dataclass(frozen=True)
+class Patch:
+    """What a checkpoint changes in its source: parameters, tensors beside them, and the config."""
+
+    plain: Any
+    """The stock model with unedited weights."""
+    weights: EditedWeights
+    added: Mapping[str, Tensor]
+    config: Mapping[str, Any]
+    code: str = ""
+    """Content of `modeling_edited.py`."""
+
+    @property
+    def variant(self) -> str | None:
+        """The variant of the names of weight files."""
+        return modeling_edited.VARIANT if self.code else None
+
+    def applied(self) -> Any:
+        """The stock model with the changed weights, which replace its own."""
+        state = self.plain.state_dict()
+        for name, value in self.weights.items():
+            new = value(lambda key: state[key].double()).to(state[name].dtype).contiguous()
+            owner, _, leaf = name.rpartition(".")
+            parameter = nn.Parameter(new, requires_grad=False)
+            setattr(self.plain.get_submodule(owner), leaf, parameter)
+        return self.plain
+
+
 def fold(model: LanguageModel, edit: Edit) -> Any:
     """Return a stock model with the edit in its weights; `model` itself is not changed.
 
     Raises a `UserError` if the edit does not fold exactly, or the architecture is not from
     transformers.
     """
+    return folded_patch(model, edit).applied()
+
+
+def folded_patch(model: LanguageModel, edit: Edit) -> Patch:
+    """The weights that hold an edit; raises a `UserError` as `fold`."""
     stock_classes(model)
     names, switches = _switches(model, edit)
-    plain = merged(stock_model(model, **switches), edit.update)
+    plain, weights = stock_model(model, **switches), EditedWeights()
+    add_update(weights, plain, edit.update)
     stream = None if all(names) else stream_writers(model, plain)
     both = [*zip(edit.placements, names, strict=True)]
     heads = [pair for pair in both if head_of(pair[0].site) is not None]
@@ -71,17 +93,26 @@ def fold(model: LanguageModel, edit: Edit) -> Any:
     for placement, name in (*heads[::-1], *(pair for pair in both if pair not in heads)):
         erasure = cast(AffineErasure, placement.erasure)
         if stream is not None and not name:
-            fold_everywhere(plain, stream, erasure)
-        elif head_of(placement.site) is not None:
-            _fold_before(plain, name, erasure, features(model, placement.site))
+            fold_everywhere(weights, stream, erasure)
+            continue
+        module = plain.get_submodule(name)
+        # Conv1D keeps its matrix transposed, output last.
+        outputs, has_bias = 0 if isinstance(module, nn.Linear) else 1, module.bias is not None
+        if head_of(placement.site) is not None:
+            of = features(model, placement.site)
+            weights.erase_inputs(name, 1 - outputs, erasure, of, bias=has_bias)
         else:
-            module = plain.get_submodule(name)
-            # Conv1D keeps its matrix transposed, output last.
-            axis = 0 if isinstance(module, nn.Linear) else 1
-            replace_parameter(plain, f"{name}.weight", axis, erasure.linear)
-            if module.bias is not None:
-                replace_parameter(plain, f"{name}.bias", 0, erasure)
-    return plain
+            weights.erase(f"{name}.weight", outputs, erasure.linear)
+            if has_bias:
+                weights.erase(f"{name}.bias", 0, erasure)
+    return Patch(plain, weights, {}, switches)
+
+
+def add_update(weights: EditedWeights, plain: Any, update: LowRankUpdate | None) -> None:
+    """Add an update to the matrices of a stock model."""
+    for name, factors in update.factors.items() if update else ():
+        is_turned = not isinstance(plain.get_submodule(name), nn.Linear)
+        weights.add(f"{name}.weight", factors, transposed=is_turned)
 
 
 def can_fold(model: LanguageModel, edit: Edit) -> bool:
@@ -140,17 +171,6 @@ def _bias_switch(model: LanguageModel, placement: Placement, name: str) -> dict[
     )
 
 
-def merged(plain: Any, update: LowRankUpdate | None) -> Any:
-    """A stock model with an update added to its own copies of the matrices, in float64."""
-    for name, factors in update.factors.items() if update else ():
-        module = plain.get_submodule(name)
-        a, b = (torch.tensor(part, device=module.weight.device).double() for part in factors)
-        change = b @ a if isinstance(module, nn.Linear) else (b @ a).T
-        weight = (module.weight.double() + change).to(module.weight.dtype)
-        module.weight = nn.Parameter(weight, requires_grad=False)
-    return plain
-
-
 def write_adapter(model: LanguageModel, update: LowRankUpdate, folder: Path) -> None:
     """Write an update as a PEFT adapter of the unedited model; smaller ranks are padded with 0."""
     from peft import LoraConfig
@@ -163,40 +183,24 @@ def write_adapter(model: LanguageModel, update: LowRankUpdate, folder: Path) -> 
         for part, array in zip(FACTORS, parts, strict=True):
             state[f"base_model.model.{name}.{part}.weight"] = np.ascontiguousarray(array)
     save_file(state, folder / "adapter_model.safetensors")
-    names = [*update.factors]
+    names, place = [*update.factors], Path(model.directory)
     LoraConfig(
         r=rank,
         lora_alpha=rank,
         target_modules=names,
         fan_in_fan_out=not isinstance(stock_model(model).get_submodule(names[0]), nn.Linear),
-        base_model_name_or_path=model.directory,
+        base_model_name_or_path=place.name if place.exists() else model.directory,
         task_type="CAUSAL_LM",
     ).save_pretrained(str(folder))
 
 
-def _fold_before(plain: Any, name: str, erasure: AffineErasure, of: slice) -> None:
-    """Fold an erasure of some inputs of a matrix into it and its bias, in float64."""
-    module = plain.get_submodule(name)
-    axis = 1 if isinstance(module, nn.Linear) else 0
-    weight = module.weight.double().movedim(axis, -1).clone()
-    left, right, offset = constants(erasure, weight)
-    moved = weight[:, of] @ left
-    weight[:, of] -= moved @ right
-    new = {"weight": weight.movedim(-1, axis)}
-    if module.bias is not None:
-        new["bias"] = module.bias.double() + moved @ offset
-    for leaf, value in new.items():
-        value = value.to(module.weight.dtype).contiguous()
-        setattr(module, leaf, nn.Parameter(value, requires_grad=False))
-
-
-def write_carried(model: LanguageModel, edit: Edit, folder: Path) -> None:
-    """Write weights, the edit's tensors, config and modelling file."""
+def carried_patch(model: LanguageModel, edit: Edit) -> Patch:
+    """The tensors of an edit, and a class that attaches it; raises a `UserError` as `fold`."""
     config_class, model_class = stock_classes(model)
-    plain = merged(stock_model(model), edit.update)
-    state = dict(plain.state_dict())
+    plain, weights = stock_model(model), EditedWeights()
+    add_update(weights, plain, edit.update)
     wide = torch.promote_types(model.dtype, torch.float32)
-    places: list[dict[str, Any]] = []
+    places, tensors = list[dict[str, Any]](), dict[str, Tensor]()
     for placement in edit.placements:
         module = module_name(model, placement.site, placement.layer)
         erasure = cast(AffineErasure, placement.erasure)
@@ -213,28 +217,23 @@ def write_carried(model: LanguageModel, edit: Edit, folder: Path) -> None:
             "gate_bias": 1.0 if gate is None else gate.bias,
         }
         for part, value in parts.items():
-            state[f"{name}.{part}"] = torch.tensor(value, dtype=wide).contiguous()
+            tensors[f"{name}.{part}"] = torch.tensor(value, dtype=wide).contiguous()
         places.append({"module": module, "width": erasure.d, "rank": erasure.rank})
-    # Custom classes get no conversion of keys when they are loaded: write the names they have.
-    options = {"save_original_format": False, "variant": modeling_edited.VARIANT}
-    plain.save_pretrained(folder, state_dict=state, **options)
-    config = json_mapping(folder / "config.json")
-    config |= {
+    config = {
         "architectures": ["EditedForCausalLM"],
         "auto_map": {
             "AutoConfig": "modeling_edited.EditedConfig",
             "AutoModelForCausalLM": "modeling_edited.EditedForCausalLM",
         },
         "erasures": places,
-        "stock_model_type": config["model_type"],
+        "stock_model_type": plain.config.model_type,
         "original_architecture": model_class,  # by which TransformerBridge finds its adapter
         "model_type": MODEL_TYPE,
     }
-    _write_config(folder / "config.json", config)
     code = Path(modeling_edited.__file__).read_text("utf-8")
     code = code.replace("import GPT2Config as", f"import {config_class} as")
     code = code.replace("import GPT2LMHeadModel as", f"import {model_class} as")
-    (folder / CODE).write_text(code, "utf-8")
+    return Patch(plain, weights, tensors, config, code)
 
 
 def write_stock_config(source: Path, target: Path) -> None:
@@ -244,8 +243,4 @@ def write_stock_config(source: Path, target: Path) -> None:
         require(str, config.get(key), f"{source}: {key}")
     config["model_type"] = config.pop("stock_model_type")
     config["architectures"] = [config.pop("original_architecture")]
-    _write_config(target, {k: v for k, v in config.items() if k not in ("auto_map", "erasures")})
-
-
-def _write_config(path: Path, config: dict[str, Any]) -> None:
-    path.write_text(json.dumps(config, indent=2, sort_keys=True) + "\n", "utf-8")
+    write_json(target, {k: v for k, v in config.items() if k not in ("auto_map", "erasures")})

@@ -180,6 +180,7 @@ def load_base(directory: str | Path, **where: Any) -> Base:
     if not checkpoint.carried:
         return Base(load_model(checkpoint.folder, **where), None, checkpoint.record)
     model = replace(load_unedited(checkpoint, **where), name=str(checkpoint.record["model"]))
+    model.bridge.original_model.config.name_or_path = model.name
     return Base(model, checkpoint.named, checkpoint.record)
 
 

@@ -46,7 +46,9 @@ class Erasure(nn.Module):
         shapes = ((width, rank), (rank, width), (rank,), (), (width,), ())
         for name, shape in zip(_PARTS, shapes, strict=True):
             # Not zeros: an erasure without its values must not pass for one that changes nothing.
-            self.register_buffer(name, torch.full(shape, torch.nan))
+            # Half precision, the default of a model in it, is widened, as in `forward`.
+            wide = torch.promote_types(torch.get_default_dtype(), torch.float32)
+            self.register_buffer(name, torch.full(shape, torch.nan, dtype=wide))
 
     def forward(self, x: Tensor) -> Tensor:
         """Erase; half precision is widened, as a small change would be lost in its rounding."""
@@ -88,10 +90,6 @@ class EditedForCausalLM(StockModel):  # type: ignore[no-untyped-call]
     """The stock model with its erasures."""
 
     config_class = EditedConfig
-    _keep_in_fp32_modules_strict = [  # noqa: RUF012
-        *(StockModel._keep_in_fp32_modules_strict or ()),
-        "erasure",
-    ]
 
     def __init__(self, config: Any) -> None:
         super().__init__(config)
@@ -109,18 +107,23 @@ class EditedForCausalLM(StockModel):  # type: ignore[no-untyped-call]
 
     @classmethod
     def from_pretrained(cls, *args: Any, output_loading_info: bool = False, **kwargs: Any) -> Any:
-        """Load as usual, and refuse a checkpoint without its erasures."""
+        """Load as usual, and refuse a checkpoint without its erasures or weights.
+
+        Another version of transformers may have other names for them.
+        """
         kwargs.setdefault("variant", VARIANT)
         loaded: Any = super().from_pretrained(*args, output_loading_info=True, **kwargs)
         model, report = loaded
-        absent = [str(key) for keys in report.values() for key in keys if ".erasure." in str(key)]
+        keys = [(kind, str(key)) for kind, own in report.items() for key in own]
+        absent = [key for kind, key in keys if kind == "missing_keys" or ".erasure." in key]
         for name in (place["module"] for place in model.config.erasures):
             if not isinstance(getattr(model.get_submodule(name), "erasure", None), Erasure):
                 absent.append(f"{name}.erasure")  # its module was replaced, say quantized
         if absent:
             raise ValueError(
-                f"{absent[0]} was not loaded: this would be the unedited model; the checkpoint is "
-                "damaged, or another library replaced the module that carries the edit"
+                f"{absent[0]} was not loaded: this would not be the edited model; the checkpoint "
+                "is damaged, this version of transformers has other names, or another library "
+                "replaced the module that carries the edit"
             )
         return (model, report) if output_loading_info else model
 

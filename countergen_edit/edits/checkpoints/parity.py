@@ -7,8 +7,8 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +39,8 @@ float32, 2e-5 of logits up to 24).
 class Parity:
     """Agreement of the reloaded model with the edited one in memory.
 
-    `max_difference` is the largest of any logit, `effect` the largest change by the edit.
+    `max_difference` is the largest of any logit, `effect` the largest change by the edit. `stored`
+    holds the type of the saved weights, if it is another, and the difference when computing in it.
     """
 
     max_difference: float
@@ -48,25 +49,43 @@ class Parity:
     max_logit: float
     texts: int
     tokens: int
+    stored: Mapping[str, float] = field(default_factory=dict)
 
 
 def check_parity(
-    model: LanguageModel, edit: Edit, folder: Path, texts: Sequence[str] = (), *, own_code: bool
+    model: LanguageModel,
+    edit: Edit,
+    folder: Path,
+    texts: Sequence[str] = (),
+    *,
+    own_code: bool,
+    dtype: torch.dtype | None = None,
+    foreign: Collection[str] = (),
 ) -> Parity:
     """Compare logits of a saved model with those of the edited one in memory, on a few texts.
 
     `model` is unedited; `own_code` states whether the folder holds code of this package, the only
-    code that is run. Raises a `UserError` if logits differ, or keys are missing or unexpected.
+    code that is run. Weights are saved in `dtype`, by default the model's. Raises a `UserError` if
+    logits differ, or keys but those of `foreign` tensors are missing or unexpected.
     """
-    ids = compared_ids(model, texts)
-    dtype = str(model.dtype).removeprefix("torch.")
-    logits, keys = reload({"saved": (folder, ids, dtype, own_code)})
-    if keys["saved"]:
+    ids, types = compared_ids(model, texts), [model.dtype, *filter(None, [dtype])]
+    names = dict.fromkeys(str(each).removeprefix("torch.") for each in types)
+    logits, keys = reload({name: (folder, ids, name, own_code) for name in names})
+    if lost := {key for own in keys.values() for key in own} - {*foreign}:
         raise UserError(
-            f"the checkpoint does not load whole: {', '.join(keys['saved'][:3])} missing or "
+            f"the checkpoint does not load whole: {', '.join(sorted(lost)[:3])} missing or "
             "unexpected; nothing was saved"
         )
-    return compare_logits(model, edit, ids, [logits[f"saved.{i}"] for i in range(len(ids))])
+    first, *others = ([logits[f"{name}.{i}"] for i in range(len(ids))] for name in names)
+    parity = compare_logits(model, edit, ids, first, max(map(_TOLERANCE.__getitem__, types)))
+    edited = [edited_logits(model, edit, row) for row in ids] if others else []
+    return replace(
+        parity,
+        stored={
+            name: max(float((x - y).abs().max()) for x, y in zip(edited, other, strict=True))
+            for name, other in zip([*names][1:], others, strict=True)
+        },
+    )
 
 
 def check_adapter(model: LanguageModel, edit: Edit, folder: Path, texts: Sequence[str]) -> Parity:
@@ -86,22 +105,29 @@ def compared_ids(model: LanguageModel, texts: Sequence[str]) -> list[list[int]]:
 
 
 def compare_logits(
-    model: LanguageModel, edit: Edit, ids: Sequence[Sequence[int]], saved: Sequence[Tensor]
+    model: LanguageModel,
+    edit: Edit,
+    ids: Sequence[Sequence[int]],
+    saved: Sequence[Tensor],
+    relative: float | None = None,
 ) -> Parity:
-    """Compare a saved model's logits with the edited one's; raises a `UserError` if they differ."""
+    """Compare a saved model's logits with the edited one's; raises a `UserError` if they differ.
+
+    The tolerance is `relative` to the largest logit, by default that of the model's type.
+    """
     sizes = []
     for row, logits in zip(ids, saved, strict=True):
         edited, unedited = edited_logits(model, edit, row), edited_logits(model, None, row)
         sizes.append([x.abs().max() for x in (edited - logits, edited - unedited, edited)])
     # torch's maximum keeps NaN, which must not pass for agreement; Python's would lose it.
     difference, effect, largest = torch.tensor(sizes, dtype=torch.float64).amax(0).tolist()
-    tolerance = _TOLERANCE[model.dtype] * max(1.0, largest)
+    tolerance = (relative or _TOLERANCE[model.dtype]) * max(1.0, largest)
     # The loss of an edit smaller than the rounding would go unnoticed: allow half of it at most.
     if not difference <= tolerance or difference > effect / 2 > 0:
         raise UserError(
             f"the saved model is not the edited one: a logit differs by {difference:.2g} (at most "
             f"{tolerance:.2g}; the edit itself changes {effect:.2g}); nothing was saved; save it "
-            "with form=carried, or load the model with model.dtype=float32"
+            "with form=carried, or load weights of float32 with model.dtype=float32"
         )
     return Parity(difference, tolerance, effect, largest, len(ids), sum(map(len, ids)))
 

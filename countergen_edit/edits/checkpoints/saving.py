@@ -6,6 +6,7 @@ process, has given the edited one's logits. An existing folder stays until then.
 
 from __future__ import annotations
 
+import copy
 import json
 import shutil
 from collections.abc import Callable, Mapping, Sequence
@@ -16,11 +17,17 @@ from typing import Any, Literal, get_args
 from safetensors import SafetensorError
 
 from countergen_edit.core.errors import UserError, command, unknown
-from countergen_edit.core.locating import CHECKPOINT_RECORD
+from countergen_edit.core.locating import CHECKPOINT_RECORD, Location
 from countergen_edit.core.reading import json_mapping
-from countergen_edit.core.writing import OLD, as_json, put_back, whole_folder
+from countergen_edit.core.writing import OLD, as_json, put_back, whole_folder, write_json
 from countergen_edit.edits import Edit, applied, save_edit
-from countergen_edit.edits.checkpoints.forms import can_fold, fold, write_adapter, write_carried
+from countergen_edit.edits.checkpoints.forms import (
+    CODE,
+    can_fold,
+    carried_patch,
+    folded_patch,
+    write_adapter,
+)
 from countergen_edit.edits.checkpoints.loading import (
     CHECKSUMS,
     EDIT,
@@ -30,16 +37,23 @@ from countergen_edit.edits.checkpoints.loading import (
     write_checksums,
 )
 from countergen_edit.edits.checkpoints.parity import Parity, check_adapter, check_parity
+from countergen_edit.edits.checkpoints.source import CARD, PARITY, SourceFiles, find_source
 from countergen_edit.models import NAMES_CODE, LanguageModel
 from countergen_edit.models.capture import EVERYWHERE
-from countergen_edit.models.loading import without_progress_bar
+from countergen_edit.models.loading import load_tokenizer, without_progress_bar
 
 Form = Literal["folded", "carried"]
 FORMS: tuple[str, ...] = ("auto", *get_args(Form))
-PARITY, CARD = "parity.json", "README.md"
 ADAPTER_FOLDER = "adapter"
 """Folder of an update as a PEFT adapter of the unedited model."""
-TOKENIZER_CONFIG = "tokenizer_config.json"
+_NOT_SAVED = (
+    *NAMES_CODE,
+    *("_name_or_path", "name_or_path", "special_tokens_map_file", "tokenizer_file"),
+    *("is_local", "local_files_only"),
+)
+"""Keys of configs that name code or places of a machine."""
+_FAST = {"TokenizersBackend": "PreTrainedTokenizerFast"}
+"""Classes by the names that transformers 4 has for them."""
 
 
 @dataclass(frozen=True)
@@ -125,15 +139,23 @@ def save_checkpoint(
     check_target(directory, overwrite)
     with whole_folder(directory) as folder:
         try:
-            write_model(model, edit, folder, its_form)
+            source = write_model(model, edit, folder, its_form)
         except SafetensorError as error:  # wraps that of a full disk
             raise UserError(f"cannot write {directory}: {error}") from error
-        parity = check_parity(model, edit, folder, texts, own_code=its_form == "carried")
+        parity = check_parity(
+            model,
+            edit,
+            folder,
+            texts,
+            own_code=its_form == "carried",
+            dtype=source.dtype if source else None,
+            foreign=source.foreign if source else (),
+        )
         if edit.update is not None and not edit.placements:
             write_adapter(model, edit.update, folder / ADAPTER_FOLDER)
             check_adapter(model, edit, folder / ADAPTER_FOLDER, texts)
-        _write_json(folder / CHECKPOINT_RECORD, about)
-        _write_json(folder / PARITY, asdict(parity))
+        write_json(folder / CHECKPOINT_RECORD, about)
+        write_json(folder / PARITY, asdict(parity))
         if card is not None:
             (folder / CARD).write_text(card(its_form, parity), "utf-8")
         for path in folder.rglob("*.safetensors"):  # saved with mode 600
@@ -150,18 +172,75 @@ def record_of(directory: Path) -> Mapping[str, Any]:
         return {}
 
 
-def write_model(model: LanguageModel, edit: Edit, folder: Path, form: Form) -> None:
-    """Write weights, config, tokenizer and the edit, without verification."""
+def write_model(model: LanguageModel, edit: Edit, folder: Path, form: Form) -> SourceFiles | None:
+    """Write weights, config, tokenizer and the edit, without verification.
+
+    Returns the files that were copied and patched. None: weights in memory or of other formats,
+    which are written anew.
+    """
+    patch = folded_patch(model, edit) if form == "folded" else carried_patch(model, edit)
+    source = find_source(model, patch)
     with without_progress_bar():
-        if form == "folded":
-            fold(model, edit).save_pretrained(folder)
+        if source is not None:
+            source.write(patch, folder)
         else:
-            write_carried(model, edit, folder)
-        model.tokenizer.save_pretrained(folder)
-    config = json_mapping(folder / TOKENIZER_CONFIG)
-    # Code of the source must not be run.
-    _write_json(folder / TOKENIZER_CONFIG, {k: config[k] for k in config if k not in NAMES_CODE})
+            plain = patch.applied()
+            # Custom classes get no conversion of keys when they are loaded.
+            how = {"variant": patch.variant, "save_original_format": not patch.code}
+            plain.save_pretrained(folder, state_dict={**plain.state_dict(), **patch.added}, **how)
+        if source is None or _changed(model.tokenizer, source.folder):
+            model.tokenizer.save_pretrained(folder)
+    for path in folder.glob("*config.json"):
+        old = json_mapping(path)
+        new = _portable(old)
+        if path.name == "config.json":
+            of_4 = _rotary_of_4(new, type(patch.plain.config))
+            new = {**new, **of_4, **new, **patch.config}
+        if new != old:
+            write_json(path, new)
+    if patch.code:
+        (folder / CODE).write_text(patch.code, "utf-8")
     save_edit(edit, folder / EDIT, made_for=model.fingerprint)
+    return source
+
+
+def _changed(tokenizer: Any, folder: Path) -> bool:
+    """Whether a tokenizer differs from the one in its folder, as by BOS or another template."""
+    states = []
+    for each in (tokenizer, load_tokenizer(Location(str(folder), local_files_only=True))):
+        backend = json.loads(each.backend_tokenizer.to_str())
+        backend |= dict.fromkeys(("truncation", "padding"))
+        states.append((backend, each.chat_template, each.special_tokens_map))
+    return states[0] != states[1]
+
+
+def _portable(content: Any) -> Any:
+    """A config without code and places, and with classes that transformers 4 has too."""
+    if isinstance(content, list):
+        return [_portable(each) for each in content]
+    if isinstance(content, Mapping):
+        return {key: _portable(content[key]) for key in content if key not in _NOT_SAVED}
+    return _FAST.get(content, content) if isinstance(content, str) else content
+
+
+def _rotary_of_4(config: Mapping[str, Any], cls: Any) -> dict[str, Any]:
+    """What transformers 4 calls the parameters of rotary positions, as far as the class reads it.
+
+    It would take others, its defaults, without an error.
+    """
+    rope = config.get("rope_parameters") or {}
+    full, local = rope.get("full_attention", rope), rope.get("sliding_attention", {})
+    theta, factor = full.get("rope_theta"), full.get("partial_rotary_factor")
+    scaling = None if full.get("rope_type", "default") == "default" else full
+    names = {
+        **dict.fromkeys(("rope_theta", "rotary_emb_base"), theta),
+        **dict.fromkeys(("partial_rotary_factor", "rotary_pct"), factor),
+        "rope_local_base_freq": local.get("rope_theta"),
+        "rope_scaling": scaling,
+    }
+    given = {name: value for name, value in names.items() if value is not None}
+    # An argument that a class does not read becomes an attribute.
+    return {k: v for k, v in given.items() if k not in vars(cls(**{k: copy.deepcopy(v)}))}
 
 
 def check_target(directory: Path, overwrite: bool = False) -> None:
@@ -183,7 +262,3 @@ def check_target(directory: Path, overwrite: bool = False) -> None:
         probe.unlink()
     except OSError as error:
         raise UserError(f"cannot write save={directory}: {error.strerror}") from error
-
-
-def _write_json(path: Path, content: Mapping[str, Any]) -> None:
-    path.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", "utf-8")

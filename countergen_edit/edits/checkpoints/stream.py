@@ -24,8 +24,8 @@ from torch import Tensor, nn
 
 from countergen_edit.core.errors import UserError
 from countergen_edit.edits.checkpoints.stock import PROBE_TOKENS, module_names, stock_model
+from countergen_edit.edits.checkpoints.weights import EditedWeights
 from countergen_edit.erasers import AffineErasure
-from countergen_edit.erasers.affine import constants, erase_tensor
 from countergen_edit.models import LanguageModel
 from countergen_edit.models.capture import added_to_stream
 
@@ -164,20 +164,9 @@ def _written(
     return axes, gradients
 
 
-def fold_everywhere(plain: Any, found: Writers, erasure: AffineErasure) -> None:
-    """Fold a projection into all writers of `plain`; their tensors are replaced, not changed."""
+def fold_everywhere(weights: EditedWeights, found: Writers, erasure: AffineErasure) -> None:
+    """Fold a projection into all writers."""
     scaled = replace(erasure, mean=erasure.mean / found.scale)
-    replace_parameter(plain, found.embedding, 1, scaled)
+    weights.erase(found.embedding, 1, scaled)
     for name, axis in found.others.items():
-        replace_parameter(plain, name, axis, erasure.linear)
-
-
-def replace_parameter(plain: Any, name: str, axis: int, erasure: AffineErasure) -> None:
-    """Erase the vectors along an axis of a parameter, in float64."""
-    owner, _, leaf = name.rpartition(".")
-    module = plain.get_submodule(owner)
-    old = getattr(module, leaf)
-    rows = old.double().movedim(axis, -1)
-    new = erase_tensor(rows, constants(erasure, rows), None).movedim(-1, axis)
-    parameter = nn.Parameter(new.to(old.dtype).contiguous(), requires_grad=False)
-    setattr(module, leaf, parameter)
+        weights.erase(name, axis, erasure.linear)

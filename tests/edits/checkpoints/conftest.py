@@ -10,6 +10,7 @@ import pytest
 from countergen_edit.edits import Edit
 from countergen_edit.erasers import AffineErasure
 from countergen_edit.models import LanguageModel, capture, load_model
+from countergen_edit.testbed import directory
 from tests.tiny_models import FAMILIES, tiny_model_dir
 
 TEXT = "Jane is a nurse and John"
@@ -33,7 +34,19 @@ def edit_at(model: LanguageModel, site: str) -> Edit:
 
 
 @pytest.fixture(scope="session")
-def models(tmp_path_factory, testbed):
+def wide_testbed(tmp_path_factory):
+    """The testbed, whose shipped weights are float16, from a folder of float32."""
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    folder = tmp_path_factory.mktemp("testbed")
+    plain: Any = AutoModelForCausalLM.from_pretrained(directory(), dtype="float32")
+    plain.save_pretrained(folder)
+    AutoTokenizer.from_pretrained(directory()).save_pretrained(folder)
+    return load_model(folder)
+
+
+@pytest.fixture(scope="session")
+def models(tmp_path_factory, wide_testbed):
     root = tmp_path_factory.mktemp("sources")
     tiny = {family: load_model(tiny_model_dir(family, root / family)) for family in FAMILIES}
-    return {"testbed": testbed} | tiny
+    return {"testbed": wide_testbed} | tiny

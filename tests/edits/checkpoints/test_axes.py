@@ -125,5 +125,5 @@ def test_the_second_of_two_at_one_module_is_missed_where_it_is_lost(models, tmp_
     left = {key: value for key, value in weights.items() if ".then." not in key}
     assert len(left) == len(weights) - 6
     save_file(left, tmp_path / "model.edited.safetensors", metadata={"format": "pt"})
-    with pytest.raises(ValueError, match="was not loaded: this would be the unedited model"):
+    with pytest.raises(ValueError, match="was not loaded: this would not be the edited model"):
         AutoModelForCausalLM.from_pretrained(tmp_path, trust_remote_code=True)

@@ -237,25 +237,25 @@ def test_an_edit_everywhere_is_saved_folded_or_not_at_all(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_saved_testbed_is_a_stock_model_with_untied_embeddings(testbed, tmp_path: Path):
+def test_a_saved_testbed_is_a_stock_model_with_untied_embeddings(wide_testbed, tmp_path: Path):
     from transformers import AutoModelForCausalLM
 
-    mean = capture(testbed, [TEXT], layers=[2]).values["resid_post"][0, 0]
-    edit = Edit.at("everywhere", {2: oblique_erasure(testbed.d_model, mean=mean)})
-    saved = save_checkpoint(testbed, edit, tmp_path / "saved")
+    mean = capture(wide_testbed, [TEXT], layers=[2]).values["resid_post"][0, 0]
+    edit = Edit.at("everywhere", {2: oblique_erasure(wide_testbed.d_model, mean=mean)})
+    saved = save_checkpoint(wide_testbed, edit, tmp_path / "saved")
     assert (saved.form, saved.parity.effect > 1000 * saved.parity.tolerance) == ("folded", True)
     assert not [*saved.folder.glob("*.py")]
     plain, report = AutoModelForCausalLM.from_pretrained(
         saved.folder, attn_implementation="eager", output_loading_info=True
     )
     assert not any(report.values())
-    assert type(plain) is type(testbed.bridge.original_model)
+    assert type(plain) is type(wide_testbed.bridge.original_model)
     assert not plain.config.tie_word_embeddings
-    unedited = testbed.bridge.original_model.get_input_embeddings().weight
+    unedited = wide_testbed.bridge.original_model.get_input_embeddings().weight
     assert torch.equal(plain.get_output_embeddings().weight, unedited)
     assert not torch.equal(plain.get_input_embeddings().weight, unedited)
-    ids = testbed.tokenizer(TEXT).input_ids
+    ids = wide_testbed.tokenizer(TEXT).input_ids
     with torch.inference_mode():
         logits = plain(torch.tensor([ids])).logits[0].double()
-    live = edited_logits(testbed, edit, ids)
+    live = edited_logits(wide_testbed, edit, ids)
     torch.testing.assert_close(logits, live, atol=saved.parity.tolerance, rtol=0)

@@ -18,16 +18,16 @@ Logits = list[Tensor]
 
 
 @pytest.fixture(scope="module")
-def edit(testbed: LanguageModel) -> Edit:
-    return edit_at(testbed, "attn_out") + edit_at(testbed, "mlp_out")
+def edit(wide_testbed: LanguageModel) -> Edit:
+    return edit_at(wide_testbed, "attn_out") + edit_at(wide_testbed, "mlp_out")
 
 
 @pytest.fixture(scope="module")
-def saved(testbed, edit, tmp_path_factory):
+def saved(wide_testbed, edit, tmp_path_factory):
     """Logits of the folded model in a fresh process, also with its weights widened."""
     folder = tmp_path_factory.mktemp("parity")
-    ids = [e.ids for e in encode(testbed, TEXTS)]
-    write_model(testbed, edit, folder, "folded")
+    ids = [e.ids for e in encode(wide_testbed, TEXTS)]
+    write_model(wide_testbed, edit, folder, "folded")
     dtypes = {"saved": "float32", "wide": "float64"}
     logits, keys = reload({name: (folder, ids, dtypes[name], False) for name in dtypes})
     assert not any(keys.values())
@@ -42,11 +42,11 @@ def difference(a: Logits, b: Logits) -> float:
     return max(float((x - y).abs().max()) for x, y in zip(a, b, strict=True))
 
 
-def test_a_folded_model_differs_by_the_rounding_of_float32_alone(testbed, edit, saved):
+def test_a_folded_model_differs_by_the_rounding_of_float32_alone(wide_testbed, edit, saved):
     """Each is 2e-5 from its logits in float64, where the two agree."""
     wide = load_model(directory(), dtype="float64")
     assert difference(saved["wide"], edited(wide, edit)) <= 1e-6
-    narrow = edited(testbed, edit)
+    narrow = edited(wide_testbed, edit)
     largest = max(float(logits.abs().max()) for logits in narrow)
     assert difference(saved["saved"], narrow) <= 1.5e-6 * largest
 

@@ -163,7 +163,7 @@ def test_a_checkpoint_without_its_erasure_never_loads_as_the_unedited_model(copi
     weights = load_file(copied / "model.edited.safetensors")
     left = {key: value for key, value in weights.items() if ".erasure." not in key}
     save_file(left, copied / "model.edited.safetensors", metadata={"format": "pt"})
-    with pytest.raises(ValueError, match="was not loaded: this would be the unedited model"):
+    with pytest.raises(ValueError, match="was not loaded: this would not be the edited model"):
         AutoModelForCausalLM.from_pretrained(copied, trust_remote_code=True)
 
 

@@ -1,0 +1,211 @@
+"""The folder that a model was loaded from, and its copy in which some tensors differ.
+
+All other tensors are the source's, byte for byte, also those that the class does not know. One
+shard is in memory at a time. transformers names the parameter of each tensor, as it loads them.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from countergen_edit.core.locating import ADAPTER, CHECKPOINT_RECORD, TRUTH
+from countergen_edit.core.reading import json_mapping
+from countergen_edit.edits.checkpoints.forms import Patch
+from countergen_edit.edits.checkpoints.loading import CHECKSUMS
+from countergen_edit.edits.checkpoints.stock import empty_stock_model
+from countergen_edit.models import LanguageModel
+
+PARITY, CARD = "parity.json", "README.md"
+_SINGLE, _INDEX = "model.safetensors", "model.safetensors.index.json"
+_WEIGHTS = (
+    *(".safetensors", ".bin", ".pt", ".pth", ".ckpt", ".gguf", ".onnx", ".h5", ".msgpack", ".ot"),
+    ".index.json",
+)
+_NOT_COPIED = (CARD, TRUTH, ADAPTER, CHECKPOINT_RECORD, CHECKSUMS, PARITY)
+"""Files about the unedited model."""
+
+
+@dataclass(frozen=True)
+class SourceFiles:
+    """A folder with safetensors, whose tensors are the parameters of a model."""
+
+    folder: Path
+    wrapped: Any
+    shards: Mapping[str, Path]
+    """The file of each tensor."""
+    shapes: Mapping[str, list[int]]
+    keys: Mapping[str, list[str]]
+    """The tensors of each parameter."""
+    converted: frozenset[str]
+    """Parameters that transformers computes from their tensors."""
+    foreign: frozenset[str]
+    """Tensors that the class does not know."""
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The type of the largest tensor."""
+        return self._read(max(self.shapes, key=lambda key: math.prod(self.shapes[key]))).dtype
+
+    def write(self, patch: Patch, folder: Path) -> None:
+        """Write a copy of the folder with a patch."""
+        for path in [*self.folder.iterdir(), *self.folder.glob("additional_chat_templates/*")]:
+            left = path.name in _NOT_COPIED or path.name.endswith((".py", *_WEIGHTS))
+            if path.is_file() and not left and not path.name.startswith("."):
+                target = folder / path.relative_to(self.folder)
+                target.parent.mkdir(exist_ok=True)
+                shutil.copyfile(path, target)
+        *_, last = paths = sorted({*self.shards.values()})
+        state, end = patch.plain.state_dict(), f".{patch.variant}" if patch.variant else ""
+        new = dict(patch.added)
+        for name in _untied(patch.plain) - {*self.keys}:
+            [(key, value)] = self._changed(patch, name, state).items()
+            new[key] = value.to("cpu", self.dtype).contiguous()
+        places = dict[str, str]()
+        for path in paths:
+            tensors = self._patched(patch, path, state) | (new if path == last else {})
+            name = f"{path.stem}{end}.safetensors" if path.name == _SINGLE else path.name
+            places |= dict.fromkeys(tensors, name)
+            with safe_open(path, "pt") as file:
+                metadata = file.metadata()
+            save_file(tensors, folder / name, metadata)
+        if last.name != _SINGLE:
+            index = json_mapping(self.folder / _INDEX) | {"weight_map": places}
+            index["metadata"]["total_size"] += sum(tensor.nbytes for tensor in new.values())
+            text = json.dumps(index, indent=2, sort_keys=True) + "\n"
+            (folder / _INDEX.replace(".json", f"{end}.json")).write_text(text, "utf-8")
+
+    def _patched(self, patch: Patch, path: Path, state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """The tensors of a shard after the patch; of a class of ours under its names."""
+        with safe_open(path, "pt") as file:
+            tensors = {key: file.get_tensor(key) for key in sorted(file.keys())}
+        names = {key: name for name, keys in self.keys.items() for key in keys if key in tensors}
+        for name in dict.fromkeys(names.values()):
+            if name in patch.weights or not self._holds(name, state[name]):
+                for key, part in self._changed(patch, name, state).items():
+                    if key in tensors:
+                        tensors[key] = part.to("cpu", tensors[key].dtype).contiguous()
+        return {names.get(k, k) if patch.variant else k: x for k, x in tensors.items()}
+
+    def _changed(self, patch: Patch, name: str, state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """The tensors of a parameter after the patch, in float64."""
+
+        def unedited(key: str) -> Tensor:
+            """Of the source, which may be wider, unless another one is in memory."""
+            if key in self.keys and key not in self.converted and self._holds(key, state[key]):
+                return self._read(self.keys[key][0]).to(state[key].device).double()
+            return state[key].double()
+
+        return self._parts(name, patch.weights[name](unedited))
+
+    def _parts(self, name: str, value: Tensor) -> dict[str, Tensor]:
+        """The tensors of a parameter; one that the source lacks is beside its module's weight."""
+        from transformers.core_model_loading import revert_weight_conversion
+
+        if name in self.converted:
+            return dict(revert_weight_conversion(self.wrapped, {name: value}))
+        module, _, leaf = name.rpartition(".")
+        beside, *_ = self.keys.get(f"{module}.weight", [name])
+        return {self.keys.get(name, [f"{beside.rpartition('.')[0]}.{leaf}"])[0]: value}
+
+    def _holds(self, name: str, tensor: Tensor) -> bool:
+        """Whether the source's parameter is the one in memory."""
+        return all(
+            torch.equal(self._read(key).to(part.device, part.dtype), part)
+            for key, part in self._parts(name, tensor).items()
+        )
+
+    def _read(self, key: str) -> Tensor:
+        with safe_open(self.shards[key], "pt") as file:
+            tensor: Tensor = file.get_tensor(key)
+        return tensor
+
+    def fits(self, model: LanguageModel, patch: Patch) -> bool:
+        """Whether the source has each parameter of the model, and no more than that of its name."""
+        if patch.variant and self.converted:
+            return False  # nothing is converted for its class
+        state = patch.plain.state_dict()
+        for name, keys in self.keys.items():
+            parts = self._parts(name, state[name].to("meta"))
+            if {k: [*x.shape] for k, x in parts.items()} != {k: self.shapes[k] for k in keys}:
+                return False
+        return _untied(empty_stock_model(model)) <= {*self.keys}
+
+
+def find_source(model: LanguageModel, patch: Patch) -> SourceFiles | None:
+    """The folder of a model's safetensors; None of a model in memory, GGUF or other weights."""
+    folder = _folder(model)
+    if folder is None or not any((folder / name).is_file() for name in (_SINGLE, _INDEX)):
+        return None
+    names = {_SINGLE}
+    if not (folder / _SINGLE).is_file():
+        names = {*json_mapping(folder / _INDEX)["weight_map"].values()}
+    shards, shapes = dict[str, Path](), dict[str, list[int]]()
+    for path in (folder / name for name in sorted(names)):
+        with safe_open(path, "pt") as file:
+            shapes |= {key: file.get_slice(key).get_shape() for key in sorted(file.keys())}
+            shards |= dict.fromkeys(file.keys(), path)
+    keys, converted, foreign = dict[str, list[str]](), set[str](), set[str]()
+    state = patch.plain.state_dict()
+    for key, name, is_converted in _renamed(patch.plain, shards):
+        if name in state:
+            keys.setdefault(name, []).append(key)
+            converted |= {name} if is_converted else set()
+        else:
+            foreign |= {key, name}
+    wrapped = model.bridge.original_model
+    source = SourceFiles(
+        folder, wrapped, shards, shapes, keys, frozenset(converted), frozenset(foreign)
+    )
+    return source if source.fits(model, patch) else None
+
+
+def _folder(model: LanguageModel) -> Path | None:
+    """The folder of a model, on the hub its snapshot in the cache, with the smaller files."""
+    from huggingface_hub import snapshot_download
+
+    name, path = model.directory, Path(model.directory)
+    if not name or path.exists():
+        return path if name and path.is_dir() else None
+    others = [f"*{suffix}" for suffix in _WEIGHTS]
+    try:
+        return Path(snapshot_download(name, revision=model.revision, ignore_patterns=others))
+    except (OSError, ValueError):  # no name of the hub, or nothing in the cache
+        return None
+
+
+def _renamed(plain: Any, keys: Iterable[str]) -> Iterator[tuple[str, str, bool]]:
+    """Each tensor, its parameter, and whether that is computed from it, as transformers loads."""
+    from transformers.conversion_mapping import get_model_conversion_mapping
+    from transformers.core_model_loading import (
+        WeightConverter,
+        WeightRenaming,
+        dot_natural_key,
+        rename_source_key,
+    )
+
+    rules, state = get_model_conversion_mapping(plain), plain.state_dict()
+    renamings = [rule for rule in rules if isinstance(rule, WeightRenaming)]
+    converters = [rule for rule in rules if isinstance(rule, WeightConverter)]
+    how: dict[str, Any] = {"base_model_prefix": plain.base_model_prefix, "meta_state_dict": state}
+    for key in sorted(keys, key=dot_natural_key):
+        name, pattern = rename_source_key(key, renamings, converters, **how)
+        if name not in state and key in state:
+            name, pattern = rename_source_key(key, [], [], **how)
+        yield key, name, pattern is not None
+
+
+def _untied(plain: Any) -> set[str]:
+    """Names of the tensors of a model's state that no other one is tied to."""
+    tied = plain.all_tied_weights_keys
+    return {*plain.state_dict()} - {*tied} - {*tied.values()}

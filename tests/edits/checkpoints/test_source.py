@@ -1,0 +1,364 @@
+"""A saved folder is its source with some tensors changed; what was changed is rounded once."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors import deserialize, safe_open
+from safetensors.torch import load_file, save_file
+from transformers import AutoModelForCausalLM, AutoTokenizer, GPT2LMHeadModel
+
+from countergen_edit.edits import Edit
+from countergen_edit.edits.checkpoints import fold, load_base, load_checkpoint, save_checkpoint
+from countergen_edit.edits.checkpoints.forms import folded_patch
+from countergen_edit.edits.checkpoints.parity import edited_logits
+from countergen_edit.edits.checkpoints.saving import write_model
+from countergen_edit.edits.checkpoints.source import find_source
+from countergen_edit.models import LanguageModel, from_pretrained_objects, load_model
+from tests.edits.checkpoints.conftest import TEXT, edit_at, oblique_erasure
+from tests.edits.test_update import update_of
+from tests.tiny_models import CONFIGS, config_of, tiny_hf_model, tiny_tokenizer
+
+GROUPED = {"intermediate_size": 64, "num_key_value_heads": 2}
+MORE = {
+    "qwen3": config_of("Qwen3Config", head_dim=8, tie_word_embeddings=True, **GROUPED),
+    "phi": config_of("PhiConfig", intermediate_size=64),
+    "mixtral": config_of(
+        "MixtralConfig", num_local_experts=4, num_experts_per_tok=2, head_dim=8, **GROUPED
+    ),
+}
+FAMILIES = ("llama", "qwen3", "gemma3_text", "phi", "gpt2", "gpt_neox", "opt", "mixtral")
+BEHIND_NORMS = ("gemma3_text",)
+"""Families in which no edit everywhere folds."""
+DTYPES = {"bfloat16": torch.bfloat16, "float16": torch.float16, "float32": torch.float32}
+ROUNDING = {"bfloat16": 2**-8, "float16": 2**-11, "float32": 2**-22}
+"""Of a weight; in float32 the rounding of activations is more."""
+FOREIGN = {
+    "vision_tower.patch.weight": torch.arange(12.0).reshape(3, 4),
+    "extra_head.weight": torch.arange(6).to(torch.bfloat16),
+    "extra.mask": torch.tensor([True, False, True]),
+    "scale": torch.tensor(3.0, dtype=torch.float64),
+}
+"""Tensors that no class knows."""
+COPIED = {
+    "LICENSE": "a licence",
+    "NOTICE": "a notice",
+    "chat_template.jinja": "{{ messages[0]['content'] }}",
+    "additional_chat_templates/tools.jinja": "{{ tools }}",
+    "preprocessor_config.json": '{"size":   224}',
+    "vocab.own": "a b c",
+    "generation_config.json": '{"max_new_tokens": 7,   "do_sample": false}',
+}
+LEFT = {"README.md": "# another card", "own.py": "1 / 0", "training_args.bin": "x", "pad.onnx": "x"}
+"""Files about the unedited model, its other weights and code."""
+OURS = {"README.md", "SHA256SUMS", "countergen_edit.json", "parity.json", "edit", "adapter"}
+ROTARY_OF_4 = (
+    *("rope_theta", "partial_rotary_factor", "rope_scaling", "rotary_emb_base", "rotary_pct"),
+    "rope_local_base_freq",
+)
+"""Names of transformers 4 for what `rope_parameters` holds."""
+FORBIDDEN = (
+    *("TokenizersBackend", "is_local", "local_files_only", "_keep_in_fp32_modules_strict"),
+    *("name_or_path", "auto_map", "special_tokens_map_file"),
+)
+
+Tensors = dict[str, dict[str, Any]]
+
+
+@cache
+def tiny(family: str) -> Any:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("tests.tiny_models.CONFIGS", CONFIGS | MORE)
+        return tiny_hf_model(family, tiny_tokenizer())
+
+
+def source(
+    folder: Path, family: str, dtype: str = "float32", shards: int = 1, prefix: str = ""
+) -> Path:
+    """A folder as of the hub: tensors of other classes, and files of many kinds."""
+    tiny(family).to(torch.float32).save_pretrained(folder)
+    tiny_tokenizer().save_pretrained(folder)
+    weights = load_file(folder / "model.safetensors")
+    tensors = {key.removeprefix(prefix): w.to(DTYPES[dtype]) for key, w in weights.items()}
+    tensors |= FOREIGN
+    (folder / "model.safetensors").unlink()
+    names = [f"model-0000{i + 1}-of-0000{shards}.safetensors" for i in range(shards)]
+    names = names if shards > 1 else ["model.safetensors"]
+    where = {key: names[i % shards] for i, key in enumerate(sorted(tensors))}
+    for name in names:
+        own = {key: tensor for key, tensor in tensors.items() if where[key] == name}
+        save_file(own, folder / name, metadata={"format": "pt", "made": "elsewhere"})
+    if shards > 1:
+        size = sum(tensor.nbytes for tensor in tensors.values())
+        index = {"metadata": {"total_size": size}, "weight_map": where}
+        (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+    config = content(folder / "config.json") | {"dtype": dtype, "_name_or_path": "/home/me/x"}
+    (folder / "config.json").write_text(json.dumps(config))
+    for name, text in (COPIED | LEFT).items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(text)
+    return folder
+
+
+def content(path: Path) -> Any:
+    return json.loads(path.read_text("utf-8"))
+
+
+def tensors_of(folder: Path) -> dict[str, Tensors]:
+    """The bytes, shape and type of each tensor of each shard."""
+    paths = sorted(folder.glob("*.safetensors"))
+    return {path.name: dict(deserialize(path.read_bytes())) for path in paths}
+
+
+def flat(shards: Mapping[str, Tensors]) -> Tensors:
+    return {key: tensor for own in shards.values() for key, tensor in own.items()}
+
+
+def values(folder: Path) -> dict[str, torch.Tensor]:
+    found: dict[str, torch.Tensor] = {}
+    for path in folder.glob("*.safetensors"):
+        found |= load_file(path)
+    return found
+
+
+def edit_of(model: LanguageModel, family: str) -> Edit:
+    """An update of all matrices and, where it folds, a projection everywhere, which unties."""
+    places = () if family in BEHIND_NORMS else Edit.at("everywhere", {1: erasure()}).placements
+    return Edit(places, update=update_of(model))
+
+
+def erasure() -> Any:
+    return oblique_erasure(32, mean=np.random.default_rng(1).normal(size=32))
+
+
+TABLE = [
+    pytest.param(
+        *(family, dtype, shards),
+        marks=() if (family, dtype, shards) == ("llama", "bfloat16", 3) else pytest.mark.slow,
+    )
+    for family in FAMILIES
+    for dtype in DTYPES
+    for shards in (1, 3)
+]
+
+
+@pytest.mark.parametrize(("family", "dtype", "shards"), TABLE)
+def test_a_saved_folder_is_the_source_with_edited_tensors_changed(family, dtype, shards, tmp_path):
+    folder = source(tmp_path / "source", family, dtype, shards)
+    model = load_model(folder)
+    edit = edit_of(model, family)
+    saved = save_checkpoint(model, edit, tmp_path / "saved")
+    # Files
+    before, after = ({p.name for p in place.iterdir()} for place in (folder, saved.folder))
+    assert after - OURS == before - {*LEFT}
+    assert "README.md" not in after  # no card was asked for
+    for name in COPIED:
+        assert (saved.folder / name).read_bytes() == (folder / name).read_bytes(), name
+    assert (saved.folder / "tokenizer.json").read_bytes() == (
+        folder / "tokenizer.json"
+    ).read_bytes()
+    for name in ("config.json", "tokenizer_config.json"):
+        old, new = content(folder / name), content(saved.folder / name)
+        wanted = {key: value for key, value in old.items() if key != "_name_or_path"}
+        unties = {"tie_word_embeddings": False} if name == "config.json" and edit.placements else {}
+        fast = {"tokenizer_class": "PreTrainedTokenizerFast"} if "tokenizer_class" in old else {}
+        of_4 = {key: value for key, value in new.items() if key in ROTARY_OF_4}
+        assert new == of_4 | wanted | unties | fast
+        assert bool(of_4) == bool(old.get("rope_parameters"))
+    # Tensors
+    old_shards, new_shards = tensors_of(folder), tensors_of(saved.folder)
+    assert list(old_shards) == list(new_shards)
+    for name in old_shards:
+        with (
+            safe_open(folder / name, "pt") as old_file,
+            safe_open(saved.folder / name, "pt") as own,
+        ):
+            assert own.metadata() == old_file.metadata()
+    old, new = flat(old_shards), flat(new_shards)
+    for name in old_shards:
+        assert {*old_shards[name]} <= {*new_shards[name]}
+    assert {key: (x["dtype"], x["shape"]) for key, x in new.items() if key in old} == {
+        key: (x["dtype"], x["shape"]) for key, x in old.items()
+    }
+    patch, expected = folded_patch(model, edit), tmp_path / "expected"
+    patch.plain.double()  # without rounding
+    patch.applied().save_pretrained(expected)  # by transformers
+    folded, found = values(expected), values(saved.folder)
+    edited = {key for key in old if new[key]["data"] != old[key]["data"]}
+    assert {*FOREIGN}.isdisjoint(edited)
+    assert edited
+    tied = bool(getattr(model.bridge.original_model.config, "tie_word_embeddings", False))
+    added = {*new} - {*old}
+    assert added == ({key for key in folded if key not in old} if edit.placements else set())
+    assert bool(added) == (tied and bool(edit.placements))
+    for key in {*old, *added} - {*FOREIGN}:
+        assert torch.equal(found[key], folded[key].to(DTYPES[dtype])), key
+    if family != "mixtral":  # whose experts lie one by one
+        assert edited <= {*patch.weights}
+    else:
+        assert all("experts" in key for key in edited - {*patch.weights})
+    assert len(edited) < len(old) - len(FOREIGN)
+    # Logits: the parity is of a fresh process without this package
+    assert [*saved.parity.stored] == [dtype] * (dtype != "float32")
+    assert saved.parity.max_difference <= 8 * ROUNDING[dtype] * saved.parity.max_logit
+    assert saved.parity.effect > 4 * saved.parity.max_difference
+    kept = AutoModelForCausalLM.from_pretrained(saved.folder)
+    assert kept.dtype == DTYPES[dtype]
+    assert AutoTokenizer.from_pretrained(saved.folder)(TEXT) == model.tokenizer(TEXT)
+    for path in saved.folder.rglob("*config.json"):
+        text = path.read_text()
+        assert not [word for word in (*FORBIDDEN[:-3], str(tmp_path)) if word in text], path
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("family", "dtype", "shards"), [("gpt2", "float16", 1), ("llama", "bfloat16", 3)]
+)
+def test_a_carried_folder_is_the_source_with_tensors_beside_it(family, dtype, shards, tmp_path):
+    folder = source(tmp_path / "source", family, dtype, shards)
+    model = load_model(folder)
+    edit = edit_at(model, "resid_post")
+    saved = save_checkpoint(model, edit, tmp_path / "saved")
+    assert saved.form == "carried"
+    old, new = flat(tensors_of(folder)), flat(tensors_of(saved.folder))
+    assert {key for key in new if key not in old} == {
+        key for key in new if ".erasure." in key and new[key]["dtype"] == "F32"
+    }
+    assert {key: new[key] for key in old} == old
+    with pytest.raises(OSError, match="no file named model"):
+        GPT2LMHeadModel.from_pretrained(saved.folder)
+    text = (saved.folder / "modeling_edited.py").read_text()
+    assert not [word for word in FORBIDDEN if word in text]
+    half = AutoModelForCausalLM.from_pretrained(saved.folder, trust_remote_code=True)
+    erasures = {t.dtype for name, t in half.named_buffers() if ".erasure." in name}
+    assert (half.dtype, erasures) == (DTYPES[dtype], {torch.float32})
+    assert AutoTokenizer.from_pretrained(saved.folder)(TEXT) == model.tokenizer(TEXT)
+    # A further edit is of the same source.
+    base = load_base(saved.folder)
+    assert base.before is not None
+    again = save_checkpoint(base.model, base.before.edit, tmp_path / "again", form="carried")
+    assert flat(tensors_of(again.folder)) == new
+    assert load_checkpoint(again.folder).dtype == torch.float32
+
+
+def test_files_without_the_prefix_of_the_class_keep_their_names(tmp_path):
+    folder = source(tmp_path / "source", "gpt2", "bfloat16", prefix="transformer.")
+    model = load_model(folder)
+    write_model(model, edit_of(model, "gpt2"), made(tmp_path / "saved"), "folded")
+    old, new = flat(tensors_of(folder)), flat(tensors_of(tmp_path / "saved"))
+    assert "h.0.attn.c_proj.weight" in old
+    assert {*new} - {*old} == {"lm_head.weight"}
+    write_model(model, edit_at(model, "resid_post"), made(tmp_path / "carried"), "carried")
+    assert "transformer.h.0.attn.c_proj.weight" in flat(tensors_of(tmp_path / "carried"))
+    for name in ("saved", "carried"):
+        _, report = AutoModelForCausalLM.from_pretrained(
+            tmp_path / name, trust_remote_code=name == "carried", output_loading_info=True
+        )
+        assert {*report["unexpected_keys"]} == {*FOREIGN}
+        assert not report["missing_keys"]
+
+
+def test_a_switched_on_bias_stands_beside_its_weight(tmp_path):
+    folder = source(tmp_path / "source", "llama", "bfloat16", 3)
+    model = load_model(folder)
+    write_model(model, edit_at(model, "attn_out"), made(tmp_path / "saved"), "folded")
+    old, new = flat(tensors_of(folder)), flat(tensors_of(tmp_path / "saved"))
+    assert len({*new} - {*old}) == 2 * 4
+    assert all(key.endswith("_proj.bias") for key in {*new} - {*old})
+    edited = [key for key in old if old[key] != new[key]]
+    assert edited == ["model.layers.1.self_attn.o_proj.weight"]
+    index = content(tmp_path / "saved" / "model.safetensors.index.json")
+    assert index["weight_map"].keys() == new.keys()
+    assert index["metadata"]["total_size"] == sum(len(x["data"]) for x in new.values())
+
+
+def test_of_a_source_that_was_read_in_a_narrower_type_the_wider_weights_are_edited(tmp_path):
+    folder, places = source(tmp_path / "source", "gpt2"), {1: erasure()}
+    model, edit = load_model(folder, dtype="bfloat16"), Edit.at("mlp_out", places)
+    write_model(model, edit, made(tmp_path / "saved"), "folded")
+    expected = fold(load_model(folder, dtype="float64"), edit).state_dict()
+    for key, found in values(tmp_path / "saved").items():
+        if key not in FOREIGN:
+            assert torch.equal(found, expected[key].float()), key
+
+
+def test_weights_that_differ_in_memory_are_saved_as_they_are_there(tmp_path):
+    """As those of a merged adapter."""
+    folder = source(tmp_path / "source", "gpt2", "float16")
+    model, name = load_model(folder), "transformer.h.0.mlp.c_fc.weight"
+    weight = model.bridge.original_model.state_dict()
+    key = next(key for key in weight if key.replace("._original_component", "") == name)
+    weight[key].mul_(0.5)
+    write_model(model, edit_at(model, "mlp_out"), made(tmp_path / "saved"), "folded")
+    old, new = values(folder), values(tmp_path / "saved")
+    assert torch.equal(new[name], old[name] / 2)
+    assert [key for key in old if not torch.equal(old[key], new[key])] == sorted(
+        [name, *(f"transformer.h.1.mlp.c_proj.{leaf}" for leaf in ("bias", "weight"))]
+    )
+
+
+def test_a_tokenizer_that_was_changed_is_written_anew(tmp_path):
+    folder = source(tmp_path / "source", "gpt2")
+    model = load_model(folder, bos=True)
+    write_model(model, edit_at(model, "mlp_out"), made(tmp_path / "saved"), "folded")
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path / "saved")
+    assert tokenizer(TEXT).input_ids == model.tokenizer(TEXT).input_ids
+    assert tokenizer(TEXT).input_ids[0] == tokenizer.bos_token_id
+    text = (tmp_path / "saved" / "tokenizer_config.json").read_text()
+    assert not [word for word in FORBIDDEN if word in text]
+
+
+def test_only_a_folder_of_safetensors_with_these_weights_is_a_source(tmp_path, monkeypatch):
+    folder = source(tmp_path / "hub/models--me--tiny/snapshots/0a1b", "gpt2")
+    model = load_model(folder)
+    patch = folded_patch(model, edit_at(model, "mlp_out"))
+
+    def found(directory: Path | str) -> Path | None:
+        model.bridge.original_model.config.name_or_path = str(directory)
+        source_files = find_source(model, patch)
+        return source_files and source_files.folder
+
+    assert found(folder) == folder
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
+    (tmp_path / "hub/models--me--tiny/refs").mkdir()
+    (tmp_path / "hub/models--me--tiny/refs/main").write_text("0a1b")
+    assert found("me/tiny") == folder
+    assert found("me/other") is None
+    assert found(folder / "model.safetensors") is None  # as a GGUF file
+    assert found("") is None
+    other = shutil.copytree(folder, tmp_path / "other")
+    weights = load_file(other / "model.safetensors")
+    name = "transformer.h.1.mlp.c_proj.weight"
+    for key, tensor in ((name, weights[name][:, :3].clone()), ("another.name", weights[name])):
+        changed = {k: w for k, w in weights.items() if k != name} | {key: tensor}
+        save_file(changed, other / "model.safetensors", metadata={"format": "pt"})
+        assert found(other) is None
+    (other / "model.safetensors").rename(other / "pytorch_model.bin")
+    assert found(other) is None
+
+
+def test_a_model_in_memory_is_saved_by_transformers(tmp_path):
+    tokenizer = tiny_tokenizer()
+    model = from_pretrained_objects("memory", tiny("gpt2").to(torch.float32), tokenizer)
+    edit = edit_at(model, "mlp_out")
+    assert write_model(model, edit, made(tmp_path / "saved"), "folded") is None
+    plain = AutoModelForCausalLM.from_pretrained(tmp_path / "saved", attn_implementation="eager")
+    ids = model.tokenizer(TEXT).input_ids
+    with torch.inference_mode():
+        logits = plain(torch.tensor([ids])).logits[0].double()
+    torch.testing.assert_close(logits, edited_logits(model, edit, ids), atol=1e-5, rtol=0)
+    for path in (tmp_path / "saved").glob("*config.json"):
+        assert not [word for word in FORBIDDEN if word in path.read_text()], path
+
+
+def made(folder: Path) -> Path:
+    folder.mkdir()
+    return folder
