@@ -59,6 +59,8 @@ class CounterfactualSet:
     axis: str
     groups: tuple[str, ...]
     samples: tuple[Sample, ...]
+    sum_outputs: bool = False
+    """Whether P is that of any of a prompt's outputs, instead of each."""
 
     def __post_init__(self) -> None:
         if not self.samples:

@@ -114,7 +114,7 @@ def certify(
     spread = float(np.sqrt((within**2).sum(axis=1).mean()))
     gap = float(cdist(erased.class_means, erased.class_means).max()) / max(spread, 1e-300)
     entropy = label_entropy(rows)
-    loss = min(fit_probe(erased, tol=1e-5).loss, entropy)
+    loss = min(fit_probe(erased, tol=1e-4).loss, entropy)
     guaranteed = gap <= COINCIDE and entropy - loss <= LOSS_GAP
     before, after = float(rows.X.var(axis=0).sum()), float(erased.X.var(axis=0).sum())
     ids = np.arange(n) if groups is None else read_per_row(groups, "groups", n)
@@ -205,7 +205,7 @@ def _hits(
 def _linear(fit: LabelledRows, X: Float[np.ndarray, "test d"]) -> Int[np.ndarray, " test"]:
     scale = np.sqrt(fit.X.var(axis=0).mean()) or 1.0
     scaled = replace(fit, X=fit.X / scale)
-    return fit_probe(scaled, penalty=1.0 / len(fit.X), tol=1e-5, max_iter=100).predict(X / scale)
+    return fit_probe(scaled, penalty=1.0 / len(fit.X)).predict(X / scale)
 
 
 def _rbf(fit: LabelledRows, X: Float[np.ndarray, "test d"]) -> Int[np.ndarray, " test"]:

@@ -17,15 +17,14 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 from annotated_types import Gt
 from jaxtyping import Float
-from sklearn.linear_model import LogisticRegression
-from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from countergen_edit.core.errors import UserError
 from countergen_edit.core.registry import KIND
 from countergen_edit.erasers.affine import Gate
 from countergen_edit.erasers.base import BaseEraser, fit_metadata, make_eraser
-from countergen_edit.erasers.labelled import read_background
+from countergen_edit.erasers.labelled import LabelledRows, read_background
+from countergen_edit.erasers.logistic import fit_probe
 
 _HALF = 0.5
 """Least opening of the gate at even odds."""
@@ -54,11 +53,11 @@ def fit_gate(
     weights = np.repeat(each, sizes)
     is_open = np.repeat([1, 0, 0], sizes)
     weights[is_open == 0] *= weights[is_open == 1].sum() / weights[is_open == 0].sum()
-    linear = LogisticRegression(C=1 / (penalty * len(rows)), max_iter=500)
-    probe = make_pipeline(scaler := StandardScaler(), linear)
-    probe.fit(rows, is_open, logisticregression__sample_weight=weights / weights.mean())
-    weight = linear.coef_[0] / scaler.scale_
-    bias = float(linear.intercept_[0] - weight @ scaler.mean_)
+    scaler = StandardScaler()
+    scaled = LabelledRows(scaler.fit_transform(rows), is_open, np.arange(2))
+    probe = fit_probe(scaled, penalty, weights=weights)
+    weight = probe.weights[:, 0] / scaler.scale_
+    bias = float(probe.intercept[0] - weight @ scaler.mean_)
     nearest = float((rows[is_open == 0] @ weight).max()) + bias
     return Gate(weight, bias + _HALF + REACH * max(0.0, -nearest - _HALF))
 

@@ -30,9 +30,9 @@ class INLP(BaseEraser):
     C : float
         Inverse strength of the L2 penalty, as in scikit-learn's `LogisticRegression`.
     tol : float
-        Tolerance of each probe (see `fit_probe`).
+        Tolerance of each probe (see `fit_probe`); errors of a round grow in those after it.
     max_iter : int
-        Maximum number of L-BFGS steps in a round.
+        Maximum number of Newton steps in a round.
 
     >>> X = np.random.default_rng(0).normal(size=(60, 5))
     >>> INLP(rank=2).fit(X, X[:, 0] > 0).rank_
@@ -46,8 +46,8 @@ class INLP(BaseEraser):
         rank: Rank = 8,
         *,
         C: Annotated[float, Gt(0)] = 1.0,
-        tol: float = 1e-3,
-        max_iter: int = 200,
+        tol: float = 1e-5,
+        max_iter: int = 100,
     ) -> None:
         self.rank = rank
         self.C = C
@@ -60,17 +60,19 @@ class INLP(BaseEraser):
         require_rank(self.rank, rows.X.shape[1])
         with fitting_threads(rows.X):
             left = ProbeRows(rows, 1.0 / (self.C * len(rows.X)))
-            found = np.zeros((0, left.X.shape[1]))
-            self.n_iter_ = 0
+            found = np.zeros((0, left.Z.shape[1] - 1))
+            self.n_iter_, self.note_ = 0, ""
             while len(found) < self.rank:
                 probe = left.fit_probe(tol=self.tol, max_iter=self.max_iter)
                 self.n_iter_ += probe.n_iter
+                if probe.n_iter == self.max_iter:
+                    self.note_ = f"a probe was stopped after max_iter={self.max_iter} steps"
                 inside = probe.weights if left.basis is None else left.basis.T @ probe.weights
                 new = _directions(inside, found)[: self.rank - len(found)]
                 if not len(new):
                     break
                 found = np.vstack([found, new])
-                left.X = left.X - (left.X @ new.T) @ new
+                left.project(new)
             directions = found if left.basis is None else found @ left.basis.T
         self._store(AffineErasure.orthogonal(directions, rows.balanced_mean), rows.classes)
         return self

@@ -2,12 +2,12 @@
 
     min over W, b of  Σ_i ω_i [ logsumexp(s_i) - s_i[z_i] ] + penalty/2 ‖W‖²,   s_i = W'x_i + b
 
-with Σ ω_i = 1, and one logit column for two classes. Solved by L-BFGS in coordinates whitened by
+with Σ ω_i = 1, and one logit column for two classes. Solved by Newton's method. A step is found by
+conjugate gradients, preconditioned by the Cholesky factor of
 
     A = Σ_i ω_i h_i [1; x_i] [1; x_i]ᵀ + penalty I,   h_i = ½ Σ_c p_ic (1 - p_ic),
 
-which is updated after some steps and when the curvature has halved; for two classes it is the
-Hessian. So the number of steps hardly depends on the scales of features.
+the Hessian of two classes, which is computed anew after a step with many iterations.
 """
 
 from __future__ import annotations
@@ -16,15 +16,18 @@ from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float, Int
-from scipy.linalg import cholesky, solve_triangular
-from scipy.optimize import minimize
+from scipy.linalg import cho_solve, cholesky
 from scipy.special import softmax
 
 from countergen_edit.erasers.labelled import LabelledRows
 from countergen_edit.erasers.numerics import span_coordinates
 
-INNER = 20
-"""L-BFGS steps between two updates of A."""
+_MANY = 10
+"""Iterations of a step after which A is computed anew."""
+_MOST = 200
+"""Iterations of a step at most."""
+_LEAST = 1e-30
+"""A squared decrement that is rounding, nats."""
 
 
 @dataclass(frozen=True)
@@ -56,101 +59,120 @@ def fit_probe(
     penalty: float = 0.0,
     start: Probe | None = None,
     *,
-    tol: float = 1e-6,
-    max_iter: int = 300,
+    weights: Float[np.ndarray, " row"] | None = None,
+    tol: float = 1e-5,
+    max_iter: int = 100,
 ) -> Probe:
     """Fit a logistic probe, from `start` or the constant predictor.
 
-    `penalty` weighs ‖W‖²/2 against the mean loss; `tol` bounds the largest entry of the gradient in
-    whitened coordinates; `max_iter` counts L-BFGS steps.
+    `penalty` weighs ‖W‖²/2 against the mean loss, over rows of equal `weights` by default. It ends
+    after a Newton step whose decrement δ, where δ²/2 is about the loss that the step gains in nats,
+    is at most `tol`; the error left is of the order of δ². `max_iter` counts Newton steps.
     """
-    return ProbeRows(rows, penalty).fit_probe(tol, max_iter, start)
+    return ProbeRows(rows, penalty, weights).fit_probe(tol, max_iter, start)
 
 
 class ProbeRows:
     """Rows in coordinates of their span, to which probes are fitted one after the other."""
 
-    def __init__(self, rows: LabelledRows, penalty: float) -> None:
+    def __init__(
+        self, rows: LabelledRows, penalty: float, weights: Float[np.ndarray, " row"] | None = None
+    ) -> None:
         self.rows = rows
-        self.penalty = penalty
         self.centre = rows.mean
-        self.X, self.basis = span_coordinates(rows.X - self.centre)
-        self.omega = np.full(len(rows.X), 1.0 / len(rows.X))
+        X, self.basis = span_coordinates(rows.X - self.centre)
+        self.Z = np.hstack([np.ones((len(X), 1)), X])
+        # Directions that hold nothing but rounding must not tell the classes apart.
+        least = 1e-12 * float((X**2).sum()) / len(X)
+        self.ridge = np.full((self.Z.shape[1], 1), max(penalty, least))
+        self.ridge[0] = 0.0
+        omega = np.ones(len(X)) if weights is None else weights
+        self.omega = (omega / omega.sum())[:, None]
         self.target = np.eye(len(rows.classes))[rows.codes]
         self.m = 1 if len(rows.classes) == 2 else len(rows.classes)
-        self._first: tuple[np.ndarray, float] | None = None
+
+    def project(self, directions: Float[np.ndarray, "k r"]) -> None:
+        """Project the rows onto the complement of orthonormal directions."""
+        self.Z[:, 1:] -= (self.Z[:, 1:] @ directions.T) @ directions
 
     def fit_probe(self, tol: float, max_iter: int, start: Probe | None = None) -> Probe:
         """Fit a probe to the rows as they are now; arguments as in `fit_probe`."""
-        b, W = self._start(start)
-        # Every probe that begins at the constant one may use its A: projecting only shrinks A.
-        factor, curvature = (self._first if start is None else None) or self._metric(b, W)
-        if start is None:
-            self._first = factor, curvature
-        steps = 0
-        while steps < max_iter:
-            optimum = minimize(
-                self._objective,
-                (factor.T @ np.vstack([b, W])).ravel(),
-                args=(factor,),
-                jac=True,
-                method="L-BFGS-B",
-                options={"gtol": tol, "ftol": 1e-15, "maxiter": min(INNER, max_iter - steps)},
-            )
-            steps += int(optimum.nit)
-            b, W = self._unwhiten(optimum.x, factor)
-            holds = self._curvature(b, W).sum() > 0.5 * curvature
-            if holds and (optimum.nit == 0 or np.abs(optimum.jac).max() <= tol):
-                break
-            factor, curvature = self._metric(b, W)
-        p = softmax(_all_logits(self.X @ W + b), axis=1)
-        loss = -float(self.omega @ np.log(p[np.arange(len(p)), self.rows.codes]))
-        weights = W if self.basis is None else self.basis @ W
-        return Probe(np.asarray(weights), b - self.centre @ weights, loss, max(steps, 1))
+        theta = self._start(start)
+        logits, n_iter, decrement, iterations = self.Z @ theta, 0, np.inf, _MOST
+        while n_iter < max_iter and decrement > tol:
+            n_iter += 1
+            p = softmax(_all_logits(logits), axis=1)
+            if iterations > _MANY:
+                factor = self._factor(p)
+            slope = self.Z.T @ self._residual(p) + self.ridge * theta
+            step, change, iterations = self._newton_step(factor, p, slope)
+            gain, length = -float((slope * step).sum()), 1.0
+            for _ in range(_MOST):  # until the loss no longer rises much along the step
+                ahead = self._residual(softmax(_all_logits(logits + length * change), axis=1))
+                rise = float((ahead * change).sum())
+                rise += float((self.ridge * (theta + length * step) * step).sum())
+                if rise <= 0.5 * gain:
+                    break
+                length *= gain / (gain + rise)
+            theta, logits = theta + length * step, logits + length * change
+            decrement = np.sqrt(max(gain, 0.0))
+        p = softmax(_all_logits(logits), axis=1)
+        loss = -float(self.omega[:, 0] @ np.log(p[np.arange(len(p)), self.rows.codes]))
+        W = theta[1:] if self.basis is None else self.basis @ theta[1:]
+        return Probe(np.asarray(W), theta[0] - self.centre @ W, loss, n_iter)
 
-    def _objective(self, flat: np.ndarray, factor: np.ndarray) -> tuple[float, np.ndarray]:
-        b, W = self._unwhiten(flat, factor)
-        logits = _all_logits(self.X @ W + b)
-        logits -= logits.max(axis=1, keepdims=True)
-        odds = np.exp(logits)
-        total = odds.sum(axis=1)
-        loss = self.omega @ (np.log(total) - (logits * self.target).sum(axis=1))
-        residual = (odds / total[:, None] - self.target)[:, -self.m :] * self.omega[:, None]
-        slope = np.vstack([residual.sum(axis=0), self.X.T @ residual + self.penalty * W])
-        return float(loss + 0.5 * self.penalty * (W * W).sum()), solve_triangular(
-            factor, slope, lower=True, check_finite=False
-        ).ravel()
+    def _newton_step(
+        self,
+        factor: Float[np.ndarray, "r r"],
+        p: Float[np.ndarray, "row c"],
+        slope: Float[np.ndarray, "r m"],
+    ) -> tuple[Float[np.ndarray, "r m"], Float[np.ndarray, "row m"], int]:
+        """-H⁻¹ slope, the change of logits along it, and the number of iterations."""
+        step, change, own = np.zeros_like(slope), np.zeros((len(p), self.m)), p[:, -self.m :]
+        left = -slope
+        way = solved = self._whitened(factor, left)
+        size = float((left * solved).sum())
+        # Ever more digits keep the convergence quadratic.
+        goal = size * min(0.01, max(size, 1e-12))
+        for iterations in range(_MOST):
+            if size <= max(goal, _LEAST):
+                return step, change, iterations
+            along = self.Z @ way
+            bent = along - (own * along).sum(axis=1, keepdims=True)
+            bent = self.Z.T @ (self.omega * own * bent) + self.ridge * way
+            share = size / float((way * bent).sum())
+            step, change, left = step + share * way, change + share * along, left - share * bent
+            solved = self._whitened(factor, left)
+            size, last = float((left * solved).sum()), size
+            way = solved + size / last * way
+        return step, change, _MOST
 
-    def _curvature(self, b: np.ndarray, W: np.ndarray) -> Float[np.ndarray, " row"]:
-        """ω_i h_i at a probe."""
-        p = softmax(_all_logits(self.X @ W + b), axis=1)
-        return np.asarray(self.omega * 0.5 * (p * (1 - p)).sum(axis=1))
+    def _whitened(
+        self, factor: Float[np.ndarray, "r r"], left: Float[np.ndarray, "r m"]
+    ) -> Float[np.ndarray, "r m"]:
+        """A⁻¹ left, without the part that all classes share, on which no loss depends."""
+        solved = cho_solve((factor, True), left, check_finite=False)
+        return np.asarray(solved - solved.mean(axis=1, keepdims=True) * (self.m > 1))
 
-    def _metric(self, b: np.ndarray, W: np.ndarray) -> tuple[np.ndarray, float]:
-        """The Cholesky factor of A at a probe, and Σ ω h there."""
-        h = self._curvature(b, W)
-        root = np.sqrt(h)[:, None]
-        Z = np.hstack([root, self.X * root])
-        A = Z.T @ Z
-        # Where the classes are all but separated A nearly vanishes, and so it does in directions
-        # without variance: a small diagonal keeps steps finite and changes no optimum.
-        A.flat[:: len(A) + 1] += max(float(np.trace(A)) * 1e-12, 1e-12)
-        A[range(1, len(A)), range(1, len(A))] += self.penalty
-        factor = cholesky(A, lower=True, overwrite_a=True, check_finite=False)
-        return np.asarray(factor), float(h.sum())
+    def _residual(self, p: Float[np.ndarray, "row c"]) -> Float[np.ndarray, "row m"]:
+        """Derivative of the loss by the logits."""
+        return np.asarray((self.omega * (p - self.target))[:, -self.m :])
 
-    def _unwhiten(self, flat: np.ndarray, factor: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        U = flat.reshape(-1, self.m)
-        both = solve_triangular(factor, U, lower=True, trans="T", check_finite=False)
-        return both[0], both[1:]
+    def _factor(self, p: Float[np.ndarray, "row c"]) -> Float[np.ndarray, "r r"]:
+        """The Cholesky factor of A."""
+        rooted = self.Z * np.sqrt(0.5 * self.omega * (p * (1 - p)).sum(axis=1, keepdims=True))
+        A = rooted.T @ rooted
+        A.flat[:: len(A) + 1] += self.ridge[:, 0]
+        A[0, 0] += 1e-12  # where the classes are all but separated
+        return np.asarray(cholesky(A, lower=True, overwrite_a=True, check_finite=False))
 
-    def _start(self, start: Probe | None) -> tuple[np.ndarray, np.ndarray]:
+    def _start(self, start: Probe | None) -> Float[np.ndarray, "r m"]:
         if start is None:
             prior = np.log(self.rows.sizes / len(self.rows.X))
             offset = prior[1:] - prior[0] if self.m == 1 else prior
-            return offset, np.zeros((self.X.shape[1], self.m))
+            return np.vstack([offset, np.zeros((self.Z.shape[1] - 1, self.m))])
         inside = start.weights if self.basis is None else self.basis.T @ start.weights
-        return start.intercept + self.centre @ start.weights, inside
+        return np.vstack([start.intercept + self.centre @ start.weights, inside])
 
 
 def _all_logits(scores: Float[np.ndarray, "row m"]) -> Float[np.ndarray, "row c"]:

@@ -184,7 +184,7 @@ class RLACE(BaseEraser):
         if basis is None:
             basis = np.eye(rows.X.shape[1])
         rows, k = replace(rows, X=coordinates), min(self.rank, basis.shape[1] - 1)
-        game = Game(rows, k, partial(fit_probe, tol=1e-5 * self.tol), fantope_projection)
+        game = Game(rows, k, partial(fit_probe, tol=0.1 * self.tol), fantope_projection)
         if self.solver == "cvxpy":
             game = Game(rows, k, fit_probe_cvxpy, fantope_by_eigenvalues_cvxpy)
         d = len(basis)
@@ -199,6 +199,8 @@ class RLACE(BaseEraser):
             self.n_iter_ += steps
         directions = leading_directions(P, game.k)
         self.gap_ = max(gap, 0.0)
+        if self.gap_ > self.tol:
+            self.note_ = f"the game was stopped at a gap of {self.gap_:.1g} nats (tol={self.tol})"
         return np.asarray(directions @ basis.T)
 
 

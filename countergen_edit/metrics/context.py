@@ -59,7 +59,7 @@ class EvaluationContext:
             raise OverflowedError(f"under {edit.label}, {error}") from error
 
     def scores(self, data: CounterfactualSet, edit: NamedEdit | None) -> SetScores:
-        """Likelihoods of a set's outputs under an edit."""
+        """Likelihoods of a set's outputs under an edit, summed where the set says so."""
         key = data, _content(edit)
         if key not in self._scores:
             texts = sum(len(sample.variations) * len(sample.outputs) for sample in data.samples)
@@ -68,7 +68,8 @@ class EvaluationContext:
             announce_memory(about, 8 * numbers / 2**30)
             scored = self._stored.score if self._stored and edit is None else score
             with self.under(edit) as model:
-                self._scores[key] = scored(model, data, about)
+                found = scored(model, data, about)
+            self._scores[key] = found.summed if data.sum_outputs else found
         return self._scores[key]
 
     def texts(

@@ -25,9 +25,10 @@ from countergen_edit.metrics.base import MeasuredSplit, Metric
 from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.r.effect_rows import HALF, LEAST, among
 from countergen_edit.metrics.r.formula import r_values, relative_difference, resampled_r
+from countergen_edit.metrics.r.people import numbered
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.scores import SetScores
-from countergen_edit.metrics.statistics import adjusted, estimate
+from countergen_edit.metrics.statistics import Clusters, adjusted, estimate
 
 ALPHA, CORRECTION = 0.05, "fdr_bh"
 Measure = Float64[np.ndarray, "template output pair"]
@@ -69,15 +70,14 @@ def categories(differences: Sequence[Float64[np.ndarray, "_ ..."]]) -> list[Cate
     ]
 
 
-def flip_counts(table: Int[np.ndarray, "template ..."]) -> tuple[int, int]:
-    """The number of pairs of templates that disagree in category, and of all pairs.
+def flip_counts(table: Int[np.ndarray, "template tested"]) -> Int[np.ndarray, " tested"]:
+    """The number of pairs of templates that disagree in category.
 
-    >>> flip_counts(np.array([[1], [1], [0]]))
-    (2, 3)
+    >>> flip_counts(np.array([[1, 0], [1, 0], [0, 0]])).tolist()
+    [2, 0]
     """
-    pairs = list(combinations(range(len(table)), 2))
-    flips = sum(int((table[i] != table[j]).sum()) for i, j in pairs)
-    return flips, len(pairs) * int(np.prod(table.shape[1:]))
+    pairs = combinations(table, 2)
+    return np.sum([one != other for one, other in pairs], axis=0, dtype=np.int64)
 
 
 def leaning(d: Measure) -> Float64[np.ndarray, "template tested"]:
@@ -95,28 +95,23 @@ def leaning(d: Measure) -> Float64[np.ndarray, "template tested"]:
     return aligned
 
 
-def crossed_variances(measures: Sequence[Measure]) -> tuple[float, float, float]:
-    """Variance between templates, between name pairs, and of their interaction.
+def crossed_variances(d: Measure) -> Float64[np.ndarray, "output 3"]:
+    """Variance between templates, between name pairs, and of their interaction; 0 of one pair.
 
-    The expected mean squares of the balanced crossed design, pooled over outputs, give each
-    component (Searle, Casella & McCulloch 1992, section 4.5), which are the REML estimates if none
-    is negative. A negative one is set to 0 after pooling.
+    The expected mean squares of the balanced crossed design give each component (Searle, Casella &
+    McCulloch 1992, section 4.5), which are the REML estimates if none is negative. Negative ones
+    are set to 0 after pooling.
     """
-    sums = np.zeros(3)
-    for d in measures:
-        paraphrases, _, pairs = d.shape
-        if paraphrases < 2 or pairs < 2:
-            continue
-        grand = d.mean(axis=(0, 2), keepdims=True)
-        by_paraphrase, by_pair = d.mean(axis=2, keepdims=True), d.mean(axis=0, keepdims=True)
-        ms_paraphrase = pairs * ((by_paraphrase - grand) ** 2).sum() / (paraphrases - 1)
-        ms_pair = paraphrases * ((by_pair - grand) ** 2).sum() / (pairs - 1)
-        rest = ((d - by_paraphrase - by_pair + grand) ** 2).sum() / (
-            (paraphrases - 1) * (pairs - 1)
-        )
-        sums += [(ms_paraphrase - rest) / pairs, (ms_pair - rest) / paraphrases, rest]
-    between, of_pairs, rest = (float(max(part, 0.0)) for part in sums)
-    return between, of_pairs, rest
+    paraphrases, outputs, pairs = d.shape
+    if pairs < 2:
+        return np.zeros((outputs, 3))
+    grand = d.mean(axis=(0, 2), keepdims=True)
+    by_paraphrase, by_pair = d.mean(axis=2, keepdims=True), d.mean(axis=0, keepdims=True)
+    ms_paraphrase = pairs * ((by_paraphrase - grand) ** 2).sum(axis=(0, 2)) / (paraphrases - 1)
+    ms_pair = paraphrases * ((by_pair - grand) ** 2).sum(axis=(0, 2)) / (pairs - 1)
+    rest = ((d - by_paraphrase - by_pair + grand) ** 2).sum(axis=(0, 2))
+    rest = rest / ((paraphrases - 1) * (pairs - 1))
+    return np.stack([(ms_paraphrase - rest) / pairs, (ms_pair - rest) / paraphrases, rest], axis=1)
 
 
 class Paraphrases(Metric):
@@ -133,7 +128,7 @@ class Paraphrases(Metric):
         for data in self.task.test:
             came = context.scores(data, None).pairs
             for before, now in zip(came, context.scores(data, edit).pairs, strict=True):
-                own = spread_rows(now)
+                own = spread_rows(now, context.seed)
                 own += holding_rows(before, now, context.seed) if edit else []
                 rows += among(own, len(data.groups))
         return rows
@@ -171,12 +166,13 @@ def contents(data: CounterfactualSet) -> list[dict[str, list[int]]]:
     return [family for family in families.values() if len(family) > 1]
 
 
-def spread_rows(scores: SetScores) -> list[Row]:
+def spread_rows(scores: SetScores, seed: int) -> list[Row]:
     """Rows `r_sd_over_paraphrases`, `paraphrases_holding`, flip rate and variance share.
 
-    The detail of the first has a line for each template: R and mean |R|, whether it significantly
-    `leans` with the others (1) or against them (-1), and how many outputs are likelier after group
-    `a`, after `b`, or `insignificant`. Without paraphrases its value is None and it is alone.
+    The intervals of the last two are over contents and outputs. The detail of the first has a line
+    for each template: R and mean |R|, whether it significantly `leans` with the others (1) or
+    against them (-1), and how many outputs are likelier after group `a`, after `b`, or
+    `insignificant`. Without paraphrases its value is None and it is alone.
     """
     data, paraphrased = scores.data, contents(scores.data)
     if not paraphrased:
@@ -190,6 +186,7 @@ def spread_rows(scores: SetScores) -> list[Row]:
     by_output = categories(measures)
     abs_r = [np.abs(r[of_content]).mean(axis=1) for of_content in items]
     columns = {
+        "content": [next(iter(content)) for content in paraphrased for _ in content],
         "paraphrase": [text for content in paraphrased for text in content],
         "r": np.concatenate([r[of_content].mean(axis=1) for of_content in items]),
         "mean_abs_r": np.concatenate(abs_r),
@@ -207,15 +204,23 @@ def spread_rows(scores: SetScores) -> list[Row]:
     }
     freedom = sum(len(values) - 1 for values in abs_r)
     squares = sum(float(((values - values.mean()) ** 2).sum()) for values in abs_r)
-    flips, of = np.sum([flip_counts(table) for table in by_output], axis=0).tolist()
-    variances = crossed_variances(measures)
-    share = variances[0] / sum(variances) if any(variances) else math.nan
+    flips = np.concatenate([flip_counts(table) for table in by_output])
+    of = np.concatenate([np.full(x.shape[1], math.comb(len(x), 2)) for x in by_output])
+    outputs = [scores.output[i] for of_content in items for i in of_content[0]]
+    kinds = [numbered(outputs), np.repeat(range(len(items)), [x.shape[1] for x in items])]
+    drawn = Clusters(seed, {(data.name, f"flips {i}"): own for i, own in enumerate(kinds)})
+    parts = np.concatenate([crossed_variances(d) for d in measures])
+    variances = np.maximum(drawn.of_units @ parts, 0.0)
+    with np.errstate(invalid="ignore"):  # a draw may hold no output of a content
+        rates = drawn.of_units @ flips / (drawn.of_units @ of)
+        shares = variances[:, 0] / variances.sum(axis=1)
+    rate, share = (drawn.estimate(x, within=(0, 1), whole=1.0) for x in (rates, shares))
     holding, against = (int((table.leans == sign).sum()) for sign in (1, -1))
     about: dict[str, Any] = {"data": data, "n": len(table)}
     return [
         Row.of("r_sd_over_paraphrases", math.sqrt(squares / freedom), **about, detail=detail),
         Row.of("paraphrases_holding", float(holding), **about, detail={"against": against}),
-        Row.of("paraphrase_flip_rate", flips / of, data, n=of),
+        Row.of("paraphrase_flip_rate", rate, data, n=int(of.sum())),
         Row.of("paraphrase_variance_share", share, **about),
     ]
 

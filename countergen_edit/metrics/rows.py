@@ -57,7 +57,7 @@ class Row:
     baseline: bool = False
     """Whether the edit is a control, which others are held against and no choice may fall on."""
     split: str = ""
-    """The data that were measured: `validation`, `test`, or `screening`."""
+    """The data that were measured: `fit`, `validation`, `test`, or `screening`."""
     lo: float | None = None
     """Lower end of the 95 % interval; None where there is none."""
     hi: float | None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -61,6 +61,15 @@ class SetScores:
             sides = self.log_p[:, own], self.present[:, own]
             pairs.append(SetScores(self.data.between(*pair), *sides, self.template, self.output))
         return tuple(pairs)
+
+    @property
+    def summed(self) -> SetScores:
+        """The outputs of each prompt as one: P is their sum, as in the published `countergen`."""
+        samples = [replace(s, outputs=(" or".join(s.outputs),)) for s in self.data.samples]
+        log_p = np.logaddexp.reduceat(self.log_p, self.first, axis=0)
+        kept, outputs = self.template[self.first], tuple(s.outputs[0] for s in samples)
+        data = replace(self.data, samples=tuple(samples))
+        return SetScores(data, log_p, self.present[self.first], kept, outputs)
 
     @property
     def sample(self) -> Int[np.ndarray, " item"]:

@@ -33,7 +33,7 @@ def test_inlp_equals_a_textbook_loop_over_scikit_learn():
         probe = LogisticRegression(tol=1e-10, max_iter=5000).fit(centred @ P, z)
         w = P @ probe.coef_[0] / np.linalg.norm(P @ probe.coef_[0])
         P = P - np.outer(w, w)
-    result = INLP(rank=4, tol=1e-9).fit(X, z).erasure_
+    result = INLP(rank=4).fit(X, z).erasure_
     np.testing.assert_allclose(np.eye(X.shape[1]) - result.left @ result.right, P, atol=1e-5)
 
 

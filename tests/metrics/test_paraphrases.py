@@ -52,7 +52,7 @@ def made_up(lean: list[list[float]], content: str | None = "c", names: int = 8) 
 
 
 def spread(lean: list[list[float]], content: str | None = "c") -> dict[str, Row]:
-    return {row.metric: row for row in spread_rows(made_up(lean, content))}
+    return {row.metric: row for row in spread_rows(made_up(lean, content), 0)}
 
 
 def test_a_paraphrase_that_turns_the_direction_round_is_against_the_others() -> None:
@@ -132,7 +132,9 @@ def test_the_section_shows_every_set_before_and_after(rows: list[Row], idle: Nam
     falls = "templates where mean |R| falls"
     assert {v for (unit, _), v in lines.items() if unit == falls} == {"0"}
     held = [r for r in rows if r.metric == "reduction_holding" and r.split == "test"]
-    [said] = view.sentences(results)
+    said, varies = view.sentences(results)
+    assert "of the variance of R on sentiment is between paraphrases" in varies
+    assert section.figures()[0].name == "paraphrases_r"
     assert f"fall on 0 of {sum(r.n for r in held)} templates, by half or more on 0." in said
     assert view.sections(Results([])) == view.sentences(Results([])) == []
 
@@ -176,11 +178,23 @@ def test_correction_spans_the_whole_table() -> None:
 
 @given(arrays(np.int64, (4, 3), elements=st.integers(-1, 1)))
 def test_flips_are_counted_over_all_pairs_of_paraphrases(found: np.ndarray) -> None:
-    pairs = [
-        (i, j, o) for i, j in combinations(range(len(found)), 2) for o in range(found.shape[1])
-    ]
-    flips = sum(found[i, o] != found[j, o] for i, j, o in pairs)
-    assert flip_counts(found) == (flips, len(pairs))
+    for o, flips in enumerate(flip_counts(found)):
+        assert flips == sum(found[i, o] != found[j, o] for i, j in combinations(range(4), 2))
+
+
+def test_the_share_between_paraphrases_is_covered_over_outputs() -> None:
+    """Of outputs whose paraphrases truly differ, each by its own amount: half of the variance."""
+    rng, covered, widths = np.random.default_rng(0), 0, []
+    for seed in range(100):
+        between, noise = rng.normal(0, 0.01, (4, 30)), rng.normal(0, 0.01, (4, 30, 12))
+        lean = (between[:, :, None] + noise).reshape(120, 12).T
+        groups = {"a": -3 + lean / 2, "b": -3 - lean / 2}
+        rows = spread_rows(scores_of(groups, 4, content="c"), seed)
+        [share] = [row for row in rows if row.metric == "paraphrase_variance_share"]
+        covered += share.lo <= 0.5 <= share.hi
+        widths.append(share.hi - share.lo)
+    assert covered >= 88
+    assert np.mean(widths) < 0.25
 
 
 @given(arrays(np.float64, (3, 2, 4), elements=st.integers(-9, 9).map(float)))
@@ -218,8 +232,8 @@ def test_crossed_variances_are_those_of_a_mixed_model() -> None:
     how = {"groups": "all", "re_formula": "0", "vc_formula": parts_of}
     model = MixedLM.from_formula("y ~ 1", frame, **how)
     fitted = model.fit(reml=True)
-    parts = crossed_variances([d[:, None, :]])
+    [parts] = crossed_variances(d[:, None, :])
     by_name = dict(zip(model.exog_vc.names, fitted.vcomp, strict=True))
     expected = by_name["paraphrase"], by_name["name"], fitted.scale
     assert parts == pytest.approx(expected, rel=0.02)
-    assert crossed_variances([np.ones((3, 2, 4))]) == (0, 0, 0)
+    assert not crossed_variances(np.ones((3, 2, 4))).any()

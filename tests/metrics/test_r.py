@@ -189,6 +189,10 @@ def test_rows_of_every_split(model: LanguageModel, tmp_path: Path) -> None:
         *((m, "work_validation") for m in SIZES),
         *product((*SIZES, *CHANGES), ("work_test", "story_test")),
     }
+    both = R(fit_data=True).bound(TASK).measure(context, edit_of(0))
+    fitted = [row for row in both if row.split == "fit"]
+    assert [row for row in both if row.split != "fit"] == metric.measure(context, edit_of(0))
+    assert {(r.metric, r.dataset) for r in fitted} == {(m, "work_fit") for m in SIZES}
     # Planted truth is known of one set, and is the model's, not an edit's.
     for name, value in (("planted_mean_abs_r", 0.25), ("planted_group_effect", 0.5)):
         [planted] = [row for row in unedited if row.metric == name]

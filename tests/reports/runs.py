@@ -167,7 +167,8 @@ def text_rows() -> list[Row]:
             rows.append(Row("cid_divergence", 0.2, lo=0.1, hi=0.3, **of_lambda))
         counts = {"r": 0.1, "leans": 1, "a": 1, "b": 0, "insignificant": 2}
         paraphrases = [
-            {"paraphrase": f"{TEXT} {i}", "mean_abs_r": 0.5 + i / 10} | counts for i in range(3)
+            {"content": TEXT, "paraphrase": f"{TEXT} {i}", "mean_abs_r": 0.5 + i / 10} | counts
+            for i in range(3)
         ]
         of_set = about | {"dataset": "jobs_test"}
         detail = {"paraphrases": paraphrases}

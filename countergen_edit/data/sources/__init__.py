@@ -7,7 +7,7 @@ import inspect
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Annotated, Any
 
 from annotated_types import Gt
@@ -70,6 +70,7 @@ _SHARED: Mapping[str, Any] = {
     "source": str,
     "name": str | None,
     "first_names": Annotated[int, Gt(0)] | None,
+    "sum_outputs": bool | None,
 }
 """Keys of every dataset config, with their types."""
 
@@ -85,7 +86,8 @@ def load_set(
     """Build the set of a dataset config, with names of a split.
 
     `config` is as in `conf/dataset/*.yaml`: `source`, the keys of that source, and optionally
-    `name` and `first_names` (takes the first names of the axis's lists instead of drawing `names`).
+    `name`, `first_names` (takes the first names of the axis's lists instead of drawing `names`) and
+    `sum_outputs` (P is summed over the outputs of a prompt).
     `substitution` makes variations of texts; None uses the axis's names and forms alone. `groups`
     are two of the axis, by default those of the substitution.
 
@@ -110,7 +112,7 @@ def load_set(
     request = Request(drawn, split, words.groups, words, config.get("name"), axis, draw)
     arguments = {k: v for k, v in config.items() if k not in _SHARED}
     require_arguments(source, arguments, label)
-    data = source(request, **arguments)
+    data = replace(source(request, **arguments), sum_outputs=bool(config.get("sum_outputs")))
     return draw.thin(data, axis) if split == "fit" else data
 
 

@@ -128,12 +128,12 @@ class FairPairRows:
             rows.append(self.row("f_of_paraphrase", mean, f.size, facets, **tests))
         known = np.array([row.value for row in rows if row.value is not None])
         differs = np.array([p is not None and p < ALPHA for p in p_adjusted], dtype=np.int64)
-        flips, pairs = flip_counts(differs[:, None])
+        [flips] = flip_counts(differs[:, None]).tolist()
         detail = {
             "sd": float(known.std(ddof=1)) if known.size > 1 else None,
             "range": [float(known.min()), float(known.max())] if known.size else None,
             "differ": int(differs.sum()),
-            "flip_rate": flips / pairs,
+            "flip_rate": flips / math.comb(count, 2),
         }
         mean = float(known.mean()) if known.size else math.nan
         return [*rows, self.row("f_over_paraphrases", mean, count, {"phi": name}, **detail)]

