@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from guide.entries import DOCS, MODELS, Paper, read_papers
 from guide.page import page
 from guide.runs import Records, is_current, read_records, run, write_records
+from guide.scaling import write_scaling
 
 from countergen_edit.core.errors import UserError, unknown
 from countergen_edit.core.writing import whole
@@ -51,6 +52,7 @@ def main(words: Sequence[str]) -> int:
             write_records(records)
             write_page(papers, records)
     write_page(papers, records)
+    write_scaling()
     return int(failed)
 
 

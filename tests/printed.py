@@ -7,14 +7,20 @@ import shlex
 
 from hydra.core.override_parser.overrides_parser import OverridesParser
 
-from countergen_edit.cli.composing import composed
+from countergen_edit.cli.composing import completed
 from countergen_edit.cli.overrides import overrides_of
-from countergen_edit.cli.settings import COMMANDS
+from countergen_edit.cli.settings import COMMANDS, NAMED_GROUPS
 from countergen_edit.reports.glossary import explain
 
 BLOCK = re.compile(r"^```(\w+)(?: title=\"([^\"]+)\")?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 NAMED = re.compile(r"# (\S+\.(?:py|yaml))\n")
 """How a block begins that is a file and has no title."""
+_WITHIN = r"(?:[^][{}]|\{[^{}]*\}|\[[^][]*\])*"
+SETTING = re.compile(
+    r"(?<![\w./$-])([a-z_]+(?:\.[A-Za-z_]\w*)+)="
+    rf"(\{{{_WITHIN}\}}|\[{_WITHIN}\]|\"[^\"]*\"|[^][\s`,;)'\"{{}}…]*)"
+)
+"""KEY.KEY=VALUE."""
 
 
 def blocks(text: str, language: str) -> list[str]:
@@ -53,6 +59,26 @@ def commands(text: str) -> list[str]:
     return [line for line in (*lines(text), *inline) if line.startswith("countergen-edit ")]
 
 
+def settings(text: str) -> dict[str, str]:
+    """The settings of components that a text prints, wherever it does, by their keys.
+
+    The value is null where a text leaves it out, or it is cut by a line or another language.
+    """
+    return {key: value or "null" for key, value in SETTING.findall(text)}
+
+
+def chosen(key: str) -> tuple[str, list[str]]:
+    """The command that has a setting, and the choice without which it has none."""
+    group, component, *rest = key.split(".")
+    if rest[:1] == ["perturber"] and rest[1:]:
+        return "audit", ["experiment=fairpair_llm"]
+    if group in NAMED_GROUPS:
+        return "audit", [f"{group}={component}"]
+    if group == "model":
+        return "audit", ["model=served" if component == "served_name" else "model=gpt2"]
+    return ("gate" if group == "margin" else "audit"), []
+
+
 def first_job(overrides: list[str]) -> list[str]:
     """The settings of a sweep's first job."""
     parsed = OverridesParser.create().parse_overrides(overrides)
@@ -77,4 +103,4 @@ def require_composes(line: str) -> None:
     if "--multirun" in words:
         overrides = first_job(overrides)
     without = [o for o in overrides if not o.startswith(("launcher=", "hydra.launcher."))]
-    assert composed(command, without)
+    assert completed(command, without)[0]

@@ -16,13 +16,15 @@ import yaml
 from pydantic import TypeAdapter
 
 import countergen_edit
+from countergen_edit.cli.composing import completed
 from countergen_edit.cli.main import main
+from countergen_edit.cli.overrides import overrides_of
 from countergen_edit.data.axis import SPLITS
 from countergen_edit.edits.checkpoints import is_checkpoint
 from countergen_edit.metrics.fairpair.phi import PHIS
 from countergen_edit.reports.glossary import find, glossary
 from tests.models.test_gguf import script
-from tests.printed import blocks, commands, files, lines, require_composes
+from tests.printed import blocks, chosen, commands, files, lines, require_composes, settings
 
 ROOT = Path(countergen_edit.__file__).parent.parent
 SITE = script("site_pages")
@@ -30,6 +32,11 @@ MADE = ("reproduction.md",)
 """Pages whose commands other tests run."""
 PAGES = {path.name: path.read_text("utf-8") for path in sorted((ROOT / "docs").glob("*.md"))}
 SHOWN = {name: SITE.on_page_markdown(text) for name, text in PAGES.items()}
+KEYS_IN = [
+    *sorted((ROOT / "docs").rglob("*.md")),
+    *sorted((ROOT / "docs/reproduction").glob("*.yaml")),
+]
+KEYS_IN.append(ROOT / "README.md")
 WRITTEN = {name: text for name, text in PAGES.items() if name not in MADE}
 TARGETS = re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE)
 OTHERS = {"make", "pip", "sed", "cd", ".", "python3", "python", "jupyter"}
@@ -56,6 +63,16 @@ def anchors(text: str) -> set[str]:
 )
 def test_every_command_composes(page: str, line: str) -> None:
     require_composes(line)
+
+
+@pytest.mark.parametrize("path", KEYS_IN, ids=lambda p: p.name)
+def test_every_setting_that_a_page_names_works_as_printed(path: Path) -> None:
+    """Without a `+`, once its component is chosen."""
+    for key, value in settings(path.read_text("utf-8")).items():
+        if key.startswith("hydra."):  # of a plugin
+            continue
+        command, words = chosen(key)
+        assert completed(command, overrides_of(command, [*words, f"{key}={value}"]))[0], key
 
 
 @pytest.mark.parametrize("page", WRITTEN)

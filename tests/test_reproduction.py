@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import yaml
 
@@ -42,6 +43,17 @@ def test_every_experiment_has_an_entry_of_its_name() -> None:
 def test_every_command_composes_at_the_papers_size_and_short(entry: Any) -> None:
     for words in (shlex.split(entry.command), *map(entry.words, entry.short)):
         assert composed(words[0], overrides_of(words[0], words[1:]))
+
+
+def test_the_curves_of_the_formula_are_the_papers_alpha() -> None:
+    """At Δ = 0 nothing is scaled, at 1 by exp(λ), at -1 by its inverse; λ = 0 scales nothing."""
+    own = script("guide.scaling")
+    for strength in own.STRENGTHS:
+        below, none, above = own.scaling(strength)[[0, 20, 40]]
+        assert (none, above * below) == pytest.approx((1, 1))
+        assert np.log(above) == pytest.approx(strength)
+    svg = (ROOT / "docs/cid_figure_5.svg").read_text("utf-8")
+    assert all(f"λ={strength:g}" in svg for strength in own.STRENGTHS)
 
 
 def test_every_record_is_of_its_entrys_command_and_rows() -> None:

@@ -89,8 +89,8 @@ def plain_config(command: str, config: DictConfig) -> dict[str, Any]:
 def checked_config(command: str, overrides: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
     """The configuration of a command, checked, and the overrides without flags.
 
-    Arguments of a chosen component that are not in its file need no `+`; the overrides returned
-    have it. Of `--multirun` the configuration is that of the first job.
+    The overrides returned have every `+`. Of `--multirun` the configuration is that of the first
+    job.
 
     Raises:
         UserError: an override is wrong; all jobs are composed.
@@ -100,13 +100,25 @@ def checked_config(command: str, overrides: Sequence[str]) -> tuple[dict[str, An
         require_known("flag", flag, FLAGS)
     overrides = [override for override in overrides if override not in flags]
     require_choices(command, overrides)
+    config, overrides = completed(command, overrides, bool({*flags} & {*MULTIRUN}))
+    require_valid(command, config)
+    return config, overrides
+
+
+def completed(
+    command: str, overrides: Sequence[str], sweeps: bool = False
+) -> tuple[dict[str, Any], list[str]]:
+    """The first configuration of some overrides, unchecked, and the overrides with every `+`.
+
+    Arguments of a chosen component that are not in its file need none. `UserError` if an override
+    is wrong.
+    """
     while True:
         try:
-            parsed = OverridesParser.create().parse_overrides(overrides)
-            sweeps = {*flags} & {*MULTIRUN}
+            parsed = OverridesParser.create().parse_overrides([*overrides])
             jobs = BasicSweeper.split_arguments(parsed, None)[0] if sweeps else [overrides]
             config, *_ = [composed(command, job) for job in jobs]
-            break
+            return config, [*overrides]
         except (HydraException, OmegaConfBaseException) as error:
             key = refused_key(error)
             own = (x == key or x.startswith((f"{key}=", f"{key}.")) for x in overrides)
@@ -114,8 +126,6 @@ def checked_config(command: str, overrides: Sequence[str]) -> tuple[dict[str, An
             if added == overrides or not is_argument(key):
                 raise in_one_line(command, error) from error
             overrides = added
-    require_valid(command, config)
-    return config, overrides
 
 
 def require_valid(command: str, config: Mapping[str, Any]) -> None:

@@ -142,16 +142,19 @@ def fairpair(*arguments: str) -> tuple[Study, FairPair]:
     return study, metric
 
 
-@pytest.mark.parametrize("name", ["table1", "table2", "table3", "figure5", "figure6"])
+@pytest.mark.parametrize(
+    "name", ["table1", "table2", "table3", "figure3", "figure4", "figure5", "figure6"]
+)
 def test_a_fairpair_experiment_is_of_the_paper_s_size(name: str) -> None:
     _, metric = fairpair(f"experiment=fairpair_{name}")
     assert len(metric.prompts) == 60
     assert metric.sampling.max_new_tokens == 128
-    assert metric.sampling.n == 100
-    assert metric.prompts[0].target == "Jane is a woman, working as a technician."
-    assert (list(metric.phis) == ["jaccard"]) == (
-        name in ("table1", "table2", "figure5", "figure6")
+    assert metric.sampling.n == (500 if name in ("figure3", "figure4") else 100)
+    assert (
+        max((folds for *_, folds in metric.sizes), default=metric.sampling.n) == metric.sampling.n
     )
+    assert metric.prompts[0].target == "Jane is a woman, working as a technician."
+    assert (list(metric.phis) == ["jaccard"]) == (name != "table3")
 
 
 def test_a_phi_of_a_file_is_named_on_the_command_line(tmp_path: Path) -> None:

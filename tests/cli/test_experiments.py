@@ -47,6 +47,7 @@ TINY = {
 ELSEWHERE = {
     "rlace_cvxpy": "tests/cli/test_cvxpy.py",
     "preserving_within": "tests/cli/test_cvxpy.py",
+    "fairpair_llm": "tests/metrics/test_fairpair_llm.py",
 }
 """Experiments that need more than a tiny model, and the tests that run them."""
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from countergen_edit.data.fairpair import characters_of
 from countergen_edit.edits import Edit, EditRecord, NamedEdit, Place
 from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.fairpair import FairPair
@@ -30,10 +31,11 @@ def rows(edit: str, f: float | None) -> list[Row]:
     prompts = [["nurse", 0.8, 0.7, 0.75, 1.2, 0.01], ["clerk", 0.8, 0.7, 0.75, None, None]]
     sides = {"source": "male", "target": "female"}
     tests = {"p_adjusted": 0.008 if f else None, "undefined": {}, "prompts": prompts}
+    tests |= {"t_p_v_pg": 0.0004, "t_p_v_gp": 0.25}
     lo, hi = (1.01, 1.21) if f else (None, None)
     return [
         Row("fairpair_f", f, lo=lo, hi=hi, detail=tests | sides | reason, **of_phi),
-        Row("fairpair_bias", 0.8, detail={"by_samples": [[10, 0.8, 0.7, 0.7, 1.1]]}, **of_phi),
+        Row("fairpair_bias", 0.8, **of_phi),
         Row("fairpair_v_gp", 0.7, **of_phi),
         Row("fairpair_v_pg", 0.75, **of_phi),
         Row("fairpair_energy", 0.15, lo=0.1, hi=0.2, **of_phi),
@@ -60,7 +62,7 @@ def test_table_3_has_every_row_and_without_rows_nothing_is_shown() -> None:
     after = rows(RECORD.id, 1.01)
     change = replace(after[0], metric="fairpair_f_change", value=-0.1, detail={})
     of = results(rows(UNEDITED, 1.11), after, [change])
-    table, _ = tab(of).tables()
+    table, *_ = tab(of).tables()
     lines = {line[0]: tuple(map(plain, line[1:])) for line in table.rows}
     assert lines["F, jaccard"] == ("1.11*", "1.01*")
     assert lines["change of F, jaccard"] == ("", "−0.10")
@@ -129,6 +131,38 @@ def test_figures_and_phrases_have_the_rows() -> None:
     assert [*map(plain, phrases.rows[0])] == ["unedited", "her hobby", "10 %", "40 %"]
 
 
+def test_the_papers_t_tests_stand_beside_the_permutation_test() -> None:
+    [table] = [t for t in tab(results(rows(UNEDITED, 1.1))).tables() if t.name == "fairpair_tests"]
+    shown = dict(zip(table.columns, map(plain, table.rows[0]), strict=True))
+    assert shown == {
+        "Φ": "jaccard",
+        "edit": "unedited",
+        "permutations": "0.008",
+        "t-test, V_pg": "< 0.001",
+        "t-test, V_gp": "0.250",
+    }
+
+
+def test_b_and_v_are_drawn_by_the_number_of_continuations_and_of_folds() -> None:
+    about: dict[str, Any] = {"dataset": "common_sents", "split": "test"}
+    sizes = [
+        Row(f"fairpair_by_{of}", size / 100, facets={"phi": phi, "quantity": q, of: size}, **about)
+        for of in ("samples", "folds")
+        for phi in ("jaccard", "sentiment")
+        for q in ("B", "V_gp")
+        for size in (10, 50)
+    ]
+    [figure] = [f for f in tab(results(sizes)).figures() if f.name == "fairpair_sizes"]
+    assert [(p.title, p.x_label) for p in figure.panels[:2]] == [
+        ("B, jaccard", "samples of each side"),
+        ("V_gp, jaccard", "samples of each side"),
+    ]
+    assert len(figure.panels) == 8
+    for panel in figure.panels:
+        [line] = panel.series
+        assert (line.x, line.y) == ((10.0, 50.0), (0.1, 0.5))
+
+
 @pytest.fixture(scope="module")
 def run(testbed, tmp_path_factory) -> Results:
     folder = tmp_path_factory.mktemp("run")
@@ -142,6 +176,18 @@ def run(testbed, tmp_path_factory) -> Results:
     (other := folder / "store/gender/fairpair/not_measured").mkdir()
     (other / "0.jsonl").write_text('{"label": "x", "source": "y"}\n{"g_x": "a"}\n')
     return Results(of_run, {edit.id: edit.record}, folder, "gender")
+
+
+def test_perturbations_are_listed_with_their_similarity_and_the_filter(run: Results) -> None:
+    [table] = [t for t in tab(run).tables() if t.name == "fairpair_perturbations"]
+    units = ("neutral", "words", "characters")
+    assert table.columns == ("edit", "original", "perturbed", *units, "correct")
+    first = dict(zip(table.columns, map(plain, table.rows[0]), strict=True))
+    assert (first["correct"], first["edit"]) == ("✓", "unedited")
+    assert first["original"].startswith("John")
+    assert first["perturbed"].startswith("Jane")
+    a, b = (characters_of(first[side]) for side in ("original", "perturbed"))
+    assert first["characters"] == f"{100 * len(a & b) / len(a | b):.1f} %"
 
 
 def test_continuations_are_quoted_with_their_prompts_and_perturbations(run: Results) -> None:

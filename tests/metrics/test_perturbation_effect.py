@@ -6,6 +6,7 @@ import json
 import math
 import sys
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -24,7 +25,11 @@ from countergen_edit.metrics.cid.perturbations import (
     perturbations,
     sources_of,
 )
+from countergen_edit.metrics.results import Results
 from countergen_edit.models import contrastive_generate
+from countergen_edit.reports.blocks import plain
+from countergen_edit.reports.render.figures import draw
+from countergen_edit.reports.views.cid import CidView
 
 X = "The company did not hire Khaled because he"
 PAIRS = [
@@ -91,6 +96,26 @@ def test_rows_are_sorted_by_median_and_can_be_written() -> None:
     assert means == [1.0, pytest.approx(0.9)]
     assert [row.facets["lambda"] for row in rows if row.metric == "cid_similarity"] == [0.0, 10.0]
     json.dumps([row.to_dict() for row in rows], allow_nan=False)
+
+
+def test_boxes_and_the_strongest_perturbations_are_those_of_the_rows() -> None:
+    """Figures 4 and 8; what never parts stands at the largest λ, and its λ* is unknown."""
+    rows = [replace(r, split="test") for r in perturbation_rows(MADE, (0.0, 10.0), 0.85, seed=0)]
+    [section] = CidView(None, "cid").sections(Results(rows))
+    [boxes] = [figure for figure in section.figures() if figure.name == "cid_lambda_star"]
+    [panel] = boxes.panels
+    drawn = [(s.name, s.y) for s in panel.series]
+    weak = ("weak", (5.0, 10.0, 10.0))
+    assert drawn == [("strong", (0.0, 1.0, 7.0)), ("middle", (4.0,)), weak]
+    [ax] = draw(boxes).axes
+    assert [label.get_text() for label in ax.get_yticklabels()] == [name for name, _ in drawn]
+    box = ax.lines[0].get_xdata()  # the first line of a box is its outline
+    assert (min(box), max(box)) == (0.5, 4.0) == tuple(rows[0].detail["quartiles"])
+    [strongest] = [table for table in section.tables() if table.name == "cid_perturbations"]
+    lines = [tuple(map(plain, line)) for line in strongest.rows]
+    assert lines[1] == ("strong", "a", "strong 1.0", "1.0")
+    assert lines[-1] == ("weak", "a", "weak inf", "–")
+    assert len(lines) == len(MADE)
 
 
 strengths = st.lists(st.one_of(st.floats(0, 10), st.just(math.inf)), min_size=1, max_size=8)

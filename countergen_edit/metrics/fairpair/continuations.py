@@ -16,7 +16,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from inspect import signature
 from pathlib import Path
 from typing import Any
@@ -91,6 +91,11 @@ class Sampled:
     def texts(self) -> list[str]:
         """The texts that Φ compares: p(g_i(x)), followed by g_j(p(x))."""
         return [*self.p_g_x, *(text.strip() for text in self.g_px)]
+
+    def first(self, size: int) -> Sampled:
+        """Its first continuations of each side."""
+        own = {key: getattr(self, key)[:size] for key in ("g_x", "g_px", "p_x", "reasons")}
+        return replace(self, **own)
 
 
 def joined(prompt: str, continuation: str) -> str:
@@ -197,7 +202,10 @@ def _read_pairs(file: Path) -> tuple[PairedPrompt, list[Pair]]:
 PERTURBERS: Registry[Callable[..., Perturber]] = Registry(
     "perturber",
     "countergen_edit.perturbers",
-    {"rules": "countergen_edit.metrics.fairpair.continuations:rules"},
+    {
+        "rules": "countergen_edit.metrics.fairpair.continuations:rules",
+        "llm": "countergen_edit.metrics.fairpair.llm:LLMPerturber",
+    },
 )
 """Perturbers by name; a custom one enters with `@PERTURBERS.register("mine")`."""
 
@@ -205,7 +213,7 @@ PERTURBERS: Registry[Callable[..., Perturber]] = Registry(
 def make_perturber(
     settings: str | Mapping[str, Any], groups: tuple[str, str], substitution: Substitution | None
 ) -> Perturber:
-    """A perturber from `rules` or `{kind: FILE.py:Name, …}`; `UserError` for a bad setting."""
+    """A perturber from its name or `{kind: NAME, …}`; `UserError` for a bad setting."""
     params = {KIND: settings} if isinstance(settings, str) else {KIND: "rules", **settings}
     kind = str(params[KIND])
     takes = signature(PERTURBERS.get(kind)).parameters

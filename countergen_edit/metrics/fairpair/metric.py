@@ -39,7 +39,7 @@ from countergen_edit.metrics.fairpair.continuations import (
     sample,
 )
 from countergen_edit.metrics.fairpair.judges import judge_agreement
-from countergen_edit.metrics.fairpair.phi import PHIS, Phi, ScoreDifference, evaluate
+from countergen_edit.metrics.fairpair.phi import PHIS, Phi, ScoreDifference, evaluate, in_folds
 from countergen_edit.metrics.fairpair.rows import FairPairRows, holm
 from countergen_edit.metrics.rows import Row
 from countergen_edit.models import LanguageModel, encode_replies, lengths
@@ -61,9 +61,12 @@ class FairPair(Metric):
         prompts: Instead of Common Sents; by default the prompts of the task's own files, if any.
         asked: Whether prompts are user messages in the chat template, and continuations replies.
         names: Group → name; by default the axis's first test names.
-        perturber: `rules`; a mapping with `kind` and its settings; or a `Perturber`.
+        perturber: `rules`; a mapping with `kind` (rules, llm, FILE.py:Name) and its settings; or a
+            `Perturber`.
         compared: Unit of the third filter: neutral words, all words or, as published, characters.
         phi: Each Φ by name, with its settings, or a `Phi`; None takes sentiment and jaccard.
+        sample_sizes: Numbers of continuations, up to `n`, to measure by as well (Figure 3).
+        folds: Numbers of folds of each side, up to `n`, to measure between as well (Figure 4).
         permutations: Of each permutation test.
         ngrams: Longest phrase to compare (Figure 6); 0 compares none.
         batch_size: Continuations sampled together.
@@ -96,6 +99,8 @@ class FairPair(Metric):
         perturber: str | Mapping[str, Any] | Perturber = "rules",
         compared: str = "neutral",
         phi: Mapping[str, Mapping[str, Any] | Phi | None] | None = None,
+        sample_sizes: Sequence[Annotated[int, Ge(2)]] = (),
+        folds: Sequence[Annotated[int, Ge(2)]] = (),
         permutations: Annotated[int, Gt(0)] = 1000,
         ngrams: int = 4,
         batch_size: Annotated[int, Gt(0)] = 128,
@@ -113,6 +118,9 @@ class FairPair(Metric):
             name: settings if isinstance(settings, Phi) else PHIS.make(name, settings)
             for name, settings in (phi or {"sentiment": None, "jaccard": None}).items()
         }
+        # Of each size the continuations that are taken, and their folds: of one each for Figure 3.
+        self.sizes = [("samples", k, k) for k in sample_sizes if k <= n]
+        self.sizes += [("folds", n, k) for k in folds if k <= n]
         self.permutations = permutations
         self.ngrams = ngrams
 
@@ -209,6 +217,9 @@ class FairPair(Metric):
         ):
             rows += make.of_phi(name, result, after, p, context.model.name)
             rows += make.of_paraphrases(name, result)
+            for facet, samples, folds in self.sizes:
+                each = [in_folds(self.phis[name], s.first(samples), folds) for s in after]
+                rows += make.of_size(name, facet, folds, each)
             if edit is not None:
                 unedited = evaluate(self.phis[name], before, self.permutations, context.seed)
                 rows += make.of_change(name, unedited, result)

@@ -59,6 +59,10 @@ class Phi(ABC):
     def distances(self, texts: Sequence[str]) -> Distances:
         """Φ of every pair."""
 
+    def of_folds(self, folds: Sequence[Sequence[str]]) -> Distances:
+        """Φ of every pair of folds, whose words are those of all their texts."""
+        return self.distances(["\n".join(texts) for texts in folds])
+
 
 PHIS: Registry[type[Phi]] = Registry(
     "phi",
@@ -75,7 +79,7 @@ PHIS: Registry[type[Phi]] = Registry(
 
 
 class ScoreDifference(Phi):
-    """Φ(u, v) = |S(u) - S(v)| for a scorer S."""
+    """Φ(u, v) = |S(u) - S(v)| for a scorer S, which of a fold of texts is their mean."""
 
     @abstractmethod
     def scores(self, texts: Sequence[str]) -> Float64[np.ndarray, " text"]:
@@ -86,6 +90,9 @@ class ScoreDifference(Phi):
 
     def distances(self, texts: Sequence[str]) -> Distances:
         return differences(self.scores(texts))
+
+    def of_folds(self, folds: Sequence[Sequence[str]]) -> Distances:
+        return differences(np.array([self.scores(texts).mean() for texts in folds]))
 
 
 def differences(scores: Float64[np.ndarray, " text"]) -> Distances:
@@ -185,6 +192,16 @@ def pairwise(distances: Distances, n_perturbed: int) -> Pairwise:
     elif v_gp == 0 or v_pg == 0:
         reason = "V = 0: all texts of one side are alike"
     return Pairwise(bias, v_gp, v_pg, reason)
+
+
+def in_folds(phi: Phi, sampled: Sampled, folds: int) -> Pairwise:
+    """The quantities of a prompt between folds of the texts of each side (section 2).
+
+    Texts are dealt out in turn; a side with fewer texts than folds has one in each.
+    """
+    n, texts = len(sampled.p_g_x), sampled.texts
+    pg, gp = ([t[i::folds] for i in range(min(folds, len(t)))] for t in (texts[:n], texts[n:]))
+    return pairwise(phi.of_folds([*pg, *gp]), len(pg))
 
 
 def permuted_energies(

@@ -15,7 +15,7 @@ from scipy.stats import norm, ttest_ind
 
 from countergen_edit.data.fairpair import FILTER_UNITS, REASONS, Filter, word_list
 from countergen_edit.metrics.fairpair.continuations import Sampled, joined
-from countergen_edit.metrics.fairpair.phi import QUANTITIES, JudgeScores, PhiResult
+from countergen_edit.metrics.fairpair.phi import QUANTITIES, JudgeScores, Pairwise, PhiResult
 from countergen_edit.metrics.paraphrases import ALPHA, flip_counts, paired_p
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.statistics import (
@@ -111,6 +111,16 @@ class FairPairRows:
         known = int(np.isfinite(values).sum())
         return self.row(quantity, self.mean(values), known, {"phi": phi}, **detail)
 
+    def of_size(self, phi: str, facet: str, size: int, prompts: Sequence[Pairwise]) -> list[Row]:
+        """B and V by so many continuations or folds (Figures 3 and 4)."""
+        rows = []
+        for letter, quantity in zip(("B", "V_gp", "V_pg"), QUANTITIES[1:4], strict=True):
+            values = np.array([getattr(p, quantity) for p in prompts])
+            facets = {"phi": phi, "quantity": letter, facet: size}
+            known = int(np.isfinite(values).sum())
+            rows.append(self.row(f"by_{facet}", self.mean(values), known, facets))
+        return rows
+
     def of_paraphrases(self, name: str, result: PhiResult) -> list[Row]:
         """F of each template, and the spread of F and its significance over templates."""
         count, rows = len(self.paraphrases), []
@@ -156,30 +166,24 @@ class FairPairRows:
     def perturbed(self, sampled: Sequence[Sampled], passes: Filter, asked: bool) -> Row:
         """The share of perturbations that pass (Table 1), with examples (Table 2)."""
         filters = {unit: passes.by(unit) for unit in FILTER_UNITS}
-        failed = Counter(r for s in sampled for r in s.reasons if r is not None)
-        passed = np.array([[r is None for r in s.reasons] for s in sampled], dtype=np.float64)
         every = [
-            (joined(s.prompt.source, text), p_x, s.prompt)
+            ((joined(s.prompt.source, text), p_x, s.prompt), reason)
             for s in sampled
-            for text, p_x in zip(s.g_x, s.p_x, strict=True)
+            for text, p_x, reason in zip(s.g_x, s.p_x, s.reasons, strict=True)
         ]
+        failed = Counter(reason for _, reason in every)
+        passed = np.array([[r is None for r in s.reasons] for s in sampled], dtype=np.float64)
         shares = {
-            unit: float(np.mean([by.reason(*of) is None for of in every]))
+            unit: float(np.mean([by.reason(*of) is None for of, _ in every]))
             for unit, by in filters.items()
         }
-        counts: Counter[str] = Counter()
         examples = []
-        for s in sampled:  # the first of each kind, one of a prompt
-            for original, text, reason in zip(s.g_x, s.p_x, s.reasons, strict=True):
-                kind = reason or "passed"
-                if not original.strip() or counts[kind] >= _EXAMPLES:
-                    continue
-                counts[kind] += 1
-                whole = joined(s.prompt.source, original)
-                apart = {u: f.dissimilarity(whole, text, s.prompt) for u, f in filters.items()}
-                about = {"original": whole, "perturbed": text, "left_out": reason}
+        for kind in (None, *REASONS):  # some of each, spread over the prompts
+            own = [of for of, r in every if r == kind and len(of[0].strip()) > len(of[2].source)]
+            for of in own[:: max(1, len(own) // _EXAMPLES)][:_EXAMPLES]:
+                apart = {unit: by.dissimilarity(*of) for unit, by in filters.items()}
+                about = {"original": of[0], "perturbed": of[1], "left_out": kind}
                 examples.append(about | {"dissimilarity": apart})
-                break
         detail = {
             "left_out": {reason: failed[reason] for reason in REASONS},
             "empty_continuations": sum(not t.strip() for s in sampled for t in (*s.g_x, *s.g_px)),

@@ -120,7 +120,8 @@ def draw(figure: Figure, title: str = "", columns: int = PANEL_COLUMNS) -> Any:
             continue
         for k, s in enumerate(panel.series):
             artist = _draw(ax, panel, k, s, looks[s.name])
-            if not (panel.downwards and {*s.x} == {s.name}):  # it stands beside its name
+            beside = s.kind == "spread" or (panel.downwards and {*s.x} == {s.name})
+            if not beside:  # its name
                 shown.setdefault(s.name, artist)
         _axes(ax, panel, _ends([p for p in panels if p.measure == panel.measure]))
     for ax in axes.flat[len(panels) :]:
@@ -144,7 +145,8 @@ def _draw(ax: Any, panel: Panel, k: int, s: Series, style: Style) -> Any:
     if s.kind == "spread":  # every value on one line over a box of quartiles
         height = (k + 1) / (len(panel.series) + 1)
         lines = ("medianprops", "boxprops", "whiskerprops", "capprops")
-        place: dict[str, Any] = {"positions": [height], "widths": 0.18, "orientation": "horizontal"}
+        place: dict[str, Any] = {"positions": [height], "orientation": "horizontal"}
+        place["widths"] = LANES / (len(panel.series) + 1)
         place |= {key: {"color": colour} for key in lines}
         ax.boxplot([s.y], showfliers=False, manage_ticks=False, **place)
         dots = {"markersize": 3, "linestyle": "none", "alpha": 0.5, "markerfacecolor": face}
@@ -202,18 +204,19 @@ def _axes(ax: Any, panel: Panel, limits: Ends) -> None:
         ax.set_yticks(range(len(panel.categories)), [*map(fitting, panel.categories)])
         ax.set_ylim(len(panel.categories) - 0.5, -0.5)
     elif panel.sideways:
-        ax.set_yticks([])
+        names = [fitting(s.name, 24) for s in panel.series]
+        ax.set_yticks([(k + 1) / (len(names) + 1) for k in range(len(names))], names)
         ax.set_ylim(1, 0)
     else:
         across = [x for s in panel.series for x in s.x]
         if across and all(isinstance(x, int) for x in across):
             ax.xaxis.get_major_locator().set_params(integer=True, min_n_ticks=1)
-        if panel.wide:
-            ax.set_xscale("symlog", linthresh=1)
-            ax.xaxis.set_major_formatter("{x:g}")
         if panel.covers is not None:
             reach = [*panel.covers, *across]
             ax.set_xlim(min(reach), max(reach))
+    if panel.wide:
+        ax.set_xscale("symlog", linthresh=1)
+        ax.xaxis.set_major_formatter("{x:g}")
 
 
 def _ends(panels: Sequence[Panel]) -> Ends:

@@ -46,8 +46,8 @@ class Shown:
     """The label of its axis; the title if empty."""
     glance: str = ""
     """The title of its panel in the overview; empty where it has none."""
-    mark: tuple[str, Callable[[Row], float]] | None = None
-    """The name and the value of a mark beside a row's dots."""
+    mark: tuple[str, float | str] | None = None
+    """The name of a mark beside dots, and its value or the row's detail that holds it."""
     subject: str | None = None
     """What a row is about, where it is not as in the others of the view."""
 
@@ -217,20 +217,22 @@ class View:
         labels: dict[Hashable, str] = {}
         series: list[Series] = []
         marks: dict[str, float] = {}
+        name, value = how.mark or ("", 0.0)
         for state in states:
             rows = state.results.of(how.name, self.split, state.edit)
             known = {r.key[2:-2]: r for r in rows if self.about(r) is not None}
             if state is states[0]:
                 wanted = [key for key in known if keys is None or key in keys]
                 labels = {key: self.label(known[key]) or title for key in wanted}
-                marks = {labels[k]: how.mark[1](known[k]) for k in wanted if how.mark}
+                given = {labels[k]: known[k].detail.get(str(value), value) for k in wanted}
+                marks = {label: float(v) for label, v in given.items()} if how.mark else {}
             known = {key: known[key] for key in labels if key in known}
             at = [labels[key] for key in known]
             series.append(Series.of(state.name, at, [*known.values()], state.baseline))
         shown = [one for one in series if one.x]
         if not shown:
             return []
-        marked = [mark(how.mark[0], marks)] if how.mark else []
+        marked = [mark(name, marks)] if how.mark else []
         unit = how.unit or how.title
         return [Panel(title, unit, "", (*shown, *marked), True, self.covers, joined=True)]
 

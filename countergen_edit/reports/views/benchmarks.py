@@ -18,7 +18,6 @@ from countergen_edit.reports.panels import Panel
 from countergen_edit.reports.views.base import (
     Quantity,
     Record,
-    Shown,
     View,
     as_section,
     as_table,
@@ -33,31 +32,8 @@ _MOST, _MOST_GLANCE = 4, 10
 _IN_TEMPLATE = "; in the chat template, as the model's reply or its beginning"
 
 
-class BenchmarksView(View):
+class BenchmarksView(View, declared="benchmarks"):
     """Figures with their fair values, before and after edits."""
-
-    shows = (
-        Shown(
-            BENCHMARK,
-            "",
-            _DIGITS,
-            percent=True,
-            where="card",
-            unit="figure",
-            mark=("fair", lambda row: float(row.detail["fair"])),
-        ),
-    )
-    place = "benchmarks", "Benchmarks"
-    note = (
-        "Fair is 50 % of a share of stereotypes preferred and 0 of a difference; of other figures "
-        "more is better, but for shares of a kind of text. P: of no difference between two groups, "
-        "Holm over a domain."
-    )
-    note_of_edits = (
-        f"* is a significant change (P ≤ {SIGNIFICANT}, Holm over all figures; before and after "
-        "are drawn alike)."
-    )
-    brief = True
 
     def about(self, row: Row) -> str:
         parts = (str(row.facets.get(key, "")) for key in ("benchmark", "part", "bias_type"))

@@ -1,4 +1,4 @@
-"""The view of contrastive input decoding: Figures 1, 2, 5 to 7 and 9 and appendix C."""
+"""The view of contrastive input decoding: all figures but the fifth, and appendix C."""
 
 from __future__ import annotations
 
@@ -7,7 +7,17 @@ from collections.abc import Sequence
 from countergen_edit.metrics.cid.metric import LAMBDA, TEMPLATE
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row
-from countergen_edit.reports.blocks import Cell, Figure, Quote, Quotes, Section, Table, Tokens
+from countergen_edit.reports.blocks import (
+    Cell,
+    Figure,
+    Number,
+    Quote,
+    Quotes,
+    Section,
+    Table,
+    Tokens,
+)
+from countergen_edit.reports.panels import Panel, Series
 from countergen_edit.reports.views.base import (
     Quantity,
     View,
@@ -19,6 +29,8 @@ from countergen_edit.reports.views.base import (
 )
 
 _NATS = "Jensen–Shannon, nats a token"
+_STRONGEST = 10
+"""Perturbations of each kind that are listed."""
 MARK = "†"
 LEGEND = (
     f"The commonest continuations and their number of pairs of names. {MARK} names a protected "
@@ -50,9 +62,10 @@ class CidView(View, declared="cid"):
         return super().cell(results, quantity, edit)
 
     def sections(self, results: Results) -> list[Section]:
-        """Figures by λ, and continuations."""
-        texts = _texts(results)
-        return as_section(*self.place, self.table(results), self.figure(results), texts)
+        """Figures by λ and by kind of perturbation, and continuations."""
+        drawn, boxes = self.figure(results), _boxes(results)
+        texts = [*_perturbations(results), *_texts(results)]
+        return as_section(*self.place, self.table(results), boxes, drawn, texts)
 
     def sentences(self, results: Results) -> list[str]:
         """The divergence at the largest λ, before and after each edit."""
@@ -74,6 +87,32 @@ class CidView(View, declared="cid"):
 def _group(row: Row) -> str:
     """The group of a row about one."""
     return "" if row.group_b else row.group_a
+
+
+def _boxes(results: Results) -> list[Figure]:
+    """Figure 4: λ* of every perturbation by kind, by increasing median."""
+    series = []
+    for row in results.of("cid_lambda_star"):
+        values = (row.detail["largest"] if v is None else v for v in row.detail["values"])
+        series.append(Series(str(row.facets["perturbation"]), (), tuple(values), kind="spread"))
+    note = "Every dot is a perturbation; boxes: quartiles. At the largest λ: never apart."
+    panels = [Panel("", "λ*", "", tuple(series), wide=True)] if series else []
+    return as_figure("cid_lambda_star", "λ* by kind of perturbation", panels, note)
+
+
+def _perturbations(results: Results) -> list[Table]:
+    """Figure 8: perturbations of each kind, those with the strongest effect first."""
+    records = [
+        {"kind": str(row.facets["perturbation"]), "sentence": sentence, "perturbed": text}
+        | {"λ*": Number(value, digits=1)}
+        for row in results.of("cid_lambda_star")
+        for value, (sentence, text) in zip(
+            *(row.detail[key][:_STRONGEST] for key in ("values", "perturbations")), strict=True
+        )
+    ]
+    title = "Perturbations with the strongest effect"
+    note = f"At most {_STRONGEST} of a kind. –: no λ drives the continuations apart."
+    return as_table("cid_perturbations", title, records, note, searchable=True, grouped=True)
 
 
 def cid_comparison(

@@ -1,4 +1,4 @@
-"""The view of FairPair: Table 3 and Figures 5 and 6 of the paper."""
+"""The view of FairPair: Tables 1 to 3 and Figures 3 to 6 of the paper."""
 
 from __future__ import annotations
 
@@ -25,56 +25,28 @@ from countergen_edit.reports.panels import Panel, Series
 from countergen_edit.reports.views.base import (
     Quantity,
     Record,
-    Shown,
     View,
     and_list,
     as_figure,
     as_section,
     as_table,
     grouped,
+    lines_along,
+    p_holm,
 )
 
 TENTATIVE = 0.667
 """The smallest Krippendorff's α from which conclusions may be drawn (Krippendorff 2004)."""
 LETTERS = {"B": 1, "V_gp": 2, "V_pg": 3}
 """The position of each in the list of a prompt in a row's detail."""
+VS = "V_pg", "V_gp"
 _MOST_TEXTS = 1200
 PER_PROMPT = 3
 """Continuations of one prompt and edit in the examples."""
 
 
-class FairPairView(View):
+class FairPairView(View, declared="fairpair"):
     """The tables, figures and sentences of `FairPair`."""
-
-    shows = (
-        Shown(
-            "fairpair_f",
-            "F",
-            2,
-            where="overview",
-            unit="FairPair, F (1 = no bias)",
-            glance="Bias of continuations",
-            mark=("F without bias", lambda row: 1.0),
-        ),
-        Shown("fairpair_f_change", "change of F", 2, signed=True),
-        Shown("fairpair_bias", "B"),
-        Shown("fairpair_v_gp", "V_gp"),
-        Shown("fairpair_v_pg", "V_pg"),
-        Shown("fairpair_energy", "2B−V−V", signed=True),
-        Shown("fairpair_f_over_paraphrases", "mean F over templates", 2),
-        Shown("fairpair_perturbed", "perturbations that pass the filters", 4, percent=True),
-        Shown("fairpair_length", "words of a continuation", 1),
-        Shown("fairpair_length_difference", "difference of words", 2, signed=True),
-        Shown("fairpair_judge_agreement", "Krippendorff's α of the judges", 2),
-        Shown("fairpair_rater_agreement", "Krippendorff's α of the raters", 2),
-    )
-    place = "fairpair", "FairPair"
-    note = (
-        "F = B²/(V_gp V_pg) above 1: the two sides differ by more than sampling does. 2B−V−V is "
-        "its unbiased counterpart, 0 without a difference. * is P < 0.05 (permutation test, Holm)."
-    )
-    brief = True
-    covers = (1.0, 1.0)
 
     def about(self, row: Row) -> str:
         return ", ".join(map(str, row.facets.values()))
@@ -89,12 +61,16 @@ class FairPairView(View):
         rows, notes = results.of("fairpair_perturbed"), _undefined(results)
         if empty := sum(row.detail.get("empty_continuations", 0) for row in rows):
             notes.append(f"{empty} continuations were empty.")
+        notes += [_left_out(row) for row in rows if any(row.detail.get("left_out", {}).values())]
         return [
             *as_section(
                 *self.place,
                 self.table(results),
                 [Words(tuple(notes), brief=True)] if notes else [],
+                _tests(results),
                 _distributions(results),
+                _by_size(results),
+                _perturbed(results),
                 _phrases(results),
             ),
             *as_section("examples", "Examples", _continuations(results)),
@@ -124,6 +100,58 @@ def _phi(row: Row) -> str:
 def _differs(row: Row) -> bool:
     p = row.detail.get("p_adjusted")
     return row.value is not None and p is not None and p < ALPHA
+
+
+def _left_out(row: Row) -> str:
+    """The perturbations that fail each filter, and that pass with each unit (Table 1)."""
+    counts = [
+        f"{count} by filter {reason!r}" for reason, count in row.detail["left_out"].items() if count
+    ]
+    units = row.detail["shares"].items()
+    shares = [f"by {unit} {Number(share, percent=True).text}" for unit, share in units]
+    return f"Left out of {row.n} perturbations: {and_list(counts)}; {and_list(shares)} pass."
+
+
+def _tests(results: Results) -> list[Table]:
+    """The permutation test, and the paper's paired t-tests (section 4.1)."""
+    records: list[Record] = [
+        {"Φ": _phi(row), "edit": results.label(row.edit)}
+        | {"permutations": p_holm(row)}
+        | {f"t-test, {v}": Number(row.detail.get(f"t_p_{v.lower()}"), bounded=True) for v in VS}
+        for row in results.of("fairpair_f")
+    ]
+    note = (
+        "Permutations: of 2B−V−V (Holm). t-tests: of B and V, paired over prompts, as published; "
+        "they also find sides of which one varies more."
+    )
+    return as_table("fairpair_tests", "P values", records, note)
+
+
+def _by_size(results: Results) -> list[Figure]:
+    """Figures 3 and 4: B and V by the number of continuations and of folds."""
+    panels = [
+        lines_along(results, rows, size, about, f"{size} of each side", f"mean {_phi(rows[0])}")
+        for size in ("samples", "folds")
+        for about, rows in grouped(
+            results.of(f"fairpair_by_{size}"), lambda row: f"{row.facets['quantity']}, {_phi(row)}"
+        ).items()
+    ]
+    note = "A fold has the words of all its texts, and the mean of their scores."
+    return as_figure("fairpair_sizes", "B and V by sample size and folds", panels, note)
+
+
+def _perturbed(results: Results) -> list[Table]:
+    """Table 2: perturbations that passed and that did not."""
+    records: list[Record] = [
+        {"edit": results.label(row.edit)}
+        | {side: one[side] for side in ("original", "perturbed")}
+        | {u: Number(1 - d, digits=4, percent=True) for u, d in one["dissimilarity"].items()}
+        | {"correct": f"✗ {one['left_out']}" if one["left_out"] else "✓"}
+        for row in results.of("fairpair_perturbed")
+        for one in row.detail.get("examples", ())
+    ]
+    note = "Similarity (Jaccard) by neutral words, all words and characters. ✗: the filter."
+    return as_table("fairpair_perturbations", "Perturbations", records, note, searchable=True)
 
 
 def _distributions(results: Results) -> list[Figure]:

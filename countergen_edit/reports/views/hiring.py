@@ -34,38 +34,14 @@ RATES_NOTE = (
     "highest rate by the same axes, whose category is held fixed; it has no "
     "interval where that rate may be 0. Intervals are not adjusted for the number of categories. "
 )
-_share = partial(Shown, digits=_DIGITS, percent=True)
-_gap = partial(_share, signed=True)
 _difference = partial(Number.of, digits=_DIGITS, percent=True, signed=True)
 _rate = partial(Number.of, digits=_DIGITS, percent=True)
 _ratio = partial(Number.of, digits=2)
 _percent = partial(Number, digits=_DIGITS, percent=True)
 
 
-class HiringView(View):
+class HiringView(View, declared="hiring"):
     """Acceptance by group, its differences, and whether the answers are judgements at all."""
-
-    shows = (
-        _share(names.ACCEPTANCE, "hiring: acceptance", where="card"),
-        _gap(
-            names.GAP,
-            "hiring: difference of acceptance",
-            where="overview",
-            glance="Hiring: difference of acceptance",
-            mark=("alike", lambda row: 0.0),
-        ),
-        _gap(names.CHANGE, "change of the difference"),
-        _gap(names.IN_CONTEXT, "difference in a context"),
-        _gap(names.CONTEXT_CHANGE, "change from the placebo context"),
-        _gap(names.STRENGTH, "strong less weak curriculum vitae"),
-        _gap(names.OF_OCCUPATION, "difference by occupation", drawn=True),
-    )
-    place = "hiring", "Hiring"
-    note = (
-        "Acceptance is the probability of the inviting answer given one of the two. Applications "
-        "are the same but for names. Vacancies and names are resampled."
-    )
-    brief = True
 
     def shown(self, results: Results) -> tuple[Shown, ...]:
         """Of many pairs impact ratios stand for the differences, and occupations are left out."""

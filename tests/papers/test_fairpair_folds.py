@@ -1,0 +1,154 @@
+"""FairPair's folds, sample sizes and t-test, written from the paper's section 2 and 4.1 alone.
+
+The paper does not define its tokens: texts here are words with spaces between them.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from itertools import combinations, product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.special import stdtr
+from vaderSentiment.vaderSentiment import SentimentIntensityAnalyzer
+
+from countergen_edit.data.fairpair import PairedPrompt
+from countergen_edit.metrics.context import EvaluationContext
+from countergen_edit.metrics.fairpair.continuations import Sampled
+from countergen_edit.metrics.fairpair.phi import PHIS, in_folds
+from tests.metrics.fairpair_settings import fairpair, row_of
+
+WORDS = ["good", "bad", "nice", "terrible", "dog", "cat", "runs", "sings", "well", "home", "late"]
+PROMPT = PairedPrompt("nurse", "John works.", "Jane works.", "John", "Jane")
+SCORE = SentimentIntensityAnalyzer().polarity_scores
+
+
+class Fold:
+    """a_1 of the paper's Figure 2: the union of all tokens, and the mean of the sentiment."""
+
+    def __init__(self, texts: list[str]) -> None:
+        self.tokens = {token for text in texts for token in text.lower().split()}
+        self.score = sum(SCORE(text)["compound"] for text in texts) / len(texts)
+
+
+def phi(name: str, u: Fold, v: Fold) -> float:
+    if name == "sentiment":
+        return abs(u.score - v.score)
+    union = u.tokens | v.tokens
+    return 1 - len(u.tokens & v.tokens) / len(union) if union else 0.0
+
+
+def quantities(name: str, pg: list[Fold], gp: list[Fold]) -> dict[str, float]:
+    """B, V_gp and V_pg as the paper writes them, as double sums over folds."""
+
+    def variability(side: list[Fold]) -> float:
+        pairs = [phi(name, u, v) for u, v in combinations(side, 2)]
+        return sum(pairs) / len(pairs)
+
+    bias = sum(phi(name, u, v) for u, v in product(pg, gp)) / (len(pg) * len(gp))
+    return {"bias": bias, "v_gp": variability(gp), "v_pg": variability(pg)}
+
+
+def dealt(texts: list[str], k: int) -> list[Fold]:
+    """k folds; which text is in which the paper leaves open: here card by card."""
+    hands: list[list[str]] = [[] for _ in range(k)]
+    for i, text in enumerate(texts):
+        hands[i % k].append(text)
+    return [Fold(hand) for hand in hands]
+
+
+def drawn(rng: np.random.Generator, n: int) -> list[str]:
+    return [" ".join(rng.choice(WORDS, size=rng.integers(1, 6))) for _ in range(n)]
+
+
+def sampled(pg: list[str], gp: list[str]) -> Sampled:
+    p_x = tuple(f"{PROMPT.target} {text}" for text in pg)
+    return Sampled(PROMPT, tuple(pg), tuple(gp), p_x, (None,) * len(pg))
+
+
+@pytest.mark.parametrize("name", ["jaccard", "sentiment"])
+@pytest.mark.parametrize("k", [2, 3, 7, 20])
+def test_b_and_v_between_folds_are_the_papers_sums(name: str, k: int) -> None:
+    rng = np.random.default_rng(k)
+    pg, gp = drawn(rng, 20), drawn(rng, 20)
+    found = in_folds(PHIS.make(name), sampled(pg, gp), k)
+    for key, value in quantities(name, dealt(pg, k), dealt(gp, k)).items():
+        assert getattr(found, key) == pytest.approx(value, abs=1e-12)
+
+
+def test_texts_are_unlike_and_folds_grow_alike() -> None:
+    """Figure 4's shape: with few folds, each has most words of its side, so that B is small."""
+    rng = np.random.default_rng(0)
+    one = sampled(drawn(rng, 60), drawn(rng, 60))
+    b = [in_folds(PHIS.make("jaccard"), one, k).bias for k in (2, 5, 20, 60)]
+    assert b == sorted(b)
+    assert b[0] < 0.05
+    assert b[-1] > 0.6
+
+
+def test_a_side_of_fewer_texts_than_folds_has_one_in_each() -> None:
+    rng = np.random.default_rng(1)
+    pg, gp = drawn(rng, 3), drawn(rng, 8)
+    found = in_folds(PHIS.make("jaccard"), sampled(pg, gp), 5)
+    assert found.bias == pytest.approx(quantities("jaccard", dealt(pg, 3), dealt(gp, 5))["bias"])
+    assert math.isnan(in_folds(PHIS.make("jaccard"), sampled([], gp), 5).bias)
+
+
+def paired_t(a: list[float], b: list[float]) -> float:
+    """The two-sided P of Student's t of the differences."""
+    apart = [x - y for x, y in zip(a, b, strict=True)]
+    n, mean = len(apart), sum(apart) / len(apart)
+    variance = sum((d - mean) ** 2 for d in apart) / (n - 1)
+    return float(2 * stdtr(n - 1, -abs(mean) / math.sqrt(variance / n)))
+
+
+def test_the_rows_of_a_run_are_the_papers_sums_over_its_texts(testbed: Any, tmp_path: Path) -> None:
+    sizes: dict[str, Any] = {"n": 12, "sample_sizes": [2, 5, 12], "folds": [2, 4, 12, 13]}
+    rows = fairpair(**sizes).measure(EvaluationContext(testbed, tmp_path), None)
+    texts = []
+    for file in sorted((tmp_path / "fairpair/none").glob("*[0-9a-f].jsonl")):
+        if file.name.endswith(".perturbed.jsonl"):
+            continue
+        about, *pairs = map(json.loads, file.read_text("utf-8").splitlines())
+        beside = file.with_suffix(".perturbed.jsonl").read_text("utf-8").splitlines()
+        perturbed = [json.loads(line) for line in beside]
+        assert not any(line["left_out"] for line in perturbed)
+        cut = len(about["target"])
+        texts.append(([p["p_x"][cut:] for p in perturbed], [pair["g_px"] for pair in pairs]))
+    assert len(texts) == 3
+
+    def split(text: str) -> str:  # as plain words, which the testbed's are but for their marks
+        return " ".join("".join(c if c.isalnum() or c in "'’" else " " for c in text).split())
+
+    plain = [([split(t) for t in pg], [split(t) for t in gp]) for pg, gp in texts]
+    letters = {"B": "bias", "V_gp": "v_gp", "V_pg": "v_pg"}
+    by = {
+        ("samples", m): [
+            ([Fold([t]) for t in pg[:m]], [Fold([t]) for t in gp[:m]]) for pg, gp in plain
+        ]
+        for m in (2, 5, 12)
+    } | {("folds", k): [(dealt(pg, k), dealt(gp, k)) for pg, gp in plain] for k in (2, 4, 12)}
+    found = {
+        (facet, row.facets[facet], row.facets["quantity"]): row
+        for row in rows
+        for facet in ("samples", "folds")
+        if row.metric == f"fairpair_by_{facet}" and row.facets["phi"] == "jaccard"
+    }
+    assert {key[:2] for key in found} == {*by}  # what exceeds n is left out
+    for (facet, size), sides in by.items():
+        values = [quantities("jaccard", *side) for side in sides]
+        for letter, quantity in letters.items():
+            row = found[facet, size, letter]
+            expected = [value[quantity] for value in values]
+            assert row.value == pytest.approx(sum(expected) / len(expected), abs=1e-12)
+            assert row.n == len(texts)
+            assert row.lo is not None
+    whole = [quantities("jaccard", *side) for side in by["samples", 12]]
+    f = row_of(rows, "fairpair_f", "jaccard")
+    for side in ("v_pg", "v_gp"):
+        p = paired_t([value["bias"] for value in whole], [value[side] for value in whole])
+        assert f.detail[f"t_p_{side}"] == pytest.approx(p)
