@@ -90,10 +90,15 @@ class ProbeRows:
         self.omega = (omega / omega.sum())[:, None]
         self.target = np.eye(len(rows.classes))[rows.codes]
         self.m = 1 if len(rows.classes) == 2 else len(rows.classes)
+        self._first: np.ndarray | None = None
 
     def project(self, directions: Float[np.ndarray, "k r"]) -> None:
         """Project the rows onto the complement of orthonormal directions."""
-        self.Z[:, 1:] -= (self.Z[:, 1:] @ directions.T) @ directions
+        inside = np.hstack([np.zeros((len(directions), 1)), directions])
+        self.Z -= (self.Z @ inside.T) @ inside
+        if self._first is not None:
+            half = self._first - (self._first @ inside.T) @ inside
+            self._first = half - inside.T @ (inside @ half)
 
     def fit_probe(self, tol: float, max_iter: int, start: Probe | None = None) -> Probe:
         """Fit a probe to the rows as they are now; arguments as in `fit_probe`."""
@@ -102,8 +107,11 @@ class ProbeRows:
         while n_iter < max_iter and decrement > tol:
             n_iter += 1
             p = softmax(_all_logits(logits), axis=1)
-            if iterations > _MANY:
-                factor = self._factor(p)
+            if start is None and n_iter == 1:  # at the constant probe A is that of earlier rows
+                self._first = self._curvature(p) if self._first is None else self._first
+                factor = self._factor(self._first)
+            elif iterations > _MANY:
+                factor = self._factor(self._curvature(p))
             slope = self.Z.T @ self._residual(p) + self.ridge * theta
             step, change, iterations = self._newton_step(factor, p, slope)
             gain, length = -float((slope * step).sum()), 1.0
@@ -158,10 +166,14 @@ class ProbeRows:
         """Derivative of the loss by the logits."""
         return np.asarray((self.omega * (p - self.target))[:, -self.m :])
 
-    def _factor(self, p: Float[np.ndarray, "row c"]) -> Float[np.ndarray, "r r"]:
-        """The Cholesky factor of A."""
+    def _curvature(self, p: Float[np.ndarray, "row c"]) -> Float[np.ndarray, "r r"]:
+        """A without the penalty."""
         rooted = self.Z * np.sqrt(0.5 * self.omega * (p * (1 - p)).sum(axis=1, keepdims=True))
-        A = rooted.T @ rooted
+        return np.asarray(rooted.T @ rooted)
+
+    def _factor(self, curvature: Float[np.ndarray, "r r"]) -> Float[np.ndarray, "r r"]:
+        """The Cholesky factor of A."""
+        A = curvature.copy()
         A.flat[:: len(A) + 1] += self.ridge[:, 0]
         A[0, 0] += 1e-12  # where the classes are all but separated
         return np.asarray(cholesky(A, lower=True, overwrite_a=True, check_finite=False))

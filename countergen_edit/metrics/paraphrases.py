@@ -77,7 +77,7 @@ def flip_counts(table: Int[np.ndarray, "template tested"]) -> Int[np.ndarray, " 
     [2, 0]
     """
     pairs = combinations(table, 2)
-    return np.sum([one != other for one, other in pairs], axis=0, dtype=np.int64)
+    return np.asarray(np.sum([one != other for one, other in pairs], axis=0, dtype=np.int64))
 
 
 def leaning(d: Measure) -> Float64[np.ndarray, "template tested"]:

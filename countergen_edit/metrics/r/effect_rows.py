@@ -155,7 +155,7 @@ def r_rows(scores: SetScores, seed: int) -> list[Row]:
     rows = []
     for metric, e, stars in (("r", mean, {"starred": mean.starred}), ("mean_abs_r", size, {})):
         error = e.standard_error if np.isfinite(e.standard_error) else None
-        detail = {"standard_error": error, "templates": len(data.templates)} | stars
+        detail: dict[str, Any] = {"standard_error": error, "templates": len(data.templates)} | stars
         detail |= {"outputs": "summed"} if data.sum_outputs else {}
         rows.append(Row.of(metric, e, data, n=len(scores.output), detail=detail))
     return rows
