@@ -124,7 +124,9 @@ def test_tasks_have_tables_figures_and_a_choice_of_their_own(tmp_path: Path) -> 
     )
     assert {path.suffix for path in written} == {".svg", ".png"}
     assert {path.stem for path in written} == {
-        f"{stem}_{task}" for stem in ("front", "layers_resid_post") for task in ("gender", "race")
+        f"{stem}_{task}"
+        for stem in ("front", "layers_resid_post", "layers_r_resid_post")
+        for task in ("gender", "race")
     }
 
 
