@@ -19,9 +19,9 @@ from typing import Any
 import pytest
 
 from countergen_edit.api import load
+from countergen_edit.cli.composing import completed
 from countergen_edit.cli.main import main
 from countergen_edit.cli.overrides import overrides_of
-from tests.cli.test_conf import composed
 from tests.cli.test_experiments import NAMES, TINY
 from tests.data.test_splits import NAMES as NAMES_OF_TEXTS
 from tests.data.test_splits import TEMPLATES
@@ -86,7 +86,7 @@ OWN = [line for line in PRINTED if not any(word in line for word in ELSEWHERE)]
 def small(command: str, words: list[str], place: Path) -> list[str]:
     """A command's words, and the settings that make it small unless it gives them."""
     given = [word for word in words if word not in ("--help", "--multirun")]
-    config = composed(command, *overrides_of(command, given))
+    config, _ = completed(command, overrides_of(command, given))
     sizes = SMALL | {"names": NAMES.get(command, TINY["names"])}
     sizes["metric.benchmarks.directory"] = f"{place}/benchmarks"
     if command in EDITING and not any(word.startswith("eraser") for word in words):
