@@ -69,7 +69,7 @@ def return_memory() -> None:
     """Give freed memory back to the system where the C library keeps it, as glibc does.
 
     From then on arrays of 32 MiB and more are given back as soon as they are freed. Smaller ones
-    are reused: to map each anew takes half of a training's time.
+    are reused: to map each anew took a fifth of the processor time of a training.
     """
     gc.collect()
     with suppress(AttributeError, OSError, TypeError):  # another C library
