@@ -92,7 +92,7 @@ class BenchmarksView(View, declared="benchmarks"):
         if not unfair:
             return (
                 f"On benchmarks {model[0].lower()}{model[1:]} does not differ significantly from a "
-                f"fair one: every interval of {len(known)} figures holds the fair value."
+                f"fair one: every interval holds the fair value (figures: {len(known)})."
             )
         averaged = [
             f"{self.about(row)} {_number(other).in_text}"
