@@ -28,7 +28,7 @@ from countergen_edit.metrics.cid.perturbations import SentenceEmbedding
 from countergen_edit.models import LanguageModel
 from countergen_edit.runs import design
 from countergen_edit.runs.folder import read_rows
-from countergen_edit.testbed import load_axis
+from countergen_edit.testbed import directory, load_axis
 from tests.cli.test_conf import STUDIES, composed
 from tests.cli.test_experiments import NAMES, TINY, has
 from tests.models.test_gguf import script
@@ -128,12 +128,21 @@ def test_an_axis_and_texts_run(word: str, model: str) -> None:
     runs(model, "audit", word, *own, NAMED, LIMITS[model])
 
 
+PERTURBER = "metric.fairpair.perturber"
+LOADED = {
+    f"{PERTURBER}.model": str(directory()),
+    f"{PERTURBER}.served_name": "null",
+    f"{PERTURBER}.max_new_tokens": 3,
+}
+"""A loaded perturber where the experiment's is served; `test_fairpair_llm.py` has a served one."""
+
+
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("path", STUDIES, ids=lambda path: path.stem)
 def test_an_experiment_runs(path: Path, model: str) -> None:
     command, choice = path.parent.name, f"experiment={path.stem}"
     config = composed(command, *overrides_of(command, [choice]))
-    sizes = {key: value for key, value in TINY.items() if key not in ("model", "names")}
+    sizes = {key: value for key, value in (TINY | LOADED).items() if key not in ("model", "names")}
     tiny = [f"{key}={value}" for key, value in sizes.items() if has(config, key)]
     small = [f"names={NAMES[command]}"] if command in NAMES else [NAMED, LIMITS[model]]
     runs(model, command, choice, *tiny, *small)
