@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import mmap
 import os
 import re
 import tempfile
@@ -106,13 +107,21 @@ class ResumingModel(LanguageModel):
         raw = hidden.detach().contiguous().cpu().view(-1).view(torch.uint8).numpy()
         data = self.scratch.empty(raw.shape, np.uint8)
         data[:] = raw
+        _unload(data)
         dtype, shape, device = hidden.dtype, hidden.shape, hidden.device
 
         def again() -> Any:
-            hidden = torch.from_numpy(data).view(dtype).view(shape).to(device)
+            hidden = torch.from_numpy(np.array(data)).view(dtype).view(shape).to(device)
+            _unload(data)
             return hidden if rest is None else (hidden, *rest)
 
         states[b] = again
+
+
+def _unload(data: np.ndarray) -> None:
+    """Leave what is in a file to the system's cache: mapped pages count as memory of a process."""
+    if isinstance(data.base, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):  # not on Windows
+        data.base.madvise(mmap.MADV_DONTNEED)
 
 
 def resuming(

@@ -177,14 +177,22 @@ class Runner:
             if halving is not None:
                 every = range(model.n_layers) if plan.layers is None else plan.layers
                 resumed = [every[i] for i in halving.grid(len(every))]
-        else:  # a state takes 4 bytes for each token and feature
-            firsts = [update.eraser.first_block(model.n_layers) for update in self.updates]
-            resumed = [first - 1 for first in ([min(plan.layers)] if plan.layers else firsts)]
+        else:
+            resumed = self._below(self.updates)
         resuming = self.fits.resuming(resumed)
         self.context = EvaluationContext(resuming, self.store, plan.seed, self.stored)
         self._of_edit: dict[str, tuple[Candidate, ...]] = {
             self.fits.id_of(candidate): (candidate,) for candidate in self.candidates
         }
+
+    def _below(self, candidates: Sequence[Candidate]) -> list[int]:
+        """The layers of candidates, and the block below the first that an update changes."""
+        layers = [c.layer for c in candidates if c.layer is not None]
+        updates = [c.eraser for c in candidates if c.trains_weights]
+        first = [update.first_block(self.model.n_layers) for update in updates]
+        if updates and self.plan.layers:
+            first = [min(self.plan.layers)]
+        return layers + [block - 1 for block in first]
 
     @property
     def candidates(self) -> list[Candidate]:
@@ -268,6 +276,9 @@ class Runner:
         if not selected:
             return []
         edits = [self.fits.joined(candidates) for candidates in selected]
+        if plan.tested == "chosen":  # states below other edits are not read again
+            resumed = self._below([candidate for chain in selected for candidate in chain])
+            self.context.model = self.fits.resuming(resumed)
         self.run_unit.stage("test data", 1 + len(edits) + sum(map(self._has_control, edits)))
         self.test_unedited()
         for edit, candidates in zip(edits, selected, strict=True):
