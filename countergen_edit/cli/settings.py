@@ -223,7 +223,7 @@ class CidCommand(RunCommand):
 
 @dataclass
 class RateCommand(Command):
-    """Have people rate the texts of FairPair and CID: write sheets, and read them back."""
+    """Have people rate the continuations of CID: write sheets, and read them back."""
 
     ARGUMENT: ClassVar[str] = "runs[]"
     USAGE: ClassVar[str] = "RUN RUN … [key=value …]"
