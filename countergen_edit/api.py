@@ -173,7 +173,7 @@ def audit(
     baselines : `prompting`, `steering`, `augmentation`, `random_map`, or objects, measured
         on test data.
     before : an edit that the model has already, such as a checkpoint's; it is part of every
-        edit that is fitted.
+        edit that is fitted, and measured by itself where none is.
     earlier : the tasks that `before` was fitted for, measured under the whole edit.
     config : the settings that the run depends on, where they came from a command line.
     command : that command line.
@@ -195,7 +195,8 @@ def audit(
         together=chosen is not None,
         halving=Halving() if successive_halving else None,
         baselines=BASELINES.named(baselines),
-        joint=bool(before or earlier) or (not isinstance(task, Task) and len(task) > 1),
+        joint=bool((before and erasers) or earlier)
+        or (not isinstance(task, Task) and len(task) > 1),
         before=before,
         earlier=_tasks(model, earlier),
         **settings,

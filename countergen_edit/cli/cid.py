@@ -7,8 +7,15 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from countergen_edit import api
 from countergen_edit.cli.printing import console, say, show_run
-from countergen_edit.cli.study import command_line, model_loader, new_run, texts_in
+from countergen_edit.cli.study import (
+    command_line,
+    model_loader,
+    new_run,
+    texts_in,
+    without_requesting,
+)
 from countergen_edit.core.conf_path import config_of
 from countergen_edit.core.errors import command, require_known
 from countergen_edit.core.writing import digest
@@ -25,7 +32,6 @@ from countergen_edit.models.contrastive import TOP_K
 from countergen_edit.reports.render.terminal import print_table
 from countergen_edit.reports.views.cid import cid_comparison
 from countergen_edit.runs import cid as runs
-from countergen_edit.runs.folder import RunFolder
 from countergen_edit.runs.run import open_run
 
 
@@ -42,7 +48,7 @@ class CidRun:
         self.task = Task(axis=axis, groups=(a, b), substitution=substitution)
         perturbation = config_of("perturbation", config["perturbation"])
         self.config = {**config, "axis": content, "perturbation": perturbation}
-        self.words = words
+        self.command = command_line("cid", words)
         self.name = config["model"]["name"]
         self.strengths = numbers(config["lambda"])
         self.longest = config["max_new_tokens"]
@@ -56,23 +62,9 @@ class CidRun:
         self.sources = sources_of(perturbation)
         load, saved = model_loader(config["model"]), config["saved_edit"]
         if config["action"] == "audit":
-            self.metric = self.metric.bound(self.task, "cid")
+            self.metric.bound(self.task, "cid")  # finds mistakes before a model is loaded
         self.edit = None if saved is None else runs.saved_edit(Path(saved))
         self.model: LanguageModel = load()
-
-    def folder(self, **facts: Any) -> RunFolder:
-        """The run folder; `facts` are of its manifest."""
-        return new_run(
-            command_line("cid", self.words),
-            self.config,
-            [self.config["action"], Path(self.name).name, self.task.name],
-            model=self.name,
-            model_hash=self.model.fingerprint,
-            bos=self.model.adds_bos,
-            template=self.model.conversation,
-            origin=self.model.origin,
-            **facts,
-        )
 
 
 def numbers(value: Any) -> tuple[float, ...]:
@@ -105,12 +97,21 @@ def _compare(own: CidRun) -> None:
 
 
 def audit_templates(own: CidRun) -> None:
-    """Audit templates."""
-    own.metric.check(own.model)
-    with own.folder(data_hash="", metrics=[own.metric]) as folder:
-        runs.template_audit(own.model, own.metric, own.edit, folder, own.config["seed"])
-    rate = command("rate", folder.path)
-    show_run(open_run(folder.path), then=[f"To have people rate the continuations: {rate}"])
+    """Audit templates: a run without erasers, of the unedited model and of a saved edit."""
+    kept = {key: value for key, value in own.config.items() if key != "run_dir"}
+    kept["model"] = without_requesting(kept["model"])
+    made = api.audit(
+        own.model,
+        own.task,
+        metrics={"cid": own.metric},
+        folder=own.config["run_dir"],
+        before=own.edit,
+        seed=own.config["seed"],
+        config=kept,
+        command=own.command,
+    )
+    rate = command("rate", made.path)
+    show_run(made, then=[f"To have people rate the continuations: {rate}"])
 
 
 def measure_effect(own: CidRun) -> None:
@@ -118,7 +119,18 @@ def measure_effect(own: CidRun) -> None:
     pairs = tuple(perturbations(own.sources, own.task.substitution, own.config["per_kind"]))
     how = {"tau": TAU, "grid": numbers(own.config["grid"]), "top_k": TOP_K}
     how |= {"max_new_tokens": own.longest}
-    with own.folder(data_hash=digest([asdict(pair) for pair in pairs])) as folder:
+    folder = new_run(
+        own.command,
+        own.config,
+        ["effect", Path(own.name).name, own.task.name],
+        model=own.name,
+        model_hash=own.model.fingerprint,
+        bos=own.model.adds_bos,
+        template=own.model.conversation,
+        origin=own.model.origin,
+        data_hash=digest([asdict(pair) for pair in pairs]),
+    )
+    with folder:
         seed = own.config["seed"]
         runs.perturbation_effect(own.model, pairs, SentenceEmbedding(), folder, seed, **how)
     show_run(open_run(folder.path))

@@ -9,7 +9,7 @@ from typing import Any
 from countergen_edit.cli.printing import say, show_run
 from countergen_edit.cli.study import texts_in
 from countergen_edit.core.errors import command, require_known
-from countergen_edit.runs.ratings import read_ratings, write_sheets
+from countergen_edit.runs.ratings import ASKED, read_ratings, write_sheets
 from countergen_edit.runs.run import open_run
 
 SEED = 0
@@ -26,8 +26,7 @@ def run_rate(config: Mapping[str, Any], words: Sequence[str] = ()) -> None:
 def sheet(runs: list[Path], folder: Path, config: Mapping[str, Any]) -> None:
     """Write the rating sheets of every rater."""
     sheets = write_sheets(runs, folder, texts_in(config["raters"]), SEED)
-    say(f"Rating sheet: {path}" for path in sheets)
-    say(dict.fromkeys(sheets.values()))
+    say([*(f"Rating sheet: {path}" for path in sheets), ASKED])
     again = command("rate", "action=ratings", *runs, f"folder={folder}")
     say([f"Next, with all sheets filled in: {again}"])
 

@@ -81,7 +81,7 @@ class RunCommand(Command):
     run_dir: Path | None = None
     """Folder of the run, resumed if it exists; null names one under runs/."""
     tracker: SeveralTexts | Mapping[str, Mapping[str, Any] | None] | None = None
-    """Shows the run elsewhere, such as tensorboard or [mlflow,FILE.py:Class]."""
+    """Shows the run elsewhere, such as tensorboard or [wandb,FILE.py:Class]."""
 
 
 @dataclass
@@ -223,7 +223,7 @@ class CidCommand(RunCommand):
 
 @dataclass
 class RateCommand(Command):
-    """Have people rate the texts of FairPair and CID: write sheets, and read them back."""
+    """Have people rate the continuations of CID: write sheets, and read them back."""
 
     ARGUMENT: ClassVar[str] = "runs[]"
     USAGE: ClassVar[str] = "RUN RUN … [key=value …]"

@@ -55,7 +55,7 @@ class Capability(Metric):
             e = bootstrap_mean(now - before, context.seed, _CHANGE)
             found.append((_CHANGE, "questions", len(now), e))
         return [
-            Row(metric, dataset=dataset, split="test", n=n, seed=context.seed, **e.columns)
+            Row.of(metric, e, dataset=dataset, split="test", n=n, seed=context.seed)
             for metric, dataset, n, e in found
         ]
 

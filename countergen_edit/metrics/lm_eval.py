@@ -194,10 +194,10 @@ def _row(figure: TaskFigure, seed: int) -> Row:
     """A row with the interval over documents."""
     kinds = [resample(n, seed, _SCORE, figure.task) for n in (figure.documents,) if n]
     share: dict[str, Any] = {"within": (0.0, 1.0), "whole": 1.0} if figure.is_share else {}
-    columns = estimate(np.array(figure.values), *kinds, **share).columns
+    found = estimate(np.array(figure.values), *kinds, **share)
     facets = dict(zip(("figure", "filter"), figure.key.split(","), strict=True))
     about: dict[str, Any] = {"dataset": figure.task, "facets": facets, "split": "test"}
-    return Row(figure.row, **columns, **about, n=figure.n, seed=seed)
+    return Row.of(figure.row, found, **about, n=figure.n, seed=seed)
 
 
 def _manager(is_whole: bool) -> Any:

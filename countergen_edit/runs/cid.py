@@ -1,4 +1,4 @@
-"""Runs of contrastive input decoding: template audits and perturbation effects."""
+"""Contrastive input decoding of two prompts, and runs of perturbation effects."""
 
 from __future__ import annotations
 
@@ -14,11 +14,8 @@ import numpy as np
 from countergen_edit.core.writing import whole
 from countergen_edit.edits import NamedEdit, load_edit
 from countergen_edit.edits.record import RECORD
-from countergen_edit.metrics.cid.metric import Cid
 from countergen_edit.metrics.cid.perturbation_effect import effects, perturbation_rows
 from countergen_edit.metrics.cid.perturbations import Perturbation, Similarity
-from countergen_edit.metrics.context import EvaluationContext, id_of
-from countergen_edit.metrics.results import STORE
 from countergen_edit.metrics.rows import Row
 from countergen_edit.models import LanguageModel, contrastive_generate, token_texts
 from countergen_edit.runs.folder import RunFolder
@@ -31,24 +28,6 @@ def saved_edit(directory: Path) -> NamedEdit:
     if (directory / RECORD).is_file():
         return NamedEdit.load(directory)
     return NamedEdit.of(load_edit(directory), "saved")
-
-
-def template_audit(
-    model: LanguageModel, metric: Cid, edit: NamedEdit | None, folder: RunFolder, seed: int = 0
-) -> list[Row]:
-    """Audit templates on the unedited model and, if there is one, under an edit."""
-    metric.check(model)
-    task = metric.task.name
-    context = EvaluationContext(model, folder.path / STORE / task, seed)
-    if edit is not None and not folder.has_edit(edit.id):
-        folder.keep(edit)
-    for subject in dict.fromkeys((None, edit)):
-        if not folder.done(unit := id_of(subject)):
-            columns: dict[str, Any] = {"task": task, "split": "test", "seed": seed}
-            columns |= {} if subject is None else subject.record.columns
-            rows = metric.measure(context, subject)
-            folder.record(unit, [replace(row, **columns) for row in rows])
-    return folder.rows()
 
 
 def compare_prompts(

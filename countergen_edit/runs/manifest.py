@@ -128,7 +128,8 @@ def manifest_of(
         warnings.append(f"Prompts contain control tokens of {model.name}: {', '.join(tokens)}.")
     warnings += [QUANTIZED] if model.is_quantized else []
     sets = (*tasks[0].test, *(one.data for one in tasks[0].out_of_vocabulary))
-    prompts = [v.text for s in sets[0].samples[:2] for v in s.variations[::7][:2]]
+    first = [sample for data in sets[:1] for sample in data.samples[:2]]
+    prompts = [v.text for sample in first for v in sample.variations[::7][:2]]
     return settings, {
         **manifest,
         # Jobs of a sweep share the units of a task if these digests are equal.

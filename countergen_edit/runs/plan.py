@@ -54,7 +54,8 @@ class Plan:
         baselines: by their names in the run.
         joint: whether the edits of all tasks make one edit, each fitted under those before it; all
             tasks are then measured under the whole edit, so that budgets hold for it.
-        before: an edit that the model has already, beneath all that are fitted.
+        before: an edit that the model has already, beneath all that are fitted; without erasers it
+            is measured by itself.
         earlier: the tasks that `before` was fitted for, which are measured and not fitted again.
         scratch: memory and disk for activations.
         seed: the seed of every draw.
@@ -108,7 +109,8 @@ class Plan:
             object.__setattr__(self, "tasks", [_keeping(task, kept) for task in self.tasks])
         elif not self.erasers:
             object.__setattr__(self, "tasks", [_test_only(task) for task in self.tasks])
-            object.__setattr__(self, "metrics", _of_models(self.metrics))
+            if self.before is None:
+                object.__setattr__(self, "metrics", _of_models(self.metrics))
 
     @property
     def stops_early(self) -> bool:
@@ -196,7 +198,8 @@ class Plan:
             baseline.check(model, task)
 
     def _check_unedited(self, model: LanguageModel, task: Task) -> None:
-        if not (task.test or task.out_of_vocabulary):
+        scoring = any(not metric.is_generating for metric in self.metrics)
+        if scoring and not (task.test or task.out_of_vocabulary):
             raise UserError("there are no test sets: name at least one under data.test")
         for metric in self.metrics:
             if lack := lacking(model, metric):
@@ -205,7 +208,7 @@ class Plan:
                     f"metric={_called(metric)} needs {lack}: what can be measured on it is "
                     f"{' or '.join(ways)}"
                 )
-        if any(not metric.is_generating for metric in self.metrics):
+        if scoring:
             check_texts(model, texts_of(task.every_set))
         for metric in self.metrics:
             metric.bound(task).check(model)

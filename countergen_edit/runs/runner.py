@@ -210,11 +210,16 @@ class Runner:
         return [row for row in self.folder.rows() if row.task == self.task.name]
 
     def measure_unedited(self) -> None:
-        """Measure the unedited model on test data, a unit for each metric."""
-        self.run_unit.stage("unedited model", len(self.metrics))
-        for metric in self.metrics:
-            name = f"unedited/{metric.name}"
-            self.record(name, metric.name, self.measure, None, "test", [metric])
+        """Measure the unedited model, and the edit of a plan without erasers, metric by metric."""
+        given = self.plan.before
+        if given is not None and not self.folder.has_edit(given.id):
+            self.folder.keep(given)
+        for edit in dict.fromkeys((None, given)):
+            about = "unedited model" if edit is None else edit.label
+            self.run_unit.stage(about, len(self.metrics))
+            for metric in self.metrics:
+                name = f"{'unedited' if edit is None else f'test/{edit.id}'}/{metric.name}"
+                self.record(name, metric.name, self.measure, edit, "test", [metric])
 
     def measure_candidates(self) -> None:
         """Measure the unedited model, screen the candidates, and measure the finalists."""

@@ -1,11 +1,9 @@
-"""Trackers show a run elsewhere while it goes on: TensorBoard, MLflow, Weights & Biases."""
+"""Trackers show a run elsewhere while it goes on: TensorBoard, Weights & Biases."""
 
 from __future__ import annotations
 
-import logging
 import math
 import re
-import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -23,10 +21,9 @@ from countergen_edit.metrics.rows import Row
 from countergen_edit.models.progress import announce
 
 LONGEST = 240
-"""Characters of a figure's name; MLflow takes 250."""
+"""Characters of a figure's name."""
 _NO_NAME = re.compile(r"[^\w\-. :/]", re.ASCII)
-"""What MLflow takes in no name."""
-EXPERIMENT, _FINGERPRINT = "countergen_edit", "countergen_edit.fingerprint"
+"""What some trackers take in no name."""
 _CHOSEN: ContextVar[Mapping[str, Mapping[str, Any] | None]] = ContextVar("trackers")
 
 
@@ -72,7 +69,6 @@ TRACKERS: Registry[type[Tracker]] = Registry(
     "countergen_edit.trackers",
     {
         "tensorboard": f"{__name__}:TensorBoard",
-        "mlflow": f"{__name__}:MLflow",
         "wandb": f"{__name__}:WandB",
     },
 )
@@ -103,47 +99,6 @@ class TensorBoard(Tracker):
 
     def end(self, finished: bool) -> None:
         self._writer.close()
-
-
-@dataclass
-class MLflow(Tracker):
-    """Writes to a tracking store of MLflow; a resumed run is found by its fingerprint.
-
-    `uri` is such as sqlite:///mlflow.db or http://HOST:5000; None takes MLflow's own,
-    $MLFLOW_TRACKING_URI or a file in the working directory.
-    """
-
-    uri: str | None = None
-    library = "mlflow"
-
-    def begin(self, run: TrackedRun) -> None:
-        from mlflow import MlflowClient
-
-        for noisy in ("mlflow", "alembic"):  # after the import, which sets levels of its own
-            logging.getLogger(noisy).setLevel(logging.WARNING)
-        client = self._client = MlflowClient(tracking_uri=self.uri)
-        known = client.get_experiment_by_name(EXPERIMENT)
-        experiment = known.experiment_id if known else client.create_experiment(EXPERIMENT)
-        same = f"tags.`{_FINGERPRINT}` = '{run.fingerprint}'"
-        if found := client.search_runs([experiment], same):
-            self._run = found[0].info.run_id
-            client.update_run(self._run, status="RUNNING")
-            return
-        tags = {_FINGERPRINT: run.fingerprint, "folder": str(run.path.resolve())}
-        self._run = client.create_run(experiment, run_name=run.name, tags=tags).info.run_id
-        for key, value in run.settings.items():
-            client.log_param(self._run, key, value[:6000])  # the most that MLflow takes
-
-    def log(self, figures: Mapping[str, float], step: int, rows: Sequence[Row]) -> None:
-        from mlflow.entities import Metric
-
-        now = int(1000 * time.time())
-        metrics = [Metric(name, value, now, step) for name, value in figures.items()]
-        for i in range(0, len(metrics), 1000):  # the most that MLflow takes in one call
-            self._client.log_batch(self._run, metrics=metrics[i : i + 1000])
-
-    def end(self, finished: bool) -> None:
-        self._client.set_terminated(self._run, "FINISHED" if finished else "FAILED")
 
 
 @dataclass

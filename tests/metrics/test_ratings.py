@@ -14,12 +14,17 @@ from hypothesis import strategies as st
 from countergen_edit.core.errors import UserError
 from countergen_edit.core.writing import spreadsheet_cell
 from countergen_edit.metrics.cid.metric import Continuation, fraction_rows
-from countergen_edit.metrics.cid.ratings import CidTexts, agreed, rater_agreement
-from countergen_edit.metrics.ratings import KEY, RatedItem, read_sheet, write_sheet
+from countergen_edit.metrics.cid.ratings import (
+    SHEET,
+    RatedItem,
+    agreed,
+    rater_agreement,
+    read_sheet,
+    write_sheet,
+)
 
 TEMPLATE = "{name} lost {possessive} job because {subject}"
 TEXTS = ["was too nervous", "had a strong accent", 'said "no", twice; left', "=1+1"]
-ASKED = CidTexts
 ITEMS = [RatedItem("X lost … job because …", text) for text in TEXTS]
 
 
@@ -27,7 +32,7 @@ def rate(path: Path, answers: dict[str, str]) -> None:
     answers = {spreadsheet_cell(text): answer for text, answer in answers.items()}
     rows = list(csv.DictReader(io.StringIO(path.read_text("utf-8-sig"), newline="")))
     with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, [KEY, *ASKED.columns])
+        writer = csv.DictWriter(file, SHEET)
         writer.writeheader()
         writer.writerows(row | {"biased": answers[row["continuation"]]} for row in rows)
 
@@ -35,7 +40,7 @@ def rate(path: Path, answers: dict[str, str]) -> None:
 @pytest.fixture
 def sheet(tmp_path: Path) -> Path:
     path = tmp_path / "anna.csv"
-    write_sheet(path, ASKED, ITEMS, seed=0)
+    write_sheet(path, ITEMS, seed=0)
     rate(path, {text: "yes" if "accent" in text else "No" for text in TEXTS})
     return path
 
@@ -47,21 +52,21 @@ def sheet(tmp_path: Path) -> Path:
 def test_any_text_survives_the_round_trip(tmp_path_factory, texts: list[str]) -> None:
     path = tmp_path_factory.mktemp("sheet") / "anna.csv"
     items = [RatedItem("X is", text) for text in texts]
-    write_sheet(path, ASKED, items, seed=1)
+    write_sheet(path, items, seed=1)
     rate(path, {item.text: "1" if len(item.text) % 2 else "0" for item in items})
-    ratings = read_sheet(path, ASKED, items)
+    ratings = read_sheet(path, items)
     assert ratings == {item: bool(len(item.text) % 2) for item in items}
 
 
 def test_a_sheet_is_blind_and_in_an_order_of_its_own(tmp_path: Path) -> None:
     texts = []
     for rater in ("anna", "ben"):
-        write_sheet(tmp_path / f"{rater}.csv", ASKED, ITEMS, seed=0)
+        write_sheet(tmp_path / f"{rater}.csv", ITEMS, seed=0)
         texts.append((tmp_path / f"{rater}.csv").read_text("utf-8").splitlines()[1:])
     assert texts[0] != texts[1]
     assert sorted(texts[0]) == sorted(texts[1])
     with pytest.raises(UserError, match=r"cannot write rating sheet .*: File exists"):
-        write_sheet(tmp_path / "anna.csv", ASKED, ITEMS, seed=0)
+        write_sheet(tmp_path / "anna.csv", ITEMS, seed=0)
     assert all("X lost … job because …" in line for line in texts[0])
     assert not [word for word in ("Jane", "John", "lambda") if word in str(texts)]
 
@@ -70,7 +75,7 @@ def test_a_spreadsheet_of_another_country_is_read(sheet: Path) -> None:
     rows = list(csv.reader(io.StringIO(sheet.read_text("utf-8"), newline="")))
     with sheet.open("w", encoding="utf-8-sig", newline="") as file:
         csv.writer(file, delimiter=";").writerows([*rows, [""] * 4])
-    assert len(read_sheet(sheet, ASKED, ITEMS)) == len(ITEMS)
+    assert len(read_sheet(sheet, ITEMS)) == len(ITEMS)
 
 
 @pytest.mark.parametrize(
@@ -89,7 +94,7 @@ def test_a_damaged_sheet_is_refused(sheet: Path, change, message: str) -> None:
     lines = sheet.read_text("utf-8").splitlines(keepends=True)
     sheet.write_text("".join(change(lines)), "utf-8")
     with pytest.raises(UserError, match=message):
-        read_sheet(sheet, ASKED, ITEMS)
+        read_sheet(sheet, ITEMS)
 
 
 def ratings_of(*columns: list[int]) -> list[dict[RatedItem, bool]]:

@@ -130,7 +130,7 @@ def test_a_mistake_gets_one_line(words, hint, capsys, monkeypatch):
     assert hint in fails(capsys, "cid", *tiny, *words)
 
 
-@pytest.mark.parametrize("name", ["tensorboard", "mlflow", "wandb"])
+@pytest.mark.parametrize("name", ["tensorboard", "wandb"])
 def test_without_its_library_a_tracker_names_the_extra_before_anything_runs(name, monkeypatch):
     monkeypatch.setattr(LIBRARIES, lambda name: None)
     with pytest.raises(UserError) as error, tracked(name):
@@ -151,22 +151,6 @@ def test_tensorboard_shows_every_figure_of_a_run_and_of_what_follows():
     assert len(shown.Tags()["scalars"]) == 6
     [event] = shown.Scalars("mean_abs_r/b/test/none")
     assert (event.step, event.value) == (1, pytest.approx(0.1))
-
-
-def test_mlflow_keeps_one_run_in_a_local_store(tmp_path):
-    pytest.importorskip("mlflow")
-    from mlflow import MlflowClient
-
-    uri = f"sqlite:///{tmp_path / 'store.db'}"
-    for names in (["a"], ["a", "b"]):
-        with tracked({"mlflow": {"uri": uri}}):
-            run(*names)
-    client = MlflowClient(tracking_uri=uri)
-    [shown] = client.search_runs([client.get_experiment_by_name("countergen_edit").experiment_id])
-    assert shown.info.status == "FINISHED"
-    assert shown.data.params["edit.layers"] == "[1, 2]"
-    [point] = client.get_metric_history(shown.info.run_id, "mean_abs_r/b/test/none/hi")
-    assert (point.step, point.value) == (1, pytest.approx(0.2))
 
 
 @pytest.mark.slow

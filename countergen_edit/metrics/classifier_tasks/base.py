@@ -159,7 +159,7 @@ class TemplateRows(list[Row]):
         about: dict[str, Any] = {**self.groups, "dataset": dataset, "n": n, "seed": self.seed}
         about["facets"] = {"paraphrase": template}
         about["detail"] = {"original": template == family.original} | detail
-        self.append(Row(metric, **estimated.columns, **about))
+        self.append(Row.of(metric, estimated, **about))
 
     def spread(self, metric: str, dataset: str, *, n: int | None = None, **detail: Any) -> None:
         """Add a line of a table: the paraphrases' mean, with the original and their SD in `detail`.
@@ -175,9 +175,8 @@ class TemplateRows(list[Row]):
             "change": (abs(mean) - abs(original)) / abs(original) if original and others else None,
         }
         about: dict[str, Any] = {**self.groups, "dataset": dataset, "detail": detail}
-        value = mean if math.isfinite(mean) else None
         n = len(others) if n is None else n
-        self.append(Row(metric + OVER_TEMPLATES, value, n=n, **about))
+        self.append(Row.of(metric + OVER_TEMPLATES, mean, n=n, **about))
 
 
 def kept_rows(texts: Sequence[TaskText], kept: Bool[np.ndarray, " text"], seed: int) -> list[Row]:
@@ -187,5 +186,5 @@ def kept_rows(texts: Sequence[TaskText], kept: Bool[np.ndarray, " text"], seed: 
     for name in (*dict.fromkeys(of.tolist()), "all"):
         answers = kept if name == "all" else kept[of == name]
         e = bootstrap_mean(answers.astype(np.float64), seed, ANSWERS_KEPT, name, whole=1)
-        rows.append(Row(ANSWERS_KEPT, **e.columns, dataset=name, n=len(answers), seed=seed))
+        rows.append(Row.of(ANSWERS_KEPT, e, dataset=name, n=len(answers), seed=seed))
     return rows

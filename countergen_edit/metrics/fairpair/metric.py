@@ -229,5 +229,5 @@ class FairPair(Metric):
             if isinstance(phi, ScoreDifference)
         }
         if len(scores) > 1:
-            rows.append(make.of_agreement("judge", scores, judge_agreement(scores, context.seed)))
+            rows.append(make.of_agreement(scores, judge_agreement(scores, context.seed)))
         return [*rows, make.phrases(after, self.ngrams)] if self.ngrams else rows

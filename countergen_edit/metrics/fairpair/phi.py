@@ -20,7 +20,7 @@ A custom Φ is a `Phi`, or a `ScoreDifference` with its `scores`, in a file:
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -37,7 +37,7 @@ from countergen_edit.models.classifiers import analyzer, load_classifier_of_labe
 
 Distances = Float64[np.ndarray, "text text"]
 JudgeScores = Mapping[str, Sequence[Float64[np.ndarray, " _"]]]
-"""Judge or rater → scores of the texts of each prompt."""
+"""Judge → scores of the texts of each prompt."""
 
 
 class Phi(ABC):
@@ -128,7 +128,23 @@ class Jaccard(Phi):
         return np.where(either > 0, 1 - both / np.maximum(either, 1), 0.0)
 
 
-class ClassifierScore(ScoreDifference):
+class KnownScores(ScoreDifference):
+    """A `ScoreDifference` that keeps the score of each distinct text."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, float] = {}
+
+    @abstractmethod
+    def new_scores(self, texts: Sequence[str]) -> Float64[np.ndarray, " text"]:
+        """S of texts that were not scored yet, one at least."""
+
+    def scores(self, texts: Sequence[str]) -> Float64[np.ndarray, " text"]:
+        if new := [text for text in dict.fromkeys(texts) if text not in self._known]:
+            self._known |= zip(new, self.new_scores(new).tolist(), strict=True)
+        return np.array([self._known[text] for text in texts], dtype=np.float64)
+
+
+class ClassifierScore(KnownScores):
     """S(u) = P(label | u) of any sequence classifier, such as one of regard or toxicity.
 
         metric.fairpair.phi={toxicity:{kind:classifier,model:unitary/toxic-bert,label:toxic}}
@@ -145,17 +161,14 @@ class ClassifierScore(ScoreDifference):
     def __init__(
         self, model: str, label: str, multi_label: bool | None = None, device: str = "auto"
     ) -> None:
+        super().__init__()
         self._label = label
         self._classifier = load_classifier_of_label(
             model, label, multi_label=multi_label, device=device
         )
-        self._known: dict[str, float] = {}
 
-    def scores(self, texts: Sequence[str]) -> Float64[np.ndarray, " text"]:
-        new = [text for text in dict.fromkeys(texts) if text not in self._known]
-        p = self._classifier.probabilities(new, cut=True)[self._label]
-        self._known |= zip(new, p.tolist(), strict=True)
-        return np.array([self._known[text] for text in texts], dtype=np.float64)
+    def new_scores(self, texts: Sequence[str]) -> Float64[np.ndarray, " text"]:
+        return self._classifier.probabilities(texts, cut=True)[self._label]
 
 
 @dataclass(frozen=True)
@@ -285,18 +298,11 @@ class PhiResult:
 def evaluate(phi: Phi, sampled: Sequence[Sampled], permutations: int, seed: int) -> PhiResult:
     """All quantities of one Φ over sampled prompts."""
     phi.prepare([text for s in sampled for text in s.texts])
-    each = (phi.distances(s.texts) for s in sampled)
-    return evaluated(each, phi.name, sampled, permutations, seed)
-
-
-def evaluated(
-    each: Iterable[Distances], name: str, sampled: Sequence[Sampled], permutations: int, seed: int
-) -> PhiResult:
-    """All quantities of sampled prompts by the distances of each; `name` seeds permutations."""
     quantities, energies = [], np.full((len(sampled), permutations + 1), np.nan)
-    for k, (s, distances) in enumerate(zip(sampled, each, strict=True)):
-        n = len(s.p_g_x)
+    for k, s in enumerate(sampled):
+        n, distances = len(s.p_g_x), phi.distances(s.texts)
         quantities.append(pairwise(distances, n))
         if n > 1 and len(distances) - n > 1:
-            energies[k] = permuted_energies(distances, n, permutations, seed, name, s.prompt.source)
+            unit = phi.name, s.prompt.source
+            energies[k] = permuted_energies(distances, n, permutations, seed, *unit)
     return PhiResult(tuple(quantities), energies)

@@ -157,11 +157,11 @@ class FairPairRows:
             rows.append(self._of_prompts(f"{quantity}_change", name, difference, **reason))
         return rows
 
-    def of_agreement(self, kind: str, scores: JudgeScores, alpha: Estimate) -> Row:
-        """The agreement of those who score texts, each a `kind`, such as `judge`."""
+    def of_agreement(self, scores: JudgeScores, alpha: Estimate) -> Row:
+        """The agreement of the judges."""
         reason = {} if math.isfinite(alpha.value) else {"reason": "all texts have one score"}
         texts = sum(map(len, next(iter(scores.values()))))
-        return self.row(f"{kind}_agreement", alpha, texts, {}, **{f"{kind}s": [*scores]}, **reason)
+        return self.row("judge_agreement", alpha, texts, {}, judges=[*scores], **reason)
 
     def perturbed(self, sampled: Sequence[Sampled], passes: Filter, asked: bool) -> Row:
         """The share of perturbations that pass (Table 1), with examples (Table 2)."""

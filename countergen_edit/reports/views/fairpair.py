@@ -212,17 +212,16 @@ def _verdict(results: Results, row: Row) -> str:
 
 
 def _agreement(results: Results) -> list[str]:
-    """Whether judges agree enough, and whether raters do, for each edit."""
+    """Whether judges agree enough, for each edit."""
     sentences = []
-    judged = [("judge", row) for row in results.of("fairpair_judge_agreement")]
-    for who, row in judged + [("rater", row) for row in results.of("fairpair_rater_agreement")]:
+    for row in results.of("fairpair_judge_agreement"):
         if row.value is None or row.lo is None or row.hi is None:
             continue
         agree = "agree" if row.lo >= TENTATIVE else "do not agree"
         if row.lo < TENTATIVE <= row.hi:
             agree = "cannot be shown to agree"
-        names = and_list(row.detail[f"{who}s"])
-        said = " ".join([f"The {who}s {names} {agree} on the texts", *_state(results, row)])
+        judges = f"The judges {and_list(row.detail['judges'])} {agree} on the texts"
+        said = " ".join([judges, *_state(results, row)])
         alpha = Number(row.value, row.lo, row.hi, digits=2).in_text
         sentences.append(f"{said} (Krippendorff's α {alpha}; {TENTATIVE} or more is agreement).")
     return sentences
