@@ -99,7 +99,7 @@ def load(
     where["bos"] = bos
     if is_checkpoint(name):
         own = {"template": template, "instruction": instruction}
-        return load_checkpoint(name, base=base_of(name), **where, **own)
+        return load_checkpoint(name, base=place_of_source(name), **where, **own)
     model = models.load_model(place_of(name), revision=revision, **where)
     model = replace(model, name=str(name))
     return models.in_template(model, template, instruction)
@@ -110,7 +110,7 @@ def place_of(name: str | Path) -> str | Path:
     return directory() if str(name) == TESTBED else name
 
 
-def base_of(checkpoint: str | Path) -> str | Path:
+def place_of_source(checkpoint: str | Path) -> str | Path:
     """Where the model that a checkpoint was made of is, by the name on record."""
     return place_of(str(record_of(Path(checkpoint).expanduser()).get("model")))
 

@@ -167,7 +167,7 @@ def base_of(study: Study) -> Base:
     if not is_checkpoint(name := where.pop("name")):
         return Base(study.load(), None, {})
     del where["revision"]
-    return load_base(name, base=api.base_of(name), **where)
+    return load_base(name, base=api.place_of_source(name), **where)
 
 
 def earlier_tasks(base: Base, study: Study, now: str) -> tuple[dict[str, Content], list[Task]]:
