@@ -5,7 +5,7 @@
     model = ce.load("testbed")
     run = ce.search(model, ce.task("gender"), [ce.PreservingEraser()])
     print(run.verdict)
-    run.best.save("debiased")
+    run.best.save("debiased", form="carried")
 
 Nothing heavy is imported until one of these names is used.
 """

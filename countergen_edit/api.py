@@ -23,6 +23,7 @@ from countergen_edit.edits.checkpoints import (
     is_checkpoint,
     load_checkpoint,
     load_unedited,
+    record_of,
     source_of,
 )
 from countergen_edit.erasers import ERASERS, BaseEraser
@@ -97,10 +98,21 @@ def load(
     where |= {"max_memory": max_memory, "quantization": quantization, "adapter": adapter}
     where["bos"] = bos
     if is_checkpoint(name):
-        return load_checkpoint(name, **where, template=template, instruction=instruction)
-    place = directory() if str(name) == TESTBED else name
-    model = replace(models.load_model(place, revision=revision, **where), name=str(name))
+        own = {"template": template, "instruction": instruction}
+        return load_checkpoint(name, base=place_of_source(name), **where, **own)
+    model = models.load_model(place_of(name), revision=revision, **where)
+    model = replace(model, name=str(name))
     return models.in_template(model, template, instruction)
+
+
+def place_of(name: str | Path) -> str | Path:
+    """Where a model is: the directory of the testbed, or its name."""
+    return directory() if str(name) == TESTBED else name
+
+
+def place_of_source(checkpoint: str | Path) -> str | Path:
+    """Where the model that a checkpoint was made of is, by the name on record."""
+    return place_of(str(record_of(Path(checkpoint).expanduser()).get("model")))
 
 
 def load_original(checkpoint: Checkpoint, name: str = ON_RECORD, **where: Any) -> LanguageModel:
@@ -108,15 +120,13 @@ def load_original(checkpoint: Checkpoint, name: str = ON_RECORD, **where: Any) -
     record = checkpoint.record
     if name == ON_RECORD:
         name = str(record["model"])
-        if checkpoint.carried:
-            return replace(load_unedited(checkpoint, **where), name=name)
-        measured = (record.get("config") or {}).get("model") or {}
-        where = {**where, "adapter": measured.get("adapter")}
+        if not checkpoint.is_folded:
+            return replace(load_unedited(checkpoint, base=place_of(name), **where), name=name)
     try:
         original = load(name, **{"bos": record.get("bos", "auto"), **where})
     except UserError as error:
         raise UserError(f"{error}; say where the unedited model is: original=NAME") from error
-    made_of = str(record["model_fingerprint"])
+    made_of = str(record["model_hash"])
     if where.get("dtype") == record["dtype"] and original.fingerprint != made_of:
         raise UserError(
             f"{name} is not the model that {checkpoint.folder} was made of (fingerprint "

@@ -20,7 +20,7 @@ import countergen_edit as ce
 from countergen_edit.core.errors import UserError
 from countergen_edit.data.task import Task
 from countergen_edit.edits import Edit
-from countergen_edit.edits.checkpoints import choose_form
+from countergen_edit.edits.checkpoints import Form
 from countergen_edit.edits.checkpoints.parity import edited_logits
 from countergen_edit.edits.checkpoints.saving import write_model
 from countergen_edit.erasers import make_eraser
@@ -138,10 +138,10 @@ def fitted(model: LanguageModel, eraser: str, layers: Any, folder: Path) -> Edit
     return edit
 
 
-def same_when_loaded(model: LanguageModel, edit: Edit, form: str, folder: Path) -> None:
+def same_when_loaded(model: LanguageModel, edit: Edit, form: Form, folder: Path) -> None:
     """The saved model has the logits of the edited one, in plain transformers."""
     folder.mkdir(parents=True)
-    write_model(model, edit, folder, choose_form(model, edit, form))
+    write_model(model, edit, folder, form)
     saved = AutoModelForCausalLM.from_pretrained(
         folder, trust_remote_code=form == "carried", attn_implementation="eager"
     ).eval()

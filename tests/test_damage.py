@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from countergen_edit.api import task
 from countergen_edit.core.conf_path import config_of, read_config
 from countergen_edit.core.errors import UserError
-from countergen_edit.core.locating import CHECKPOINT_RECORD
+from countergen_edit.core.locating import RECIPE
 from countergen_edit.data.template_bank import load_bank
 from countergen_edit.edits import Edit, NamedEdit, applied
 from countergen_edit.edits.checkpoints import open_checkpoint
@@ -107,8 +107,8 @@ def test_a_checkpoint(
 def test_an_entry_of_the_wrong_type(key: str, checkpoint: Path, tmp_path: Path) -> None:
     folder = tmp_path / "checkpoint"
     shutil.copytree(checkpoint, folder)
-    content = json.loads((folder / CHECKPOINT_RECORD).read_text("utf-8"))
-    (folder / CHECKPOINT_RECORD).write_text(json.dumps({**content, key: -1}), "utf-8")
+    content = json.loads((folder / RECIPE).read_text("utf-8"))
+    (folder / RECIPE).write_text(json.dumps({**content, key: -1}), "utf-8")
     write_checksums(folder)
     with pytest.raises(UserError):
         _ = open_checkpoint(folder).named
@@ -122,7 +122,12 @@ def checkpoint(
 
     folder = tmp_path_factory.mktemp("saved") / "checkpoint"
     save_checkpoint(
-        model, named.edit, folder, texts=["Jane sang"], record={"record": named.record.to_dict()}
+        model,
+        named.edit,
+        folder,
+        form="carried",
+        texts=["Jane sang"],
+        record={"record": named.record.to_dict()},
     )
     return folder
 

@@ -46,7 +46,7 @@ def models_of(
 ) -> tuple[LanguageModel, LanguageModel, Any]:
     """The unedited model, the edited one, and a context that edits the latter.
 
-    A carried checkpoint holds the unedited weights, so one copy of them serves both.
+    An edit that is put on the unedited weights needs one copy of them.
     """
     where = dict(config["model"])
     measured = checkpoint.record.get("template")
@@ -55,7 +55,7 @@ def models_of(
         if measured is not None:
             where |= {"template": "chat", "instruction": measured["instruction"]}
     original = api.load_original(checkpoint, config["original"] or api.ON_RECORD, **where)
-    if checkpoint.carried:
+    if not checkpoint.is_folded:
         return original, original, lambda: applied(original, checkpoint.edit)
     return original, load_model(checkpoint.folder, **where), nullcontext
 

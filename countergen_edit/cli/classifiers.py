@@ -76,9 +76,11 @@ def build_model(
     model_loader(content)  # checks the settings
     if "served_name" in content:
         raise UserError(f"{content['name']} is a server, and a classifier is read from files")
-    for key in ("quantization", "adapter"):
+    is_built = (name := content["name"]) in (TESTBED, UNBIASED)
+    for key in ("quantization", *(["adapter"] if is_built else [])):
         if content.get(key) is not None:
             raise UserError(f"a classifier is read as it is saved: leave model.{key} out")
-    if (name := content["name"]) in (TESTBED, UNBIASED):
+    if is_built:
         return task.wrap(name, *build(plant(bank, biased=name == TESTBED)), labels)
-    return task.load(name, labels, **{key: content[key] for key in ("device", "dtype", "revision")})
+    where = {key: content[key] for key in ("device", "dtype", "revision", "adapter")}
+    return task.load(name, labels, **where)

@@ -29,7 +29,7 @@ from countergen_edit.core.conf_path import (
     without_settings,
 )
 from countergen_edit.core.errors import UserError, require_known, unknown
-from countergen_edit.core.locating import CHECKPOINT_RECORD
+from countergen_edit.core.locating import RECIPE
 from countergen_edit.core.reading import json_mapping, nearest_to, yaml_mapping
 from countergen_edit.data.task import Task
 from countergen_edit.runs.files import require_free
@@ -46,8 +46,8 @@ UNKNOWN_KEY = re.compile(r"(?:Could not override|Key) '([^']+)'")
 FULL_KEY = re.compile(r"full_key: (\S+)")
 BUDGET_WORDS = dict.fromkeys(("tolerance", "loss", "max"), "budget")
 """Common words for a budget."""
-READ = ("run", "runs", "saved_edit", "checkpoint")
-"""Settings that name a folder that must exist; `runs` may name a log of another tool."""
+READ = ("run", "runs", "saved_edit", "checkpoint", "recipe")
+"""Settings that name a folder that must exist, or a file: a log of another tool, a recipe."""
 LATE = ("launcher", "experiment")
 """Groups that override settings of the command."""
 OF_TASK = ("axis", "data", "texts", "names", "groups", "seed")
@@ -138,7 +138,7 @@ def require_valid(command: str, config: Mapping[str, Any]) -> None:
         value = config.get(key) or ()
         for folder in [value] if isinstance(value, str) else value:
             path = Path(folder).expanduser()
-            if not (path.is_dir() or (key == "runs" and path.is_file())):
+            if not (path.is_dir() or (key in ("runs", "recipe") and path.is_file())):
                 problem = "is a file, not a folder" if path.exists() else "is not there"
                 raise UserError(f"{key}: {folder!r} {problem}{nearest_to(path)}")
     if config.get("run_dir"):
@@ -172,7 +172,7 @@ def _task_of(config: str) -> Task:
 def model_texts(model: Any) -> dict[str, Any]:
     """The texts on record for a checkpoint, the testbed's for the testbed, else natural ones."""
     name = str(model.get("name")) if isinstance(model, Mapping) else ""
-    record = Path(name).expanduser() / CHECKPOINT_RECORD
+    record = Path(name).expanduser() / RECIPE
     config = json_mapping(record).get("config") if record.is_file() else None
     recorded = config.get("texts") if isinstance(config, Mapping) else None
     if isinstance(recorded, Mapping):

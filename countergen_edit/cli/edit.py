@@ -1,11 +1,12 @@
 """`countergen-edit edit`: save an edited model with its card: an eraser's edit, or a run's best.
 
-A checkpoint with edits gets one more, and its earlier tasks are measured again if they can be.
+A checkpoint with edits gets one more, and its earlier tasks are measured again if they can be. A
+recipe makes its checkpoint again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,8 +16,10 @@ import numpy as np
 from countergen_edit import api
 from countergen_edit.cli.composing import OF_TASK
 from countergen_edit.cli.printing import say, show_run
-from countergen_edit.cli.study import Content, Study, command_line, model_loader
+from countergen_edit.cli.study import BEST, Content, Study, command_line, model_loader
+from countergen_edit.core.describing import versions
 from countergen_edit.core.errors import UserError, require_known
+from countergen_edit.core.locating import without_places
 from countergen_edit.core.stages import stage
 from countergen_edit.data.task import Task
 from countergen_edit.edits import UNCHANGED, Edit, NamedEdit
@@ -25,16 +28,18 @@ from countergen_edit.edits.checkpoints import (
     Base,
     Saved,
     check_target,
-    choose_form,
-    fold,
     is_checkpoint,
     load_base,
+    open_checkpoint,
     record_of,
+    require_form,
+    save_checkpoint,
 )
 from countergen_edit.erasers import AffineErasure
 from countergen_edit.models import LanguageModel
-from countergen_edit.models.capture import has_layers
+from countergen_edit.models.capture import EVERYWHERE, HEAD, has_layers, width
 from countergen_edit.reports.findings import saved_as
+from countergen_edit.runs.ran import hardware
 from countergen_edit.runs.run import Run
 
 SAVING = ("save", "form", "overwrite")
@@ -51,23 +56,44 @@ class Saving:
         self.save = Path(str(config["save"])).expanduser() if config["save"] else None
         """None: into the run folder."""
         if self.save is not None:
-            own = record_of(self.save).get("command") == command_line(command, words, UNRECORDED)
+            line = without_places(command_line(command, words, UNRECORDED))
+            own = record_of(self.save).get("command") == line
             check_target(self.save, self.overwrite or own)
+
+    def study(self, config: Content, words: Sequence[str], without: Collection[str] = ()) -> Study:
+        """The study of a command: unless carried, of edits that weights hold.
+
+        In the residual stream these are everywhere, unless `edit.layers` names layers; no token is
+        skipped.
+        """
+        without = (*SAVING, *without)
+        if self.form == "carried":
+            return Study(config, words, without)
+        edit = {**config["edit"]}
+        if edit.get("site") not in ("resid_post", EVERYWHERE):
+            edit["skip_attention_sinks"] = False
+        elif edit.get("layers") == BEST or "layers" in config:
+            edit["layers"] = EVERYWHERE
+        study = Study({**config, "edit": edit}, words, without)
+        left_out = [name for name, eraser in study.erasers.items() if not eraser.folds]
+        study.erasers = {n: e for n, e in study.erasers.items() if n not in left_out}
+        if left_out and not study.erasers:
+            raise UserError(
+                f"no edit of eraser={left_out[0]} is stock weights: name another, such as "
+                "eraser=preserving, or another form, form=carried"
+            )
+        if left_out:
+            say([f"Left out, as no stock weights (form=carried): {', '.join(left_out)}"])
+        return study
 
     def check(
         self,
         model: LanguageModel,
-        site: str | None,
+        study: Study,
         layers: Sequence[int] | None,
         before: NamedEdit | None = None,
     ) -> None:
-        """Refuse, before any work, a form in which an edit at a place cannot be saved.
-
-        Without a site it is an update of weights.
-        """
-        if site is None:
-            choose_form(model, UNCHANGED, "folded")
-            return
+        """Refuse, before any work, a form in which the edits of a study cannot be saved."""
         if model.is_stored_quantized:
             raise UserError(
                 f"{model.name} has quantised weights alone, and a checkpoint has full ones: edit "
@@ -75,14 +101,15 @@ class Saving:
             )
         if model.is_quantized:
             return  # it is saved with full weights, which are read after the run
-        direction = np.ones((model.d_model, 1)) / np.sqrt(model.d_model)
-        erasure = AffineErasure(direction, direction.T, np.ones(model.d_model))
-        places = layers or (0,) if has_layers(site) else (None,)
-        sample = Edit.at(site, dict.fromkeys(places, erasure))
-        if before is not None:
-            sample = before.edit.then(sample)
-        if choose_form(model, sample, self.form) == "folded":
-            fold(model, sample)
+        sample = before.edit if before else UNCHANGED
+        if study.fits_maps:
+            site = f"{HEAD}.0" if study.place.site == HEAD else study.place.site
+            d = width(model, site)
+            direction = np.ones((d, 1)) / np.sqrt(d)
+            erasure = AffineErasure(direction, direction.T, np.ones(d))
+            places = layers or (0,) if has_layers(site) else (None,)
+            sample = sample.then(Edit.at(site, dict.fromkeys(places, erasure)))
+        require_form(model, sample, self.form)
 
     def save_best(self, run: Run) -> Saved:
         """Save a run's best edit, with full weights where the run had quantised ones."""
@@ -99,18 +126,19 @@ def run_edit(config: Content, words: Sequence[str]) -> None:
     if not config["save"]:
         raise UserError("say where the checkpoint goes: save=DIR")
     saving = Saving("edit", config, words)
-    if config["run"]:
-        save_of_run(config, saving)
+    if config["run"] and config["recipe"]:
+        raise UserError("run=RUN and recipe=FILE are two sources of an edit: give one")
+    if config["run"] or config["recipe"]:
+        save_of_run(config, saving) if config["run"] else make_again(config, words, saving)
         return
-    study = Study(config, words, (*SAVING, "run"))
+    study = saving.study(config, words, ("run", "recipe"))
     if len(study.erasers) != 1:
         raise UserError(
             f"a checkpoint holds one edit, not {len(study.erasers)}: name one eraser, such as "
             "eraser=rlace; `countergen-edit audit` compares several"
         )
     base, place = base_of(study), study.place
-    if study.fits_maps:
-        saving.check(base.model, place.site, place.layers, base.before)
+    saving.check(base.model, study, place.layers, base.before)
     task = study.task(base.model)
     contents, earlier = earlier_tasks(base, study, task.name)
     if earlier:
@@ -138,7 +166,8 @@ def base_of(study: Study) -> Base:
     where = dict(study.content["model"])
     if not is_checkpoint(name := where.pop("name")):
         return Base(study.load(), None, {})
-    return load_base(name, **{key: value for key, value in where.items() if key != "revision"})
+    del where["revision"]
+    return load_base(name, base=api.place_of_source(name), **where)
 
 
 def earlier_tasks(base: Base, study: Study, now: str) -> tuple[dict[str, Content], list[Task]]:
@@ -183,19 +212,55 @@ def save_of_run(config: Content, saving: Saving) -> None:
         )
     if run.best is None:
         raise UserError(f"{run.path} recommends no edit: nothing to save")
-    own, name, template = config["model"], run.manifest["model"], run.manifest.get("template")
-    where = {
-        **own,
-        "name": name,
-        "adapter": (run.config.get("model") or {}).get("adapter"),
-        "bos": run.manifest.get("bos", own["bos"]),
-        "template": "chat" if template else "none",
-        "instruction": template["instruction"] if template else own["instruction"],
-    }
-    model = model_loader(where)()
+    name, adapter = run.manifest["model"], (run.config.get("model") or {}).get("adapter")
+    model = source({**config["model"], "name": name, "adapter": adapter}, run.manifest)
     # Of quantised weights the hash is another.
     known = not run.manifest.get("is_quantized") or model.is_quantized
     if known and model.fingerprint != run.manifest["model_hash"]:
         raise UserError(f"{name} is not the model that {run.path} edited: its weights differ")
     saved = saving.save_best(replace(run, model=model))
     say([f"Edit: {run.best.label}", *saved_as(saved)])
+
+
+def make_again(config: Content, words: Sequence[str], saving: Saving) -> None:
+    """Make the checkpoint of a recipe again, and print what differs."""
+    place = Path(str(config["recipe"])).expanduser()
+    known = open_checkpoint(place if place.is_dir() else place.parent, recipe_alone=True)
+    recipe, own = known.record, {**config["model"], "dtype": known.record["dtype"]}
+    if not any(word.startswith(("model=", "model.name=")) for word in words):
+        own["name"] = recipe["model"]
+    model = source(own, recipe)
+    if model.fingerprint != recipe["model_hash"]:
+        raise UserError(
+            f"{own['name']} is not the model of {place} (fingerprint {model.fingerprint[:8]}, not "
+            f"{recipe['model_hash'][:8]}): say where {recipe['model']} is, model=PATH"
+        )
+    assert saving.save is not None
+    saved = save_checkpoint(
+        model,
+        known.edit,
+        saving.save,
+        form=recipe["form"],
+        record=recipe,
+        overwrite=saving.overwrite,
+        again=known.folder,
+    )
+    lines = [f"Made again, byte for byte, as {known.folder}."]
+    if saved.differing:
+        then, made = recipe.get("versions") or {}, (recipe.get("ran") or {}).get("hardware", [])
+        why = [f"{k} {then.get(k)} → {new}" for k, new in versions().items() if then.get(k) != new]
+        why = why or [f"{', '.join(made) or 'another machine, perhaps'} → {hardware()}"]
+        lines = [f"Differ from {known.folder}: {', '.join(saved.differing)} ({'; '.join(why)})."]
+    say([*lines, *saved_as(saved)])
+
+
+def source(own: Content, facts: Mapping[str, Any]) -> LanguageModel:
+    """The unedited model of a run or a recipe, which says where its texts begin."""
+    template = facts.get("template")
+    where = {
+        **own,
+        "bos": facts.get("bos", own["bos"]),
+        "template": "chat" if template else "none",
+        "instruction": template["instruction"] if template else own["instruction"],
+    }
+    return model_loader(where)()

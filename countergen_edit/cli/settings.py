@@ -130,7 +130,7 @@ class SavedCommand(StudyCommand):
     save: Path | None = None
     """Directory of the checkpoint; null (debias): in the run folder."""
     form: str = "auto"
-    """Folded (plain weights; debias searches such edits), carried (a file) or auto."""
+    """Auto, folded: stock weights; adapter: for peft; carried: code, of any edit."""
     overwrite: bool = False
     """Replace a checkpoint that exists."""
 
@@ -142,6 +142,8 @@ class EditCommand(SavedCommand):
     USAGE: ClassVar[str] = "[key=value …] save=DIR"
     run: Path | None = None
     """Folder of a run, whose best edit is saved or held to limits, or which is reported."""
+    recipe: Path | None = None
+    """Recipe of a checkpoint, or its folder, to make again; model=PATH: its source."""
 
 
 @dataclass
@@ -318,7 +320,9 @@ class ChatCommand(Command):
     """Directory that save=DIR wrote."""
     original: Path | str | None = "auto"
     model: Mapping[str, str | None] = field(
-        default_factory=lambda: {"device": "auto", "dtype": "float32", "template": None}
+        default_factory=lambda: {
+            **{"device": "auto", "dtype": "float32", "template": None, "adapter": None}
+        }
     )
     max_new_tokens: Positive = 40
 

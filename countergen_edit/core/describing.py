@@ -6,12 +6,21 @@ import hashlib
 import inspect
 import sys
 from collections.abc import Collection, Iterable, Mapping
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+import countergen_edit
 from countergen_edit.core.writing import digest
 
 _PACKAGE = Path(__file__).parents[1]
+_PACKAGES = ("torch", "transformers", "transformer-lens", "numpy", "scipy", "scikit-learn", "cvxpy")
+
+
+def versions() -> dict[str, str]:
+    """The versions of this package and of those that its figures and weights depend on."""
+    found = {name: metadata.version(name) for name in _PACKAGES}
+    return found | {"countergen-edit": countergen_edit.__version__}
 
 
 def described(value: Any, without: Collection[str] = ()) -> Any:

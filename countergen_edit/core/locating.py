@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,13 +13,15 @@ from countergen_edit.core.errors import UserError, unknown
 from countergen_edit.core.reading import json_mapping
 
 _LOCAL = "a local directory works offline: model=/path/to/directory"
-CHECKPOINT_RECORD = "countergen_edit.json"
-"""File of a checkpoint's provenance."""
+RECIPE = "recipe.json"
+"""File of a checkpoint with all that it was made of."""
 TRUTH = "truth.yaml"
 """File of the planted truth in a model's directory."""
 ADAPTER = "adapter_config.json"
 """File of an adapter of PEFT."""
 _GGUF = b"GGUF"
+_PLACE = re.compile(r"(?:~|\.{1,2})/.|/(?!/)[^/]+/.")
+_WORD = re.compile(r"[^\s=,;:|<>()\[\]{}'\"`]+")
 _PAGE = re.compile(r"https?://(?:www\.)?(?:huggingface\.co|hf\.co)/?([^/?#]*(?:/[^/?#]+)?)")
 
 
@@ -81,6 +84,33 @@ def refuse_page(address: str) -> None:
     if page := _PAGE.match(address):
         name = page[1] or "OWNER/NAME"
         raise UserError(f"{address} is the page of a model, not a server: give its name, {name}")
+
+
+def without_places(content: Any) -> Any:
+    """A content with the names of files and folders instead of their paths.
+
+    Paths are those from the root, home or `.`, and what is there; a hub id is none.
+
+    >>> without_places(["run_dir=/home/me/run 1", "eraser=[../own.py:Own]", "he/she", "org/name"])
+    ['run_dir=run 1', 'eraser=[own.py:Own]', 'he/she', 'org/name']
+    """
+    if isinstance(content, Mapping):
+        return {without_places(key): without_places(value) for key, value in content.items()}
+    if isinstance(content, list | tuple):
+        return [*map(without_places, content)]
+    if not isinstance(content, str) or "/" not in content:
+        return content
+    [(key, value)] = re.findall(r"\A([\w.+]+=)?(.*)\Z", content, re.DOTALL)
+    if _is_place(value):
+        return f"{key}{Path(value).name}"
+    return _WORD.sub(lambda m: Path(m[0]).name if _is_place(m[0]) else m[0], content)
+
+
+def _is_place(text: str) -> bool:
+    try:
+        return "/" in text and bool(_PLACE.match(text) or Path(text).exists())
+    except (OSError, ValueError):  # too long for a path
+        return False
 
 
 def _looks_like_path(model: str) -> bool:

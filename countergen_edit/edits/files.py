@@ -54,6 +54,13 @@ def save_edit(edit: Edit, directory: Path, made_for: str | None = None) -> None:
     `made_for` is `LanguageModel.fingerprint` of the model it was fitted on.
     """
     directory.mkdir(parents=True, exist_ok=True)
+    (directory / TENSORS).write_bytes(packed(edit))
+    words = asdict(_Words(_mapped(edit), edit.preface, edit.request, made_for))
+    (directory / _WORDS).write_text(json.dumps(words, indent=2) + "\n", "utf-8")
+
+
+def packed(edit: Edit) -> bytes:
+    """The tensors of an edit as a file of safetensors."""
     # safetensors takes the memory of an array as it lies, transposed views included.
     arrays = {
         f"{i}.{part}": np.ascontiguousarray(array)
@@ -63,9 +70,7 @@ def save_edit(edit: Edit, directory: Path, made_for: str | None = None) -> None:
     for name, factors in edit.update.factors.items() if edit.update else ():
         for part, array in zip(FACTORS, factors, strict=True):
             arrays[f"{UPDATE}{name}.{part}"] = np.ascontiguousarray(array)
-    (directory / TENSORS).write_bytes(save(arrays))
-    words = asdict(_Words(_mapped(edit), edit.preface, edit.request, made_for))
-    (directory / _WORDS).write_text(json.dumps(words, indent=2) + "\n", "utf-8")
+    return save(arrays)
 
 
 def load_edit(directory: Path, model: LanguageModel | None = None) -> Edit:

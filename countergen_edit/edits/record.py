@@ -82,6 +82,11 @@ class EditRecord:
         return tuple(dict.fromkeys(place.site for place in self.places))
 
     @property
+    def is_stock(self) -> bool:
+        """Whether weights hold such edits: none of one point of the stream, or of some tokens."""
+        return all(p.site not in ("resid_post", "embed") and p.limit is None for p in self.places)
+
+    @property
     def label(self) -> str:
         """The label in tables, which is never parsed.
 

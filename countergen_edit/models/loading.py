@@ -92,7 +92,13 @@ def load_model(
     base = model
     if adapter is None and (own := base_of_adapter(model)):
         base, adapter = own, model
-    hf_model, tokenizer = load_plain(base, dtype, place, revision, how, max_memory)
+    try:
+        hf_model, tokenizer = load_plain(base, dtype, place, revision, how, max_memory)
+    except UserError as error:
+        if base is model:
+            raise
+        both = f"model=NAME model.adapter={model}"
+        raise UserError(f"{error}; or say where the adapter's model is: {both}") from error
     if adapter is not None:
         hf_model = with_adapter(hf_model, adapter)
     setattr(hf_model, REVISION, revision)
@@ -184,6 +190,7 @@ def load_head(
     device: str = "auto",
     dtype: str = "float32",
     revision: str | None = None,
+    adapter: str | Path | None = None,
 ) -> tuple[Any, Any]:
     """Load a model of `HEADS` and its tokenizer; errors as `load_model`, or without that head."""
     import transformers
@@ -200,6 +207,8 @@ def load_head(
         raise UserError(f"{location} is a {name}, not a {kind}: give one such as a …For{head}")
     tokenizer = load_tokenizer(location)
     hf_model = _read_weights(getattr(transformers, f"AutoModelFor{head}"), location, _DTYPES[dtype])
+    if adapter is not None:
+        hf_model = with_adapter(hf_model, adapter)
     return hf_model.to(target).requires_grad_(False).eval(), tokenizer
 
 

@@ -13,7 +13,7 @@ from countergen_edit.decisions.judgement import recommended, selected
 from countergen_edit.decisions.selection import worthwhile
 from countergen_edit.decisions.significance import BIAS_SIGNIFICANT, class_of
 from countergen_edit.edits import EditRecord
-from countergen_edit.edits.checkpoints import ADAPTER_FOLDER, Saved
+from countergen_edit.edits.checkpoints import Saved
 from countergen_edit.metrics.results import MOST_EDITS, Results
 from countergen_edit.metrics.rows import UNEDITED, Row
 from countergen_edit.reports.blocks import Number
@@ -286,8 +286,10 @@ def costs_of(views: Iterable[View], results: Results, edit: EditRecord) -> str:
 def saved_as(saved: Saved) -> list[str]:
     """Where an edit was saved, how its logits compare after loading, and how to load it."""
     trust = ", trust_remote_code=True" if saved.form == "carried" else ""
-    adapter = saved.folder / ADAPTER_FOLDER
-    load = f"PeftModel.from_pretrained(model, {str(adapter)!r})"
+    load = f"AutoModelForCausalLM.from_pretrained({str(saved.folder)!r}{trust})"
+    if saved.form == "adapter":
+        load = f"PeftModel.from_pretrained(model, {str(saved.folder)!r})"
+    original = [f"original={saved.original}"] if saved.original else []
     return [
         f"Saved ({saved.form}): {saved.folder}. In a fresh process its logits differ by at most "
         f"{saved.parity.max_difference:.2g}; the edit changes them by {saved.parity.effect:.2g}."
@@ -295,9 +297,7 @@ def saved_as(saved: Saved) -> list[str]:
             f" Computed in {dtype}, the type of its weights, they differ by at most {most:.2g}."
             for dtype, most in saved.parity.stored.items()
         ),
-        f"Load it: AutoModelForCausalLM.from_pretrained({str(saved.folder)!r}{trust}). "
-        f"Compare: {command('chat', saved.folder)}",
-        *([f"As an adapter of the unedited model: {load}"] if adapter.is_dir() else []),
+        f"Load it: {load}. Compare: {command('chat', saved.folder, *original)}",
     ]
 
 
@@ -326,10 +326,13 @@ def after_audit(run: Run) -> list[str]:
 
 def _saving(run: Run, which: Callable[[Run], EditRecord | None]) -> list[str]:
     edits = {task: edit for task, part in run.by_task().items() if (edit := which(part))}
-    words = ["edit", f"run={run.path}", "save=DIR"]
     of_task = "run_task={}" if len(run.by_task()) > 1 else ""
     return [
-        f"Save it, {edit.label}: {command(*words, *filter(None, [of_task.format(task)]))}"
+        f"Save it, {edit.label}: "
+        + command(
+            *("edit", f"run={run.path}", *([] if edit.is_stock else ["form=carried"]), "save=DIR"),
+            *filter(None, [of_task.format(task)]),
+        )
         for task, edit in edits.items()
     ]
 
@@ -358,5 +361,6 @@ def nothing_fits(run: Run) -> list[str]:
         return ["Nothing was saved. Give the groups more names, or use other prompts (data=)."]
     return [
         f"Nothing was saved. Budgets: {_listed(run.budgets)}.",
-        "Next: wider budgets (cost.NAME.budget=…) or other erasers (eraser=gated).",
+        "Next: wider budgets (cost.NAME.budget=…), eraser=distilled, or edits of one layer, saved "
+        "with their code (form=carried; with a gate: eraser=gated).",
     ]

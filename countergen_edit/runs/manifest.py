@@ -6,12 +6,11 @@ import hashlib
 import platform
 import subprocess
 from collections.abc import Mapping, Sequence
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import countergen_edit
-from countergen_edit.core.describing import described, own_code
+from countergen_edit.core.describing import described, own_code, versions
 from countergen_edit.core.writing import digest
 from countergen_edit.data.axis import SPLITS
 from countergen_edit.metrics.base import METRICS, Cost, Metric
@@ -20,7 +19,6 @@ from countergen_edit.models import LanguageModel
 from countergen_edit.runs.plan import Plan
 
 QUANTIZED = "All figures are of quantised weights; a checkpoint has full ones: audit it too."
-PACKAGES = ("torch", "transformers", "transformer-lens", "numpy", "scipy", "scikit-learn", "cvxpy")
 
 
 def source_digest() -> str:
@@ -71,14 +69,13 @@ def make_manifest(
         template: the chat template of its texts, as `LanguageModel.conversation`.
         metrics: by which a report finds their views.
     """
-    versions = {name: metadata.version(name) for name in PACKAGES}
     depends = {
         "model_hash": model_hash,
         "bos": bos,
         "template": dict(template) if template else None,
         "data_hash": data_hash,
         "source_hash": source_digest(),
-        "versions": versions | {"countergen-edit": countergen_edit.__version__},
+        "versions": versions(),
         "seed": seed,
     }
     return {

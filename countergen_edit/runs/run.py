@@ -242,14 +242,15 @@ class SelectedEdit:
         Parameters
         ----------
         directory : the folder to make
-        form : `folded`, `carried`, or `auto`
+        form : `folded` (`auto`), stock weights; `adapter`, for PEFT; `carried`, with code
         overwrite : whether a checkpoint that is there is replaced
         model : the unedited model, where the run was read without it
 
         Raises
         ------
         UserError
-            There is no model, the folder cannot be written, or the saved model differs.
+            There is no model, the form cannot hold the edit, the folder cannot be written, or the
+            saved model differs.
         """
         from countergen_edit.reports.render.card import model_card  # late, as in `Run`
 
@@ -259,13 +260,8 @@ class SelectedEdit:
             return model_card(run, record, chosen, parity, folded_into(unedited))
 
         about = {
-            "edits": edits_in_record(record),
+            "edits": [*folded_into(unedited), *edits_in_record(record)],
             "record": record.to_dict(),
-            "edit": record.label,
-            "id": record.id,
-            "eraser": record.eraser,
-            "parameters": parameters(record),
-            "site": "+".join(record.sites),
             **{key: value for key, value in run.manifest.items() if key != "texts"},
             "config": dict(run.config),
         }

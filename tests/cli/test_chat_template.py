@@ -54,7 +54,7 @@ def test_the_run_and_what_is_saved_of_it_say_in_which_template(
     run = saved.parent / "run"
     told = json.loads((run / "manifest.json").read_text())["template"]
     assert told["instruction"] == TOLD
-    assert json.loads((saved / "countergen_edit.json").read_text())["template"] == told
+    assert json.loads((saved / "recipe.json").read_text())["template"] == told
     card = (saved / "README.md").read_text()
     assert f"as the beginning of its reply to “{TOLD}”" in card
     assert told["sha256"] in card
@@ -62,7 +62,7 @@ def test_the_run_and_what_is_saved_of_it_say_in_which_template(
     assert f"as the beginning of its reply to “{TOLD}”" in page
     # What was saved of a run is saved again as it was measured.
     assert main(["edit", f"run={run}", f"save={saved.parent / 'again'}"]) == 0
-    assert json.loads((saved.parent / "again/countergen_edit.json").read_text())["template"] == told
+    assert json.loads((saved.parent / "again/recipe.json").read_text())["template"] == told
 
 
 def test_no_figure_is_that_of_texts_as_they_stand(

@@ -96,6 +96,8 @@ def small(command: str, words: list[str], place: Path) -> list[str]:
         del sizes["cost"]
     layered = command == "classifiers" or any("layers=" in word for word in words)
     trains = any(word.startswith("eraser=") and "distilled" in word for word in words)
+    if command == "edit" and "form=carried" not in words:
+        del sizes["edit.layers"]  # stock weights hold no edit of one block
     if "data=many" in words:  # two prompts of a set may be of one group
         sizes |= {"data.fit": FEW_CONTEXTS, "data.validation": FEW_CONTEXTS}
     hires = any(word.startswith("metric=") and "hiring" in word for word in words)
@@ -166,11 +168,13 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
             Path(name).write_text("\n".join(lines), "utf-8")
         Path("mine.py").write_text(OWN_ERASER, "utf-8")
         make_benchmarks(place / "benchmarks")
-        run = ["data=testbed", "eraser=leace", "metric=r", "run_dir=runs/one"]
-        assert main(["audit", *small("audit", run, place)]) == 0
+        run = ["data=testbed", "eraser=leace", "metric=r"]
+        one, gate = ["run_dir=runs/one", "edit.layers=everywhere"], ["run_dir=runs/gate"]
+        for own in (one, gate):
+            assert main(["audit", *small("audit", [*run, *own], place)]) == 0
         assert main(["edit", "run=runs/one", "save=debiased"]) == 0
-        shutil.copytree("debiased", "gated")
-        for name in ("two", "debias", "gate", "real"):
+        assert main(["edit", "run=runs/gate", "form=carried", "save=gated"]) == 0
+        for name in ("two", "debias", "real"):
             shutil.copytree("runs/one", f"runs/{name}")
         with serving(load("testbed")) as server:
             WORDS[SERVER] = server.url

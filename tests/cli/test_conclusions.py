@@ -46,7 +46,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An unedited run, and one of a search with its checkpoint."""
     place = tmp_path_factory.mktemp("runs")
     assert main([*AUDIT, *TRAITS, f"run_dir={place / 'before'}"]) == 0
-    search = ["debias", "eraser=preserving", "layers=[4]", *QUICK, *TRAITS]
+    search = ["debias", "eraser=preserving", "form=carried", "layers=[4]", *QUICK, *TRAITS]
     assert main([*search, f"run_dir={place / 'after'}", f"save={place / 'debiased'}"]) == 0
     return place
 
@@ -81,7 +81,7 @@ def test_what_test_data_cannot_show_is_neither_best_nor_saved(
     """Of two templates without names, no change is significant; the mean falls all the same."""
     words = [file_of(tmp_path, WORDS, "words.jsonl"), "texts=testbed", "eraser=leace", "layers=[4]"]
     words += [*QUICK, *TRAITS[:2], "cost.agreement.budget=0.6", f"run_dir={tmp_path / 'run'}"]
-    save = [f"save={tmp_path / 'saved'}"] if command == "debias" else []
+    save = ["form=carried", f"save={tmp_path / 'saved'}"] if command == "debias" else []
     with pytest.raises(SystemExit, match="1") if save else contextlib.nullcontext():
         main([command, *words, *save])
     printed = " ".join("".join(capsys.readouterr()).split())

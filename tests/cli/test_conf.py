@@ -127,7 +127,7 @@ def test_the_model_has_its_texts_unless_others_are_named(
 
 def test_a_checkpoint_has_its_recorded_texts(tmp_path: Path) -> None:
     recorded = {"neutral": "testbed_neutral", "keep": []}
-    (tmp_path / "countergen_edit.json").write_text(json.dumps({"config": {"texts": recorded}}))
+    (tmp_path / "recipe.json").write_text(json.dumps({"config": {"texts": recorded}}))
     overrides = as_overrides("audit", f"model={tmp_path}")
     assert composed("audit", *overrides)["texts"] == recorded
     named = composed("audit", *overrides, "texts=natural")

@@ -25,7 +25,7 @@ DATA = {
     "nationality": [],
 }
 NAMES = "names={fit: 12, few: 6, agreement: 4, validation: 6, test: 8}"
-SMALL = ["eraser=leace", "metric=r", "cost=kl", "edit.layers=[4]", NAMES]
+SMALL = ["eraser=leace", "form=carried", "metric=r", "cost=kl", "edit.layers=[4]", NAMES]
 AXES = ("gender", "nationality")
 
 
@@ -76,7 +76,7 @@ def test_both_in_one_call_of_python_are_the_same_edit(place: Path) -> None:
     both = ce.audit(model, tasks, "leace", ["r", "kl"], place / "both", layers=[4])
     added = open_checkpoint(place / "added")
     assert both.best is not None
-    assert both.best.save(place / "saved").folder == place / "saved"
+    assert both.best.save(place / "saved", "carried").folder == place / "saved"
     assert open_checkpoint(place / "saved").edit.digest == added.edit.digest
 
 
@@ -108,7 +108,7 @@ def test_an_audit_of_the_checkpoint_measures_what_the_run_did(axis: str, place: 
     words = [f"model={place}/added", "eraser=none", "metric=r", *of_axis(axis), NAMES]
     assert main(["audit", *words, f"run_dir={run}"]) == 0
     own = rows_under(run, UNEDITED)
-    whole = rows_under(place / "run_2", open_checkpoint(place / "added").record["id"])
+    whole = rows_under(place / "run_2", open_checkpoint(place / "added").named.id)
     alike = [key for key in own if key in whole and key[0] in ("group_effect", "mean_abs_r")]
     assert len(alike) >= 2
     for key in alike:
@@ -118,11 +118,11 @@ def test_an_audit_of_the_checkpoint_measures_what_the_run_did(axis: str, place: 
     assert own[effect].value != pytest.approx(before[effect].value, abs=0.01)
 
 
-def test_a_folded_form_is_refused_in_one_line_before_any_work(
+def test_stock_weights_are_refused_in_one_line_before_any_work(
     place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    own = [f"model={place}/first", "form=folded", *of_axis("nationality")]
+    own = [f"model={place}/first", *of_axis("nationality")]
     assert main(["edit", *own, f"save={tmp_path}/new"]) == 2
     error = capsys.readouterr().err
     assert "form=carried" in error

@@ -61,7 +61,7 @@ def test_a_command_goes_on_where_its_own_checkpoint_is_and_no_other(tmp_path: Pa
     place.mkdir()
     (place / "SHA256SUMS").touch()
     made = ["countergen-edit", "edit", "eraser=leace", "save=DIR"]
-    (place / "countergen_edit.json").write_text(json.dumps({"command": made}))
+    (place / "recipe.json").write_text(json.dumps({"command": made}))
     config = {"form": "auto", "overwrite": False, "save": str(place)}
     assert Saving("edit", config, ["eraser=leace", f"save={place}"]).save == place
     with pytest.raises(UserError, match="holds a checkpoint already"):

@@ -22,7 +22,16 @@ TRAITS = "[{source: testbed, family: traits}]"
 NAMES = "names={fit: 24, few: 8, agreement: 8, validation: 12, test: 24}"
 SMALL = [NAMES, f"data.test={TRAITS}", "texts=testbed"]
 FIT = [f"data.{split}={TRAITS}" for split in ("fit", "validation")]
-DEBIAS = ["debias", "eraser=preserving", "metric=r", "combine=1", "layers=[4]", *SMALL, *FIT]
+DEBIAS = [
+    "debias",
+    "form=carried",
+    "eraser=preserving",
+    "metric=r",
+    "combine=1",
+    "layers=[4]",
+    *SMALL,
+    *FIT,
+]
 
 
 def workflow() -> list[list[str]]:
@@ -56,7 +65,7 @@ def take_off(checkpoint: Path, folder: Path) -> None:
     """The weights and tokenizer of a carried checkpoint as a stock model, without its edit."""
     folder.mkdir(parents=True)
     for path in checkpoint.iterdir():
-        if path.is_file() and path.name not in (CODE, "countergen_edit.json", "SHA256SUMS"):
+        if path.is_file() and path.name not in (CODE, "recipe.json", "SHA256SUMS"):
             shutil.copy(path, folder / path.name.replace(".edited.", "."))
     write_stock_config(checkpoint / "config.json", folder / "config.json")
 

@@ -47,8 +47,8 @@ def test_printed_commands_run_as_they_stand(
     assert report == ["report", run]
     assert printed(capsys, *report) == [[*report, "files=[pdf,latex,evidence]"]]
     if first[0] == "debias":  # the eraser removed nothing for certain
-        first = ["edit", f"run={run}", "save=DIR"]
-    assert first == ["edit", f"run={run}", "save=DIR"]
+        first = ["edit", f"run={run}", "form=carried", "save=DIR"]
+    assert first == ["edit", f"run={run}", "form=carried", "save=DIR"]
     assert printed(capsys, *first[:-1], f"save={saved}") == [["chat", saved]]
     both = [run, NAME.format("other")]
     shutil.copytree(*both)

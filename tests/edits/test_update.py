@@ -11,7 +11,6 @@ from countergen_edit.core.errors import UserError
 from countergen_edit.edits import Edit, LowRankUpdate, applied, load_edit, save_edit
 from countergen_edit.edits.checkpoints import save_checkpoint
 from countergen_edit.edits.checkpoints.forms import fold
-from countergen_edit.edits.checkpoints.saving import ADAPTER_FOLDER
 from countergen_edit.edits.checkpoints.stock import stock_model
 from countergen_edit.models import LanguageModel, encode, load_model, resuming
 from countergen_edit.runs.student import block_names, matrices
@@ -117,8 +116,8 @@ def test_stock_transformers_and_peft_load_what_is_saved(model: LanguageModel, tm
     merged = AutoModelForCausalLM.from_pretrained(saved.folder, attn_implementation="eager")
     torch.testing.assert_close(stock_logits(model, merged), expected, rtol=1e-4, atol=1e-5)
     base = AutoModelForCausalLM.from_pretrained(model.directory, attn_implementation="eager")
-    adapted = PeftModel.from_pretrained(base, str(saved.folder / ADAPTER_FOLDER)).eval()
+    adapter = save_checkpoint(model, edit, tmp_path / "adapter", form="adapter").folder
+    adapted = PeftModel.from_pretrained(base, str(adapter)).eval()
     torch.testing.assert_close(stock_logits(model, adapted), expected, rtol=1e-4, atol=1e-5)
-    assert len(load_file(saved.folder / ADAPTER_FOLDER / "adapter_model.safetensors")) == 2 * len(
-        edit.update.factors if edit.update else ()
-    )
+    factors = edit.update.factors if edit.update else ()
+    assert len(load_file(adapter / "adapter_model.safetensors")) == 2 * len(factors)

@@ -109,11 +109,11 @@ def test_an_edit_of_quantised_weights_is_saved_with_full_ones(
     names = "names={fit: 4, few: 4, validation: 3, test: 3, agreement: 2}"
     fit = ["eraser=mean_difference", "edit.layers=[1]", "metric=r", "cost=null", names, *families]
     made, again = tmp_path / "made", tmp_path / "again"
-    start = ["edit", f"model={folder}", "model.quantization=4bit", *fit]
+    start = ["edit", "form=carried", f"model={folder}", "model.quantization=4bit", *fit]
     assert main([*start, f"save={made}", f"run_dir={tmp_path / 'run'}"]) == 0
     assert "All figures are of quantised weights" in capsys.readouterr().out
     # A run on quantised weights is saved without them, too.
-    assert main(["edit", f"run={tmp_path / 'run'}", f"save={again}"]) == 0
+    assert main(["edit", f"run={tmp_path / 'run'}", "form=carried", f"save={again}"]) == 0
     full = load_file(folder / "model.safetensors")
     for place in (made, again):
         assert "quantised weights" in (place / "README.md").read_text("utf-8")

@@ -105,7 +105,7 @@ def test_it_is_audited_edited_saved_and_loaded_again(directory, axis, tmp_path):
     with edit.on(model):
         edited = continuation_log_probs(model, women, OUTPUTS * PEOPLE)
     assert np.abs(edited - scores[0]).max() > 1e-3
-    edit.save(tmp_path / "edited")
+    edit.save(tmp_path / "edited", form="carried")
     back = load_checkpoint(tmp_path / "edited")
     np.testing.assert_allclose(
         continuation_log_probs(back, women, OUTPUTS * PEOPLE), edited, atol=1e-4

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import yaml
+from huggingface_hub import EvalResult, ModelCard
 
 from countergen_edit.core.conf_path import names_of
 from countergen_edit.edits import Edit, LowRankUpdate, NamedEdit
@@ -19,7 +21,7 @@ from countergen_edit.reports.findings import (
     after_search,
     nothing_fits,
 )
-from countergen_edit.reports.render.card import model_card
+from countergen_edit.reports.render.card import eval_results, model_card
 from countergen_edit.reports.sections import before_and_after, head
 from countergen_edit.runs.run import Run
 from tests.reports.runs import (
@@ -64,6 +66,41 @@ def test_the_cards_metadata_is_read_by_the_hub(card: str) -> None:
     assert content["library_name"] == "transformers"
     assert "gender" in content["tags"]
     assert "base_model" not in content  # a directory, or a name that is none of the hub's
+
+
+def test_the_hub_reads_every_figure_as_structured_metadata(card: str) -> None:
+    run = in_memory(audit_rows())
+    wanted = eval_results(run, RECORD)
+    found = ModelCard(card, ignore_metadata_errors=False).data.eval_results
+    assert found is not None
+
+    def order(result: EvalResult) -> list[str]:  # the hub's is by data set
+        return [str(result.dataset_name), result.metric_type, str(result.metric_name)]
+
+    assert sorted(found, key=order) == sorted(wanted, key=order)
+    assert {"bias", "cost"} <= {q.kind for q in run.quantities("test")}
+    for result in wanted:
+        assert re.fullmatch(r"(?:[\w-]+/)?[\w.-]+", result.dataset_type)  # as the hub asks
+        assert isinstance(result.metric_value, float)
+    content = yaml.safe_load(card.split("---\n")[1])
+    assert {"type", "name", "value"} <= {*content["model-index"][0]["results"][0]["metrics"][0]}
+
+
+def test_an_adapters_card_names_its_library_and_how_it_is_loaded() -> None:
+    text = model_card(in_memory(audit_rows()), RECORD, "adapter", PARITY)
+    assert ModelCard(text).data.library_name == "peft"
+    assert 'PeftModel.from_pretrained(model, "FOLDER OR HUB NAME")' in text
+    assert 'AutoModelForCausalLM.from_pretrained("testbed")' in text
+
+
+def test_a_card_has_no_path(tmp_path: Path) -> None:
+    (tmp_path / "my model").mkdir()
+    command = ["countergen-edit", "edit", f"model={tmp_path}/my model", "run_dir=../run"]
+    own = MANIFEST | {"model": f"{tmp_path}/my model", "command": command}
+    text = model_card(in_memory(audit_rows(), own), *CARD)
+    assert str(tmp_path.parent) not in text
+    assert "countergen-edit edit 'model=my model' run_dir=run" in text
+    assert "# my model, edited" in text
 
 
 def test_what_was_not_measured_is_said(card: str) -> None:
@@ -147,7 +184,7 @@ def test_a_search_ends_with_the_line_that_saves_its_choice_or_with_the_budgets()
     details = [choice_detail(affordable=fits) for fits in (True, False)]
     costs = [Row("cost", 0.5, detail=detail, **about) for detail in details]
     good, dear = (in_memory([*search_rows()[:2], cost]) for cost in costs)
-    save = f"Save it, {LABELS['leace']}: countergen-edit edit run={good.path} save=DIR"
+    save = f"Save it, {LABELS['leace']}: countergen-edit edit run={good.path} form=carried save=DIR"
     assert after_search(good) == [save]
     assert after_search(dear) == []
     within = in_memory([*good.results.rows, *audit_rows()])
@@ -167,7 +204,7 @@ def test_an_audit_ends_with_the_line_that_keeps_what_is_recommended_or_searches(
     def said(*rows: Row) -> list[str]:
         return after_audit(in_memory([*audit_rows(), *rows], manifest))
 
-    keep = f"Save it, {LABELS['leace']}: countergen-edit edit run=nowhere save=DIR"
+    keep = f"Save it, {LABELS['leace']}: countergen-edit edit run=nowhere form=carried save=DIR"
     search = "Next: countergen-edit debias 'data=my prompts.jsonl' data.fit=own"
     assert said(judged("recommended", named=True)) == [keep]
     assert said(judged("recommended")) == [search]  # of several that nothing was chosen among

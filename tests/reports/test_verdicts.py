@@ -75,7 +75,7 @@ def test_a_run_ends_with_its_verdict(
     words = [f"{key}={value}" for key, value in {**SHARED, **own, "run_dir": "run"}.items()]
     if "layers" in own:
         with pytest.raises(SystemExit, match="1"):
-            main(["debias", *words])
+            main(["debias", "form=carried", *words])
     else:
         assert main(["audit", *words]) == 0
     run = open_run("run")

@@ -1,9 +1,9 @@
-"""The two forms of a checkpoint: edits folded into `weights`, and edits carried beside them.
+"""The forms of a checkpoint: stock weights that an edit is folded into, an adapter, carried code.
 
 The embedding alone, one point of the residual stream, limits and gates do not fold; a projection at
-every point of the stream does (`stream`). A carried checkpoint holds the stock weights, the
-erasures' tensors, and `modeling_edited.py` of this package with the names of the stock classes
-filled in.
+every point of the stream does (`stream`). An adapter holds the change of linear layers as a
+low-rank update. A carried checkpoint holds the stock weights, the erasures' tensors, and
+`modeling_edited.py` of this package with the names of the stock classes filled in.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ from safetensors.numpy import save_file
 from torch import Tensor, nn
 
 from countergen_edit.core.errors import UserError
+from countergen_edit.core.locating import ADAPTER, without_places
 from countergen_edit.core.reading import json_mapping
+from countergen_edit.core.seeds import generator
 from countergen_edit.core.typed import require
 from countergen_edit.core.writing import write_json
 from countergen_edit.edits import Edit, LowRankUpdate, Placement
@@ -34,6 +36,7 @@ from countergen_edit.edits.checkpoints.stock import (
 from countergen_edit.edits.checkpoints.stream import UNTIED, fold_everywhere, stream_writers
 from countergen_edit.edits.checkpoints.weights import EditedWeights
 from countergen_edit.edits.files import FACTORS
+from countergen_edit.edits.update import Factors
 from countergen_edit.erasers import AffineErasure
 from countergen_edit.models import LanguageModel
 from countergen_edit.models.capture import EVERYWHERE, features, head_of
@@ -83,11 +86,13 @@ def fold(model: LanguageModel, edit: Edit) -> Any:
 def folded_patch(model: LanguageModel, edit: Edit) -> Patch:
     """The weights that hold an edit; raises a `UserError` as `fold`."""
     stock_classes(model)
-    names, switches = _switches(model, edit)
+    both = [(placement, _matrix(model, placement)) for placement in edit.placements]
+    switches: dict[str, bool] = {}
+    for placement, name in both:
+        switches |= _bias_switch(model, placement, name) if name else UNTIED
     plain, weights = stock_model(model, **switches), EditedWeights()
     add_update(weights, plain, edit.update)
-    stream = None if all(names) else stream_writers(model, plain)
-    both = [*zip(edit.placements, names, strict=True)]
+    stream = None if all(name for _, name in both) else stream_writers(model, plain)
     heads = [pair for pair in both if head_of(pair[0].site) is not None]
     # Of maps before a matrix the last is next to it.
     for placement, name in (*heads[::-1], *(pair for pair in both if pair not in heads)):
@@ -113,24 +118,6 @@ def add_update(weights: EditedWeights, plain: Any, update: LowRankUpdate | None)
     for name, factors in update.factors.items() if update else ():
         is_turned = not isinstance(plain.get_submodule(name), nn.Linear)
         weights.add(f"{name}.weight", factors, transposed=is_turned)
-
-
-def can_fold(model: LanguageModel, edit: Edit) -> bool:
-    """Whether `fold` would succeed."""
-    try:
-        _switches(model, edit)
-    except UserError:
-        return False
-    return True
-
-
-def _switches(model: LanguageModel, edit: Edit) -> tuple[list[str], dict[str, bool]]:
-    """The module that each placement folds into, and switches of the config that this needs."""
-    names = [_matrix(model, placement) for placement in edit.placements]
-    switches: dict[str, bool] = {}
-    for placement, name in zip(edit.placements, names, strict=True):
-        switches |= _bias_switch(model, placement, name) if name else UNTIED
-    return names, switches
 
 
 def _matrix(model: LanguageModel, placement: Placement) -> str:
@@ -171,27 +158,74 @@ def _bias_switch(model: LanguageModel, placement: Placement, name: str) -> dict[
     )
 
 
-def write_adapter(model: LanguageModel, update: LowRankUpdate, folder: Path) -> None:
-    """Write an update as a PEFT adapter of the unedited model; smaller ranks are padded with 0."""
+def as_update(model: LanguageModel, edit: Edit) -> tuple[LowRankUpdate, dict[str, Tensor]]:
+    """An edit as a low-rank update of linear layers, and the changes of their biases.
+
+    A projection W' = W - L (R W) is such an update. Raises a `UserError` as `fold`, or if more than
+    linear layers change.
+    """
+    if edit.update is not None and not edit.placements:
+        return edit.update, {}
+    patch = folded_patch(model, edit)
+    if patch.config:
+        need = ", ".join(f"{key}={value}" for key, value in patch.config.items())
+        raise UserError(
+            f"an adapter changes linear layers alone, and this edit of {model.name} also needs "
+            f"{need} in its config: save it with form=folded"
+        )
+    state, factors, biases = patch.plain.state_dict(), dict[str, Factors](), dict[str, Tensor]()
+    rank = edit.rank + (edit.update.rank if edit.update else 0)
+    for key, value in patch.weights.items():
+        name, _, leaf = key.rpartition(".")
+        change = (value(lambda own: state[own].double()) - state[key].double()).cpu()
+        if leaf == "bias":
+            biases[name] = change.float().contiguous()
+            continue
+        if not isinstance(patch.plain.get_submodule(name), nn.Linear):
+            change = change.T  # of Conv1D
+        # The range of a change of this rank, by as many products (Halko et al. 2011, section 4.1).
+        probes = generator(0, key).normal(size=(change.shape[1], rank))
+        basis, _ = torch.linalg.qr(change @ torch.from_numpy(probes))
+        factors[name] = ((basis.T @ change).float().numpy(), basis.float().numpy())
+    return LowRankUpdate(factors), biases
+
+
+def write_adapter(
+    model: LanguageModel,
+    update: LowRankUpdate,
+    folder: Path,
+    biases: Mapping[str, Tensor] | None = None,
+) -> None:
+    """Write an update as a PEFT adapter of the unedited model; smaller ranks are padded with 0.
+
+    `biases` are changes of biases of updated modules.
+    """
     from peft import LoraConfig
 
-    folder.mkdir()
-    rank, state = update.rank, {}
-    for name, (a, b) in update.factors.items():
-        more = rank - len(a)
+    folder.mkdir(exist_ok=True)
+    rank, state = update.rank, dict[str, np.ndarray]()
+    names = sorted(update.factors)
+    for name in names:
+        a, b = update.factors[name]
+        more, module = rank - len(a), f"base_model.model.{name}"
         parts = (np.pad(a, ((0, more), (0, 0))), np.pad(b, ((0, 0), (0, more))))
         for part, array in zip(FACTORS, parts, strict=True):
-            state[f"base_model.model.{name}.{part}.weight"] = np.ascontiguousarray(array)
+            state[f"{module}.{part}.weight"] = np.ascontiguousarray(array)
+        if biases:
+            shift = biases.get(name, torch.zeros(len(b)))
+            state[f"{module}.{FACTORS[1]}.bias"] = shift.numpy()
     save_file(state, folder / "adapter_model.safetensors")
-    names, place = [*update.factors], Path(model.directory)
     LoraConfig(
         r=rank,
         lora_alpha=rank,
+        lora_bias=bool(biases),
         target_modules=names,
         fan_in_fan_out=not isinstance(stock_model(model).get_submodule(names[0]), nn.Linear),
-        base_model_name_or_path=place.name if place.exists() else model.directory,
+        base_model_name_or_path=without_places(model.name),
         task_type="CAUSAL_LM",
     ).save_pretrained(str(folder))
+    # peft writes a set, in the order of the process.
+    write_json(folder / ADAPTER, json_mapping(folder / ADAPTER) | {"target_modules": names})
 
 
 def carried_patch(model: LanguageModel, edit: Edit) -> Patch:

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import hashlib
 import tempfile
+import weakref
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from countergen_edit.core.errors import UserError
-from countergen_edit.core.locating import CHECKPOINT_RECORD
+from countergen_edit.core.locating import RECIPE
 from countergen_edit.core.reading import json_mapping, text_of
 from countergen_edit.core.typed import require
 from countergen_edit.edits import Edit, EditRecord, NamedEdit, applied, load_edit
@@ -26,13 +27,13 @@ CHECKSUMS = "SHA256SUMS"
 EDIT = "edit"
 """Folder of a checkpoint with its edit."""
 _ENTRIES: dict[str, Any] = {
-    "form": Literal["folded", "carried"],
-    **dict.fromkeys(("model", "model_fingerprint", "dtype"), str),
+    "form": Literal["folded", "adapter", "carried"],
+    **dict.fromkeys(("model", "model_hash", "dtype"), str),
     "edits": list[dict[str, Any]] | None,
     "config": dict[str, Any] | None,
     "template": dict[str, str] | None,
 }
-"""Entries of a checkpoint's record."""
+"""Entries of a recipe."""
 
 
 def sha256(path: Path) -> str:
@@ -47,12 +48,28 @@ def write_checksums(folder: Path) -> None:
     (folder / CHECKSUMS).write_text("".join(lines), "utf-8")
 
 
-def verify_checksums(folder: Path) -> None:
-    """Raise a `UserError` if a file was changed or removed, or a loadable one added."""
+def differing(folder: Path, other: Path) -> tuple[str, ...]:
+    """The files of a folder that have another checksum, or none, in another checkpoint."""
+    sums = checksums(other)
+    return tuple(name for name in _files(folder) if sums.get(name) != sha256(folder / name))
+
+
+def checksums(folder: Path) -> dict[str, str]:
+    """The checksums on record by file."""
     lines = (line.partition("  ") for line in text_of(folder / CHECKSUMS).splitlines())
-    sums = {name: digest for digest, _, name in lines}
+    return {name: digest for digest, _, name in lines}
+
+
+def verify_checksums(folder: Path, *, recipe_alone: bool = False) -> None:
+    """Raise a `UserError` if a file was changed or removed, or a loadable one added.
+
+    Of a recipe alone, only the files that it needs must be there.
+    """
+    sums = checksums(folder)
     for name, digest in sums.items():
         if not (folder / name).is_file():
+            if recipe_alone and name != RECIPE and not name.startswith(f"{EDIT}/"):
+                continue
             raise UserError(f"checkpoint {folder} is damaged: {name} is missing")
         if sha256(folder / name) != digest:
             raise UserError(
@@ -71,20 +88,20 @@ def _files(folder: Path) -> list[str]:
 
 def is_checkpoint(directory: str | Path) -> bool:
     """Whether `save_checkpoint` made this directory."""
-    return all(
-        (Path(directory).expanduser() / name).is_file() for name in (CHECKPOINT_RECORD, CHECKSUMS)
-    )
+    return all((Path(directory).expanduser() / name).is_file() for name in (RECIPE, CHECKSUMS))
 
 
 def source_of(name: str) -> str:
     """The name of the model that a checkpoint was made of; of another model its own."""
-    while is_checkpoint(name):
-        name = str(json_mapping(Path(name).expanduser() / CHECKPOINT_RECORD).get("model"))
+    seen = set[str]()  # a checkpoint may have the name of its source
+    while name not in seen and is_checkpoint(name):
+        seen.add(name)
+        name = str(json_mapping(Path(name).expanduser() / RECIPE).get("model"))
     return name
 
 
 def edits_in_record(record: EditRecord) -> list[dict[str, Any]]:
-    """An edit by axis, as the record of a checkpoint lists it under `edits`."""
+    """An edit by axis, as a recipe lists it under `edits`."""
     return [
         {
             "axis": part.task,
@@ -104,7 +121,7 @@ def folded_into(model: LanguageModel) -> list[dict[str, Any]]:
     folder = Path(model.name).expanduser()
     if not is_checkpoint(folder) or hasattr(model.bridge, "carried"):
         return []
-    about = json_mapping(folder / CHECKPOINT_RECORD)
+    about = json_mapping(folder / RECIPE)
     return list(about.get("edits") or ()) if about.get("form") == "folded" else []
 
 
@@ -114,12 +131,13 @@ class Checkpoint:
 
     folder: Path
     record: dict[str, Any]
+    """Its recipe."""
     edit: Edit
 
     @property
-    def carried(self) -> bool:
-        """Whether the folder holds the unedited weights and the edit's tensors."""
-        return bool(self.record["form"] == "carried")
+    def is_folded(self) -> bool:
+        """Whether it is the edited model's weights; else the edit is put on the unedited ones."""
+        return bool(self.record["form"] == "folded")
 
     @property
     def named(self) -> NamedEdit:
@@ -131,9 +149,9 @@ class Checkpoint:
 
 @dataclass(frozen=True)
 class Base:
-    """A model for further edits, the edits it carries, and its checkpoint's record.
+    """A model for further edits, the edits it carries, and its checkpoint's recipe.
 
-    The model of a carried checkpoint is the unedited one; a folded one is as it is.
+    The model of a carried checkpoint or adapter is the unedited one; a folded one is as it is.
     """
 
     model: LanguageModel
@@ -141,31 +159,38 @@ class Base:
     record: dict[str, Any]
 
 
-def open_checkpoint(directory: str | Path) -> Checkpoint:
-    """Verify a checkpoint and read its record and edit; raises a `UserError` if it is damaged."""
+def open_checkpoint(directory: str | Path, *, recipe_alone: bool = False) -> Checkpoint:
+    """Verify a checkpoint and read its recipe and edit; raises a `UserError` if it is damaged.
+
+    Of a recipe alone, the files that it makes need not be there.
+    """
     folder = Path(directory).expanduser()
     if not is_checkpoint(folder):
         raise UserError(
-            f"{folder} is not a checkpoint of this package (no {CHECKPOINT_RECORD} with "
-            f"{CHECKSUMS}): give a directory written by `countergen-edit edit … save=DIR`"
+            f"{folder} is not a checkpoint of this package (no {RECIPE} with {CHECKSUMS}): give a "
+            "directory written by `countergen-edit edit … save=DIR`"
         )
-    verify_checksums(folder)
-    record = json_mapping(folder / CHECKPOINT_RECORD)
+    verify_checksums(folder, recipe_alone=recipe_alone)
+    record = json_mapping(folder / RECIPE)
     for key, hint in _ENTRIES.items():
-        require(hint, record.get(key), f"{folder / CHECKPOINT_RECORD}: {key}")
+        require(hint, record.get(key), f"{folder / RECIPE}: {key}")
     return Checkpoint(folder, record, load_edit(folder / EDIT))
 
 
-def load_checkpoint(directory: str | Path, **where: Any) -> LanguageModel:
+def load_checkpoint(
+    directory: str | Path, *, base: str | Path | None = None, **where: Any
+) -> LanguageModel:
     """Load the edited model.
 
-    `where` holds `device`, `dtype`, `device_map`, `max_memory`, `adapter`, `bos`, `template` and
-    `instruction` of `models.load`. Raises a `UserError` as `open_checkpoint` and `models.load` do.
+    `base` is the place of the unedited model, if the checkpoint is an adapter; None: the recorded
+    name. `where` holds `device`, `dtype`, `device_map`, `max_memory`, `adapter`, `bos`, `template`
+    and `instruction` of `models.load`. Raises a `UserError` as `open_checkpoint` and `models.load`
+    do.
     """
     checkpoint = open_checkpoint(directory)
-    if not checkpoint.carried:
+    if checkpoint.is_folded:
         return load_model(checkpoint.folder, **where)
-    model = load_unedited(checkpoint, **where)
+    model = load_unedited(checkpoint, base=base, **where)
     # The handle must live as long as the model does. The config enters the fingerprint, which must
     # not be the unedited model's.
     model.bridge.carried = ExitStack()
@@ -174,27 +199,47 @@ def load_checkpoint(directory: str | Path, **where: Any) -> LanguageModel:
     return model
 
 
-def load_base(directory: str | Path, **where: Any) -> Base:
+def load_base(directory: str | Path, *, base: str | Path | None = None, **where: Any) -> Base:
     """Load a checkpoint for further edits; parameters and errors as in `load_checkpoint`."""
     checkpoint = open_checkpoint(directory)
-    if not checkpoint.carried:
+    if checkpoint.is_folded:
         return Base(load_model(checkpoint.folder, **where), None, checkpoint.record)
-    model = replace(load_unedited(checkpoint, **where), name=str(checkpoint.record["model"]))
-    model.bridge.original_model.config.name_or_path = model.name
+    model = load_unedited(checkpoint, base=base, **where)
+    model = replace(model, name=str(checkpoint.record["model"]))
     return Base(model, checkpoint.named, checkpoint.record)
 
 
 def load_unedited(
-    checkpoint: Checkpoint, *, template: str = "none", instruction: str | None = None, **where: Any
+    checkpoint: Checkpoint,
+    *,
+    base: str | Path | None = None,
+    template: str = "none",
+    instruction: str | None = None,
+    **where: Any,
 ) -> LanguageModel:
-    """Load the unedited model of a carried checkpoint; raises a `UserError` for a folded one."""
-    if not checkpoint.carried:
+    """Load the unedited model of a carried checkpoint or an adapter, which is at `base`.
+
+    Raises a `UserError` for a folded one, or if an adapter's model is not there.
+    """
+    if checkpoint.is_folded:
         raise UserError(f"{checkpoint.folder} is folded: it does not hold the unedited weights")
-    with tempfile.TemporaryDirectory() as place:
+    if checkpoint.record["form"] == "adapter":
+        try:
+            model = load_model(base or checkpoint.record["model"], **where)
+        except UserError as error:
+            both = f"model=NAME model.adapter={checkpoint.folder}"
+            raise UserError(f"{error}; or say where the adapter's model is: {both}") from error
+        is_same = str(model.dtype) == f"torch.{checkpoint.record['dtype']}"
+        if is_same and where.get("adapter") is None:
+            load_edit(checkpoint.folder / EDIT, model)  # refuses another model
+        return in_template(replace(model, name=str(checkpoint.folder)), template, instruction)
+    with ExitStack() as stack:
+        place = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         for path in checkpoint.folder.resolve().iterdir():
             if path.is_file() and path.name not in (CODE, "config.json"):
-                stock = path.name.replace(f".{VARIANT}.", ".")
-                (Path(place) / stock).symlink_to(path)
-        write_stock_config(checkpoint.folder / "config.json", Path(place) / "config.json")
+                (place / path.name.replace(f".{VARIANT}.", ".")).symlink_to(path)
+        write_stock_config(checkpoint.folder / "config.json", place / "config.json")
         model = load_model(place, **where)
+        # The source of further checkpoints, for as long as the model is there.
+        weakref.finalize(model.bridge, stack.pop_all().close)
     return in_template(replace(model, name=str(checkpoint.folder)), template, instruction)

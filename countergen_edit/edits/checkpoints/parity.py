@@ -58,19 +58,25 @@ def check_parity(
     folder: Path,
     texts: Sequence[str] = (),
     *,
-    own_code: bool,
+    form: str,
     dtype: torch.dtype | None = None,
     foreign: Collection[str] = (),
 ) -> Parity:
     """Compare logits of a saved model with those of the edited one in memory, on a few texts.
 
-    `model` is unedited; `own_code` states whether the folder holds code of this package, the only
-    code that is run. Weights are saved in `dtype`, by default the model's. Raises a `UserError` if
-    logits differ, or keys but those of `foreign` tensors are missing or unexpected.
+    `model` is unedited. Code is run of a carried checkpoint alone; an adapter is put on the model
+    as stock code writes it. Weights are saved in `dtype`, by default the model's. Raises a
+    `UserError` if logits differ, or keys but those of `foreign` tensors are missing or unexpected.
     """
     ids, types = compared_ids(model, texts), [model.dtype, *filter(None, [dtype])]
     names = dict.fromkeys(str(each).removeprefix("torch.") for each in types)
-    logits, keys = reload({name: (folder, ids, name, own_code) for name in names})
+    source, adapter = folder, list[str]()
+    with tempfile.TemporaryDirectory() as place:
+        if form == "adapter":
+            source, adapter = Path(place), [str(folder.resolve())]
+            stock_model(model).save_pretrained(place)
+        how = (form == "carried", *adapter)
+        logits, keys = reload({name: (source, ids, name, *how) for name in names})
     if lost := {key for own in keys.values() for key in own} - {*foreign}:
         raise UserError(
             f"the checkpoint does not load whole: {', '.join(sorted(lost)[:3])} missing or "
@@ -86,15 +92,6 @@ def check_parity(
             for name, other in zip([*names][1:], others, strict=True)
         },
     )
-
-
-def check_adapter(model: LanguageModel, edit: Edit, folder: Path, texts: Sequence[str]) -> Parity:
-    """Compare a PEFT adapter on the unedited model, both read from files by stock code."""
-    with tempfile.TemporaryDirectory() as place:
-        stock_model(model).save_pretrained(place)
-        ids, dtype = compared_ids(model, texts), str(model.dtype).removeprefix("torch.")
-        logits, _ = reload({"adapter": (Path(place), ids, dtype, False, str(folder.resolve()))})
-    return compare_logits(model, edit, ids, [logits[f"adapter.{i}"] for i in range(len(ids))])
 
 
 def compared_ids(model: LanguageModel, texts: Sequence[str]) -> list[list[int]]:

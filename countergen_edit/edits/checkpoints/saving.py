@@ -7,23 +7,26 @@ process, has given the edited one's logits. An existing folder stays until then.
 from __future__ import annotations
 
 import copy
+import hashlib
 import json
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal, cast, get_args
 
 from safetensors import SafetensorError
 
+from countergen_edit.core.describing import versions
 from countergen_edit.core.errors import UserError, command, unknown
-from countergen_edit.core.locating import CHECKPOINT_RECORD, Location
+from countergen_edit.core.locating import RECIPE, Location, without_places
 from countergen_edit.core.reading import json_mapping
 from countergen_edit.core.writing import OLD, as_json, put_back, whole_folder, write_json
 from countergen_edit.edits import Edit, applied, save_edit
 from countergen_edit.edits.checkpoints.forms import (
     CODE,
-    can_fold,
+    Patch,
+    as_update,
     carried_patch,
     folded_patch,
     write_adapter,
@@ -31,21 +34,19 @@ from countergen_edit.edits.checkpoints.forms import (
 from countergen_edit.edits.checkpoints.loading import (
     CHECKSUMS,
     EDIT,
-    folded_into,
+    differing,
     is_checkpoint,
     verify_checksums,
     write_checksums,
 )
-from countergen_edit.edits.checkpoints.parity import Parity, check_adapter, check_parity
+from countergen_edit.edits.checkpoints.parity import Parity, check_parity
 from countergen_edit.edits.checkpoints.source import CARD, PARITY, SourceFiles, find_source
+from countergen_edit.edits.files import TENSORS, packed
 from countergen_edit.models import NAMES_CODE, LanguageModel
-from countergen_edit.models.capture import EVERYWHERE
 from countergen_edit.models.loading import load_tokenizer, without_progress_bar
 
-Form = Literal["folded", "carried"]
+Form = Literal["folded", "adapter", "carried"]
 FORMS: tuple[str, ...] = ("auto", *get_args(Form))
-ADAPTER_FOLDER = "adapter"
-"""Folder of an update as a PEFT adapter of the unedited model."""
 _NOT_SAVED = (
     *NAMES_CODE,
     *("_name_or_path", "name_or_path", "special_tokens_map_file", "tokenizer_file"),
@@ -63,13 +64,16 @@ class Saved:
     folder: Path
     form: Form
     parity: Parity
+    differing: tuple[str, ...] = ()
+    """The files that differ from those of the checkpoint that it makes again."""
+    original: str = ""
+    """The place of the unedited model, if it neither is in the checkpoint nor has its name."""
 
 
-def choose_form(model: LanguageModel, edit: Edit, form: str = "auto") -> Form:
-    """Resolve `auto`: folded, which needs no custom code, if that is exact, and else carried.
+def choose_form(model: LanguageModel, form: str = "auto") -> Form:
+    """The form of a checkpoint; `auto` is `folded`, stock weights.
 
-    Raises a `UserError` for an unknown form, one that cannot hold the edit, or a model that carries
-    an edit already.
+    Raises a `UserError` for an unknown form, or a model that carries an edit already.
     """
     if form not in FORMS:
         raise unknown("form", form, FORMS)
@@ -79,11 +83,18 @@ def choose_form(model: LanguageModel, edit: Edit, form: str = "auto") -> Form:
             f"{model.name} carries an edit already: `{again}` adds one to it (in Python: "
             "`load_base`)"
         )
-    everywhere = any(place.site == EVERYWHERE for place in edit.placements)
-    if everywhere and form == "carried":
-        raise UserError("an edit everywhere is of all weights that write: save it with form=folded")
-    folded = everywhere or form == "folded" or (form == "auto" and can_fold(model, edit))
-    return "folded" if folded else "carried"
+    return cast(Form, "folded" if form == "auto" else form)
+
+
+def require_form(model: LanguageModel, edit: Edit, form: str) -> None:
+    """Raise a `UserError` if a form cannot hold an edit."""
+    chosen = choose_form(model, form)
+    as_update(model, edit) if chosen == "adapter" else patch_of(model, edit, chosen)
+
+
+def patch_of(model: LanguageModel, edit: Edit, form: Form) -> Patch:
+    """What stock weights or a carried checkpoint change in the source."""
+    return carried_patch(model, edit) if form == "carried" else folded_patch(model, edit)
 
 
 def save_checkpoint(
@@ -96,15 +107,18 @@ def save_checkpoint(
     record: Mapping[str, Any] | None = None,
     card: Callable[[Form, Parity], str] | None = None,
     overwrite: bool = False,
+    again: Path | None = None,
 ) -> Saved:
     """Write a checkpoint of an unedited model, verify it, and give it its name.
 
-    `form` is `folded`, `carried` or `auto`; logits are compared on the first few `texts`. `record`
-    is the origin of the edit, for `countergen_edit.json`, and `card` makes the model card. With
-    `overwrite` a checkpoint of another origin is replaced; one of the same origin is kept.
+    `form` is `folded` (`auto`), `adapter` or `carried`; logits are compared on the first few
+    `texts`. `record` is the origin of the edit, for `recipe.json`, and `card` makes the model card.
+    With `overwrite` a checkpoint of another origin is replaced; one of the same origin is kept.
+    `again` is a checkpoint that is made again: where the bytes are the same, so are its card and
+    its parity.
 
     `UserError` if the target cannot be written or holds something else, the edit does not fit the
-    model, is not an erasure or cannot be folded, or the saved model is not exact.
+    model, is not an erasure or cannot be saved in the form, or the saved model is not exact.
     """
     check_target(directory, overwrite=True)
     if not edit.is_erasure:
@@ -119,55 +133,62 @@ def save_checkpoint(
         )
     with applied(model, edit):
         pass  # refuses an edit of another width or for a missing layer
-    its_form = choose_form(model, edit, form)
-    about: dict[str, Any] = {
+    its_form = choose_form(model, form)
+    name = without_places(model.name)
+    original = "" if its_form == "carried" or name == model.name else model.name
+    about = {
+        **without_places(as_json(record or {})),
         "form": its_form,
-        "model": model.name,
-        "model_fingerprint": model.fingerprint,
+        "model": name,
+        "model_hash": model.fingerprint,
         "bos": model.adds_bos,
         "template": model.conversation,
         "dtype": str(model.dtype).removeprefix("torch."),
-        **(record or {}),
+        "versions": versions(),
+        "edit": {"file": f"{EDIT}/{TENSORS}", "sha256": hashlib.sha256(packed(edit)).hexdigest()},
     }
-    earlier = folded_into(model)
-    if earlier:
-        about["edits"] = [*earlier, *about.get("edits", ())]
     put_back(directory, directory.with_name(f"{directory.name}{OLD}"))
-    if record and is_checkpoint(directory) and record_of(directory) == as_json(about):
+    if record and is_checkpoint(directory) and record_of(directory) == about:
         verify_checksums(directory)
-        return Saved(directory, its_form, Parity(**json_mapping(directory / PARITY)))
+        parity = Parity(**json_mapping(directory / PARITY))
+        return Saved(directory, its_form, parity, original=original)
     check_target(directory, overwrite)
     with whole_folder(directory) as folder:
         try:
             source = write_model(model, edit, folder, its_form)
         except SafetensorError as error:  # wraps that of a full disk
             raise UserError(f"cannot write {directory}: {error}") from error
-        parity = check_parity(
-            model,
-            edit,
-            folder,
-            texts,
-            own_code=its_form == "carried",
-            dtype=source.dtype if source else None,
-            foreign=source.foreign if source else (),
-        )
-        if edit.update is not None and not edit.placements:
-            write_adapter(model, edit.update, folder / ADAPTER_FOLDER)
-            check_adapter(model, edit, folder / ADAPTER_FOLDER, texts)
-        write_json(folder / CHECKPOINT_RECORD, about)
+        write_json(folder / RECIPE, about)
+        differs = differing(folder, again) if again else ()
+        if again and not differs:
+            for name in (PARITY, CARD):
+                if (again / name).is_file():
+                    shutil.copyfile(again / name, folder / name)
+        if (folder / PARITY).is_file():
+            parity = Parity(**json_mapping(folder / PARITY))
+        else:
+            parity = check_parity(
+                model,
+                edit,
+                folder,
+                texts,
+                form=its_form,
+                dtype=source.dtype if source else None,
+                foreign=source.foreign if source else (),
+            )
         write_json(folder / PARITY, asdict(parity))
         if card is not None:
             (folder / CARD).write_text(card(its_form, parity), "utf-8")
         for path in folder.rglob("*.safetensors"):  # saved with mode 600
-            shutil.copymode(folder / CHECKPOINT_RECORD, path)
+            shutil.copymode(folder / RECIPE, path)
         write_checksums(folder)
-    return Saved(directory, its_form, parity)
+    return Saved(directory, its_form, parity, differs, original)
 
 
 def record_of(directory: Path) -> Mapping[str, Any]:
-    """A checkpoint's record; empty if there is none."""
+    """A checkpoint's recipe; empty if there is none."""
     try:
-        return json_mapping(directory / CHECKPOINT_RECORD)
+        return json_mapping(directory / RECIPE)
     except UserError:
         return {}
 
@@ -175,10 +196,15 @@ def record_of(directory: Path) -> Mapping[str, Any]:
 def write_model(model: LanguageModel, edit: Edit, folder: Path, form: Form) -> SourceFiles | None:
     """Write weights, config, tokenizer and the edit, without verification.
 
-    Returns the files that were copied and patched. None: weights in memory or of other formats,
-    which are written anew.
+    Returns the files that were copied and patched. None: an adapter, or weights in memory or of
+    other formats, which are written anew.
     """
-    patch = folded_patch(model, edit) if form == "folded" else carried_patch(model, edit)
+    save_edit(edit, folder / EDIT, made_for=model.fingerprint)
+    if form == "adapter":
+        update, biases = as_update(model, edit)
+        write_adapter(model, update, folder, biases)
+        return None
+    patch = patch_of(model, edit, form)
     source = find_source(model, patch)
     with without_progress_bar():
         if source is not None:
@@ -200,7 +226,6 @@ def write_model(model: LanguageModel, edit: Edit, folder: Path, form: Form) -> S
             write_json(path, new)
     if patch.code:
         (folder / CODE).write_text(patch.code, "utf-8")
-    save_edit(edit, folder / EDIT, made_for=model.fingerprint)
     return source
 
 

@@ -19,7 +19,7 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from countergen_edit.core.locating import ADAPTER, CHECKPOINT_RECORD, TRUTH
+from countergen_edit.core.locating import ADAPTER, RECIPE, TRUTH
 from countergen_edit.core.reading import json_mapping
 from countergen_edit.edits.checkpoints.forms import Patch
 from countergen_edit.edits.checkpoints.loading import CHECKSUMS
@@ -32,7 +32,7 @@ _WEIGHTS = (
     *(".safetensors", ".bin", ".pt", ".pth", ".ckpt", ".gguf", ".onnx", ".h5", ".msgpack", ".ot"),
     ".index.json",
 )
-_NOT_COPIED = (CARD, TRUTH, ADAPTER, CHECKPOINT_RECORD, CHECKSUMS, PARITY)
+_NOT_COPIED = (CARD, TRUTH, ADAPTER, RECIPE, CHECKSUMS, PARITY)
 """Files about the unedited model."""
 
 
@@ -88,7 +88,8 @@ class SourceFiles:
     def _patched(self, patch: Patch, path: Path, state: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """The tensors of a shard after the patch; of a class of ours under its names."""
         with safe_open(path, "pt") as file:
-            tensors = {key: file.get_tensor(key) for key in sorted(file.keys())}
+            own = (key for key in sorted(file.keys()) if key in self.shards)
+            tensors = {key: file.get_tensor(key) for key in own}
         names = {key: name for name, keys in self.keys.items() for key in keys if key in tensors}
         for name in dict.fromkeys(names.values()):
             if name in patch.weights or not self._holds(name, state[name]):
@@ -153,8 +154,10 @@ def find_source(model: LanguageModel, patch: Patch) -> SourceFiles | None:
     shards, shapes = dict[str, Path](), dict[str, list[int]]()
     for path in (folder / name for name in sorted(names)):
         with safe_open(path, "pt") as file:
-            shapes |= {key: file.get_slice(key).get_shape() for key in sorted(file.keys())}
-            shards |= dict.fromkeys(file.keys(), path)
+            # Of a carried checkpoint, all but its erasures.
+            own = [key for key in sorted(file.keys()) if ".erasure." not in key]
+            shapes |= {key: file.get_slice(key).get_shape() for key in own}
+            shards |= dict.fromkeys(own, path)
     keys, converted, foreign = dict[str, list[str]](), set[str](), set[str]()
     state = patch.plain.state_dict()
     for key, name, is_converted in _renamed(patch.plain, shards):

@@ -6,9 +6,9 @@ import inspect
 import shlex
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from countergen_edit.core.locating import without_places
 from countergen_edit.edits import WEIGHTS, EditRecord
 from countergen_edit.edits.checkpoints import Form, Parity, edits_in_record
 from countergen_edit.metrics.base import METRICS
@@ -44,11 +44,9 @@ def model_card(
         by_axis = {record.task: [record]}
     parts = {task: by_task[task] for task in by_axis if task in by_task}
     parts = parts or dict([next(iter(by_task.items()))])
-    manifest, several = run.manifest, len(parts) > 1
-    base = str(manifest.get("model") or "model")
-    # A name on the hub, and no directory.
-    is_path = base.startswith((".", "/", "~")) or Path(base).exists()
-    on_hub = base.count("/") == 1 and not is_path
+    manifest, several = without_places(run.manifest), len(parts) > 1
+    base = str(manifest.get("model") or "model")  # a name on the hub, or of a directory
+    on_hub, name = base.count("/") == 1, base.rpartition("/")[2]
     concepts = [_concept(part, by_axis.get(task, [record])) for task, part in parts.items()]
     if len(by_axis) > 1:
         earlier = [*earlier, *(e for e in edits_in_record(record) if e["axis"] not in parts)]
@@ -60,8 +58,8 @@ def model_card(
     environment.filters["markdown"] = markdown
     text = (files(__package__) / "model_card.md.jinja").read_text("utf-8")
     body = environment.from_string(text).render(
-        title=f"{Path(base).name}, edited",
-        base=base if on_hub else Path(base).name,
+        title=f"{name}, edited",
+        base=base,
         manifest=manifest,
         conversation=conversation_in_words(manifest),
         concepts=concepts,
@@ -90,14 +88,14 @@ def model_card(
     axes = [str(each["axis"]) for each in (*earlier, *concepts) if each["axis"]]
     results = [result for part in parts.values() for result in eval_results(part, record)]
     metadata = ModelCardData(
-        model_name=Path(base).name,
+        model_name=name,
         eval_results=results or None,
-        library_name="transformers",
+        library_name="peft" if form == "adapter" else "transformers",
         pipeline_tag="text-generation",
         base_model=base if on_hub else None,
         tags=["countergen-edit", "bias", "concept-erasure", *dict.fromkeys(axes)],
     )
-    return str(ModelCard(f"---\n{metadata.to_yaml()}\n---\n{body}"))
+    return str(ModelCard(f"---\n{metadata.to_yaml()}\n---\n{without_places(body)}"))
 
 
 def eval_results(run: Run, record: EditRecord | None) -> list[EvalResult]:

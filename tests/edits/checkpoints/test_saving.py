@@ -55,7 +55,8 @@ def checkpoints(model: LanguageModel, tmp_path_factory: pytest.TempPathFactory) 
     root = tmp_path_factory.mktemp("checkpoints")
     (root / "carried.tmp").mkdir()
     (root / "carried.tmp" / "model.safetensors").write_bytes(b"half a file")
-    save_checkpoint(model, edit_at(model, "resid_post"), root / "carried", record={"seed": 3})
+    edit = edit_at(model, "resid_post")
+    save_checkpoint(model, edit, root / "carried", record={"seed": 3}, form="carried")
     shutil.copytree(root / "carried", root / "folded")
     save_checkpoint(
         model,
@@ -104,7 +105,7 @@ def test_a_carried_checkpoint_can_be_edited_further_and_measured(checkpoints, mo
     erasure = edit.placements[0].erasure
     np.testing.assert_allclose((activations - erasure.mean) @ erasure.right.T, 0, atol=1e-4)
     with pytest.raises(UserError, match="carries an edit already"):
-        choose_form(loaded, more)
+        choose_form(loaded)
 
 
 def test_a_carried_checkpoint_still_holds_the_unedited_model(checkpoints, model):
@@ -227,14 +228,15 @@ def test_a_save_that_runs_out_of_space_leaves_the_good_checkpoint_and_no_half_on
 def test_the_same_checkpoint_is_saved_once_and_another_refused(copied, model):
     """A command that was stopped after saving continues with the proven checkpoint."""
     edit, before = edit_at(model, "resid_post"), contents(copied)
-    again = save_checkpoint(model, edit, copied, record={"seed": 3})
+    own = {"record": {"seed": 3}, "form": "carried"}
+    again = save_checkpoint(model, edit, copied, **own)
     assert vars(again.parity) == json.loads((copied / "parity.json").read_text())
     assert contents(copied) == before
     with pytest.raises(UserError, match="holds a checkpoint already"):
-        save_checkpoint(model, edit, copied, record={"seed": 4})
+        save_checkpoint(model, edit, copied, record={"seed": 4}, form="carried")
     (copied / "config.json").write_text("{}")
     with pytest.raises(UserError, match=r"damaged: config\.json was changed"):
-        save_checkpoint(model, edit, copied, record={"seed": 3})
+        save_checkpoint(model, edit, copied, **own)
     assert [path.name for path in copied.parent.iterdir()] == ["copy"]
 
 
@@ -249,11 +251,15 @@ def test_the_same_checkpoint_is_saved_once_and_another_refused(copied, model):
         ("qwen2", "mlp_out", "down_proj of .* has no bias"),
     ],
 )
-def test_what_does_not_fold_is_carried(family, site, reason, models):
+def test_what_does_not_fold_is_refused_by_default_and_named_form_carried(
+    family, site, reason, models, tmp_path
+):
     model = models[family]
     with pytest.raises(UserError, match=f"{reason}.*form=carried"):
         fold(model, edit_at(model, site))
-    assert choose_form(model, edit_at(model, site)) == "carried"
+    with pytest.raises(UserError, match=f"{reason}.*form=carried"):
+        save_checkpoint(model, edit_at(model, site), tmp_path / "saved")
+    assert not [*tmp_path.iterdir()]
 
 
 def test_a_bias_is_switched_on_where_the_config_has_a_switch(models):
@@ -298,9 +304,9 @@ def test_a_mixture_of_experts_does_not_fold():
     model = of_config("Mixtral", tiny_tokenizer(), **experts)
     with pytest.raises(UserError, match=r"not the plain output of one matrix.*form=carried"):
         fold(model, edit_at(model, "mlp_out"))
-    assert choose_form(model, edit_at(model, "mlp_out")) == "carried"
 
 
 def test_an_unknown_form_is_refused(model):
     with pytest.raises(UserError, match="did you mean 'folded'"):
-        choose_form(model, Edit(()), "fold")
+        choose_form(model, "fold")
+    assert choose_form(model) == choose_form(model, "folded") == "folded"

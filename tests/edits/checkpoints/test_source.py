@@ -59,7 +59,7 @@ COPIED = {
 }
 LEFT = {"README.md": "# another card", "own.py": "1 / 0", "training_args.bin": "x", "pad.onnx": "x"}
 """Files about the unedited model, its other weights and code."""
-OURS = {"README.md", "SHA256SUMS", "countergen_edit.json", "parity.json", "edit", "adapter"}
+OURS = {"README.md", "SHA256SUMS", "recipe.json", "parity.json", "edit"}
 ROTARY_OF_4 = (
     *("rope_theta", "partial_rotary_factor", "rope_scaling", "rotary_emb_base", "rotary_pct"),
     "rope_local_base_freq",
@@ -226,7 +226,7 @@ def test_a_carried_folder_is_the_source_with_tensors_beside_it(family, dtype, sh
     folder = source(tmp_path / "source", family, dtype, shards)
     model = load_model(folder)
     edit = edit_at(model, "resid_post")
-    saved = save_checkpoint(model, edit, tmp_path / "saved")
+    saved = save_checkpoint(model, edit, tmp_path / "saved", form="carried")
     assert saved.form == "carried"
     old, new = flat(tensors_of(folder)), flat(tensors_of(saved.folder))
     assert {key for key in new if key not in old} == {

@@ -1,0 +1,130 @@
+"""`edit recipe=…` makes a checkpoint again, byte for byte, or says what differs."""
+
+from __future__ import annotations
+
+import io
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from countergen_edit.cli import edit as command
+from countergen_edit.cli.main import main
+from countergen_edit.edits import Edit, LowRankUpdate
+from countergen_edit.edits.checkpoints import save_checkpoint
+from countergen_edit.models import load_model
+from tests.edits.checkpoints.conftest import edit_at
+from tests.tiny_models import tiny_model_dir
+
+COMMAND = ["countergen-edit", "edit", "model={}", "run_dir={}/run one", "metric=[r,{}/m.py:M]"]
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model, and a checkpoint of it in each form."""
+    place = tmp_path_factory.mktemp("recipes")
+    model = load_model(tiny_model_dir("gpt2", place / "model"))
+    rng = np.random.default_rng(0)
+    factors = {
+        f"transformer.h.{i}.mlp.c_fc": (rng.normal(size=(2, 32)), rng.normal(size=(128, 2)))
+        for i in (1, 0)
+    }
+    update = Edit((), update=LowRankUpdate(factors))
+    record = {
+        "seed": 3,
+        "command": [word.format(place / "model") for word in COMMAND],
+        "config": {"data": {"file": f"{place}/mine.jsonl"}, f"{place}/m.py:M": {"path": None}},
+    }
+    for form, edit in (
+        ("folded", update),
+        ("adapter", update),
+        ("carried", edit_at(model, "resid_post")),
+    ):
+        own = {"form": form, "record": record, "card": lambda *_: "# A card\n"}
+        save_checkpoint(model, edit, place / form, texts=["Jane sang"], **own)
+    return place
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+
+
+@pytest.mark.parametrize("form", ["folded", "adapter", "carried"])
+def test_every_file_is_the_same_each_time(
+    form: str, place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also of the recipe and the edit alone, without the weights that they make."""
+    model, wanted = f"model={place / 'model'}", files(place / form)
+    assert {"README.md", "parity.json", "recipe.json", "SHA256SUMS"} <= {*wanted}
+    alone = tmp_path / "alone"
+    alone.mkdir()
+    for name in ("recipe.json", "SHA256SUMS"):
+        shutil.copy(place / form / name, alone)
+    shutil.copytree(place / form / "edit", alone / "edit")
+    for number, recipe in enumerate((place / form, alone / "recipe.json")):
+        assert main(["edit", f"recipe={recipe}", model, f"save={tmp_path / str(number)}"]) == 0
+        said = " ".join(capsys.readouterr().out.split())
+        assert f"Made again, byte for byte, as {recipe.parent if number else recipe}" in said
+    assert files(tmp_path / "0") == wanted
+    own = {"README.md", "parity.json", "SHA256SUMS"}  # which lay beside the weights
+    again = files(tmp_path / "1")
+    assert {n: b for n, b in again.items() if n not in own} == {
+        n: b for n, b in wanted.items() if n not in own
+    }
+
+
+def test_no_file_has_a_path(place: Path) -> None:
+    for form in ("folded", "adapter", "carried"):
+        for name, content in files(place / form).items():
+            assert str(place).encode() not in content, (form, name)
+        recipe = json.loads((place / form / "recipe.json").read_text())
+        assert recipe["command"][2:] == ["model=model", "run_dir=run one", "metric=[r,m.py:M]"]
+        assert recipe["config"] == {"data": {"file": "mine.jsonl"}, "m.py:M": {"path": None}}
+        assert recipe["model"] == "model"
+
+
+def test_what_differs_is_said_with_the_reason(
+    place: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(
+        "countergen_edit.edits.checkpoints.saving.versions", lambda: {"torch": "9.9"}
+    )
+    monkeypatch.setattr(command, "versions", lambda: {"torch": "9.9"})
+    words = [f"recipe={place / 'folded'}", f"model={place / 'model'}", f"save={tmp_path / 'new'}"]
+    assert main(["edit", *words]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "Differ from" in said
+    assert "recipe.json (torch" in said
+    assert "→ 9.9)" in said
+
+
+@pytest.mark.parametrize("form", ["folded", "adapter"])
+def test_chat_holds_an_edit_against_the_original_that_is_named(
+    form: str, place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO("Jane is\n"))
+    words = [str(place / form), f"original={place / 'model'}", "max_new_tokens=2"]
+    assert main(["chat", *words]) == 0
+    assert "original" in capsys.readouterr().out
+    monkeypatch.chdir(place.parent)  # where no model has the name on record
+    assert main(["chat", str(place / form)]) == 2
+    assert "say where" in capsys.readouterr().err
+
+
+def test_another_source_is_refused_in_one_line(
+    place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = tiny_model_dir("llama", tmp_path / "other")
+    capsys.readouterr()  # of transformers
+    for model, says in ((other, "is not the model of"), (place / "none", "no such model")):
+        new = f"save={tmp_path / 'new'}"
+        assert main(["edit", f"recipe={place / 'folded'}", f"model={model}", new]) == 2
+        error = capsys.readouterr().err
+        assert says in error
+        assert len(error.strip().splitlines()) == 1
+    assert not (tmp_path / "new").exists()
