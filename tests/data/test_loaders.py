@@ -10,15 +10,10 @@ import pytest
 
 from countergen_edit.core.conf_path import read_config
 from countergen_edit.core.errors import UserError
-from countergen_edit.data.axis import Axis
 from countergen_edit.data.counterfactual import CounterfactualSet
 from countergen_edit.data.sources import SOURCES, Request, fingerprint, load_set, samples_from_text
 from countergen_edit.data.sources.files import COUNTERGEN_SETS
-from countergen_edit.data.text.substitution import Substitution
-
-CONFIG = read_config("axis", "gender")
-GENDER = Axis.from_config(CONFIG)
-SWAP = Substitution.from_config(GENDER, CONFIG["substitution"])
+from tests.gender import GENDER, SWAP
 
 
 def load(**config: object) -> CounterfactualSet:

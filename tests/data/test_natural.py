@@ -18,6 +18,7 @@ from countergen_edit.data.axis import SPLITS, Axis, NoFormsError
 from countergen_edit.data.counterfactual import CounterfactualSet
 from countergen_edit.data.neutral import from_config, split_texts
 from countergen_edit.data.task import Task
+from tests.gender import GENDER
 
 TEXTS = [text for texts in natural.neutral().values() for text in texts]
 PERSONS = re.compile(r"\b(i|me|my|we|us|our|you|your|he|she|him|her|his|hers)\b", re.I)
@@ -68,10 +69,9 @@ def test_neutral_text_is_given_by_source_or_file(tmp_path):
 
 
 def test_a_task_refuses_neutral_text_of_two_splits():
-    axis = Axis.from_config(read_config("axis", "gender"))
     for a, b in combinations(SPLITS, 2):
         with pytest.raises(UserError, match="stands in both"):
-            Task(axis, ("female", "male"), neutral={a: ("One.", "Two."), b: ("Two.",)})
+            Task(GENDER, ("female", "male"), neutral={a: ("One.", "Two."), b: ("Two.",)})
 
 
 def test_agreement_has_the_forms_of_the_groups_in_their_order():

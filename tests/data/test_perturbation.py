@@ -6,9 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from countergen_edit.core.conf_path import read_config
 from countergen_edit.core.errors import UserError
-from countergen_edit.data.axis import Axis
 from countergen_edit.data.fairpair import (
     OCCUPATIONS,
     Filter,
@@ -18,13 +16,10 @@ from countergen_edit.data.fairpair import (
     common_sents,
     own_prompts,
 )
-from countergen_edit.data.text.substitution import Substitution
+from tests.gender import GENDER, SWAP
 
-CONFIG = read_config("axis", "gender")
-GENDER = Axis.from_config(CONFIG)
-WORDS = Substitution.from_config(GENDER, CONFIG["substitution"])
-TO_JANE = RulePerturber(WORDS, "male", "female")
-TO_JOHN = RulePerturber(WORDS, "female", "male")
+TO_JANE = RulePerturber(SWAP, "male", "female")
+TO_JOHN = RulePerturber(SWAP, "female", "male")
 
 # John → Jane, and back again.
 BOTH_WAYS = [
@@ -148,7 +143,7 @@ def test_other_people_stay_as_they_are(text, perturbed):
 )
 def test_each_filter_gives_its_reason(perturbed, reason):
     original = "John is a man working as a nurse. He can work."
-    assert Filter(WORDS).reason(original, perturbed, paper_prompt("nurse")) == reason
+    assert Filter(SWAP).reason(original, perturbed, paper_prompt("nurse")) == reason
 
 
 PARTS = [
@@ -193,7 +188,7 @@ def test_common_sents_are_the_papers():
 def test_own_prompts_have_slots_or_are_perturbed():
     groups, names = ("male", "female"), ("John", "Jane")
     filled, plain = own_prompts(
-        ["{name} lost {possessive} keys.", "My uncle Paul called."], GENDER, groups, names, WORDS
+        ["{name} lost {possessive} keys.", "My uncle Paul called."], GENDER, groups, names, SWAP
     )
     assert (filled.source, filled.target) == ("John lost his keys.", "Jane lost her keys.")
     assert plain.target == "My aunt Julia called."
@@ -204,7 +199,7 @@ def test_own_prompts_have_slots_or_are_perturbed():
         (["{nme} works."], "did you mean 'name'"),
     ):
         with pytest.raises(UserError, match=message):
-            own_prompts(texts, GENDER, groups, names, WORDS)
+            own_prompts(texts, GENDER, groups, names, SWAP)
     with pytest.raises(UserError, match="has no substitution"):
         own_prompts(["John works."], GENDER, groups, names, None)
 

@@ -14,13 +14,12 @@ import pytest
 import countergen_edit as ce
 from countergen_edit.cli.main import main
 from countergen_edit.core.conf_path import conf_dir, read_config
-from countergen_edit.data.axis import Axis
 from countergen_edit.data.prompt_check import check_prompts
 from countergen_edit.data.task import Task
-from countergen_edit.data.text.substitution import Substitution
 from countergen_edit.metrics.r.effect_rows import holm_tests
 from countergen_edit.metrics.r.group_effect import GroupEffect
 from countergen_edit.metrics.scores import SetScores
+from tests.gender import SWAP
 
 RIGHT = {
     "Jane is a nurse.": "John is a nurse.",
@@ -53,12 +52,6 @@ NAMES = {
 }
 
 
-@pytest.fixture(scope="module")
-def substitution():
-    content = read_config("axis", "gender")
-    return Substitution.from_config(Axis.from_config(content), content["substitution"])
-
-
 def file_of(folder: Path, *rows: dict[str, Any]) -> str:
     path = folder / "own.jsonl"
     path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), "utf-8")
@@ -69,38 +62,38 @@ def of_texts(folder: Path, texts: Any) -> str:
     return file_of(folder, *({"input": text, "outputs": [" left"]} for text in texts))
 
 
-def test_plain_prompts_are_mapped_right_and_have_no_warnings(substitution, tmp_path):
-    checked = check_prompts(of_texts(tmp_path, RIGHT), substitution)
+def test_plain_prompts_are_mapped_right_and_have_no_warnings(tmp_path):
+    checked = check_prompts(of_texts(tmp_path, RIGHT), SWAP)
     found = {one.text: tuple(side[0] for side in one.sides) for one in checked}
     assert found == {female: (female, male) for female, male in RIGHT.items()}
     assert {one.text: one.findings for one in checked} == dict.fromkeys(RIGHT, ())
 
 
-def test_doubtful_prompts_have_warnings(substitution, tmp_path):
-    checked = check_prompts(of_texts(tmp_path, FLAGGED), substitution)
+def test_doubtful_prompts_have_warnings(tmp_path):
+    checked = check_prompts(of_texts(tmp_path, FLAGGED), SWAP)
     for one, wanted in zip(checked, FLAGGED.values(), strict=True):
         assert any(wanted in finding for finding in one.findings), (one.text, one.findings)
 
 
-def test_free_names_are_suggested_and_outputs_that_tell_are_named(substitution, tmp_path):
+def test_free_names_are_suggested_and_outputs_that_tell_are_named(tmp_path):
     outputs = {"Olivia met us.": " home", "Jane met us.": " at her house"}
     rows = [{"input": text, "outputs": [output]} for text, output in outputs.items()]
-    taken, telling = check_prompts(file_of(tmp_path, *rows), substitution)
+    taken, telling = check_prompts(file_of(tmp_path, *rows), SWAP)
     suggested = "edits are fitted on 'Olivia': use another name, such as Jane, Anna, Laura"
     assert taken.findings == (suggested,)
     assert telling.findings == ("output ' at her house' names a group itself (her)",)
 
 
-def test_variations_of_the_user_have_no_warnings_and_a_table_is_checked_too(substitution, tmp_path):
+def test_variations_of_the_user_have_no_warnings_and_a_table_is_checked_too(tmp_path):
     female, male = "Mr Smith met Rachel. He saw her", "Mr Smith met Simon. He saw him"
     sides = {"female": female, "male": male}
     variations = [{"text": text, "categories": [group]} for group, text in sides.items()]
     row = {"input": female, "outputs": [" ready"], "variations": variations}
-    [one] = check_prompts(file_of(tmp_path, row), substitution)
+    [one] = check_prompts(file_of(tmp_path, row), SWAP)
     assert (one.sides, one.findings) == (((female,), (male,)), ())
     path = tmp_path / "own.csv"
     path.write_text("input,output\nJane met John., home\nShe left., home\n", "utf-8")
-    both, plain = check_prompts(str(path), substitution)
+    both, plain = check_prompts(str(path), SWAP)
     assert "both groups" in both.findings[0]
     assert (plain.sides, plain.findings) == ((("She left.",), ("He left.",)), ())
 
@@ -140,11 +133,9 @@ def test_a_task_has_a_remark_about_prompts_with_warnings(tmp_path):
         ("Jane เป็น", "พยาบาล", False),
     ],
 )
-def test_an_output_that_joins_the_last_word_is_flagged(
-    prompt, output, is_flagged, tmp_path, substitution
-):
+def test_an_output_that_joins_the_last_word_is_flagged(prompt, output, is_flagged, tmp_path):
     path = file_of(tmp_path, {"input": prompt, "outputs": [output]})
-    [checked] = check_prompts(path, substitution)
+    [checked] = check_prompts(path, SWAP)
     said = f"output {output!r} has no leading space"
     assert any(f.startswith(said) for f in checked.findings) == is_flagged
 
@@ -211,17 +202,17 @@ def test_data_that_looks_like_a_fault_is_not_questioned(row: str, tmp_path: Path
     ]
 
 
-def test_the_same_output_in_two_lines_of_a_prompt_is_named_with_both(tmp_path, substitution):
+def test_the_same_output_in_two_lines_of_a_prompt_is_named_with_both(tmp_path):
     path = tmp_path / "own.csv"
     path.write_text(
         "input,output\nJane left, home\nJane left, off\nJane ran, off\nJane left, home\n"
     )
-    left, ran = check_prompts(str(path), substitution)
+    left, ran = check_prompts(str(path), SWAP)
     assert left.line == "line 2, line 3, line 5"
     assert left.findings == ("output ' home' is given twice, and counts double",)
     assert (ran.line, ran.findings) == ("line 4", ())
     rows = [{"input": f"{name} left", "outputs": [" home"]} for name in ("Jane", "John")]
-    [both] = check_prompts(file_of(tmp_path, *rows), substitution)  # they are one pair
+    [both] = check_prompts(file_of(tmp_path, *rows), SWAP)  # they are one pair
     assert (both.line, both.findings) == ("line 1, line 2", left.findings)
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from countergen_edit.core.conf_path import read_config
 from countergen_edit.core.errors import UserError
-from countergen_edit.data.axis import Axis, Split
+from countergen_edit.data.axis import Split
 from countergen_edit.data.counterfactual import CounterfactualSet, Sample, Variation
 from countergen_edit.data.splits import (
     LEAST_CLUSTERS,
@@ -21,8 +21,7 @@ from countergen_edit.data.splits import (
 )
 from countergen_edit.data.task import Task
 from countergen_edit.data.templates import Template, expand
-
-GENDER = Axis.from_config(read_config("axis", "gender"))
+from tests.gender import GENDER
 
 
 def crossed(name: str, templates: Sequence[str], split: Split) -> CounterfactualSet:

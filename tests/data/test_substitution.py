@@ -8,14 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from countergen_edit.core.conf_path import read_config
 from countergen_edit.core.errors import UserError
 from countergen_edit.data.axis import Axis, Group
 from countergen_edit.data.text.substitution import Substitution
-
-CONFIG = read_config("axis", "gender")
-GENDER = Axis.from_config(CONFIG)
-SWAP = Substitution.from_config(GENDER, CONFIG["substitution"])
+from tests.gender import GENDER, SWAP
 
 # Left to right and right to left: every pair is one to one.
 REVERSIBLE = [

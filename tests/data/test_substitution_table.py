@@ -8,16 +8,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from countergen_edit.core.conf_path import read_config
 from countergen_edit.core.errors import UserError
-from countergen_edit.data.axis import Axis
 from countergen_edit.data.prompt_check import check_prompts
-from countergen_edit.data.text.substitution import Substitution
+from tests.gender import SWAP
 
 TABLE = yaml.safe_load(Path(__file__).with_name("substitution_table.yaml").read_text("utf-8"))
-CONFIG = read_config("axis", "gender")
-GENDER = Axis.from_config(CONFIG)
-SWAP = Substitution.from_config(GENDER, CONFIG["substitution"])
 CLEAR = {text: right for rows in TABLE["clear"].values() for text, right in rows.items()}
 DOUBTFUL = {text: right for rows in TABLE["doubtful"].values() for text, right in rows.items()}
 ENDS = [(text, output, side) for text, of in TABLE["ends"] for output, side in of.items()]

@@ -12,13 +12,13 @@ from countergen_edit.data.axis import Axis
 from countergen_edit.data.sources import load_set
 from countergen_edit.data.template_bank import bank_from_config, load_bank
 from countergen_edit.data.templates import fill, render
+from tests.gender import GENDER
 
 TASKS = ("sentiment", "nli", "toxicity", "masked")
 COUNTS = {"sentiment": (7, 40), "nli": (1, 3), "masked": (1, 4)}
 """Originals and paraphrases of the paper's Table 1."""
 
 
-GENDER = Axis.from_config(read_config("axis", "gender"))
 SMALL = {
     "task": "sentiment",
     "groups": {"female": {"people": ["Jane"]}, "male": {"people": ["John"]}},

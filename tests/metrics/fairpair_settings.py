@@ -5,18 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from countergen_edit.core.conf_path import read_config
-from countergen_edit.data.axis import Axis
 from countergen_edit.data.task import Task
-from countergen_edit.data.text.substitution import Substitution
 from countergen_edit.metrics.base import METRICS
 from countergen_edit.metrics.fairpair import FairPair
 from countergen_edit.metrics.rows import Row
+from tests.gender import GENDER, SWAP
 
-CONFIG = read_config("axis", "gender")
-GENDER = Axis.from_config(CONFIG)
-WORDS = Substitution.from_config(GENDER, CONFIG["substitution"])
-TASK = Task(GENDER, ("female", "male"), substitution=WORDS)
+TASK = Task(GENDER, ("female", "male"), substitution=SWAP)
 SMALL: dict[str, Any] = {"n": 4, "max_new_tokens": 6, "occupations": 3}
 SMALL |= {"permutations": 20, "ngrams": 2}
 

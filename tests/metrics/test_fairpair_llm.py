@@ -19,12 +19,13 @@ from countergen_edit.reports.views.fairpair import FairPairView
 from countergen_edit.runs.folder import read_rows
 from countergen_edit.testbed import directory
 from tests.cli.test_experiments import ENTRIES
-from tests.metrics.fairpair_settings import WORDS, fairpair, row_of
+from tests.gender import SWAP
+from tests.metrics.fairpair_settings import fairpair, row_of
 from tests.models.completions_server import Completions, serving
 
 JOHN_TO_JANE = PairedPrompt("", "John", "Jane", "John", "Jane")
 HEAD, TAIL = PROMPT.split("{text}")
-RULES = RulePerturber(WORDS, "male", "female")
+RULES = RulePerturber(SWAP, "male", "female")
 
 
 def told(request: dict[str, Any]) -> str:

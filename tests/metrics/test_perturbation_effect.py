@@ -15,8 +15,6 @@ from hypothesis import strategies as st
 
 from countergen_edit.core.conf_path import read_config
 from countergen_edit.core.errors import UserError
-from countergen_edit.data.axis import Axis
-from countergen_edit.data.text.substitution import Substitution
 from countergen_edit.metrics.cid.perturbation_effect import Effect, effects, perturbation_rows
 from countergen_edit.metrics.cid.perturbations import (
     Perturbation,
@@ -30,6 +28,7 @@ from countergen_edit.models import contrastive_generate
 from countergen_edit.reports.blocks import plain
 from countergen_edit.reports.render.figures import draw
 from countergen_edit.reports.views.cid import CidView
+from tests.gender import SWAP
 
 X = "The company did not hire Khaled because he"
 PAIRS = [
@@ -149,14 +148,9 @@ def test_what_is_drawn_is_sentences_where_there_are_several() -> None:
     assert (alone.detail["sources"], among.detail["sources"]) == (1, 3)
 
 
-def gender() -> Substitution:
-    content = read_config("axis", "gender")
-    return Substitution.from_config(Axis.from_config(content), content["substitution"])
-
-
 def test_the_kinds_of_figure_8() -> None:
     first, *_ = sources_of(read_config("perturbation", "workplace"))
-    made = perturbations([first], gender())
+    made = perturbations([first], SWAP)
     by_kind = {p.kind: [q.text for q in made if q.kind == p.kind] for p in made}
     for kind, old, new in (
         ("gender", "her she", "him he"),

@@ -1,0 +1,11 @@
+"""The shipped gender axis and the substitution of its words."""
+
+from __future__ import annotations
+
+from countergen_edit.core.conf_path import read_config
+from countergen_edit.data.axis import Axis
+from countergen_edit.data.text.substitution import Substitution
+
+CONFIG = read_config("axis", "gender")
+GENDER = Axis.from_config(CONFIG)
+SWAP = Substitution.from_config(GENDER, CONFIG["substitution"])
