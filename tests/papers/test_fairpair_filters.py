@@ -14,7 +14,8 @@ from countergen_edit.data.fairpair import (
     dissimilarity,
     word_set,
 )
-from tests.data.test_perturbation import WORDS, paper_prompt, to_jane
+from tests.data.test_perturbation import paper_prompt, to_jane
+from tests.gender import SWAP
 from tests.papers.source import paper
 
 
@@ -32,7 +33,7 @@ class Example:
         return paper_prompt(self.original.split(".")[0].rpartition(" ")[2])
 
     def reason(self, compared: str) -> str | None:
-        return Filter(WORDS, compared=compared).reason(self.original, self.perturbed, self.prompt)
+        return Filter(SWAP, compared=compared).reason(self.original, self.perturbed, self.prompt)
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +66,7 @@ def test_the_rules_pass_every_filter_where_texts_are_long(table: list[Example]) 
     for e in table:
         right = to_jane(e.original)
         passed = {
-            u: Filter(WORDS, compared=u).reason(e.original, right, e.prompt) for u in FILTER_UNITS
+            u: Filter(SWAP, compared=u).reason(e.original, right, e.prompt) for u in FILTER_UNITS
         }
         assert passed["neutral"] is None
         assert passed["characters"] is None or len(e.original) < 100
