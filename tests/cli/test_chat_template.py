@@ -84,11 +84,15 @@ def test_no_figure_is_that_of_texts_as_they_stand(
 
 
 def test_chat_replies_to_a_message_in_the_template_of_the_checkpoint(
-    saved: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    saved: Path,
+    templated: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     said = []
     for template in ([], ["model.template=none"]):
         monkeypatch.setattr("sys.stdin", io.StringIO("Jane works as a\n"))
-        assert main(["chat", str(saved), "max_new_tokens=6", *template]) == 0
+        words = [f"original={templated}", "max_new_tokens=6", *template]
+        assert main(["chat", str(saved), *words]) == 0
         said.append(capsys.readouterr().out)
     assert said[0] != said[1]

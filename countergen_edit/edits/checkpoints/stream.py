@@ -60,7 +60,8 @@ def stream_writers(model: LanguageModel, plain: Any = None) -> Writers:
         return _writers(model, plain or stock_model(model, **UNTIED))
     except _DoesNotFoldError as reason:
         raise UserError(
-            f"an edit everywhere does not fold into the weights of {model.name}: {reason}"
+            f"an edit everywhere does not fold into the weights of {model.name}: {reason}; save "
+            "one of a layer with form=carried"
         ) from None
 
 
