@@ -10,7 +10,7 @@ from typing import Any
 from countergen_edit.cli.printing import console, say, show_run
 from countergen_edit.cli.study import command_line, model_loader, new_run, texts_in
 from countergen_edit.core.conf_path import config_of
-from countergen_edit.core.errors import command, require_known
+from countergen_edit.core.errors import UserError, command, require_known
 from countergen_edit.core.writing import digest
 from countergen_edit.data.axis import SPLITS, Axis
 from countergen_edit.data.axis_config import axis_config
@@ -59,6 +59,8 @@ class CidRun:
             self.metric = self.metric.bound(self.task, "cid")
         self.edit = None if saved is None else runs.saved_edit(Path(saved))
         self.model: LanguageModel = load()
+        if self.model.chat.is_beside:
+            raise UserError("template=both measures sets; cid takes template=none or template=chat")
 
     def folder(self, **facts: Any) -> RunFolder:
         """The run folder; `facts` are of its manifest."""

@@ -34,6 +34,7 @@ from countergen_edit.edits.checkpoints import (
 from countergen_edit.erasers import AffineErasure
 from countergen_edit.models import LanguageModel
 from countergen_edit.models.capture import has_layers
+from countergen_edit.models.tokens import mode_of
 from countergen_edit.reports.findings import saved_as
 from countergen_edit.runs.run import Run
 
@@ -189,7 +190,7 @@ def save_of_run(config: Content, saving: Saving) -> None:
         "name": name,
         "adapter": (run.config.get("model") or {}).get("adapter"),
         "bos": run.manifest.get("bos", own["bos"]),
-        "template": "chat" if template else "none",
+        "template": mode_of(template),
         "instruction": template["instruction"] if template else own["instruction"],
     }
     model = model_loader(where)()
