@@ -17,7 +17,7 @@ from countergen_edit.cli.study import (
     without_requesting,
 )
 from countergen_edit.core.conf_path import config_of
-from countergen_edit.core.errors import command, require_known
+from countergen_edit.core.errors import UserError, command, require_known
 from countergen_edit.core.writing import digest
 from countergen_edit.data.axis import SPLITS, Axis
 from countergen_edit.data.axis_config import axis_config
@@ -65,6 +65,8 @@ class CidRun:
             self.metric.bound(self.task, "cid")  # finds mistakes before a model is loaded
         self.edit = None if saved is None else runs.saved_edit(Path(saved))
         self.model: LanguageModel = load()
+        if self.model.chat.is_beside:
+            raise UserError("template=both measures sets; cid takes template=none or template=chat")
 
 
 def numbers(value: Any) -> tuple[float, ...]:

@@ -38,6 +38,7 @@ from countergen_edit.edits.checkpoints import (
 from countergen_edit.erasers import AffineErasure
 from countergen_edit.models import LanguageModel
 from countergen_edit.models.capture import EVERYWHERE, HEAD, has_layers, width
+from countergen_edit.models.tokens import mode_of
 from countergen_edit.reports.findings import saved_as
 from countergen_edit.runs.ran import hardware
 from countergen_edit.runs.run import Run
@@ -260,7 +261,7 @@ def source(own: Content, facts: Mapping[str, Any]) -> LanguageModel:
     where = {
         **own,
         "bos": facts.get("bos", own["bos"]),
-        "template": "chat" if template else "none",
+        "template": mode_of(template),
         "instruction": template["instruction"] if template else own["instruction"],
     }
     return model_loader(where)()

@@ -41,13 +41,17 @@ class Chat:
     """The user's messages in a model's chat template.
 
     `instruction` is the default message, `request` precedes it and every question, `is_on` puts
-    all texts of the model within the template, and `thinks` puts an empty thought before replies.
+    all texts of the model within the template, and `is_beside` those of test data once more.
+    `thinks` says that an empty thought precedes replies, `closing` which arguments the template
+    reads for that.
     """
 
     instruction: str = INSTRUCTION
     request: str = ""
     is_on: bool = False
+    is_beside: bool = False
     thinks: bool = False
+    closing: str = ""
 
     def message(self, words: str) -> str:
         """A user's message after the request."""
@@ -144,12 +148,15 @@ class LanguageModel:
 
     @property
     def conversation(self) -> dict[str, str] | None:
-        """SHA-256 of the chat template of all texts, the instruction, and its thought if any."""
-        if not self.chat.is_on:
+        """SHA-256 of the chat template of texts, the instruction, and how no thought begins."""
+        chat = self.chat
+        if not (chat.is_on or chat.is_beside):
             return None
         template = hashlib.sha256(str(self.tokenizer.chat_template).encode()).hexdigest()
-        thought = {"thought": "empty"} if self.chat.thinks else {}
-        return {"sha256": template, "instruction": self.chat.instruction, **thought}
+        about = {"thought": "empty"} if chat.thinks else {}
+        about |= {"closing": chat.closing} if chat.closing else {}
+        about |= {"beside": "plain texts"} if chat.is_beside else {}
+        return {"sha256": template, "instruction": chat.instruction, **about}
 
     @cached_property
     def fingerprint(self) -> str:

@@ -30,12 +30,12 @@ from countergen_edit.models.scoring import (
 )
 from countergen_edit.models.server import Server
 from countergen_edit.models.tokens import (
+    BOTH,
     CHAT,
     CHAT_MODES,
     NONE,
     check_texts,
     excerpt,
-    instructed,
     lengths,
     opens_texts,
 )
@@ -137,10 +137,10 @@ def connect(
     """
     require_known("model.log_probs", log_probs, LOG_PROBS)
     require_known("template", template, CHAT_MODES)
-    if template == CHAT:
+    if template in (CHAT, BOTH):
         raise UserError(
-            f"template=chat, but {url} continues texts and has no chat template to put them in: "
-            "use template=none"
+            f"template={template}, but {url} continues texts and has no chat template to put them "
+            "in: use template=none"
         )
     for key, value in (("parallel", parallel), ("attempts", attempts)):
         if value < 1:
@@ -164,7 +164,6 @@ def _lengths(lm: ServedModel, texts: Sequence[str]) -> list[int]:
 # A server refuses a text itself, has no template, and a first token with a likelihood is read.
 check_texts.register(ServedModel, lambda lm, texts: None)
 opens_texts.register(ServedModel, lambda lm: False)
-instructed.register(ServedModel, lambda lm, message: message)
 
 
 @check_contrasts.register(ServedModel)

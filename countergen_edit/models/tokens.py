@@ -7,11 +7,16 @@ preface.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import singledispatch
+from functools import partial, singledispatch
+from itertools import pairwise
 from typing import Any
+
+from jinja2 import Environment
+from jinja2.meta import find_undeclared_variables
 
 from countergen_edit.core.characters import require_encodable
 from countergen_edit.core.errors import UserError, unknown
@@ -23,7 +28,13 @@ Llama 3.1's template."""
 _DIRECTIVES = [f"%{letter}" for letter in ("d", "-d", "m", "b", "B", "Y", "y", "A", "a", "H", "M")]
 _THOUGHT = re.compile(r"<(/?)((?:\w+:)?(?:think\w*|thought|reason\w*))>\s*\Z")
 """The end of a prompt after which a model thinks, or, with a slash, has thought."""
-NONE, AUTO, CHAT = CHAT_MODES = ("none", "auto", "chat")
+NONE, AUTO, CHAT, BOTH = CHAT_MODES = ("none", "auto", "chat", "both")
+NO_THOUGHT = {"enable_thinking": False, "thinking": False, "reasoning": False, "thinking_budget": 0}
+"""What templates are told, so that no thought begins: Qwen 3 reads the first, Granite 3.2, DeepSeek
+V3.1 and Kimi K2.5 the second."""
+_GENERATION = re.compile(r"\{%-?\s*(?:end)?generation\s*-?%\}")
+"""Tags of transformers' own, around a reply."""
+_REPLY = "@reply@"
 
 
 def has_chat_template(lm: LanguageModel) -> bool:
@@ -34,23 +45,38 @@ def has_chat_template(lm: LanguageModel) -> bool:
 def before_reply(lm: LanguageModel, message: str) -> str:
     """A user's message in the chat template, up to where the model's reply begins.
 
-    A template that thinks before a reply is told not to, or else gets an empty thought.
-    `UserError` if there is no template or it rejects the message.
+    A template that thinks before a reply is told `NO_THOUGHT`. The reply begins where that of a
+    finished conversation would, behind a closed thought or a channel; behind an empty thought, if
+    the prompt opens one all the same. `UserError` without a template, or if it rejects the message.
     """
     if not has_chat_template(lm):
         raise UserError(f"{lm.name} has no chat template, and so nobody to ask it anything")
+    asked = [{"role": "user", "content": message}]
+    render = partial(
+        lm.tokenizer.apply_chat_template,
+        chat_template=_dated(lm.tokenizer.chat_template),
+        tokenize=False,
+        **NO_THOUGHT,
+    )
     try:
-        text = lm.tokenizer.apply_chat_template(
-            [{"role": "user", "content": message}],
-            chat_template=_dated(lm.tokenizer.chat_template),
-            tokenize=False,
-            add_generation_prompt=True,
-            enable_thinking=False,
-        )
+        prompt = str(render(asked, add_generation_prompt=True))
     except Exception as error:  # a template is a program of its own, and fails in its own way
         why = " ".join(str(error).split())
         raise UserError(f"the chat template of {lm.name} takes no user's message: {why}") from error
-    return _THOUGHT.sub(lambda m: m[0] if m[1] else f"<{m[2]}>\n\n</{m[2]}>\n\n", str(text))
+    with suppress(Exception):  # and may take no reply
+        finished = str(render([*asked, {"role": "assistant", "content": _REPLY}]))
+        before = finished.rpartition(_REPLY)[0]
+        if before.startswith(prompt) and before.removeprefix(prompt).strip():
+            return before
+    return _THOUGHT.sub(lambda m: m[0] if m[1] else f"<{m[2]}>\n\n</{m[2]}>\n\n", prompt)
+
+
+def closing(lm: LanguageModel) -> str:
+    """What the chat template reads of `NO_THOUGHT`, such as "enable_thinking=False"."""
+    text = _GENERATION.sub("", str(_dated(lm.tokenizer.chat_template)))
+    parsed = Environment(extensions=["jinja2.ext.loopcontrols"]).parse(text)
+    read = find_undeclared_variables(parsed)
+    return ", ".join(f"{name}={value}" for name, value in NO_THOUGHT.items() if name in read)
 
 
 def _dated(template: Any) -> Any:
@@ -63,19 +89,6 @@ def _dated(template: Any) -> Any:
     return (
         f"{{%- macro strftime_now(format) -%}}{{{{ format{written} }}}}{{%- endmacro -%}}{template}"
     )
-
-
-@singledispatch
-def instructed(lm: LanguageModel, message: str) -> str:
-    """The prompt of `generate` for a reply to a message: the message in the template, if any.
-
-    Within a template of all texts this would begin another conversation inside.
-    """
-    if not has_chat_template(lm):
-        return message
-    text = before_reply(lm, message)
-    # A template may write BOS itself, which the tokenizer then writes again.
-    return text.removeprefix(lm.tokenizer.bos_token) if lm.adds_bos else text
 
 
 @dataclass(frozen=True)
@@ -172,10 +185,21 @@ def _encode(
 
 
 def preface_ids(lm: LanguageModel, words: str) -> tuple[int, ...]:
-    """Tokens of words before texts, special ones written out, after BOS if texts have it."""
+    """Tokens of words before texts, special ones written out.
+
+    They stand after BOS if texts have it, unless the words hold it, as a chat template's may.
+    """
     ids = lm.tokenizer(words, add_special_tokens=False, verbose=False).input_ids
     first = _first(lm)
-    return tuple(ids if ids[: len(first)] == first else [*first, *ids])
+    return tuple(ids if {*first} & {*ids} else [*first, *ids])
+
+
+def doubled(lm: LanguageModel) -> list[str]:
+    """The special tokens that the chat template writes twice in a row."""
+    ids = preface_ids(lm, before_reply(lm, lm.chat.instruction))
+    special = {*lm.tokenizer.all_special_ids}
+    twice = dict.fromkeys(a for a, b in pairwise(ids) if a == b and a in special)
+    return [str(token) for token in lm.tokenizer.convert_ids_to_tokens([*twice])]
 
 
 def opening_ids(lm: LanguageModel) -> tuple[int, ...]:
@@ -218,9 +242,10 @@ def in_template(lm: LanguageModel, template: str, instruction: str | None = None
     """Put a model's texts in its chat template, after an instruction, or leave them as they are.
 
     `template` is one of `CHAT_MODES`, of which "auto" uses a template where there is one and the
-    model scores texts; `instruction` is the user's message, `INSTRUCTION` by default.
+    model scores texts, and "both" leaves texts as they are and measures test data as replies too;
+    `instruction` is the user's message, `INSTRUCTION` by default.
 
-    `UserError` if `template` is unknown, or "chat" and the model has no usable template.
+    `UserError` if `template` is unknown, or needs a template and the model has no usable one.
     """
     if template not in CHAT_MODES:
         raise unknown("template", template, CHAT_MODES)
@@ -228,13 +253,25 @@ def in_template(lm: LanguageModel, template: str, instruction: str | None = None
     why = "" if has_chat_template(lm) else "has no chat template"
     if lm.is_encoder_decoder:
         why = "is an encoder-decoder model, whose texts stand in no conversation"
-    if template == CHAT and why:
+    if template in (CHAT, BOTH) and why:
         raise UserError(
-            f"template=chat, but {lm.name} {why}: use template=auto, which takes a chat template "
-            "where there is one, or template=none"
+            f"template={template}, but {lm.name} {why}: use template=auto, which takes a chat "
+            "template where there is one, or template=none"
         )
     if template == NONE or why:
         return lm
     before = before_reply(lm, lm.chat.instruction)
-    chat = replace(lm.chat, is_on=True, thinks=bool(_THOUGHT.search(before)))
-    return replace(lm, chat=chat, preface=preface_ids(lm, before))
+    how: dict[str, Any] = {"thinks": bool(_THOUGHT.search(before)), "closing": closing(lm)}
+    if template == BOTH:
+        return replace(lm, chat=replace(lm.chat, is_beside=True, **how))
+    return replace(lm, chat=replace(lm.chat, is_on=True, **how), preface=preface_ids(lm, before))
+
+
+def mode_of(conversation: Mapping[str, str] | None) -> str:
+    """The mode of `in_template` behind a record of `LanguageModel.conversation`."""
+    return NONE if not conversation else BOTH if "beside" in conversation else CHAT
+
+
+def replying(lm: LanguageModel) -> LanguageModel | None:
+    """The model with all texts as replies, where test data are measured so beside plain text."""
+    return in_template(lm, CHAT, lm.chat.instruction) if lm.chat.is_beside else None

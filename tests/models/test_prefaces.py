@@ -28,7 +28,7 @@ from countergen_edit.models import (
     text_log_probs,
 )
 from countergen_edit.models.language_model import INSTRUCTION
-from countergen_edit.models.tokens import before_reply, instructed
+from countergen_edit.models.tokens import before_reply
 from tests.tiny_models import tiny_model_dir
 
 TEMPLATE = (
@@ -93,8 +93,9 @@ def test_it_is_decided_when_a_model_is_loaded(folder, model):
 def test_a_model_without_a_template_is_refused_or_left_as_it_is(tmp_path):
     folder = tiny_model_dir("gpt2", tmp_path / "gpt2")
     assert load_model(folder, template="auto").preface == ()
-    with pytest.raises(UserError, match=r"template=chat, but .* has no chat template: use"):
-        load_model(folder, template="chat")
+    for how in ("chat", "both"):
+        with pytest.raises(UserError, match=rf"template={how}, but .* has no chat template: use"):
+            load_model(folder, template=how)
     with pytest.raises(UserError, match="unknown template 'cat': did you mean 'chat'"):
         load_model(folder, template="cat")
     with pytest.raises(UserError, match="has no chat template"):
@@ -133,11 +134,11 @@ def test_a_reply_stands_after_its_own_question(model):
 
 def test_what_is_written_and_captured_follows_the_template(model):
     plain = model.alone()
-    words = before_reply(model, "Write.").removeprefix("<s>" if model.adds_bos else "")
+    bos = "<s>" if model.adds_bos else ""
+    words, *requests = (before_reply(model, m).removeprefix(bos) for m in ("Write.", *PROMPTS))
     told = [f"{words}{prompt}" for prompt in PROMPTS]
     assert generate(model, PROMPTS, max_new_tokens=4) == generate(plain, told, max_new_tokens=4)
     asked = generate(model, PROMPTS, chat=True, max_new_tokens=4)
-    requests = [instructed(plain, prompt) for prompt in PROMPTS]
     assert asked == generate(plain, requests, max_new_tokens=4)
     [own], [other] = (
         contrastive_generate(lm, [x[0]], [x[1]], 3.0, max_new_tokens=4, top_k=5)
