@@ -138,7 +138,8 @@ def require_valid(command: str, config: Mapping[str, Any]) -> None:
         value = config.get(key) or ()
         for folder in [value] if isinstance(value, str) else value:
             path = Path(folder).expanduser()
-            if not (path.is_dir() or (key in ("runs", "recipe") and path.is_file())):
+            is_read = key in ("runs", "recipe") or (key == "run" and path.suffix == ".csv")
+            if not (path.is_dir() or (is_read and path.is_file())):
                 problem = "is a file, not a folder" if path.exists() else "is not there"
                 raise UserError(f"{key}: {folder!r} {problem}{nearest_to(path)}")
     if config.get("run_dir"):

@@ -241,7 +241,7 @@ METRICS: Registry[type[Metric]] = Registry(
         "capability": f"{_ROOM}.capability:Capability",
         "lm_eval": f"{_ROOM}.lm_eval:LmEval",
         "benchmarks": f"{_ROOM}.benchmarks.metric:Benchmarks",
-        "hiring": f"{_ROOM}.hiring:Hiring",
+        "decisions": f"{_ROOM}.decisions.metric:Decisions",
         "in_vocabulary": f"{_ROOM}.in_vocabulary:InVocabulary",
     },
     Metric,

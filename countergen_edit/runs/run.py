@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from countergen_edit.core.errors import UserError
-from countergen_edit.core.reading import yaml_mapping
+from countergen_edit.core.reading import text_hash, yaml_mapping
 from countergen_edit.core.writing import only_writer
 from countergen_edit.decisions.judgement import recommended
 from countergen_edit.edits import EditRecord, NamedEdit, applied
@@ -23,6 +23,7 @@ from countergen_edit.edits.checkpoints import (
     save_checkpoint,
 )
 from countergen_edit.metrics.base import METRICS, Cost
+from countergen_edit.metrics.decisions.metric import taken_rows
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import COLUMNS
 from countergen_edit.models import LanguageModel
@@ -36,6 +37,9 @@ if TYPE_CHECKING:
 
     from countergen_edit.reports.findings import Verdict
     from countergen_edit.reports.views.base import Quantity, View
+
+DECISIONS = ".csv"
+"""Suffix of a file of decisions that were taken."""
 
 
 @dataclass(frozen=True)
@@ -186,6 +190,8 @@ class Run:
         from countergen_edit.reports.sections import head, sections
 
         place = self.path / REPORT if path is None else Path(path)
+        if path is None:  # that of a CSV file is new
+            self.path.mkdir(exist_ok=True)
         with only_writer(self.path) if path is None else nullcontext():
             return write_page(sections(self), place, **head(self))
 
@@ -294,11 +300,17 @@ def parameters(record: EditRecord) -> dict[str, Any]:
 
 
 def open_run(path: Path | str, model: LanguageModel | None = None) -> Run:
-    """Read a run folder; with its unedited model, edits can be used and saved.
+    """Read a run folder, or a CSV file of decisions that were taken as a run.
 
-    `UserError` if it holds no run, a file is damaged, or another version wrote it.
+    With its unedited model, edits can be used and saved. The report of a CSV file goes to a folder
+    of its name beside it. `UserError` if it is neither, a file is damaged, or another version wrote
+    it.
     """
     path = Path(path)
+    if path.suffix == DECISIONS:
+        rows = taken_rows(path.expanduser())
+        about = {"model": path.name, "sha256": text_hash(path), "seed": 0}
+        return Run(path.with_suffix(""), Results(rows), about)
     if not path.is_dir():
         raise UserError(f"{path} is not a run folder: there is no such folder")
     manifest = read_manifest(path) if (path / MANIFEST).is_file() else {}

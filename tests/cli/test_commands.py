@@ -100,8 +100,8 @@ def small(command: str, words: list[str], place: Path) -> list[str]:
         del sizes["edit.layers"]  # stock weights hold no edit of one block
     if "data=many" in words:  # two prompts of a set may be of one group
         sizes |= {"data.fit": FEW_CONTEXTS, "data.validation": FEW_CONTEXTS}
-    hires = any(word.startswith("metric=") and "hiring" in word for word in words)
-    more = ["eraser.distilled.contexts=16"] * trains + ["metric.hiring.names=2"] * hires
+    decides = any(word.startswith("metric=") and "decisions" in word for word in words)
+    more = ["eraser.distilled.contexts=16"] * trains + ["metric.decisions.names=2"] * decides
     more += [f"+task.directory={place}/benchmarks"] * ("task=benchmarks" in words)
     if trains and not any("distilled.steps" in word for word in words):
         more.append("eraser.distilled.steps=2")
@@ -160,6 +160,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         make_masked_model(place / "bert")
         for name, text in {
             **files(PAGES["own_data.md"]),
+            **files(PAGES["decisions.md"]),
             **files(SHOWN["custom_components.md"]),
         }.items():
             Path(name).write_text(text, "utf-8")

@@ -56,8 +56,8 @@ def test_prompts_that_metrics_bring_are_few_as_well(tmp_path: Path) -> None:
     whole = METRICS.make("cid").bound(replace(task, limit=None)).data
     assert len(fairpair.prompts) == 2
     assert len(cid.data.samples) == min(2, len(whole.samples))
-    hiring = METRICS.make("hiring").bound(task)
-    assert len({one.occupation for one in hiring.applications}) == 2
+    [asked] = METRICS.make("decisions").bound(task).asked
+    assert len({case.topic for case in asked.cases}) == 2
     made = settings(make_benchmarks(tmp_path)) | {"of": ["crows_pairs", "bbq"]}
     for own, most in ((None, 2), ({"crows_pairs": 1}, 1), (5, 2)):
         benchmarks = METRICS.make("benchmarks", made | {"limit": own}).bound(task)

@@ -20,7 +20,7 @@ from countergen_edit.runs.compare import paired_items
 from countergen_edit.runs.folder import RunFolder
 from countergen_edit.runs.run import open_run, open_run_or_log
 from tests.made_benchmarks import make_benchmarks, settings
-from tests.made_vacancies import make_vacancies
+from tests.made_cases import make_cases
 from tests.metrics.test_lm_eval import choices, written
 from tests.models.test_gguf import script
 from tests.runs.foreign_logs import lm_eval, scored
@@ -53,13 +53,13 @@ RUNS = {
     "crossed": [*UNEDITED, "axis=[gender,nationality]", "metric=[r,intersections]"],
     "out_of_vocabulary": [*UNEDITED, "axis=religion", "metric=r"],
     "benchmarks": [*UNEDITED, "metric=benchmarks", "DATA"],
-    "hiring": [
-        *("audit", "metric=hiring", "VACANCIES", "metric.hiring.names=2", "cost=null"),
-        "metric.hiring.contexts=all",
+    "decisions": [
+        *("audit", "metric=decisions", "CASES", "metric.decisions.names=2", "cost=null"),
+        "metric.decisions.contexts=all",
         *("eraser=mean_difference", "edit.layers=[3]", f"names={NAMES}", f"data.test={TRAITS}"),
         *(f"data.{split}={TRAITS}" for split in ("fit", "validation")),
     ],
-    "no_hiring": [*UNEDITED, "metric=hiring"],
+    "no_decisions": [*UNEDITED, "metric=decisions"],
     "bold": [
         *UNEDITED,
         "metric=benchmarks",
@@ -87,7 +87,7 @@ def test_the_published_schema_is_that_of_the_code() -> None:
 def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     place = tmp_path_factory.mktemp("every_metric")
     files = {
-        "VACANCIES": f"metric.hiring.vacancies={make_vacancies(place)}",
+        "CASES": f"metric.decisions.cases={make_cases(place)}",
         "TASKS": f"metric.lm_eval.tasks={written(choices(place), place)}",
     }
     made = [name for name in RUNS if name != "lm_eval" or find_spec("lm_eval")]

@@ -69,17 +69,15 @@ def counts_of(
     names = [*benchmark.items.texts]
     others = [f"swapped_{name}" for name in names[: benchmark.swapped]]
     if benchmark.sampling:
-        values = columns["sentiment"] = np.array(scores, dtype=float)
+        columns["sentiment"] = np.array(scores, dtype=float).T
     else:  # of items without texts about other groups their scores are missing
-        values = np.full((len(items), len(names + others)), np.nan)
-        for line, own in zip(values, scores, strict=True):
-            line[: len(own)] = own
-        columns |= dict(zip(names + others, values.T, strict=True))
-        columns["answer"] = values[:, : len(names)].argmax(axis=1)
-    shape = values.shape if benchmark.sampling else len(items)
+        values = pd.DataFrame([*scores]).reindex(columns=range(len(names + others)))
+        columns |= dict(zip(names + others, values.to_numpy(np.float64).T, strict=True))
+        columns["answer"] = values[range(len(names))].to_numpy(np.float64).argmax(axis=1)
+    shape = np.shape(columns["sentiment"]) if benchmark.sampling else (1, len(items))
     for count, formula in benchmark.counts.items():
-        each = np.broadcast_to(value_of(formula, columns), shape).astype(float)
-        counted[count] = each.sum(axis=1) if benchmark.sampling else each
+        each = np.broadcast_to(value_of(formula, columns), shape)
+        counted[count] = each.astype(float).sum(axis=0)
     return counted
 
 

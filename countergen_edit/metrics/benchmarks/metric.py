@@ -8,7 +8,7 @@ by Holm's method; `benchmark_source`. Nothing is fitted or selected on these dat
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -34,8 +34,9 @@ from countergen_edit.metrics.benchmarks.figures import (
     read_counts,
 )
 from countergen_edit.metrics.context import EvaluationContext
+from countergen_edit.metrics.holm import with_holm
 from countergen_edit.metrics.rows import Row
-from countergen_edit.metrics.statistics import Estimate, adjusted
+from countergen_edit.metrics.statistics import Estimate
 from countergen_edit.models import LanguageModel, opens_texts
 
 BENCHMARK_STORE = "benchmarks"
@@ -210,8 +211,8 @@ class Benchmarks(Metric):
 
     def rows_of(self, now: Sequence[BenchmarkFigure], seed: int) -> list[Row]:
         """A row of each figure; P and Holm's P where figures are tested together."""
-        people, rows = self._of_people(seed), []
-        families: dict[tuple[str, str], list[tuple[Row, float | None]]] = defaultdict(list)
+        people, rows = self._of_people(seed), list[Row]()
+        families: dict[tuple[str, str], list[Row]] = defaultdict(list)
         for one in now:
             row = one.row(BENCHMARK, seed, one.estimate)
             if one.pooled is not None:
@@ -221,22 +222,24 @@ class Benchmarks(Metric):
             if human := people.get((one.benchmark, one.kind.name)):
                 row.detail["people"] = human.columns
             if one.kind.groups and one.kind.fair is not None:
-                families[one.benchmark, one.bias_type].append((row, one.less(one.kind.fair)[1]))
+                row.detail["p"] = one.less(one.kind.fair)[1]
+                families[one.benchmark, one.bias_type].append(row)
             rows.append(row)
         for family in families.values():
-            _add_p(family)
+            with_holm(family)
         return rows
 
     def changes_of(
         self, before: Sequence[BenchmarkFigure], now: Sequence[BenchmarkFigure], seed: int
     ) -> list[Row]:
         """A row of the change of each figure, with Holm's P over them all."""
-        tested = []
-        for old, new in zip(before, now, strict=True):
-            found, p = new.less(old.draws)
-            tested.append((new.row(BENCHMARK_CHANGE, seed, found, smallest=found.smallest), p))
-        _add_p(tested)
-        return [row for row, _ in tested]
+        changes = [(new, *new.less(old.draws)) for old, new in zip(before, now, strict=True)]
+        return with_holm(
+            [
+                one.row(BENCHMARK_CHANGE, seed, found, smallest=found.smallest, p=p)
+                for one, found, p in changes
+            ]
+        )
 
     def _source_row(self, name: str, context: EvaluationContext) -> Row:
         benchmark, every = self.read[name]
@@ -263,11 +266,3 @@ class Benchmarks(Metric):
         }
         columns: dict[str, Any] = {"facets": {"benchmark": name}, "split": "test", "seed": seed}
         return Row(BENCHMARK_SOURCE, float(n), dataset=name, n=n, detail=about | detail, **columns)
-
-
-def _add_p(tested: Iterable[tuple[Row, float | None]]) -> None:
-    """Write P into the rows, and P by Holm's method over them all."""
-    defined = [(row, p) for row, p in tested if p is not None]
-    corrected = adjusted([p for _, p in defined]).tolist()
-    for (row, p), holm in zip(defined, corrected, strict=True):
-        row.detail.update({"p": p, "p_adjusted": holm})

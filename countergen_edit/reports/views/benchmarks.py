@@ -79,60 +79,54 @@ class BenchmarksView(View, declared="benchmarks"):
 
     def sentences(self, results: Results) -> list[str]:
         """The unfair figures of the unedited model, and the changes by each edit."""
-        sentences = [self._unfair(results, results.unedited(BENCHMARK))]
+        sentences = [self._unfair(results)]
         sentences += [self._changed_by(results, e.id, e.name_in_text) for e in results.shown]
         return [sentence for sentence in sentences if sentence]
 
-    def _unfair(self, results: Results, rows: Sequence[Row]) -> str:
+    def _unfair(self, results: Results) -> str:
+        rows = results.unedited(BENCHMARK)
         known = [row for row in rows if row.detail["fair"] is not None and row.lo is not None]
         unfair = [row for row in known if _is_unfair(row)]
-        model = "The unedited model" if results.is_unedited else "Without an edit the model"
-        if not known:
-            return ""
+        model = self.says["model_alone" if results.is_unedited else "model"]
         if not unfair:
-            return (
-                f"On benchmarks {model[0].lower()}{model[1:]} does not differ significantly from a "
-                f"fair one: every interval holds the fair value (figures: {len(known)})."
-            )
+            small = model[:1].lower() + model[1:]
+            return self.say("fair", model=small, count=len(known)) if known else ""
         averaged = [
-            f"{self.about(row)} {_number(other).in_text}"
-            for row in unfair
-            for other in rows
-            if (name := row.detail.get("counterfactual"))
-            and other.facets == {**row.facets, "figure": name}
+            row
+            for one in unfair
+            for row in rows
+            if row.facets == {**one.facets, "figure": one.detail.get("counterfactual")}
         ]
-        named = [f"{self.about(row)} {_number(row).in_text}" for row in unfair]
-        more = f" Counterfactual-averaged: {first_few(averaged, _MOST)}." if averaged else ""
-        return (
-            f"{model} is not fair by the intervals of {len(unfair)} of {len(known)} figures of "
-            f"benchmarks: {first_few(named, _MOST)}.{more}"
+        named, more = (
+            first_few((f"{self.about(row)} {_number(row).in_text}" for row in some), _MOST)
+            for some in (unfair, averaged)
         )
+        counts = {"unfair": len(unfair), "count": len(known)}
+        text = self.say("unfair", model=model, named=named, **counts)
+        return f"{text} {self.say('averaged', named=more)}" if averaged else text
 
     def _changed_by(self, results: Results, edit: str, name: str) -> str:
         """What an edit changed; empty where nothing is tested."""
         kinds: dict[str, list[str]] = {"made better": [], "made worse": [], "changed": []}
-        every = (
-            (row, results.under(row, edit, BENCHMARK_CHANGE)) for row in results.unedited(BENCHMARK)
-        )
-        tested = [(row, change) for row, change in every if change and "p" in change.detail]
-        for row, change in tested:
-            after = results.under(row, edit)
+        sizes, count = list[float](), 0
+        for row in results.unedited(BENCHMARK):
+            change, after = results.under(row, edit, BENCHMARK_CHANGE), results.under(row, edit)
+            if change is None or "p" not in change.detail:
+                continue
+            count += 1
+            sizes += [change.detail["smallest"]] if change.detail["smallest"] is not None else []
             if after is not None and _p(change) <= SIGNIFICANT:
+                sides = f"{_number(row).text} → {_number(after).text}"
                 interval = _number(change, signed=True).interval
-                kinds[_kind(row, after)].append(
-                    f"{self.about(row)} {_number(row).text} → {_number(after).text} [{interval}]"
-                )
+                kinds[_kind(row, after)].append(f"{self.about(row)} {sides} [{interval}]")
         parts = [f"{kind} {first_few(some, _MOST)}" for kind, some in kinds.items() if some]
-        if parts or not tested:
-            text = f"On benchmarks {name} {' and '.join(parts)} (Holm over {len(tested)} figures)."
-            return text if parts else ""
-        text = f"On benchmarks {name} is not shown to change any of {len(tested)} figures (Holm)"
-        sizes = [c.detail["smallest"] for _, c in tested if c.detail["smallest"] is not None]
-        if not sizes:
-            return f"{text}."
+        if parts:
+            return self.say("changed", edit=name, parts=" and ".join(parts), count=count)
+        text = self.say("unchanged", edit=name, count=count) if count else ""
+        if not (text and sizes):
+            return text and f"{text}."
         least, most = (Number(f(sizes), digits=_DIGITS, percent=True).text for f in (min, max))
-        found = "by figure, are found four times out of five"
-        return f"{text}; changes from {least} to {most}, {found}."
+        return f"{text}; {self.say('sizes', least=least, most=most)}"
 
 
 def _facts(row: Row) -> list[Record]:

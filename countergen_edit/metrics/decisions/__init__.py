@@ -1,0 +1,1 @@
+"""Decisions about people who differ in their group."""

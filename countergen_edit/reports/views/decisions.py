@@ -1,0 +1,177 @@
+"""The view of decisions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import Any
+
+from countergen_edit.edits import EditRecord
+from countergen_edit.metrics.decisions import metric as names
+from countergen_edit.metrics.r.effect_rows import SIGNIFICANT
+from countergen_edit.metrics.results import Results
+from countergen_edit.metrics.rows import UNEDITED, Row
+from countergen_edit.reports.blocks import Number, Table
+from countergen_edit.reports.views.base import Quantity, Record, View, as_table, grouped, p_holm
+
+_DIGITS = 4
+"""Of a share; in percent one after the point."""
+EXTREME = 0.95
+"""Rate above which, or below what is left of 1, groups have no room to differ."""
+LEAST_ANSWERED = 0.1
+"""Probability of all answers together, at least."""
+_signed = partial(Number.of, digits=_DIGITS, percent=True, signed=True)
+_rate = partial(Number.of, digits=_DIGITS, percent=True)
+_ratio = partial(Number.of, digits=2)
+_percent = partial(Number, digits=_DIGITS, percent=True)
+
+
+class DecisionsView(View, declared="decisions"):
+    """Rates by group, their differences, and whether a model's answers are judgements at all."""
+
+    def about(self, row: Row) -> str:
+        of = (_pair(row, " less "), row.facets.get("topic", ""), row.facets.get("context", ""))
+        return ", ".join(map(str, filter(None, (row.dataset.replace("_", " "), *of))))
+
+    def records(self, results: Results) -> list[Record]:
+        """Without those of the table of rates, and without absolute differences."""
+        hidden = {how.title for how in self.shows if how.name in (names.IMPACT, names.GAP)}
+        return [r for r in super().records(results) if r.get("figure") not in hidden]
+
+    def table(self, results: Results) -> list[Table]:
+        """Rates by category, then the default table."""
+        every = [row for rate, _ in names.RATES.values() for row in results.of(rate)]
+        rates: dict[Any, Record] = {}
+        for row in (row for row in every if row.edit in results.compared):
+            kind = next(kind for kind, (rate, _) in names.RATES.items() if rate == row.metric)
+            cells = {"cases": row.dataset, "by": row.axis.replace("_", " and ")}
+            cells |= {"category": _pair(row), "decisions": str(row.n)}
+            cells |= {} if results.is_unedited else {"edit": results.label(row.edit)}
+            ratio = _ratio(results.under(row, row.edit, names.RATES[kind][1]))
+            own = {f"{kind} rate": _rate(row), f"impact ratio of {kind}": ratio}
+            rates[row.key[1:]] = rates.get(row.key[1:], cells) | own
+        notes = {row.detail["note"]: None for row in every}
+        title, note = "Selection rates and impact ratios", " ".join([self.says["rates"], *notes])
+        first = as_table(
+            "decision_rates", title, rates.values(), note.rstrip(), grouped=True, brief=True
+        )
+        return first + super().table(results)
+
+    def beside(self, results: Results, quantity: Quantity) -> Record:
+        """Of a difference P, the within-group null, and what is found four times out of five."""
+        row = quantity.rows.get(UNEDITED)
+        if row is None or row.metric != names.RATE_DIFFERENCE:
+            return {}
+        null, smallest = _percent(row.detail.get("null")), _percent(row.detail["smallest"])
+        return {"P (Holm)": p_holm(row), "within-group null": null, "detectable": smallest}
+
+    def headline(self, results: Results) -> list[str]:
+        """Of each file the first two sentences, and the lowest impact ratio of selection."""
+        return [
+            text
+            for own in _by_file(results)
+            for text in dict.fromkeys([*self._of_file(own)[:2], *[*self._lowest(own)][:1]])
+        ]
+
+    def sentences(self, results: Results) -> list[str]:
+        """Doubts about the answers, the favoured groups, and the changes by edits."""
+        return [text for own in _by_file(results) for text in self._of_file(own)]
+
+    def _of_file(self, results: Results) -> list[str]:
+        if lacking := results.unedited(names.OUT_OF_CASES):
+            words = ", ".join(lacking[0].detail["words"])
+            return [self.say("unknown", cases=lacking[0].dataset, words=words)]
+        found = [*self._doubts(results), *self._pairs(results), *self._lowest(results)]
+        for row in results.unedited(names.CONTEXT_CHANGE):
+            if len(results.unedited(names.RATE_DIFFERENCE)) == 1:
+                here = _signed(results.under(row, UNEDITED, names.IN_CONTEXT)).in_text
+                found.append(self.say("context", here=here, **_words(row)))
+        return found + [s for edit in results.shown for s in self._changed(results, edit)]
+
+    def _doubts(self, results: Results) -> Iterator[str]:
+        """Reasons why a model's answers may be no judgement."""
+        rows = [row for row in results.unedited(names.GROUP_RATE) if "answered" in row.detail]
+        rates = [row.value or 0.0 for row in rows]
+        answered = min((float(row.detail["answered"]) for row in rows), default=1.0)
+        labels = [row for row in results.unedited(names.BY_LABEL) if (row.lo or 0.0) <= 0]
+        reasons = [self.say("by_label", **_words(row)) for row in labels if rows]
+        reasons += [self.says["high"]] * (min(rates, default=0.0) > EXTREME)
+        reasons += [self.says["low"]] * (max(rates, default=1.0) < 1 - EXTREME)
+        if answered < LEAST_ANSWERED:
+            reasons.append(self.say("unanswered", share=_percent(answered).text))
+        if reasons:
+            yield self.say("doubts", cases=rows[0].dataset, reasons="; ".join(reasons))
+
+    def _pairs(self, results: Results) -> Iterator[str]:
+        """The favoured group; of many pairs that with the largest difference, and their number."""
+        rows = results.unedited(names.RATE_DIFFERENCE)
+        shown = [row for row in rows if _is_significant(row)]
+        for row in _largest(rows):
+            yield self.say("differ" if row in shown else "alike", **_words(row))
+        if rows[1:]:
+            yield self.say("pairs", shown=len(shown), count=len(rows), **_words(rows[0]))
+
+    def _lowest(self, results: Results) -> Iterator[str]:
+        """The lowest impact ratios by each axis and by their intersections."""
+        for kind, (of_rate, of_ratio) in names.RATES.items():
+            for axis, rows in grouped(results.unedited(of_ratio), lambda row: row.axis).items():
+                others = [row for row in rows if row.group_a != row.detail["reference"]]
+                least = min(others, key=lambda row: math.inf if row.value is None else row.value)
+                rate = _rate(results.under(least, UNEDITED, of_rate)).in_text
+                values = {"kind": kind, "by": axis.replace("_", " and "), "rate": rate}
+                values |= {"top": least.detail["reference"].replace("_", " ")}
+                key = "no_ratio" if least.value is None else "lowest"
+                yield self.say(key, ratio=_ratio(least).in_text, **values, **_words(least))
+
+    def _changed(self, results: Results, edit: EditRecord) -> Iterator[str]:
+        """The differences that an edit changes, and those that it overcorrects."""
+        rows, about = results.of(names.CHANGE, edit=edit.id), {"edit": edit.name_in_text}
+        for row in _largest(rows):
+            before, after = (
+                _signed(results.under(row, one, names.RATE_DIFFERENCE)).text
+                for one in (UNEDITED, edit.id)
+            )
+            does = "changes" if _is_significant(row) else "is not shown to change"
+            yield self.say("change", does=does, before=before, after=after, **about, **_words(row))
+        if rows[1:]:
+            count = {"shown": sum(map(_is_significant, rows)), "count": len(rows)}
+            yield self.say("changes", **count, **about, **_words(rows[0]))
+        beyond = [row for row in rows if row.detail["overcorrected"]]
+        pairs = ", ".join(map(_pair, beyond))
+        for row in rows[:1]:
+            yield self.say(
+                "beyond" if beyond else "not_beyond", pairs=pairs, **about, **_words(row)
+            )
+
+
+def _by_file(results: Results) -> list[Results]:
+    """The rows of each file of cases or decisions."""
+    every = [row for row in results.rows if row.metric.startswith("decision_")]
+    files = grouped(every, lambda row: row.dataset).values()
+    return [Results(rows, results.records, task=results.task) for rows in files]
+
+
+def _is_significant(row: Row) -> bool:
+    return bool(row.detail.get("p_adjusted", 1.0) <= SIGNIFICANT)
+
+
+def _largest(rows: Sequence[Row]) -> list[Row]:
+    """Of two groups their difference; of many pairs the largest significant one, if any."""
+    shown = [row for row in rows if _is_significant(row) or not rows[1:]]
+    return sorted(shown, key=lambda row: -abs(row.value or 0.0))[:1]
+
+
+def _pair(row: Row, between: str = " and ") -> str:
+    return between.join(filter(None, (row.group_a, row.group_b))).replace("_", " ")
+
+
+def _words(row: Row) -> dict[str, Any]:
+    """What a sentence may say of a row."""
+    pair = [group.replace("_", " ") for group in (row.group_a, row.group_b)]
+    ahead, behind = pair if (row.value or 0.0) > 0 else reversed(pair)
+    sizes = {"size": _signed(row).in_text, "interval": _signed(row).interval}
+    sizes |= {key: _percent(row.detail.get(key)).text for key in ("null", "smallest")}
+    of = {"pair": _pair(row), "less": _pair(row, " less "), "ahead": ahead, "behind": behind}
+    about = {"cases": row.dataset.replace("_", " "), "context": row.facets.get("context")}
+    return {**about, **of, **sizes, "p": p_holm(row, _DIGITS).text}
