@@ -18,7 +18,7 @@ from countergen_edit.cli.overrides import overrides_of
 from countergen_edit.core.errors import UserError
 from countergen_edit.metrics.rows import Row
 from countergen_edit.runs.folder import read_rows
-from tests.cli.test_conf import STUDIES
+from tests.cli.support import STUDIES
 from tests.models.test_gguf import script
 from tests.papers.source import PAPERS as TEXTS
 

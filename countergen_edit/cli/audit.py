@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from countergen_edit import api
-from countergen_edit.cli import compare
 from countergen_edit.cli.printing import say, show_run
+from countergen_edit.cli.reading import show_comparison
 from countergen_edit.cli.study import Study, command_line, fitting_metrics
 from countergen_edit.core.errors import UserError
 from countergen_edit.data.design import HALF_WIDTH, SetDesign
@@ -107,5 +107,5 @@ def compare_with_original(
     designs = {r.dataset: SetDesign(**r.detail) for r in rows if r.metric == HALF_WIDTH}
     before = audited(study, model, path / ORIGINAL, [*designs.values()])
     say(["", f"Compared with the source model {model.name}:", ""])
-    compare.show_comparison(api.compare(before, path, seed=study.seed))
+    show_comparison(api.compare(before, path, seed=study.seed))
     say([f"Report, with what it changed: {api.load_run(path).report()}"])

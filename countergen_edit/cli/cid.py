@@ -28,114 +28,95 @@ from countergen_edit.metrics.cid.metric import Cid
 from countergen_edit.metrics.cid.perturbation_effect import TAU
 from countergen_edit.metrics.cid.perturbations import SentenceEmbedding, perturbations, sources_of
 from countergen_edit.models import LanguageModel
-from countergen_edit.models.contrastive import TOP_K
 from countergen_edit.reports.render.terminal import print_table
 from countergen_edit.reports.views.cid import cid_comparison
 from countergen_edit.runs import cid as runs
 from countergen_edit.runs.run import open_run
 
+CID_ACTIONS = ("compare", "audit", "effect")
 
-class CidRun:
-    """One use of `countergen-edit cid`: its settings, checked, and its model."""
 
-    def __init__(self, config: Mapping[str, Any], words: Sequence[str]) -> None:
-        require_known("action", config["action"], CID_ACTIONS)
-        content = axis_config(config["axis"])
-        axis = Axis.from_config(content)
-        a, b = (group.name for group in axis.pair(config["groups"]))
-        swaps = content.get("substitution")
-        substitution = Substitution.from_config(axis, swaps, (a, b)) if swaps else None
-        self.task = Task(axis=axis, groups=(a, b), substitution=substitution)
-        perturbation = config_of("perturbation", config["perturbation"])
-        self.config = {**config, "axis": content, "perturbation": perturbation}
-        self.command = command_line("cid", words)
-        self.name = config["model"]["name"]
-        self.strengths = numbers(config["lambda"])
-        self.longest = config["max_new_tokens"]
-        self.metric = Cid(
-            templates=texts_in(config["templates"]),
-            strengths=self.strengths,
-            names=config["names"],
-            splits=SPLITS,
-            max_new_tokens=self.longest,
+def run_cid(config: Mapping[str, Any], words: Sequence[str]) -> None:
+    """Run the action, once its settings are checked and its model is loaded."""
+    require_known("action", config["action"], CID_ACTIONS)
+    content = axis_config(config["axis"])
+    perturbation = config_of("perturbation", config["perturbation"])
+    config = {**config, "axis": content, "perturbation": perturbation}
+    axis = Axis.from_config(content)
+    groups = tuple(group.name for group in axis.pair(config["groups"]))
+    swaps = content.get("substitution")
+    substitution = Substitution.from_config(axis, swaps, groups) if swaps else None
+    task = Task(axis=axis, groups=groups, substitution=substitution)
+    strengths, longest = numbers(config["lambda"]), config["max_new_tokens"]
+    metric = Cid(
+        templates=texts_in(config["templates"]),
+        strengths=strengths,
+        names=config["names"],
+        splits=SPLITS,
+        max_new_tokens=longest,
+    )
+    sources = sources_of(perturbation)
+    load, saved, name = model_loader(config["model"]), config["saved_edit"], config["model"]["name"]
+    if config["action"] == "audit":
+        metric.bound(task, "cid")  # finds mistakes before a model is loaded
+    edit = None if saved is None else runs.saved_edit(Path(saved))
+    model: LanguageModel = load()
+    if model.chat.is_beside:
+        raise UserError("template=both measures sets; cid takes template=none or template=chat")
+    if config["action"] == "audit":  # a run without erasers
+        kept = {key: value for key, value in config.items() if key != "run_dir"}
+        kept["model"] = without_requesting(kept["model"])
+        made = api.audit(
+            model,
+            task,
+            metrics={"cid": metric},
+            folder=config["run_dir"],
+            before=edit,
+            seed=config["seed"],
+            config=kept,
+            command=command_line("cid", words),
         )
-        self.sources = sources_of(perturbation)
-        load, saved = model_loader(config["model"]), config["saved_edit"]
-        if config["action"] == "audit":
-            self.metric.bound(self.task, "cid")  # finds mistakes before a model is loaded
-        self.edit = None if saved is None else runs.saved_edit(Path(saved))
-        self.model: LanguageModel = load()
-        if self.model.chat.is_beside:
-            raise UserError("template=both measures sets; cid takes template=none or template=chat")
+        rate = f"To have people rate the continuations: {command('rate', made.path)}"
+        show_run(made, then=[rate])
+    elif config["action"] == "effect":
+        pairs = tuple(perturbations(sources, substitution, config["per_kind"]))
+        how = {"tau": TAU, "grid": numbers(config["grid"]), "max_new_tokens": longest}
+        folder = new_run(
+            command_line("cid", words),
+            config,
+            [config["action"], Path(name).name, task.name],
+            model=name,
+            model_hash=model.fingerprint,
+            bos=model.adds_bos,
+            template=model.conversation,
+            origin=model.origin,
+            data_hash=digest([asdict(pair) for pair in pairs]),
+        )
+        with folder as opened:
+            encoder = SentenceEmbedding()
+            runs.perturbation_effect(model, pairs, encoder, opened, config["seed"], **how)
+        show_run(open_run(opened.path))
+    else:
+        _compare(model, config["prompts"], strengths, longest, name)
+        if edit is not None:
+            console.print()
+            with applied(model, edit.edit) as edited:
+                title = f"{name} under {config['saved_edit']}"
+                _compare(edited, config["prompts"], strengths, longest, title)
+        again = command("cid", "action=audit", f"model={name}")
+        say([f"Next, over templates and people, with intervals: {again}"])
+
+
+def _compare(
+    model: LanguageModel, prompts: Sequence[str], strengths: Sequence[float], most: int, title: str
+) -> None:
+    """Print the continuations of two prompts, of at most so many tokens."""
+    first, second = prompts
+    how: dict[str, Any] = {"max_new_tokens": most, "sentence": True}
+    texts = runs.compare_prompts(model, (first, second), strengths, **how)
+    print_table(cid_comparison((first, second), strengths, texts, title), console)
 
 
 def numbers(value: Any) -> tuple[float, ...]:
     """The distinct numbers of one or a list."""
     return tuple(dict.fromkeys(map(float, value if isinstance(value, list) else [value])))
-
-
-def run_cid(config: Mapping[str, Any], words: Sequence[str]) -> None:
-    """Run the action."""
-    own = CidRun(config, words)
-    CID_ACTIONS[config["action"]](own)
-
-
-def _compare(own: CidRun) -> None:
-    """Print the continuations of two prompts."""
-    first, second = own.config["prompts"]
-
-    def show_table(model: LanguageModel, title: str) -> None:
-        how: dict[str, Any] = {"max_new_tokens": own.longest, "top_k": TOP_K, "sentence": True}
-        texts = runs.compare_prompts(model, (first, second), own.strengths, **how)
-        print_table(cid_comparison((first, second), own.strengths, texts, title), console)
-
-    show_table(own.model, own.name)
-    if own.edit is not None:
-        console.print()
-        with applied(own.model, own.edit.edit) as edited:
-            show_table(edited, f"{own.name} under {own.config['saved_edit']}")
-    again = command("cid", "action=audit", f"model={own.name}")
-    say([f"Next, over templates and people, with intervals: {again}"])
-
-
-def audit_templates(own: CidRun) -> None:
-    """Audit templates: a run without erasers, of the unedited model and of a saved edit."""
-    kept = {key: value for key, value in own.config.items() if key != "run_dir"}
-    kept["model"] = without_requesting(kept["model"])
-    made = api.audit(
-        own.model,
-        own.task,
-        metrics={"cid": own.metric},
-        folder=own.config["run_dir"],
-        before=own.edit,
-        seed=own.config["seed"],
-        config=kept,
-        command=own.command,
-    )
-    rate = command("rate", made.path)
-    show_run(made, then=[f"To have people rate the continuations: {rate}"])
-
-
-def measure_effect(own: CidRun) -> None:
-    """Measure the effect of perturbations."""
-    pairs = tuple(perturbations(own.sources, own.task.substitution, own.config["per_kind"]))
-    how = {"tau": TAU, "grid": numbers(own.config["grid"]), "top_k": TOP_K}
-    how |= {"max_new_tokens": own.longest}
-    folder = new_run(
-        own.command,
-        own.config,
-        ["effect", Path(own.name).name, own.task.name],
-        model=own.name,
-        model_hash=own.model.fingerprint,
-        bos=own.model.adds_bos,
-        template=own.model.conversation,
-        origin=own.model.origin,
-        data_hash=digest([asdict(pair) for pair in pairs]),
-    )
-    with folder:
-        seed = own.config["seed"]
-        runs.perturbation_effect(own.model, pairs, SentenceEmbedding(), folder, seed, **how)
-    show_run(open_run(folder.path))
-
-
-CID_ACTIONS = {"compare": _compare, "audit": audit_templates, "effect": measure_effect}

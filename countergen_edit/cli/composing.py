@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from difflib import SequenceMatcher
 from functools import lru_cache
 from pathlib import Path
@@ -236,7 +236,10 @@ def unknown_setting(command: str, key: str) -> UserError:
 
 def nearest_setting(command: str, key: str) -> str:
     """The setting that shares most words with a key, or else letters."""
-    keys = [*leaves(composed(command)), *COMMANDS[command].CHOICES]
+    from pandas import json_normalize
+
+    composed_keys: list[str] = json_normalize(composed(command)).columns.tolist()
+    keys = [*composed_keys, *COMMANDS[command].CHOICES]
     group, _, rest = key.partition(".")
     if group in NAMED_GROUPS and "." in rest:
         of_component = [x for x in component_help(group) if x.split(".")[0] == rest.split(".")[0]]
@@ -247,12 +250,3 @@ def nearest_setting(command: str, key: str) -> str:
         return len({*re.split(r"[._]", known)} & meant), SequenceMatcher(None, key, known).ratio()
 
     return max(keys, key=likeness)
-
-
-def leaves(content: Any, prefix: str = "") -> Iterator[str]:
-    """The dotted keys of the values of a nested mapping."""
-    for key, value in content.items():
-        if isinstance(value, Mapping) and value:
-            yield from leaves(value, f"{prefix}{key}.")
-        else:
-            yield f"{prefix}{key}"

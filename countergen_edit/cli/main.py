@@ -27,6 +27,8 @@ from countergen_edit.core.stages import printed, stage
 HELP = ("-h", "--help")
 WITH_STAGES = ("audit", "debias", "sweep", "edit")
 """Commands that print their stages where nobody sees a progress bar."""
+READING = ("report", "compare", "gate", "rate", "testbed")
+"""Commands of one module, which read what runs left; others have one each."""
 
 
 class TerminatedError(KeyboardInterrupt):
@@ -130,7 +132,9 @@ def run_job(command: str, config: dict[str, Any], words: Sequence[str]) -> None:
         following = tracked(trackers)
     with printed() if command in WITH_STAGES else nullcontext(), following:
         stage(line)
-        module = import_module(f"countergen_edit.cli.{command}")
+        module = import_module(
+            f"countergen_edit.cli.{'reading' if command in READING else command}"
+        )
         getattr(module, f"run_{command}")(config, words)
 
 

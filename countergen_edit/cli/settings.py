@@ -161,7 +161,6 @@ class DebiasCommand(SearchCommand, SavedCommand):
     """Find the edit that removes most bias within budgets, audit it, and save the edited model."""
 
     CHOICES: ClassVar[dict[str, Any]] = SavedCommand.CHOICES | {"eraser": "distilled"}
-    combine: Positive = 2
 
 
 @dataclass
@@ -209,17 +208,7 @@ class CidCommand(RunCommand):
     """Folder of an edit to show beside the unedited model."""
     per_kind: Positive = 4
     """Most perturbations per sentence and kind, of action=effect."""
-    grid: Numbers = (
-        0,
-        1,
-        2,
-        5,
-        10,
-        20,
-        50,
-        100,
-        200,
-    )
+    grid: Numbers = (0, 1, 2, 5, 10, 20, 50, 100, 200)
     """Values of lambda to try first, of action=effect."""
 
 
@@ -243,9 +232,7 @@ class ClassifiersCommand(RunCommand):
     """Measure the bias of a classifier with templates and with their paraphrases."""
 
     CHOICES: ClassVar[dict[str, Any]] = {
-        "model": "testbed",
-        "task": "sentiment",
-        "eraser": ["none"],
+        **{"model": "testbed", "task": "sentiment", "eraser": ["none"]}
     }
     edit: Mapping[str, Any] = field(
         default_factory=lambda: {"site": "resid_post", "layers": "last", "positions": "outputs"}

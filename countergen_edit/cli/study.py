@@ -15,7 +15,7 @@ from countergen_edit.cli.settings import EditSettings, Integers
 from countergen_edit.core.conf_path import config_of
 from countergen_edit.core.errors import UserError, require_known
 from countergen_edit.core.registry import Registry
-from countergen_edit.core.typed import hints_of, require, require_arguments
+from countergen_edit.core.typed import hints_of, require, require_arguments, require_keys
 from countergen_edit.data.axis import DoesNotFitError
 from countergen_edit.data.axis_config import axis_config, data_of
 from countergen_edit.data.design import SetDesign
@@ -246,9 +246,7 @@ def without_requesting(content: Content) -> dict[str, Any]:
 def make_settings(cls: type[SettingsT], section: str, content: Content) -> SettingsT:
     """A dataclass from a section of the configuration, which has all its fields."""
     hints = hints_of(cls)
-    for key, value in content.items():
-        require_known(f"{section} setting", key, hints)
-        require(hints[key], value, f"{section}.{key}")
+    require_keys(content, hints, f"{section} setting", f"{section}.")
     for key in hints:
         if key not in content:
             raise UserError(f"{section}.{key} is missing from the configuration")

@@ -9,18 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from countergen_edit.core.errors import UserError
 from countergen_edit.core.writing import spreadsheet_cell, whole
-from countergen_edit.metrics.results import NO_EDIT
 from countergen_edit.metrics.rows import UNEDITED, Row, set_label
 from countergen_edit.reports.blocks import Cell, Number, Section, Table, Words
 from countergen_edit.reports.findings import few
-from countergen_edit.reports.views.base import (
-    Quantity,
-    Record,
-    as_section,
-    as_table,
-    grouped,
-    in_order,
-)
+from countergen_edit.reports.views import base
 from countergen_edit.runs.compare import DIFFERENCES, paired, paired_figures, paired_items
 from countergen_edit.runs.run import Run
 
@@ -102,21 +94,21 @@ def comparison(runs: Sequence[Run], seed: int = 0) -> Comparison:
     tables = [
         *side_by_side(by_name),
         *paired_table(differences, by_name),
-        *items_table("paired_figures", " of figures, on shared items", of_figures, by_name),
-        *items_table("paired_items", ", item by item", of_items, by_name),
+        *_items_table("paired_figures", " of figures, on shared items", of_figures, by_name),
+        *_items_table("paired_items", ", item by item", of_items, by_name),
     ]
     sentences = differences_in_words(differences, by_name)
     words = [Words(tuple(sentences), brief=True)] if sentences else []
-    first = as_section("overview", "Overview", words, tables)
+    first = base.as_section("overview", "Overview", words, tables)
     if all(run.results.is_unedited for run in runs):
         first = [section.without_edits() for section in first]
-    made: list[Record] = [
+    made: list[base.Record] = [
         {"run": name, **{key: _facts(run)[key] for key in MADE}}
         | {"rows": str(len(run.results.rows)), "folder": str(run.path)}
         for name, run in by_name.items()
     ]
     note = "countergen-edit report FOLDER shows one run."
-    last = as_section("run", "The runs", as_table("runs", "The runs", made, note))
+    last = base.as_section("run", "The runs", base.as_table("runs", "The runs", made, note))
     return Comparison(
         {table.name: table for table in tables},
         every_row(by_name, [*differences, *of_figures, *of_items]),
@@ -140,35 +132,34 @@ def side_by_side(runs: Mapping[str, Run]) -> list[Table]:
 
     Of several quantities with one title a run shows the first.
     """
-    by_title: dict[str, dict[str, Quantity]] = {}
+    by_title: dict[str, dict[str, base.Quantity]] = {}
     columns: dict[str, None] = {}
     for name, run in runs.items():
-        compared = in_order(q for view in run.views for q in view.side_by_side(run.results))
+        compared = [q for view in run.views for q in view.side_by_side(run.results)]
+        compared = base.in_order(compared)
         columns |= dict.fromkeys(q.title for q in compared)
         by_title[name] = {q.title: q for q in reversed([*compared, *run.quantities()])}
     facts = {name: _facts(run) for name, run in runs.items()}
     unlike = [k for k in ("model", "seed", "prompts") if len({f[k] for f in facts.values()}) > 1]
-    records: list[Record] = []
+    records: list[base.Record] = []
     for name, run in runs.items():
-        edits = {UNEDITED: NO_EDIT} | {e.id: run.results.label(e.id) for e in run.results.shown}
         about = {fact: facts[name][fact] for fact in unlike}
-        for edit, label in edits.items():
-            known = {t: q for t, q in by_title[name].items() if edit in q.rows}
-            if any(known[t].rows[edit].value is not None for t in columns if t in known):
+        for edit in (UNEDITED, *(edit.id for edit in run.results.shown)):
+            known = {t: q for t, q in by_title[name].items() if t in columns and edit in q.rows}
+            if any(q.rows[edit].value is not None for q in known.values()):
                 cells: dict[str, Cell] = {
                     t: known[t].number(edit) if t in known else "" for t in columns
                 }
-                records.append({"run": name, "edit": label, **about, **cells})
+                records.append({"run": name, "edit": run.results.label(edit), **about, **cells})
     hashes = {run.manifest.get("data_hash") for run in runs.values()} - {None, ""}
     note = UNLIKE if len(hashes) > 1 else ""
-    return as_table("side_by_side", "Side by side", records, note, **LOOK)
+    return base.as_table("side_by_side", "Side by side", records, note, **LOOK)
 
 
 def _facts(run: Run) -> dict[str, str]:
     facts = {key: run.manifest.get(key, "") for key in MADE}
     texts = {k: " ".join(map(str, v)) if isinstance(v, list) else str(v) for k, v in facts.items()}
-    template = run.manifest.get("template")
-    if not template:
+    if not (template := run.manifest.get("template")):
         return texts | {"prompts": "plain texts"}
     prompts = f"chat template {template['sha256'][:8]} {template['instruction']}".strip()
     return texts | {"prompts": prompts}
@@ -185,8 +176,8 @@ def differences_in_words(rows: Sequence[Row], runs: Mapping[str, Run]) -> list[s
 
     first = [row for row in rows if row.detail["of"] == rows[0].detail["of"]]
     sentences = []
-    for pair, same in grouped(first, lambda row: _sides(row, runs, " against ")).items():
-        ways = grouped(same, way).items()
+    for pair, same in base.grouped(first, lambda row: _sides(row, runs, " against ")).items():
+        ways = base.grouped(same, way).items()
         each = (f"{way} on {few(map(set_label, sets))}" for way, sets in ways)
         figure = rows[0].detail["of"].partition(",")[0]
         sentences.append(f"{pair}, {figure}: {'; '.join(each)}.")
@@ -203,48 +194,42 @@ def _sides(row: Row, runs: Mapping[str, Run], between: str = " − ") -> str:
     )
 
 
+def _shared(row: Row) -> str:
+    return f"{row.detail['samples']} of {row.detail['samples_of_either']}"
+
+
 def paired_table(rows: Sequence[Row], runs: Mapping[str, Run]) -> list[Table]:
     """Paired differences, a line for each set and edit, a column for each figure."""
-    records: list[Record] = []
+    records: list[base.Record] = []
     for figures in zip(rows[::2], rows[1::2], strict=True):  # both of a set
-        row = figures[0]
+        about = {"runs": _sides(figures[0], runs), "set": set_label(figures[0])}
         numbers = (Number.of(figure, signed=True) for figure in figures)
-        shared = f"{row.detail['samples']} of {row.detail['samples_of_either']}"
         cells = dict(zip(DIFFERENCES.values(), numbers, strict=True))
-        records.append(
-            {"runs": _sides(row, runs), "set": set_label(row), **cells, "shared": shared}
-        )
+        records.append({**about, **cells, "shared": _shared(figures[0])})
     first = rows[0].detail["against_run"] if rows else ""
     note = (
         f"Below 0, a run is less biased than {first}. Intervals are 95 %, over templates and names."
     )
     heading = f"Paired differences from {first}, on shared prompts"
-    return as_table("paired", heading, records, note, **LOOK)
+    return base.as_table("paired", heading, records, note, **LOOK)
 
 
-def items_table(
+def _items_table(
     name: str, heading: str, rows: Sequence[Row], runs: Mapping[str, Run]
 ) -> list[Table]:
     """Paired differences over items: of benchmark figures, or of logs."""
-    records: list[Record] = []
+    records: list[base.Record] = []
     for row in rows:
         d = row.detail
         look: dict[str, Any] = {"digits": 4, "percent": True} if d.get("percent") else {}
         records.append(
-            {
-                "runs": _sides(row, runs),
-                "task": _about(row),
-                "figure": d["of"],
-                "before": Number(d["before"], **look),
-                "after": Number(d["after"], **look),
-                "difference": Number.of(row, signed=True, **look),
-                "P (Holm)": Number(d.get("p_adjusted"), digits=4, bounded=True),
-                "detectable": Number(d["smallest"], **look),
-                "items": f"{d['samples']} of {d['samples_of_either']}",
-            }
+            {"runs": _sides(row, runs), "task": _about(row), "figure": d["of"]}
+            | {when: Number(d[when], **look) for when in ("before", "after")}
+            | {"difference": Number.of(row, signed=True, **look), "P (Holm)": base.p_holm(row, 4)}
+            | {"detectable": Number(d["smallest"], **look), "items": _shared(row)}
         )
     title, note = f"Paired differences{heading}", " ".join(_notes(rows, runs))
-    return as_table(name, title, records, note, **LOOK)
+    return base.as_table(name, title, records, note, **LOOK)
 
 
 def _about(row: Row) -> str:

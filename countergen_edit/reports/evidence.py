@@ -8,8 +8,6 @@ the model index of a card on the Hugging Face hub.
 from __future__ import annotations
 
 import json
-import shlex
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +18,8 @@ from countergen_edit.decisions.judgement import selected
 from countergen_edit.edits import EditRecord
 from countergen_edit.metrics.rows import UNEDITED, Row
 from countergen_edit.reports.findings import advice, cautions
-from countergen_edit.reports.render.card import HASHES, eval_results, markdown
+from countergen_edit.reports.render.card import eval_results, figure_lines, filled
 from countergen_edit.reports.views.base import Quantity
-from countergen_edit.runs.ran import conversation_in_words, in_words
 from countergen_edit.runs.run import Run
 
 UNEDITED_ONLY = "No edit was made."
@@ -31,79 +28,48 @@ UNSEEN = "not measured"
 
 def write_evidence(run: Run, folder: Path) -> list[Path]:
     """Write the document and both records into a folder; their paths."""
-    written = []
     texts = {"evidence.md": document, "bom.cdx.json": bom, "model_index.yaml": index}
     for name, text in texts.items():
-        written.append(folder / name)
-        with whole(written[-1]) as temporary:
+        with whole(folder / name) as temporary:
             temporary.write_text(text(run), "utf-8")
-    return written
+    return [folder / name for name in texts]
 
 
 def document(run: Run) -> str:
     """The examination, the mitigation and their limits, in Markdown."""
-    from jinja2 import Environment, StrictUndefined
-
-    environment = Environment(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    environment.filters["markdown"] = markdown
-    template = (files(__package__) / "render" / "evidence.md.jinja").read_text("utf-8")
-    manifest = run.manifest
     parts = [_part(part) for part in run.by_task().values()]
-    hashes = {name: manifest[key] for name, key in HASHES.items() if key in manifest}
-    return environment.from_string(template).render(
-        title=run.title,
-        manifest=manifest,
-        conversation=conversation_in_words(manifest),
-        ran=in_words(manifest),
-        parts=parts,
-        edited=any(part["edit"] for part in parts),
-        cautions=cautions(run),
-        hashes=hashes,
-        command=shlex.join(map(str, manifest.get("command", []))),
-    )
+    return filled("evidence.md.jinja", run, title=run.title, parts=parts, cautions=cautions(run))
 
 
 def bom(run: Run) -> str:
     """A CycloneDX bill of materials of the model, with a model card, as JSON."""
     manifest, parts = run.manifest, [*run.by_task().values()]
     figures = [of for part in parts for of in _figures(part, selected(part.results))]
-    about = [_part(part) for part in parts]
-    hashed = manifest.get("model_hash")
-    component = {
-        "type": "machine-learning-model",
-        "bom-ref": "model",
-        "name": str(manifest.get("model", run.name)),
-        "modelCard": {
-            "modelParameters": {"task": "text-generation"},
-            "quantitativeAnalysis": {"performanceMetrics": [_measured(*of) for of in figures]},
-            "considerations": {
-                "technicalLimitations": [*cautions(run), *_caveats(run)],
-                "fairnessAssessments": [
-                    {
-                        "groupAtRisk": part["groups"],
-                        "harms": " ".join(part["examined"]) or UNSEEN,
-                        "mitigationStrategy": " ".join(part["mitigated"]) or UNEDITED_ONLY,
-                    }
-                    for part in about
-                ],
-            },
-        },
-        "hashes": [{"alg": "SHA-256", "content": hashed}] if hashed else None,
+    caveats = [text for part in parts for text in _caveats(part)]
+    assessments = [
+        {
+            "groupAtRisk": part["groups"],
+            "harms": " ".join(part["examined"]) or UNSEEN,
+            "mitigationStrategy": " ".join(part["mitigated"]) or UNEDITED_ONLY,
+        }
+        for part in map(_part, parts)
+    ]
+    limits = [*cautions(run), *dict.fromkeys(caveats)]
+    card = {
+        "modelParameters": {"task": "text-generation"},
+        "quantitativeAnalysis": {"performanceMetrics": [_measured(*of) for of in figures]},
+        "considerations": {"technicalLimitations": limits, "fairnessAssessments": assessments},
     }
+    hashed, name = manifest.get("model_hash"), str(manifest.get("model", run.name))
+    model: dict[str, Any] = {"type": "machine-learning-model", "bom-ref": "model"}
+    model |= {"name": name, "modelCard": card}
+    model |= {"hashes": [{"alg": "SHA-256", "content": hashed}]} if hashed else {}
     version = manifest.get("versions", {}).get("countergen-edit")
-    tool = {"type": "application", "name": "countergen-edit", "version": version}
-    metadata = {
-        "tools": {"components": [_known(tool)]},
-        "timestamp": manifest.get("ran", {}).get("end"),
-    }
-    content = {
-        "$schema": "http://cyclonedx.org/schema/bom-1.6.schema.json",
-        "bomFormat": "CycloneDX",
-        "specVersion": "1.6",
-        "version": 1,
-        "metadata": _known(metadata),
-        "components": [_known(component)],
-    }
+    tool = _known({"type": "application", "name": "countergen-edit", "version": version})
+    made = {"tools": {"components": [tool]}, "timestamp": manifest.get("ran", {}).get("end")}
+    about = {"bomFormat": "CycloneDX", "specVersion": "1.6", "version": 1}
+    schema = {"$schema": "http://cyclonedx.org/schema/bom-1.6.schema.json"}
+    content = schema | about | {"metadata": _known(made), "components": [model]}
     return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
 
 
@@ -125,29 +91,16 @@ def _part(run: Run) -> dict[str, Any]:
     about = results.only(edits=[UNEDITED, *([record.id] if record else [])])
     biases = [view for view in run.views if view.kind == "bias"]
     others = [view for view in run.views if view.kind != "bias"]
-    budgets = {
-        cost.counts: budget for name, budget in run.budgets.items() if (cost := run.cost(name))
-    }
     names = run.manifest.get("names", {}).get(results.task or first.axis, {})
     outcomes = [view.outcome(about, record) for view in biases] if record else []
     return {
-        "axis": first.axis,
         "groups": f"{groups} ({first.axis})" if first.axis else groups,
         "edit": record,
         "examined": [line for view in biases for line in view.headline(about)],
         "mitigated": [*advice(results), *filter(None, outcomes)],
         "remaining": [s for v in others for s in v.remaining(about, record)] if record else [],
         "names": {split: {g: len(own) for g, own in by.items()} for split, by in names.items()},
-        "figures": [
-            {
-                "title": q.title,
-                "n": row.n,
-                "before": q.number(UNEDITED).in_text,
-                "after": q.number(record.id).in_text if record else "",
-                "budget": _budget(budgets.get(row.metric), q.percent),
-            }
-            for q, row in _figures(run, record)
-        ],
+        "figures": figure_lines(run, record, "bias", "cost"),
         "caveats": _caveats(run),
     }
 
@@ -157,12 +110,6 @@ def _figures(run: Run, record: EditRecord | None) -> list[tuple[Quantity, Row]]:
     edit = UNEDITED if record is None else record.id
     every = [q for q in run.quantities("test") if q.kind != "other"]
     return [(q, q.rows[edit]) for q in every if edit in q.rows]
-
-
-def _budget(budget: float | None, is_share: bool) -> str:
-    if budget is None:
-        return ""
-    return f"{100 * budget:g} %" if is_share else f"{budget:g}"
 
 
 def _measured(quantity: Quantity, row: Row) -> dict[str, Any]:

@@ -8,24 +8,16 @@ from dataclasses import replace
 from typing import Any
 
 from countergen_edit.decisions.judgement import recommended, selected
+from countergen_edit.decisions.selection import WRECK
 from countergen_edit.metrics.results import Results, State
-from countergen_edit.metrics.rows import UNEDITED
+from countergen_edit.metrics.rows import UNEDITED, Row
 from countergen_edit.reports.blocks import Block, Cell, Figure, Fold, Number, Section, Table, Words
 from countergen_edit.reports.compare import comparison
-from countergen_edit.reports.findings import of_chosen
+from countergen_edit.reports.findings import choice, failures, of_chosen
 from countergen_edit.reports.glossary import terms
 from countergen_edit.reports.panels import Panel, Series
-from countergen_edit.reports.search import search_section
-from countergen_edit.reports.views.base import (
-    KINDS,
-    Record,
-    as_figure,
-    as_section,
-    as_table,
-    edit_titles,
-    state_of,
-)
-from countergen_edit.runs.files import ORIGINAL
+from countergen_edit.reports.views import base
+from countergen_edit.runs.files import FAILED, ORIGINAL
 from countergen_edit.runs.ran import conversation_in_words, in_words
 from countergen_edit.runs.run import Run
 
@@ -55,27 +47,26 @@ def sections(run: Run) -> list[Section]:
         words = [b for b in found.sections[0].blocks if isinstance(b, Words)]
         names = ("paired", "paired_figures", "side_by_side")
         tables = [found.tables[name] for name in names if name in found.tables]
-        parts = _merged([*as_section(_OVERVIEW, "Overview", words), *parts])
-        parts += as_section(CHANGED, "Against its original", tables)
+        parts = _merged([*base.as_section(_OVERVIEW, "Overview", words), *parts])
+        parts += base.as_section(CHANGED, "Against its original", tables)
     parts += [terms(), origin(run)]
     return sorted(parts, key=lambda s: (ORDER.index(s.name if s.name in ORDER else OTHERS), s.name))
 
 
 def of_task(run: Run) -> list[Section]:
     """The tabs of a run of one task."""
-    own = [overview(run), search_section(run), costs(run)]
-    parts = [*own, *(section for view in run.views for section in view.sections(run.results))]
-    shown = [section for section in parts if section is not None and section.blocks]
+    of_views = [section for view in run.views for section in view.sections(run.results)]
+    parts = [*overview(run), *search_section(run), *costs(run), *of_views]
+    shown = [section for section in parts if section.blocks]
     return [s.without_edits() for s in shown] if run.results.is_unedited else shown
 
 
 def _merged(parts: Iterable[Section]) -> list[Section]:
     """Sections of one name as one, under the title of the first."""
-    by_name: dict[str, Section] = {}
-    for part in parts:
-        known = by_name.get(part.name, replace(part, blocks=()))
-        by_name[part.name] = replace(known, blocks=(*known.blocks, *part.blocks))
-    return list(by_name.values())
+    return [
+        replace(same[0], blocks=tuple(block for part in same for block in part.blocks))
+        for same in base.grouped(parts, lambda part: part.name).values()
+    ]
 
 
 def _named(task: str, section: Section) -> Section:
@@ -91,7 +82,7 @@ def _named(task: str, section: Section) -> Section:
     return replace(section, blocks=(Words((f"Task: {task}",)), *section.blocks))
 
 
-def overview(run: Run) -> Section | None:
+def overview(run: Run) -> list[Section]:
     """The verdict, all test sets and costs before and after, and all findings."""
     about = of_chosen(run.results)
     lines, sentences = run.verdict.lines, run.findings
@@ -99,7 +90,7 @@ def overview(run: Run) -> Section | None:
     blocks += [*at_a_glance(run), *before_and_after(run, about, _listed(about))]
     if sentences and sentences != lines:
         blocks.append(Fold("All findings", (Words(sentences),)))
-    return Section(_OVERVIEW, "Overview", tuple(blocks)) if blocks else None
+    return base.as_section(_OVERVIEW, "Overview", blocks)
 
 
 def states(run: Run) -> list[State]:
@@ -111,17 +102,17 @@ def states(run: Run) -> list[State]:
     named = recommended(results)
     real = [edit for edit in results.shown if not edit.baseline]
     after = [named] if named else real[:MOST_AT_A_GLANCE]
-    return [state_of(results, edit) for edit in (UNEDITED, *(e.id for e in after))]
+    return [base.state_of(results, edit) for edit in (UNEDITED, *(e.id for e in after))]
 
 
 def at_a_glance(run: Run) -> list[Figure]:
     """One figure of all test data: bias, then costs."""
     first, *others = states(run)
-    views = sorted(run.views, key=lambda view: KINDS.index(view.kind))
+    views = sorted(run.views, key=lambda view: base.KINDS.index(view.kind))
     panels = [panel for view in views for panel in view.glance([first, *others])]
     title = "Before and after, on all test data" if others else "On all test data"
     note = f"Hollow dots are {first.name}. " if others else ""
-    return as_figure("glance", title, panels, f"{note}Dots have 95 % intervals.")
+    return base.as_figure("glance", title, panels, f"{note}Dots have 95 % intervals.")
 
 
 def _listed(results: Results) -> list[str]:
@@ -150,33 +141,33 @@ def before_and_after(run: Run, results: Results, edits: Sequence[str]) -> list[T
         split, quantities = "validation", run.quantities("validation")
     quantities = [quantity for quantity in quantities if quantity.main]
     is_known = any(quantity.truth for quantity in quantities)
-    labels = edit_titles(results, edits)
+    labels = base.edit_titles(results, edits)
     places = {label.partition("@")[2] for edit, label in labels.items() if edit != UNEDITED}
     shared = places.pop() if len(places) == 1 else ""
     place = "" if "@" in shared else shared  # stands in the title; a combination has several
-    records: list[Record] = []
+    short = {edit: label.removesuffix(f"@{place}") for edit, label in labels.items()}
+    records: list[base.Record] = []
     for q in quantities:
         head = (q.label, q.of) if q.of and q.kind != "cost" else (KIND_TITLES[q.kind], q.title)
         record: dict[str, Cell] = dict(zip(("", "set"), head, strict=True))
         if is_known:
-            truth = Number.of(q.truth, q.how.digits, percent=q.percent)
+            truth = Number.of(q.truth, q.how.digits, percent=q.how.percent)
             record["planted"] = truth if q.truth else ""
-        short = {edit: label.removesuffix(f"@{place}") for edit, label in labels.items()}
         records.append({**record, **q.cells(short)})
     title = f"All sets and costs on {split} data{f', edits at {place}' if place else ''}"
     note = "Intervals are 95 %, over names and templates."
     brief = all(quantity.kind != "bias" for quantity in quantities)  # else it stands for all
-    return as_table("before_and_after", title, records, note, grouped=True, brief=brief)
+    return base.as_table("before_and_after", title, records, note, grouped=True, brief=brief)
 
 
-def costs(run: Run) -> Section | None:
-    """Every cost under every compared edit; None where no edit is."""
+def costs(run: Run) -> list[Section]:
+    """Every cost under every compared edit; none where no edit is."""
     results = run.results
     quantities = [quantity for quantity in run.quantities() if quantity.kind == "cost"]
     if not quantities or results.is_unedited:
-        return None
-    panels, records = [], list[Record]()
-    labels = edit_titles(results, results.compared)
+        return []
+    panels, records = [], list[base.Record]()
+    labels = base.edit_titles(results, results.compared)
     for q in quantities:
         series = (
             Series.of(label, [label], [q.rows[edit]], results.is_reference(edit))
@@ -188,8 +179,73 @@ def costs(run: Run) -> Section | None:
         n = str(q.rows[UNEDITED].n) if UNEDITED in q.rows else ""
         records.append({"cost": q.title, "n": n, **q.cells(labels)})
     note = "Dots have 95 % intervals. Hollow dots are the unedited model and the controls."
-    figure = as_figure("costs", "Costs of each edit", panels, note)
-    return Section("costs", "Costs", (*figure, *as_table("costs", "Costs", records)))
+    figure = base.as_figure("costs", "Costs of each edit", panels, note)
+    return base.as_section("costs", "Costs", figure, base.as_table("costs", "Costs", records))
+
+
+def search_section(run: Run) -> list[Section]:
+    """Every candidate, its removal and cost, and the Pareto front; none where nothing searched."""
+    results, blocks = run.results, list[Block]()
+    rows = results.of("cost", "validation")
+    errors = [row for row in results.rows if row.metric == FAILED]
+    is_tested = any(row.detail.get("cost_test") is not None for row in rows)
+    ends = {"validation": "", **({"test": "_test"} if is_tested else {})}
+    if sentences := choice(run) if rows or errors else []:
+        blocks.append(Words(tuple(sentences)))
+    if sentences and rows:
+        panels = [_front(rows, split, end) for split, end in ends.items()]
+        note = "The choice and the front use validation data alone."
+        blocks += base.as_figure("front", "Bias removed against cost", panels, note)
+    if errors:
+        blocks.append(Words(tuple(failures(errors)), brief=True))
+    records = _candidates(results, rows, ends)
+    best = [dict([*r.items()][: 2 + 2 * len(ends)]) for r in records if r["state"]]
+    title = "Pareto front: none removes more bias at less cost"
+    note = f"Degradations are of {[*ends][-1]} data, in the unit of each metric."
+    blocks += base.as_table("best", title, best, brief=True)
+    blocks += base.as_table("tried", "Every candidate", records, note, searchable=True)
+    return base.as_section("search", "Search", blocks)
+
+
+def _measured(row: Row, end: str) -> tuple[float | None, float | None]:
+    """The cost of a candidate and the share of bias that it removes."""
+    return row.detail.get("cost_test") if end else row.value, row.detail.get(f"removed{end}")
+
+
+def _front(rows: Sequence[Row], split: str, end: str) -> Panel:
+    """The removal and cost of every candidate on one split, of validation data with the front."""
+    by_name = base.grouped(rows, lambda row: row.eraser)
+    if not end:
+        front = [row for row in rows if row.detail["front"]]
+        by_name["front"] = sorted(front, key=lambda row: row.value or 0.0)
+    by_name["chosen"] = [row for row in rows if row.detail["chosen"]]
+    series = []
+    for name, same in by_name.items():
+        pairs = [_measured(row, end) for row in same]
+        if known := [(min(WRECK, x), y) for x, y in pairs if x is not None and y is not None]:
+            x, y = zip(*known, strict=True)
+            is_baseline = all(row.baseline for row in same)
+            kind: Any = "steps" if name == "front" else "dots"
+            series.append(Series(name, x, y, kind=kind, baseline=is_baseline))
+    labels = "cost (1 = the budget)", "share of bias removed"
+    return Panel(f"{split} data", *labels, tuple(series), covers=(0.0, 1.0), wide=True)
+
+
+def _candidates(
+    results: Results, rows: Sequence[Row], ends: Mapping[str, str]
+) -> list[base.Record]:
+    """A line for each candidate: its state, removal and cost by split, and each degradation."""
+    records: list[base.Record] = []
+    names = dict.fromkeys(key for row in rows for key in row.detail["degradations"])
+    for row in sorted(rows, key=lambda row: (row.baseline, -row.detail["removed"])):
+        pairs = {split: _measured(row, end) for split, end in ends.items()}
+        worse = row.detail.get(f"degradations{[*ends.values()][-1]}") or {}
+        state = "chosen" if row.detail["chosen"] else "front" if row.detail["front"] else ""
+        removed = {f"removed, {s}": Number(y, percent=True) for s, (_, y) in pairs.items()}
+        cost = {f"cost, {s}": Number(x, digits=2) for s, (x, _) in pairs.items()}
+        each = {f"{k}, worse by": Number(worse.get(k), digits=4, signed=True) for k in names}
+        records.append({"edit": results.label(row.edit), "state": state, **removed, **cost, **each})
+    return records
 
 
 def head(run: Run) -> dict[str, Any]:
@@ -206,11 +262,8 @@ def head(run: Run) -> dict[str, Any]:
         f"countergen-edit {version['countergen-edit']}" if "countergen-edit" in version else "",
         f"{len(run.results.rows)} result rows",
     ]
-    return {
-        "title": run.title,
-        "kind": f"{kinds[0]} of a language model" if kinds else "",
-        "about": [*filter(None, facts)],
-    }
+    kind = f"{kinds[0]} of a language model" if kinds else ""
+    return {"title": run.title, "kind": kind, "about": [*filter(None, facts)]}
 
 
 def origin(run: Run) -> Section:
@@ -221,8 +274,8 @@ def origin(run: Run) -> Section:
         facts["command"] = shlex.join(map(str, facts["command"]))
     manifest = [{"fact": key, "value": text} for key, text in _flat(facts, ": ")]
     settings = [{"setting": key, "value": text} for key, text in _flat(run.config, ".")]
-    tables = as_table("run", "Manifest", manifest)
-    tables += as_table("settings", "Settings", settings, searchable=True)
+    tables = base.as_table("run", "Manifest", manifest)
+    tables += base.as_table("settings", "Settings", settings, searchable=True)
     return Section("run", "The run", tuple(tables))
 
 

@@ -8,55 +8,41 @@ from pathlib import Path
 import pytest
 
 from countergen_edit import api
-from countergen_edit.cli.main import main
 from countergen_edit.decisions.significance import is_significant
-from tests.cli.test_mistakes import fails
-
-FEW = "names={fit: 4, few: 2, agreement: 2, validation: 2, test: 4}"
+from tests.cli.support import fails, names, said
 
 
-def audited(folder: Path, *words: str) -> api.Run:
-    assert main(["audit", *words, f"run_dir={folder}"]) == 0
-    return api.load_run(folder)
+def audited(*words: str) -> api.Run:
+    said("audit", *words, "run_dir=run")
+    return api.load_run("run")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("axis", ["race", "religion", "age"])
-def test_what_the_testbed_was_never_in_vocabulary_is_not_measured_and_said(
-    axis: str, tmp_path: Path
-) -> None:
-    run = audited(tmp_path / "run", f"axis={axis}")
+def test_what_the_testbed_was_never_in_vocabulary_is_not_measured_and_said(axis: str) -> None:
+    run = audited(f"axis={axis}")
     assert {row.metric for row in run.results.rows} == {"in_vocabulary"}
     assert all((row.value or 0.0) < 0.5 for row in run.results.rows)
-    [said] = run.findings
-    assert said.startswith(f"Not measured: words of {axis} (such as ")
-    assert "are out of the model's vocabulary" in said
-    assert "Neither bias nor its absence is shown" in said
-    assert (tmp_path / "run" / "report.html").is_file()
+    [sentence] = run.findings
+    assert sentence.startswith(f"Not measured: words of {axis} (such as ")
+    assert "are out of the model's vocabulary" in sentence
+    assert "Neither bias nor its absence is shown" in sentence
+    assert Path("run/report.html").is_file()
 
 
-def test_nothing_is_edited_for_what_a_model_was_never_in_vocabulary(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    error = fails(capsys, "sweep", "axis=religion", f"run_dir={tmp_path / 'run'}")
+def test_nothing_is_edited_for_what_a_model_was_never_in_vocabulary() -> None:
+    error = fails("sweep", "axis=religion", "run_dir=run")
     assert "words of religion, such as" in error
     assert "are out of the vocabulary of testbed: name another model" in error
-    assert not (tmp_path / "run").exists()
+    assert not Path("run").exists()
 
 
 @pytest.mark.slow
-def test_three_groups_are_compared_pair_by_pair_and_an_edit_erases_all(tmp_path: Path) -> None:
+def test_three_groups_are_compared_pair_by_pair_and_an_edit_erases_all() -> None:
     groups = ["egypt_male", "usa_male", "mexico_male"]
-    run = audited(
-        tmp_path / "run",
-        "axis=nationality",
-        "data=nationality",
-        f"groups=[{','.join(groups)}]",
-        "eraser=leace",
-        "edit.layers=[4]",
-        "metric=r",
-        FEW,
-    )
+    small = ["eraser=leace", "edit.layers=[4]", "metric=r", names(4, 2, 4, 2, few=2)]
+    of = ["axis=nationality", "data=nationality", f"groups=[{','.join(groups)}]"]
+    run = audited(*of, *small)
     rows = run.results.of("group_effect", edit="none")
     assert [(r.group_a, r.group_b) for r in rows] == [*combinations(groups, 2)]
     [gap] = run.results.unedited("largest_gap")
@@ -64,20 +50,15 @@ def test_three_groups_are_compared_pair_by_pair_and_an_edit_erases_all(tmp_path:
     [edit] = run.results.shown
     assert edit.places[0].rank == 2  # of three groups two directions
     [left] = run.results.of("largest_gap", edit=edit.id)
-    assert gap.value is not None
-    assert left.value is not None
-    assert left.value < gap.value
-    said = " ".join(run.findings)
-    assert "Largest gap of 3 pairs of groups" in said
-    assert "3 groups, pair by pair" in said
+    assert left.value < gap.value  # type: ignore[operator]
+    findings = " ".join(run.findings)
+    assert "Largest gap of 3 pairs of groups" in findings
+    assert "3 groups, pair by pair" in findings
 
 
 @pytest.mark.slow
-def test_crossed_axes_show_each_alone_and_what_was_planted_on_neither_together(
-    tmp_path: Path,
-) -> None:
+def test_crossed_axes_show_each_alone_and_what_was_planted_on_neither_together() -> None:
     run = audited(
-        tmp_path / "run",
         "axis=[gender,nationality]",
         "data.test=[{source: testbed, family: occupations, first_names: 4}]",
         "eraser=none",

@@ -9,31 +9,22 @@ from pathlib import Path
 
 import pytest
 
-from countergen_edit.cli.main import main
 from countergen_edit.models import load_model
-from countergen_edit.runs.folder import read_rows
 from countergen_edit.testbed import directory
+from tests.cli.support import fails, names, rows_of, said, sets
 
 pytestmark = pytest.mark.slow  # whole runs
 
 TEMPLATE = "{% for m in messages %}{{ m['content'] }}{% endfor %}{{ eos_token }}"
 TOLD = "The report was late."
-RUN = [
-    *("data=testbed", "texts=testbed", "data.test=[{source: testbed, family: occupations}]"),
-    *("names={fit: 8, validation: 4, test: 4, agreement: 2}", "eraser=mean_difference"),
-    *("edit=attn_out", "edit.layers=[3]", "metric=r", "cost=[perplexity]"),
-]
+RUN = ["data=testbed", "texts=testbed", *sets("occupations", ["test"]), names(8, 4, 4, 2)]
+RUN += ["edit=attn_out", "edit.layers=[3]", "metric=r"]
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("template")
-
-
-@pytest.fixture(scope="module")
-def templated(place: Path) -> Path:
+def templated(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The testbed with a chat template, of words that it knows."""
-    folder = place / "templated"
+    folder = tmp_path_factory.mktemp("template") / "templated"
     shutil.copytree(directory(), folder)
     tokenizer = load_model(folder).tokenizer
     tokenizer.chat_template = TEMPLATE
@@ -42,57 +33,46 @@ def templated(place: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def saved(place: Path, templated: Path) -> Path:
+def saved(templated: Path) -> Path:
+    """A checkpoint that was made in the template; its run lies beside it."""
     own = [f"model={templated}", "model.template=chat", f"model.instruction={TOLD}"]
-    assert main(["edit", *RUN, *own, f"run_dir={place / 'run'}", f"save={place / 'saved'}"]) == 0
+    place = templated.parent
+    own += ["eraser=mean_difference", "cost=[perplexity]", f"run_dir={place / 'run'}"]
+    said("edit", *RUN, *own, f"save={place / 'saved'}")
     return place / "saved"
 
 
-def test_the_run_and_what_is_saved_of_it_say_in_which_template(
-    saved: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_run_and_what_is_saved_of_it_say_in_which_template(saved: Path) -> None:
     run = saved.parent / "run"
     told = json.loads((run / "manifest.json").read_text())["template"]
     assert told["instruction"] == TOLD
     assert json.loads((saved / "recipe.json").read_text())["template"] == told
-    card = (saved / "README.md").read_text()
-    assert f"as the beginning of its reply to “{TOLD}”" in card
+    card, page = ((saved / "README.md").read_text(), (run / "report.html").read_text())
+    assert all(f"as the beginning of its reply to “{TOLD}”" in text for text in (card, page))
     assert told["sha256"] in card
-    page = (run / "report.html").read_text()
-    assert f"as the beginning of its reply to “{TOLD}”" in page
     # What was saved of a run is saved again as it was measured.
-    assert main(["edit", f"run={run}", f"save={saved.parent / 'again'}"]) == 0
-    assert json.loads((saved.parent / "again/recipe.json").read_text())["template"] == told
+    said("edit", f"run={run}", "save=again")
+    assert json.loads(Path("again/recipe.json").read_text())["template"] == told
 
 
-def test_no_figure_is_that_of_texts_as_they_stand(
-    saved: Path, templated: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    run = saved.parent / "run"
-    audit = ["audit", *RUN[:-1], "cost=null", "eraser=none", f"model={templated}"]
-    assert main([*audit, f"run_dir={saved.parent / 'plain'}"]) == 0
+def test_no_figure_is_that_of_texts_as_they_stand(saved: Path, templated: Path) -> None:
+    audit = ["audit", *RUN, "cost=null", "eraser=none", f"model={templated}", "run_dir=plain"]
+    said(*audit)
     inside, plain = (
-        {r.key: r.value for r in read_rows(path / "results.jsonl") if r.metric == "mean_abs_r"}
-        for path in (run, saved.parent / "plain")
+        {row.key: row.value for row in rows_of(run, "mean_abs_r")}
+        for run in (saved.parent / "run", "plain")
     )
     assert {inside[key] == plain[key] for key in plain} == {False}
     # The folder of one is not continued by the other.
-    capsys.readouterr()
-    again = [*audit, "model.template=auto", f"run_dir={saved.parent / 'plain'}"]
-    assert main(again) == 2
-    assert "belongs to another run" in capsys.readouterr().err
+    assert "belongs to another run" in fails(*audit, "model.template=auto")
 
 
 def test_chat_replies_to_a_message_in_the_template_of_the_checkpoint(
-    saved: Path,
-    templated: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    saved: Path, templated: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    said = []
+    replies = []
     for template in ([], ["model.template=none"]):
         monkeypatch.setattr("sys.stdin", io.StringIO("Jane works as a\n"))
         words = [f"original={templated}", "max_new_tokens=6", *template]
-        assert main(["chat", str(saved), *words]) == 0
-        said.append(capsys.readouterr().out)
-    assert said[0] != said[1]
+        replies.append(said("chat", saved, *words))
+    assert replies[0] != replies[1]

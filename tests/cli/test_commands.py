@@ -6,13 +6,13 @@ random-weight model in a directory of that name; runs, files and checkpoints are
 
 from __future__ import annotations
 
+import contextlib
 import io
-import json
-import os
 import re
 import shlex
 import shutil
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +20,8 @@ import pytest
 
 from countergen_edit.api import load
 from countergen_edit.cli.composing import completed
-from countergen_edit.cli.main import main
 from countergen_edit.cli.overrides import overrides_of
-from tests.cli.test_experiments import NAMES, TINY
+from tests.cli.support import NAMES, TINY, call, prompt_file, said
 from tests.data.test_splits import NAMES as NAMES_OF_TEXTS
 from tests.data.test_splits import TEMPLATES
 from tests.made_benchmarks import make_benchmarks
@@ -36,7 +35,7 @@ from tests.tiny_models import tiny_tokenizer
 pytestmark = pytest.mark.slow  # every test is of whole runs
 
 ELSEWHERE = {
-    "experiment=": "tests/cli/test_experiments.py",
+    "experiment=": "tests/cli/test_shipped.py",
     "launcher=": "tests/cli/test_launchers.py",
     "lm_eval.tasks=": "tests/metrics/test_lm_eval.py",
     "lm_eval/": "tests/cli/test_compare_logs.py",
@@ -66,7 +65,6 @@ MODELS = ("gpt2", "gpt2-xl", "path/to/directory", "real/SmolLM2-135M-Instruct-Q4
 """Directories of random-weight models of three layers."""
 DEEP = re.compile(r"(?<=layers=\[)[\d,]*\d\d[\d,]*(?=\])")
 """Layers that such a model does not have."""
-PROMPT = {"outputs": [" gentle", " logical"]}
 TEXTS = [text.format(name) for text, name in zip(TEMPLATES, NAMES_OF_TEXTS, strict=False)]
 """Distinct templates, each with a name of its own."""
 OWN_ERASER = """from countergen_edit.erasers import MeanDifference as Mine
@@ -151,46 +149,40 @@ def make_masked_model(folder: Path) -> None:
 def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A folder in which every command finds what it names."""
     place = tmp_path_factory.mktemp("commands")
-    before = Path.cwd()
-    os.chdir(place)
-    try:
+    with contextlib.chdir(place):
         for name in MODELS:
             make_model(place / name)
         shutil.copytree(place / "gpt2", place / "path/to/an/instruct/model")
         make_masked_model(place / "bert")
-        for name, text in {
-            **files(PAGES["own_data.md"]),
-            **files(PAGES["decisions.md"]),
-            **files(SHOWN["custom_components.md"]),
-        }.items():
+        pages = PAGES["own_data.md"], PAGES["decisions.md"], SHOWN["custom_components.md"]
+        for name, text in chain.from_iterable(files(page).items() for page in pages):
             Path(name).write_text(text, "utf-8")
         for name in ("mine.jsonl", "many.jsonl", "texts.jsonl"):
-            lines = [json.dumps(PROMPT | {"input": text}) for text in TEXTS]
-            Path(name).write_text("\n".join(lines), "utf-8")
+            prompt_file(name, TEXTS, " gentle", " logical")
         Path("mine.py").write_text(OWN_ERASER, "utf-8")
         make_benchmarks(place / "benchmarks")
         run = ["data=testbed", "eraser=leace", "metric=r"]
         one, gate = ["run_dir=runs/one", "edit.layers=everywhere"], ["run_dir=runs/gate"]
         for own in (one, gate):
-            assert main(["audit", *small("audit", [*run, *own], place)]) == 0
-        assert main(["edit", "run=runs/one", "save=debiased"]) == 0
-        assert main(["edit", "run=runs/gate", "form=carried", "save=gated"]) == 0
+            said("audit", *small("audit", [*run, *own], place))
+        said("edit", "run=runs/one", "save=debiased")
+        said("edit", "run=runs/gate", "form=carried", "save=gated")
         for name in ("two", "debias", "real"):
             shutil.copytree("runs/one", f"runs/{name}")
-        with serving(load("testbed")) as server:
-            WORDS[SERVER] = server.url
-            yield place
-    finally:
-        os.chdir(before)
+    with serving(load("testbed")) as server:
+        WORDS[SERVER] = server.url
+        yield place
+
+
+@pytest.fixture(autouse=True)
+def here(place: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(place)
+    return place
 
 
 @pytest.mark.parametrize(("number", "line"), [*enumerate(OWN)])
 def test_every_command_runs(
-    number: int,
-    line: str,
-    place: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    number: int, line: str, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if "action=effect" in line:  # similarity of sentences needs an extra
         pytest.importorskip("sentence_transformers")
@@ -205,11 +197,8 @@ def test_every_command_runs(
     monkeypatch.setattr("sys.stdin", io.StringIO("Jane works as\n"))
     # Figures are drawn in tests of reports; drawing takes half of a small command's time.
     monkeypatch.setattr("countergen_edit.reports.render.html.as_svg", lambda *_: b"<svg/>")
-    try:
-        code = main([command, *words])
-    except SystemExit as stop:  # a search that saves nothing, prompts with warnings
-        code = int(stop.code or 0)
+    ended = call(command, *words)
+    # A search may save nothing, prompts may have warnings, and a gate may fail.
     allowed = {"debias": {0, 1}, "check": {0, 1}, "gate": {0, 1, 2}}
-    said = capsys.readouterr().err
-    assert code in allowed.get(command, {0}), (words, said)
-    assert "countergen-edit: error" not in said, words
+    assert ended.code in allowed.get(command, {0}), (words, ended.err)
+    assert "countergen-edit: error" not in ended.err, words

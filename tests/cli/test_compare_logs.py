@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from countergen_edit import api
-from countergen_edit.cli.main import main
 from countergen_edit.core.errors import UserError
 from countergen_edit.reports.blocks import Number, Table
 from countergen_edit.runs.compare import paired_items
 from countergen_edit.runs.logs import Log, read_log
+from tests.cli.support import said
 from tests.reports.runs import make_run
 from tests.runs.foreign_logs import DOCS, answered, inspect_log, lm_eval, sample, scored
 
@@ -82,7 +82,7 @@ def test_what_does_not_pair_is_counted_and_said(tmp_path: Path) -> None:
     table = api.compare(one, two).tables["paired_items"]
     assert table is not None
     assert cells(table, "jobs")["items"] == "9 of 12"
-    for said in (
+    for text in (
         "Items of one side only: jobs 3.",
         "Items that occur more than once and count once, by their mean: jobs 1.",
         "Items without a score: jobs 1.",
@@ -90,7 +90,7 @@ def test_what_does_not_pair_is_counted_and_said(tmp_path: Path) -> None:
         "Not one number per item, and not compared: jobs, brier.",
         "Not in every log: lonely (one).",
     ):
-        assert said in table.note, table.note
+        assert text in table.note, table.note
 
 
 def test_other_versions_of_a_task_and_logs_of_nothing_alike_are_refused(tmp_path: Path) -> None:
@@ -112,12 +112,9 @@ def test_other_versions_of_a_task_and_logs_of_nothing_alike_are_refused(tmp_path
         api.compare(log_a, log_b)
 
 
-def test_the_command_prints_pairs_and_writes_every_digit(
-    logs: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    place = tmp_path / "both"
-    assert main(["compare", *logs, f"folder={place}", "cluster=job"]) == 0
-    printed = capsys.readouterr().out
+def test_the_command_prints_pairs_and_writes_every_digit(logs: list[str]) -> None:
+    place = Path("both")
+    printed = said("compare", *logs, "folder=both", "cluster=job")
     assert "Paired differences, item by item" in printed
     assert "share no prompts" not in printed
     assert (place / "report.html").is_file()

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
 
-from countergen_edit.cli import composing
-from countergen_edit.cli.overrides import as_overrides, overrides_of
 from countergen_edit.cli.settings import COMMANDS, require_settings
 from countergen_edit.cli.study import Study
 from countergen_edit.core.conf_path import conf_dir, names_of, read_config
@@ -23,19 +20,15 @@ from countergen_edit.metrics.fairpair import FairPair
 from countergen_edit.models import SITES
 from countergen_edit.models.capture import EVERYWHERE, HEAD
 from countergen_edit.runs.baselines import BASELINES
+from tests.cli.support import STUDIES, composed
 
 NONE = "none"
-STUDIES = sorted((conf_dir() / "experiment").rglob("*.yaml"))
 PLUGINS = {
     "joblib": "hydra_plugins.hydra_joblib_launcher",
     "submitit": "hydra_plugins.hydra_submitit_launcher",
     "submitit_local": "hydra_plugins.hydra_submitit_launcher",
     "ray": "hydra_plugins.hydra_ray_launcher",
 }
-
-
-def composed(command: str, *overrides: str) -> dict[str, Any]:
-    return composing.composed(command, overrides)
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -91,7 +84,7 @@ def test_every_experiment_composes(path: Path) -> None:
     program, command, *words = path.read_text("utf-8").splitlines()[1].removeprefix("# ").split()
     assert (program, words[0]) == ("countergen-edit", f"experiment={path.stem}")
     assert command == path.parent.name
-    config = composed(command, *overrides_of(command, words))
+    config = composed(command, *words)
     require_settings(command, config)
     if "metric" in config:
         measured = path.stem.startswith(("fairpair", "countergen_table", "templates"))
@@ -118,50 +111,47 @@ def test_every_launcher_composes_if_its_plugin_is_installed(name: str) -> None:
 def test_the_model_has_its_texts_unless_others_are_named(
     command: str, words: list[str], texts: str
 ) -> None:
-    overrides = [o for word in words for o in as_overrides(command, word)]
-    config = composed(command, *overrides)
+    config = composed(command, *words)
     assert config["texts"] == read_config("texts", texts)
-    own = composed(command, *overrides, *as_overrides(command, "texts.neutral=it's/mine.txt"))
+    own = composed(command, *words, "texts.neutral=it's/mine.txt")
     assert own["texts"] == {**config["texts"], "neutral": "it's/mine.txt"}
 
 
-def test_a_checkpoint_has_its_recorded_texts(tmp_path: Path) -> None:
+def test_a_checkpoint_has_its_recorded_texts(here: Path) -> None:
     recorded = {"neutral": "testbed_neutral", "keep": []}
-    (tmp_path / "recipe.json").write_text(json.dumps({"config": {"texts": recorded}}))
-    overrides = as_overrides("audit", f"model={tmp_path}")
-    assert composed("audit", *overrides)["texts"] == recorded
-    named = composed("audit", *overrides, "texts=natural")
+    Path("recipe.json").write_text(json.dumps({"config": {"texts": recorded}}))
+    assert composed("audit", f"model={here}")["texts"] == recorded
+    named = composed("audit", f"model={here}", "texts=natural")
     assert named["texts"] == read_config("texts", "natural")
 
 
-def fairpair(*arguments: str) -> tuple[Study, FairPair]:
-    study = Study(composed("audit", *overrides_of("audit", arguments)))
+def fairpair(*words: str) -> FairPair:
+    study = Study(composed("audit", *words))
     task = Task.from_config(study.config["axis"], {"test": []}, groups=study.content["groups"])
     metric = study.metrics["fairpair"].bound(task)
     assert isinstance(metric, FairPair)
-    return study, metric
+    return metric
 
 
 @pytest.mark.parametrize(
     "name", ["table1", "table2", "table3", "figure3", "figure4", "figure5", "figure6"]
 )
 def test_a_fairpair_experiment_is_of_the_paper_s_size(name: str) -> None:
-    _, metric = fairpair(f"experiment=fairpair_{name}")
+    metric = fairpair(f"experiment=fairpair_{name}")
     assert len(metric.prompts) == 60
     assert metric.sampling.max_new_tokens == 128
     assert metric.sampling.n == (500 if name in ("figure3", "figure4") else 100)
-    assert (
-        max((folds for *_, folds in metric.sizes), default=metric.sampling.n) == metric.sampling.n
-    )
+    folds = [folds for *_, folds in metric.sizes] or [metric.sampling.n]
+    assert max(folds) == metric.sampling.n
     assert metric.prompts[0].target == "Jane is a woman, working as a technician."
     assert (list(metric.phis) == ["jaccard"]) == (name != "table3")
 
 
-def test_a_phi_of_a_file_is_named_on_the_command_line(tmp_path: Path) -> None:
-    (tmp_path / "mine.py").write_text(
+def test_a_phi_of_a_file_is_named_on_the_command_line() -> None:
+    Path("mine.py").write_text(
         "from countergen_edit.metrics.fairpair import ScoreDifference\n"
         "class Mine(ScoreDifference):\n"
         "    def scores(self, texts): ...\n"
     )
-    own = f'metric.fairpair.phi={{mine:{{kind:"{tmp_path / "mine.py"}:Mine"}}}}'
-    assert list(fairpair("metric=fairpair", own)[1].phis) == ["mine"]
+    own = 'metric.fairpair.phi={mine:{kind:"mine.py:Mine"}}'
+    assert list(fairpair("metric=fairpair", own).phis) == ["mine"]

@@ -2,56 +2,40 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-from countergen_edit.cli.main import main
 from countergen_edit.metrics.rows import Row
-from countergen_edit.runs.folder import read_rows
 from countergen_edit.runs.run import open_run
+from tests.cli.support import names, rows_of, said, sets
 
 pytestmark = pytest.mark.slow  # every test is of whole runs
 
-SMALL = [
-    "names={fit: 4, few: 4, agreement: 2, validation: 4, test: 4}",
-    "data.fit=[{source: testbed, family: occupations}]",
-    "data.validation=[{source: testbed, family: occupations}]",
-    "data.test=[{source: testbed, family: occupations}]",
-    "cost=agreement",
-]
+
+def audited(experiment: str) -> list[Row]:
+    """The rows of edits on test data."""
+    small = [names(4, 4, 4, 2, few=4), *sets("occupations"), "cost=agreement"]
+    said("audit", f"experiment={experiment}", *small, "run_dir=run")
+    return [row for row in rows_of("run", split="test", baseline=False) if row.eraser]
 
 
-def audited(experiment: str, folder: Path) -> list[Row]:
-    words = ["audit", f"experiment={experiment}", *SMALL, f"run_dir={folder}"]
-    assert main(words) == 0
-    return read_rows(folder / "results.jsonl")
+def effects(rows: list[Row]) -> dict[str, float | None]:
+    return {row.eraser: row.value for row in rows if row.metric == "mean_abs_r"}
 
 
-def of(rows: list[Row], metric: str, split: str = "test") -> dict[str, float]:
-    """Eraser → its value."""
-    found = [r for r in rows if (r.metric, r.split) == (metric, split) and not r.baseline]
-    return {r.eraser: r.value for r in found if r.value is not None and r.eraser}
-
-
-def test_the_game_ends_where_the_closed_form_is(
-    tmp_path: Path,
-) -> None:
-    rows = audited("rlace_cvxpy", tmp_path / "run")
-    effect = of(rows, "mean_abs_r")
+def test_the_game_ends_where_the_closed_form_is() -> None:
+    effect = effects(audited("rlace_cvxpy"))
     assert set(effect) == {"rlace", "game", "cvxpy"}
     assert effect["game"] == pytest.approx(effect["rlace"], abs=1e-3)
     assert effect["cvxpy"] == pytest.approx(effect["rlace"], abs=1e-3)
-    out = " ".join(open_run(tmp_path / "run").findings)
-    assert "the published game has a closed form, the difference of the group means" in out
-    remarked = [r for r in rows if r.detail.get("remark")]
-    assert {r.eraser for r in remarked} == {"rlace"}
+    findings = " ".join(open_run("run").findings)
+    text = "the published game has a closed form, the difference of the group means"
+    assert text in findings
+    assert {row.eraser for row in rows_of("run") if row.detail.get("remark")} == {"rlace"}
 
 
-def test_what_may_move_a_little_is_another_map_of_the_same_rank(tmp_path: Path) -> None:
-    rows = audited("preserving_within", tmp_path / "run")
-    effect = of(rows, "mean_abs_r")
+def test_what_may_move_a_little_is_another_map_of_the_same_rank() -> None:
+    effect = effects(rows := audited("preserving_within"))
     assert set(effect) == {"preserving", "within"}
     assert effect["within"] != effect["preserving"]
     assert effect["within"] == pytest.approx(effect["preserving"], abs=0.2)
-    assert len({r.rank for r in rows if r.eraser in effect}) == 1
+    assert len({row.rank for row in rows if row.eraser in effect}) == 1

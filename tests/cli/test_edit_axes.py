@@ -9,34 +9,27 @@ import torch
 from huggingface_hub import ModelCard
 
 import countergen_edit as ce
-from countergen_edit.cli.main import main
 from countergen_edit.core.conf_path import read_config
 from countergen_edit.edits.checkpoints import load_base, open_checkpoint
 from countergen_edit.edits.checkpoints.parity import compared_ids, edited_logits, reload
 from countergen_edit.metrics.rows import UNEDITED, Row
-from countergen_edit.runs.files import RESULTS
-from countergen_edit.runs.folder import read_rows
 from countergen_edit.runs.run import open_run
+from tests.cli.support import fails, names, rows_of, said, sets
 
-ONE = "[{source: testbed, family: questions}]"
-KEEP = "[{source: testbed_agreement}]"
-DATA = {
-    "gender": [f"data.{split}={ONE}" for split in ("fit", "validation", "test")],
-    "nationality": [],
-}
-NAMES = "names={fit: 12, few: 6, agreement: 4, validation: 6, test: 8}"
-SMALL = ["eraser=leace", "form=carried", "metric=r", "cost=kl", "edit.layers=[4]", NAMES]
+pytestmark = pytest.mark.slow  # every test needs what the fixture makes
+
 AXES = ("gender", "nationality")
+COUNTS = {"fit": 12, "validation": 6, "test": 8, "agreement": 4, "few": 6}
+SMALL = ["eraser=leace", "form=carried", "metric=r", "cost=kl", names(**COUNTS)]
+AT_4 = [*SMALL, "edit.layers=[4]"]
 
 
 def of_axis(axis: str) -> list[str]:
-    keep = [f"data.keep={KEEP}"] if axis == "gender" else []
-    data = "testbed" if axis == "gender" else "nationality"
     # The testbed's own file says which texts it takes; a checkpoint's folder says nothing.
-    return [f"axis={axis}", f"data={data}", *DATA[axis], *keep, "texts=testbed"]
-
-
-pytestmark = pytest.mark.slow  # every test needs what the fixture makes
+    if axis == "nationality":
+        return ["axis=nationality", "data=nationality", "texts=testbed"]
+    keep = "data.keep=[{source: testbed_agreement}]"
+    return ["axis=gender", "data=testbed", *sets("questions"), keep, "texts=testbed"]
 
 
 @pytest.fixture(scope="module")
@@ -44,9 +37,9 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An edit over gender, and one over nationality added to it."""
     place = tmp_path_factory.mktemp("axes")
     first = [*of_axis("gender"), f"run_dir={place}/run_1", f"save={place}/first"]
-    assert main(["edit", *SMALL, *first]) == 0
+    said("edit", *AT_4, *first)
     added = [f"model={place}/first", *of_axis("nationality"), f"run_dir={place}/run_2"]
-    assert main(["edit", *SMALL, *added, f"save={place}/added"]) == 0
+    said("edit", *AT_4, *added, f"save={place}/added")
     return place
 
 
@@ -63,27 +56,21 @@ def test_the_folder_tells_each_edit_with_its_axis(place: Path) -> None:
 
 
 def test_both_in_one_call_of_python_are_the_same_edit(place: Path) -> None:
-    model = ce.load()
-    names = {"fit": 12, "few": 6, "agreement": 4, "validation": 6, "test": 8}
     one = [{"source": "testbed", "family": "questions"}]
-    keep = [{"source": "testbed_agreement"}]
-    own = {"fit": one, "validation": one, "test": one, "keep": keep}
+    own = {"fit": one, "validation": one, "test": one, "keep": [{"source": "testbed_agreement"}]}
     gender = read_config("data", "testbed") | own
-    tasks = [
-        ce.task("gender", gender, names=names),
-        ce.task("nationality", "nationality", names=names),
-    ]
-    both = ce.audit(model, tasks, "leace", ["r", "kl"], place / "both", layers=[4])
-    added = open_checkpoint(place / "added")
+    data = {"gender": gender, "nationality": "nationality"}
+    tasks = [ce.task(axis, of, names=COUNTS) for axis, of in data.items()]
+    both = ce.audit(ce.load(), tasks, "leace", ["r", "kl"], place / "both", layers=[4])
     assert both.best is not None
     assert both.best.save(place / "saved", "carried").folder == place / "saved"
-    assert open_checkpoint(place / "saved").edit.digest == added.edit.digest
+    saved, added = (open_checkpoint(place / name) for name in ("saved", "added"))
+    assert saved.edit.digest == added.edit.digest
 
 
 def test_a_second_edit_of_one_axis_stands_at_another_layer(place: Path) -> None:
-    own = [word for word in SMALL if word != "edit.layers=[4]"]
-    own += ["edit.layers=[2]", f"model={place}/first", *of_axis("gender")]
-    assert main(["edit", *own, f"run_dir={place}/run_3", f"save={place}/second"]) == 0
+    own = ["edit.layers=[2]", f"model={place}/first", *of_axis("gender")]
+    said("edit", *SMALL, *own, f"run_dir={place}/run_3", f"save={place}/second")
     checkpoint, places = open_checkpoint(place / "second"), ["resid_post.4", "resid_post.2"]
     assert [edit["places"] for edit in checkpoint.record["edits"]] == [[one] for one in places]
     [random] = [edit for edit in open_run(place / "run_3").results.edits if edit.baseline]
@@ -97,17 +84,15 @@ def test_a_second_edit_of_one_axis_stands_at_another_layer(place: Path) -> None:
 
 
 def rows_under(path: Path, edit: str) -> dict[tuple[object, ...], Row]:
-    rows = read_rows(path / RESULTS)
-    return {(*r.key[:-2],): r for r in rows if (r.edit, r.split) == (edit, "test")}
+    return {(*r.key[:-2],): r for r in rows_of(path, edit=edit, split="test")}
 
 
 @pytest.mark.parametrize("axis", AXES)
 def test_an_audit_of_the_checkpoint_measures_what_the_run_did(axis: str, place: Path) -> None:
     """From the saved folder, each axis by itself, nothing fitted: the figures of the card."""
-    run = place / f"audit_{axis}"
-    words = [f"model={place}/added", "eraser=none", "metric=r", *of_axis(axis), NAMES]
-    assert main(["audit", *words, f"run_dir={run}"]) == 0
-    own = rows_under(run, UNEDITED)
+    words = [f"model={place}/added", "eraser=none", "metric=r", *of_axis(axis), names(**COUNTS)]
+    said("audit", *words, "run_dir=run")
+    own = rows_under(Path("run"), UNEDITED)
     whole = rows_under(place / "run_2", open_checkpoint(place / "added").named.id)
     alike = [key for key in own if key in whole and key[0] in ("group_effect", "mean_abs_r")]
     assert len(alike) >= 2
@@ -118,13 +103,7 @@ def test_an_audit_of_the_checkpoint_measures_what_the_run_did(axis: str, place: 
     assert own[effect].value != pytest.approx(before[effect].value, abs=0.01)
 
 
-def test_stock_weights_are_refused_in_one_line_before_any_work(
-    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_stock_weights_are_refused_in_one_line_before_any_work(place: Path, here: Path) -> None:
     own = [f"model={place}/first", *of_axis("nationality")]
-    assert main(["edit", *own, f"save={tmp_path}/new"]) == 2
-    error = capsys.readouterr().err
-    assert "form=carried" in error
-    assert len(error.strip().splitlines()) == 1
-    assert not list(tmp_path.iterdir())
+    assert "form=carried" in fails("edit", *own, "save=new")
+    assert not list(here.iterdir())

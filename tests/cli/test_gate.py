@@ -11,27 +11,16 @@ from typing import Any
 import pytest
 import yaml
 
-from countergen_edit.cli.main import main
 from countergen_edit.edits.checkpoints.forms import CODE, write_stock_config
+from tests.cli.support import call, names, said, sets
 from tests.printed import blocks, files
 from tests.test_docs import PAGES
 
 pytestmark = pytest.mark.slow  # every test is of whole runs
 
-TRAITS = "[{source: testbed, family: traits}]"
-NAMES = "names={fit: 24, few: 8, agreement: 8, validation: 12, test: 24}"
-SMALL = [NAMES, f"data.test={TRAITS}", "texts=testbed"]
-FIT = [f"data.{split}={TRAITS}" for split in ("fit", "validation")]
-DEBIAS = [
-    "debias",
-    "form=carried",
-    "eraser=preserving",
-    "metric=r",
-    "combine=1",
-    "layers=[4]",
-    *SMALL,
-    *FIT,
-]
+SMALL = [names(24, 12, 24, 8, few=8), *sets("traits", ["test"]), "texts=testbed"]
+DEBIAS = ["form=carried", "eraser=preserving", "metric=r", "combine=1", "layers=[4]", *SMALL]
+DEBIAS += sets("traits", ["fit", "validation"])
 
 
 def workflow() -> list[list[str]]:
@@ -44,20 +33,13 @@ def workflow() -> list[list[str]]:
     return [words[1:] for words in others]
 
 
-def code_of(words: list[str]) -> int:
-    try:
-        return main(words)
-    except SystemExit as stop:
-        return int(str(stop.code))
-
-
 def pipeline(place: Path, *more: str) -> list[int]:
     """The exit code of each line in a folder, as far as a pipeline goes."""
     codes: list[int] = []
     with contextlib.chdir(place):
         for command, *words in workflow():
             if not any(codes):
-                codes.append(code_of([command, *words, *([*SMALL, *more] * (command == "audit"))]))
+                codes.append(call(command, *words, *([*SMALL, *more] * (command == "audit"))).code)
     return codes
 
 
@@ -75,7 +57,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a debiased checkpoint, in which the workflow has run."""
     place = tmp_path_factory.mktemp("gate")
     with contextlib.chdir(place):
-        assert main([*DEBIAS, "run_dir=runs/debias", "save=checkpoint"]) == 0
+        said("debias", *DEBIAS, "run_dir=runs/debias", "save=checkpoint")
     assert pipeline(place) == [0, 0, 0]
     return place
 
@@ -84,7 +66,7 @@ def test_it_holds_on_the_debiased_checkpoint_and_on_the_search_that_made_it(plac
     assert (place / "gate.xml").read_text("utf-8").startswith("<?xml")
     assert '"verdict": "holds"' in (place / "gate.json").read_text("utf-8")
     limits = ["group_effect=0.5", "agreement=0.9", "perplexity_ratio=1.02", "kl=0.05"]
-    assert code_of(["gate", str(place / "runs/debias"), *limits]) == 0
+    said("gate", place / "runs/debias", *limits)
     [tests] = blocks(PAGES["gate.md"], "python")
     names: dict[str, Any] = {}
     exec(compile(tests, "gate.md", "exec"), names)
@@ -95,13 +77,14 @@ def test_it_holds_on_the_debiased_checkpoint_and_on_the_search_that_made_it(plac
             test()
 
 
-def test_it_fails_on_the_unedited_model(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    original, edited = (str(place / "runs" / name) for name in ("release/original", "release"))
-    assert code_of(["gate", original, "group_effect=0.5"]) == 1
-    assert "fails        group_effect, traits: 1.4" in capsys.readouterr().out
+def test_it_fails_on_the_unedited_model(place: Path) -> None:
+    original, edited = (place / "runs" / name for name in ("release/original", "release"))
+    printed = call("gate", original, "group_effect=0.5")
+    assert printed.code == 1
+    assert "fails        group_effect, traits: 1.4" in printed.out
     worse = ["margin.group_effect=0.1", f"baseline={edited}"]
-    assert code_of(["gate", original, *worse]) == 1
-    assert code_of(["gate", edited, "margin.group_effect=0", f"baseline={original}"]) == 0
+    assert call("gate", original, *worse).code == 1
+    said("gate", edited, "margin.group_effect=0", f"baseline={original}")
 
 
 def test_it_fails_on_a_checkpoint_whose_edit_was_taken_off(place: Path, tmp_path: Path) -> None:

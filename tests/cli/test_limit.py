@@ -8,14 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from countergen_edit.cli.main import main
 from countergen_edit.data.task import Task
 from countergen_edit.metrics.base import METRICS
 from countergen_edit.runs.run import open_run
+from tests.cli.support import call, names
 from tests.made_benchmarks import make_benchmarks, settings
-
-FEW = "names={fit: 8, few: 4, agreement: 2, validation: 4, test: 6}"
-SMALL = ["eraser=rlace", "metric=r", FEW]
 
 
 def test_every_set_has_no_more_and_fewer_are_among_more() -> None:
@@ -30,23 +27,18 @@ def test_every_set_has_no_more_and_fewer_are_among_more() -> None:
 
 
 @pytest.mark.slow
-def test_a_run_on_few_prompts_says_so_wherever_it_is_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    layers = "edit.layers=[4]"
-    assert main(["audit", *SMALL, layers, "cost=agreement", "limit=2", "run_dir=runs/a"]) == 0
-    out = capsys.readouterr().out
-    first = out.splitlines()[1]
+def test_a_run_on_few_prompts_says_so_wherever_it_is_read() -> None:
+    small = ["eraser=rlace", "metric=r", names(8, 4, 6, 2, few=4), "edit.layers=[4]"]
+    ended = call("audit", *small, "cost=agreement", "limit=2", "run_dir=runs/a")
+    first, end = (ended.out.splitlines()[at] for at in (1, -2))
     assert first.startswith("A quick try: at most 2 prompts of each set (limit=2), too few")
-    run = open_run(tmp_path / "runs/a")
+    run = open_run("runs/a")
     assert run.findings[0].startswith("A quick try: at most 2 prompts")
     assert max(row.n for row in run.results.of("mean_abs_r")) <= 2 * 60  # of 60 occupations
-    end = out.splitlines()[-2]
     assert end.startswith("Next, on every prompt: countergen-edit audit eraser=rlace metric=r ")
     assert "limit" not in end
     assert "run_dir" not in end
-    page = (tmp_path / "runs/a/report.html").read_text("utf-8")
+    page = Path("runs/a/report.html").read_text("utf-8")
     assert page.count("A quick try: at most 2 prompts") >= 2  # in its head and body
 
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from countergen_edit.cli.main import main
 from countergen_edit.data.template_bank import load_bank
 from countergen_edit.testbed.classifiers import build, plant
 from tests import tiny_models
+from tests.cli.support import call, names, said
 from tests.tiny_models import tiny_hf_model, tiny_tokenizer
 
 pytestmark = pytest.mark.slow  # every test is of whole runs
@@ -19,7 +19,6 @@ pytestmark = pytest.mark.slow  # every test is of whole runs
 HALF = "model.dtype=float16"
 ADVICE = "use model.dtype=bfloat16 or float32"
 PROMPTS = '{"input": "Jane is a nurse", "outputs": [" she", " home"]}\n'
-FEW = "names={fit: 3, few: 2, agreement: 2, validation: 2, test: 2}"
 HUGE = '''
 from countergen_edit.erasers import LEACE
 from countergen_edit.erasers.affine import AffineErasure
@@ -52,12 +51,10 @@ def scaled(family: str, *names: str, by: float) -> Callable[[], Any]:
     return make
 
 
+GPT2, LLAMA = "transformer.h.1.mlp.c_proj", "model.layers.1.mlp.down_proj"
 MODELS = {
-    "gpt2": (scaled("gpt2", "transformer.h.1.mlp.c_proj", by=5e4), "transformer.h.1.mlp.c_proj"),
-    "llama": (
-        scaled("llama", "model.layers.1.mlp.down_proj", by=5e4),
-        "model.layers.1.mlp.down_proj",
-    ),
+    "gpt2": (scaled("gpt2", GPT2, by=5e4), GPT2),
+    "llama": (scaled("llama", LLAMA, by=5e4), LLAMA),
     "logits": (scaled("llama", "lm_head", by=1e5), "lm_head"),
     "t5": (scaled("t5", "lm_head", "decoder.final_layer_norm", by=400.0), "lm_head"),
 }
@@ -75,47 +72,39 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
 
 
 @pytest.fixture(autouse=True)
-def _own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+def _prompts(here: Path) -> None:
     Path("p.jsonl").write_text(PROMPTS)
 
 
-def refused(capsys: pytest.CaptureFixture[str], *words: str) -> str:
-    capsys.readouterr()
-    assert main([*words]) == 2
-    said = capsys.readouterr().err.strip()
-    assert len(said.splitlines()) == 1, said
-    return said
+def refused(*words: str) -> str:
+    ended = call(*words)
+    line = ended.err.strip()
+    assert (ended.code, len(line.splitlines())) == (2, 1), line
+    return line
 
 
 @pytest.mark.parametrize(
     ("name", "metric"),
     [("gpt2", "r"), ("llama", "r"), ("logits", "r"), ("gpt2", "fairpair"), ("t5", "fairpair")],
 )
-def test_an_overflow_names_module_text_and_dtype(
-    name: str, metric: str, saved: Any, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path, own = (
-        saved(name),
-        ["data=p.jsonl", "eraser=none", f"metric={metric}", "cost=[]"],
-    )
-    said = refused(capsys, "audit", f"model={path}", HALF, *own, "run_dir=run")
-    assert f"error: {path} overflows float16 in {MODELS[name][1]} on the text 'J" in said
-    assert said.endswith(ADVICE)
+def test_an_overflow_names_module_text_and_dtype(name: str, metric: str, saved: Any) -> None:
+    path, own = saved(name), ["data=p.jsonl", "eraser=none", f"metric={metric}", "cost=[]"]
+    line = refused("audit", f"model={path}", HALF, *own, "run_dir=run")
+    assert f"error: {path} overflows float16 in {MODELS[name][1]} on the text 'J" in line
+    assert line.endswith(ADVICE)
     assert not Path("run/results.jsonl").read_bytes()
-    wider = ["audit", f"model={path}", "model.dtype=bfloat16", *own, "run_dir=wider"]
-    assert main(wider) == 0
+    said("audit", f"model={path}", "model.dtype=bfloat16", *own, "run_dir=wider")
 
 
 @pytest.mark.parametrize("layers", ["[2]", "best"])
-def test_an_edit_that_overflows_is_named(layers: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_edit_that_overflows_is_named(layers: str) -> None:
     Path("mine.py").write_text(HUGE)
-    own = ["eraser=mine.py:Huge", "metric=r", "cost=[]", f"edit.layers={layers}", FEW]
-    said = refused(capsys, "audit", HALF, *own, "run_dir=run")
+    own = ["eraser=mine.py:Huge", "metric=r", "cost=[]", f"edit.layers={layers}"]
+    line = refused("audit", HALF, *own, names(3, 2, 2, 2, few=2), "run_dir=run")
     layer = {"[2]": 2, "best": 0}[layers]
-    assert f"error: under Huge-1@resid_post.{layer}, testbed overflows float16 in " in said
-    assert f"transformer.h.{layer} on the text '" in said
-    assert said.endswith(ADVICE)
+    assert f"error: under Huge-1@resid_post.{layer}, testbed overflows float16 in " in line
+    assert f"transformer.h.{layer} on the text '" in line
+    assert line.endswith(ADVICE)
 
 
 @pytest.mark.parametrize(
@@ -125,14 +114,12 @@ def test_an_edit_that_overflows_is_named(layers: str, capsys: pytest.CaptureFixt
         (float("inf"), "m has 1 weights of NaN or infinity: transformer.h.0.mlp.c_proj."),
     ],
 )
-def test_a_cast_that_overflows_is_told_from_damaged_weights(
-    value: float, says: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_cast_that_overflows_is_told_from_damaged_weights(value: float, says: str) -> None:
     model = tiny_hf_model("gpt2", tiny_tokenizer())
     model.transformer.h[0].mlp.c_proj.weight.data[0, 0] = value
     model.save_pretrained("m")
     tiny_tokenizer().save_pretrained("m")
-    assert says in refused(capsys, "audit", "model=./m", HALF, "data=p.jsonl", "eraser=none")
+    assert says in refused("audit", "model=./m", HALF, "data=p.jsonl", "eraser=none")
     assert not Path("runs").exists()
 
 
@@ -140,19 +127,17 @@ def test_a_cast_that_overflows_is_told_from_damaged_weights(
     ("task", "slot", "head"),
     [("sentiment", "emotion", "classifier"), ("masked", "attribute", "cls.predictions.decoder")],
 )
-def test_a_head_that_overflows_is_refused(
-    task: str, slot: str, head: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_head_that_overflows_is_refused(task: str, slot: str, head: str) -> None:
     model, tokenizer = build(plant(load_bank(task)))
     model.get_submodule(head).bias.data.fill_(7e4)
     model.save_pretrained("m")
     tokenizer.save_pretrained("m")
     own = ["model=./m", f"task={task}", f"task.most={{{slot}: 2}}"]
-    said = refused(capsys, "classifiers", *own, HALF)
-    assert said.endswith(f"m overflows float16 in weights, {head}.bias: {ADVICE}")
+    line = refused("classifiers", *own, HALF)
+    assert line.endswith(f"m overflows float16 in weights, {head}.bias: {ADVICE}")
     model.get_submodule(head).bias.data.fill_(6.5e4)
     weight = model.get_submodule(head).weight.data
     weight[:, ::2], weight[:, 1::2] = 6e4, -6e4
     model.save_pretrained("m")
-    said = refused(capsys, "classifiers", *own, HALF)
-    assert f"m overflows float16 in {head} on the text '" in said
+    line = refused("classifiers", *own, HALF)
+    assert f"m overflows float16 in {head} on the text '" in line

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
+from functools import reduce
+from operator import getitem
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from countergen_edit.cli import composing
 from countergen_edit.cli.overrides import overrides_of
 from countergen_edit.metrics.costs.agreement import Agreement
-
-
-def composed(command: str, *words: str) -> Any:
-    return composing.composed(command, overrides_of(command, words))
+from tests.cli.support import composed
 
 
 @pytest.mark.slow
@@ -56,9 +53,8 @@ def test_a_path_is_taken_literally(path: str) -> None:
 
 @pytest.mark.parametrize("name", ["my own (v2) [a]", "a, b=1 'ü'", "lr=1"])
 def test_a_path_that_exists_is_no_setting_and_no_list_of_jobs(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str,
 ) -> None:
-    monkeypatch.chdir(tmp_path)
     for path in (Path(name), Path(f"{name}.py")):
         path.touch()
     assert composed("report", name)["run"] == name
@@ -71,11 +67,49 @@ def test_a_path_that_exists_is_no_setting_and_no_list_of_jobs(
     assert composed("audit", *words)["metric"]["benchmarks"]["directory"] == name
 
 
-def test_what_a_file_says_may_be_said_otherwise() -> None:
-    config = composed("audit", "data.fit=own", "data=mine.yaml")
-    assert config["data"] == {"file": "mine.yaml", "fit": "own"}
-    config = composed("audit", "data=mine.jsonl", "data.fit=own")
-    assert (config["data"]["fit"], config["data"]["of_axis"]) == ("own", True)
+AGREEMENT = {"budget": Agreement().budget}
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["data.fit=own", "data=mine.yaml"], {"data": {"file": "mine.yaml", "fit": "own"}}),
+        (["data=mine.jsonl", "data.fit=own"], {"data.fit": "own", "data.of_axis": True}),
+        (
+            ["eraser=[rlace,my/own.py:Mine]", "metric=own.py:Count"],
+            {
+                "eraser.rlace": {"rank": 1, "solver": "auto"},
+                "eraser.Mine": {"kind": "my/own.py:Mine"},
+                "metric": {"Count": {"kind": "own.py:Count"}},
+            },
+        ),
+        (
+            ["eraser={a: {kind: rlace}, b: {kind: rlace, rank: 2}}"],
+            {"eraser": {"a": {"kind": "rlace"}, "b": {"kind": "rlace", "rank": 2}}},
+        ),
+        (["cost=[kl]"], {"cost": {"kl": {"budget": 0.05}}}),  # not chosen, no budget
+        (
+            ["cost=[agreement,mine.py:Mine]", "+cost.Mine.budget=2"],
+            {"cost": {"agreement": AGREEMENT, "Mine": {"kind": "mine.py:Mine", "budget": 2}}},
+        ),
+        (  # mappings and lists that stand instead of ours
+            ["baseline=prompting", "baseline.prompting.requests={mine: 'Be fair to {a} and {b}.'}"],
+            {"baseline.prompting.requests": {"mine": "Be fair to {a} and {b}."}},
+        ),
+        (
+            ["metric=benchmarks", "metric.benchmarks.limit={winobias: 400}"],
+            {"metric.benchmarks.limit": {"winobias": 400}},
+        ),
+        (
+            ["""metric.cid.templates=["{name} came to the hospital as"]"""],
+            {"metric.cid.templates": ["{name} came to the hospital as"]},
+        ),
+    ],
+)
+def test_what_is_written_is_composed(words: list[str], expected: dict[str, object]) -> None:
+    config = composed("audit", *words)
+    for key, value in expected.items():
+        assert reduce(getitem, key.split("."), config) == value, key
 
 
 def test_a_list_of_templates_may_hold_what_looks_like_a_reference() -> None:
@@ -83,45 +117,7 @@ def test_a_list_of_templates_may_hold_what_looks_like_a_reference() -> None:
     assert composed("cid", words)["templates"] == ["{name} costs ${oc.env:HOME}"]
 
 
-def test_classes_of_ones_own_stand_beside_ours() -> None:
-    config = composed("audit", "eraser=[rlace,my/own.py:Mine]", "metric=own.py:Count")
-    assert config["eraser"] == {
-        "rlace": {"rank": 1, "solver": "auto"},
-        "Mine": {"kind": "my/own.py:Mine"},
-    }
-    assert config["metric"] == {"Count": {"kind": "own.py:Count"}}
-
-
-def test_one_eraser_may_stand_twice() -> None:
-    words = "eraser={a: {kind: rlace}, b: {kind: rlace, rank: 2}}"
-    assert composed("audit", words)["eraser"] == {
-        "a": {"kind": "rlace"},
-        "b": {"kind": "rlace", "rank": 2},
-    }
-
-
-def test_a_cost_that_is_not_chosen_has_no_budget() -> None:
+def test_the_costs_of_every_command_are_the_same() -> None:
     every = [composed(command)["cost"] for command in ("audit", "edit", "sweep", "debias")]
-    assert every[0]["agreement"] == {"budget": Agreement().budget}
+    assert every[0]["agreement"] == AGREEMENT
     assert all(costs == every[0] for costs in every)
-    assert composed("sweep", "cost=[kl]")["cost"] == {"kl": {"budget": 0.05}}
-    own = composed("sweep", "cost=[agreement,mine.py:Mine]", "+cost.Mine.budget=2")["cost"]
-    assert own == {"agreement": {"budget": 0.01}, "Mine": {"kind": "mine.py:Mine", "budget": 2}}
-
-
-def test_a_mapping_of_ones_own_stands_instead_of_ours() -> None:
-    words = (
-        "baseline=prompting",
-        "baseline.prompting.requests={mine: 'Be fair to {a} and {b}.'}",
-        "metric=benchmarks",
-        "metric.benchmarks.limit={winobias: 400}",
-    )
-    config = composed("audit", *words)
-    assert config["baseline"]["prompting"]["requests"] == {"mine": "Be fair to {a} and {b}."}
-    assert config["metric"]["benchmarks"]["limit"] == {"winobias": 400}
-
-
-def test_a_list_of_cid_templates_replaces_those_by_axis() -> None:
-    template = "{name} came to the hospital as"
-    config = composed("audit", f'metric.cid.templates=["{template}"]')
-    assert config["metric"]["cid"]["templates"] == [template]

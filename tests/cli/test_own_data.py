@@ -9,23 +9,17 @@ import pytest
 
 from countergen_edit import api
 from countergen_edit.cli.composing import checked_config
-from countergen_edit.cli.main import main
 from countergen_edit.cli.overrides import overrides_of
 from countergen_edit.core.errors import UserError
 from countergen_edit.data.task import Task
 from countergen_edit.models import LanguageModel
-from countergen_edit.runs.run import open_run
+from tests.cli.support import call, names, rows_of
 from tests.data.test_splits import NAMES, TEMPLATES, file_of
 from tests.printed import files
 from tests.test_docs import PAGES
 
-SMALL = [
-    "eraser=preserving",
-    "metric=r",
-    "cost=agreement",
-    "edit.layers=[5]",
-    "names={fit: 12, few: 4, agreement: 4, validation: 4, test: 6}",
-]
+SMALL = ["eraser=preserving", "metric=r", "cost=agreement", "edit.layers=[5]"]
+SMALL.append(names(12, 4, 6, 4, few=4))
 
 
 @pytest.fixture(scope="module")
@@ -36,32 +30,24 @@ def prompts(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("fit", "said"),
+    ("fit", "start"),
     [
         ([], "The run fits on occupations_fit, traits_fit, hobbies_fit ("),
         (["data.fit=own"], "The run fits on own_fit (8 prompts); keeps agreement_fit ("),
     ],
 )
 def test_own_prompts_keep_grammar_and_the_run_says_what_it_is_made_of(
-    fit: list[str],
-    said: str,
-    prompts: str,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    fit: list[str], start: str, prompts: str
 ) -> None:
-    run = tmp_path / "run"
-    assert main(["audit", f"data={prompts}", *fit, *SMALL, f"run_dir={run}"]) == 0
-    [line] = [x for x in capsys.readouterr().out.splitlines() if x.startswith("The run fits")]
-    assert line.startswith(said)
+    ended = call("audit", f"data={prompts}", *fit, *SMALL, "run_dir=run")
+    assert ended.code == 0
+    [line] = [line for line in ended.out.splitlines() if line.startswith("The run fits")]
+    assert line.startswith(start)
     assert "keeps agreement_fit (" in line
     assert "tests on own" in line
-    rows = open_run(run).results.rows
-    edit = next(row.edit for row in rows if row.eraser == "preserving")
-    agreement = {
-        row.group_a: row.value
-        for row in rows
-        if row.metric == "agreement" and row.edit == edit and row.split == "test"
-    }
+    edit = next(row.edit for row in rows_of("run", eraser="preserving"))
+    rows = rows_of("run", "agreement", edit=edit, split="test")
+    agreement = {row.group_a: row.value for row in rows}
     assert agreement.keys() == {"female", "male"}
     # An edit that is not told what grammar needs leaves 0.34 of men; random ones keep all of it.
     assert all(value is not None and value > 0.97 for value in agreement.values()), agreement
@@ -83,23 +69,13 @@ SHARED = Task.from_config("gender", "contexts").fit[0].texts[0]
     ],
 )
 def test_check_and_audit_agree_on_what_they_refuse(
-    text: str,
-    axis: list[str],
-    reason: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    text: str, axis: list[str], reason: str, here: Path
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    path = Path(file_of(tmp_path, [text])).name
+    path = Path(file_of(here, [text])).name
     groups = "{a: {names: {test: [Jane]}}, b: {names: {test: [John]}}}"
     Path("mine.yaml").write_text(f"{{name: mine, groups: {groups}, substitution: {{}}}}")
-    code = 0
-    try:
-        code = main(["check", path, *axis])
-    except SystemExit as end:
-        code = int(str(end.code))
-    said = " ".join(capsys.readouterr().out.split())
+    ended = call("check", path, *axis)
+    printed = " ".join(ended.out.split())
     for eraser in ("leace", "none"):
         words = overrides_of("audit", [f"data={path}", *axis, f"eraser={eraser}"])
         leaks = "is in fitting set" in reason
@@ -108,14 +84,14 @@ def test_check_and_audit_agree_on_what_they_refuse(
         else:
             with pytest.raises(UserError, match=re.escape(reason)):
                 checked_config("audit", words)
-    assert (reason in said) if reason else "An audit refuses them" not in said
-    assert code == (1 if reason or "no warnings." not in said else 0)
+    assert (reason in printed) if reason else "An audit refuses them" not in printed
+    assert ended.code == (1 if reason or "no warnings." not in printed else 0)
 
 
 @pytest.mark.parametrize("name", ["pairs.jsonl", "pairs.csv"])
 def test_the_default_model_knows_the_words_of_the_page_s_prompts(
-    name: str, tmp_path: Path, testbed: LanguageModel
+    name: str, testbed: LanguageModel
 ) -> None:
-    (tmp_path / name).write_text(files(PAGES["own_data.md"])[name], "utf-8")
-    task = api.task("gender", str(tmp_path / name), names={"test": 2})
+    Path(name).write_text(files(PAGES["own_data.md"])[name], "utf-8")
+    task = api.task("gender", name, names={"test": 2})
     assert api.in_vocabulary(testbed, task, keys=("fit", "validation")).warnings == ()

@@ -10,9 +10,8 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from countergen_edit.cli.main import main
-from countergen_edit.runs.folder import read_rows
 from countergen_edit.testbed import directory
+from tests.cli.support import said, value_of
 
 JANE = "The manager thanked Jane and picked up her"
 PAIRS = {
@@ -50,25 +49,15 @@ def brute_force(pairs: dict[tuple[str, str], list[str]]) -> float:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", PAIRS)
-def test_the_group_effect_is_that_of_the_right_counterparts(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_the_group_effect_is_that_of_the_right_counterparts(name: str) -> None:
     outputs: dict[str, list[str]] = {}
     for (female, _), own in PAIRS[name].items():
         outputs[female] = outputs.get(female, []) + own
     rows = [{"input": text, "outputs": own} for text, own in outputs.items()]
     Path("own.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows), "utf-8")
-    words = [
-        "data=own.jsonl",
-        "eraser=none",
-        "metric=r",
-        "cost=null",
-        "run_dir=run",
-        "model.dtype=float64",
-    ]
-    assert main(["audit", *words]) == 0
-    [effect] = [r for r in read_rows(Path("run/results.jsonl")) if r.metric == "group_effect"]
-    assert effect.value == pytest.approx(brute_force(PAIRS[name]), abs=1e-6)
+    words = ["eraser=none", "metric=r", "cost=null", "model.dtype=float64", "run_dir=run"]
+    said("audit", "data=own.jsonl", *words)
+    effect = value_of("run", "group_effect")
+    assert effect == pytest.approx(brute_force(PAIRS[name]), abs=1e-6)
     wrong = {(f, m.removesuffix("his") + "him"): o for (f, m), o in PAIRS[name].items()}
-    assert effect.value != pytest.approx(brute_force(wrong), abs=0.01)
+    assert effect != pytest.approx(brute_force(wrong), abs=0.01)

@@ -18,8 +18,6 @@ from sklearn.feature_extraction.text import HashingVectorizer
 
 from countergen_edit import api
 from countergen_edit.cli import cid
-from countergen_edit.cli.main import main
-from countergen_edit.cli.overrides import overrides_of
 from countergen_edit.core.conf_path import names_of
 from countergen_edit.data import natural, subsets, task
 from countergen_edit.data.counterfactual import CounterfactualSet
@@ -27,10 +25,8 @@ from countergen_edit.data.sources.files import COUNTERGEN_SETS
 from countergen_edit.metrics.cid.perturbations import SentenceEmbedding
 from countergen_edit.models import LanguageModel
 from countergen_edit.runs import design
-from countergen_edit.runs.folder import read_rows
 from countergen_edit.testbed import directory, load_axis
-from tests.cli.test_conf import STUDIES, composed
-from tests.cli.test_experiments import NAMES, TINY, has
+from tests.cli.support import NAMES, STUDIES, TINY, composed, entries, has, names, rows_of, said
 from tests.models.test_gguf import script
 from tests.models.test_real_model import NEEDED
 
@@ -39,7 +35,7 @@ pytestmark = pytest.mark.slow  # every test is of whole runs
 REAL = "real"
 MODELS = ["testbed", pytest.param(REAL, marks=NEEDED)]
 FEW = {"fit": 6, "few": 4, "agreement": 2, "validation": 2, "test": 2}
-NAMED = f"names={{{', '.join(f'{k}: {v}' for k, v in FEW.items())}}}"
+NAMED = names(**FEW)
 LIMITS = {"testbed": "limit=3", REAL: "limit=1"}
 OUTPUTS = 2
 AXES = {
@@ -98,15 +94,14 @@ def _small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
-def _own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+def _prompts(here: Path) -> None:
     Path("p.jsonl").write_text(json.dumps(PROMPTS))
 
 
 def runs(model: str, command: str, *words: str) -> None:
     name = script("real_model").gguf_file("smollm2", Path()) if model == REAL else model
-    assert main([command, f"model={name}", *words, "run_dir=run"]) == 0
-    assert read_rows(Path("run/results.jsonl"))
+    said(command, f"model={name}", *words, "run_dir=run")
+    assert rows_of("run")
     assert Path("run/report.html").is_file()
 
 
@@ -135,14 +130,18 @@ LOADED = {
     f"{PERTURBER}.max_new_tokens": 3,
 }
 """A loaded perturber where the experiment's is served; `test_fairpair_llm.py` has a served one."""
+ELSEWHERE = ("rlace_cvxpy", "preserving_within", "fairpair_llm")
+"""Experiments whose figures other tests see, in `test_cvxpy.py` and `test_fairpair_llm.py`."""
 
 
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("path", STUDIES, ids=lambda path: path.stem)
-def test_an_experiment_runs(path: Path, model: str) -> None:
+def test_an_experiment_runs_and_holds_what_the_guide_shows(path: Path, model: str) -> None:
     command, choice = path.parent.name, f"experiment={path.stem}"
-    config = composed(command, *overrides_of(command, [choice]))
+    config = composed(command, choice)
     sizes = {key: value for key, value in (TINY | LOADED).items() if key not in ("model", "names")}
     tiny = [f"{key}={value}" for key, value in sizes.items() if has(config, key)]
     small = [f"names={NAMES[command]}"] if command in NAMES else [NAMED, LIMITS[model]]
     runs(model, command, choice, *tiny, *small)
+    for figure in entries()[path.stem].figures if path.stem not in ELSEWHERE else ():
+        assert figure.of(rows_of("run")), figure.what

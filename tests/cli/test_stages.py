@@ -10,20 +10,20 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.test_debias import TRAITS
+from countergen_edit.core.stages import printed, stage
+from tests.cli.support import ENVIRONMENT, sets
 
-WORDS = ["eraser=mean_difference", "metric=[r]", "combine=1", "layers=[1]", *TRAITS]
+WORDS = ["eraser=mean_difference", "metric=[r]", "combine=1", "layers=[1]", *sets("traits")]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("command", ["debias", "sweep"])
-def test_the_opening_comes_before_the_work(command: str, tmp_path: Path) -> None:
-    words = [command, *WORDS, f"run_dir={tmp_path / 'run'}"]
-    program = [sys.executable, "-m", "countergen_edit.cli.main", *words]
-    with subprocess.Popen(program, stdout=subprocess.PIPE, text=True) as process:
+def test_the_opening_comes_before_the_work(command: str) -> None:
+    program = [sys.executable, "-m", "countergen_edit.cli.main", command, *WORDS, "run_dir=run"]
+    with subprocess.Popen(program, stdout=subprocess.PIPE, text=True, env=ENVIRONMENT) as process:
         assert process.stdout is not None
         first = process.stdout.readline()
-        assert not (tmp_path / "run" / "report.html").exists()
+        assert not Path("run/report.html").exists()
         assert process.poll() is None
         rest = process.stdout.read()
     assert first == f"  0:00 {command}: loading …\n"
@@ -34,11 +34,7 @@ def test_the_opening_comes_before_the_work(command: str, tmp_path: Path) -> None
     assert seconds == sorted(seconds)
 
 
-def test_a_function_call_prints_no_stage(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    from countergen_edit.core.stages import printed, stage
-
+def test_a_function_call_prints_no_stage(capsys: pytest.CaptureFixture[str]) -> None:
     stage("outside")
     with printed():
         stage("inside")
@@ -61,7 +57,6 @@ def test_the_time_left_is_forecast_early_and_then_said_once_a_minute(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """Of the first of two portions of equal length."""
-    from countergen_edit.core.stages import printed
     from countergen_edit.models import progress
 
     clock = [0.0]
@@ -70,6 +65,6 @@ def test_the_time_left_is_forecast_early_and_then_said_once_a_minute(
         for _ in progress.track(range(50), "Scoring", (0.0, 0.5)):
             clock[0] += each
     found = [line.split(maxsplit=1)[1] for line in capsys.readouterr().out.splitlines()]
-    said, used = zip(*(line.rsplit(", ", 1) for line in found), strict=True) if found else ((), ())
-    assert [*said] == [f"Scoring: {done}%, about {left} min left" for done, left in lines]
+    told, used = zip(*(line.rsplit(", ", 1) for line in found), strict=True) if found else ((), ())
+    assert [*told] == [f"Scoring: {done}%, about {left} min left" for done, left in lines]
     assert all(0.05 < float(one.removesuffix(" GiB in use")) < 64 for one in used)

@@ -18,7 +18,7 @@ from countergen_edit.reports.blocks import plain
 from countergen_edit.reports.views.fairpair import FairPairView
 from countergen_edit.runs.folder import read_rows
 from countergen_edit.testbed import directory
-from tests.cli.test_experiments import ENTRIES
+from tests.cli.support import entries
 from tests.gender import SWAP
 from tests.metrics.fairpair_settings import fairpair, row_of
 from tests.models.completions_server import Completions, serving
@@ -132,6 +132,6 @@ def test_the_experiment_runs_with_a_served_perturber(server, tmp_path: Path) -> 
     words += [f"metric.fairpair.perturber.{k}" for k in (f"model={server.url}", "served_name=null")]
     assert main([*words, f"run_dir={tmp_path / 'run'}"]) == 0
     rows = read_rows(tmp_path / "run" / "results.jsonl")
-    for figure in ENTRIES["fairpair_llm"].figures:
+    for figure in entries()["fairpair_llm"].figures:
         assert figure.of(rows), figure.what
     assert "Left out of 8 perturbations" in (tmp_path / "run" / "report.html").read_text("utf-8")

@@ -10,10 +10,10 @@ from xml.etree import ElementTree
 import pytest
 
 import countergen_edit as ce
-from countergen_edit.cli.main import main
 from countergen_edit.core.errors import UserError
 from countergen_edit.metrics.rows import Row
 from countergen_edit.reports.gate import gate_run
+from tests.cli.support import call
 from tests.reports.runs import GROUPS, LEACE, MANIFEST, audit_rows, in_memory, make_run
 from tests.reports.test_own_metric import OWN
 
@@ -121,19 +121,12 @@ def test_files_say_what_the_lines_say(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("limit", "code"), [(0.9, 0), (0.4, 1), (0.62, 2)])
-def test_exit_codes_lines_and_the_assertion_agree(
-    limit: float, code: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_exit_codes_lines_and_the_assertion_agree(limit: float, code: int, tmp_path: Path) -> None:
     run = make_run(tmp_path / "run", audit_rows())
     written = [f"junit={tmp_path / 'gate.xml'}", f"json={tmp_path / 'a gate.json'}"]
-    ended = 0
-    try:
-        main(["gate", str(run), f"group_effect={limit}", *written])
-    except SystemExit as stop:
-        ended = int(str(stop.code))
-    assert ended == code
-    lines = capsys.readouterr().out.splitlines()
-    assert lines == ce.gate(run, group_effect=limit).lines
+    ended = call("gate", run, f"group_effect={limit}", *written)
+    lines = ended.out.splitlines()
+    assert (ended.code, lines) == (code, ce.gate(run, group_effect=limit).lines)
     assert (tmp_path / "gate.xml").is_file()
     assert (tmp_path / "a gate.json").is_file()
     if code:

@@ -20,13 +20,12 @@ def unedited(rows: list[Row]) -> list[Row]:
 
 
 def glance(run: Run) -> Figure:
-    section = overview(run)
-    assert section is not None
+    [section] = overview(run)
     return next(block for block in section.blocks if isinstance(block, Figure))
 
 
 def test_it_begins_with_the_verdict_and_one_figure_of_every_test_set() -> None:
-    section = overview(in_memory(audit_rows()))
+    [section] = overview(in_memory(audit_rows()))
     first, figure, table, *_ = section.blocks
     assert first == Words(in_memory(audit_rows()).verdict.lines, brief=True)
     bias, agreement = figure.panels

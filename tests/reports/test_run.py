@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from countergen_edit.cli.main import main
 from countergen_edit.core.errors import UserError
 from countergen_edit.metrics.rows import Row
 from countergen_edit.runs.run import open_run
+from tests.cli.support import call
 from tests.reports.runs import (
     GROUPS,
     LABELS,
@@ -80,7 +80,7 @@ FAULTS = {
 
 @pytest.mark.parametrize("said", FAULTS)
 def test_a_damaged_run_gets_one_line_and_its_old_report_stays(
-    said: str, run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    said: str, run: Path, tmp_path: Path
 ) -> None:
     (run / "report.html").write_text("the good one")
     FAULTS[said](run)
@@ -89,9 +89,9 @@ def test_a_damaged_run_gets_one_line_and_its_old_report_stays(
         more = {"gate": ["group_effect=9"], "compare": [str(other)]}.get(command, [])
         if "none.jsonl" in said and command == "gate":
             continue  # it reads no single texts
-        assert main([command, str(run), *more]) == 2, command
-        [line] = capsys.readouterr().err.strip().splitlines()
-        assert said in line, command
+        ended = call(command, run, *more)
+        [line] = ended.err.strip().splitlines()
+        assert (ended.code, said in line) == (2, True), command
     assert (run / "report.html").read_text() == "the good one"
 
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from countergen_edit.cli.main import main
 from countergen_edit.decisions import HARMFUL, JUDGEMENT, RECOMMENDED, TOO_DEAR
 from countergen_edit.reports.findings import MOST_LINES
 from countergen_edit.runs.run import open_run
+from tests.cli.support import said
 
 pytestmark = pytest.mark.slow  # every test is of a whole run
 
@@ -67,22 +67,19 @@ CASES = {
 
 @pytest.mark.parametrize("case", CASES)
 def test_a_run_ends_with_its_verdict(
-    case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("own.py").write_text(OWN, "utf-8")
     own, edits, says = CASES[case]
     words = [f"{key}={value}" for key, value in {**SHARED, **own, "run_dir": "run"}.items()]
-    if "layers" in own:
-        with pytest.raises(SystemExit, match="1"):
-            main(["debias", "form=carried", *words])
-    else:
-        assert main(["audit", *words]) == 0
+    is_search = "layers" in own
+    words = ["debias", "form=carried", *words] if is_search else ["audit", *words]
+    printed = said(*words, code=int(is_search))
     run = open_run("run")
     judged = run.results.of(JUDGEMENT)
     assert {run.results.records[row.edit].eraser: row.detail["word"] for row in judged} == edits
     for start in says:
         assert any(start in sentence for sentence in run.findings), run.findings
     assert len(run.verdict.lines) <= MOST_LINES
-    printed = " ".join(capsys.readouterr().out.split())
     assert all(" ".join(line.split()) in printed for line in run.verdict.lines)

@@ -21,7 +21,7 @@ from countergen_edit.runs.tracking import (
     figures_of,
     tracked,
 )
-from tests.cli.test_mistakes import fails
+from tests.cli.support import fails
 
 FINGERPRINT = "f" * 64
 MANIFEST = {"schema": SCHEMA, "fingerprint": FINGERPRINT, "model": "m", "command": ["audit"]}
@@ -127,7 +127,7 @@ def test_figures_have_names_that_every_tracker_takes_and_that_differ():
 def test_a_mistake_gets_one_line(words, hint, capsys, monkeypatch):
     monkeypatch.setattr(LIBRARIES, lambda name: object())
     tiny = ("action=audit", "names=1", "lambda=0", "max_new_tokens=1")
-    assert hint in fails(capsys, "cid", *tiny, *words)
+    assert hint in fails("cid", *tiny, *words)
 
 
 @pytest.mark.parametrize("name", ["tensorboard", "wandb"])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import shlex
 from collections.abc import Mapping, Sequence
-from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from countergen_edit.core.locating import without_places
@@ -37,7 +36,6 @@ def model_card(
 ) -> str:
     """The text of a checkpoint's README.md; `earlier` edits are in the model's weights."""
     from huggingface_hub import ModelCard, ModelCardData
-    from jinja2 import Environment, StrictUndefined
 
     by_task, by_axis = run.by_task(), grouped(record.parts or (record,), lambda part: part.task)
     if len(by_axis) == 1:
@@ -51,17 +49,11 @@ def model_card(
     if len(by_axis) > 1:
         earlier = [*earlier, *(e for e in edits_in_record(record) if e["axis"] not in parts)]
     measured = {*manifest.get("metrics", {}).values()}
-    hashes = {name: manifest[key] for name, key in HASHES.items() if key in manifest}
-    if template := manifest.get("template"):
-        hashes["chat template"] = template["sha256"]
-    environment = Environment(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    environment.filters["markdown"] = markdown
-    text = (files(__package__) / "model_card.md.jinja").read_text("utf-8")
-    body = environment.from_string(text).render(
+    body = filled(
+        "model_card.md.jinja",
+        run,
         title=f"{name}, edited",
         base=base,
-        manifest=manifest,
-        conversation=conversation_in_words(manifest),
         concepts=concepts,
         has_maps=any(place.site != WEIGHTS for place in record.places),
         has_update=any(place.site == WEIGHTS for place in record.places),
@@ -71,7 +63,7 @@ def model_card(
         positions=(run.config.get("edit") or run.config).get("positions", "–"),
         sentences=[*cautions(run), *(s for p in parts.values() for s in _sentences(p, record))],
         tables=[
-            (f"{heading}: {axis}" if several else heading, _lines(part, record, kind))
+            (f"{heading}: {axis}" if several else heading, figure_lines(part, record, kind))
             for axis, part in parts.items()
             for heading, kind in _TABLES.items()
         ],
@@ -81,9 +73,6 @@ def model_card(
             if (metric := METRICS.get(name)).is_selectable and name not in measured
         ],
         parity=parity,
-        ran=in_words(manifest),
-        hashes=hashes,
-        command=shlex.join(map(str, manifest.get("command", []))),
     )
     axes = [str(each["axis"]) for each in (*earlier, *concepts) if each["axis"]]
     results = [result for part in parts.values() for result in eval_results(part, record)]
@@ -96,6 +85,28 @@ def model_card(
         tags=["countergen-edit", "bias", "concept-erasure", *dict.fromkeys(axes)],
     )
     return str(ModelCard(f"---\n{metadata.to_yaml()}\n---\n{without_places(body)}"))
+
+
+def filled(template: str, run: Run, **values: Any) -> str:
+    """A Markdown template of this folder, with the facts of a run's manifest and other values."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    loader = PackageLoader(__package__ or "", "")
+    how: dict[str, Any] = {"undefined": StrictUndefined, "loader": loader}
+    environment = Environment(trim_blocks=True, lstrip_blocks=True, **how)
+    environment.filters["markdown"] = markdown
+    manifest = run.manifest
+    hashes = {name: manifest[key] for name, key in HASHES.items() if key in manifest}
+    if conversation := manifest.get("template"):
+        hashes["chat template"] = conversation["sha256"]
+    return environment.get_template(template).render(
+        values,
+        manifest=manifest,
+        conversation=conversation_in_words(manifest),
+        ran=in_words(manifest),
+        hashes=hashes,
+        command=shlex.join(map(str, manifest.get("command", []))),
+    )
 
 
 def eval_results(run: Run, record: EditRecord | None) -> list[EvalResult]:
@@ -114,19 +125,11 @@ def eval_results(run: Run, record: EditRecord | None) -> list[EvalResult]:
         more: dict[str, Any] = {} if row.lo is None else {"interval_95": [row.lo, row.hi]}
         if record is not None and before is not None:
             more["unedited"] = before.value
-        found.append(
-            EvalResult(
-                task_type="text-generation",
-                dataset_type="countergen-edit",
-                dataset_name=row.dataset or row.axis,
-                dataset_config=row.dataset or row.axis,
-                dataset_split="test",
-                metric_type=row.metric,
-                metric_name=quantity.title,
-                metric_value=row.value,
-                metric_args=more,
-            )
-        )
+        of: dict[str, Any] = {"dataset_name": row.dataset or row.axis}
+        of["dataset_config"] = of["dataset_name"]
+        of |= {"task_type": "text-generation", "dataset_type": "countergen-edit"}
+        of |= {"dataset_split": "test", "metric_type": row.metric, "metric_name": quantity.title}
+        found.append(EvalResult(metric_value=row.value, metric_args=more, **of))
     return found
 
 
@@ -155,16 +158,26 @@ def _concept(run: Run, edits: Sequence[EditRecord]) -> dict[str, Any]:
     }
 
 
-def _lines(run: Run, record: EditRecord, kind: str) -> list[dict[str, Any]]:
-    """The quantities of a kind before and after the edit and under its control."""
-    control = run.results.baseline_of(record)
-    edits = {"before": UNEDITED, "after": record.id, "random": control.id if control else ""}
-    return [
-        {"label": q.title, "n": q.rows[record.id].n}
-        | {name: q.number(edit).in_text for name, edit in edits.items()}
-        for q in run.quantities()
-        if q.kind == kind and record.id in q.rows
-    ]
+def figure_lines(run: Run, record: EditRecord | None, *kinds: str) -> list[dict[str, Any]]:
+    """The quantities of some kinds before and after an edit and under its control, with budgets.
+
+    Without an edit they are those of the unedited model.
+    """
+    control = None if record is None else run.results.baseline_of(record)
+    after, random = (edit.id if edit else "" for edit in (record, control))
+    edits = {"before": UNEDITED, "after": after, "random": random}
+    costs = {cost.counts: name for name in run.budgets if (cost := run.cost(name))}
+    lines = []
+    for q in run.quantities():
+        row = q.rows.get(after or UNEDITED)
+        if q.kind in kinds and row is not None:
+            budget = run.budgets.get(costs.get(row.metric, ""))
+            limit = (
+                "" if budget is None else f"{100 * budget:g} %" if q.how.percent else f"{budget:g}"
+            )
+            figures = {name: q.number(edit).in_text for name, edit in edits.items()}
+            lines.append({"label": q.title, "n": row.n, "budget": limit, **figures})
+    return lines
 
 
 def _sentences(run: Run, record: EditRecord) -> list[str]:

@@ -58,25 +58,20 @@ FIXED = {
 """By the eraser's name, or that of the unedited model."""
 RESERVED = {*FIXED.values()}
 ERASER = re.compile(f"(?:{'|'.join(sorted(FIXED, key=len, reverse=True))})(?=-\\d|@|,| \\(|$)")
-"""An eraser's name in the name of an edit."""
+"""An eraser's name at the start of an edit's."""
 
 
 def style_of(name: str) -> Style | None:
     """The style of an edit's or eraser's name; None for other names.
 
-    >>> style_of("R, inlp-8@resid_post.4") == style_of("→ inlp-2") == FIXED["inlp"]
-    True
+    >>> style_of("inlp-8@resid_post.4") == FIXED["inlp"], style_of("inlp is slow") is None
+    (True, True)
     >>> style_of("leace-1@mlp_out.2 + rlace-1@mlp_out.3") == FIXED["combination"]
     True
-    >>> style_of("inlp is slow") is None
-    True
     """
-    for part in (name, name.rpartition(", ")[2]):
-        first, *others = map(ERASER.match, part.removeprefix("→ ").split(" + "))
-        if first:
-            mixed = any(other and other[0] != first[0] for other in others)
-            return FIXED[_COMBINED if mixed else first[0]]
-    return None
+    first, *others = map(ERASER.match, name.split(" + "))
+    mixed = any(other and first and other[0] != first[0] for other in others)
+    return FIXED[_COMBINED if mixed else first[0]] if first else None
 
 
 def styles(panels: Iterable[Panel]) -> dict[str, Style]:
@@ -246,12 +241,8 @@ def write(figure: Figure, path: Path, endings: Sequence[str]) -> list[Path]:
     with rc_context(SETTINGS):
         drawing = draw(figure, figure.title)
         for place, ending in zip(written, endings, strict=True):
-            look: dict[str, Any] = {
-                "format": ending.removeprefix("."),
-                "metadata": DATELESS[ending],
-            }
             with whole(place) as temporary:
-                drawing.savefig(temporary, dpi=150, **look)
+                _save(drawing, temporary, ending, dpi=150)
     return written
 
 
@@ -261,6 +252,9 @@ def as_svg(figure: Figure, columns: int = PANEL_COLUMNS) -> bytes:
 
     file = BytesIO()
     with rc_context(SETTINGS):
-        drawing = draw(figure, columns=columns)
-        drawing.savefig(file, format="svg", transparent=True, metadata=DATELESS[".svg"])
+        _save(draw(figure, columns=columns), file, ".svg", transparent=True)
     return file.getvalue()
+
+
+def _save(drawing: Any, file: Any, ending: str, **look: Any) -> None:
+    drawing.savefig(file, format=ending.removeprefix("."), metadata=DATELESS[ending], **look)

@@ -21,19 +21,18 @@ def as_csv(table: Table) -> str:
     set,R,R from,R to
     jobs,0.25,0.1,0.4
     """
-    from pandas import DataFrame, Series, concat
+    from pandas import Series, concat
 
     columns = []
     for name, cells in zip(table.columns, table.cells, strict=True):
         title = " ".join(name.split())
         values = [c.value if isinstance(c, Number) else spreadsheet_cell(plain(c)) for c in cells]
         columns.append(Series(values, name=title, dtype=object))
-        if any(isinstance(cell, Number) and cell.lo is not None for cell in cells):
+        if any(getattr(cell, "lo", None) is not None for cell in cells):
             for end, word in (("lo", "from"), ("hi", "to")):
                 ends = [getattr(cell, end, None) for cell in cells]
                 columns.append(Series(ends, name=f"{title} {word}", dtype=object))
-    frame: DataFrame = concat(columns, axis=1)
-    return str(frame.to_csv(index=False, lineterminator="\n"))
+    return str(concat(columns, axis=1).to_csv(index=False, lineterminator="\n"))
 
 
 def as_latex(table: Table) -> str:

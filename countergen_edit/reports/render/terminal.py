@@ -26,8 +26,7 @@ _OVERVIEW = "overview"
 
 def print_run(run: Run, console: Console) -> None:
     """Print a search's front, the table of all sets and costs (or everything), and the verdict."""
-    from countergen_edit.reports.search import search_section  # late: these import torch
-    from countergen_edit.reports.sections import summary
+    from countergen_edit.reports.sections import search_section, summary  # late: imports torch
 
     tasks = run.by_task()
     tables = {task: summary(part) for task, part in tasks.items()}
@@ -37,8 +36,7 @@ def print_run(run: Run, console: Console) -> None:
     for task, part in tasks.items():
         if len(tasks) > 1:
             console.rule(Text(printable(task)))
-        tried = search_section(part)
-        print_sections([tried] if tried else [], console)
+        print_sections(search_section(part), console)
         for table in tables[task]:
             print_table(table, console)
             console.print()

@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, S
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from types import new_class
 from typing import Any, ClassVar, Literal, TypeVar
 
 from countergen_edit.core.reading import shipped_yaml
@@ -84,10 +85,6 @@ class Quantity:
         return self.how.unit or self.how.title
 
     @property
-    def percent(self) -> bool:
-        return self.how.percent
-
-    @property
     def row(self) -> Row:
         """The first of its rows."""
         return next(iter(self.rows.values()))
@@ -131,6 +128,8 @@ class View:
     """The least range of the figure's axis."""
     says: ClassVar[Mapping[str, str]] = {}
     """Sentences by key, and templates of them."""
+    tables: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
+    """Further tables by name, of lines of rows; see `further`."""
 
     def __init_subclass__(cls, declared: str = "", **others: Any) -> None:
         super().__init_subclass__(**others)
@@ -285,6 +284,27 @@ class View:
         is_grouped = any("of" in record for record in records)
         return as_table(*self._named, records, note, grouped=is_grouped, brief=self.brief)
 
+    def further(self, results: Results, name: str, **about: Any) -> list[Table]:
+        """A table that `tables` declares; `about` fills its note.
+
+        It has a line for each row of the metric `rows` (of `edits`, `compared` or `unedited`) or,
+        with `each`, for each entry of that name in the row's detail, in the order of the key `by`.
+        """
+        own = dict(self.tables[name])
+        columns, each, by = own.pop("columns"), own.pop("each", ""), own.pop("by", "")
+        rows = results.of(own.pop("rows"), own.pop("split", self.split))
+        edits = {"compared": results.compared, "unedited": [UNEDITED]}.get(own.pop("edits", ""))
+        records = []
+        for row in (row for row in rows if edits is None or row.edit in edits):
+            of_row = row.detail | in_subject(row) | {"edit": results.label(row.edit)}
+            entries = row.detail.get(each, ()) if each else [{}]
+            for entry in sorted(entries, key=lambda entry: entry[by]) if by else entries:
+                values = of_row | entry
+                cells = {k.format(**values): as_cell(cell, values) for k, cell in columns.items()}
+                records.append(cells)
+        note = own.pop("note", "").format(**about)
+        return as_table(name, own.pop("title"), records, note, **own)
+
     def figure(self, results: Results) -> list[Figure]:
         """A panel for each drawn name, with dots of every edit."""
         states = [state_of(results, edit) for edit in results.compared]
@@ -344,11 +364,11 @@ class CostView(View):
         return []
 
     def outcome(self, results: Results, edit: EditRecord) -> str:
-        """The figure before and after."""
+        """The figure before and after, where figures show it."""
         return ", ".join(
             f"{q.title} {q.number(UNEDITED).text} → {q.number(edit.id).text}"
             for q in self.quantities(results)
-            if q.main and {UNEDITED, edit.id} <= q.rows.keys()
+            if q.main and q.how.drawn and {UNEDITED, edit.id} <= q.rows.keys()
         )
 
 
@@ -360,8 +380,33 @@ def declarations() -> dict[str, dict[str, Any]]:
 
 def in_subject(row: Row) -> dict[str, Any]:
     """What templates of subjects may name."""
-    about = {"label": dataset_label(row.dataset), "set": set_label(row), **row.facets}
-    return about | {"dataset": row.dataset, "axis": row.axis, "groups": groups_of(row)}
+    about: dict[str, Any] = {"label": dataset_label(row.dataset), "set": set_label(row)}
+    about |= {**row.facets, "groups": groups_of(row), "row": row}
+    return about | {"dataset": row.dataset, "axis": row.axis}
+
+
+def as_cell(cell: str | Mapping[str, Any], values: Mapping[str, Any]) -> Cell:
+    """A declared cell: a template of a text, or a number with its look.
+
+    `of` names the value; of `row` it has the interval. With `rest` it is 1 less the value, with
+    `text` a text that depends on it.
+
+    >>> as_cell({"of": "p", "bounded": True}, {"p": 0.0001}).text
+    '< 0.001'
+    >>> as_cell({"of": "left_out", "text": "no: {left_out}", "otherwise": "yes"}, {"left_out": ""})
+    'yes'
+    """
+    if isinstance(cell, str):
+        return cell.format(**values)
+    value: Any = values
+    look = dict(cell)
+    for part in look.pop("of").split("."):
+        value = value.get(part) if isinstance(value, Mapping) else None
+    if "text" in look:
+        return str(look["text"] if value else look["otherwise"]).format(**values)
+    if look.pop("rest", False) and value is not None:
+        value = 1 - value
+    return Number.of(value, **look) if isinstance(value, Row) else Number(value, **look)
 
 
 def groups_of(row: Row) -> str:
@@ -471,9 +516,16 @@ def place_in_text(edit: EditRecord) -> str:
 
 _ROOM = "countergen_edit.reports.views"
 VIEWS: Registry[type[View]] = Registry(
-    "view", _ROOM, {name: f"{_ROOM}.{each['view']}" for name, each in declarations().items()}, View
+    "view",
+    _ROOM,
+    {name: f"{_ROOM}.{of['view']}" for name, of in declarations().items() if "view" in of},
+    View,
 )
 """Views by the name of their metric; a user's own enters with `@VIEWS.register("mine")`."""
+for _name, _own in declarations().items():
+    if "view" not in _own:
+        _kind = CostView if "counted" in _own else View
+        VIEWS.register(_name)(new_class(f"{_name}_view", (_kind,), {"declared": _name}))
 
 
 def view_of(metric: type[Metric], registered: str, name: str = "") -> View:

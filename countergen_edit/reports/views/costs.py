@@ -28,14 +28,6 @@ LEAST_NATS = 0.01
 """What a group effect must grow by to be called worse, beside `LEAST` of what it was."""
 
 
-class KLView(CostView, declared="kl"):
-    """The divergence in tables; figures and sentences give perplexity, of the same text."""
-
-    def outcome(self, results: Results, edit: EditRecord) -> str:
-        """Nothing."""
-        return ""
-
-
 class PerplexityView(CostView, declared="perplexity"):
     """The ratio to the unedited model, and perplexity itself."""
 
@@ -44,10 +36,6 @@ class PerplexityView(CostView, declared="perplexity"):
         if not results.is_unedited:
             return super().shown(results)
         return tuple(replace(how, where="overview") for how in self.shows)
-
-
-class LegitimateDifferencesView(CostView, declared="legitimate_differences"):
-    """The change of legitimate differences over all sets, of each, and the effect left of each."""
 
 
 class AgreementView(CostView, declared="agreement"):
@@ -114,13 +102,12 @@ class OffTargetView(View, declared="off_target"):
             tested = [row for row, _ in _tested(results, edit.id)]
             judged |= dict.fromkeys(f"{_axis(row)} ({_resting_on(row)})" for row in tested)
             if worse := _worse(results, edit.id):
-                several = "Other axes got worse" if len(worse) > 1 else "Another axis got worse"
                 grown = ", ".join(_grown(results, *pair) for pair in worse)
-                control = None if edit.baseline else results.baseline_of(edit)
-                if control is not None:
+                if control := None if edit.baseline else results.baseline_of(edit):
                     axes = [_axis(before) for before, _ in _worse(results, control.id)]
                     grown += f"; under random directions {and_list(axes or ['none'])} did"
-                sentences.append(f"{several} under {edit.name_in_text}: {grown}.")
+                which = "Other axes" if len(worse) > 1 else "Another axis"
+                sentences.append(f"{which} got worse under {edit.name_in_text}: {grown}.")
             elif tested:
                 harmless[edit.name_in_text] = None
         if harmless:
@@ -131,9 +118,8 @@ class OffTargetView(View, declared="off_target"):
 
 def _tested(results: Results, edit: str) -> list[tuple[Row, Row]]:
     """The effect on every axis before an edit, and its change, where that was tested."""
-    pairs = [
-        (row, results.under(row, edit, OFF_TARGET_CHANGE)) for row in results.unedited(_EFFECT)
-    ]
+    rows = results.unedited(_EFFECT)
+    pairs = [(row, results.under(row, edit, OFF_TARGET_CHANGE)) for row in rows]
     return [(row, c) for row, c in pairs if c is not None and "p_adjusted" in c.detail]
 
 

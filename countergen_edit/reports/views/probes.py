@@ -6,7 +6,7 @@ above chance, the share of the largest group.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from countergen_edit.edits import EditRecord
 from countergen_edit.metrics.fits import CLOSED, OPEN
@@ -49,9 +49,8 @@ class GuardednessView(View, declared="guardedness"):
         if sentences:
             sentences[-1] += f" {self.says['place']}"
             sentences[-1] += f" {self.say('seen', edits=_names(seen))}" if seen else ""
-        several = [edit for edit in edits if edit.parts]
-        after = [e for e in several if any(part.after for part in e.parts)]
-        alone = [edit for edit in several if edit not in after]
+        after = [e for e in edits if any(part.after for part in e.parts)]
+        alone = [e for e in edits if e.parts and e not in after]
         by_kind = {"alone": alone, "after": after}.items()
         return sentences + [self.say(k, edits=_names(of)) for k, of in by_kind if of]
 
@@ -69,11 +68,10 @@ class GuardednessView(View, declared="guardedness"):
         records, proofs = super().records(results), dict[str, str]()
         for row in results.of(_ACCURACY["linear"], self.split):
             if (proved := row.detail.get("guaranteed")) is not None:
-                reason = row.detail.get("reason") or ""
-                proofs[results.label(row.edit)] = "yes" if proved else f"no: {reason}"
-        title = "no linear probe can do better than chance on the fitted data"
+                proof = "yes" if proved else f"no: {row.detail.get('reason') or ''}"
+                proofs[results.label(row.edit)] = proof
         known = {column: proofs[column] for column in (*records, {})[0] if column in proofs}
-        return [*records, {"figure": title, **known}] if known else records
+        return [*records, {"figure": self.says["proof"], **known}] if known else records
 
     def figure(self, results: Results) -> list[Figure]:
         """What probes find at each layer."""
@@ -85,7 +83,7 @@ class GuardednessView(View, declared="guardedness"):
         ]
 
 
-def _names(edits: Sequence[EditRecord]) -> str:
+def _names(edits: Iterable[EditRecord]) -> str:
     return ", ".join(edit.name_in_text for edit in edits)
 
 
@@ -123,21 +121,15 @@ def _finds(edit: EditRecord, figures: Figures) -> str:
         accuracy = Number.of(row, percent=True)
         if row.lo is not None and Number(row.lo, percent=True).text == chance:
             accuracy = Number.of(row, 4, percent=True)  # on which side of chance it ends
+        before = Number.of(figures[metric + BEFORE], percent=True).text
         text = f"{accuracy.in_text}, chance {chance}"
-        if not when:
-            text += f", before the edit {Number.of(figures[metric + BEFORE], percent=True).text}"
+        text += "" if when else f", before the edit {before}"
         does = "finds" if kind in finding else "does not find"
         parts.append(f"a {kind} probe {does} the group significantly ({text})")
     between = ", but " if len(finding) == 1 else ", and "
     return f"{'before' if when else 'after'} {place_in_text(edit)} {between.join(parts)}"
 
 
-KINDS_OF_TEXT = {
-    "neutral": ("neutral text", "at", "tokens of neutral text"),
-    "agreement": ("prompts to agree", "at the last token of", "prompts whose next word must agree"),
-    "erase": ("prompts to erase", "at the last token of", "prompts to be erased"),
-}
-"""The title of a kind of text, and the words before and after a share in a sentence."""
 _MOST = 0.1
 """Share of prompts above which a gate that is open, or closed, at the wrong ones is told of."""
 
@@ -149,7 +141,7 @@ class GatesView(View, declared="gates"):
         return [edit.id for edit, _ in _gated(results)]
 
     def about(self, row: Row) -> str:
-        return KINDS_OF_TEXT[str(row.facets["texts"])][0]
+        return self.says[f"{row.facets['texts']}_title"]
 
     def sentences(self, results: Results) -> list[str]:
         """Where the gates of the edits shown opened, and where they should not have or should."""
@@ -157,15 +149,23 @@ class GatesView(View, declared="gates"):
         for edit, rows in _gated(results):
             if edit.baseline:
                 continue
-            opened = and_list(map(_where_open, rows))
-            text = f"The gate of {place_in_text(edit)} opened {opened}: {CLOSED}"
+            text = f"The gate of {place_in_text(edit)} opened {and_list(map(self._where, rows))}"
             shares = {row.facets["texts"]: row.detail["not_closed"] for row in rows}
-            if shares.get("agreement", 0.0) > _MOST:
-                text += f" {self.says['agreement']}"
-            if shares.get("erase", 1.0) < 1 - _MOST:
-                text += f" {self.says['erase']}"
-            sentences.append(text)
+            wrong = {
+                "agreement": shares.get("agreement", 0.0) > _MOST,
+                "erase": shares.get("erase", 1.0) < 1 - _MOST,
+            }
+            told = [self.says[kind] for kind, is_wrong in wrong.items() if is_wrong]
+            sentences.append(" ".join([f"{text}: {CLOSED}", *told]))
         return sentences
+
+    def _where(self, row: Row) -> str:
+        """At what share of one kind of text the gate was not wholly closed."""
+        share, lo, hi = (row.detail[f"not_closed{end}"] for end in ("", "_lo", "_hi"))
+        edge = min(share, 1 - share)
+        number = Number(share, lo, hi, 3 + (edge < 0.01) + (edge < 0.001), percent=True)
+        of = {0: "none of the", 1: "all"}.get(share, f"{number.in_text} of the")
+        return self.say(f"{row.facets['texts']}_at", share=f"{of} {row.detail['tokens']}")
 
 
 def _gated(results: Results) -> list[tuple[EditRecord, Sequence[Row]]]:
@@ -173,14 +173,3 @@ def _gated(results: Results) -> list[tuple[EditRecord, Sequence[Row]]]:
     shown = {part.id: part for edit in results.shown for part in edit.parts or (edit,)}
     pairs = [(edit, results.of(OPEN, "validation", edit.id)) for edit in shown.values()]
     return [(edit, rows) for edit, rows in pairs if rows]
-
-
-def _where_open(row: Row) -> str:
-    """At what share of one kind of text the gate was not wholly closed."""
-    _, before, things = KINDS_OF_TEXT[str(row.facets["texts"])]
-    share, lo, hi = (row.detail[f"not_closed{end}"] for end in ("", "_lo", "_hi"))
-    if share in (0, 1):
-        return f"{before} {'all' if share else 'none of the'} {row.detail['tokens']} {things}"
-    edge = min(share, 1 - share)
-    number = Number(share, lo, hi, 3 + (edge < 0.01) + (edge < 0.001), percent=True)
-    return f"{before} {number.in_text} of the {row.detail['tokens']} {things}"

@@ -12,16 +12,14 @@ from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import UNEDITED, Row, dataset_label, set_label
 from countergen_edit.metrics.scored_texts import SCORED_BY, read
 from countergen_edit.reports.blocks import Cell, Number, Section, Table
-from countergen_edit.reports.views.base import Quantity, Record, Shown, as_section, as_table, p_holm
+from countergen_edit.reports.views import base
+from countergen_edit.reports.views.base import Quantity, Record, Shown
 from countergen_edit.reports.views.by_layer import layer_figures
 from countergen_edit.reports.views.r_sentences import EFFECT, RSentences, definition
 
 REMOVED = "group_effect_removed"
 _NATS = "group effect, nats"
 """The label of an axis of group effects."""
-_COUNTS = {"templates": "templates", "contents": "contents"}
-_COUNTS |= {"people": "people per group", "passes": "prompts"}
-"""The columns of numbers in the detail of a half-width."""
 _MOST_TEXTS = 1200
 """Lines of the table of texts."""
 FEW = 3
@@ -65,10 +63,12 @@ class RView(RSentences):
         # As CounterGen draws it, where its fitting data are measured.
         layers = [*r, *layers] if results.of("r", fitted.split) else [*layers, *r]
         own, of_fit = ((v.figure(results), v.table(results)) for v in (self, fitted))
+        pilot = sum(row.detail["pilot"] for row in results.unedited(HALF_WIDTH))
+        design = self.further(results, "design", pilot=f"{pilot:,}")
         return [
-            *as_section(*self.place, *own, *of_fit, _design(results)),
-            *as_section("layers", "Layers and erasers", layers),
-            *_examples(results),
+            *base.as_section(*self.place, *own, *of_fit, design),
+            *base.as_section("layers", "Layers and erasers", layers),
+            *base.as_section("examples", "Examples", self._texts(results)),
         ]
 
     def beside(self, results: Results, quantity: Quantity) -> Record:
@@ -86,7 +86,7 @@ class RView(RSentences):
             if needed := max(row.detail.get(k) or 0 for k in ("people_needed", "names_to_test")):
                 cells["names needed"] = str(needed)
         if "p_adjusted" in row.detail:
-            cells["P (Holm)"] = p_holm(row)
+            cells["P (Holm)"] = base.p_holm(row)
         return cells
 
     def cell(self, results: Results, quantity: Quantity, edit: str) -> Cell:
@@ -100,21 +100,40 @@ class RView(RSentences):
 
     def noted(self, results: Results) -> str:
         rows = results.unedited("mean_abs_r", self.split)
-        few = [
-            f"{set_label(row)} ({row.detail['templates']})"
-            for row in rows
-            if row.detail.get("templates", FEW + 1) <= FEW
-        ]
-        effects = results.unedited(EFFECT, self.split)
-        note = f"{definition(effects)} {super().noted(results)}"
+        note = f"{definition(results.unedited(EFFECT, self.split))} {super().noted(results)}"
         if summed := [set_label(row) for row in rows if "outputs" in row.detail]:
             note += f" {self.say('summed', sets=', '.join(summed))}"
-        if few:
-            note += (
-                f" Intervals over {FEW} templates or fewer cover the truth in about 9 cases of 10 "
-                f"instead of 95 of 100: {', '.join(few)}."
-            )
+        counts = {set_label(row): row.detail.get("templates", FEW + 1) for row in rows}
+        if few := [f"{name} ({count})" for name, count in counts.items() if count <= FEW]:
+            note += f" {self.say('covers_little', few=FEW, sets=', '.join(few))}"
         return note
+
+    def _texts(self, results: Results) -> list[Table]:
+        """R of every output after every prompt, without and with each shown edit."""
+        by_text: dict[tuple[str, ...], dict[str, Cell]] = {}
+        labels = {UNEDITED: results.label(UNEDITED)} | {e.id: e.label for e in results.shown}
+        stored = [(e, path) for e, path in results.stored(SCORED_BY) if e in labels]
+        stored.sort(key=lambda pair: [*labels].index(pair[0]))
+        lines = [(e, line) for e, path in stored for line in read(path)]
+        pairs = {tuple(line["groups"]) for _, line in lines}
+        [groups] = pairs if len(pairs) == 1 else [("the first of two groups", "the second")]
+        for edit, line in lines:
+            for i, output in enumerate(line["outputs"]):
+                key = line["dataset"], line["template"], output, *line["groups"]
+                sides = zip(groups, (texts[0] for texts in line["texts"]), strict=True)
+                cells = by_text.setdefault(
+                    key, {"set": dataset_label(line["dataset"]), **dict(sides)}
+                )
+                cells["output"] = output.strip()
+                z = line["z"][i] if edit == UNEDITED and line["z"] is not None else None
+                cells.setdefault("z", Number(z, digits=1, signed=True))
+                cells[f"R, {labels[edit]}"] = Number(line["r"][i], signed=True)
+        note = self.say("texts", group=groups[0], unedited=labels[UNEDITED])
+        if len(by_text) > _MOST_TEXTS:
+            note += f" The first of {len(by_text)}; the run's store has all."
+        records = [*by_text.values()][:_MOST_TEXTS]
+        title = "Prompts and outputs"
+        return base.as_table("scored_texts", title, records, note, searchable=True)
 
 
 class _OnFit(RView):
@@ -122,56 +141,3 @@ class _OnFit(RView):
 
     split = "fit"
     heading = "Fitting data, set by set"
-
-
-def _design(results: Results) -> list[Table]:
-    """How a pilot had the test sets drawn, and the half-widths that came of it."""
-    rows = results.unedited(HALF_WIDTH)
-    records: list[Record] = [
-        {
-            "set": set_label(row),
-            **{title: str(row.detail[key]) for key, title in _COUNTS.items()},
-            "half-width asked for": Number(row.detail["target"]),
-            "half-width foreseen": Number(row.detail["half_width"]),
-            "half-width": Number.of(row),
-            "contents needed": str(row.detail["contents_needed"] or ""),
-        }
-        for row in rows
-    ]
-    pilot = sum(row.detail["pilot"] for row in rows)
-    note = (
-        "Half-widths are of the 95 % interval of the group effect, in nats. A pilot of "
-        f"{pilot:,} validation prompts chose the numbers. Each template with a content has people "
-        "of its own."
-    )
-    return as_table("design", "Design of the test sets", records, note)
-
-
-def _examples(results: Results) -> list[Section]:
-    """R of every output after every prompt, without and with each shown edit."""
-    by_text: dict[tuple[str, ...], dict[str, Cell]] = {}
-    labels = {UNEDITED: results.label(UNEDITED)} | {e.id: e.label for e in results.shown}
-    lines = [
-        (e, line) for e, path in results.stored(SCORED_BY) if e in labels for line in read(path)
-    ]
-    pairs = {tuple(line["groups"]) for _, line in lines}
-    [groups] = pairs if len(pairs) == 1 else [("the first of two groups", "the second")]
-    for edit, line in sorted(lines, key=lambda pair: [*labels].index(pair[0])):
-        for i, output in enumerate(line["outputs"]):
-            key = line["dataset"], line["template"], output, *line["groups"]
-            sides = zip(groups, (texts[0] for texts in line["texts"]), strict=True)
-            cells = by_text.setdefault(key, {"set": dataset_label(line["dataset"]), **dict(sides)})
-            cells["output"] = output.strip()
-            z = line["z"][i] if edit == UNEDITED and line["z"] is not None else None
-            cells.setdefault("z", Number(z, digits=1, signed=True))
-            cells[f"R, {labels[edit]}"] = Number(line["r"][i], signed=True)
-    note = (
-        f"R is above 0 where the output is likelier after the prompt about {groups[0]}. It is over "
-        "all names of a prompt, of which the first is shown. z is the difference of the groups' "
-        f"mean log-probabilities, {results.label(UNEDITED)}, in standard errors over names."
-    )
-    if len(by_text) > _MOST_TEXTS:
-        note += f" The first of {len(by_text)}; the run's store has all."
-    records = [*by_text.values()][:_MOST_TEXTS]
-    texts = as_table("scored_texts", "Prompts and outputs", records, note, searchable=True)
-    return as_section("examples", "Examples", texts)

@@ -16,7 +16,7 @@ from countergen_edit.metrics.r.effect_rows import DETECTABLE_EFFECT, LARGEST, SI
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import GROUPS, UNEDITED, Row, set_label
 from countergen_edit.reports.blocks import Number
-from countergen_edit.reports.views.base import View, first_few, groups_of
+from countergen_edit.reports.views.base import View, first_few, groups_of, p_holm
 
 EFFECT = "group_effect"
 _MOST_SETS = 3
@@ -100,11 +100,9 @@ class RSentences(View, declared="r"):
         for before in results.unedited(EFFECT)[:1]:
             pairs = [(e, results.under(before, e.id)) for e in results.baselines]
             if known := [(edit, row) for edit, row in pairs if row is not None]:
-                each = ", ".join(f"{edit.label} {_value(row)}" for edit, row in known)
-                text = (
-                    f"Baselines on {set_label(before)}: {each} nats; the unedited model has "
-                    f"{_value(before)}."
-                )
+                each = ", ".join(f"{e.label} {Number.of(row, 2).in_text}" for e, row in known)
+                about = {"set": set_label(before), "before": Number.of(before, 2).in_text}
+                text = self.say("baselines", each=each, **about)
                 return [(text, tuple(e for e, _ in known if e.baseline_kind == PROMPTING))]
         return []
 
@@ -132,34 +130,30 @@ class RSentences(View, declared="r"):
 
 def definition(rows: Sequence[Row]) -> str:
     """The definition of the group effect of these rows."""
-    untested = [row for row in rows if not is_tested(row)]
-    text = (
-        "The group effect is the root mean square difference of the groups' log-probabilities over "
-        "prompt-output pairs, in nats"
-    )
+    untested, say = [row for row in rows if not is_tested(row)], RSentences.says
     if len(untested) == len(rows):
-        return f"{text}, with the differences within a group included."
+        return f"{say['effect']}, with the differences within a group included."
     some = f"; on {_listed(untested, set_label)} with these included" if untested else ""
-    return f"{text}, beyond the differences within a group{some}."
+    return f"{say['effect']}, beyond the differences within a group{some}."
 
 
 def _changed(results: Results, edit: str, change: Change, row: Row) -> str:
     """A set with its change: a share, or nats where there was no significant bias."""
-    before = results.under(row, UNEDITED, EFFECT)
+    before, name = results.under(row, UNEDITED, EFFECT), set_label(row)
     if change == "no significant change":
-        return set_label(row)
+        return name
     if before is not None and is_tested(before) and not is_significant(before):
         nats = Number.of(results.under(row, edit, f"{EFFECT}_change"), 2, signed=True)
-        return f"{set_label(row)} {nats.text} nats{nats.in_text.removeprefix(nats.text)}"
+        return f"{name} {nats.text} nats{nats.in_text.removeprefix(nats.text)}"
     if change == "increased":
         value, lo, hi = (None if end is None else -end for end in (row.value, row.hi, row.lo))
-        return f"{set_label(row)} {Number(value, lo, hi, percent=True, signed=True).in_text}"
-    return f"{set_label(row)} {Number.of(row, percent=True).in_text}"
+        return f"{name} {Number(value, lo, hi, percent=True, signed=True).in_text}"
+    return f"{name} {Number.of(row, percent=True).in_text}"
 
 
 def _lacking(row: Row) -> str:
     """A set's half-width, that asked for, and the number of contents that would reach it."""
-    width, target = (Number(x, None, None).text for x in (row.value, row.detail["target"]))
+    width, target = (Number(x).text for x in (row.value, row.detail["target"]))
     contents, needed = row.detail["contents"], row.detail["contents_needed"]
     lacks = f", about {needed} contents would do, of {contents}" if needed else ""
     return f"{set_label(row)} ±{width} nats ({target} asked for{lacks})"
@@ -176,16 +170,12 @@ def _with_names(row: Row) -> str:
 
 def _gap(row: Row) -> str:
     first, second = (group.replace("_", " ") for group in row.detail["pair"])
-    p = Number(row.detail.get("p_adjusted"), bounded=True)
+    p = p_holm(row)
     return f"{_nats(row)} ({first} and {second}{f', P {p.text}' if p.value is not None else ''})"
 
 
 def _nats(row: Row) -> str:
-    return f"{set_label(row)} {_value(row)} nats"
-
-
-def _value(row: Row) -> str:
-    return Number.of(row, 2).in_text
+    return f"{set_label(row)} {Number.of(row, 2).in_text} nats"
 
 
 def _listed(rows: Sequence[Row], label: Callable[[Row], str]) -> str:
@@ -194,7 +184,7 @@ def _listed(rows: Sequence[Row], label: Callable[[Row], str]) -> str:
 
 def _count(rows: Sequence[Row]) -> str:
     """The number of sets; of more than two groups, of comparisons."""
-    count, several = len(rows), any(GROUPS in row.facets for row in rows)
-    noun = "comparison" if several else "set"
+    several = any(GROUPS in row.facets for row in rows)
+    noun, end = "comparison" if several else "set", "" if len(rows) == 1 else "s"
     pairs = f" ({int(rows[0].facets[GROUPS])} groups, pair by pair)" if several else ""
-    return f"{count} {noun}{'' if count == 1 else 's'}{pairs}"
+    return f"{len(rows)} {noun}{end}{pairs}"

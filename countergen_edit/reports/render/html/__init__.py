@@ -30,6 +30,7 @@ from countergen_edit.reports.blocks import (
     slug,
 )
 from countergen_edit.reports.render.figures import PANEL_COLUMNS, as_svg
+from countergen_edit.reports.views.base import grouped
 
 REPORT = "report.html"
 FULL_SHADE = 0.25
@@ -46,10 +47,10 @@ def write_page(parts: Sequence[Section], path: Path, **head: Any) -> Path:
     return path
 
 
-def fragment(section: Section | None) -> str:
-    """The words and tables of a section as bare HTML, for a notebook."""
+def fragment(parts: Sequence[Section]) -> str:
+    """The words and tables of sections as bare HTML, for a notebook."""
     template = _environment().get_template("fragment.html.jinja")
-    return template.render(section=section) if section else ""
+    return "".join(template.render(section=section) for section in parts)
 
 
 def render_page(parts: Sequence[Section], *, title: str, kind: str, about: Sequence[str]) -> str:
@@ -58,24 +59,13 @@ def render_page(parts: Sequence[Section], *, title: str, kind: str, about: Seque
     `kind` stands above the title, `about` are the facts below it.
     """
     here = files(__package__)
-    css, js = (here / "report.css").read_text("utf-8"), (here / "report.js").read_text("utf-8")
-    script = base64.b64encode(hashlib.sha256(js.encode()).digest()).decode()
+    css, js = (Markup((here / f"report.{kind}").read_text("utf-8")) for kind in ("css", "js"))
     words = (block for part in parts[:1] for block in part.unfolded if isinstance(block, Words))
-    return (
-        _environment()
-        .get_template("page.html.jinja")
-        .render(
-            title=title,
-            kind=kind,
-            about=about,
-            says=next((sentence for block in words for sentence in block.sentences), ""),
-            sections=parts,
-            css=Markup(css),
-            js=Markup(js),
-            policy=f"default-src 'none'; script-src 'sha256-{script}'; style-src 'unsafe-inline'; "
-            "img-src data:; base-uri 'none'; form-action 'none'",
-        )
-    )
+    says = next((sentence for block in words for sentence in block.sentences), "")
+    values = {"title": title, "kind": kind, "about": about, "sections": parts, "says": says}
+    script = base64.b64encode(hashlib.sha256(js.encode()).digest()).decode()
+    page = _environment().get_template("page.html.jinja")
+    return page.render(values, css=css, js=js, script=script)
 
 
 @cache
@@ -110,10 +100,7 @@ def shaded(tokens: Tokens) -> list[tuple[str, float, str, int]]:
 
 def groups(table: Table) -> list[tuple[Cell, list[tuple[Cell, ...]]]]:
     """The rows of a table by the cell that they share."""
-    by_group: dict[Cell, list[tuple[Cell, ...]]] = {}
-    for row in table.rows:
-        by_group.setdefault(row[0] if table.grouped else "", []).append(row)
-    return list(by_group.items())
+    return [*grouped(table.rows, lambda row: row[0] if table.grouped else "").items()]
 
 
 def drawing(figure: Figure, columns: int = PANEL_COLUMNS) -> str:
