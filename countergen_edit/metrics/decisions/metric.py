@@ -81,7 +81,7 @@ class AskedCases:
 
     def texts(self, context: str = "") -> list[str]:
         """The prompts of the units, after a context."""
-        return [case.asked(*person, order, context) for *person, case, order in self.units]
+        return [case.asked(group, name, order, context) for group, name, case, order in self.units]
 
     def pairs(self, in_chat: bool, context: str = "") -> list[tuple[str, str]]:
         """Every prompt with each answer: a reply in a chat template, else a continuation."""
@@ -103,7 +103,7 @@ class DecisionRows:
     note: str = ""
 
     def row(self, metric: str, groups: Collection[str], topic: str = "", **columns: Any) -> Row:
-        shared = {"dataset": self.name, "axis": self.axis.name, "split": "test"}
+        shared: dict[str, Any] = {"dataset": self.name, "axis": self.axis.name, "split": "test"}
         shared |= {"seed": self.table.seed, "n": self.table.n(groups, topic)}
         return Row(metric, **{**shared, **columns})
 
@@ -114,7 +114,7 @@ class DecisionRows:
         rows = []
         for key, figure in every.items():
             a, b, topic = (*key, "", "", "")[:3]
-            about = {"group_a": a, "group_b": b}
+            about: dict[str, Any] = {"group_a": a, "group_b": b}
             about["facets"] = {**({"topic": topic} if topic else {}), **facets}
             detail = {"smallest": figure.detectable, "p": figure.p if tested else None}
             columns = figure.estimate.columns | about
@@ -141,7 +141,7 @@ class DecisionRows:
             for kind in [*RATES][: None if self.table.is_scored else 1]:
                 top, found = self.table.impact(kind, own)
                 for name, estimates in found.items():
-                    about = {"group_a": name, "facets": {"by": axis}, "axis": axis}
+                    about: dict[str, Any] = {"group_a": name, "facets": {"by": axis}, "axis": axis}
                     about["detail"] = {"reference": top, "note": self.note}
                     for metric, estimate in zip(RATES[kind], estimates, strict=True):
                         rows.append(self.row(metric, own[name], **estimate.columns, **about))
@@ -151,7 +151,7 @@ class DecisionRows:
 def absolute(row: Row) -> Row:
     """The absolute value of a difference, with the interval of absolute values."""
     ends = [abs(end) for end in (row.lo, row.hi) if end is not None]
-    detail = {key: row.detail[key] for key in ("p", "p_adjusted") if key in row.detail}
+    detail = {key: p for key, p in row.detail.items() if key in ("p", "p_adjusted")}
     value = None if row.value is None else abs(row.value)
     if ends:
         lo = 0.0 if (row.lo or 0.0) <= 0 <= (row.hi or 0.0) else min(ends)
@@ -241,7 +241,7 @@ class Decisions(Metric):
         self, own: AskedCases, context: EvaluationContext, edit: NamedEdit | None
     ) -> list[Row]:
         if words := self.unknown.get(own.name):
-            about = {"dataset": own.name, "axis": self.task.axis.name, "split": "test"}
+            about: Any = {"dataset": own.name, "axis": self.task.axis.name, "split": "test"}
             detail = {"words": words[:_EXAMPLES], "unknown": len(words)}
             row = Row(OUT_OF_CASES, float(len(words)), seed=context.seed, detail=detail, **about)
             return [] if edit else [row]
