@@ -120,8 +120,9 @@ class ResumingModel(LanguageModel):
 
 def _unload(data: np.ndarray) -> None:
     """Leave what is in a file to the system's cache: mapped pages count as memory of a process."""
-    if isinstance(data.base, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):  # not on Windows
-        data.base.madvise(mmap.MADV_DONTNEED)
+    mapped: Any = data.base
+    if isinstance(mapped, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):  # not on Windows
+        mapped.madvise(mmap.MADV_DONTNEED)
 
 
 def resuming(

@@ -173,12 +173,14 @@ class Runner:
         if self.groups or HEAD in plan.sites:
             # Edits resume from states below them, which only a pass of the unedited model keeps.
             self.stored = replace(self.stored, read=False)
-            resumed = [layer for site in plan.sites for layer in self.fits.layers(site)]
+            resumed: list[int | None] = [
+                layer for site in plan.sites for layer in self.fits.layers(site)
+            ]
             if halving is not None:
                 every = range(model.n_layers) if plan.layers is None else plan.layers
                 resumed = [every[i] for i in halving.grid(len(every))]
         else:
-            resumed = self._below(self.updates)
+            resumed = [*self._below(self.updates)]
         resuming = self.fits.resuming(resumed)
         self.context = EvaluationContext(resuming, self.store, plan.seed, self.stored)
         self._of_edit: dict[str, tuple[Candidate, ...]] = {

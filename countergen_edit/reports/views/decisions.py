@@ -34,6 +34,11 @@ class DecisionsView(View, declared="decisions"):
         of = (_pair(row, " less "), row.facets.get("topic", ""), row.facets.get("context", ""))
         return ", ".join(map(str, filter(None, (row.dataset.replace("_", " "), *of))))
 
+    def label(self, row: Row) -> str:
+        """With the topic first, as long labels are cut."""
+        topic, text = row.facets.get("topic"), self.about(row)
+        return f"{topic}, {text.removesuffix(f', {topic}')}" if topic else text
+
     def records(self, results: Results) -> list[Record]:
         """Without those of the table of rates, and without absolute differences."""
         hidden = {how.title for how in self.shows if how.name in (names.IMPACT, names.GAP)}
