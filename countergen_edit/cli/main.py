@@ -27,7 +27,7 @@ from countergen_edit.core.stages import printed, stage
 HELP = ("-h", "--help")
 WITH_STAGES = ("audit", "debias", "sweep", "edit")
 """Commands that print their stages where nobody sees a progress bar."""
-READING = ("report", "compare", "gate", "rate", "testbed")
+_READING = ("report", "compare", "gate", "rate", "testbed")
 """Commands of one module, which read what runs left; others have one each."""
 
 
@@ -133,7 +133,7 @@ def run_job(command: str, config: dict[str, Any], words: Sequence[str]) -> None:
     with printed() if command in WITH_STAGES else nullcontext(), following:
         stage(line)
         module = import_module(
-            f"countergen_edit.cli.{'reading' if command in READING else command}"
+            f"countergen_edit.cli.{'reading' if command in _READING else command}"
         )
         getattr(module, f"run_{command}")(config, words)
 

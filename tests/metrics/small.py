@@ -42,9 +42,12 @@ def edit_of(seed: int = 0, layer: int = 0, shift: float = 0.0, **record: Any) ->
 
 
 def chat_model(folder: Path, instruction: str | None = None) -> LanguageModel:
-    """Its template writes every message in brackets, a line each."""
+    """Its template writes every message of a user in brackets, and replies as they are."""
     tokenizer = load_model(long_context_dir("qwen2", folder)).tokenizer
-    tokenizer.chat_template = "{% for m in messages %}<{{ m['content'] }}>\n{% endfor %}"
+    tokenizer.chat_template = (
+        "{% for m in messages %}{% if m['role'] == 'user' %}<{{ m['content'] }}>\n"
+        "{% else %}{{ m['content'] }}{% endif %}{% endfor %}"
+    )
     tokenizer.save_pretrained(folder)
     return load_model(
         folder, template="chat", **({"instruction": instruction} if instruction else {})
