@@ -143,5 +143,7 @@ def test_an_experiment_runs_and_holds_what_the_guide_shows(path: Path, model: st
     tiny = [f"{key}={value}" for key, value in sizes.items() if has(config, key)]
     small = [f"names={NAMES[command]}"] if command in NAMES else [NAMED, LIMITS[model]]
     runs(model, command, choice, *tiny, *small)
-    for figure in entries()[path.stem].figures if path.stem not in ELSEWHERE else ():
+    if model == REAL or path.stem in ELSEWHERE:  # of the real model too few prompts for figures
+        return
+    for figure in entries()[path.stem].figures:
         assert figure.of(rows_of("run")), figure.what

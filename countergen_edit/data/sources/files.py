@@ -146,7 +146,8 @@ def _require_keys(
         if key not in row:
             near = difflib.get_close_matches(key, row, n=1, cutoff=0.0)
             hint = f"; nearest is {near[0]!r}" if near else ""
-            names = f"Found: {', '.join(row)}. Needed: {', '.join(needed)}"
+            columns = ", ".join(cell if cell.isprintable() else repr(cell) for cell in row)
+            names = f"Found: {columns}. Needed: {', '.join(needed)}"
             raise UserError(f"{where}{key!r} is missing{hint}. {names}")
     absent = [key for key in optional if key not in row]
     for key in row:
