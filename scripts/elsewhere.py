@@ -160,16 +160,16 @@ def in_peft(
     return about, found, audited(model, Edit((), update=update), ids)
 
 
-def in_server(folder: Path) -> list[str]:
-    """Greedy texts of `transformers serve`."""
+@contextmanager
+def serving(*command: str) -> Iterator[str]:
+    """The address of a server that a command starts."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
-    command = [str(Path(sys.executable).with_name("transformers")), "serve", str(folder)]
-    address = f"http://127.0.0.1:{port}"
     offline = os.environ | {"HF_HUB_OFFLINE": "1"}
     options = ["--host", "127.0.0.1", "--port", port, "--device", "cpu"]
     server = subprocess.Popen([*command, *options], env=offline, stderr=subprocess.DEVNULL)
+    address = f"http://127.0.0.1:{port}"
     try:
         for _ in range(PATIENCE):
             try:
@@ -178,13 +178,14 @@ def in_server(folder: Path) -> list[str]:
             except URLError:
                 assert server.poll() is None, "the server ended"
                 time.sleep(1)
-        return [_completed(address, folder, text) for text in TEXTS]
+        yield address
     finally:
         server.terminate()
         server.wait()
 
 
-def _completed(address: str, folder: Path, prompt: str) -> str:
+def completed(address: str, folder: Path, prompt: str) -> str:
+    """The likeliest text after a prompt, of a folder that is served."""
     asked = {"model": str(folder), "prompt": prompt, "max_tokens": NEW_TOKENS, "temperature": 0}
     headers = {"Content-Type": "application/json"}
     request = Request(f"{address}/v1/completions", json.dumps(asked).encode(), headers)
@@ -208,7 +209,9 @@ def main(place: str, old: str, converter: str) -> None:
     report("llama.cpp", *in_llama_cpp(folder, ids, converter), expected)
     with applied(model, edit):
         written = generate(model, TEXTS, max_new_tokens=NEW_TOKENS)
-    served = in_server(folder)
+    program = str(Path(sys.executable).with_name("transformers"))
+    with serving(program, "serve", str(folder)) as address:
+        served = [completed(address, folder, text) for text in TEXTS]
     same = sum(a == b for a, b in zip(served, written, strict=True))
     print(
         f"transformers serve: {same} of {len(TEXTS)} greedy texts of {NEW_TOKENS} tokens are equal"
