@@ -155,7 +155,7 @@ def before_and_after(run: Run, results: Results, edits: Sequence[str]) -> list[T
             record["planted"] = truth if q.truth else ""
         records.append({**record, **q.cells(short)})
     title = f"All sets and costs on {split} data{f', edits at {place}' if place else ''}"
-    note = "Intervals are 95 %, over names and templates."
+    note = "Intervals are 95 %, over people and over templates, texts or topics."
     brief = all(quantity.kind != "bias" for quantity in quantities)  # else it stands for all
     return base.as_table("before_and_after", title, records, note, grouped=True, brief=brief)
 
