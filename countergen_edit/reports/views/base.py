@@ -413,7 +413,7 @@ def as_cell(cell: str | Mapping[str, Any], values: Mapping[str, Any]) -> Cell:
 
 
 def in_form(about: str | None, row: Row) -> str | None:
-    """What tells a row, and that its texts are replies, where they are measured plain too."""
+    """The subject of a row, marked where its texts are replies and plain texts are measured too."""
     if about is None or not row.dataset.endswith(IN_CHAT) or about.endswith("in chat"):
         return about
     return f"{about}, in chat".removeprefix(", ")
