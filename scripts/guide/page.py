@@ -5,7 +5,7 @@ Nothing is computed here: each figure is the value of a row, scaled as the paper
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from guide.entries import MODELS, Entry, Paper, Shown
@@ -122,8 +122,12 @@ def _figure(figure: Shown, row: Row, rows: int) -> str:
 
 
 def _of_detail(value: Any, figure: Shown) -> str:
-    if isinstance(value, (int, float)):
+    if isinstance(value, int):
+        return f"{value * figure.times:g}"
+    if isinstance(value, float):
         return number(value * figure.times)
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key} {_of_detail(of, figure)}" for key, of in value.items())
     if not isinstance(value, Sequence) or isinstance(value, str):
         return "undefined" if value is None else str(value)
     if not value:
