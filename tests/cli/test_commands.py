@@ -37,7 +37,6 @@ pytestmark = pytest.mark.slow  # every test is of whole runs
 ELSEWHERE = {
     "experiment=": "tests/cli/test_shipped.py",
     "launcher=": "tests/cli/test_launchers.py",
-    "lm_eval.tasks=": "tests/metrics/test_lm_eval.py",
     "lm_eval/": "tests/cli/test_compare_logs.py",
     "tracker=": "tests/runs/test_tracking.py",
     "countergen-edit rate": "tests/runs/test_rate.py",
