@@ -80,8 +80,6 @@ class RunCommand(Command):
     """Seed of everything that is drawn."""
     run_dir: Path | None = None
     """Folder of the run, resumed if it exists; null names one under runs/."""
-    tracker: SeveralTexts | Mapping[str, Mapping[str, Any] | None] | None = None
-    """Shows the run elsewhere, such as tensorboard or [wandb,FILE.py:Class]."""
 
 
 @dataclass

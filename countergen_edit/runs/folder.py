@@ -37,7 +37,6 @@ from countergen_edit.runs.files import (
     require_free,
 )
 from countergen_edit.runs.ran import now, ran_of, until_now
-from countergen_edit.runs.tracking import Followers
 
 TYPES: Mapping[str, Any] = {
     "fingerprint": str,
@@ -98,13 +97,11 @@ class RunFolder:
             self._open(config, manifest)
         except OSError as error:
             raise UserError(f"cannot write the run folder {path}: {error.strerror}") from error
-        self._followers = Followers(path, config, manifest, len(self._units))
 
     def __enter__(self) -> RunFolder:
         return self
 
-    def __exit__(self, error: object, *_: object) -> None:
-        self._followers.end(finished=error is None)
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -147,7 +144,6 @@ class RunFolder:
         self.note(results=(end, self._sum.hexdigest()), **ran)
         append(self._progress, json.dumps({"unit": unit, "end": end}) + "\n")
         self._units[unit] = end
-        self._followers.log(rows)
 
     @property
     def manifest(self) -> Mapping[str, Any]:

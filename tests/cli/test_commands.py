@@ -38,7 +38,6 @@ ELSEWHERE = {
     "experiment=": "tests/cli/test_shipped.py",
     "launcher=": "tests/cli/test_launchers.py",
     "lm_eval/": "tests/cli/test_compare_logs.py",
-    "tracker=": "tests/runs/test_tracking.py",
     "countergen-edit rate": "tests/runs/test_rate.py",
 }
 """Commands that another file runs, which makes what they need."""
