@@ -265,8 +265,6 @@ class GateCommand(Command):
     """Given as FIGURE=NUMBER, and as baseline=RUN margin.FIGURE=NUMBER."""
     strict: bool = True
     """A limit holds if the whole interval keeps it; false: if the estimate does."""
-    junit: Path | None = None
-    """File of the checks as JUnit XML."""
     json: Path | None = None
     """File of the checks as JSON."""
 
