@@ -32,7 +32,7 @@ GROUP_HELP = {
     "cost": "metrics with a budget that an edit must keep",
     "edit": "site of the erasure, with the tokens to fit on",
     "texts": "neutral text, and sets that an edit should leave alone",
-    "task": "templates of a task, or published benchmarks",
+    "task": "templates of a task",
     "perturbation": "sentences of action=effect with their perturbations, or FILE.yaml",
     "baseline": "measured beside the edits, such as [prompting,steering,random_map]",
     "experiment": "settings of a published table or figure",
@@ -50,7 +50,7 @@ class EditSettings:
     site: str = ""
     """Place in the network: resid_post, attn_out, mlp_out, embed or head."""
     layers: tuple[int, ...] | None = None
-    """Best (removes most within budgets), everywhere, last (classifiers), or [2,3]."""
+    """Best (removes most within budgets), everywhere, or [2,3]."""
     positions: str = ""
     """Tokens to fit on: outputs (where they are predicted), last, onward."""
     skip_attention_sinks: bool = True
@@ -229,12 +229,7 @@ class RateCommand(Command):
 class ClassifiersCommand(RunCommand):
     """Measure the bias of a classifier with templates and with their paraphrases."""
 
-    CHOICES: ClassVar[dict[str, Any]] = {
-        **{"model": "testbed", "task": "sentiment", "eraser": ["none"]}
-    }
-    edit: Mapping[str, Any] = field(
-        default_factory=lambda: {"site": "resid_post", "layers": "last", "positions": "outputs"}
-    )
+    CHOICES: ClassVar[dict[str, Any]] = {"model": "testbed", "task": "sentiment"}
     labels: Sequence[str | int] | Mapping[str, str | int] | None = None
     """The model's outputs in order, such as [negative,positive]."""
     template_file: Path | None = None
