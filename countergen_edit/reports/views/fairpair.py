@@ -14,8 +14,6 @@ from countergen_edit.reports.blocks import Number, Section, Table
 from countergen_edit.reports.panels import Panel, Series
 from countergen_edit.reports.views import base
 
-TENTATIVE = 0.667
-"""The smallest Krippendorff's α from which conclusions may be drawn (Krippendorff 2004)."""
 LETTERS = {"B": 1, "V_gp": 2, "V_pg": 3}
 """The position of each in the list of a prompt in a row's detail."""
 _MOST_TEXTS = 1200
