@@ -325,21 +325,20 @@ def executed(
     return open_run(path, model)
 
 
-def compare(*runs: Run | Path | str, seed: int = 0, cluster: str | None = None) -> Comparison:
+def compare(*runs: Run | Path | str, seed: int = 0) -> Comparison:
     """Compare runs, paired where they share prompts; logs of other tools likewise.
 
     Parameters
     ----------
     runs : runs or their folders; folders of `lm-eval --log_samples`, logs of Inspect.
     seed : of the resamples behind paired intervals.
-    cluster : the column of a log's items by which they are resampled; each alone unless given.
 
     Raises
     ------
     UserError
         A run or log is missing or damaged, or two logs have nothing in common.
     """
-    opened = [r if isinstance(r, Run) else open_run_or_log(r, cluster, seed) for r in runs]
+    opened = [r if isinstance(r, Run) else open_run_or_log(r, seed) for r in runs]
     return comparison(opened, seed)
 
 

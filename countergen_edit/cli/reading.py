@@ -47,7 +47,7 @@ def run_report(config: Mapping[str, Any], words: Sequence[str] = ()) -> None:
 def run_compare(config: Mapping[str, Any], words: Sequence[str] = ()) -> None:
     """Print the runs side by side, and their differences where they share prompts."""
     runs = texts_in(config["runs"])
-    comparison = api.compare(*runs, cluster=config["cluster"])
+    comparison = api.compare(*runs)
     show_comparison(comparison)
     if config["folder"]:
         say(["", f"Report: {comparison.report(Path(config['folder']))}"])

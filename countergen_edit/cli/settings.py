@@ -244,8 +244,6 @@ class CompareCommand(Command):
     USAGE: ClassVar[str] = "RUN RUN … [key=value …]"
     runs: SeveralTexts = ()
     folder: Path | None = None
-    cluster: str | None = None
-    """Column of a log by which its items are resampled together."""
 
 
 @dataclass
