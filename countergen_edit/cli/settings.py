@@ -36,7 +36,6 @@ GROUP_HELP = {
     "perturbation": "sentences of action=effect with their perturbations, or FILE.yaml",
     "baseline": "measured beside the edits, such as [prompting,steering,random_map]",
     "experiment": "settings of a published table or figure",
-    "launcher": "runs the jobs of --multirun",
 }
 """Config group → what is chosen from it."""
 NAMED_GROUPS = ("eraser", "metric", "cost", "baseline")
@@ -167,7 +166,7 @@ class SweepCommand(SearchCommand):
 
     CHOICES: ClassVar[dict[str, Any]] = StudyCommand.CHOICES | {
         "eraser": ["inlp", "rlace", "leace", "preserving", "random"],
-        **{"metric": ["r"], "launcher": None, "experiment": None},
+        **{"metric": ["r"], "experiment": None},
     }
     sites: SeveralTexts | None = None
     """List such as [resid_post,mlp_out]; null takes edit.site."""

@@ -58,33 +58,24 @@ LEAST_GAIN = 0.002
 """A combination must remove this share of the bias more than the edit it extends."""
 
 
-def run(
-    plan: Plan,
-    model: LanguageModel,
-    folder: RunFolder,
-    *,
-    parts: Mapping[str, Sequence[Row]] | None = None,
-    finish: bool = True,
-) -> None:
+def run(plan: Plan, model: LanguageModel, folder: RunFolder) -> None:
     """Run the units that the folder does not hold yet; the model is unedited when this returns.
 
     Args:
         plan: checked.
         model, folder: where rows and edits come from and go.
-        parts: rows by unit of other jobs of the same sweep, which are copied.
-        finish: whether to combine, select and test; one job of many does not.
     """
     known = folder.manifest.get("batch_reductions", {})
     kept = reductions_kept(model, known, lambda counts: folder.note(batch_reductions=counts))
     with bar() as progress, kept:
-        run_unit = Units(folder, progress, parts)
+        run_unit = Units(folder, progress)
         if plan.joint:
             _run_joint(plan, model, folder, run_unit)
             return
         runners = [Runner(plan, model, task, folder, run_unit) for task in plan.tasks]
         for runner in runners:
             runner.measure_candidates() if plan.erasers else runner.measure_unedited()
-        for runner in runners if plan.erasers and finish else ():
+        for runner in runners if plan.erasers else ():
             runner.finish()
         if others := {run for runner in runners for run in runner.stored.others}:
             folder.warn(f"Scores of the unedited model were read from {', '.join(sorted(others))}.")

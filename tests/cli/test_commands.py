@@ -35,7 +35,7 @@ pytestmark = pytest.mark.slow  # every test is of whole runs
 
 ELSEWHERE = {
     "experiment=": "tests/cli/test_shipped.py",
-    "launcher=": "tests/cli/test_launchers.py",
+    "launcher=": "tests/test_readme.py",
     "lm_eval/": "tests/cli/test_compare_logs.py",
     "countergen-edit rate": "tests/runs/test_rate.py",
 }
