@@ -22,8 +22,8 @@ UNBIASED = "testbed-unbiased"
 def run_classifiers(config: Mapping[str, Any], words: Sequence[str]) -> None:
     """Run or resume the task; print its table."""
     name, most = config["task"]["name"], config["task"].get("most") or {}
-    own = {k: value for k, value in config["task"].items() if k not in ("name", "most")}
-    task: ClassifierTask = TASKS.make(name, own)
+    settings = {k: value for k, value in config["task"].items() if k not in ("name", "most")}
+    task: ClassifierTask = TASKS.make(name, settings)
     bank = load_bank(name, config["template_file"]).thinned(most)
     model = build_model(task, config["model"], bank, config["labels"])
     folder = new_run(
@@ -37,7 +37,7 @@ def run_classifiers(config: Mapping[str, Any], words: Sequence[str]) -> None:
     with folder:
         if not folder.done(unit := f"classifiers/{bank.task}"):
             folder.record(unit, task.rows(bank.for_model(model.name), model, config["seed"]))
-    show_run(open_run(folder.path), then=[])
+    show_run(open_run(folder.path))
 
 
 def build_model(

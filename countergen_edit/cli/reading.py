@@ -71,11 +71,11 @@ def run_gate(config: Mapping[str, Any], words: Sequence[str] = ()) -> None:
     """
     if not config["run"]:
         raise UserError("no run is named: write countergen-edit gate RUN group_effect=0.3")
-    found = api.gate(config["run"], strict=config["strict"], **config["limits"])
+    result = api.gate(config["run"], strict=config["strict"], **config["limits"])
     if config["json"]:
-        found.write_json(Path(config["json"]).expanduser())
-    say(found.lines)
-    if code := CODES[found.verdict]:
+        result.write_json(Path(config["json"]).expanduser())
+    say(result.lines)
+    if code := CODES[result.verdict]:
         raise SystemExit(code)
 
 

@@ -54,8 +54,8 @@ class MaskedModel(HeadModel):
             places, tokens = zip(*(targets[i] for i in batch), strict=True)
             log_p = to_float64(logits[range(len(batch)), places]).log_softmax(-1)
             values[batch] = log_p[range(len(batch)), tokens].cpu().numpy()
-        known, masked_too = values.reshape(-1, 2).T
-        return np.asarray(known - masked_too, dtype=np.float64)
+        known, unknown = values.reshape(-1, 2).T
+        return np.asarray(known - unknown, dtype=np.float64)
 
     def _places(self, text: MaskedText) -> tuple[list[int], int, list[int]]:
         """The token ids of a text, the place of its target, and those of its attribute."""
