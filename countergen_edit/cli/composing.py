@@ -48,7 +48,8 @@ BUDGET_WORDS = dict.fromkeys(("tolerance", "loss", "max"), "budget")
 """Common words for a budget."""
 READ = ("run", "runs", "saved_edit", "checkpoint", "recipe")
 """Settings that name a folder that must exist, or a file: a log of another tool, a recipe."""
-LATE = "experiment"
+EXPERIMENT = "experiment"
+"""The group that overrides settings of its command."""
 OF_TASK = ("axis", "data", "texts", "names", "groups", "seed")
 """The settings of a task."""
 
@@ -58,9 +59,9 @@ def _store() -> None:
     store = ConfigStore.instance()
     silent = [{f"override hydra/{key}": "none"} for key in ("job_logging", "hydra_logging")]
     for name, command in COMMANDS.items():
-        # An experiment overrides settings of the command.
-        early = [{group: own} for group, own in command.CHOICES.items() if group != LATE]
-        late = [{LATE: None}] if LATE in command.CHOICES else []
+        groups = [{group: choice} for group, choice in command.CHOICES.items()]
+        late = [{EXPERIMENT: None}] * (EXPERIMENT in command.CHOICES)
+        early = [group for group in groups if group not in late]
         defaults = [*early, "_self_", *late, *silent]
         store.store(name, {"defaults": defaults, **own_settings(name), "hydra": HYDRA})
     for group, choices in without_settings().items():
