@@ -47,7 +47,7 @@ everyday: $(READY)
 slow: $(EXTRAS)
 	$(TESTS) -m slow
 
-# What tests are skipped without: every extra but Ray, llama.cpp, the real models and the field's benchmarks.
+# What tests are skipped without: every extra but llama.cpp, the real models and the field's benchmarks.
 extras: $(EXTRAS)
 
 lint: $(READY)

@@ -38,7 +38,6 @@ _NAMES = {
     "models": "connect generate split_names",
     "runs.baselines": "Prompting Steering RandomMap",
     "runs.run": "Run",
-    "runs.tracking": "Tracker tracked",
 }
 _WHERE = {name: module for module, names in _NAMES.items() for name in names.split()}
 """Public name → the module that has it."""

@@ -29,7 +29,6 @@ from countergen_edit.edits.checkpoints import (
 from countergen_edit.erasers import ERASERS, BaseEraser
 from countergen_edit.metrics import COSTS
 from countergen_edit.metrics.base import METRICS, Metric
-from countergen_edit.metrics.rows import Row
 from countergen_edit.models import Bos, LanguageModel
 from countergen_edit.reports import gate as gates
 from countergen_edit.reports.compare import Comparison, comparison
@@ -37,7 +36,7 @@ from countergen_edit.reports.render import export
 from countergen_edit.reports.sections import sections
 from countergen_edit.runs.baselines import BASELINES, Baseline
 from countergen_edit.runs.design import designed
-from countergen_edit.runs.folder import RunFolder, parts_of, take_files
+from countergen_edit.runs.folder import RunFolder
 from countergen_edit.runs.halving import Halving
 from countergen_edit.runs.manifest import manifest_of
 from countergen_edit.runs.plan import Plan, where
@@ -86,7 +85,7 @@ def load(
     adapter : a directory of a PEFT adapter, which is merged into the weights.
     bos : whether texts begin with the beginning-of-text token; `auto` follows the tokenizer.
     template : the chat template: `none`, `auto` (where the model has one) or `chat`; texts are
-        then the beginning of a reply; `both` measures test data as plain texts and as replies.
+        then the beginning of a reply.
     instruction : the user's message in the chat template; None takes one of ours.
 
     Raises
@@ -226,8 +225,6 @@ def search(
     ranks: Sequence[int] = (),
     combine: int = 3,
     successive_halving: bool = True,
-    pool: Path | None = None,
-    finish: bool = True,
     config: Mapping[str, Any] | None = None,
     command: Sequence[str] | None = None,
     **settings: Any,
@@ -242,8 +239,6 @@ def search(
     layers : blocks, from 0; None takes all, "everywhere" as in `audit`.
     ranks : for the erasers that take one; empty leaves each at its own.
     combine : most candidates in one edit; 1 combines none.
-    pool : folder of the rows of other jobs of the same search, which are copied.
-    finish : False for one job of many, which neither combines nor selects.
     settings : `tested`, `positions`, `skip_attention_sinks`, `fitted`, `scratch` and `seed` of
         `Plan`.
 
@@ -252,8 +247,6 @@ def search(
     UserError
         A setting is invalid; no folder is then made.
     """
-    if successive_halving and not finish:
-        raise UserError("successive_halving compares all candidates, of which a job has a part")
     model = load(model) if isinstance(model, str) else model
     own_sites, chosen = where(sites, layers)
     plan = Plan(
@@ -268,8 +261,7 @@ def search(
         halving=Halving() if successive_halving else None,
         **settings,
     )
-    command = command or ("countergen_edit", "search")
-    return executed(plan, model, folder, config, command, pool, finish)
+    return executed(plan, model, folder, config, command or ("countergen_edit", "search"))
 
 
 def locate(
@@ -305,41 +297,31 @@ def executed(
     folder: Path | str | None,
     config: Mapping[str, Any] | None,
     command: Sequence[str],
-    pool: Path | None = None,
-    finish: bool = True,
 ) -> Run:
     """Run or resume a plan, which is checked before a folder is made."""
     plan.check(model)
     settings, manifest = manifest_of(plan, model, config, command)
     label = "-".join([Path(model.name).name, *manifest["tasks"], manifest["fingerprint"][:8]])
     path = Path(folder or Path("runs") / command[1] / label)
-    if pool is not None and not finish:
-        path = pool / manifest["fingerprint"][:16]
-    parts: dict[str, list[Row]] = {}
-    # Jobs with the same candidates, as an optimiser's may be, wait for each other.
-    with RunFolder(path, settings, manifest, wait=not finish) as opened:
-        if pool is not None and finish:
-            parts = parts_of(pool, manifest["tasks"])
-            take_files(pool, manifest["tasks"], path)
-        run(plan, model, opened, parts=parts, finish=finish)
+    with RunFolder(path, settings, manifest) as opened:
+        run(plan, model, opened)
     return open_run(path, model)
 
 
-def compare(*runs: Run | Path | str, seed: int = 0, cluster: str | None = None) -> Comparison:
+def compare(*runs: Run | Path | str, seed: int = 0) -> Comparison:
     """Compare runs, paired where they share prompts; logs of other tools likewise.
 
     Parameters
     ----------
     runs : runs or their folders; folders of `lm-eval --log_samples`, logs of Inspect.
     seed : of the resamples behind paired intervals.
-    cluster : the column of a log's items by which they are resampled; each alone unless given.
 
     Raises
     ------
     UserError
         A run or log is missing or damaged, or two logs have nothing in common.
     """
-    opened = [r if isinstance(r, Run) else open_run_or_log(r, cluster, seed) for r in runs]
+    opened = [r if isinstance(r, Run) else open_run_or_log(r, seed) for r in runs]
     return comparison(opened, seed)
 
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from countergen_edit.models import LanguageModel
 
 Report = TypeVar("Report", pytest.TestReport, pytest.CollectReport)
-SKIPPED = re.compile(r"\bGPU\b|hydra_ray_launcher|the papers?'s? texts?")
+SKIPPED = re.compile(r"\bGPU\b|hydra_\w+_launcher|the papers?'s? texts?")
 """Reasons that `--no-skips` allows."""
 
 # The first call of many a property loads something; no property is about time.

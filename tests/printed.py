@@ -102,5 +102,5 @@ def require_composes(line: str) -> None:
     overrides = overrides_of(command, [word for word in words if word not in flags])
     if "--multirun" in words:
         overrides = first_job(overrides)
-    without = [o for o in overrides if not o.startswith(("launcher=", "hydra.launcher."))]
+    without = [o for o in overrides if not o.startswith(("hydra/launcher=", "hydra.launcher."))]
     assert completed(command, without)[0]

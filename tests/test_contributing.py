@@ -69,7 +69,7 @@ def rows(run: Path) -> list[dict[str, object]]:
 def test_the_page_has_a_file_of_every_kind_and_a_command_for_each() -> None:
     assert set(FILES) == {
         "my_eraser.py", "my_metric.py", "my_cost.py", "my_axis.yaml", "my_data.yaml",
-        "my_tracker.py", "my_benchmark.yaml", "my_documents.py",
+        "my_benchmark.yaml", "my_documents.py",
     }  # fmt: skip
     for name in {*FILES} - {"my_documents.py"}:  # which the benchmark names
         assert any(name in line for line in COMMANDS), name
@@ -130,13 +130,6 @@ def test_a_benchmark_of_ones_own_is_measured(place: Path, printed: dict[str, str
     page = (place / "with_my_benchmark" / "report.html").read_text("utf-8")
     assert "my benchmark.yaml score (gender)" in page
     assert "On benchmarks the unedited model" in printed["with_my_benchmark"]
-
-
-def test_a_tracker_of_ones_own_hears_every_figure(place: Path, printed: dict[str, str]) -> None:
-    told = [json.loads(line) for line in (place / "figures.jsonl").read_text("utf-8").splitlines()]
-    assert told[0]["run"] == "with_my_tracker"
-    values = {r["value"] for r in rows(place / "with_my_tracker") if r["value"] is not None}
-    assert values <= {value for line in told[1:] for value in line.values()}
 
 
 def test_a_search_takes_all_of_them(place: Path, printed: dict[str, str]) -> None:

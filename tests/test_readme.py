@@ -18,10 +18,10 @@ README = (ROOT / "README.md").read_text("utf-8")
 CLUSTERS = (ROOT / "docs" / "clusters.md").read_text("utf-8")
 PLUGINS = {
     "joblib": "hydra_plugins.hydra_joblib_launcher",
-    "submitit": "hydra_plugins.hydra_submitit_launcher",
+    "submitit_slurm": "hydra_plugins.hydra_submitit_launcher",
     "ray": "hydra_plugins.hydra_ray_launcher",
 }
-"""What a launcher's settings need; an extra that need not be there."""
+"""Hydra's launchers, which need not be there."""
 FEW = {"fit": 24, "few": 8, "agreement": 8, "validation": 12, "test": 6}
 """So few people make the example quick enough for a test."""
 
@@ -35,8 +35,8 @@ def test_every_command_composes(line: str) -> None:
 def test_every_launcher_takes_its_settings(line: str) -> None:
     _, command, *words = shlex.split(line, comments=True)
     overrides = first_job([word for word in words if word != "--multirun"])
-    launcher = next(o.partition("=")[2] for o in overrides if o.startswith("launcher="))
-    pytest.importorskip(PLUGINS[launcher.split("_")[0]], exc_type=ImportError)
+    launcher = next(o.partition("=")[2] for o in overrides if o.startswith("hydra/launcher="))
+    pytest.importorskip(PLUGINS[launcher], exc_type=ImportError)
     assert composed(command, overrides)
 
 

@@ -7,41 +7,25 @@ from pathlib import Path
 from typing import Any
 
 from countergen_edit.cli.printing import show_run
-from countergen_edit.cli.study import (
-    command_line,
-    components,
-    layers_in,
-    make_settings,
-    model_loader,
-    new_run,
-)
-from countergen_edit.core.errors import UserError, command, require_known
+from countergen_edit.cli.study import command_line, model_loader, new_run
+from countergen_edit.core.errors import UserError
 from countergen_edit.data.template_bank import TemplateBank, load_bank
-from countergen_edit.erasers import ERASERS
 from countergen_edit.metrics.classifier_tasks import TASKS, ClassifierTask
-from countergen_edit.runs.classifiers import Where, check_edits, classifier_audit
 from countergen_edit.runs.run import open_run
 from countergen_edit.testbed.classifiers import build, plant
 from countergen_edit.testbed.files import TESTBED
 
 UNBIASED = "testbed-unbiased"
 """The constructed model without a bias; the testbed is the one with it."""
-LAST_LAYER = "last"
-ANSWERED = ("eraser", "run_dir")
-"""Settings that the same question with an eraser does not repeat."""
-EDITED_SITES = ("resid_post", "embed")
 
 
 def run_classifiers(config: Mapping[str, Any], words: Sequence[str]) -> None:
     """Run or resume the task; print its table."""
     name, most = config["task"]["name"], config["task"].get("most") or {}
-    own = {k: value for k, value in config["task"].items() if k not in ("name", "most")}
-    task: ClassifierTask = TASKS.make(name, own)
-    bank = load_bank(task.templates or name, config["template_file"]).thinned(most)
-    erasers = components(config, "eraser", ERASERS)
-    where = where_edited(config["edit"])
+    settings = {k: value for k, value in config["task"].items() if k not in ("name", "most")}
+    task: ClassifierTask = TASKS.make(name, settings)
+    bank = load_bank(name, config["template_file"]).thinned(most)
     model = build_model(task, config["model"], bank, config["labels"])
-    check_edits(model, erasers, where)
     folder = new_run(
         command_line("classifiers", words),
         config,
@@ -51,19 +35,9 @@ def run_classifiers(config: Mapping[str, Any], words: Sequence[str]) -> None:
         data_hash=bank.fingerprint,
     )
     with folder:
-        classifier_audit(task, bank, model, folder, config["seed"], erasers, where)
-    same = [word for word in words if word.partition("=")[0] not in ANSWERED]
-    erase = f"Next, erase it: {command('classifiers', *same, 'eraser=leace')}"
-    show_run(open_run(folder.path), then=[] if config["eraser"] else [erase])
-
-
-def where_edited(section: Mapping[str, Any]) -> Where:
-    """Where a classifier is edited."""
-    layers = layers_in("edit.layers", section.get("layers"), LAST_LAYER)
-    own = {**section, "layers": None if layers == LAST_LAYER else layers}
-    where = make_settings(Where, "edit", own)
-    require_known("edit.site", where.site, EDITED_SITES)
-    return where
+        if not folder.done(unit := f"classifiers/{bank.task}"):
+            folder.record(unit, task.rows(bank.for_model(model.name), model, config["seed"]))
+    show_run(open_run(folder.path))
 
 
 def build_model(

@@ -40,7 +40,7 @@ HYDRA: dict[str, Any] = {
     **{"run": {"dir": "."}, "output_subdir": None},
     "sweep": {"dir": "runs/.multirun", "subdir": "."},
 }
-NO_PLUGIN = re.compile(r"Could not find 'hydra/\w+/((joblib|submitit|ray)\w*)'")
+NO_PLUGIN = re.compile(r"Could not find 'hydra/launcher/([a-z]+)\w*'")
 UNKNOWN_CHOICE = re.compile(r"(?:In '\w+': )?Could not (?:find|load) '([\w/]+)/([^/']+)'")
 UNKNOWN_KEY = re.compile(r"(?:Could not override|Key) '([^']+)'")
 FULL_KEY = re.compile(r"full_key: (\S+)")
@@ -48,8 +48,8 @@ BUDGET_WORDS = dict.fromkeys(("tolerance", "loss", "max"), "budget")
 """Common words for a budget."""
 READ = ("run", "runs", "saved_edit", "checkpoint", "recipe")
 """Settings that name a folder that must exist, or a file: a log of another tool, a recipe."""
-LATE = ("launcher", "experiment")
-"""Groups that override settings of the command."""
+EXPERIMENT = "experiment"
+"""The group that overrides settings of its command."""
 OF_TASK = ("axis", "data", "texts", "names", "groups", "seed")
 """The settings of a task."""
 
@@ -59,8 +59,9 @@ def _store() -> None:
     store = ConfigStore.instance()
     silent = [{f"override hydra/{key}": "none"} for key in ("job_logging", "hydra_logging")]
     for name, command in COMMANDS.items():
-        early = [{group: own} for group, own in command.CHOICES.items() if group not in LATE]
-        late = [{group: None} for group in LATE if group in command.CHOICES]
+        groups = [{group: choice} for group, choice in command.CHOICES.items()]
+        late = [{EXPERIMENT: None}] * (EXPERIMENT in command.CHOICES)
+        early = [group for group in groups if group not in late]
         defaults = [*early, "_self_", *late, *silent]
         store.store(name, {"defaults": defaults, **own_settings(name), "hydra": HYDRA})
     for group, choices in without_settings().items():
@@ -213,10 +214,8 @@ def in_one_line(command: str, error: Exception) -> UserError:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     lines = [line for line in lines if not line.startswith(("Config search path", "provider="))]
     if missing := NO_PLUGIN.search(lines[0]):
-        extra = {"submitit": "slurm"}.get(missing[2], missing[2])
-        return UserError(
-            f"{missing[1]} is not installed here: pip install 'countergen-edit[{extra}]'"
-        )
+        package = f"hydra-{missing[1]}-launcher"
+        return UserError(f"this launcher is not installed here: pip install {package}")
     if choice := UNKNOWN_CHOICE.match(lines[0]):
         return unknown(choice[1].partition("/")[0], choice[2], names_of(choice[1]))
     if key := refused_key(error):

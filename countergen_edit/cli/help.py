@@ -26,7 +26,7 @@ FIRST = (
     *("run_dir", "names", "seed"),
 )
 """The settings that most people change; the first ten of a command come first in its help."""
-UNDESCRIBED = ("experiment", "launcher", "axis", "perturbation")
+UNDESCRIBED = ("experiment", "axis", "perturbation")
 """Groups whose files hold other settings than their own."""
 CONTENT = {
     "data": {"fit": "sets to fit on; own: a part of your prompts", "keep": "sets to leave alone"},

@@ -121,16 +121,11 @@ def run_command(command: str, words: Sequence[str]) -> None:
 
 
 def run_job(command: str, config: dict[str, Any], words: Sequence[str]) -> None:
-    """Run a command with a checked configuration; no row depends on a tracker."""
+    """Run a command with a checked configuration."""
     line = f"{command}: loading …"
     if command != "check" and sys.stderr.isatty():
         print(line, file=sys.stderr, flush=True)
-    following: Any = nullcontext()
-    if trackers := config.pop("tracker", None):
-        from countergen_edit.runs.tracking import tracked  # late: imports torch
-
-        following = tracked(trackers)
-    with printed() if command in WITH_STAGES else nullcontext(), following:
+    with printed() if command in WITH_STAGES else nullcontext():
         stage(line)
         module = import_module(
             f"countergen_edit.cli.{'reading' if command in _READING else command}"

@@ -40,14 +40,14 @@ def run_report(config: Mapping[str, Any], words: Sequence[str] = ()) -> None:
         return
     folder = Path(config["folder"] or opened.path / "files")
     files = export(sections(opened), folder, [form for form in forms if form != EVIDENCE])
-    files += write_evidence(opened, folder) if EVIDENCE in forms else []
+    files += [write_evidence(opened, folder)] if EVIDENCE in forms else []
     say([f"{len(files)} files in {folder}"])
 
 
 def run_compare(config: Mapping[str, Any], words: Sequence[str] = ()) -> None:
     """Print the runs side by side, and their differences where they share prompts."""
     runs = texts_in(config["runs"])
-    comparison = api.compare(*runs, cluster=config["cluster"])
+    comparison = api.compare(*runs)
     show_comparison(comparison)
     if config["folder"]:
         say(["", f"Report: {comparison.report(Path(config['folder']))}"])
@@ -64,19 +64,18 @@ def show_comparison(comparison: Comparison) -> None:
 
 
 def run_gate(config: Mapping[str, Any], words: Sequence[str] = ()) -> None:
-    """Hold a run to limits; write the checks as files where asked, and print them.
+    """Hold a run to limits; write the checks as a file where asked, and print them.
 
     Raises:
         SystemExit: with code 1 if a check fails, else with 2 if one cannot be told.
     """
     if not config["run"]:
         raise UserError("no run is named: write countergen-edit gate RUN group_effect=0.3")
-    found = api.gate(config["run"], strict=config["strict"], **config["limits"])
-    for file, write in (("junit", found.write_junit), ("json", found.write_json)):
-        if config[file]:
-            write(Path(config[file]).expanduser())
-    say(found.lines)
-    if code := CODES[found.verdict]:
+    result = api.gate(config["run"], strict=config["strict"], **config["limits"])
+    if config["json"]:
+        result.write_json(Path(config["json"]).expanduser())
+    say(result.lines)
+    if code := CODES[result.verdict]:
         raise SystemExit(code)
 
 

@@ -32,11 +32,10 @@ GROUP_HELP = {
     "cost": "metrics with a budget that an edit must keep",
     "edit": "site of the erasure, with the tokens to fit on",
     "texts": "neutral text, and sets that an edit should leave alone",
-    "task": "templates of a task, or published benchmarks",
+    "task": "templates of a task",
     "perturbation": "sentences of action=effect with their perturbations, or FILE.yaml",
     "baseline": "measured beside the edits, such as [prompting,steering,random_map]",
     "experiment": "settings of a published table or figure",
-    "launcher": "runs the jobs of --multirun",
 }
 """Config group → what is chosen from it."""
 NAMED_GROUPS = ("eraser", "metric", "cost", "baseline")
@@ -50,7 +49,7 @@ class EditSettings:
     site: str = ""
     """Place in the network: resid_post, attn_out, mlp_out, embed or head."""
     layers: tuple[int, ...] | None = None
-    """Best (removes most within budgets), everywhere, last (classifiers), or [2,3]."""
+    """Best (removes most within budgets), everywhere, or [2,3]."""
     positions: str = ""
     """Tokens to fit on: outputs (where they are predicted), last, onward."""
     skip_attention_sinks: bool = True
@@ -80,8 +79,6 @@ class RunCommand(Command):
     """Seed of everything that is drawn."""
     run_dir: Path | None = None
     """Folder of the run, resumed if it exists; null names one under runs/."""
-    tracker: SeveralTexts | Mapping[str, Mapping[str, Any] | None] | None = None
-    """Shows the run elsewhere, such as tensorboard or [wandb,FILE.py:Class]."""
 
 
 @dataclass
@@ -169,7 +166,7 @@ class SweepCommand(SearchCommand):
 
     CHOICES: ClassVar[dict[str, Any]] = StudyCommand.CHOICES | {
         "eraser": ["inlp", "rlace", "leace", "preserving", "random"],
-        **{"metric": ["r"], "launcher": None, "experiment": None},
+        **{"metric": ["r"], "experiment": None},
     }
     sites: SeveralTexts | None = None
     """List such as [resid_post,mlp_out]; null takes edit.site."""
@@ -231,12 +228,7 @@ class RateCommand(Command):
 class ClassifiersCommand(RunCommand):
     """Measure the bias of a classifier with templates and with their paraphrases."""
 
-    CHOICES: ClassVar[dict[str, Any]] = {
-        **{"model": "testbed", "task": "sentiment", "eraser": ["none"]}
-    }
-    edit: Mapping[str, Any] = field(
-        default_factory=lambda: {"site": "resid_post", "layers": "last", "positions": "outputs"}
-    )
+    CHOICES: ClassVar[dict[str, Any]] = {"model": "testbed", "task": "sentiment"}
     labels: Sequence[str | int] | Mapping[str, str | int] | None = None
     """The model's outputs in order, such as [negative,positive]."""
     template_file: Path | None = None
@@ -251,8 +243,6 @@ class CompareCommand(Command):
     USAGE: ClassVar[str] = "RUN RUN … [key=value …]"
     runs: SeveralTexts = ()
     folder: Path | None = None
-    cluster: str | None = None
-    """Column of a log by which its items are resampled together."""
 
 
 @dataclass
@@ -267,8 +257,6 @@ class GateCommand(Command):
     """Given as FIGURE=NUMBER, and as baseline=RUN margin.FIGURE=NUMBER."""
     strict: bool = True
     """A limit holds if the whole interval keeps it; false: if the estimate does."""
-    junit: Path | None = None
-    """File of the checks as JUnit XML."""
     json: Path | None = None
     """File of the checks as JSON."""
 

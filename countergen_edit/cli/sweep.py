@@ -1,14 +1,10 @@
-"""`countergen-edit sweep`; jobs of `--multirun` record their candidates beside the run folder."""
+"""`countergen-edit sweep`."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
-
-from hydra.core.hydra_config import HydraConfig
-from hydra.types import RunMode
 
 from countergen_edit import api
 from countergen_edit.cli.printing import show_run
@@ -20,14 +16,10 @@ from countergen_edit.reports.render import export
 from countergen_edit.reports.sections import sections
 from countergen_edit.runs.files import FAILED
 
-OF_JOBS = Path("runs") / "sweep" / "parts"
-"""Where jobs record their candidates without a run_dir."""
-
 
 def run_sweep(config: Mapping[str, Any], words: Sequence[str]) -> None:
     """Run or resume a sweep; it ends with code 1 if an eraser failed on a candidate."""
     study = Study(config, words)
-    is_job = HydraConfig.initialized() and HydraConfig.get().mode == RunMode.MULTIRUN
     model = study.load()
     swept = api.search(
         model,
@@ -41,13 +33,9 @@ def run_sweep(config: Mapping[str, Any], words: Sequence[str]) -> None:
         combine=config["combine"],
         tested="every",
         scratch=Scratch(int(config["memory_gib"] * 2**30)),
-        pool=Path(f"{study.run_dir}.parts") if study.run_dir else OF_JOBS,
-        finish=not is_job,
         command=command_line("sweep", words),
         **study.how,
     )
-    if is_job:
-        return
     with only_writer(swept.path):
         searched = [part for part in sections(swept) if part.name in ("search", "layers")]
         files = export(searched, swept.path / "figures", ["svg", "png"])

@@ -135,11 +135,6 @@ class TemplateBank:
         # A directory of that name is a model of the user's own.
         if model in self.published_for and not Path(model).exists():
             return self
-        return self.unpublished
-
-    @property
-    def unpublished(self) -> TemplateBank:
-        """The bank without the paper's figures."""
         families = tuple(replace(family, published={}) for family in self.families)
         return replace(self, families=families, published={})
 

@@ -3,15 +3,13 @@
 Repeated scores of an item (epochs, duplicates in a data set) are not independent observations and
 count once, by their mean.
 
-The difference of two means over the same items is that of the items' own differences d. Without
-clusters its interval and P are those of Student's paired t. Where every score is 0 or 1 they are
+The difference of two means over the same items is that of the items' own differences d. Its
+interval and P are those of Student's paired t. Where every score is 0 or 1 they are
 made for that: P is McNemar's exact one (Psychometrika 12, 1947), a binomial test of the items that
 changed, and the interval that of Bonett and Price (Journal of Educational and Behavioral
-Statistics 37, 2012), which does not shrink to a point where few items changed. Items of one
-cluster, such as a template, are not independent of each other: clusters are then drawn with
-replacement, and P is Student's with the clusters' degrees of freedom.
+Statistics 37, 2012), which does not shrink to a point where few items changed.
 
-For one item, one cluster, or items that all differ by the same, the interval is NaN and P is None.
+For one item, or items that all differ by the same, the interval is NaN and P is None.
 The smallest detectable difference has a power of 80 % at 5 %, two-sided.
 
 In 2,000 simulations each of 30, 100 and 400 items of which 2, 10 or 30 % change, Bonett and Price's
@@ -21,7 +19,7 @@ intervals covered 94.5 to 100 %, those of the paired t 46.6 to 100 %.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -30,17 +28,15 @@ from scipy.special import ndtri, stdtrit
 from scipy.stats import binomtest
 from statsmodels.stats.proportion import proportion_confint
 
-from countergen_edit.metrics.statistics import LEVEL, Clusters, Estimate
+from countergen_edit.metrics.statistics import LEVEL, Estimate
 
 TAIL = 1 - (1 - LEVEL) / 2
 _ROUNDING = 1e-12
 """A spread of no more than this share of the scores is one of their last digits."""
-UNBOUNDED = (-math.inf, math.inf)
-PAIRED_T, MCNEMAR, CLUSTERS = "paired t", "McNemar", "clusters"
+PAIRED_T, MCNEMAR = "paired t", "McNemar"
 METHODS = {
     MCNEMAR: "of scores of 0 and 1 McNemar's exact P and Bonett and Price's interval",
     PAIRED_T: "of other scores Student's paired t",
-    CLUSTERS: "drawn over clusters",
 }
 """Methods of an interval and a P, with their descriptions."""
 
@@ -55,8 +51,6 @@ class Item:
     """The same wherever the same is asked."""
     value: float
     """NaN where it was left without a score."""
-    cluster: str | None = None
-    """What it shares with items that are not independent of it; None where none was named."""
 
 
 @dataclass(frozen=True)
@@ -65,14 +59,10 @@ class Scores:
 
     values: Mapping[str, float]
     """By item; the mean of those that stand more than once."""
-    clusters: Mapping[str, str] | None
-    """By item; None where none were named."""
     repeated: int = 0
     """Items that stand more than once."""
     unscored: int = 0
     """Items without any score."""
-    binary: bool = False
-    """Whether every score is 0 or 1, of those too that stand more than once."""
 
 
 @dataclass(frozen=True)
@@ -86,8 +76,6 @@ class ItemChange:
     """Two-sided; None where nothing can be tested."""
     test: str
     items: int
-    clusters: int
-    """Clusters that were drawn; 0 without any."""
 
 
 def item_scores(items: Iterable[Item]) -> dict[tuple[str, str], Scores]:
@@ -103,45 +91,32 @@ def item_scores(items: Iterable[Item]) -> dict[tuple[str, str], Scores]:
     found = {}
     for about, by_id in every.items():
         known = {i: [x.value for x in own if math.isfinite(x.value)] for i, own in by_id.items()}
-        clusters = {i: own[0].cluster for i, own in by_id.items()}
         found[about] = Scores(
             {i: math.fsum(values) / len(values) for i, values in known.items() if values},
-            {i: cluster for i, cluster in clusters.items() if cluster is not None} or None,
             repeated=sum(len(own) > 1 for own in by_id.values()),
             unscored=sum(not values for values in known.values()),
-            binary=all(value in (0.0, 1.0) for values in known.values() for value in values),
         )
     return found
 
 
-def mean(scores: Scores, seed: int, *unit: object) -> Estimate:
-    """The mean over items with its interval: Wilson's of a share, Student's, or over clusters."""
+def mean(scores: Scores) -> Estimate:
+    """The mean over items with its interval: Wilson's of a share, else Student's."""
     values = np.array([*scores.values.values()])
-    if scores.clusters is not None:
-        clusters = [scores.clusters[key] for key in scores.values]
-        within = (0.0, 1.0) if scores.binary else UNBOUNDED
-        return _clustered(values, clusters, within, _size(values), seed, *unit)[0]
     if _is_binary(values):
         lo, hi = proportion_confint(values.sum(), len(values), method="wilson")
         return Estimate(float(values.mean()), float(lo), float(hi))
     return _paired_t(values, _size(values))[0]
 
 
-def change(before: Scores, after: Scores, seed: int, *unit: object) -> ItemChange:
-    """What changed on the items that both have, one at least; `unit` names the draws."""
+def change(before: Scores, after: Scores) -> ItemChange:
+    """What changed on the items that both have, one at least."""
     shared = [key for key in before.values if key in after.values]
     first, second = (np.array([side.values[key] for key in shared]) for side in (before, after))
-    size, count = max(_size(first), _size(second)), 0
-    if before.clusters is not None:
-        clusters = [before.clusters[key] for key in shared]
-        within = (-1.0, 1.0) if before.binary and after.binary else UNBOUNDED
-        found = _clustered(second - first, clusters, within, size, seed, *unit)
-        count = len(set(clusters))
-    elif _is_binary(first) and _is_binary(second):
+    if _is_binary(first) and _is_binary(second):
         found = _mcnemar(first, second)
     else:
-        found = _paired_t(second - first, size)
-    return ItemChange(float(first.mean()), float(second.mean()), *found, len(shared), count)
+        found = _paired_t(second - first, max(_size(first), _size(second)))
+    return ItemChange(float(first.mean()), float(second.mean()), *found, len(shared))
 
 
 Found = tuple[Estimate, float | None, str]
@@ -166,23 +141,6 @@ def _mcnemar(first: Float64[np.ndarray, " item"], second: Float64[np.ndarray, " 
     ends = max(a - b - reach, -1.0), min(a - b + reach, 1.0)
     p = float(binomtest(gained, gained + lost).pvalue) if gained + lost else 1.0
     return Estimate((gained - lost) / n, *ends, error), p, MCNEMAR
-
-
-def _clustered(
-    values: Float64[np.ndarray, " item"],
-    clusters: Sequence[str],
-    within: tuple[float, float],
-    size: float,
-    seed: int,
-    *unit: object,
-) -> Found:
-    names, codes = np.unique(clusters, return_inverse=True)
-    drawn, whole = Clusters(seed, {unit: codes}), float(within == (0.0, 1.0))
-    found = drawn.estimate(drawn.mean(values), within=within, whole=whole)
-    if not found.standard_error > _ROUNDING * size:
-        ends = (found.lo, found.hi) if whole else ()
-        return Estimate(found.value, *ends), None, CLUSTERS
-    return found, found.p_of_none(len(names)), CLUSTERS
 
 
 def _is_binary(values: Float64[np.ndarray, " item"]) -> bool:

@@ -19,7 +19,7 @@ def logged_scores(scores: ByTask, seed: int) -> list[Row]:
     """The mean of every task and metric."""
     rows = []
     for (task, figure), found in scores.items():
-        columns = mean(found, seed, task).columns if found.values else {"value": None}
+        columns = mean(found).columns if found.values else {"value": None}
         detail: dict[str, Any] = {"repeated": found.repeated, "unscored": found.unscored}
         detail |= {} if found.values else {"reason": "no item has a score"}
         about: dict[str, Any] = {"facets": {FIGURE: figure}, "n": len(found.values), **columns}
@@ -39,7 +39,7 @@ def logged_changes(
         second = after.get((task, figure))
         if second is None or not first.values.keys() & second.values.keys():
             continue
-        found = change(first, second, seed, task)  # all metrics of a task meet the same draws
+        found = change(first, second)
         either = len(first.values.keys() | second.values.keys())
         own = {
             "of": figure,
@@ -48,7 +48,6 @@ def logged_changes(
             "p": found.p,
             "method": METHODS[found.test],
             "smallest": found.difference.smallest,
-            "clusters": found.clusters,
             "samples": found.items,
             "samples_of_either": either,
             "samples_of_one": either - found.items,

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float64, Int
+from jaxtyping import Float64
 
 from countergen_edit.core.errors import UserError, require_known
-from countergen_edit.models.encoders import HeadModel
+from countergen_edit.models.heads import HeadModel
 from countergen_edit.models.loading import load_head
 from countergen_edit.models.scoring import to_float64
 from countergen_edit.models.tokens import excerpt
@@ -42,13 +42,10 @@ class Classifier(HeadModel):
 
     def encoded(
         self, texts: Sequence[str], pairs: Sequence[str] | None = None, cut: bool = False
-    ) -> tuple[list[dict[str, list[int]]], None]:
-        """Model inputs of texts, or pairs of texts; None, as the head knows what it reads.
-
-        `UserError` beyond the context unless `cut`.
-        """
+    ) -> list[dict[str, list[int]]]:
+        """Model inputs of texts, or pairs of texts; `UserError` beyond the context unless `cut`."""
         if not texts:
-            return [], None
+            return []
         config = self.hf_model.config
         room = getattr(config, "max_position_embeddings", None) or self.tokenizer.model_max_length
         if "roberta" in config.model_type:  # position tables begin behind the padding index
@@ -63,14 +60,7 @@ class Classifier(HeadModel):
                     f"a text of {len(ids)} tokens exceeds the context of {self.name} ({room}): "
                     f"{excerpt(text)}"
                 )
-        return [{key: table[key][i] for key in table} for i in range(len(texts))], None
-
-    def answers(
-        self, texts: Sequence[str], pairs: Sequence[str] | None = None
-    ) -> Int[np.ndarray, " text"]:
-        """The label of every text; of a lone label, whether it applies."""
-        p = np.stack([*self.probabilities(texts, pairs).values()])
-        return np.asarray(p.argmax(axis=0) if len(p) > 1 else p[0] > 0.5, dtype=np.int64)
+        return [{key: table[key][i] for key in table} for i in range(len(texts))]
 
     def probabilities(
         self,
@@ -85,7 +75,7 @@ class Classifier(HeadModel):
         `pairs` are the hypotheses of premises; `cut` truncates texts beyond the context, which
         otherwise raise a `UserError`.
         """
-        rows, _ = self.encoded(texts, pairs, cut)
+        rows = self.encoded(texts, pairs, cut)
         values = np.zeros((len(texts), len(self.roles)))
         for batch, logits in self.logits(rows, progress):
             x = to_float64(logits)

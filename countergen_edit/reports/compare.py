@@ -26,7 +26,6 @@ UNLIKE = (
     "unless texts= is given). Only columns on the same prompts compare them."
 )
 _COUNTS = {
-    "clusters": "Clusters",
     "samples_of_one": "Items of one side only",
     "repeated": "Items that occur more than once and count once, by their mean",
     "unscored": "Items without a score",

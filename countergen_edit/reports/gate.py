@@ -1,15 +1,13 @@
-"""A run held to limits: every figure on every test set, as lines, JUnit XML and JSON."""
+"""A run held to limits: every figure on every test set, as lines and JSON."""
 
 from __future__ import annotations
 
 import json
 import math
-import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from xml.etree import ElementTree
 
 from countergen_edit.core.errors import UserError, require_known
 from countergen_edit.core.writing import whole
@@ -25,7 +23,6 @@ from countergen_edit.runs.run import Run
 _COLUMNS = ("task", "dataset", "axis", "group_a", "group_b", "facets", "value", "lo", "hi")
 """The columns of a row that stand in the JSON file."""
 GatedFigures = Mapping[str, tuple[View, Shown, Way]]
-NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 @dataclass(frozen=True)
@@ -85,21 +82,6 @@ class GateResult:
         content = {"held": self.held, "verdict": self.verdict, "strict": self.strict}
         with whole(path) as temporary:
             temporary.write_text(json.dumps(content | {"checks": checks}, indent=2) + "\n", "utf-8")
-
-    def write_junit(self, path: Path) -> None:
-        """Write a test case for each check as JUnit XML, likewise; no telling is an error."""
-        kinds = {"fails": "failure", "cannot tell": "error"}
-        every = [kinds.get(line.check.verdict, "") for line in self.checks]
-        counts = {f"{kind}s": str(every.count(kind)) for kind in kinds.values()}
-        about = {"name": _legal(self.held), "tests": str(len(every)), **counts}
-        suite = ElementTree.Element("testsuite", about)
-        for line, kind in zip(self.checks, every, strict=True):
-            named = {"classname": line.figure, "name": _legal(line.of or line.figure)}
-            case = ElementTree.SubElement(suite, "testcase", named)
-            if kind:
-                ElementTree.SubElement(case, kind, message=_legal(line.text))
-        with whole(path) as temporary:
-            ElementTree.ElementTree(suite).write(temporary, "utf-8", xml_declaration=True)
 
 
 def gate_run(
@@ -211,8 +193,3 @@ def _about(row: Row, metric: str = "") -> tuple[object, ...]:
     """What tells a row from others of a run, whatever the edit."""
     facets = tuple(sorted(row.facets.items()))
     return metric or row.metric, row.dataset, row.axis, row.group_a, row.group_b, facets
-
-
-def _legal(text: str) -> str:
-    """A text without what XML forbids."""
-    return NO_XML.sub("\ufffd", text)

@@ -21,14 +21,12 @@ from countergen_edit.edits import Edit, NamedEdit, Placement, Shift
 from countergen_edit.edits.record import PROMPTING, TEMPLATE_KEY, Place, edit_id
 from countergen_edit.erasers import AffineErasure, MeanDifference
 from countergen_edit.erasers.affine import randomly_rotated
-from countergen_edit.models import LanguageModel, check_texts, generate, preface_ids
+from countergen_edit.models import LanguageModel, check_texts, preface_ids
 from countergen_edit.models.tokens import before_reply, has_chat_template
 from countergen_edit.runs.fits import Candidate, FitCache
 from countergen_edit.runs.plan import texts_of
 
-ALONE, ASK = "template alone", "ask"
-ANSWER = 64
-"""Tokens of a model's answer to a request."""
+ALONE = "template alone"
 RANDOM_MAP, STEERING = "random_map", "steering"
 
 
@@ -73,10 +71,6 @@ class Prompting(Baseline):
     the text the beginning of the reply; the template with the instruction alone is measured too,
     since a template changes a model by itself. Without one the request is a line before the text.
 
-    A request {ask: text} is put to the model first; text and its greedy answer are the request. So
-    it can reason about the request (chain of thought, Wei et al. 2022, arXiv 2201.11903) or rewrite
-    it (self-help, Echterhoff et al. 2024, arXiv 2403.00811).
-
     Args:
         requests: by name; {a} and {b} are the first and second group in the plural, of more groups
             all but the last and the last; those of the configuration unless given.
@@ -85,7 +79,7 @@ class Prompting(Baseline):
         UserError: there is no request, or one has an unknown slot.
     """
 
-    def __init__(self, requests: Mapping[str, str | Mapping[str, str]] | None = None) -> None:
+    def __init__(self, requests: Mapping[str, str] | None = None) -> None:
         ours = read_config("baseline", PROMPTING)[PROMPTING]
         self.requests = dict(ours["requests"] if requests is None else requests)
         if not self.requests:
@@ -93,10 +87,8 @@ class Prompting(Baseline):
                 "baseline.prompting.requests is empty: write one, such as {mine: Be fair.}"
             )
         for name, request in self.requests.items():
-            if not isinstance(request, str) and [*request] != [ASK]:
-                raise UserError(f"request {name!r}, {request!r}: write a text or {{ask: text}}")
             try:
-                _text(request).format(a="", b="")
+                request.format(a="", b="")
             except (LookupError, ValueError) as error:
                 raise UserError(
                     f"request {name!r}, {request!r}: the groups are {{a}} and {{b}} ({error})"
@@ -123,12 +115,7 @@ class Prompting(Baseline):
         """Messages by name, with the people of the task; the template alone has an empty one."""
         a, b = _people(task)
         alone = {"": ""} if has_chat_template(model) and not model.chat.is_on else {}
-        told = {}
-        for name, request in self.requests.items():
-            told[name] = words = _text(request).format(a=a, b=b)
-            if not isinstance(request, str):
-                told[name] = f"{words}\n{_answer(model, words)}"
-        return alone | told
+        return alone | {name: text.format(a=a, b=b) for name, text in self.requests.items()}
 
     def preface(self, model: LanguageModel, words: str) -> str:
         """What stands before a text."""
@@ -149,18 +136,6 @@ class Prompting(Baseline):
             variant=request or ALONE,
             params={"words": words, "people": [*_people(fits.task)]},
         )
-
-
-def _text(request: str | Mapping[str, str]) -> str:
-    return request if isinstance(request, str) else str(request[ASK])
-
-
-def _answer(model: LanguageModel, words: str) -> str:
-    """A model's greedy answer to a message, or what it writes below it without a chat template."""
-    chat = has_chat_template(model)
-    prompt = words if chat else f"{words}\n"
-    [text] = generate(model, [prompt], chat=chat, max_new_tokens=ANSWER)
-    return text.strip()
 
 
 def _people(task: Task) -> tuple[str, str]:

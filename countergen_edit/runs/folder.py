@@ -11,8 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,9 +22,8 @@ from countergen_edit.core.errors import NotWrittenError, UserError
 from countergen_edit.core.reading import json_mapping, json_records
 from countergen_edit.core.stages import stage
 from countergen_edit.core.typed import require
-from countergen_edit.core.writing import LOCK, NEW, append, hold, tidy, whole, whole_folder
+from countergen_edit.core.writing import LOCK, NEW, append, hold, tidy, whole
 from countergen_edit.edits import EditRecord, NamedEdit, read_record
-from countergen_edit.metrics.results import STORE
 from countergen_edit.metrics.rows import SCHEMA, Row
 from countergen_edit.models.progress import Bar
 from countergen_edit.runs.files import (
@@ -37,7 +35,6 @@ from countergen_edit.runs.files import (
     require_free,
 )
 from countergen_edit.runs.ran import now, ran_of, until_now
-from countergen_edit.runs.tracking import Followers
 
 TYPES: Mapping[str, Any] = {
     "fingerprint": str,
@@ -75,7 +72,6 @@ class RunFolder:
         path: made if it does not exist.
         config: the resolved configuration.
         manifest: `fingerprint` identifies the run.
-        wait: whether to wait for another process that has the run open.
 
     Raises:
         UserError: it is of another run or process, holds something else, or cannot be written.
@@ -86,25 +82,21 @@ class RunFolder:
         path: Path,
         config: Mapping[str, Any],
         manifest: Mapping[str, Any],
-        *,
-        wait: bool = False,
     ) -> None:
         self.path, self._begin = path, now()
         self._results, self._progress = path / RESULTS, path / PROGRESS
         try:
             check_folder(path, manifest)
             path.mkdir(parents=True, exist_ok=True)
-            self._lock = hold(path, path / LOCK, wait=wait)
+            self._lock = hold(path, path / LOCK, wait=False)
             self._open(config, manifest)
         except OSError as error:
             raise UserError(f"cannot write the run folder {path}: {error.strerror}") from error
-        self._followers = Followers(path, config, manifest, len(self._units))
 
     def __enter__(self) -> RunFolder:
         return self
 
-    def __exit__(self, error: object, *_: object) -> None:
-        self._followers.end(finished=error is None)
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -147,7 +139,6 @@ class RunFolder:
         self.note(results=(end, self._sum.hexdigest()), **ran)
         append(self._progress, json.dumps({"unit": unit, "end": end}) + "\n")
         self._units[unit] = end
-        self._followers.log(rows)
 
     @property
     def manifest(self) -> Mapping[str, Any]:
@@ -282,12 +273,10 @@ def _recorded(folder: Path) -> tuple[dict[str, int], bytes, int]:
 
 
 class Units:
-    """Runs the units that the folder lacks, with a progress bar; `parts` are rows of other jobs."""
+    """Runs the units that the folder lacks, with a progress bar."""
 
-    def __init__(
-        self, folder: RunFolder, progress: Bar, parts: Mapping[str, Sequence[Row]] | None = None
-    ) -> None:
-        self._folder, self._bar, self._parts = folder, progress, parts or {}
+    def __init__(self, folder: RunFolder, progress: Bar) -> None:
+        self._folder, self._bar = folder, progress
 
     def stage(self, name: str, units: int | None = None) -> None:
         """Begin a stage of so many units; None where the number is unknown."""
@@ -298,42 +287,5 @@ class Units:
         """Run the work of a unit, unless the folder holds it."""
         if not self._folder.done(unit):
             self._bar.show(description)
-            rows = self._parts[unit] if unit in self._parts else work()
-            self._folder.record(unit, rows)
+            self._folder.record(unit, work())
         self._bar.advance()
-
-
-def parts_of(pool: Path, tasks: Mapping[str, str]) -> dict[str, list[Row]]:
-    """Rows by unit of the jobs in a folder with the same model, data and code, named by task."""
-    units: dict[str, list[Row]] = {}
-    for part, alike in _alike(pool, tasks):
-        for unit, rows in recorded_units(part).items():
-            if unit.partition("/")[0] in alike:
-                units.setdefault(unit, rows)
-    return units
-
-
-def take_files(pool: Path, tasks: Mapping[str, str], run: Path) -> None:
-    """Copy edits and single texts from jobs' run folders, where the run has none."""
-    for part, alike in _alike(pool, tasks):
-        for folder in sorted((part / EDITS).glob("*/")):
-            target = run / EDITS / folder.name
-            if folder.suffix == ".tmp" or target.exists() or read_record(folder).task not in alike:
-                continue
-            with whole_folder(target) as temporary:
-                shutil.copytree(folder, temporary, dirs_exist_ok=True)
-        for task in sorted(alike):
-            for path in sorted((part / STORE / task).rglob("*.jsonl")):
-                target = run / path.relative_to(part)
-                if not target.exists():
-                    with whole(target) as temporary:
-                        shutil.copyfile(path, temporary)
-
-
-def _alike(pool: Path, tasks: Mapping[str, str]) -> Iterator[tuple[Path, set[str]]]:
-    """The jobs' run folders with a task of the same model, data and code, and those tasks."""
-    for path in sorted(pool.glob(f"*/{MANIFEST}")):
-        theirs = json_mapping(path).get("tasks", {})
-        alike = {task for task, identity in tasks.items() if theirs.get(task) == identity}
-        if alike:
-            yield path.parent, alike

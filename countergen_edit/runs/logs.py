@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from countergen_edit.core.errors import UserError, unknown
+from countergen_edit.core.errors import UserError
 from countergen_edit.core.reading import json_lines, json_mapping
 from countergen_edit.core.writing import digest
 from countergen_edit.metrics.items import Item
@@ -35,15 +35,14 @@ class Log:
     unread: dict[str, None] = field(default_factory=dict)
 
 
-def read_log(path: Path, cluster: str | None = None) -> Log | None:
+def read_log(path: Path) -> Log | None:
     """The log in a file or folder; None where there is no log of a known tool.
 
-    `cluster` is the column of an item's own data that names its cluster. Raises `UserError` for a
-    log that is damaged, unfinished, or without the scores of single items.
+    Raises `UserError` for a log that is damaged, unfinished, or without the scores of single items.
     """
     every = [path] if path.is_file() else sorted([*path.glob("*"), *path.glob("*/*.json")])
     try:
-        logs = [log for file in every if (read := _reader(file)) for log in read(file, cluster)]
+        logs = [log for file in every if (read := _reader(file)) for log in read(file)]
     except (AttributeError, KeyError, TypeError) as error:
         raise UserError(f"{path} is damaged, or not a log of lm-eval: {error!r}") from error
     if len(models := dict.fromkeys(log.model for log in logs)) > 1:
@@ -60,7 +59,7 @@ def read_log(path: Path, cluster: str | None = None) -> Log | None:
     return whole
 
 
-def _reader(path: Path) -> Callable[[Path, str | None], Iterator[Log]] | None:
+def _reader(path: Path) -> Callable[[Path], Iterator[Log]] | None:
     """What reads a file; None where it does not begin as a log does."""
     if path.suffix == ".eval" or path.suffix != ".json" or not path.is_file():
         return _inspect if path.suffix == ".eval" else None
@@ -69,17 +68,7 @@ def _reader(path: Path) -> Callable[[Path, str | None], Iterator[Log]] | None:
     return next((read for begin, read in LOG_READERS.items() if re.match(begin, head)), None)
 
 
-def _cluster_in(columns: object, cluster: str | None, where: str) -> str | None:
-    """The cluster of an item, from its own data; raises `UserError` where the column is missing."""
-    if cluster is None:
-        return None
-    own = columns if isinstance(columns, Mapping) else {}
-    if cluster not in own:
-        raise UserError(f"{where}{unknown('cluster', cluster, own)}")
-    return str(own[cluster])
-
-
-def _lm_eval(file: Path, cluster: str | None) -> Iterator[Log]:
+def _lm_eval(file: Path) -> Iterator[Log]:
     """A log of each task; items are identified by the hashes of their document and target."""
     results = json_mapping(file)
     tool = f"lm-eval {results.get('lm_eval_version', '')}".strip()
@@ -91,10 +80,9 @@ def _lm_eval(file: Path, cluster: str | None) -> Iterator[Log]:
         if not path.is_file():
             raise UserError(f"{file} has no {path.name} beside it: run lm-eval with --log_samples")
         ids = set()
-        for where, sample in json_lines(path):
+        for _, sample in json_lines(path):
             ids.add(sample["doc_id"])
             key = f"{sample['doc_hash']}:{sample.get('target_hash', '')}"
-            own = _cluster_in(sample.get("doc"), cluster, where)
             if sample.get("prompt_hash"):
                 log.prompts[task, key] = str(sample["prompt_hash"])
             for metric in sample["metrics"]:
@@ -102,7 +90,7 @@ def _lm_eval(file: Path, cluster: str | None) -> Iterator[Log]:
                 name = metric if kind == "none" else f"{metric}, {kind}"
                 value = math.nan if value is None else value
                 if isinstance(value, int | float):
-                    log.items.append(Item(task, name, key, float(value), own))
+                    log.items.append(Item(task, name, key, float(value)))
                 else:
                     log.unread[f"{task}, {name}"] = None
         if len(ids) != counts.get("effective"):
@@ -117,7 +105,7 @@ _MARKS = {"c": 1.0, "p": 0.5, "i": 0.0, "n": 0.0, "yes": 1.0, "true": 1.0, "no":
 """Numbers of the marks of Inspect's scorers."""
 
 
-def _inspect(file: Path, cluster: str | None) -> Iterator[Log]:
+def _inspect(file: Path) -> Iterator[Log]:
     """The log of its one task.
 
     Items are identified by their input with its choices, or its target without any: Inspect's ids
@@ -135,9 +123,8 @@ def _inspect(file: Path, cluster: str | None) -> Iterator[Log]:
         if None in values:
             log.unread[f"{task}, {name}"] = None
             continue
-        for n, (sample, value) in enumerate(zip(of.samples, values, strict=True), start=1):
-            group = _cluster_in(sample.metadata, cluster, f"{file}, sample {n}: ")
-            log.items.append(Item(task, name, _key(sample), value or 0.0, group))
+        pairs = zip(of.samples, values, strict=True)
+        log.items += [Item(task, name, _key(sample), value or 0.0) for sample, value in pairs]
     yield log
 
 

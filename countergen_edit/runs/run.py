@@ -320,22 +320,17 @@ def open_run(path: Path | str, model: LanguageModel | None = None) -> Run:
     return Run(path, results, manifest, config, model)
 
 
-def open_run_or_log(path: Path | str, cluster: str | None = None, seed: int = 0) -> Run:
+def open_run_or_log(path: Path | str, seed: int = 0) -> Run:
     """Read a run folder, or the log of another tool as a run.
 
-    `cluster` is the column of a log's items over which intervals are drawn, `seed` of the draws.
-    `UserError` if it is neither, is damaged, another version wrote it, or a run has a cluster.
+    `seed` is that of its rows. `UserError` if it is neither, is damaged, or another version wrote
+    it.
     """
     path = Path(path).expanduser()
-    log = None if (path / RESULTS).is_file() else read_log(path, cluster)
+    log = None if (path / RESULTS).is_file() else read_log(path)
     if log is not None:
         results = Results(rows_of_log(log, seed))
         return Run(path, results, {"model": log.model, "command": log.tool}, log=log)
     if path.is_file():
         raise UserError(f"{path} is not a run folder, and no log of lm_eval or inspect")
-    if cluster is not None:
-        raise UserError(
-            f"cluster={cluster!r} is a column of the items of a log; {path} is none, and runs are "
-            "drawn over templates and names"
-        )
     return open_run(path)

@@ -115,7 +115,7 @@ def build(planted: PlantedBert) -> tuple[Any, PreTrainedTokenizerFast]:
     )
     model: Any = (BertForMaskedLM if is_masked else BertForSequenceClassification)(config)
     effects = torch.eye(width)
-    effects[2 * features :] = 0  # the constant is no effect: attention leaves it where it is
+    effects[2 * features :] = 0  # attention leaves the constant where it is
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             parameter.fill_(1.0 if "LayerNorm.weight" in name else 0.0)

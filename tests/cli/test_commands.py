@@ -25,7 +25,6 @@ from tests.cli.support import NAMES, TINY, call, prompt_file, said
 from tests.data.test_splits import NAMES as NAMES_OF_TEXTS
 from tests.data.test_splits import TEMPLATES
 from tests.made_benchmarks import make_benchmarks
-from tests.metrics.test_benchmarks_masked import tokenizer_of
 from tests.models.completions_server import serving
 from tests.printed import commands, files
 from tests.test_docs import PAGES, SHOWN
@@ -36,10 +35,8 @@ pytestmark = pytest.mark.slow  # every test is of whole runs
 
 ELSEWHERE = {
     "experiment=": "tests/cli/test_shipped.py",
-    "launcher=": "tests/cli/test_launchers.py",
-    "lm_eval.tasks=": "tests/metrics/test_lm_eval.py",
+    "launcher=": "tests/test_readme.py",
     "lm_eval/": "tests/cli/test_compare_logs.py",
-    "tracker=": "tests/runs/test_tracking.py",
     "countergen-edit rate": "tests/runs/test_rate.py",
 }
 """Commands that another file runs, which makes what they need."""
@@ -92,7 +89,7 @@ def small(command: str, words: list[str], place: Path) -> list[str]:
     named = {word.partition("=")[0] for word in words}
     if any(word.startswith("cost.") for word in words):
         del sizes["cost"]
-    layered = command == "classifiers" or any("layers=" in word for word in words)
+    layered = any("layers=" in word for word in words)
     trains = any(word.startswith("eraser=") and "distilled" in word for word in words)
     if command == "edit" and "form=carried" not in words:
         del sizes["edit.layers"]  # stock weights hold no edit of one block
@@ -100,7 +97,6 @@ def small(command: str, words: list[str], place: Path) -> list[str]:
         sizes |= {"data.fit": FEW_CONTEXTS, "data.validation": FEW_CONTEXTS}
     decides = any(word.startswith("metric=") and "decisions" in word for word in words)
     more = ["eraser.distilled.contexts=16"] * trains + ["metric.decisions.names=2"] * decides
-    more += [f"+task.directory={place}/benchmarks"] * ("task=benchmarks" in words)
     if trains and not any("distilled.steps" in word for word in words):
         more.append("eraser.distilled.steps=2")
     return (
@@ -136,15 +132,6 @@ def make_model(folder: Path) -> None:
     tokenizer.save_pretrained(folder)
 
 
-def make_masked_model(folder: Path) -> None:
-    from transformers import BertConfig, BertForMaskedLM
-
-    tokenizer = tokenizer_of("bert")
-    size = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4}
-    BertForMaskedLM(BertConfig(vocab_size=len(tokenizer), **size)).save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-
-
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A folder in which every command finds what it names."""
@@ -153,7 +140,6 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         for name in MODELS:
             make_model(place / name)
         shutil.copytree(place / "gpt2", place / "path/to/an/instruct/model")
-        make_masked_model(place / "bert")
         pages = PAGES["own_data.md"], PAGES["decisions.md"], SHOWN["custom_components.md"]
         for name, text in chain.from_iterable(files(page).items() for page in pages):
             Path(name).write_text(text, "utf-8")

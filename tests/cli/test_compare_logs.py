@@ -57,21 +57,6 @@ def log(path: Path) -> Log:
     return found
 
 
-def test_a_cluster_column_widens_what_rests_on_few_clusters(logs: list[str]) -> None:
-    own, clustered = (
-        api.compare(*logs, cluster=cluster).tables["paired_items"]
-        for cluster in ("question", "job")
-    )
-    wide = []
-    for table in (own, clustered):
-        difference = cells(table, "jobs")["difference"]
-        assert isinstance(difference, Number)
-        wide.append(difference.hi - difference.lo)  # type: ignore[operator]
-    assert wide[1] > wide[0]
-    assert clustered is not None
-    assert "Clusters: jobs 3" in clustered.note
-
-
 def test_what_does_not_pair_is_counted_and_said(tmp_path: Path) -> None:
     doubled = [*DOCS, DOCS[0]]
     lines = [sample(n, d, acc=1.0, brier=[0, 1]) for n, d in enumerate(doubled)]
@@ -114,14 +99,14 @@ def test_other_versions_of_a_task_and_logs_of_nothing_alike_are_refused(tmp_path
 
 def test_the_command_prints_pairs_and_writes_every_digit(logs: list[str]) -> None:
     place = Path("both")
-    printed = said("compare", *logs, "folder=both", "cluster=job")
+    printed = said("compare", *logs, "folder=both")
     assert "Paired differences, item by item" in printed
     assert "share no prompts" not in printed
     assert (place / "report.html").is_file()
     with (place / "tables" / "paired_items.csv").open() as file:
         [jobs, other] = csv.DictReader(file)
     assert (float(jobs["before"]), float(jobs["after"])) == (8 / 12, 5 / 12)
-    assert other["P (Holm)"] == ""  # nothing changed, of which clusters tell nothing
+    assert float(other["P (Holm)"]) == 1
     with (place / "rows.csv").open() as file:
         metrics = [line["metric"] for line in csv.DictReader(file)]
     assert metrics == ["logged_score"] * 4 + ["logged_change"] * 2
@@ -136,5 +121,3 @@ def test_a_log_stands_beside_a_run_of_ours_and_is_paired_with_none(
     assert "score, jobs, acc" in comparison.tables["side_by_side"].columns
     both = api.compare(run, *logs)
     assert "paired_items" in both.tables
-    with pytest.raises(UserError, match=r"cluster='job' is a column of the items of a log; .*run"):
-        api.compare(run, logs[0], cluster="job")

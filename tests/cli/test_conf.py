@@ -23,12 +23,6 @@ from countergen_edit.runs.baselines import BASELINES
 from tests.cli.support import STUDIES, composed
 
 NONE = "none"
-PLUGINS = {
-    "joblib": "hydra_plugins.hydra_joblib_launcher",
-    "submitit": "hydra_plugins.hydra_submitit_launcher",
-    "submitit_local": "hydra_plugins.hydra_submitit_launcher",
-    "ray": "hydra_plugins.hydra_ray_launcher",
-}
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -58,7 +52,6 @@ def test_every_component_has_its_file() -> None:
     assert {*ERASERS, NONE} == set(names_of("eraser"))
     assert {*SITES, HEAD} - {EVERYWHERE} == set(names_of("edit"))  # that is edit.layers=everywhere
     assert set(BASELINES) == set(names_of("baseline"))
-    assert set(PLUGINS) == set(names_of("launcher"))
     ours = [name for name in METRICS if ".py:" not in name]  # other tests register their own
     costs = {name for name in ours if issubclass(METRICS.get(name), Cost)}
     assert costs == set(names_of("cost"))
@@ -89,12 +82,6 @@ def test_every_experiment_composes(path: Path) -> None:
     if "metric" in config:
         measured = path.stem.startswith(("fairpair", "countergen_table", "templates"))
         assert bool(Study(config).erasers) != measured
-
-
-@pytest.mark.parametrize("name", PLUGINS)
-def test_every_launcher_composes_if_its_plugin_is_installed(name: str) -> None:
-    pytest.importorskip(PLUGINS[name], exc_type=ImportError)
-    assert composed("sweep", f"launcher={name}")["layers"] == "all"
 
 
 @pytest.mark.parametrize("command", ["audit", "edit"])

@@ -14,19 +14,19 @@ from hydra.core.plugins import Plugins
 from tests.cli.support import call, fails, prompt_file
 from tests.tiny_models import tiny_model_dir
 
-EXTRAS = {"joblib": "joblib", "ray": "ray", "submitit_local": "slurm"}
-"""Launcher → the extra it comes with."""
+PACKAGES = {"joblib": "joblib", "ray": "ray", "submitit_local": "submitit"}
+"""Launcher → the package that it comes with."""
 
 
-@pytest.mark.parametrize("launcher", EXTRAS)
-def test_a_launcher_without_its_extra_names_it(
+@pytest.mark.parametrize("launcher", PACKAGES)
+def test_a_launcher_that_is_not_installed_names_its_package(
     launcher: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Plugins.instance()  # those that are installed have entered their settings
     launchers = ConfigStore.instance().repo["hydra"]["launcher"]
     monkeypatch.delitem(launchers, f"{launcher}.yaml", raising=False)
-    line = fails("sweep", "--multirun", "layers=[1],[2]", f"launcher={launcher}")
-    assert f"pip install 'countergen-edit[{EXTRAS[launcher]}]'" in line
+    line = fails("sweep", "--multirun", "layers=[1],[2]", f"hydra/launcher={launcher}")
+    assert f"pip install hydra-{PACKAGES[launcher]}-launcher" in line
 
 
 @pytest.mark.slow

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,6 @@ from countergen_edit.runs.folder import RunFolder
 from countergen_edit.runs.run import open_run, open_run_or_log
 from tests.made_benchmarks import make_benchmarks, settings
 from tests.made_cases import make_cases
-from tests.metrics.test_lm_eval import choices, written
 from tests.models.test_gguf import script
 from tests.runs.foreign_logs import lm_eval, scored
 from tests.runs.runs import IDENTITY
@@ -32,7 +30,7 @@ NAMES = "{fit: 8, validation: 4, test: 4, agreement: 2}"
 TRAITS = "[{source: testbed, family: traits}]"
 AUDIT = [
     "audit",
-    "metric=[r,locate,paraphrases,fairpair,cid,off_target,relearning,capability]",
+    "metric=[r,locate,paraphrases,fairpair,cid,off_target]",
     "eraser=[gated,distilled]",
     "eraser.distilled.steps=2",
     "eraser.distilled.contexts=16",
@@ -45,7 +43,6 @@ AUDIT = [
     "metric.cid.names=1",
     "metric.cid.strengths=[0,10]",
     "metric.cid.max_new_tokens=4",
-    "metric.relearning.steps=1",
 ]
 UNEDITED = ["audit", "eraser=none", f"names={NAMES}"]
 RUNS = {
@@ -67,7 +64,6 @@ RUNS = {
         "metric.benchmarks.settings.bold.max_new_tokens=4",
         "DATA",
     ],
-    "lm_eval": [*UNEDITED, "metric=lm_eval", "TASKS"],
     "classifiers": ["classifiers", "task=sentiment", "task.most={emotion: 2}"],
 }
 """Small runs that have rows of every metric between them."""
@@ -86,13 +82,9 @@ def test_the_published_schema_is_that_of_the_code() -> None:
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     place = tmp_path_factory.mktemp("every_metric")
-    files = {
-        "CASES": f"metric.decisions.cases={make_cases(place)}",
-        "TASKS": f"metric.lm_eval.tasks={written(choices(place), place)}",
-    }
-    made = [name for name in RUNS if name != "lm_eval" or find_spec("lm_eval")]
-    for name, words in ((name, RUNS[name]) for name in made):
-        own = [files.get(word, word) for word in words if word != "DATA"]
+    cases = f"metric.decisions.cases={make_cases(place)}"
+    for name, words in RUNS.items():
+        own = [cases if word == "CASES" else word for word in words if word != "DATA"]
         if "DATA" in words:
             data = settings(make_benchmarks(place / "data")).items()
             own += [f"metric.benchmarks.{key}={value}" for key, value in data]
@@ -102,7 +94,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     with RunFolder(place / "logged", {}, IDENTITY) as run:
         run.record("scores", log.results.rows)
         run.record("changes", paired_items({"before": log.log, "after": log.log}, seed=0))
-    return [place / name for name in (*made, "logged")]
+    return [place / name for name in (*RUNS, "logged")]
 
 
 def lines(runs: list[Path]) -> Iterator[dict[str, Any]]:
@@ -114,8 +106,6 @@ def lines(runs: list[Path]) -> Iterator[dict[str, Any]]:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [*METRICS, "guardedness", "distillation", "gates"])
 def test_every_metric_has_rows_here(name: str, runs: list[Path]) -> None:
-    if name == "lm_eval":
-        pytest.importorskip("lm_eval")
     view = view_of(METRICS.get(name), name) if name in METRICS else VIEWS.get(name)(None, name)
     results = [open_run(run).results for run in runs]
     assert any(view.sections(rows) or view.quantities(rows) for rows in results)

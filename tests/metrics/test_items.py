@@ -25,19 +25,12 @@ from countergen_edit.metrics.items import (
 from countergen_edit.metrics.statistics import DETECTABLE
 
 
-def scores(values: Sequence[float], clusters: Sequence[str] | None = None) -> Scores:
-    named = clusters or [None] * len(values)
-    items = [
-        Item("t", "m", str(n), float(v), c)
-        for n, (v, c) in enumerate(zip(values, named, strict=True))
-    ]
-    return item_scores(items)["t", "m"]
+def scores(values: Sequence[float]) -> Scores:
+    return item_scores(Item("t", "m", str(n), float(v)) for n, v in enumerate(values))["t", "m"]
 
 
-def changed(
-    before: Sequence[float], after: Sequence[float], clusters: Sequence[str] | None = None
-) -> ItemChange:
-    return change(scores(before, clusters), scores(after, clusters), 0, "t")
+def changed(before: Sequence[float], after: Sequence[float]) -> ItemChange:
+    return change(scores(before), scores(after))
 
 
 def test_scores_of_0_and_1_are_tested_by_the_items_that_changed() -> None:
@@ -81,20 +74,12 @@ def test_other_scores_are_tested_by_students_paired_t() -> None:
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "clusters"),
-    [
-        ([0.5], [0.7], None),
-        ([0.1, 0.2, 0.3], [0.2, 0.3, 0.4], None),
-        ([0.1, 0.4], [0.3, 0.9], ["a", "a"]),
-        ([0.1, 0.2, 0.3], [0.2, 0.3, 0.4], ["a", "b", "c"]),
-        ([0.0, 0.5], [0.0, 0.5], None),
-    ],
-    ids=["one item", "all alike", "one cluster", "clusters alike", "no change"],
+    ("before", "after"),
+    [([0.5], [0.7]), ([0.1, 0.2, 0.3], [0.2, 0.3, 0.4]), ([0.0, 0.5], [0.0, 0.5])],
+    ids=["one item", "all alike", "no change"],
 )
-def test_where_nothing_can_be_said_nothing_is(
-    before: list[float], after: list[float], clusters: list[str] | None
-) -> None:
-    found = changed(before, after, clusters)
+def test_where_nothing_can_be_said_nothing_is(before: list[float], after: list[float]) -> None:
+    found = changed(before, after)
     assert found.p is None
     assert found.difference.smallest is None
     assert math.isnan(found.difference.lo)
@@ -106,9 +91,7 @@ def test_an_item_that_stands_twice_counts_once_and_one_without_a_score_not_at_al
     found = item_scores([*items, Item("t", "other", "a", 3.0)])
     assert found["t", "m"].values == {"a": 0.5, "b": 1.0}
     assert (found["t", "m"].repeated, found["t", "m"].unscored) == (1, 1)
-    assert found["t", "m"].binary
-    assert not found["t", "other"].binary
-    paired = change(scores([0, 1, 1]), scores([1, 0]), 0)  # of which both have two
+    paired = change(scores([0, 1, 1]), scores([1, 0]))  # of which both have two
     assert (paired.items, paired.before, paired.after) == (2, 0.5, 0.5)
 
 
@@ -133,28 +116,20 @@ def test_order_does_not_matter_and_sides_turn_the_sign(
 
 
 def test_means_of_shares_stay_within_0_and_1() -> None:
-    for clusters in (None, ["a", "a", "b", "b"]):
-        found = mean(scores([1, 1, 0, 1], clusters), 0, "t")
-        assert found.value == 0.75
-        assert 0 <= found.lo < 0.75 < found.hi <= 1
-    assert mean(scores([0.0] * 20), 0).hi == pytest.approx(0.1611, abs=1e-3)  # Wilson: z²/(n + z²)
-    for value, ends in ((0.0, (0.0, 1 - 0.025 ** (1 / 4))), (1.0, (0.025 ** (1 / 4), 1.0))):
-        found = mean(scores([value] * 8, [*"aabbccdd"]), 0, "t")  # as many decisions as clusters
-        assert (found.lo, found.hi) == pytest.approx(ends)
+    found = mean(scores([1, 1, 0, 1]))
+    assert found.value == 0.75
+    assert 0 <= found.lo < 0.75 < found.hi <= 1
+    assert mean(scores([0.0] * 20)).hi == pytest.approx(0.1611, abs=1e-3)  # Wilson: z²/(n + z²)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("clustered", [False, True])
-def test_intervals_cover_the_truth_and_what_is_detectable_is_found(clustered: bool) -> None:
-    """400 sets of 120 items in 30 clusters, whose changes are planted at the detectable size."""
+def test_intervals_cover_the_truth_and_what_is_detectable_is_found() -> None:
+    """400 sets of 120 items, whose changes are planted at the detectable size."""
     rng = np.random.default_rng(2)
     covered, found = [], []
-    names = [str(n % 30) for n in range(120)]
+    truth = DETECTABLE * math.sqrt(1 / 120)
     for _ in range(400):
-        shared = rng.normal(0, 0.5 if clustered else 0, size=30)[np.arange(120) % 30]
-        noise = shared + rng.normal(0, 1, size=120)
-        truth = DETECTABLE * math.sqrt((0.25 if clustered else 0) / 30 + 1 / 120)
-        got = changed([0.0] * 120, [*(truth + noise)], names if clustered else None)
+        got = changed([0.0] * 120, [*(truth + rng.normal(0, 1, size=120))])
         covered.append(got.difference.lo <= truth <= got.difference.hi)
         found.append((got.p or 0.0) <= 0.05)
     assert 0.92 <= np.mean(covered) <= 0.98

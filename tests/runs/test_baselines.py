@@ -18,8 +18,7 @@ from countergen_edit.erasers import AffineErasure, make_eraser
 from countergen_edit.metrics.base import METRICS
 from countergen_edit.metrics.r import r_values
 from countergen_edit.metrics.scores import score
-from countergen_edit.models import generate, in_template, load_model
-from countergen_edit.runs import baselines
+from countergen_edit.models import in_template, load_model
 from countergen_edit.runs.baselines import Prompting, RandomMap, Steering
 from countergen_edit.runs.files import RESULTS
 from countergen_edit.runs.fit_data import capture_sites
@@ -110,18 +109,6 @@ def test_what_is_asked_goes_through_the_template(run, path, model, task):
     assert Prompting(REQUESTS).preface(plain, told["alike"]) == "women=men\n"
 
 
-def test_an_answer_of_the_model_follows_what_it_is_asked_first(model, task, monkeypatch):
-    monkeypatch.setattr(baselines, "ANSWER", 16)  # the model's context is short
-    asked = "Say how to treat women and men alike."
-    requests = {"reasoned": {"ask": "Say how to treat {a} and {b} alike."}, "fair": "Be fair."}
-    told = Prompting(requests).told(model, task)
-    assert [*told] == ["", "reasoned", "fair"]
-    [answer] = generate(model, [asked], chat=True, max_new_tokens=16)
-    assert told["reasoned"] == f"{asked}\n{answer.strip()}"
-    assert told == Prompting(requests).told(model, task)
-    assert Prompting(requests).preface(model, told["reasoned"]).startswith(asked)
-
-
 def test_the_figures_of_asking_are_those_of_the_words_before_every_text(run, path, model, task):
     record = of_kind(run, "prompting")[0]
     before = model.tokenizer("Be fair. Write.\n").input_ids
@@ -199,7 +186,6 @@ def test_a_killed_audit_goes_on_to_the_same_rows_and_a_finished_one_makes_nothin
         (lambda: Prompting({"mine": "Treat {women} alike."}), r"request 'mine', .*\('women'\)"),
         (lambda: Prompting({"mine": "Treat {a alike."}), r"request 'mine', .*expected '}'"),
         (lambda: Prompting({}), "requests is empty"),
-        (lambda: Prompting({"mine": {"aks": "Be fair."}}), "a text or {ask: text}"),
         (lambda: Steering([float("nan")]), "numbers other than 0"),
         (lambda: Steering([]), "numbers other than 0"),
     ],

@@ -48,10 +48,7 @@ def test_each_filter_is_a_metric_and_what_is_no_number_is_named(tmp_path):
         strict = foreign.sample(number, doc, exact_match=0.0, brier=[0, "[0.1 0.9]"])
         lines += [strict | {"filter": "strict"}, strict | {"filter": "none", "exact_match": True}]
     lines[0]["exact_match"] = math.nan
-    log = read_log(lm_eval(tmp_path, {"jobs": lines}), "job")
-    assert [item.cluster for item in log.items][::24] == ["nurse"]
-    with pytest.raises(UserError, match="line 1: unknown cluster 'jab': did you mean 'job'"):
-        read_log(tmp_path, "jab")
+    log = read_log(lm_eval(tmp_path, {"jobs": lines}))
     assert values(log, "exact_match") == [1.0] * 12
     assert math.isnan(values(log, "exact_match, strict")[0])
     assert values(log, "exact_match, strict")[1:] == [0.0] * 11
@@ -99,7 +96,7 @@ def test_a_log_of_inspect_is_read_from_both_its_formats(name, tmp_path):
     samples[-1]["scores"] = {}
     for sample in samples[:-1]:
         sample["scores"] |= {"two": {"value": {"length": 9.0}}, "a": {"value": "b"}}
-    log = read_log(inspect_log(tmp_path / name, samples), "job")
+    log = read_log(inspect_log(tmp_path / name, samples))
     numbers = [1.0, 0.0, 0.5, 0.0, 1.0, 0.0, 1.0, 0.25, 1.0, 0.0, 0.5]
     assert values(log, "match")[:-1] == numbers
     assert math.isnan(values(log, "match")[-1])
@@ -107,9 +104,6 @@ def test_a_log_of_inspect_is_read_from_both_its_formats(name, tmp_path):
     assert [*log.unread] == ["jobs, a"]
     assert (log.tool, log.model) == ("inspect_ai 0.3.285", "mockllm/model")
     assert log.versions == {"jobs": {"version": "1", "scorer match": "{}"}}
-    assert [item.cluster for item in log.items] == 2 * [doc["job"] for doc in DOCS]  # two metrics
-    with pytest.raises(UserError, match="sample 1: unknown cluster 'jab': did you mean 'job'"):
-        read_log(tmp_path / name, "jab")
 
 
 @needs_inspect
@@ -192,9 +186,8 @@ def test_what_lm_eval_writes_is_read_as_it_says(tmp_path):
         said.append(results["results"]["local_choices"])
     places = [tmp_path / "out_0", tmp_path / "out_1"]
     for place, figures in zip(places, said, strict=True):
-        log = read_log(place, "job")
+        log = read_log(place)
         assert log.versions == {"local_choices": {"version": "3", "shots": "0"}}
-        assert [item.cluster for item in log.items][::2] == [doc["job"] for doc in DOCS]
         assert means(log) == {"acc": figures["acc,none"], "acc_norm": figures["acc_norm,none"]}
     table = api.compare(*places).tables["paired_items"]
     for line in table.rows:
@@ -244,12 +237,12 @@ def test_what_inspect_writes_is_read_as_it_says(form, tmp_path):
             display="none",
         )
         assert done.status == "success", done.error and done.error.message
-        log = read_log(place, "job")
+        log = read_log(place)
         figures = done.results.scores[0].metrics
         assert means(log) == {"match": pytest.approx(figures["accuracy"].value)}
         assert len(log.items) == 24
         places.append(place)
-    first, second = ({item.id: item.cluster for item in read_log(p, "job").items} for p in places)
+    first, second = ({item.id for item in read_log(place).items} for place in places)
     assert first == second
     table = api.compare(*places).tables["paired_items"]
     assert [row[-1] for row in table.rows] == ["12 of 12"]

@@ -1,4 +1,4 @@
-"""A search's rows are those of the naive loop, whoever ran which cell and however often it died."""
+"""A search's rows are those of the naive loop, however often it died."""
 
 from __future__ import annotations
 
@@ -26,15 +26,9 @@ from countergen_edit.metrics.r import r_values
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.scores import score
 from countergen_edit.models import Scratch
-from countergen_edit.runs.files import EDITS, RESULTS, SCORES_FOLDER
+from countergen_edit.runs.files import EDITS, RESULTS
 from countergen_edit.runs.fit_data import capture_sites
-from countergen_edit.runs.folder import (
-    RunFolder,
-    parts_of,
-    read_records,
-    recorded_units,
-    take_files,
-)
+from countergen_edit.runs.folder import RunFolder, read_records, recorded_units
 from countergen_edit.runs.plan import Plan
 from countergen_edit.testbed import load_axis, load_truth
 from tests.runs.runs import IDENTITY
@@ -184,29 +178,6 @@ def test_an_edit_that_cannot_be_kept_is_no_fault_of_an_eraser(testbed, tmp_path,
     with pytest.raises(UserError, match="No space left on device; the same command continues"):
         search(testbed, make_plan(), folder)
     assert list(recorded_units(folder.path)) == ["gender/unedited"]
-
-
-@pytest.mark.slow
-def test_jobs_join_to_the_bytes_of_one_process(testbed, path, tmp_path, monkeypatch):
-    pool, identity = tmp_path / "pool", {"tasks": {"gender": "same"}}
-    for layer in reversed(LAYERS):
-        folder = RunFolder(pool / str(layer), {}, IDENTITY | identity)
-        search(testbed, make_plan(layers=(layer,)), folder, finish=False)
-    parts = parts_of(pool, identity["tasks"])
-    assert len([unit for unit in parts if "/candidate/" in unit]) == 4
-    assert parts_of(pool, {"gender": "another"}) == {}
-    joined = RunFolder(tmp_path / "joined", {}, IDENTITY)
-    take_files(pool, identity["tasks"], joined.path)
-    # What jobs fitted is loaded; nothing is fitted twice but the controls, which no job had.
-    search(testbed, make_plan(), joined, parts=parts)
-    assert (joined.path / RESULTS).read_bytes() == (path / RESULTS).read_bytes()
-    files, theirs = (
-        sorted(
-            p.relative_to(of) for p in of.rglob("*") if p.is_file() and SCORES_FOLDER not in p.parts
-        )
-        for of in (path, joined.path)
-    )
-    assert theirs == files
 
 
 def test_the_choice_does_not_see_test_data(testbed, rows, tmp_path):

@@ -19,10 +19,7 @@ from countergen_edit.metrics.rows import Row
 from countergen_edit.models.classifiers import Vader
 from countergen_edit.reports.blocks import Section
 from countergen_edit.reports.views.classifiers import ClassifierTasksView
-from countergen_edit.runs.classifiers import classifier_audit
-from countergen_edit.runs.folder import RunFolder
 from countergen_edit.testbed.classifiers import LENGTH, PlantedBert, build, plant
-from tests.runs.runs import IDENTITY
 
 NAMES = ("sentiment", "nli", "toxicity", "masked")
 Audits = dict[tuple[str, bool], list[Row]]
@@ -40,15 +37,14 @@ def short(task: str) -> TemplateBank:
 
 
 @pytest.fixture(scope="module")
-def rows(tmp_path_factory: pytest.TempPathFactory) -> Audits:
+def rows() -> Audits:
     """All four tasks, with and without bias."""
     found = {}
     for task in NAMES:
         for biased in (True, False):
             if (task, biased) != ("sentiment", False):  # at the nominal rate: a test of its own
-                folder = RunFolder(tmp_path_factory.mktemp("run") / task, {}, IDENTITY)
-                model = model_of(task, plant(short(task), biased=biased))
-                found[task, biased] = classifier_audit(TASKS.make(task), short(task), model, folder)
+                bank, model = short(task), model_of(task, plant(short(task), biased=biased))
+                found[task, biased] = TASKS.make(task).rows(bank.for_model("testbed"), model, 0)
     return found
 
 
@@ -218,9 +214,8 @@ def test_a_users_own_task_is_one_of_ours(tmp_path: Path) -> None:
         "        return [r for r in super().rows(bank, model, seed) if r.facets]\n"
     )
     task = TASKS.make(f"{tmp_path / 'mine.py'}:Mine")
-    folder = RunFolder(tmp_path / "run", {}, IDENTITY)
     few = replace(short("sentiment"), families=short("sentiment").families[:1])
-    rows = classifier_audit(task, few, task.load("vader"), folder)
+    rows = task.rows(few, task.load("vader"), 0)
     assert "names_in_lexicon" not in {row.metric for row in rows}
     assert tab(rows).tables()[-1].name == "classifiers"
 

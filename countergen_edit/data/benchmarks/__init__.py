@@ -165,8 +165,6 @@ class Benchmark:
     """Source of human texts, whose figures are shown beside the model's."""
     sampling: dict[str, Any] = field(default_factory=dict)
     """How texts are sampled, of whose sentiment the counts are; empty where texts are scored."""
-    masked: dict[str, Any] = field(default_factory=dict)
-    """How masked models are scored: `scoring`, in a sentence, and `parts` if not all are."""
 
     @cached_property
     def kinds(self) -> list[FigureKind]:

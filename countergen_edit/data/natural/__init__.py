@@ -88,11 +88,6 @@ def read_natural(file: str) -> dict[str, Any]:
     return content
 
 
-def capability() -> dict[str, list[list[str]]]:
-    """Kind → questions, each with its right answer and three wrong ones."""
-    return read_natural("capability")
-
-
 def natural(
     request: Request,
     *,

@@ -21,7 +21,6 @@ from countergen_edit.core.typed import require_keys
 from countergen_edit.core.writing import digest, write_json_lines
 from countergen_edit.data.benchmarks import BENCHMARKS, Benchmark, BenchmarkItem, Files
 from countergen_edit.data.benchmarks import benchmark_named as named
-from countergen_edit.data.task import Task
 from countergen_edit.edits import NamedEdit
 from countergen_edit.metrics.base import MeasuredSplit, Metric
 from countergen_edit.metrics.benchmarks import items as of_items
@@ -111,15 +110,10 @@ class Benchmarks(Metric):
                 own = replace(one, source=files.source, sampling=sampling)
                 self.read[one.name] = own, items
 
-    @property
-    def _task(self) -> Task | None:
-        """The task; None for masked models, which have none."""
-        return getattr(self, "task", None)
-
     def _with_others(self, benchmark: Benchmark, item: BenchmarkItem) -> BenchmarkItem:
         """The item with its first texts about the other group of the axis added, if it has one."""
-        task, own = self._task, item.texts[: benchmark.swapped]
-        if not own or task is None or task.substitution is None:
+        task, own = self.task, item.texts[: benchmark.swapped]
+        if not own or task.substitution is None:
             return item
         if item.bias_type not in benchmark.axes.get(task.axis.name, ()):
             return item
@@ -137,8 +131,7 @@ class Benchmarks(Metric):
     def items(self, name: str, seed: int) -> list[BenchmarkItem]:
         """The items of a benchmark within the limits of the metric and of the task."""
         own = self.limit.get(name) if isinstance(self.limit, Mapping) else self.limit
-        limits = (own, self._task.limit if self._task else None)
-        limit = min((most for most in limits if most is not None), default=None)
+        limit = min((most for most in (own, self.task.limit) if most is not None), default=None)
         groups: dict[tuple[str, ...], list[BenchmarkItem]] = defaultdict(list)
         for item in self.read[name][1]:
             groups[item.part, item.bias_type, *filter(None, [item.group])].append(item)
@@ -162,10 +155,10 @@ class Benchmarks(Metric):
         if split != "test":
             return []
         now = self._figures(context, edit)
-        rows = self.rows_of(now, context.seed)
+        rows = self._rows(now, context.seed)
         if edit is None:
             return [*(self._source_row(name, context) for name in self.read), *rows]
-        return [*rows, *self.changes_of(self._figures(context, None), now, context.seed)]
+        return [*rows, *_changes(self._figures(context, None), now, context.seed)]
 
     def _figures(self, context: EvaluationContext, edit: NamedEdit | None) -> list[BenchmarkFigure]:
         found = []
@@ -209,7 +202,7 @@ class Benchmarks(Metric):
                 found |= {(name, one.kind.name): one.estimate for one in own}
         return found
 
-    def rows_of(self, now: Sequence[BenchmarkFigure], seed: int) -> list[Row]:
+    def _rows(self, now: Sequence[BenchmarkFigure], seed: int) -> list[Row]:
         """A row of each figure; P and Holm's P where figures are tested together."""
         people, rows = self._of_people(seed), list[Row]()
         families: dict[tuple[str, str], list[Row]] = defaultdict(list)
@@ -229,31 +222,10 @@ class Benchmarks(Metric):
             with_holm(family)
         return rows
 
-    def changes_of(
-        self, before: Sequence[BenchmarkFigure], now: Sequence[BenchmarkFigure], seed: int
-    ) -> list[Row]:
-        """A row of the change of each figure, with Holm's P over them all."""
-        changes = [(new, *new.less(old.draws)) for old, new in zip(before, now, strict=True)]
-        return with_holm(
-            [
-                one.row(BENCHMARK_CHANGE, seed, found, smallest=found.smallest, p=p)
-                for one, found, p in changes
-            ]
-        )
-
     def _source_row(self, name: str, context: EvaluationContext) -> Row:
+        """The row of a benchmark's version, licence, flaws and items."""
         benchmark, every = self.read[name]
         items, model = self.items(name, context.seed), context.model
-        about: dict[str, object] = {"scoring": benchmark.scoring, "normalise": benchmark.normalise}
-        about |= {"first_token": opens_texts(model), "in_template": model.chat.is_on}
-        about |= {"asked": of_items.is_asked(model, items), "all_items": len(every)}
-        return self.source_row(name, context.seed, items, **about)
-
-    def source_row(
-        self, name: str, seed: int, items: Sequence[BenchmarkItem], **detail: object
-    ) -> Row:
-        """The row of a benchmark's version, licence, flaws and items."""
-        benchmark, n = self.read[name][0], len(items)
         parts = dict.fromkeys(item.part for item in items)
         kinds = [kind for part in parts for kind in benchmark.kinds_of(part)]
         facts = ("title", "citation", "licence", "url")
@@ -263,6 +235,23 @@ class Benchmarks(Metric):
             "flaws": benchmark.flaws,
             "clusters": benchmark.clusters,
             "people": benchmark.human_source,
+            **{"scoring": benchmark.scoring, "normalise": benchmark.normalise},
+            **{"first_token": opens_texts(model), "in_template": model.chat.is_on},
+            **{"asked": of_items.is_asked(model, items), "all_items": len(every)},
         }
-        columns: dict[str, Any] = {"facets": {"benchmark": name}, "split": "test", "seed": seed}
-        return Row(BENCHMARK_SOURCE, float(n), dataset=name, n=n, detail=about | detail, **columns)
+        columns: dict[str, Any] = {"facets": {"benchmark": name}, "split": "test"}
+        columns |= {"n": len(items), "seed": context.seed, "detail": about}
+        return Row(BENCHMARK_SOURCE, float(len(items)), dataset=name, **columns)
+
+
+def _changes(
+    before: Sequence[BenchmarkFigure], now: Sequence[BenchmarkFigure], seed: int
+) -> list[Row]:
+    """A row of the change of each figure, with Holm's P over them all."""
+    changes = [(new, *new.less(old.draws)) for old, new in zip(before, now, strict=True)]
+    return with_holm(
+        [
+            one.row(BENCHMARK_CHANGE, seed, found, smallest=found.smallest, p=p)
+            for one, found, p in changes
+        ]
+    )

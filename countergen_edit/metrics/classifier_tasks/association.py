@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from countergen_edit.data.template_bank import PERSON, TemplateBank
-from countergen_edit.metrics.classifier_tasks.base import ClassifierTask, TaskText, TemplateRows
+from countergen_edit.metrics.classifier_tasks.base import ClassifierTask, TemplateRows
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.statistics import bootstrap_mean
 from countergen_edit.models.masked import MaskedText, masked_from_objects
@@ -20,7 +20,7 @@ SCORE_DECIMALS = 3
 
 
 class Association(ClassifierTask):
-    """Are traits associated with one group rather than the other? TaskText of a masked model."""
+    """Are traits associated with one group rather than the other? Asked of a masked model."""
 
     labels_of: ClassVar[str] = "masked"
     head: ClassVar[str] = "masked language model"
@@ -35,10 +35,12 @@ class Association(ClassifierTask):
         for family in bank.families:
             used: dict[str, int] = {}
             for template in family.templates:
-                texts = [*self.texts(bank, family, template)]
-                scores = model.associations(*self.inputs(texts))
+                texts = [*self.texts(bank, template)]
+                scores = model.associations(
+                    [MaskedText(f.text, f.spans[PERSON], f.spans["attribute"]) for f in texts]
+                )
                 a, b = scores.reshape(2, len(bank.people[bank.pair[0]]), -1).mean(axis=1)
-                traits = [one.filled.words["attribute"] for one in texts[: len(a)]]
+                traits = [filled.words["attribute"] for filled in texts[: len(a)]]
                 for kind in dict.fromkeys(kinds.values()):
                     bias = (b - a)[[kinds[trait] == kind for trait in traits]]
                     n = used[kind] = len(bias)
@@ -52,10 +54,6 @@ class Association(ClassifierTask):
                 about["published"] = dict(bank.published.get(kind, {}))
                 rows.spread("b_associations", kind, **about)
         return rows
-
-    def inputs(self, asked: Sequence[TaskText]) -> tuple[list[MaskedText]]:
-        filled = [one.filled for one in asked]
-        return ([MaskedText(f.text, f.spans[PERSON], f.spans["attribute"]) for f in filled],)
 
     def wrap(
         self, name: str, hf_model: Any, tokenizer: Any, labels: Sequence[str] | None = None

@@ -10,49 +10,27 @@ import math
 from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from jaxtyping import Bool
 
 from countergen_edit.core.errors import UserError
 from countergen_edit.core.registry import Registry
-from countergen_edit.data.template_bank import PERSON, Family, Filled, TemplateBank
-from countergen_edit.edits import Edit, applied
+from countergen_edit.data.template_bank import Family, Filled, TemplateBank
 from countergen_edit.metrics.rows import Row
-from countergen_edit.metrics.statistics import Estimate, bootstrap_mean
+from countergen_edit.metrics.statistics import Estimate
 from countergen_edit.models.classifiers import VADER, Vader, classifier_from_objects
 from countergen_edit.models.loading import load_head
-
-
-@dataclass(frozen=True)
-class TaskText:
-    """A text of a task with its group, as an eraser is fitted on.
-
-    `pair` is the person's place in the group, shared with those of other groups; `context` is the
-    template and the other words; `hypothesis` follows the text in inference.
-    """
-
-    filled: Filled
-    group: str
-    person: str
-    pair: int
-    context: str
-    family: str
-    hypothesis: str | None = None
 
 
 class ClassifierTask(ABC):
     """A measure of bias in a classifier, over templates and their paraphrases.
 
-    `labels_of` is a name in `models.classifiers.ROLE_NAMES`, `head` one in `models.loading.HEADS`;
-    `templates` is the task whose templates it takes, empty for its own.
+    `labels_of` is a name in `models.classifiers.ROLE_NAMES`, `head` one in `models.loading.HEADS`.
     """
 
     labels_of: ClassVar[str]
     head: ClassVar[str] = "sequence classifier"
-    templates: ClassVar[str] = ""
 
     @abstractmethod
     def rows(self, bank: TemplateBank, model: Any, seed: int) -> list[Row]:
@@ -62,32 +40,11 @@ class ClassifierTask(ABC):
         needs.
         """
 
-    def rows_under(self, bank: TemplateBank, model: Any, seed: int, edit: Edit) -> list[Row]:
-        """The rows under an edit."""
-        with applied(model.encoder, edit):
-            return self.rows(bank, model, seed)
-
-    def asked(self, bank: TemplateBank, *, paraphrased: bool = False) -> list[TaskText]:
-        """Texts of the original templates or paraphrases; `UserError` without groups."""
-        return [
-            text
-            for family in bank.families
-            for template in (family.paraphrases if paraphrased else (family.original,))
-            for text in self.texts(bank, family, template)
-        ]
-
-    def texts(self, bank: TemplateBank, family: Family, template: str) -> Iterator[TaskText]:
-        """Texts of one template or paraphrase."""
+    def texts(self, bank: TemplateBank, template: str) -> Iterator[Filled]:
+        """Texts of one template or paraphrase, by group and person."""
         for group in bank.pair:
-            for i, person in enumerate(bank.people[group]):
-                for filled in bank.fill(template, group, i):
-                    context = f"{template} {filled.beside(PERSON)}"
-                    yield TaskText(filled, group, person["base"], i, context, family.name)
-
-    def inputs(self, asked: Sequence[TaskText]) -> tuple[Any, ...]:
-        """What the model's `encoded` and `answers` take: texts, and in inference hypotheses."""
-        claims = [one.hypothesis for one in asked if one.hypothesis is not None]
-        return [one.filled.text for one in asked], claims or None
+            for i in range(len(bank.people[group])):
+                yield from bank.fill(template, group, i)
 
     def load(self, name: str, labels: Sequence[str] | None = None, **where: Any) -> Any:
         """The model by hub id or directory; `where` is device, dtype and revision as of `load`.
@@ -117,7 +74,6 @@ TASKS: Registry[type[ClassifierTask]] = Registry(
         "nli": f"{_ROOM}.inference:Inference",
         "toxicity": f"{_ROOM}.toxicity:Toxicity",
         "masked": f"{_ROOM}.association:Association",
-        "benchmarks": f"{_ROOM}.benchmarks:MaskedBenchmarks",
     },
     ClassifierTask,
 )
@@ -125,8 +81,6 @@ TASKS: Registry[type[ClassifierTask]] = Registry(
 
 OVER_TEMPLATES = " over templates"
 """Suffix of the names of rows over templates."""
-ANSWERS_KEPT = "answers_kept"
-"""The share of texts whose answer an edit leaves unchanged."""
 
 
 class TemplateRows(list[Row]):
@@ -177,14 +131,3 @@ class TemplateRows(list[Row]):
         about: dict[str, Any] = {**self.groups, "dataset": dataset, "detail": detail}
         n = len(others) if n is None else n
         self.append(Row.of(metric + OVER_TEMPLATES, mean, n=n, **about))
-
-
-def kept_rows(texts: Sequence[TaskText], kept: Bool[np.ndarray, " text"], seed: int) -> list[Row]:
-    """`answers_kept` of each template's paraphrases, and of all, with intervals over texts."""
-    of = np.array([one.family for one in texts])
-    rows = []
-    for name in (*dict.fromkeys(of.tolist()), "all"):
-        answers = kept if name == "all" else kept[of == name]
-        e = bootstrap_mean(answers.astype(np.float64), seed, ANSWERS_KEPT, name, whole=1)
-        rows.append(Row.of(ANSWERS_KEPT, e, dataset=name, n=len(answers), seed=seed))
-    return rows

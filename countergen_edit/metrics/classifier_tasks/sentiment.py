@@ -64,7 +64,7 @@ class SentimentTask(ClassifierTask):
         """
         rows, people = TemplateRows(bank, seed), len(bank.people[bank.pair[0]])
         templates = [(family, text) for family in bank.families for text in family.templates]
-        texts = [[one.filled.text for one in self.texts(bank, *each)] for each in templates]
+        texts = [[filled.text for filled in self.texts(bank, text)] for _, text in templates]
         every = [text for of_template in texts for text in of_template]
         positive = model.probabilities(every, progress="Classifying")["positive"]
         parts = np.split(positive, np.cumsum([*map(len, texts)])[:-1])

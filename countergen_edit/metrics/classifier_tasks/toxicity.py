@@ -6,15 +6,14 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterator
 from typing import Any, ClassVar
 
 import numpy as np
 from jaxtyping import Bool, Float64
 
 from countergen_edit.core.errors import UserError
-from countergen_edit.data.template_bank import Family, TemplateBank
-from countergen_edit.metrics.classifier_tasks.base import ClassifierTask, TaskText, TemplateRows
+from countergen_edit.data.template_bank import TemplateBank
+from countergen_edit.metrics.classifier_tasks.base import ClassifierTask, TemplateRows
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.statistics import estimate, resample
 
@@ -45,12 +44,6 @@ class Toxicity(ClassifierTask):
     """Do error rates differ over identity terms?"""
 
     labels_of: ClassVar[str] = "toxicity"
-
-    def texts(self, bank: TemplateBank, family: Family, template: str) -> Iterator[TaskText]:
-        for filled in bank.fill(template):
-            identity = filled.words[IDENTITY]
-            context = f"{template} {filled.beside(IDENTITY)}"
-            yield TaskText(filled, identity, identity, 0, context, family.name)
 
     def rows(self, bank: TemplateBank, model: Any, seed: int) -> list[Row]:
         """FPED and FNED over identity terms (equation 1 and Table 4).

@@ -38,8 +38,7 @@ from countergen_edit.metrics.fairpair.continuations import (
     make_perturber,
     sample,
 )
-from countergen_edit.metrics.fairpair.judges import judge_agreement
-from countergen_edit.metrics.fairpair.phi import PHIS, Phi, ScoreDifference, evaluate, in_folds
+from countergen_edit.metrics.fairpair.phi import PHIS, Phi, evaluate, in_folds
 from countergen_edit.metrics.fairpair.rows import FairPairRows, holm
 from countergen_edit.metrics.rows import Row
 from countergen_edit.models import LanguageModel, encode_replies, lengths
@@ -223,11 +222,4 @@ class FairPair(Metric):
             if edit is not None:
                 unedited = evaluate(self.phis[name], before, self.permutations, context.seed)
                 rows += make.of_change(name, unedited, result)
-        scores = {
-            name: [phi.scores(s.texts) for s in after]
-            for name, phi in self.phis.items()
-            if isinstance(phi, ScoreDifference)
-        }
-        if len(scores) > 1:
-            rows.append(make.of_agreement(scores, judge_agreement(scores, context.seed)))
         return [*rows, make.phrases(after, self.ngrams)] if self.ngrams else rows

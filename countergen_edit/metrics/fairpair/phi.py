@@ -20,7 +20,7 @@ A custom Φ is a `Phi`, or a `ScoreDifference` with its `scores`, in a file:
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -36,8 +36,6 @@ from countergen_edit.metrics.statistics import adjusted
 from countergen_edit.models.classifiers import analyzer, load_classifier_of_label
 
 Distances = Float64[np.ndarray, "text text"]
-JudgeScores = Mapping[str, Sequence[Float64[np.ndarray, " _"]]]
-"""Judge → scores of the texts of each prompt."""
 
 
 class Phi(ABC):
@@ -71,7 +69,6 @@ PHIS: Registry[type[Phi]] = Registry(
         "sentiment": "countergen_edit.metrics.fairpair.phi:Sentiment",
         "jaccard": "countergen_edit.metrics.fairpair.phi:Jaccard",
         "classifier": "countergen_edit.metrics.fairpair.phi:ClassifierScore",
-        "rubric": "countergen_edit.metrics.fairpair.judges:Rubric",
     },
     Phi,
 )
@@ -128,23 +125,7 @@ class Jaccard(Phi):
         return np.where(either > 0, 1 - both / np.maximum(either, 1), 0.0)
 
 
-class KnownScores(ScoreDifference):
-    """A `ScoreDifference` that keeps the score of each distinct text."""
-
-    def __init__(self) -> None:
-        self._known: dict[str, float] = {}
-
-    @abstractmethod
-    def new_scores(self, texts: Sequence[str]) -> Float64[np.ndarray, " text"]:
-        """S of texts that were not scored yet, one at least."""
-
-    def scores(self, texts: Sequence[str]) -> Float64[np.ndarray, " text"]:
-        if new := [text for text in dict.fromkeys(texts) if text not in self._known]:
-            self._known |= zip(new, self.new_scores(new).tolist(), strict=True)
-        return np.array([self._known[text] for text in texts], dtype=np.float64)
-
-
-class ClassifierScore(KnownScores):
+class ClassifierScore(ScoreDifference):
     """S(u) = P(label | u) of any sequence classifier, such as one of regard or toxicity.
 
         metric.fairpair.phi={toxicity:{kind:classifier,model:unitary/toxic-bert,label:toxic}}
@@ -161,14 +142,17 @@ class ClassifierScore(KnownScores):
     def __init__(
         self, model: str, label: str, multi_label: bool | None = None, device: str = "auto"
     ) -> None:
-        super().__init__()
         self._label = label
+        self._known: dict[str, float] = {}
         self._classifier = load_classifier_of_label(
             model, label, multi_label=multi_label, device=device
         )
 
-    def new_scores(self, texts: Sequence[str]) -> Float64[np.ndarray, " text"]:
-        return self._classifier.probabilities(texts, cut=True)[self._label]
+    def scores(self, texts: Sequence[str]) -> Float64[np.ndarray, " text"]:
+        if new := [text for text in dict.fromkeys(texts) if text not in self._known]:
+            p = self._classifier.probabilities(new, cut=True)[self._label]
+            self._known |= zip(new, p.tolist(), strict=True)
+        return np.array([self._known[text] for text in texts], dtype=np.float64)
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The rows of FairPair: of each Φ, and of perturbations, lengths, phrases and agreement."""
+"""The rows of FairPair: of each Φ, and of perturbations, lengths and phrases."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from scipy.stats import norm, ttest_ind
 
 from countergen_edit.data.fairpair import FILTER_UNITS, REASONS, Filter, word_list
 from countergen_edit.metrics.fairpair.continuations import Sampled, joined
-from countergen_edit.metrics.fairpair.phi import QUANTITIES, JudgeScores, Pairwise, PhiResult
+from countergen_edit.metrics.fairpair.phi import QUANTITIES, Pairwise, PhiResult
 from countergen_edit.metrics.paraphrases import ALPHA, flip_counts, paired_p
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.statistics import (
@@ -156,12 +156,6 @@ class FairPairRows:
             reason = {} if np.isfinite(difference).any() else {"reason": "F is undefined"}
             rows.append(self._of_prompts(f"{quantity}_change", name, difference, **reason))
         return rows
-
-    def of_agreement(self, scores: JudgeScores, alpha: Estimate) -> Row:
-        """The agreement of the judges."""
-        reason = {} if math.isfinite(alpha.value) else {"reason": "all texts have one score"}
-        texts = sum(map(len, next(iter(scores.values()))))
-        return self.row("judge_agreement", alpha, texts, {}, judges=[*scores], **reason)
 
     def perturbed(self, sampled: Sequence[Sampled], passes: Filter, asked: bool) -> Row:
         """The share of perturbations that pass (Table 1), with examples (Table 2)."""

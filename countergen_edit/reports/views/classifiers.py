@@ -1,34 +1,26 @@
-"""Tables, figures and sentences of classifier tasks, before and after edits.
-
-Edits are fitted on original templates, so that paraphrases tell whether they generalise.
-"""
+"""Tables, figures and sentences of classifier tasks."""
 
 from __future__ import annotations
 
-import numpy as np
-
-from countergen_edit.metrics.classifier_tasks.base import ANSWERS_KEPT, OVER_TEMPLATES
+from countergen_edit.metrics.classifier_tasks.base import OVER_TEMPLATES
 from countergen_edit.metrics.classifier_tasks.sentiment import OVER_PEOPLE, OVER_SENTENCES
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import UNEDITED, Row
 from countergen_edit.reports.blocks import Cell, Number, Section, Table, Words
 from countergen_edit.reports.views import base
 
-EVEN = {"b_associations": 50.0}
-"""Measures under equal treatment of groups, where that is not 0."""
+SHARES = ("b_associations",)
+"""Measures in percent of the second group."""
 
 
 class ClassifierTasksView(base.View, declared="classifier_tasks"):
-    """The paper's tables of the unedited model, then every template before and after edits."""
+    """The paper's tables, then every template."""
 
     def shown(self, results: Results) -> tuple[base.Shown, ...]:
-        """Flips by either test, then the measure of every template and what an edit keeps."""
-        measures = dict.fromkeys(metric for _, metric in _sizes(results))
-        flips, kept = self.shows
-        return (flips, *(base.Shown(m, m.replace("_", " ")) for m in measures), kept)
-
-    def edits(self, results: Results) -> list[str]:
-        return [*dict.fromkeys((UNEDITED, *(edit for edit, _ in _sizes(results))))]
+        """Flips by either test, then the measure of every template."""
+        rows = [r for r in results.rows if "paraphrase" in r.facets and "test" not in r.facets]
+        measures = dict.fromkeys(row.metric for row in rows)
+        return (*self.shows, *(base.Shown(m, m.replace("_", " ")) for m in measures))
 
     def about(self, row: Row) -> str:
         of = f"over {row.facets['test']}" if "test" in row.facets else row.facets.get("paraphrase")
@@ -50,28 +42,15 @@ class ClassifierTasksView(base.View, declared="classifier_tasks"):
         return base.as_section(*self.place, own, words, of_templates, self.table(results))
 
     def sentences(self, results: Results) -> list[str]:
-        """The effect of each edit on paraphrases, and the flips over people and sentences."""
-        kept = {row.edit: row for row in results.of(ANSWERS_KEPT, split="") if row.dataset == "all"}
-        sizes = {about: Number(mean).text for about, mean in _sizes(results).items()}
-        sentences = []
-        for edit in self.edits(results)[1:]:
-            changes = [
-                f"{metric.replace('_', ' ')} {sizes[UNEDITED, metric]} → {size}"
-                for (of, metric), size in sizes.items()
-                if of == edit
-            ]
-            stay = Number.of(kept.get(edit), percent=True).text
-            about = {"edit": results.label(edit), "changes": ", ".join(changes), "kept": stay}
-            sentences.append(self.say("changed", **about))
+        """The flips over people and sentences."""
         counts = {
             row.facets["test"]: f"{round((row.value or 0) * row.n)} of {row.n}"
             for row in results.unedited("category_flips", "")
             if row.n and row.dataset == "all"
         }
-        if counts:
-            both = {"people": counts[OVER_PEOPLE], "sentences": counts[OVER_SENTENCES]}
-            sentences.append(self.say("flips", **both))
-        return sentences
+        if not counts:
+            return []
+        return [self.say("flips", people=counts[OVER_PEOPLE], sentences=counts[OVER_SENTENCES])]
 
     def _categories(self, results: Results) -> list[Table]:
         """Table 2: the original's category, and the number of paraphrases in each."""
@@ -102,7 +81,7 @@ class ClassifierTasksView(base.View, declared="classifier_tasks"):
             detail, measure = row.detail, row.metric.removesuffix(OVER_TEMPLATES)
             share = f"{row.dataset}, % {row.group_b}"
             record: dict[str, Cell] = {
-                "measure": share if measure in EVEN else f"{measure}, {row.dataset}",
+                "measure": share if measure in SHARES else f"{measure}, {row.dataset}",
                 "original": Number(detail["original"]),
                 "paraphrased": Number.of(row),
                 "change": Number(detail["change"], percent=True, signed=True),
@@ -117,18 +96,6 @@ class ClassifierTasksView(base.View, declared="classifier_tasks"):
             records.append(record)
         about = "classifier_measures", "The measure of a template, and of its paraphrases"
         return base.as_table(*about, records, self.says["measures"], brief=True)
-
-
-def _sizes(results: Results) -> dict[tuple[str, str], float | None]:
-    """Edit and measure → mean distance of paraphrases from equal treatment of groups."""
-    rows = [r for r in results.rows if "paraphrase" in r.facets and "test" not in r.facets]
-    rows = [row for row in rows if not row.split]
-    sizes: dict[tuple[str, str], float | None] = {}
-    for about, same in base.grouped(rows, lambda row: (row.edit, row.metric)).items():
-        known = [r for r in same if r.value is not None and not r.detail["original"]]
-        distances = [abs((row.value or 0.0) - EVEN.get(about[1], 0.0)) for row in known]
-        sizes[about] = float(np.mean(distances)) if distances else None
-    return sizes
 
 
 def _category(row: Row, category: int) -> str:

@@ -14,8 +14,6 @@ from countergen_edit.reports.blocks import Number, Section, Table
 from countergen_edit.reports.panels import Panel, Series
 from countergen_edit.reports.views import base
 
-TENTATIVE = 0.667
-"""The smallest Krippendorff's α from which conclusions may be drawn (Krippendorff 2004)."""
 LETTERS = {"B": 1, "V_gp": 2, "V_pg": 3}
 """The position of each in the list of a prompt in a row's detail."""
 _MOST_TEXTS = 1200
@@ -59,16 +57,12 @@ class FairPairView(base.View, declared="fairpair"):
         return [f"texts differ by {' and '.join(phis)} (permutation test)"] if phis else []
 
     def sentences(self, results: Results) -> list[str]:
-        """The result of the pooled tests, a sentence for each Φ; then whether judges agree."""
+        """The result of the pooled tests, a sentence for each Φ."""
         sentences = []
         for phi, rows in base.grouped(results.of("fairpair_f"), self.about).items():
             each = (f"{_state(results, row)} {self._verdict(results, row)}" for row in rows)
             sentences.append(self.say("of_phi", phi=phi, each="; ".join(map(str.lstrip, each))))
-        return sentences + [
-            self._agreement(results, row)
-            for row in results.of("fairpair_judge_agreement")
-            if None not in (row.value, row.lo, row.hi)
-        ]
+        return sentences
 
     def _verdict(self, results: Results, row: Row) -> str:
         if row.value is None:
@@ -82,17 +76,6 @@ class FairPairView(base.View, declared="fairpair"):
         end = self.say("by_template", **counts) if known else ""
         p, f = base.p_holm(row).text, Number.of(row, 2).in_text
         return self.say("tested", does=does, p=p, f=f) + end
-
-    def _agreement(self, results: Results, row: Row) -> str:
-        """Whether judges agree enough."""
-        lo, hi = row.lo or 0.0, row.hi or 0.0
-        agree = "agree" if lo >= TENTATIVE else "do not agree"
-        if lo < TENTATIVE <= hi:
-            agree = "cannot be shown to agree"
-        about = {"names": base.and_list(row.detail["judges"]), "agree": agree}
-        state = "".join(f" {state}" for state in [_state(results, row)] if state)
-        alpha = Number.of(row, 2).in_text
-        return self.say("agreement", alpha=alpha, least=TENTATIVE, state=state, **about)
 
     def _notes(self, results: Results) -> list[str]:
         """Prompts without F, empty continuations, and what each filter left out (Table 1)."""

@@ -22,14 +22,6 @@ _MOST_DOTS = 80
 """Paraphrases that are drawn."""
 
 
-class LmEvalView(base.View, declared="lm_eval"):
-    """Each figure of each task of lm-evaluation-harness, and its change under an edit."""
-
-    def about(self, row: Row) -> str:
-        of = "" if row.facets["filter"] == "none" else f" ({row.facets['filter']})"
-        return f"{row.dataset} {row.facets['figure']}{of}"
-
-
 class InVocabularyView(base.View, declared="in_vocabulary"):
     """Sets that are left out, with the words that the model lacks."""
 
