@@ -85,7 +85,7 @@ def load(
     adapter : a directory of a PEFT adapter, which is merged into the weights.
     bos : whether texts begin with the beginning-of-text token; `auto` follows the tokenizer.
     template : the chat template: `none`, `auto` (where the model has one) or `chat`; texts are
-        then the beginning of a reply.
+        then the beginning of a reply; `both` measures test data as plain texts and as replies.
     instruction : the user's message in the chat template; None takes one of ours.
 
     Raises

@@ -17,7 +17,7 @@ from countergen_edit.cli.study import (
     without_requesting,
 )
 from countergen_edit.core.conf_path import config_of
-from countergen_edit.core.errors import command, require_known
+from countergen_edit.core.errors import UserError, command, require_known
 from countergen_edit.core.writing import digest
 from countergen_edit.data.axis import SPLITS, Axis
 from countergen_edit.data.axis_config import axis_config
@@ -61,6 +61,8 @@ def run_cid(config: Mapping[str, Any], words: Sequence[str]) -> None:
         metric.bound(task, "cid")  # finds mistakes before a model is loaded
     edit = None if saved is None else runs.saved_edit(Path(saved))
     model: LanguageModel = load()
+    if model.chat.is_beside:
+        raise UserError("template=both measures sets; cid takes template=none or template=chat")
     if config["action"] == "audit":  # a run without erasers
         kept = {key: value for key, value in config.items() if key != "run_dir"}
         kept["model"] = without_requesting(kept["model"])

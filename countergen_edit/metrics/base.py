@@ -16,7 +16,7 @@ from countergen_edit.core.registry import Registry
 from countergen_edit.data.task import Task
 from countergen_edit.edits import NamedEdit
 from countergen_edit.metrics.context import EvaluationContext
-from countergen_edit.metrics.rows import Row
+from countergen_edit.metrics.rows import IN_CHAT, Row
 from countergen_edit.metrics.scores import SetScores
 from countergen_edit.models import LanguageModel
 
@@ -197,8 +197,9 @@ class Cost(Metric):
         return Degradation(sign * (after.value - before.value), self.budget)
 
     def counted(self, rows: Sequence[Row]) -> list[Row]:
-        """The rows of an edit and split that the budget holds for."""
-        return [row for row in rows if row.metric == self.counts][:1]
+        """The rows of an edit and split that the budget holds for; in a chat template too."""
+        own = [row for row in rows if row.metric == self.counts]
+        return [*own[:1], *[row for row in own if row.dataset.endswith(IN_CHAT)][:1]]
 
     def worst(self, before: Sequence[Row], after: Sequence[Row]) -> Degradation | None:
         """The largest degradation over the counted rows of a split; None where one is missing."""

@@ -20,6 +20,8 @@ SCREENING = "screening"
 """The split of what was measured on few names and texts of the validation data."""
 UNEDITED = "none"
 """The edit of the unedited model."""
+IN_CHAT = "_in_chat"
+"""End of a set's name where its texts were replies in the chat template, beside plain ones."""
 GROUPS = "groups"
 """The facet of rows about two of several groups: the number of groups."""
 
@@ -127,7 +129,11 @@ def dataset_label(dataset: str) -> str:
 
     >>> dataset_label("double_bind_success_test")
     'double bind success'
+    >>> dataset_label("hobbies_test_in_chat")
+    'hobbies, in chat'
     """
+    if dataset.endswith(IN_CHAT):
+        return f"{dataset_label(dataset.removesuffix(IN_CHAT))}, in chat"
     for ending in ("_test", "_fit", "_validation"):
         dataset = dataset.removesuffix(ending)
     return dataset.replace("_", " ")

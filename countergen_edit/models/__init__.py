@@ -43,4 +43,5 @@ from countergen_edit.models.tokens import in_template as in_template
 from countergen_edit.models.tokens import lengths as lengths
 from countergen_edit.models.tokens import opens_texts as opens_texts
 from countergen_edit.models.tokens import preface_ids as preface_ids
+from countergen_edit.models.tokens import replying as replying
 from countergen_edit.models.tokens import split_names as split_names

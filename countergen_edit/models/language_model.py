@@ -40,14 +40,16 @@ INSTRUCTION = "Write a short text in plain English. Begin at once."
 class Chat:
     """The user's messages in a model's chat template.
 
-    `instruction` is the default message, `request` precedes it and every question, and `is_on` puts
-    all texts of the model within the template. `thinks` says that an empty thought precedes
-    replies, `closing` which arguments the template reads for that.
+    `instruction` is the default message, `request` precedes it and every question, `is_on` puts
+    all texts of the model within the template, and `is_beside` those of test data once more.
+    `thinks` says that an empty thought precedes replies, `closing` which arguments the template
+    reads for that.
     """
 
     instruction: str = INSTRUCTION
     request: str = ""
     is_on: bool = False
+    is_beside: bool = False
     thinks: bool = False
     closing: str = ""
 
@@ -148,11 +150,12 @@ class LanguageModel:
     def conversation(self) -> dict[str, str] | None:
         """SHA-256 of the chat template of texts, the instruction, and how no thought begins."""
         chat = self.chat
-        if not chat.is_on:
+        if not (chat.is_on or chat.is_beside):
             return None
         template = hashlib.sha256(str(self.tokenizer.chat_template).encode()).hexdigest()
         about = {"thought": "empty"} if chat.thinks else {}
         about |= {"closing": chat.closing} if chat.closing else {}
+        about |= {"beside": "plain texts"} if chat.is_beside else {}
         return {"sha256": template, "instruction": chat.instruction, **about}
 
     @cached_property

@@ -30,6 +30,7 @@ from countergen_edit.models.scoring import (
 )
 from countergen_edit.models.server import Server
 from countergen_edit.models.tokens import (
+    BOTH,
     CHAT,
     CHAT_MODES,
     NONE,
@@ -136,7 +137,7 @@ def connect(
     """
     require_known("model.log_probs", log_probs, LOG_PROBS)
     require_known("template", template, CHAT_MODES)
-    if template == CHAT:
+    if template in (CHAT, BOTH):
         raise UserError(
             f"template={template}, but {url} continues texts and has no chat template to put them "
             "in: use template=none"

@@ -28,7 +28,7 @@ Llama 3.1's template."""
 _DIRECTIVES = [f"%{letter}" for letter in ("d", "-d", "m", "b", "B", "Y", "y", "A", "a", "H", "M")]
 _THOUGHT = re.compile(r"<(/?)((?:\w+:)?(?:think\w*|thought|reason\w*))>\s*\Z")
 """The end of a prompt after which a model thinks, or, with a slash, has thought."""
-NONE, AUTO, CHAT = CHAT_MODES = ("none", "auto", "chat")
+NONE, AUTO, CHAT, BOTH = CHAT_MODES = ("none", "auto", "chat", "both")
 NO_THOUGHT = {"enable_thinking": False, "thinking": False, "reasoning": False, "thinking_budget": 0}
 """What templates are told, so that no thought begins: Qwen 3 reads the first, Granite 3.2, DeepSeek
 V3.1 and Kimi K2.5 the second."""
@@ -242,7 +242,8 @@ def in_template(lm: LanguageModel, template: str, instruction: str | None = None
     """Put a model's texts in its chat template, after an instruction, or leave them as they are.
 
     `template` is one of `CHAT_MODES`, of which "auto" uses a template where there is one and the
-    model scores texts; `instruction` is the user's message, `INSTRUCTION` by default.
+    model scores texts, and "both" leaves texts as they are and measures test data as replies too;
+    `instruction` is the user's message, `INSTRUCTION` by default.
 
     `UserError` if `template` is unknown, or needs a template and the model has no usable one.
     """
@@ -252,7 +253,7 @@ def in_template(lm: LanguageModel, template: str, instruction: str | None = None
     why = "" if has_chat_template(lm) else "has no chat template"
     if lm.is_encoder_decoder:
         why = "is an encoder-decoder model, whose texts stand in no conversation"
-    if template == CHAT and why:
+    if template in (CHAT, BOTH) and why:
         raise UserError(
             f"template={template}, but {lm.name} {why}: use template=auto, which takes a chat "
             "template where there is one, or template=none"
@@ -261,9 +262,16 @@ def in_template(lm: LanguageModel, template: str, instruction: str | None = None
         return lm
     before = before_reply(lm, lm.chat.instruction)
     how: dict[str, Any] = {"thinks": bool(_THOUGHT.search(before)), "closing": closing(lm)}
+    if template == BOTH:
+        return replace(lm, chat=replace(lm.chat, is_beside=True, **how))
     return replace(lm, chat=replace(lm.chat, is_on=True, **how), preface=preface_ids(lm, before))
 
 
 def mode_of(conversation: Mapping[str, str] | None) -> str:
     """The mode of `in_template` behind a record of `LanguageModel.conversation`."""
-    return CHAT if conversation else NONE
+    return NONE if not conversation else BOTH if "beside" in conversation else CHAT
+
+
+def replying(lm: LanguageModel) -> LanguageModel | None:
+    """The model with all texts as replies, where test data are measured so beside plain text."""
+    return in_template(lm, CHAT, lm.chat.instruction) if lm.chat.is_beside else None

@@ -15,7 +15,7 @@ from countergen_edit.edits import NamedEdit
 from countergen_edit.edits.checkpoints import stream_writers
 from countergen_edit.erasers import BaseEraser
 from countergen_edit.metrics.base import METRICS, Metric, generating
-from countergen_edit.models import LanguageModel, Scratch, check_texts, hook_name
+from countergen_edit.models import LanguageModel, Scratch, check_texts, hook_name, replying
 from countergen_edit.models.capture import EVERYWHERE, HEAD
 from countergen_edit.runs.fit_data import Positions, capture_sites
 from countergen_edit.runs.halving import Halving
@@ -179,7 +179,7 @@ class Plan:
                 hook_name(model, site, layer)
         if EVERYWHERE in self.sites:
             stream_writers(model)
-        check_texts(model, texts_of(task.every_set))
+        check_texts(replying(model) or model, texts_of(task.every_set))
         for metric in self.metrics:
             metric.bound(task).check(model)
         some = replace(task.fit[0], samples=task.fit[0].samples[:1])
@@ -209,7 +209,7 @@ class Plan:
                     f"{' or '.join(ways)}"
                 )
         if scoring:
-            check_texts(model, texts_of(task.every_set))
+            check_texts(replying(model) or model, texts_of(task.every_set))
         for metric in self.metrics:
             metric.bound(task).check(model)
 

@@ -81,7 +81,9 @@ def conversation_in_words(manifest: Mapping[str, Any]) -> str:
     """The conversation that contains the texts; empty for plain texts."""
     if not (template := manifest.get("template")):
         return ""
-    reply = "texts stand in the model's chat template, as the beginning of its reply to"
+    beside = "texts are plain, and those of test data" if "beside" in template else "texts"
+    too = " too" if "beside" in template else ""
+    reply = f"{beside} stand in the model's chat template{too}, as the beginning of its reply to"
     thought = ", which begins after an empty thought" if "thought" in template else ""
     told = f" (the template is told {template['closing']})" if "closing" in template else ""
     return f"{reply} “{template['instruction']}”{thought}{told}"

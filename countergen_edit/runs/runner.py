@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 from sklearn.base import clone
@@ -36,9 +36,9 @@ from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.fits import certificate_rows, curve_rows, gate_rows, own_contexts_row
 from countergen_edit.metrics.locate import HEAD_COUNTS, carriers
 from countergen_edit.metrics.results import STORE
-from countergen_edit.metrics.rows import Row
+from countergen_edit.metrics.rows import IN_CHAT, Row
 from countergen_edit.metrics.scores import StoredScores
-from countergen_edit.models import LanguageModel, reductions_kept
+from countergen_edit.models import LanguageModel, reductions_kept, replying
 from countergen_edit.models.capture import EVERYWHERE, HEAD
 from countergen_edit.models.progress import bar
 from countergen_edit.runs.files import FAILED, SCORES_FOLDER
@@ -409,9 +409,24 @@ class Runner:
     def measure(
         self, edit: NamedEdit | None, split: MeasuredSplit, metrics: Sequence[Metric]
     ) -> list[Row]:
-        """The rows of some metrics under an edit."""
+        """The rows of some metrics under an edit; of test data in the chat template too, if asked.
+
+        Slow metrics decide by themselves what is a message and what a reply.
+        """
         rows = [row for metric in metrics for row in metric.measure(self.context, edit, split)]
+        if split == "test" and self._in_chat is not None:
+            quick = [metric for metric in metrics if metric.is_selectable and not metric.is_slow]
+            replies = [row for m in quick for row in m.measure(self._in_chat, edit, split)]
+            rows += [replace(row, dataset=row.dataset + IN_CHAT) for row in replies]
         return self.marked(rows, edit, split)
+
+    @cached_property
+    def _in_chat(self) -> EvaluationContext | None:
+        """The context of texts as replies, where they are measured beside plain ones."""
+        if (model := replying(self.context.model)) is None:
+            return None
+        stored = replace(self.stored, key=digest([self.stored.key, IN_CHAT]))
+        return EvaluationContext(model, self.store / IN_CHAT, self.plan.seed, stored)
 
     def _removed(self, edit: NamedEdit, split: MeasuredSplit) -> list[Row]:
         row = self.bias.removed(self.context, edit, split)

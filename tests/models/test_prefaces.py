@@ -93,8 +93,9 @@ def test_it_is_decided_when_a_model_is_loaded(folder, model):
 def test_a_model_without_a_template_is_refused_or_left_as_it_is(tmp_path):
     folder = tiny_model_dir("gpt2", tmp_path / "gpt2")
     assert load_model(folder, template="auto").preface == ()
-    with pytest.raises(UserError, match=r"template=chat, but .* has no chat template: use"):
-        load_model(folder, template="chat")
+    for how in ("chat", "both"):
+        with pytest.raises(UserError, match=rf"template={how}, but .* has no chat template: use"):
+            load_model(folder, template=how)
     with pytest.raises(UserError, match="unknown template 'cat': did you mean 'chat'"):
         load_model(folder, template="cat")
     with pytest.raises(UserError, match="has no chat template"):

@@ -15,6 +15,7 @@ from countergen_edit.models import (
     generate,
     in_template,
     load_model,
+    replying,
 )
 from countergen_edit.models.tokens import before_reply, closing, doubled
 from tests.tiny_models import BOS, CONFIGS, config_of, tiny_model_dir
@@ -131,3 +132,14 @@ def test_a_token_that_a_template_writes_twice_is_told(tmp_path):
     llama = load_model(tiny_model_dir("llama", tmp_path))
     llama.tokenizer.chat_template = turns(start="{{ bos_token }}{{ bos_token }}")
     assert doubled(llama) == [BOS]
+
+
+def test_the_form_beside_plain_texts_is_the_chat_form(model):
+    model.tokenizer.chat_template, _, _ = TEMPLATES["Qwen 3"]
+    both, chat = (in_template(model, how, SAYS) for how in ("both", "chat"))
+    assert both.preface == ()
+    replies = replying(both)
+    assert replies is not None
+    assert (replies.preface, replies.chat) == (chat.preface, chat.chat)
+    assert replying(chat) is replying(model) is None
+    assert both.conversation == {**(chat.conversation or {}), "beside": "plain texts"}

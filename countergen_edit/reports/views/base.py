@@ -18,7 +18,7 @@ from countergen_edit.core.registry import Registry
 from countergen_edit.edits import EditRecord
 from countergen_edit.metrics.base import METRICS, Cost, Kind, Metric
 from countergen_edit.metrics.results import Results, State
-from countergen_edit.metrics.rows import GROUPS, UNEDITED, Row, dataset_label, set_label
+from countergen_edit.metrics.rows import GROUPS, IN_CHAT, UNEDITED, Row, dataset_label, set_label
 from countergen_edit.models.capture import EVERYWHERE
 from countergen_edit.reports.blocks import Block, Cell, Figure, Number, Section, Table
 from countergen_edit.reports.panels import Ends, Panel, Series
@@ -355,6 +355,9 @@ class CostView(View):
         look |= self.counted
         return (Shown(self.metric.counts, self.title, **look), *self.shows)
 
+    def about(self, row: Row) -> str | None:
+        return in_form(super().about(row), row)
+
     def quantities(self, results: Results, split: str = "test") -> list[Quantity]:
         """The figures that the unedited model has, too."""
         return [q for q in super().quantities(results, split) if UNEDITED in q.rows]
@@ -407,6 +410,13 @@ def as_cell(cell: str | Mapping[str, Any], values: Mapping[str, Any]) -> Cell:
     if look.pop("rest", False) and value is not None:
         value = 1 - value
     return Number.of(value, **look) if isinstance(value, Row) else Number(value, **look)
+
+
+def in_form(about: str | None, row: Row) -> str | None:
+    """The subject of a row, marked where its texts are replies and plain texts are measured too."""
+    if about is None or not row.dataset.endswith(IN_CHAT) or about.endswith("in chat"):
+        return about
+    return f"{about}, in chat".removeprefix(", ")
 
 
 def groups_of(row: Row) -> str:

@@ -20,6 +20,7 @@ from countergen_edit.reports.views.base import (
     View,
     and_list,
     groups_of,
+    in_form,
     mark,
 )
 
@@ -53,7 +54,7 @@ class AgreementView(CostView, declared="agreement"):
         return [replace(panels[0], title="Agreement (axis cut)", series=series, limits=top)]
 
     def about(self, row: Row) -> str | None:
-        return f"{row.group_a} / {row.group_b}" if row.group_b else row.group_a
+        return in_form(f"{row.group_a} / {row.group_b}" if row.group_b else row.group_a, row)
 
     def quantities(self, results: Results, split: str = "test") -> list[Quantity]:
         """Both groups together in figures and each apart in the table of all sets."""
