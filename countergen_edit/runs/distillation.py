@@ -219,9 +219,9 @@ class Distillation:
 
     def _scaled(self, student: Student, best: tuple[float, float, LowRankUpdate]) -> LowRankUpdate:
         """The update of the best look, scaled up or down to what the budgets allow."""
-        zero = dict.fromkeys(self.multipliers, 0.0)
+        zero, unscaled = dict.fromkeys(self.multipliers, 0.0), best
         for factor in (FACTOR, 1 / FACTOR):
-            scale = factor
+            scale = factor if best is unscaled else 0.0  # the way back is known
             while scale > SMALLEST:
                 student.update = update = best[2].scaled(factor)
                 rank = self._rank(zero | self.held_out(student))
