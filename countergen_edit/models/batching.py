@@ -82,6 +82,7 @@ def plan(
     max_batch_reads: int | None = None,
     share: bool = True,
     branch: bool = False,
+    busy: int = BUSY,
 ) -> list[Batch]:
     """Batch sequences, longest first, so that padding is small and memory runs out early.
 
@@ -111,7 +112,7 @@ def plan(
         cells = len({columns[p] for i, columns in row.reads for p in positions[i]})
         if batches:
             height, width = len(batches[-1]) + 1, len(batches[-1][0].tree.ids)
-            fits = len(row.tree.ids) >= FULL * width or height * width <= BUSY
+            fits = len(row.tree.ids) >= FULL * width or height * width <= busy
             if fits and height * width <= max_batch_tokens and total + cells <= max_batch_reads:
                 batches[-1].append(row)
                 total += cells

@@ -11,9 +11,8 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float, Int, Shaped
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
-from torch.nn.functional import pad
 from torch.nn.utils.rnn import pad_sequence
 
 from countergen_edit.data.counterfactual import CounterfactualSet, Variation
@@ -104,27 +103,30 @@ def in_passes(portions: Sequence[Portion], most: int = PASS) -> list[list[int]]:
     return found
 
 
-def joined_portions(
-    portions: Sequence[Portion],
-) -> tuple[
-    Int[Tensor, "row time"],
-    Int[Tensor, "row time"],
-    tuple[Int[Tensor, " read"], Int[Tensor, " read"]],
-]:
-    """Token ids, mask and reads of portions that are run together, in their order."""
-    longest = max(portion.ids.shape[1] for portion in portions)
-    begins = np.cumsum([0, *(len(portion.ids) for portion in portions)])
-    ids, mask = (
-        torch.cat([widened(part, longest) for part in parts])
-        for parts in ([p.ids for p in portions], [p.mask for p in portions])
-    )
-    row = torch.cat([p.at[0] + int(b) for p, b in zip(portions, begins, strict=False)])
-    return ids, mask, (row, torch.cat([p.at[1] for p in portions]))
+@dataclass(frozen=True)
+class Tokens:
+    """The tokens of portions that are run together, row by row without padding."""
 
+    texts: list[tuple[int, ...]]
+    row: Int[np.ndarray, " token"]
+    column: Int[np.ndarray, " token"]
+    reads: Int[np.ndarray, " read"]
+    """The number of the token at which each value is read."""
 
-def widened(values: Shaped[Tensor, "row time *more"], time: int) -> Shaped[Tensor, "row t *more"]:
-    """Values padded with zeros on the right."""
-    return pad(values, (0, 0) * (values.ndim - 2) + (0, time - values.shape[1]))
+    @classmethod
+    def of(cls, portions: Sequence[Portion]) -> Tokens:
+        """All tokens, in the order of the portions."""
+        lengths = [n for portion in portions for n in portion.mask.sum(1).tolist()]
+        rows = [ids for portion in portions for ids in portion.ids.tolist()]
+        texts = [tuple(ids[:n]) for ids, n in zip(rows, lengths, strict=True)]
+        starts = np.cumsum([0, *lengths])
+        row = np.repeat(np.arange(len(texts)), lengths)
+        reads, first = list[np.ndarray](), 0
+        for portion in portions:
+            own, columns = (x.numpy() for x in portion.at)
+            reads.append(starts[first + own] + columns)
+            first += len(portion.ids)
+        return cls(texts, row, np.arange(len(row)) - starts[row], np.concatenate(reads))
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
+from torch.nn.functional import pad
 
 from countergen_edit.core.errors import require_known
 from countergen_edit.core.seeds import unit_seed
@@ -22,15 +24,15 @@ from countergen_edit.edits.checkpoints.stock import linear_modules, module_name
 from countergen_edit.edits.edit import placement_hook
 from countergen_edit.erasers import Distilled
 from countergen_edit.models import LanguageModel
+from countergen_edit.models.batching import Batch, plan, runs_trees
 from countergen_edit.models.language_model import read_logits, stock_name
 from countergen_edit.models.resumption import forward_replaced
 from countergen_edit.runs.portions import (
     PASS,
     Portion,
+    Tokens,
     in_passes,
-    joined_portions,
     some_rows,
-    widened,
 )
 
 _ROWS = 4
@@ -40,6 +42,8 @@ _LAST = 0.1
 """Share of the learning rate at the last step."""
 TRAINED = 512
 """Tokens of a pass with gradients, which keeps activations."""
+_BUSY = 128
+"""Tokens of a batch from which on it takes no row that is mostly padding."""
 LARGEST_NORM = 1.0
 """Of the gradient."""
 READING = (("attn", "q"), ("attn", "k"), ("mlp", "gate"))
@@ -95,21 +99,26 @@ def few_rows(portion: Portion, rng: np.random.Generator) -> Int[Tensor, " row"]:
 
 def _rows_of(below: Any, rows: Int[Tensor, " row"] | slice, longest: int) -> Any:
     """A copy of some rows of a block's output, up to a length."""
-    if below is None:
-        return None
-    hidden, *rest = below if isinstance(below, tuple) else (below,)
-    rows = rows if isinstance(rows, slice) else rows.to(hidden.device)
-    some = hidden[rows, :longest].clone()
-    return (some, *rest) if isinstance(below, tuple) else some
+    return None if below is None else _of_hidden(below, lambda x: x[rows, :longest].clone())
 
 
 def _together(below: Sequence[Any], longest: int) -> Any:
     """The outputs of a block for several portions, as for one."""
     if below[0] is None or len(below) == 1:
         return below[0]
-    parts = [own if isinstance(own, tuple) else (own,) for own in below]
-    hidden = torch.cat([widened(first, longest) for first, *_ in parts])
-    return (hidden, *parts[0][1:]) if isinstance(below[0], tuple) else hidden
+    parts = [pad(own, (0, 0, 0, longest - own.shape[1])) for own in map(_hidden, below)]
+    return _of_hidden(below[0], lambda x: torch.cat(parts))
+
+
+def _hidden(output: Any) -> Tensor:
+    """The hidden states in a block's output, a tensor or the first part of a tuple."""
+    hidden: Tensor = output[0] if isinstance(output, tuple) else output
+    return hidden
+
+
+def _of_hidden(output: Any, change: Callable[[Tensor], Tensor]) -> Any:
+    """A module's output with its hidden states changed."""
+    return (change(output[0]), *output[1:]) if isinstance(output, tuple) else change(output)
 
 
 class Student:
@@ -192,31 +201,23 @@ class Student:
 
     def unedited(self, portions: Sequence[Portion]) -> list[Unedited]:
         """Log-probabilities without the update, and the output of the blocks below it."""
-        found: dict[int, Unedited] = {}
-        for numbers in in_passes(portions):
-            some = [portions[i] for i in numbers]
-            kept: list[Any] = []
-            with ExitStack() as stack:
-                if self._shared:
-                    last = self._shared[-1]
-                    keep = last.register_forward_hook(lambda m, i, out, kept=kept: kept.append(out))
-                    stack.callback(keep.remove)
-                stack.enter_context(torch.no_grad())
-                stack.enter_context(self._without_update())
-                log_probs = self._run(some)
-                if self._maps and any(portion.kind != "erase" for portion in some):
-                    without = self._run(some, mapped=False)
-                    log_probs = [
-                        own if portion.kind == "erase" else other
-                        for portion, own, other in zip(some, log_probs, without, strict=True)
-                    ]
-            begin = 0
-            for i, portion, own in zip(numbers, some, log_probs, strict=True):
-                rows = slice(begin, begin + len(portion.ids))
-                below = _rows_of(kept[0], rows, portion.ids.shape[1]) if kept else None
-                found[i] = Unedited(portion.renumbered(self.numbers), own, below)
-                begin = rows.stop
-        return [found[i] for i in range(len(portions))]
+        if not portions:
+            return []
+        with torch.no_grad(), self._without_update():
+            log_probs, kept = self._run(portions)
+            if self._maps and any(portion.kind != "erase" for portion in portions):
+                without, _ = self._run(portions, mapped=False)
+                log_probs = [
+                    own if portion.kind == "erase" else other
+                    for portion, own, other in zip(portions, log_probs, without, strict=True)
+                ]
+        found, begin = list[Unedited](), 0
+        for portion, own in zip(portions, log_probs, strict=True):
+            rows = slice(begin, begin + len(portion.ids))
+            below = _rows_of(kept, rows, portion.ids.shape[1])
+            found.append(Unedited(portion.renumbered(self.numbers), own, below))
+            begin = rows.stop
+        return found
 
     def passes(
         self, given: Sequence[Unedited]
@@ -230,23 +231,67 @@ class Student:
             some = [given[i].cast(torch.float32) for i in numbers]
             longest = max(own.portion.ids.shape[1] for own in some)
             below = _together([own.below for own in some], longest)
-            with ExitStack() as stack:
-                for block in self._shared:
-                    stack.enter_context(forward_replaced(block, below))
-                log_probs = self._run([own.portion for own in some])
+            log_probs, _ = self._run([own.portion for own in some], below)
             yield [*zip(some, log_probs, strict=True)]
 
     def _run(
-        self, portions: Sequence[Portion], *, mapped: bool = True
-    ) -> list[Float[Tensor, "_ vocab"]]:
-        ids, mask, at = joined_portions(portions)
+        self, portions: Sequence[Portion], below: Any = None, *, mapped: bool = True
+    ) -> tuple[list[Float[Tensor, "_ vocab"]], Any]:
+        """Log-probabilities, and the output of the last block below the update, row by row.
+
+        With `below`, that output, the blocks below are not run. A common beginning is run once.
+        """
+        tokens = Tokens.of(portions)
+        longest = max(map(len, tokens.texts))
+        shape = len(tokens.texts), longest, self._model.d_model
+        found, order, kept = list[Tensor](), list[np.ndarray](), None
+        for batch in plan(
+            tokens.texts,
+            [range(len(text)) for text in tokens.texts],
+            max_batch_tokens=PASS,
+            branch=runs_trees(self._model, longest),
+            busy=_BUSY,
+        ):
+            cells = batch.row, batch.position
+            places = tokens.row[batch.slot], tokens.column[batch.slot]
+            of_token = np.full((2, len(tokens.row)), -1)
+            of_token[:, batch.slot] = cells
+            order.append(np.flatnonzero(of_token[0, tokens.reads] >= 0))
+            shared = None
+            if below is not None:
+                of_cell = np.zeros((2, *batch.ids.shape), np.int64)
+                of_cell[0][cells], of_cell[1][cells] = places
+                shared = _of_hidden(below, itemgetter(tuple(of_cell)))
+            read = of_token[:, tokens.reads[order[-1]]]
+            logits, output = self._logits(batch, read, shared, mapped)
+            found.append(logits)
+            if output is not None:
+                if kept is None:
+                    kept = _of_hidden(output, lambda x: x.new_zeros(shape))
+                _hidden(kept)[places] = _hidden(output)[cells]
+        logits = found[0]
+        if len(found) > 1:
+            logits = torch.cat(found)[np.argsort(np.concatenate(order))]
+        parts = torch.split(logits, [len(portion.at[0]) for portion in portions])
+        return [part.float().log_softmax(-1) for part in parts], kept
+
+    def _logits(
+        self, batch: Batch, at: Int[np.ndarray, "2 read"], below: Any, mapped: bool
+    ) -> tuple[Float[Tensor, "read vocab"], Any]:
+        """Logits of a batch at some cells, and the output of the last block that it ran below."""
+        kept: list[Any] = [None]
         with ExitStack() as stack:
+            for block in self._shared if below is not None else ():
+                stack.enter_context(forward_replaced(block, below))
+            for block in self._shared[-1:] if below is None else ():
+                keep = block.register_forward_hook(lambda m, i, output: kept.append(output))
+                stack.callback(keep.remove)
             for module, hook in self._maps if mapped else ():
                 stack.callback(module.register_forward_hook(hook).remove)
             stack.enter_context(self._bfloat16())
-            logits = read_logits(self.plain, self._model.inputs(ids, mask), at)
-        parts = torch.split(logits, [len(portion.at[0]) for portion in portions])
-        return [part.float().log_softmax(-1) for part in parts]
+            inputs = self._model.inputs(batch.ids, batch.mask)
+            row, column = torch.from_numpy(at)
+            return read_logits(self.plain, inputs, (row, column)), kept[-1]
 
     @property
     def update(self) -> LowRankUpdate:
@@ -317,12 +362,7 @@ def _mapping(place: Placement) -> Any:
     """A hook that maps the output of a module, or the first part of it."""
     mapped = placement_hook(place)
 
-    def hook(module: Any, inputs: Any, output: Any) -> Any:
-        if isinstance(output, tuple):
-            return mapped(output[0]), *output[1:]
-        return mapped(output)
-
-    return hook
+    return lambda module, inputs, output: _of_hidden(output, mapped)
 
 
 def block_names(model: LanguageModel) -> list[str]:
