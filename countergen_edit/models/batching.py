@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -82,7 +82,6 @@ def plan(
     max_batch_reads: int | None = None,
     share: bool = True,
     branch: bool = False,
-    busy: int = BUSY,
 ) -> list[Batch]:
     """Batch sequences, longest first, so that padding is small and memory runs out early.
 
@@ -112,7 +111,7 @@ def plan(
         cells = len({columns[p] for i, columns in row.reads for p in positions[i]})
         if batches:
             height, width = len(batches[-1]) + 1, len(batches[-1][0].tree.ids)
-            fits = len(row.tree.ids) >= FULL * width or height * width <= busy
+            fits = len(row.tree.ids) >= FULL * width or height * width <= BUSY
             if fits and height * width <= max_batch_tokens and total + cells <= max_batch_reads:
                 batches[-1].append(row)
                 total += cells
@@ -141,6 +140,15 @@ class Tree:
             columns.append(len(self.ids))
             self.ids.append(token)
         self.columns[text] = columns
+
+    @classmethod
+    def of(cls, texts: Iterable[Ids]) -> Tree:
+        """All texts in one row, each common beginning once."""
+        tree, previous = cls(), ()
+        for text in sorted({*texts}):
+            tree.add(text, _shared(previous, text))
+            previous = text
+        return tree
 
     @property
     def sees(self) -> Bool[Tensor, "time time"]:
@@ -201,8 +209,7 @@ def trees(texts: Sequence[Ids], most: int) -> list[Tree]:
     rows: list[Tree] = []
     previous: Ids = ()
     for text in sorted(texts):
-        pairs = zip(previous, text, strict=False)
-        shared = len([*takewhile(lambda pair: pair[0] == pair[1], pairs)])
+        shared = _shared(previous, text)
         joins = bool(rows) and shared >= SHARED * len(text)
         if joins:
             width, room = len(rows[-1].ids), len(next(iter(rows[-1].columns))) + BRANCHES
@@ -212,6 +219,12 @@ def trees(texts: Sequence[Ids], most: int) -> list[Tree]:
         rows[-1].add(text, shared if joins else 0)
         previous = text
     return rows
+
+
+def _shared(first: Ids, second: Ids) -> int:
+    """The number of tokens that two texts begin with."""
+    pairs = zip(first, second, strict=False)
+    return len([*takewhile(lambda pair: pair[0] == pair[1], pairs)])
 
 
 _TRIALS: WeakKeyDictionary[Any, dict[int, bool]] = WeakKeyDictionary()

@@ -47,6 +47,7 @@ from countergen_edit.runs.objective import (
 )
 from countergen_edit.runs.own_contexts import OwnContexts, written
 from countergen_edit.runs.portions import (
+    PASS,
     Context,
     Portion,
     mean_divergence,
@@ -55,7 +56,7 @@ from countergen_edit.runs.portions import (
     to_erase,
     to_keep,
 )
-from countergen_edit.runs.student import TRAINED, Student, Unedited, few_rows, pace, stepping
+from countergen_edit.runs.student import Student, Unedited, few_rows, pace, stepping
 
 _WEIGHTS = {"bias": 20.0, "people": 3.0}
 """Weights of the share of the group difference and of the divergence from each person's target: the
@@ -296,7 +297,7 @@ class Distillation:
     def _gibibytes(self, student: Student, steps: Sequence[Mapping[Portion, Any]]) -> float:
         """About how many GiB the unedited output and the activations of a pass take."""
         width, above = self.model.d_model, self.model.n_layers - student.first
-        size = 4.0 * ACTIVATIONS * TRAINED * width * above
+        size = 4.0 * ACTIVATIONS * PASS * width * above
         for portion, rows in (item for step in steps for item in step.items()):
             share = 1 if rows is None else len(rows) / len(portion.ids)
             size += share * len(portion.at[0]) * 2 * student.vocab_size

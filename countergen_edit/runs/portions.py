@@ -18,6 +18,8 @@ from torch.nn.utils.rnn import pad_sequence
 from countergen_edit.data.counterfactual import CounterfactualSet, Variation
 from countergen_edit.data.task import Task
 from countergen_edit.models import LanguageModel, encode, first_read
+from countergen_edit.models.batching import Tree
+from countergen_edit.models.language_model import Mask
 from countergen_edit.runs.fit_data import beginnings, following, places_by_context
 
 _ROWS = 16
@@ -26,8 +28,8 @@ _TEXTS = 2
 """Texts of a portion of running text."""
 _LONGEST = 64
 """Tokens of a running text."""
-PASS = 2048
-"""Tokens of a pass of several portions, with padding; a small model takes as long for fewer."""
+PASS = 512
+"""Tokens of a pass of several portions, with padding; activations are kept for gradients."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,13 +91,13 @@ def some_rows(portion: Portion, chosen: Int[Tensor, " row"]) -> Portion:
     )
 
 
-def in_passes(portions: Sequence[Portion], most: int = PASS) -> list[list[int]]:
-    """The numbers of portions that are run together: of similar lengths, up to `most` tokens."""
+def in_passes(portions: Sequence[Portion]) -> list[list[int]]:
+    """The numbers of portions that are run together: of similar lengths, up to `PASS` tokens."""
     found: list[list[int]] = []
     rows = longest = 0
     for i in sorted(range(len(portions)), key=lambda i: -portions[i].ids.shape[1]):
         own = len(portions[i].ids)
-        if not found or (rows + own) * longest > most:
+        if not found or (rows + own) * longest > PASS:
             found.append([])
             rows, longest = 0, portions[i].ids.shape[1]
         found[-1].append(i)
@@ -103,30 +105,43 @@ def in_passes(portions: Sequence[Portion], most: int = PASS) -> list[list[int]]:
     return found
 
 
-@dataclass(frozen=True)
-class Tokens:
-    """The tokens of portions that are run together, row by row without padding."""
+@dataclass(frozen=True, eq=False)
+class Joined:
+    """Portions that are run together, and where their tokens are.
 
-    texts: list[tuple[int, ...]]
-    row: Int[np.ndarray, " token"]
-    column: Int[np.ndarray, " token"]
+    All are in one row, in which a common beginning is once and a token attends to its own text;
+    for a model that cannot run such a row, each text is one.
+    """
+
+    ids: Int[Tensor, "row time"]
+    mask: Mask
+    place: Int[np.ndarray, "2 token"]
+    """Text and column of every token, text by text."""
+    cell: Int[np.ndarray, "2 token"]
+    """Row and time at which it is run."""
     reads: Int[np.ndarray, " read"]
-    """The number of the token at which each value is read."""
+    """Numbers of the tokens that are read."""
 
-    @classmethod
-    def of(cls, portions: Sequence[Portion]) -> Tokens:
-        """All tokens, in the order of the portions."""
-        lengths = [n for portion in portions for n in portion.mask.sum(1).tolist()]
-        rows = [ids for portion in portions for ids in portion.ids.tolist()]
-        texts = [tuple(ids[:n]) for ids, n in zip(rows, lengths, strict=True)]
-        starts = np.cumsum([0, *lengths])
-        row = np.repeat(np.arange(len(texts)), lengths)
-        reads, first = list[np.ndarray](), 0
-        for portion in portions:
-            own, columns = (x.numpy() for x in portion.at)
-            reads.append(starts[first + own] + columns)
-            first += len(portion.ids)
-        return cls(texts, row, np.arange(len(row)) - starts[row], np.concatenate(reads))
+
+def joined(portions: Sequence[Portion], *, branch: bool) -> Joined:
+    """Portions in their order; `branch` for one row."""
+    lengths = [n for portion in portions for n in portion.mask.sum(1).tolist()]
+    every = [row for portion in portions for row in portion.ids]
+    texts = [tuple(row[:n].tolist()) for row, n in zip(every, lengths, strict=True)]
+    starts = np.cumsum([0, *lengths])
+    row = np.repeat(np.arange(len(texts)), lengths)
+    place = np.stack([row, np.arange(len(row)) - starts[row]])
+    reads, begin = list[np.ndarray](), 0
+    for portion in portions:
+        reads.append(starts[portion.at[0].numpy() + begin] + portion.at[1].numpy())
+        begin += len(portion.ids)
+    if not branch:
+        ids, mask, _ = padded([torch.tensor(text) for text in texts])
+        return Joined(ids, mask, place, place, np.concatenate(reads))
+    tree = Tree.of(texts)
+    column = np.concatenate([tree.columns[text] for text in texts])
+    cell = np.stack([np.zeros_like(column), column])
+    return Joined(torch.tensor([tree.ids]), tree.sees[None], place, cell, np.concatenate(reads))
 
 
 @dataclass(frozen=True, eq=False)

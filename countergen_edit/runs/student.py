@@ -24,14 +24,13 @@ from countergen_edit.edits.checkpoints.stock import linear_modules, module_name
 from countergen_edit.edits.edit import placement_hook
 from countergen_edit.erasers import Distilled
 from countergen_edit.models import LanguageModel
-from countergen_edit.models.batching import Batch, plan, runs_trees
+from countergen_edit.models.batching import runs_trees
 from countergen_edit.models.language_model import read_logits, stock_name
 from countergen_edit.models.resumption import forward_replaced
 from countergen_edit.runs.portions import (
-    PASS,
     Portion,
-    Tokens,
     in_passes,
+    joined,
     some_rows,
 )
 
@@ -40,10 +39,6 @@ _ROWS = 4
 WARM_UP = 10
 _LAST = 0.1
 """Share of the learning rate at the last step."""
-TRAINED = 512
-"""Tokens of a pass with gradients, which keeps activations."""
-_BUSY = 128
-"""Tokens of a batch from which on it takes no row that is mostly padding."""
 LARGEST_NORM = 1.0
 """Of the gradient."""
 READING = (("attn", "q"), ("attn", "k"), ("mlp", "gate"))
@@ -201,23 +196,24 @@ class Student:
 
     def unedited(self, portions: Sequence[Portion]) -> list[Unedited]:
         """Log-probabilities without the update, and the output of the blocks below it."""
-        if not portions:
-            return []
-        with torch.no_grad(), self._without_update():
-            log_probs, kept = self._run(portions)
-            if self._maps and any(portion.kind != "erase" for portion in portions):
-                without, _ = self._run(portions, mapped=False)
-                log_probs = [
-                    own if portion.kind == "erase" else other
-                    for portion, own, other in zip(portions, log_probs, without, strict=True)
-                ]
-        found, begin = list[Unedited](), 0
-        for portion, own in zip(portions, log_probs, strict=True):
-            rows = slice(begin, begin + len(portion.ids))
-            below = _rows_of(kept, rows, portion.ids.shape[1])
-            found.append(Unedited(portion.renumbered(self.numbers), own, below))
-            begin = rows.stop
-        return found
+        found: dict[int, Unedited] = {}
+        for numbers in in_passes(portions):
+            some = [portions[i] for i in numbers]
+            with torch.no_grad(), self._without_update():
+                log_probs, kept = self._run(some)
+                if self._maps and any(portion.kind != "erase" for portion in some):
+                    without, _ = self._run(some, mapped=False)
+                    log_probs = [
+                        own if portion.kind == "erase" else other
+                        for portion, own, other in zip(some, log_probs, without, strict=True)
+                    ]
+            begin = 0
+            for i, portion, own in zip(numbers, some, log_probs, strict=True):
+                rows = slice(begin, begin + len(portion.ids))
+                below = _rows_of(kept, rows, portion.ids.shape[1])
+                found[i] = Unedited(portion.renumbered(self.numbers), own, below)
+                begin = rows.stop
+        return [found[i] for i in range(len(portions))]
 
     def passes(
         self, given: Sequence[Unedited]
@@ -226,8 +222,7 @@ class Student:
 
         The blocks below the update are not run again.
         """
-        most = TRAINED if torch.is_grad_enabled() else PASS
-        for numbers in in_passes([own.portion for own in given], most):
+        for numbers in in_passes([own.portion for own in given]):
             some = [given[i].cast(torch.float32) for i in numbers]
             longest = max(own.portion.ids.shape[1] for own in some)
             below = _together([own.below for own in some], longest)
@@ -239,59 +234,35 @@ class Student:
     ) -> tuple[list[Float[Tensor, "_ vocab"]], Any]:
         """Log-probabilities, and the output of the last block below the update, row by row.
 
-        With `below`, that output, the blocks below are not run. A common beginning is run once.
+        With `below`, that output, the blocks below are not run.
         """
-        tokens = Tokens.of(portions)
-        longest = max(map(len, tokens.texts))
-        shape = len(tokens.texts), longest, self._model.d_model
-        found, order, kept = list[Tensor](), list[np.ndarray](), None
-        for batch in plan(
-            tokens.texts,
-            [range(len(text)) for text in tokens.texts],
-            max_batch_tokens=PASS,
-            branch=runs_trees(self._model, longest),
-            busy=_BUSY,
-        ):
-            cells = batch.row, batch.position
-            places = tokens.row[batch.slot], tokens.column[batch.slot]
-            of_token = np.full((2, len(tokens.row)), -1)
-            of_token[:, batch.slot] = cells
-            order.append(np.flatnonzero(of_token[0, tokens.reads] >= 0))
-            shared = None
-            if below is not None:
-                of_cell = np.zeros((2, *batch.ids.shape), np.int64)
-                of_cell[0][cells], of_cell[1][cells] = places
-                shared = _of_hidden(below, itemgetter(tuple(of_cell)))
-            read = of_token[:, tokens.reads[order[-1]]]
-            logits, output = self._logits(batch, read, shared, mapped)
-            found.append(logits)
-            if output is not None:
-                if kept is None:
-                    kept = _of_hidden(output, lambda x: x.new_zeros(shape))
-                _hidden(kept)[places] = _hidden(output)[cells]
-        logits = found[0]
-        if len(found) > 1:
-            logits = torch.cat(found)[np.argsort(np.concatenate(order))]
-        parts = torch.split(logits, [len(portion.at[0]) for portion in portions])
-        return [part.float().log_softmax(-1) for part in parts], kept
-
-    def _logits(
-        self, batch: Batch, at: Int[np.ndarray, "2 read"], below: Any, mapped: bool
-    ) -> tuple[Float[Tensor, "read vocab"], Any]:
-        """Logits of a batch at some cells, and the output of the last block that it ran below."""
-        kept: list[Any] = [None]
+        longest = max(portion.ids.shape[1] for portion in portions)
+        one = joined(portions, branch=runs_trees(self._model, longest))
+        place, cell, kept = (*one.place,), (*one.cell,), list[Any]()
         with ExitStack() as stack:
-            for block in self._shared if below is not None else ():
-                stack.enter_context(forward_replaced(block, below))
-            for block in self._shared[-1:] if below is None else ():
-                keep = block.register_forward_hook(lambda m, i, output: kept.append(output))
-                stack.callback(keep.remove)
-            for module, hook in self._maps if mapped else ():
-                stack.callback(module.register_forward_hook(hook).remove)
+            if below is not None:
+                of_cell = np.zeros((2, *one.ids.shape), np.int64)
+                of_cell[:, *cell] = one.place
+                output = _of_hidden(below, itemgetter((*of_cell,)))
+                for block in self._shared:
+                    stack.enter_context(forward_replaced(block, output))
+            elif self._shared:
+                hook = self._shared[-1].register_forward_hook(lambda m, i, out: kept.append(out))
+                stack.callback(hook.remove)
+            for module, change in self._maps if mapped else ():
+                stack.callback(module.register_forward_hook(change).remove)
             stack.enter_context(self._bfloat16())
-            inputs = self._model.inputs(batch.ids, batch.mask)
-            row, column = torch.from_numpy(at)
-            return read_logits(self.plain, inputs, (row, column)), kept[-1]
+            row, column = torch.from_numpy(one.cell[:, one.reads])
+            logits = read_logits(self.plain, self._model.inputs(one.ids, one.mask), (row, column))
+
+        def by_row(hidden: Float[Tensor, "row time d"]) -> Float[Tensor, "text column d"]:
+            texts = hidden.new_zeros((one.place[0].max() + 1, longest, hidden.shape[-1]))
+            texts[place] = hidden[cell]
+            return texts
+
+        parts = torch.split(logits, [len(portion.at[0]) for portion in portions])
+        log_probs = [part.float().log_softmax(-1) for part in parts]
+        return log_probs, _of_hidden(kept[0], by_row) if kept else None
 
     @property
     def update(self) -> LowRankUpdate:
