@@ -144,7 +144,8 @@ class Tree:
     @classmethod
     def of(cls, texts: Iterable[Ids]) -> Tree:
         """All texts in one row, each common beginning once."""
-        tree, previous = cls(), ()
+        tree = cls()
+        previous: Ids = ()
         for text in sorted({*texts}):
             tree.add(text, _shared(previous, text))
             previous = text
