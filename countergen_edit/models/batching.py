@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -141,6 +141,16 @@ class Tree:
             self.ids.append(token)
         self.columns[text] = columns
 
+    @classmethod
+    def of(cls, texts: Iterable[Ids]) -> Tree:
+        """All texts in one row, each common beginning once."""
+        tree = cls()
+        previous: Ids = ()
+        for text in sorted({*texts}):
+            tree.add(text, _shared(previous, text))
+            previous = text
+        return tree
+
     @property
     def sees(self) -> Bool[Tensor, "time time"]:
         """For each column the columns it attends to: its ancestors and itself."""
@@ -200,8 +210,7 @@ def trees(texts: Sequence[Ids], most: int) -> list[Tree]:
     rows: list[Tree] = []
     previous: Ids = ()
     for text in sorted(texts):
-        pairs = zip(previous, text, strict=False)
-        shared = len([*takewhile(lambda pair: pair[0] == pair[1], pairs)])
+        shared = _shared(previous, text)
         joins = bool(rows) and shared >= SHARED * len(text)
         if joins:
             width, room = len(rows[-1].ids), len(next(iter(rows[-1].columns))) + BRANCHES
@@ -211,6 +220,12 @@ def trees(texts: Sequence[Ids], most: int) -> list[Tree]:
         rows[-1].add(text, shared if joins else 0)
         previous = text
     return rows
+
+
+def _shared(first: Ids, second: Ids) -> int:
+    """The number of tokens that two texts begin with."""
+    pairs = zip(first, second, strict=False)
+    return len([*takewhile(lambda pair: pair[0] == pair[1], pairs)])
 
 
 _TRIALS: WeakKeyDictionary[Any, dict[int, bool]] = WeakKeyDictionary()

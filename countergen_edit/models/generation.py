@@ -208,7 +208,7 @@ def greedy_config(lm: LanguageModel, max_new_tokens: int, stops: Sequence[int]) 
 
 
 _CPU_AT_ONCE, _ACCELERATOR_AT_ONCE = 1 << 20, 1 << 24
-"""Tokens whose noise is drawn together; a CPU is faster while they stay in its cache."""
+"""Logits that are sampled from together; a CPU is faster while they stay in its cache."""
 
 
 _STEP = 0x632BE59BD9B4E019
@@ -236,10 +236,19 @@ class RowSampler:
         self, input_ids: Int[Tensor, "row time"], scores: Float[Tensor, "row vocab"]
     ) -> Float[Tensor, "row vocab"]:
         """Logits of 0 for each row's sampled token and minus infinity elsewhere."""
-        scores = scores.float() / self.temperature
         self.seeds = self.seeds.to(scores.device)
-        noisy = gumbel(self.seeds, self.step, scores.shape[-1]).add_(scores)
+        at_once = _CPU_AT_ONCE if scores.device.type == "cpu" else _ACCELERATOR_AT_ONCE
+        rows = max(1, at_once // scores.shape[-1])
+        parts = zip(scores.split(rows), self.seeds.split(rows), strict=True)
+        token = torch.cat([self._sampled(own.float(), seeds) for own, seeds in parts])
         self.step += 1
+        return torch.full_like(scores, -torch.inf, dtype=torch.float32).scatter_(1, token, 0.0)
+
+    def _sampled(
+        self, scores: Float[Tensor, "row vocab"], seeds: Int[Tensor, " row"]
+    ) -> Int[Tensor, "row 1"]:
+        scores = scores / self.temperature
+        noisy = gumbel(seeds, self.step, scores.shape[-1]).add_(scores)
         token = noisy.argmax(-1, keepdim=True)
         if self.top_p < 1:
             p = scores.softmax(-1)
@@ -252,17 +261,13 @@ class RowSampler:
                     break
                 noisy[waiting, token[waiting, 0]] = -torch.inf
                 token[waiting] = noisy[waiting].argmax(-1, keepdim=True)
-        return torch.full_like(scores, -torch.inf).scatter_(1, token, 0.0)
+        return token
 
 
 def gumbel(seeds: Int[Tensor, " row"], step: int, tokens: int) -> Float[Tensor, "row token"]:
     """Standard Gumbel noise of seed, step and token alone, by SplitMix64 (Steele et al. 2014)."""
     token = torch.arange(tokens, device=seeds.device) * _TOKEN
-    starts = seeds + step * _STEP % 2**62
-    at_once = _CPU_AT_ONCE if seeds.device.type == "cpu" else _ACCELERATOR_AT_ONCE
-    rows = max(1, at_once // tokens)
-    parts = range(0, len(starts), rows)
-    return torch.cat([_noise(starts[i : i + rows, None] + token) for i in parts])
+    return _noise((seeds + step * _STEP % 2**62)[:, None] + token)
 
 
 def _noise(x: Int[Tensor, "row token"]) -> Float[Tensor, "row token"]:

@@ -47,6 +47,7 @@ from countergen_edit.runs.objective import (
 )
 from countergen_edit.runs.own_contexts import OwnContexts, written
 from countergen_edit.runs.portions import (
+    PASS,
     Context,
     Portion,
     mean_divergence,
@@ -55,7 +56,7 @@ from countergen_edit.runs.portions import (
     to_erase,
     to_keep,
 )
-from countergen_edit.runs.student import TRAINED, Student, Unedited, few_rows, pace, stepping
+from countergen_edit.runs.student import Student, Unedited, few_rows, pace, stepping
 
 _WEIGHTS = {"bias": 20.0, "people": 3.0}
 """Weights of the share of the group difference and of the divergence from each person's target: the
@@ -219,9 +220,9 @@ class Distillation:
 
     def _scaled(self, student: Student, best: tuple[float, float, LowRankUpdate]) -> LowRankUpdate:
         """The update of the best look, scaled up or down to what the budgets allow."""
-        zero = dict.fromkeys(self.multipliers, 0.0)
+        zero, unscaled = dict.fromkeys(self.multipliers, 0.0), best
         for factor in (FACTOR, 1 / FACTOR):
-            scale = factor
+            scale = factor if best is unscaled else 0.0  # the way back is known
             while scale > SMALLEST:
                 student.update = update = best[2].scaled(factor)
                 rank = self._rank(zero | self.held_out(student))
@@ -296,7 +297,7 @@ class Distillation:
     def _gibibytes(self, student: Student, steps: Sequence[Mapping[Portion, Any]]) -> float:
         """About how many GiB the unedited output and the activations of a pass take."""
         width, above = self.model.d_model, self.model.n_layers - student.first
-        size = 4.0 * ACTIVATIONS * TRAINED * width * above
+        size = 4.0 * ACTIVATIONS * PASS * width * above
         for portion, rows in (item for step in steps for item in step.items()):
             share = 1 if rows is None else len(rows) / len(portion.ids)
             size += share * len(portion.at[0]) * 2 * student.vocab_size

@@ -11,14 +11,15 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float, Int, Shaped
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
-from torch.nn.functional import pad
 from torch.nn.utils.rnn import pad_sequence
 
 from countergen_edit.data.counterfactual import CounterfactualSet, Variation
 from countergen_edit.data.task import Task
 from countergen_edit.models import LanguageModel, encode, first_read
+from countergen_edit.models.batching import Tree
+from countergen_edit.models.language_model import Mask
 from countergen_edit.runs.fit_data import beginnings, following, places_by_context
 
 _ROWS = 16
@@ -27,8 +28,8 @@ _TEXTS = 2
 """Texts of a portion of running text."""
 _LONGEST = 64
 """Tokens of a running text."""
-PASS = 2048
-"""Tokens of a pass of several portions, with padding; a small model takes as long for fewer."""
+PASS = 512
+"""Tokens of a pass of several portions, with padding; activations are kept for gradients."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,13 +91,13 @@ def some_rows(portion: Portion, chosen: Int[Tensor, " row"]) -> Portion:
     )
 
 
-def in_passes(portions: Sequence[Portion], most: int = PASS) -> list[list[int]]:
-    """The numbers of portions that are run together: of similar lengths, up to `most` tokens."""
+def in_passes(portions: Sequence[Portion]) -> list[list[int]]:
+    """The numbers of portions that are run together: of similar lengths, up to `PASS` tokens."""
     found: list[list[int]] = []
     rows = longest = 0
     for i in sorted(range(len(portions)), key=lambda i: -portions[i].ids.shape[1]):
         own = len(portions[i].ids)
-        if not found or (rows + own) * longest > most:
+        if not found or (rows + own) * longest > PASS:
             found.append([])
             rows, longest = 0, portions[i].ids.shape[1]
         found[-1].append(i)
@@ -104,27 +105,43 @@ def in_passes(portions: Sequence[Portion], most: int = PASS) -> list[list[int]]:
     return found
 
 
-def joined_portions(
-    portions: Sequence[Portion],
-) -> tuple[
-    Int[Tensor, "row time"],
-    Int[Tensor, "row time"],
-    tuple[Int[Tensor, " read"], Int[Tensor, " read"]],
-]:
-    """Token ids, mask and reads of portions that are run together, in their order."""
-    longest = max(portion.ids.shape[1] for portion in portions)
-    begins = np.cumsum([0, *(len(portion.ids) for portion in portions)])
-    ids, mask = (
-        torch.cat([widened(part, longest) for part in parts])
-        for parts in ([p.ids for p in portions], [p.mask for p in portions])
-    )
-    row = torch.cat([p.at[0] + int(b) for p, b in zip(portions, begins, strict=False)])
-    return ids, mask, (row, torch.cat([p.at[1] for p in portions]))
+@dataclass(frozen=True, eq=False)
+class Joined:
+    """Portions that are run together, and where their tokens are.
+
+    All are in one row, in which a common beginning is once and a token attends to its own text;
+    for a model that cannot run such a row, each text is one.
+    """
+
+    ids: Int[Tensor, "row time"]
+    mask: Mask
+    place: Int[np.ndarray, "2 token"]
+    """Text and column of every token, text by text."""
+    cell: Int[np.ndarray, "2 token"]
+    """Row and time at which it is run."""
+    reads: Int[np.ndarray, " read"]
+    """Numbers of the tokens that are read."""
 
 
-def widened(values: Shaped[Tensor, "row time *more"], time: int) -> Shaped[Tensor, "row t *more"]:
-    """Values padded with zeros on the right."""
-    return pad(values, (0, 0) * (values.ndim - 2) + (0, time - values.shape[1]))
+def joined(portions: Sequence[Portion], *, branch: bool) -> Joined:
+    """Portions in their order; `branch` for one row."""
+    lengths = [n for portion in portions for n in portion.mask.sum(1).tolist()]
+    every = [row for portion in portions for row in portion.ids]
+    texts = [tuple(row[:n].tolist()) for row, n in zip(every, lengths, strict=True)]
+    starts = np.cumsum([0, *lengths])
+    row = np.repeat(np.arange(len(texts)), lengths)
+    place = np.stack([row, np.arange(len(row)) - starts[row]])
+    reads, begin = list[np.ndarray](), 0
+    for portion in portions:
+        reads.append(starts[portion.at[0].numpy() + begin] + portion.at[1].numpy())
+        begin += len(portion.ids)
+    if not branch:
+        ids, mask, _ = padded([torch.tensor(text) for text in texts])
+        return Joined(ids, mask, place, place, np.concatenate(reads))
+    tree = Tree.of(texts)
+    column = np.concatenate([tree.columns[text] for text in texts])
+    cell = np.stack([np.zeros_like(column), column])
+    return Joined(torch.tensor([tree.ids]), tree.sees[None], place, cell, np.concatenate(reads))
 
 
 @dataclass(frozen=True, eq=False)

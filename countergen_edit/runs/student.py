@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
+from torch.nn.functional import pad
 
 from countergen_edit.core.errors import require_known
 from countergen_edit.core.seeds import unit_seed
@@ -22,15 +24,14 @@ from countergen_edit.edits.checkpoints.stock import linear_modules, module_name
 from countergen_edit.edits.edit import placement_hook
 from countergen_edit.erasers import Distilled
 from countergen_edit.models import LanguageModel
+from countergen_edit.models.batching import runs_trees
 from countergen_edit.models.language_model import read_logits, stock_name
 from countergen_edit.models.resumption import forward_replaced
 from countergen_edit.runs.portions import (
-    PASS,
     Portion,
     in_passes,
-    joined_portions,
+    joined,
     some_rows,
-    widened,
 )
 
 _ROWS = 4
@@ -38,8 +39,6 @@ _ROWS = 4
 WARM_UP = 10
 _LAST = 0.1
 """Share of the learning rate at the last step."""
-TRAINED = 512
-"""Tokens of a pass with gradients, which keeps activations."""
 LARGEST_NORM = 1.0
 """Of the gradient."""
 READING = (("attn", "q"), ("attn", "k"), ("mlp", "gate"))
@@ -95,21 +94,26 @@ def few_rows(portion: Portion, rng: np.random.Generator) -> Int[Tensor, " row"]:
 
 def _rows_of(below: Any, rows: Int[Tensor, " row"] | slice, longest: int) -> Any:
     """A copy of some rows of a block's output, up to a length."""
-    if below is None:
-        return None
-    hidden, *rest = below if isinstance(below, tuple) else (below,)
-    rows = rows if isinstance(rows, slice) else rows.to(hidden.device)
-    some = hidden[rows, :longest].clone()
-    return (some, *rest) if isinstance(below, tuple) else some
+    return None if below is None else _of_hidden(below, lambda x: x[rows, :longest].clone())
 
 
 def _together(below: Sequence[Any], longest: int) -> Any:
     """The outputs of a block for several portions, as for one."""
     if below[0] is None or len(below) == 1:
         return below[0]
-    parts = [own if isinstance(own, tuple) else (own,) for own in below]
-    hidden = torch.cat([widened(first, longest) for first, *_ in parts])
-    return (hidden, *parts[0][1:]) if isinstance(below[0], tuple) else hidden
+    parts = [pad(own, (0, 0, 0, longest - own.shape[1])) for own in map(_hidden, below)]
+    return _of_hidden(below[0], lambda x: torch.cat(parts))
+
+
+def _hidden(output: Any) -> Tensor:
+    """The hidden states in a block's output, a tensor or the first part of a tuple."""
+    hidden: Tensor = output[0] if isinstance(output, tuple) else output
+    return hidden
+
+
+def _of_hidden(output: Any, change: Callable[[Tensor], Tensor]) -> Any:
+    """A module's output with its hidden states changed."""
+    return (change(output[0]), *output[1:]) if isinstance(output, tuple) else change(output)
 
 
 class Student:
@@ -195,17 +199,10 @@ class Student:
         found: dict[int, Unedited] = {}
         for numbers in in_passes(portions):
             some = [portions[i] for i in numbers]
-            kept: list[Any] = []
-            with ExitStack() as stack:
-                if self._shared:
-                    last = self._shared[-1]
-                    keep = last.register_forward_hook(lambda m, i, out, kept=kept: kept.append(out))
-                    stack.callback(keep.remove)
-                stack.enter_context(torch.no_grad())
-                stack.enter_context(self._without_update())
-                log_probs = self._run(some)
+            with torch.no_grad(), self._without_update():
+                log_probs, kept = self._run(some)
                 if self._maps and any(portion.kind != "erase" for portion in some):
-                    without = self._run(some, mapped=False)
+                    without, _ = self._run(some, mapped=False)
                     log_probs = [
                         own if portion.kind == "erase" else other
                         for portion, own, other in zip(some, log_probs, without, strict=True)
@@ -213,7 +210,7 @@ class Student:
             begin = 0
             for i, portion, own in zip(numbers, some, log_probs, strict=True):
                 rows = slice(begin, begin + len(portion.ids))
-                below = _rows_of(kept[0], rows, portion.ids.shape[1]) if kept else None
+                below = _rows_of(kept, rows, portion.ids.shape[1])
                 found[i] = Unedited(portion.renumbered(self.numbers), own, below)
                 begin = rows.stop
         return [found[i] for i in range(len(portions))]
@@ -225,28 +222,47 @@ class Student:
 
         The blocks below the update are not run again.
         """
-        most = TRAINED if torch.is_grad_enabled() else PASS
-        for numbers in in_passes([own.portion for own in given], most):
+        for numbers in in_passes([own.portion for own in given]):
             some = [given[i].cast(torch.float32) for i in numbers]
             longest = max(own.portion.ids.shape[1] for own in some)
             below = _together([own.below for own in some], longest)
-            with ExitStack() as stack:
-                for block in self._shared:
-                    stack.enter_context(forward_replaced(block, below))
-                log_probs = self._run([own.portion for own in some])
+            log_probs, _ = self._run([own.portion for own in some], below)
             yield [*zip(some, log_probs, strict=True)]
 
     def _run(
-        self, portions: Sequence[Portion], *, mapped: bool = True
-    ) -> list[Float[Tensor, "_ vocab"]]:
-        ids, mask, at = joined_portions(portions)
+        self, portions: Sequence[Portion], below: Any = None, *, mapped: bool = True
+    ) -> tuple[list[Float[Tensor, "_ vocab"]], Any]:
+        """Log-probabilities, and the output of the last block below the update, row by row.
+
+        With `below`, that output, the blocks below are not run.
+        """
+        longest = max(portion.ids.shape[1] for portion in portions)
+        one = joined(portions, branch=runs_trees(self._model, longest))
+        place, cell, kept = (*one.place,), (*one.cell,), list[Any]()
         with ExitStack() as stack:
-            for module, hook in self._maps if mapped else ():
-                stack.callback(module.register_forward_hook(hook).remove)
+            if below is not None:
+                of_cell = np.zeros((2, *one.ids.shape), np.int64)
+                of_cell[:, *cell] = one.place
+                output = _of_hidden(below, itemgetter((*of_cell,)))
+                for block in self._shared:
+                    stack.enter_context(forward_replaced(block, output))
+            elif self._shared:
+                hook = self._shared[-1].register_forward_hook(lambda m, i, out: kept.append(out))
+                stack.callback(hook.remove)
+            for module, change in self._maps if mapped else ():
+                stack.callback(module.register_forward_hook(change).remove)
             stack.enter_context(self._bfloat16())
-            logits = read_logits(self.plain, self._model.inputs(ids, mask), at)
+            row, column = torch.from_numpy(one.cell[:, one.reads])
+            logits = read_logits(self.plain, self._model.inputs(one.ids, one.mask), (row, column))
+
+        def by_row(hidden: Float[Tensor, "row time d"]) -> Float[Tensor, "text column d"]:
+            texts = hidden.new_zeros((one.place[0].max() + 1, longest, hidden.shape[-1]))
+            texts[place] = hidden[cell]
+            return texts
+
         parts = torch.split(logits, [len(portion.at[0]) for portion in portions])
-        return [part.float().log_softmax(-1) for part in parts]
+        log_probs = [part.float().log_softmax(-1) for part in parts]
+        return log_probs, _of_hidden(kept[0], by_row) if kept else None
 
     @property
     def update(self) -> LowRankUpdate:
@@ -317,12 +333,7 @@ def _mapping(place: Placement) -> Any:
     """A hook that maps the output of a module, or the first part of it."""
     mapped = placement_hook(place)
 
-    def hook(module: Any, inputs: Any, output: Any) -> Any:
-        if isinstance(output, tuple):
-            return mapped(output[0]), *output[1:]
-        return mapped(output)
-
-    return hook
+    return lambda module, inputs, output: _of_hidden(output, mapped)
 
 
 def block_names(model: LanguageModel) -> list[str]:

@@ -195,6 +195,12 @@ def test_frequencies_are_those_of_the_nucleus(top_p, temperature):
         assert stats.chisquare(counts[inside], n * expected[inside]).pvalue > 1e-3
 
 
+def test_rows_of_a_large_vocabulary_are_sampled_as_each_alone():
+    logits, seeds = torch.randn(5, 2**19, generator=torch.Generator().manual_seed(0)), [*range(5)]
+    alone = [draw(logits[[i]], [i], top_p=0.9).item() for i in seeds]
+    assert draw(logits, seeds, top_p=0.9).tolist() == alone
+
+
 def test_noise_is_gumbel_and_independent_across_rows_steps_and_tokens():
     seeds = torch.tensor([1, 2, 2**62 - 1])
     noise = np.stack([gumbel(seeds, step, 20_000).numpy() for step in range(3)])
