@@ -168,7 +168,7 @@ def side_by_side(runs: Mapping[str, Run]) -> list[Table]:
 
 def _by_axis(runs: Mapping[str, Run]) -> dict[str, list[Row]]:
     """Group effects of every unedited model, by model or run; empty where they are of one axis."""
-    found = defaultdict(list)
+    found: dict[str, list[Row]] = defaultdict(list)
     every = [(name, run, run.results.unedited(EFFECT)) for name, run in runs.items()]
     known = [(run.manifest.get("model"), row.key, row.axis) for _, run, own in every for row in own]
     for name, run, rows in every:
@@ -189,8 +189,8 @@ def axes_table(runs: Mapping[str, Run]) -> list[Table]:
         end = f", {model}" if len(by_model) > 1 else ""
         for row in sorted(rows, key=lambda row: row.metric == OMNIBUS):
             about = row.axis.replace("_", " "), _groups(row), dataset_label(row.dataset)
-            cells = {f"group effect, nats{end}": Number.of(row), f"P (Holm){end}": base.p_holm(row)}
-            cells |= {f"result{end}": class_of(row.detail)}
+            cells: dict[str, Cell] = {f"group effect, nats{end}": Number.of(row)}
+            cells |= {f"P (Holm){end}": base.p_holm(row), f"result{end}": class_of(row.detail)}
             head = dict(zip(("axis", "groups", "set"), about, strict=True))
             records[about] = {**records.get(about, head), **cells}
     return base.as_table("axes", AXES, records.values(), OF_AXES, **LOOK)
