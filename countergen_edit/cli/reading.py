@@ -59,7 +59,7 @@ def run_compare(config: Mapping[str, Any], words: Sequence[str] = ()) -> None:
 def show_comparison(comparison: Comparison) -> None:
     """Print the brief tables of a comparison."""
     print_sections(comparison.sections, console)
-    if not {*comparison.tables} - {"side_by_side"}:
+    if not {*comparison.tables} - {"side_by_side", "axes"}:
         say(["These runs share no prompts on which R was measured: nothing is paired."])
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,10 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 from countergen_edit.core.errors import UserError
 from countergen_edit.core.writing import spreadsheet_cell, whole
-from countergen_edit.metrics.rows import UNEDITED, Row, set_label
-from countergen_edit.reports.blocks import Cell, Number, Section, Table, Words
+from countergen_edit.decisions.significance import class_of
+from countergen_edit.metrics.r.effect_rows import OMNIBUS
+from countergen_edit.metrics.rows import GROUPS, UNEDITED, Row, dataset_label, set_label
+from countergen_edit.reports.blocks import Cell, Figure, Number, Section, Table, Words
 from countergen_edit.reports.findings import few
+from countergen_edit.reports.panels import Panel, Series
 from countergen_edit.reports.views import base
+from countergen_edit.reports.views.r_sentences import EFFECT
 from countergen_edit.runs.compare import DIFFERENCES, paired, paired_figures, paired_items
 from countergen_edit.runs.run import Run
 
@@ -24,6 +29,10 @@ MADE = ("model", "seed", "command", "fingerprint")
 UNLIKE = (
     "These runs were made on different data (sets, names, or texts, which depend on the model "
     "unless texts= is given). Only columns on the same prompts compare them."
+)
+AXES = "Group effects of several axes, unedited"
+OF_AXES = (
+    "Intervals are 95 %, over names and templates; P is of the names of a run, Holm over its sets."
 )
 _COUNTS = {
     "samples_of_one": "Items of one side only",
@@ -43,8 +52,8 @@ class Comparison:
     tables: Mapping[str, Table]
     """Those that are not empty: `side_by_side`, and differences from the first run.
 
-    `paired` has those of R on shared prompts, `paired_figures` those of benchmarks on shared items,
-    `paired_items` those of logs.
+    `axes` has the group effects of runs about several axes, `paired` those of R on shared prompts,
+    `paired_figures` those of benchmarks on shared items, `paired_items` those of logs.
     """
     rows: DataFrame
     """All rows of all runs, and the differences."""
@@ -58,7 +67,7 @@ class Comparison:
         return self.rows
 
     def report(self, folder: Path | str) -> Path:
-        """Write the page, its tables (CSV and LaTeX) and all rows into a folder; the page's path.
+        """Write the page, its tables (CSV, LaTeX), figures and all rows into a folder; its path.
 
         `UserError` if it cannot be written.
         """
@@ -69,7 +78,7 @@ class Comparison:
         safe = self.rows.map(lambda cell: spreadsheet_cell(cell) if isinstance(cell, str) else cell)
         with whole(folder / "rows.csv") as temporary:
             safe.to_csv(temporary, index=False, lineterminator="\n", errors="replace")
-        export(self.sections, folder / "tables", ("csv", "latex"))
+        export(self.sections, folder / "tables", ("csv", "latex", "svg"))
         about = [f"{len(self.rows)} result rows, in rows.csv"]
         kind = "Comparison of language models"
         return write_page(self.sections, folder / REPORT, title=self.title, kind=kind, about=about)
@@ -92,13 +101,14 @@ def comparison(runs: Sequence[Run], seed: int = 0) -> Comparison:
     of_items, of_figures = paired_items(logs, seed), paired_figures(paths, seed)
     tables = [
         *side_by_side(by_name),
+        *axes_table(by_name),
         *paired_table(differences, by_name),
         *_items_table("paired_figures", " of figures, on shared items", of_figures, by_name),
         *_items_table("paired_items", ", item by item", of_items, by_name),
     ]
     sentences = differences_in_words(differences, by_name)
     words = [Words(tuple(sentences), brief=True)] if sentences else []
-    first = base.as_section("overview", "Overview", words, tables)
+    first = base.as_section("overview", "Overview", words, tables, axes_figure(by_name))
     if all(run.results.is_unedited for run in runs):
         first = [section.without_edits() for section in first]
     made: list[base.Record] = [
@@ -153,6 +163,53 @@ def side_by_side(runs: Mapping[str, Run]) -> list[Table]:
     hashes = {run.manifest.get("data_hash") for run in runs.values()} - {None, ""}
     note = UNLIKE if len(hashes) > 1 else ""
     return base.as_table("side_by_side", "Side by side", records, note, **LOOK)
+
+
+def _by_axis(runs: Mapping[str, Run]) -> dict[str, list[Row]]:
+    """Group effects of every unedited model, by model or run; empty where they are of one axis."""
+    found: dict[str, list[Row]] = defaultdict(list)
+    every = [(name, run, run.results.unedited(EFFECT)) for name, run in runs.items()]
+    known = [(run.manifest.get("model"), row.key, row.axis) for _, run, own in every for row in own]
+    for name, run, rows in every:
+        label = name if len({*known}) < len(known) else str(run.manifest.get("model", name))
+        found[label] += [*rows, *run.results.unedited(OMNIBUS)]
+    return dict(found) if len({axis for *_, axis in known}) > 1 else {}
+
+
+def _groups(row: Row) -> str:
+    return base.groups_of(row) or f"all {row.facets[GROUPS]:g}"
+
+
+def axes_table(runs: Mapping[str, Run]) -> list[Table]:
+    """The group effects of runs about several axes, a line for each axis, pair and set."""
+    records: dict[tuple[str, ...], base.Record] = {}
+    by_model = _by_axis(runs)
+    for model, rows in by_model.items():
+        end = f", {model}" if len(by_model) > 1 else ""
+        for row in sorted(rows, key=lambda row: row.metric == OMNIBUS):
+            about = row.axis.replace("_", " "), _groups(row), dataset_label(row.dataset)
+            cells: dict[str, Cell] = {f"group effect, nats{end}": Number.of(row)}
+            cells |= {f"P (Holm){end}": base.p_holm(row), f"result{end}": class_of(row.detail)}
+            head = dict(zip(("axis", "groups", "set"), about, strict=True))
+            records[about] = {**records.get(about, head), **cells}
+    return base.as_table("axes", AXES, records.values(), OF_AXES, **LOOK)
+
+
+def axes_figure(runs: Mapping[str, Run]) -> list[Figure]:
+    """A forest plot: a panel for every two groups of an axis, with a line for each set."""
+    by_pair: dict[str, list[Series]] = defaultdict(list)
+    for model, rows in _by_axis(runs).items():
+        pairs = base.grouped(
+            [r for r in rows if r.metric == EFFECT], lambda r: (r.axis, _groups(r))
+        )
+        for (axis, groups), own in pairs.items():
+            sets = [dataset_label(row.dataset) for row in own]
+            by_pair[f"{axis.replace('_', ' ')}: {groups}"].append(Series.of(model, sets, own))
+    panels = (
+        Panel(title, "group effect, nats", "", tuple(series), True, joined=True)
+        for title, series in by_pair.items()
+    )
+    return base.as_figure("axes", AXES, panels, OF_AXES)
 
 
 def _facts(run: Run) -> dict[str, str]:

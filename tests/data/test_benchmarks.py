@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 import yaml
 
+from countergen_edit.core.conf_path import conf_dir
 from countergen_edit.core.errors import UserError
 from countergen_edit.data.benchmarks import (
+    BENCHMARKS,
     Files,
     benchmark_named,
     benchmark_of,
@@ -25,6 +27,13 @@ def test_files_of_a_benchmark_are_recognised_by_their_columns():
     assert benchmark_of(["id", "sent_more", "sent_less"]) == "crows_pairs"
     assert benchmark_of(["context", "question", "ans0", "ans1", "ans2"]) == "bbq"
     assert benchmark_of(["context", "question"]) is None
+
+
+@pytest.mark.parametrize("name", BENCHMARKS)
+def test_the_axes_of_a_benchmark_ship_and_have_bias_types_of_it(name):
+    benchmark = benchmark_named(name)
+    assert {*benchmark.axes} <= {path.stem for path in (conf_dir() / "axis").glob("*.yaml")}
+    assert {kind for kinds in benchmark.axes.values() for kind in kinds} <= {*benchmark.bias_types}
 
 
 def test_without_the_package_the_command_that_installs_it_is_told(monkeypatch):

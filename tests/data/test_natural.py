@@ -27,7 +27,8 @@ BY_WORDS = (
     *("religion", "age", "disability", "sexual_orientation", "social_class", "politics"),
     *("appearance", "gender_identity"),
 )
-AXES = ("gender", "nationality", "race", *BY_WORDS)
+BY_NAMES = ("gender", "nationality", "race", "pronouns")
+AXES = (*BY_NAMES, *BY_WORDS)
 FAMILIES = (
     *("occupations", "traits", "hobbies", "sentiment", "questions", "stereotypes"),
     *("double_bind_success", "double_bind_baseline", "words", "pronouns", "sentences", "several"),
@@ -131,7 +132,8 @@ def test_an_axis_without_natural_templates_is_refused():
 
 
 LACKING = [
-    ("nationality", "words"),
+    *product(("nationality", "pronouns"), ("words",)),
+    ("pronouns", "pronouns"),
     *((axis, "pronouns") for axis in ("nationality", "race", *BY_WORDS)),
 ]
 
@@ -184,3 +186,33 @@ def test_groups_that_share_their_forms_are_told_apart_by_names_alone():
         of_family("pronoun")
     several = of_family("several", "nationality", ("usa_female", "mexico_female"))
     assert all(v.name for s in several["fit"].samples for v in s.variations)
+
+
+THREE = ("female", "male", "nonbinary")
+
+
+def test_women_men_and_nonbinary_people_stand_in_the_same_prompts():
+    data = {"test": [{"source": "natural", "family": "occupations"}]}
+    [one] = Task.from_config("gender_identity", data, texts="natural", groups=THREE).test
+    assert one.groups == THREE
+    assert len(one.samples) == 48
+    shown = {v.text.removesuffix(" works as a") for v in one.samples[0].variations}
+    assert len(shown) == 6
+    for sample in one.samples:
+        words = [[v.mention for v in sample.of(group)] for group in THREE]
+        assert words[0] == words[1] == words[2]
+        assert all("nonbinary" in v.text for v in sample.of("nonbinary"))
+
+
+@pytest.mark.parametrize(("group", "right"), [("they", "their"), ("xe", "xyr"), ("ze", "zir")])
+def test_a_person_agrees_with_the_pronouns_that_stand_beside_the_name(group, right):
+    task = Task.from_config("pronouns", {"test": TEST}, texts="natural", groups=(group, "she"))
+    samples = task.agreement["test"].samples
+    assert {form for sample in samples for form in sample.outputs} >= {f" {right}", " her"}
+    assert len(samples) >= 15
+    every = [v.text for sample in samples for v in sample.of(group)]
+    assert all(f"({group}/" in text for text in every)
+    [kept] = task.keep
+    for text in kept.texts:
+        assert not re.search(r"\bthey was\b|\b(she|he|xe|ze) were\b", text)
+    assert any("they were" in text for text in kept.texts) == (group == "they")

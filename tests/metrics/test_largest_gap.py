@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import combinations
+from itertools import combinations, permutations, product
 from pathlib import Path
 
 import numpy as np
@@ -15,10 +15,12 @@ from countergen_edit.metrics.r.effect_rows import (
     effects_of,
     gap_rows,
     largest_gap,
+    omnibus_rows,
     r_rows,
 )
 from countergen_edit.metrics.r.formula import r_values
 from countergen_edit.metrics.r.group_effect import GroupEffect
+from countergen_edit.metrics.r.omnibus import omnibus_p
 from countergen_edit.metrics.rows import GROUPS
 from countergen_edit.metrics.scored_texts import read, write_scored_texts
 from countergen_edit.metrics.scored_texts import scores_of as scores_of_lines
@@ -94,6 +96,46 @@ def test_where_nothing_differs_holm_over_pairs_finds_something_once_in_twenty() 
         rows = effect_rows(effects_of([scores], seed))
         found += any(row.detail.get("p_adjusted", 1.0) <= 0.05 for row in rows)
     assert found <= 7
+
+
+def test_the_omnibus_p_is_that_of_every_permutation_within_places() -> None:
+    rng = np.random.default_rng(4)
+    groups = planted(rng, means(rng, 0.0, 0.2, 0.4), 4, 1.0)
+    every = np.stack([*groups.values()])  # [group, person, item]
+    orders = [*permutations(range(3))]
+    totals = []
+    for choice in product(orders, repeat=4):
+        dealt = np.stack([every[list(order), person] for person, order in enumerate(choice)])
+        of_groups = dealt.mean(axis=0)
+        totals.append(sum(((a - b) ** 2).mean() for a, b in combinations(of_groups, 2)))
+    exact = np.mean(np.array(totals) >= totals[0] - 1e-9)
+    found = omnibus_p(scores_of(groups), 0, 4000)
+    assert 0.02 < exact < 0.9
+    assert found == pytest.approx(exact, abs=4 * np.sqrt(exact * (1 - exact) / 4000))
+    assert omnibus_p(scores_of(planted(rng, means(rng, 0, 1, 2), 1, 1.0)), 0, 100) is None
+
+
+def test_the_omnibus_test_keeps_its_level_and_finds_the_one_group_that_differs() -> None:
+    found = {0.0: 0, 0.5: 0}
+    for place, seed in product(found, range(60)):
+        rng = np.random.default_rng(200 + seed)
+        scores = scores_of(planted(rng, means(rng, 0.0, 0.0, place), 8, 1.0))
+        p = omnibus_p(scores, seed, 200)
+        found[place] += p is not None and p <= 0.05
+    assert found[0.0] <= 8  # of a level of 5 % more would be seen once in 100 such tests
+    assert found[0.5] >= 30
+
+
+def test_a_set_of_several_groups_has_one_omnibus_row_with_the_mean_of_its_pairs() -> None:
+    rng = np.random.default_rng(5)
+    two, three = (scores_of(planted(rng, means(rng, *m), 8, 0.5)) for m in ((0, 1), (0, 0.2, 1)))
+    assert omnibus_rows([two], effects_of([two], 0)) == []
+    effects = effects_of([three], 0)
+    [row] = omnibus_rows([three], effects)
+    assert (row.metric, row.group_a, row.facets) == ("omnibus_effect", "", {GROUPS: 3})
+    assert row.value == pytest.approx(np.sqrt(np.mean([e.squared for e in effects])))
+    assert row.lo < row.value < row.hi
+    assert row.detail["p"] == row.detail["p_adjusted"] < 0.05
 
 
 def test_bands_hold_for_all_at_once_and_are_no_wider_than_need_be() -> None:

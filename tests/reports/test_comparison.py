@@ -9,6 +9,8 @@ from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row
 from countergen_edit.reports.blocks import Number
 from countergen_edit.reports.compare import (
+    axes_figure,
+    axes_table,
     differences_in_words,
     every_row,
     paired_table,
@@ -107,3 +109,50 @@ def test_the_frame_holds_every_row_with_every_digit() -> None:
     assert (last["run"], last["minus"], last["lo"]) == ("b", "a", -0.3)
     own = frame[frame["run"] == "a"]
     assert own["value"].tolist() == [row.value for row in RUNS[0].results.rows]
+
+
+def of_axis(
+    axis: str, model: str, *pairs: tuple[str, str], sets: tuple[str, ...] = ("jobs",)
+) -> Run:
+    """A run with a group effect of each pair and set, which differ."""
+    facets: dict[str, str | float] = {"groups": 3.0} if pairs[1:] else {}
+    rows = [
+        Row("group_effect", i + 0.5, "", f"{name}_test", axis, a, b, facets, split="test", lo=0.1)
+        for i, (a, b) in enumerate(pairs)
+        for name in sets
+    ]
+    every = [replace(r, hi=r.value + 1, detail={"p_adjusted": 0.01}) for r in rows if r.value]
+    all_groups = {"group_a": "", "group_b": "", "metric": "omnibus_effect"}
+    every += [replace(row, **all_groups) for row in every[:1] if facets]
+    return in_memory(every, MANIFEST | {"model": model})
+
+
+def test_runs_about_several_axes_have_a_line_for_each_axis_pair_and_set() -> None:
+    three = ("female", "male"), ("female", "nonbinary"), ("male", "nonbinary")
+    religion = ("christian", "muslim")
+    runs = {
+        "a": of_axis("religion", "one", religion, sets=("jobs", "traits")),
+        "b": of_axis("gender_identity", "one", *three),
+        "c": of_axis("religion", "two", religion),
+    }
+    [table] = axes_table(runs)
+    assert [row[:3] for row in table.rows] == [
+        ("religion", "christian and muslim", "jobs"),
+        ("religion", "christian and muslim", "traits"),
+        *(("gender identity", f"{a} and {b}", "jobs") for a, b in three),
+        ("gender identity", "all 3", "jobs"),
+    ]
+    ends = ("group effect, nats", "P (Holm)", "result")
+    assert table.columns[3:] == tuple(f"{end}, {model}" for model in ("one", "two") for end in ends)
+    assert table.rows[0][3] == table.rows[0][6] == Number(0.5, 0.1, 1.5)
+    assert table.rows[1][6] == ""
+    assert table.rows[0][5] == "biased"
+    [figure] = axes_figure(runs)
+    assert [(panel.title, len(panel.series)) for panel in figure.panels] == [
+        ("religion: christian and muslim", 2),
+        *((f"gender identity: {a} and {b}", 1) for a, b in three),
+    ]
+    assert figure.panels[0].series[0].x == ("jobs", "traits")
+    assert axes_table({"a": runs["a"], "c": runs["c"]}) == []  # one axis: side by side is enough
+    alike = {"a": runs["a"], "b": runs["b"], "again": runs["a"]}  # models do not tell runs apart
+    assert "P (Holm), again" in axes_table(alike)[0].columns

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import product
 from pathlib import Path
 from typing import Any
 
-from countergen_edit.core.reading import csv_table, json_lines, json_mapping, text_of
+from countergen_edit.core.reading import csv_table, json_lines, json_mapping, text_of, yaml_mapping
+from countergen_edit.core.seeds import generator
+from countergen_edit.core.typed import require
 from countergen_edit.data.benchmarks import Files
 
 Document = dict[str, Any]
@@ -143,3 +145,19 @@ def bold(files: Files, bias_types: Collection[str]) -> Iterator[Document]:
                     if prompt.strip():
                         own = {"page": page, "number": number, "sentence": sentence}
                         yield {**about, **own, "prompt": prompt.strip()}
+
+
+def holistic_bias(files: Files, bias_types: Collection[str]) -> Iterator[Document]:
+    """Random pairs of the descriptors of each axis; no descriptor is in two of them."""
+    path = files.path("descriptors.json")
+    content = yaml_mapping(
+        path
+    )  # some versions have commas at the ends of lists, which JSON has not
+    for axis in bias_types:
+        buckets = content.get(axis, {})
+        require(Mapping[str, Sequence[str | Mapping[str, str]]], buckets, f"{path}: {axis}")
+        entries = [one for bucket in buckets.values() for one in bucket]
+        every = sorted({e if isinstance(e, str) else e["descriptor"] for e in entries})
+        order = generator(0, "holistic_bias", axis).permutation(len(every)).tolist()
+        for i, k in zip(order[::2], order[1::2], strict=False):
+            yield {"axis": axis, "a": every[i], "b": every[k]}

@@ -157,7 +157,7 @@ def _mentions(kind: str | None, request: Request) -> Sequence[str]:
     nouns = [own for key, own in phrases.items() if key != "described"]
     kinds: dict[str, Sequence[Sequence[str]]] = {
         "names": [NAMED],
-        "pronouns": [_PRONOUNS],
+        "pronouns": [] if "was" in telling else [_PRONOUNS],  # "they works" would not agree
         "described": [phrases["described"][request.split]],
         "words": [own[request.split] for own in nouns],
     }

@@ -29,7 +29,7 @@ _MARKS = "\u0300-\u036f"  # combining accents, which \w leaves out
 _WORD = rf"[\w{_MARKS}]+"
 _START, _END = rf"(?<![\w@#{_MARKS}])", rf"(?![\w{_MARKS}])"
 
-_PRONOUN_FORMS = frozenset(["subject", "object", "possessive", "independent", "reflexive"])
+_PRONOUN_FORMS = frozenset(["subject", "object", "possessive", "independent", "reflexive", "was"])
 """Word forms of an axis that follow the grammar of pronouns."""
 
 _Rows = tuple[tuple[Spelling | None, ...], ...]

@@ -20,6 +20,7 @@ import pandas as pd
 from jaxtyping import Float64
 from jinja2 import StrictUndefined, TemplateError
 from jinja2.sandbox import SandboxedEnvironment
+from scipy import stats
 
 from countergen_edit.core.errors import UserError
 from countergen_edit.core.reading import json_lines
@@ -36,7 +37,15 @@ _LEAST = 0.5
 FIGURE_DIFFERENCE = "benchmark_difference"
 COUNTED = ".counted.jsonl"
 """Suffix of a file of counts."""
+
+
+def _mann_whitney(first: Sequence[Any], second: Sequence[Any]) -> Any:
+    """Two-sided P that two samples of each item have one distribution."""
+    return stats.mannwhitneyu(np.stack(first), np.stack(second)).pvalue
+
+
 _FUNCTIONS = {"minimum": np.minimum, "where": np.where, "isnan": np.isnan}
+_FUNCTIONS |= {"mann_whitney": _mann_whitney}
 _KEY = ["id", "part", "digest"]
 """What identifies an item in two runs."""
 _compiled = cache(SandboxedEnvironment(undefined=StrictUndefined).compile_expression)

@@ -18,6 +18,7 @@ import numpy as np
 from jaxtyping import Float64
 
 from countergen_edit.data.design import HALF_WIDTH, SetDesign
+from countergen_edit.metrics.holm import with_holm
 from countergen_edit.metrics.r.formula import mean_r
 from countergen_edit.metrics.r.group_effect import (
     PERMUTATIONS,
@@ -26,6 +27,7 @@ from countergen_edit.metrics.r.group_effect import (
     interval,
     root,
 )
+from countergen_edit.metrics.r.omnibus import omnibus_p
 from countergen_edit.metrics.rows import GROUPS, Row
 from countergen_edit.metrics.scores import SetScores
 from countergen_edit.metrics.statistics import LEVEL, Estimate, adjusted
@@ -37,6 +39,8 @@ TESTED = ("p", "p_adjusted", "least_p_adjusted", "names_to_test")
 """The details of a test in a row."""
 LARGEST = "largest_gap"
 """The row of the largest group effect among the pairs of a set."""
+OMNIBUS = "omnibus_effect"
+"""The row of all groups of a set together."""
 PER_TEST = 50
 """Deals for each test of a table, so that Holm's correction can still find what is there."""
 LEAST = 0.02
@@ -230,3 +234,22 @@ def among(rows: Sequence[Row], groups: int) -> list[Row]:
     if groups == 2:
         return [*rows]
     return [replace(row, facets={**row.facets, GROUPS: groups}) for row in rows]
+
+
+def omnibus_rows(every: Sequence[SetScores], effects: Sequence[GroupEffect]) -> list[Row]:
+    """A row `omnibus_effect` for each set of more than two groups; P is Holm's over these sets.
+
+    It is the root mean square of the group effects of every pair, in nats.
+    """
+    rows = []
+    for scores in every:
+        own = [effect for effect in effects if effect.scores.data.name == scores.data.name]
+        if len(own) < 2:
+            continue
+        squared = np.mean([effect.squared_draws for effect in own], axis=0)
+        detail = {"p": omnibus_p(scores, own[0].seed, own[0].permutations)}
+        about = {"group_a": "", "group_b": "", "facets": {GROUPS: len(scores.data.groups)}}
+        estimate = interval(root(squared))
+        n = own[0].items
+        rows.append(Row.of(OMNIBUS, estimate, scores.data, n=n, detail=detail, **about))
+    return with_holm(rows)

@@ -15,12 +15,14 @@ from countergen_edit.metrics.base import Kind, MeasuredSplit, Metric, Way
 from countergen_edit.metrics.context import EvaluationContext, id_of
 from countergen_edit.metrics.r.effect_rows import (
     LARGEST,
+    OMNIBUS,
     among,
     changed,
     design_row,
     effect_rows,
     effects_of,
     gap_rows,
+    omnibus_rows,
     r_rows,
     removed,
     removed_draws,
@@ -45,7 +47,7 @@ class R(Metric):
     title = "Group effect and R"
     kind: ClassVar[Kind] = "bias"
     better: ClassVar[Mapping[str, Way]] = {
-        **dict.fromkeys(("group_effect", "mean_abs_r", LARGEST), "lower"),
+        **dict.fromkeys(("group_effect", "mean_abs_r", LARGEST, OMNIBUS), "lower"),
         "group_effect_removed": "higher",
     }
     has_baseline = True
@@ -56,7 +58,7 @@ class R(Metric):
     def measure(
         self, context: EvaluationContext, edit: NamedEdit | None, split: MeasuredSplit = "test"
     ) -> list[Row]:
-        """Rows of every set, or of every pair of groups, with `largest_gap` of several groups.
+        """Rows of every set; of several groups of every pair, `largest_gap` and `omnibus_effect`.
 
         Each has `r`, `mean_abs_r`, `group_effect`, `group_share` and `null_abs_r`; on test data an
         edit has `abs_r_reduction`, `group_effect_removed` and `group_effect_change`, the unedited
@@ -85,12 +87,13 @@ class R(Metric):
         self, context: EvaluationContext, edit: NamedEdit | None, split: Split
     ) -> list[Row]:
         sets = self.task.sets(split)
-        effects = effects_of([context.scores(data, edit) for data in sets], context.seed)
+        scores = [context.scores(data, edit) for data in sets]
+        effects = effects_of(scores, context.seed)
         found = effect_rows(effects, power=edit is None and split == "test")
         groups = {data.name: len(data.groups) for data in sets}
         rows = [*(row for e in effects for row in r_rows(e.scores, context.seed)), *found]
         rows = [one for row in rows for one in among([row], groups[row.dataset])]
-        return [*rows, *gap_rows(effects, found)]
+        return [*rows, *gap_rows(effects, found), *omnibus_rows(scores, effects)]
 
     def removed(
         self, context: EvaluationContext, edit: NamedEdit, split: MeasuredSplit = "test"

@@ -12,7 +12,7 @@ from countergen_edit.decisions.significance import by_class, is_significant, is_
 from countergen_edit.edits import EditRecord
 from countergen_edit.edits.record import PROMPTING
 from countergen_edit.metrics.base import Change
-from countergen_edit.metrics.r.effect_rows import DETECTABLE_EFFECT, LARGEST, SIGNIFICANT
+from countergen_edit.metrics.r.effect_rows import DETECTABLE_EFFECT, LARGEST, OMNIBUS, SIGNIFICANT
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import GROUPS, UNEDITED, Row, set_label
 from countergen_edit.reports.blocks import Number
@@ -58,6 +58,12 @@ class RSentences(View, declared="r"):
         if gaps := results.unedited(LARGEST):
             pairs = gaps[0].detail["pairs"]
             texts.append(self.say("largest_gap", pairs=pairs, sets=_listed(gaps, _gap)))
+        if tested := [row for row in results.unedited(OMNIBUS) if is_tested(row)]:
+            shown = [row for row in tested if is_significant(row)]
+            about = {"groups": tested[0].facets[GROUPS], "level": SIGNIFICANT, "all": len(tested)}
+            least = Number(min(r.detail["p_adjusted"] for r in tested), digits=2, bounded=True)
+            sets = _listed(shown or tested, _nats)
+            texts.append(self.say("omnibus", n=len(shown), sets=sets, p=least.text, **about))
         return texts
 
     def headline(self, results: Results) -> list[str]:
