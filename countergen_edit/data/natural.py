@@ -158,7 +158,7 @@ def _mentions(kind: str | None, request: Request) -> Sequence[str]:
     kinds: dict[str, Sequence[Sequence[str]]] = {
         "names": [NAMED],
         "pronouns": [_PRONOUNS],
-        "described": [phrases["described"][request.split]],
+        "described": [phrases.get("described", {}).get(request.split, ())],
         "words": [own[request.split] for own in nouns],
     }
     for tried in [kinds[kind]] if kind else [kinds["names"], kinds["words"]]:
