@@ -23,9 +23,7 @@ HANDLED = ("both groups are in it", "edits are fitted on", "edits are chosen wit
 """Findings that say nothing of the counterpart."""
 
 
-def findings(
-    folder: Path, texts: list[str], swap: Substitution = SWAP
-) -> dict[str, list[str]]:
+def findings(folder: Path, texts: list[str], swap: Substitution = SWAP) -> dict[str, list[str]]:
     path = folder / "p.jsonl"
     rows = [{"input": text, "outputs": [" So."]} for text in texts]
     path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), "utf-8")

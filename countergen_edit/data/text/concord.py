@@ -6,8 +6,8 @@ what was passed (the head at first), the word, and the word beyond it. Then `loo
 that agree with no head, with the words before and after each.
 
 An answer is the name of a list of `agreeing`, whose partner a word becomes; with "?" where that is
-not sure, with "~" for a word that may agree and stays. Or it is `pass` or `end`; or, of `loose`, `head`, for a
-head that shows no group. Labels after it are added to those of what was passed.
+not sure, with "~" for a word that may agree and stays. Or it is `pass` or `end`; or, of `loose`,
+`head`, for a head that shows no group. Labels after it are added to those of what was passed.
 """
 
 from __future__ import annotations

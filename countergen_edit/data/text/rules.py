@@ -71,9 +71,7 @@ class Rules:
         both, each = (
             "|".join(map(re.escape, sorted(self.words.get(key, {"-"})))) for key in ("both", "each")
         )
-        self.joining = re.compile(
-            rf"\.?(?:\s*[/&]\s*|,?[\s-](?:{both})[\s-](?:(?:{each})\s)?)"
-        )
+        self.joining = re.compile(rf"\.?(?:\s*[/&]\s*|,?[\s-](?:{both})[\s-](?:(?:{each})\s)?)")
         """The characters between two words of groups in a phrase that names both on purpose."""
         self.labels_of = cache(self._labels_of)
 
