@@ -22,12 +22,19 @@ class Language:
 
     folder: Path
 
-    def read(self, file: str) -> dict[str, Any]:
-        """The content of a YAML file; `DoesNotFitError` where the language has none."""
+    def read(self, file: str, *keys: str) -> Any:
+        """The content of a YAML file, or the part under some keys; `UserError` for a wrong key.
+
+        `DoesNotFitError` where the language has no such file.
+        """
         path = self.folder / f"{file}.yaml"
         if not path.is_file():
             raise DoesNotFitError(f"language {str(self.folder)!r} has no {path.name}")
-        return _content(path)
+        content: Any = _content(path)
+        for key in keys:
+            require_known(f"key of {path}:", key, content)
+            content = content[key]
+        return content
 
     def neutral(self) -> Sequence[str]:
         """Neutral texts, one a line."""

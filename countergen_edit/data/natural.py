@@ -43,7 +43,7 @@ def agreement(request: Request) -> CounterfactualSet:
     """
     slots, telling = slots_of(request, request.axis)
     sides = [request.axis.groups[group] for group in request.groups]
-    agreeing = language_of(request.axis.language).read("agreement")[request.split]
+    agreeing = language_of(request.axis.language).read("agreement", request.split)
     templates = [
         Template(text, tuple(f" {fill(output, group, None)[0]}" for group in sides))
         for form, texts in agreeing.items()
@@ -84,7 +84,8 @@ def legitimate_differences(request: Request) -> CounterfactualSet:
 
 def capability() -> dict[str, list[list[str]]]:
     """Kind → questions, each with its right answer and three wrong ones."""
-    return language_of().read("capability")
+    content: dict[str, list[list[str]]] = language_of().read("capability")
+    return content
 
 
 def natural(
@@ -102,14 +103,19 @@ def natural(
     several groups need. `NoFormsError` if no mention of a person tells the groups apart.
     """
     read = language_of(request.axis.language).read
-    spec = read("families")
-    require_known("family of natural prompts", family, spec["families"])
-    own = spec["families"][family]
-    frames = read("templates")[own["templates"]][request.split]
+    families = read("families", "families")
+    require_known("family of natural prompts", family, families)
+    own = families[family]
+    frames = read("templates", own["templates"], request.split)
     contents = [
-        (text, tuple(f" {output}" for output in _outputs(spec["outputs"][outputs], request)))
+        (
+            text,
+            tuple(
+                f" {output}" for output in _outputs(read("families", "outputs", outputs), request)
+            ),
+        )
         for kind, outputs in own["contents"].items()
-        for text in read("contents")[kind][request.split]
+        for text in read("contents", kind, request.split)
     ]
     mentions = _mentions(own.get("mentions"), request)
     default = PEOPLE_OF_SPLIT[request.split]

@@ -144,6 +144,30 @@ def test_a_language_that_is_not_there_is_refused_with_the_nearest():
         language_of(str(Path(__file__).parent)).read("templates")
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("| KINDS | ARTICLES", "| KINDS+ARTICLES", r"of before_head: write 3 fields"),
+        ("articles DONE", "artikel DONE", "list of agreeing 'artikel': did you mean 'articles'"),
+        ("rules:", "rulez:", "key of substitution.yaml: 'rulez': did you mean 'rules'"),
+        ("[-e, -er]", "[-e]", "has 1 columns, the first row 2"),
+        ("kinds: nette", "kinds: [nette]\n  x:", "substitution.classes.kinds"),
+    ],
+)
+def test_wrong_rules_are_refused(old, new, message, axis, tmp_path):
+    for file in Path(axis).parent.rglob("*.*"):
+        copy = tmp_path / file.relative_to(Path(axis).parent)
+        copy.parent.mkdir(exist_ok=True)
+        text = file.read_text("utf-8")
+        copy.write_text(
+            text.replace(old, new) if "substitution.yaml" in file.name else text, "utf-8"
+        )
+    with pytest.raises(UserError, match=message):
+        Task.from_config(str(tmp_path / "geschlecht.yaml"), texts="natural").substitution.swap(
+            "Die Ärztin lacht."
+        )
+
+
 def test_spanish_prompts_agree_and_mention_nobody_by_accident(tmp_path):
     task = Task.from_config("gender_es", texts="natural", names=None)
     task.check_leakage()

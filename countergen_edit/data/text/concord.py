@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from countergen_edit.core.errors import UserError, require_known
 from countergen_edit.data.text.grammar import Word, at, before, within_a_phrase
 from countergen_edit.data.text.rules import NOTHING, Labels, Rules, labelled
 
@@ -27,7 +28,13 @@ def columns_of(rules: Rules, groups: Sequence[Mapping[str, str]]) -> tuple[int, 
     own = [forms.get(rules.agreement_form) for forms in groups]
     if len(set(own)) < len(own) or not {*own} <= {*rows[0]}:
         return ()
-    return tuple(rows[0].index(str(form)) for form in own)
+    columns = tuple(rows[0].index(str(form)) for form in own)
+    for row in (row for rows in rules.agreeing.values() for row in rows):
+        if len(row) <= max(columns):
+            raise UserError(
+                f"agreeing {[*row]} has {len(row)} columns, the first row {len(rows[0])}"
+            )
+    return columns
 
 
 def with_agreeing(words: Sequence[Word], columns: Sequence[int]) -> list[Word]:
@@ -84,9 +91,11 @@ def _agreeing(
     word: Word, answer: str, side: int | None, columns: Sequence[int], phrase: str
 ) -> Word:
     """The word with its partner; as it is where the list has none of its side."""
-    small = word.text.lower()
+    small, name = word.text.lower(), answer.rstrip("?~")
+    require_known("list of agreeing", name, word.rules.agreeing)
+    rows = word.rules.agreeing[name]
     for own in (0, 1) if side is None else (side,):
-        for row in word.rules.agreeing[answer.rstrip("?~")]:
+        for row in rows:
             from_, to = row[columns[own]], row[columns[1 - own]]
             is_ending = from_.startswith("-")
             if small.endswith(from_[1:]) if is_ending else small == from_:

@@ -12,17 +12,25 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
-from countergen_edit.core.errors import require_known
+from countergen_edit.core.errors import UserError
+from countergen_edit.core.typed import require_keys
 
 Labels = frozenset[str]
 Rule = tuple[list[list[tuple[Labels, Labels]]], str]
 """For each field what may stand there, as what it has and what it lacks; and the answer."""
 NOTHING: Labels = frozenset({"", "END"})
 """The labels of the place before the first word or after the last."""
-_KEYS = (
-    *("rules", "endings", "classes", "coreference", "pronouns", "pronoun_forms"),
-    *("agreement_form", "agreeing", "contractions"),
-)
+_Lists = Mapping[str, str]
+_TYPES: Mapping[str, Any] = {
+    **dict.fromkeys(("rules", "classes", "coreference"), _Lists),
+    "endings": Mapping[str, _Lists],
+    **dict.fromkeys(("pronouns", "pronoun_forms"), Sequence[str]),
+    "agreement_form": str,
+    "agreeing": Mapping[str, Sequence[Sequence[str]]],
+    "contractions": Sequence[tuple[str, str]],
+}
+_FIELDS = {"possessive": 4, "agreement": 2}
+"""Fields of the rules of a table, where they are not three."""
 
 
 def _option(text: str) -> tuple[Labels, Labels]:
@@ -30,24 +38,26 @@ def _option(text: str) -> tuple[Labels, Labels]:
     return has, frozenset(part[1:] for part in text.split("+") if part[0] == "!")
 
 
-def _rule(line: str) -> Rule:
-    fields, answer = line.split("#")[0].split("->")
-    return [[*map(_option, field.split())] for field in fields.split("|")], answer.strip()
+def _rule(line: str, table: str) -> Rule:
+    places, arrow, answer = line.split("#")[0].partition("->")
+    fields, count = places.split("|"), _FIELDS.get(table, 3)
+    if not arrow or len(fields) != count:
+        raise UserError(f"rule {line.strip()!r} of {table}: write {count} fields | … -> answer")
+    return [[*map(_option, field.split())] for field in fields], answer.strip()
 
 
-def _classes(lists: Mapping[str, str]) -> dict[str, Labels]:
+def _classes(lists: _Lists) -> dict[str, Labels]:
     return {name: frozenset(words.split()) for name, words in lists.items()}
 
 
 class Rules:
     """The `substitution.yaml` of a language; docs/languages.md explains its keys.
 
-    `UserError` for an unknown key. A table that a language lacks answers nothing.
+    A table that a language lacks answers nothing. `UserError` for a wrong key, type or rule.
     """
 
     def __init__(self, content: Mapping[str, Any]) -> None:
-        for key in content:
-            require_known("key of substitution.yaml:", key, _KEYS)
+        require_keys(content, _TYPES, "key of substitution.yaml:", "substitution.")
         self.words = _classes(content.get("classes", {}))
         """Classes of words."""
         self.coreference = _classes(content.get("coreference", {}))
@@ -62,9 +72,9 @@ class Rules:
         contractions: Sequence[tuple[str, str]] = content.get("contractions", ())
         self._expansions = _replacing({short: full for full, short in contractions})
         self._contractions = _replacing(dict(contractions))
-        self._endings: Mapping[str, Mapping[str, str]] = content.get("endings", {})
+        self._endings: Mapping[str, _Lists] = content.get("endings", {})
         self._tables: Mapping[str, Sequence[Rule]] = {
-            name: [*map(_rule, table.splitlines())]
+            name: [_rule(line, name) for line in table.splitlines()]
             for name, table in content.get("rules", {}).items()
         }
         self._closed = self.words.get("prepositions", NOTHING) | self.words.get("closed", NOTHING)
@@ -108,7 +118,9 @@ class Rules:
             shape: own.get("but") not in found
             and any(
                 key.endswith(end)
-                and ("after" not in own or key.removesuffix(end) in self.words[own["after"]])
+                and (
+                    "after" not in own or key.removesuffix(end) in self.words.get(own["after"], ())
+                )
                 for end in own["of"].split()
             )
             for shape, own in self._endings.items()
