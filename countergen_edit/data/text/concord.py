@@ -44,7 +44,7 @@ def with_agreeing(words: Sequence[Word], columns: Sequence[int]) -> list[Word]:
         return result
     for i, word in enumerate(words):
         if word.side is not None and word.stays is None:
-            _from_head(result, i, frozenset({word.key}), columns)
+            _from_head(result, i, word.own_labels, columns)
     for i, word in enumerate(words):
         if result[i] == word and word.kind == "plain":
             near, after = before(result, i), at(result, i + 1)
