@@ -17,7 +17,7 @@ from dataclasses import replace
 
 from countergen_edit.core.errors import UserError, require_known
 from countergen_edit.data.text.grammar import Word, at, before, within_a_phrase
-from countergen_edit.data.text.rules import NOTHING, Labels, Rules, labelled
+from countergen_edit.data.text.rules import NO_WORD, Labels, Rules, labelled
 
 _PASS, _HEAD, _END = "pass", "head", "end"
 
@@ -84,7 +84,7 @@ def _further(words: Sequence[Word], k: int, step: int) -> Labels:
     """The labels of the word beside word `k` in its phrase."""
     j = k + step
     joined = 0 <= j < len(words) and within_a_phrase(words[min(j, k)].gap)
-    return words[j].labels if joined else NOTHING
+    return words[j].labels if joined else NO_WORD
 
 
 def _agreeing(

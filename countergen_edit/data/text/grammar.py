@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from countergen_edit.core.errors import UserError
-from countergen_edit.data.text.rules import NOTHING, Labels, Rules, labelled
+from countergen_edit.data.text.rules import NO_WORD, Labels, Rules, labelled
 
 WordKind = Literal["plain", "name", "title", "noun", "pronoun", "other pronoun", "agreeing"]
 """`pronoun` is a case that English confuses (her, his, him, hers); `other pronoun` is not."""
@@ -99,14 +99,14 @@ def within_a_phrase(gap: str) -> bool:
 
 def before(words: Sequence[Word], i: int) -> Labels:
     """The labels of the word before word `i` in its clause."""
-    labels = words[i - 1].labels if i > 0 and within_a_phrase(words[i - 1].gap) else NOTHING
+    labels = words[i - 1].labels if i > 0 and within_a_phrase(words[i - 1].gap) else NO_WORD
     return labelled(labels, OPENS=labels & {"END", "CONJUNCTIONS"})
 
 
 def at(words: Sequence[Word], i: int) -> Labels:
     """The labels of word `i` if it is in the clause of the word before it."""
     is_on = 0 < i < len(words) and within_a_phrase(words[i - 1].gap)
-    return words[i].labels if is_on else NOTHING
+    return words[i].labels if is_on else NO_WORD
 
 
 def is_before_name(words: Sequence[Word], i: int) -> bool:

@@ -18,7 +18,7 @@ from countergen_edit.core.typed import require_keys
 Labels = frozenset[str]
 Rule = tuple[list[list[tuple[Labels, Labels]]], str]
 """For each field what may stand there, as what it has and what it lacks; and the answer."""
-NOTHING: Labels = frozenset({"", "END"})
+NO_WORD: Labels = frozenset({"", "END"})
 """The labels of the place before the first word or after the last."""
 _Lists = Mapping[str, str]
 _TYPES: Mapping[str, Any] = {
@@ -77,7 +77,7 @@ class Rules:
             name: [_rule(line, name) for line in table.splitlines()]
             for name, table in content.get("rules", {}).items()
         }
-        self._closed = self.words.get("prepositions", NOTHING) | self.words.get("closed", NOTHING)
+        self._closed = self.words.get("prepositions", NO_WORD) | self.words.get("closed", NO_WORD)
         both, each = (
             "|".join(map(re.escape, sorted(self.words.get(key, {"-"})))) for key in ("both", "each")
         )
