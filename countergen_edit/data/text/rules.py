@@ -8,7 +8,7 @@ what may stand there (if empty, anything): a word, or in capitals a class or sha
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -134,7 +134,7 @@ class Rules:
         return labelled(found, **shapes, SIDED=key.startswith("<"), END=not key)
 
 
-def _replacing(pairs: Mapping[str, str]) -> Any:
+def _replacing(pairs: Mapping[str, str]) -> Callable[[str], str]:
     """A function that replaces phrases in a text, in small letters or capitalised."""
     if not pairs:
         return str
