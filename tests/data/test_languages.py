@@ -126,6 +126,7 @@ def test_substitution_of_a_third_language_agrees_by_its_tables(axis):
         assert (swap(one), swap(other)) == (other, one)
 
 
+@pytest.mark.slow
 def test_a_third_language_is_audited_by_one_setting(axis, tmp_path):
     model = tiny_model_dir("llama", tmp_path / "model")
     words = [f"model={model}", f"axis={axis}", "eraser=leace", "metric=r"]
