@@ -1,4 +1,4 @@
-"""The shipped gender axis and the substitution of its words."""
+"""The shipped gender axes and the substitution of their words."""
 
 from __future__ import annotations
 
@@ -9,3 +9,5 @@ from countergen_edit.data.text.substitution import Substitution
 CONFIG = read_config("axis", "gender")
 GENDER = Axis.from_config(CONFIG)
 SWAP = Substitution.from_config(GENDER, CONFIG["substitution"])
+_CONFIG_ES = read_config("axis", "gender_es")
+SPANISH = Substitution.from_config(Axis.from_config(_CONFIG_ES), _CONFIG_ES["substitution"])

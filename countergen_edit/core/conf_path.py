@@ -96,6 +96,7 @@ def _found_from(folder: Path, content: Any, key: str = "") -> Any:
         return content
     if key == "source" and (code := OWN_CODE.fullmatch(content)):
         return _found_from(folder, code[1], PATHS[0]) + code[2]
-    if key in PATHS or content.endswith(MAYBE_PATHS.get(key, ())):
+    is_folder = key == "language" and (folder / content).is_dir()
+    if key in PATHS or content.endswith(MAYBE_PATHS.get(key, ())) or is_folder:
         return str(folder / Path(content).expanduser())
     return content

@@ -14,7 +14,8 @@ from countergen_edit.core.typed import require, require_keys
 NonEmpty = Annotated[str, MinLen(1)]
 Split = Literal["fit", "validation", "test"]
 SPLITS: tuple[Split, ...] = ("fit", "validation", "test")
-_KEYS = ("name", "groups", "substitution", "data", "made_of")
+ENGLISH = "en"
+_KEYS = ("name", "language", "groups", "substitution", "data", "made_of")
 GROUP_TYPES: Mapping[str, Any] = {
     "names": Mapping[str, Sequence[NonEmpty]],
     "forms": Mapping[str, NonEmpty],
@@ -70,6 +71,8 @@ class Axis:
     groups: Mapping[str, Group]
     made_of: tuple[str, ...] = ()
     """The axes that it crosses, if any."""
+    language: str = ENGLISH
+    """The language of its names and forms: a shipped one, or a folder of data files."""
 
     def __post_init__(self) -> None:
         if len(self.groups) < 2:
@@ -114,7 +117,8 @@ class Axis:
                 forms=dict(entry.get("forms", {})),
                 parts={k: v for k, v in entry.get("is", {}).items() if isinstance(v, str)},
             )
-        return cls(config["name"], groups, tuple(config.get("made_of", ())))
+        language = str(config.get("language") or ENGLISH)
+        return cls(config["name"], groups, tuple(config.get("made_of", ())), language)
 
     @property
     def axes(self) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from countergen_edit.core.conf_path import config_of
 from countergen_edit.core.errors import UserError, require_known
-from countergen_edit.data.axis import SPLITS
+from countergen_edit.data.axis import ENGLISH, SPLITS
 
 CROSS = "cross"
 """The key of an axis config that lists the axes to cross."""
@@ -83,6 +83,11 @@ def crossed_axes(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any
     must share names. The first axis decides forms that both have.
     """
     axes = [*first.get("made_of", [first["name"]]), *second.get("made_of", [second["name"]])]
+    language, other = (config.get("language", ENGLISH) for config in (first, second))
+    if language != other:
+        raise UserError(
+            f"axes {axes} are in the languages {language!r} and {other!r}: cross axes of one"
+        )
     groups = {
         cell.name: {"names": cell.names, "forms": cell.forms, "is": cell.where}
         for a, b in product(_cells(first), _cells(second))
@@ -94,6 +99,7 @@ def crossed_axes(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any
             "axes the groups of its people on the other, as conf/axis/nationality.yaml does (is: …)"
         )
     content = {"name": "_".join(axes), "groups": groups, "made_of": axes, "data": CROSSED_DATA}
+    content["language"] = language
     # An axis that states everything of the other has the same groups, and its words still swap.
     words = next((c for c in (first, second) if set(c["groups"]) == set(groups)), {})
     return content | {k: words[k] for k in ("substitution",) if k in words}

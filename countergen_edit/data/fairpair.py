@@ -11,7 +11,7 @@ from countergen_edit.core.errors import UserError, require_known
 from countergen_edit.data.axis import Axis, DoesNotFitError, Group
 from countergen_edit.data.counterfactual import Sample
 from countergen_edit.data.templates import fill, slots
-from countergen_edit.data.text.grammar import PRONOUNS, with_article
+from countergen_edit.data.text.grammar import pronouns_of, with_article
 from countergen_edit.data.text.persons import words_about
 from countergen_edit.data.text.substitution import Substitution
 
@@ -184,8 +184,9 @@ class RulePerturber:
             named = {source_name: target_name} if source_name and target_name else words.own_names
             self._known[key] = words.with_names(named)
         forms = [self.substitution.axis.groups[g].forms for g in (self.source, self.target)]
+        rules = self.substitution.rules
         subject, other = (form.get("subject") for form in forms)
-        if source_name is None or subject == other or subject not in PRONOUNS:
+        if source_name is None or subject == other or subject not in pronouns_of(rules):
             return self._known[key].map_to(text, self.target)
         return self._known[key].map_words(
             text, lambda words: words_about(words, source_name, str(subject))

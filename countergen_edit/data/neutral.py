@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ from countergen_edit.core.errors import UserError
 from countergen_edit.core.reading import text_of
 from countergen_edit.core.registry import Registry
 from countergen_edit.core.typed import require
-from countergen_edit.data.axis import SPLITS, Split
+from countergen_edit.data.axis import ENGLISH, SPLITS, Split
 
 _TURNS: tuple[Split, ...] = (
     *("fit", "validation", "test", "fit", "fit", "test"),
@@ -54,12 +55,17 @@ def file(path: str) -> TextsBySplit:
     return split_texts([line.strip() for line in text_of(path).splitlines() if line.strip()])
 
 
-def from_config(content: object) -> TextsBySplit:
-    """The texts of a config: a source with its settings, a source's name, or a file's path."""
+def from_config(content: object, language: str = ENGLISH) -> TextsBySplit:
+    """The texts of a config: a source with its settings, a source's name, or a file's path.
+
+    A source with a parameter `language` has texts of that language.
+    """
     require(Mapping[str, Any] | str, content, "neutral")
     if isinstance(content, str):
         is_file = Path(content).suffix in TEXT_FILES
         content = {"source": "file", "path": content} if is_file else {"source": content}
     assert isinstance(content, Mapping)
+    name = str(content.get("source"))
+    own = {"language": language} if "language" in signature(NEUTRAL.get(name)).parameters else {}
     settings = {key: value for key, value in content.items() if key != "source"}
-    return NEUTRAL.make(str(content.get("source")), settings)  # type: ignore[no-any-return]
+    return NEUTRAL.make(name, own | settings)  # type: ignore[no-any-return]

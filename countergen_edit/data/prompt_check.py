@@ -16,7 +16,7 @@ from countergen_edit.data.sources.files import OUTPUTS, prompt_rows, samples_of
 from countergen_edit.data.subsets import NameDraw
 from countergen_edit.data.text import grammar
 from countergen_edit.data.text.grammar import Word
-from countergen_edit.data.text.rules import WORDS, Labels, answer, labelled
+from countergen_edit.data.text.rules import Labels, labelled
 from countergen_edit.data.text.substitution import Substitution
 
 CONTROL = re.compile(r"<[|｜]\S+?[|｜]>|\[/?INST]|<</?SYS>>|<(?:\w+_of_turn|/?s|[be]os|pad|unk)>")
@@ -24,7 +24,6 @@ CONTROL = re.compile(r"<[|｜]\S+?[|｜]>|\[/?INST]|<</?SYS>>|<(?:\w+_of_turn|/?
 _MOST = 3
 """Most words or names that a message lists."""
 _MIXED = re.compile(r"(?!Mc|Mac|De).*[a-z][A-Z]")  # LinkedIn, PhD
-_ORDINARY = frozenset().union(*(WORDS[key] for key in {*WORDS} - {"months", "surnames"}))
 _USES: Mapping[Split, str] = {"fit": "fitted on", "validation": "chosen with"}
 _CLOSING = ",.;:!?)]}%”’»…"  # before a space; straight quotes open as often as they close
 _WITHOUT_SPACES = ("CJK", "HIRAGANA", "KATAKANA", "THAI", "LAO", "KHMER", "MYANMAR")
@@ -106,7 +105,7 @@ def _doubtful(text: str, output: str, substitution: Substitution) -> Iterator[st
     for i, word in enumerate(own):
         phrase = " ".join(w.text for w in words[max(0, i - 1) : i + 2])
         before, after = grammar.before(words, i), grammar.at(words, i + 1)
-        is_person = answer("unsure", before, word.own_labels, after) == "yes"
+        is_person = word.rules.answer("unsure", before, word.own_labels, after) == "yes"
         if word.stays and (word.stays != word.text or is_person):
             yield f"{word.stays!r} stays on both sides: {yourself}, or reword it"
         if len(partners := substitution.partners(words, i)) > 1:
@@ -126,9 +125,9 @@ def _unknown_names(words: Sequence[Word]) -> Iterator[str]:
     is_named = any(word.kind in ("name", "title") for word in words)
     before: Labels = frozenset(["OPENS"])
     for i, word in enumerate(words):
-        shapes = {"MIXED": _MIXED.match(word.text), "ORDINARY": word.key in _ORDINARY}
+        shapes = {"MIXED": _MIXED.match(word.text), "ORDINARY": word.key in word.rules.ordinary}
         own = labelled(word.own_labels, **shapes, LETTER=len(word.text) == 1, NAMED=is_named)
-        if answer("unknown", before, own, grammar.at(words, i + 1)) == "yes":
+        if word.rules.answer("unknown", before, own, grammar.at(words, i + 1)) == "yes":
             yield word.text
         opens = not grammar.within_a_phrase(word.gap)
         before = labelled(own, OPENS=opens, UNKNOWN=word.capitalised and "ORDINARY" not in own)

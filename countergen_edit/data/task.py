@@ -260,7 +260,7 @@ class Task:
         task = cls(
             axis=own_axis,
             groups=compared,
-            neutral=from_config(neutral) if neutral else {},
+            neutral=from_config(neutral, own_axis.language) if neutral else {},
             substitution=substitution,
             name=name,
             **sets_of(builder, content, own_keep),

@@ -10,21 +10,24 @@ import yaml
 
 from countergen_edit.core.errors import UserError
 from countergen_edit.data.prompt_check import check_prompts
-from tests.gender import SWAP
+from countergen_edit.data.text.substitution import Substitution
+from tests.gender import SPANISH, SWAP
 
 TABLE = yaml.safe_load(Path(__file__).with_name("substitution_table.yaml").read_text("utf-8"))
 CLEAR = {text: right for rows in TABLE["clear"].values() for text, right in rows.items()}
 DOUBTFUL = {text: right for rows in TABLE["doubtful"].values() for text, right in rows.items()}
 ENDS = [(text, output, side) for text, of in TABLE["ends"] for output, side in of.items()]
+SPANISH_TABLE = yaml.safe_load(Path(__file__).with_name("spanish_table.yaml").read_text("utf-8"))
+SPANISH_PAIRS = [pair for rows in SPANISH_TABLE["clear"].values() for pair in rows.items()]
 HANDLED = ("both groups are in it", "edits are fitted on", "edits are chosen with")
 """Findings that say nothing of the counterpart."""
 
 
-def findings(folder: Path, texts: list[str]) -> dict[str, list[str]]:
+def findings(folder: Path, texts: list[str], swap: Substitution = SWAP) -> dict[str, list[str]]:
     path = folder / "p.jsonl"
     rows = [{"input": text, "outputs": [" So."]} for text in texts]
     path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), "utf-8")
-    checked = zip(texts, check_prompts(str(path), SWAP), strict=True)
+    checked = zip(texts, check_prompts(str(path), swap), strict=True)
     return {text: [*one.findings] for text, one in checked}
 
 
@@ -55,3 +58,22 @@ def test_prompt_and_output_decide_together(text, output, side):
     else:
         assert side in SWAP.pair(text, output)
         assert text in SWAP.pair(text, output)
+
+
+def test_spanish_sentences_have_their_counterparts_both_ways():
+    assert len(SPANISH_PAIRS) >= 120
+    wrong = {
+        text: (SPANISH(text), SPANISH(right))
+        for text, right in SPANISH_PAIRS
+        if (SPANISH(text), SPANISH(right)) != (right, text)
+    }
+    assert not wrong
+    assert [text for text in SPANISH_TABLE["same"] if SPANISH(text) != text] == []
+
+
+def test_spanish_that_cannot_be_decided_is_questioned_and_no_more(tmp_path):
+    left, right = zip(*SPANISH_PAIRS, strict=True)
+    for texts, expected in ((SPANISH_TABLE["doubtful"], True), (left, False), (right, False)):
+        found = findings(tmp_path, [*texts], SPANISH)
+        own = {t: [f for f in of if not f.startswith(HANDLED)] for t, of in found.items()}
+        assert {t: f for t, f in own.items() if bool(f) != expected} == {}

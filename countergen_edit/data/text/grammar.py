@@ -5,22 +5,17 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from countergen_edit.core.errors import UserError
-from countergen_edit.data.text.rules import WORDS, Labels, answer, labelled, labels_of
+from countergen_edit.data.text.rules import NO_WORD, Labels, Rules, labelled
 
-WordKind = Literal["plain", "name", "title", "noun", "pronoun", "other pronoun"]
+WordKind = Literal["plain", "name", "title", "noun", "pronoun", "other pronoun", "agreeing"]
 """`pronoun` is a case that English confuses (her, his, him, hers); `other pronoun` is not."""
 
 CASES = ("subject", "object", "determiner", "independent", "reflexive")
-PRONOUNS: Mapping[str, Mapping[str, str]] = {
-    forms.split()[0]: dict(zip(CASES, forms.split(), strict=True))
-    for forms in ("she her her hers herself", "he him his his himself")
-}
-"""Subject form → case → word. Both `her` and `his` serve two cases."""
-TITLES = WORDS["titles"]
+_NO_RULES = Rules({})
 
 _INSIDE_PHRASE = re.compile(
     r"(?:[\"”’'\])*_`]|</\w+>)*(?:[^\S\n]+|[^\S\n]*\n[^\S\n]*(?:#|//|\*|--|>)?[^\S\n]*)"
@@ -45,6 +40,9 @@ class Word:
     """What a word of a group shares with its partner: its meaning, or the cases of a pronoun."""
     stays: str | None = None
     """The phrase in which a word is left as it is, for a warning; empty where that is certain."""
+    partners: tuple[str, ...] = ()
+    """What an agreeing word becomes, the likeliest first."""
+    rules: Rules = field(default=_NO_RULES, repr=False, compare=False)
 
     @property
     def key(self) -> str:
@@ -54,24 +52,30 @@ class Word:
     @property
     def labels(self) -> Labels:
         """What rules ask of the word, whatever its group."""
-        return labelled(labels_of(self.key), CAPITALISED=self.capitalised)
+        return labelled(self.rules.labels_of(self.key), CAPITALISED=self.capitalised)
 
     @property
     def own_labels(self) -> Labels:
         """What rules ask of the word itself."""
         kind = {f"<{self.kind.replace(' ', '_')}>": True}
         shapes = {"CAPITALISED": self.capitalised, "STAYS": self.stays is not None}
-        return labelled(labels_of(self.text.lower()), **kind, **shapes)
+        return labelled(self.rules.labels_of(self.text.lower()), **kind, **shapes)
 
     @property
     def capitalised(self) -> bool:
         return self.text[:1].isupper() and (len(self.text) == 1 or not self.text.isupper())
 
 
-def paradigm(forms: Mapping[str, str], axis: str) -> Mapping[str, str]:
+def pronouns_of(rules: Rules) -> Mapping[str, Mapping[str, str]]:
+    """Subject form → case → word. Both `her` and `his` serve two cases."""
+    forms = (line.split() for line in rules.pronouns)
+    return {words[0]: dict(zip(CASES, words, strict=True)) for words in forms}
+
+
+def paradigm(forms: Mapping[str, str], axis: str, rules: Rules) -> Mapping[str, str]:
     """The pronouns of a group, by case: those of she and he, or its own forms."""
     slots = {case: "possessive" if case == "determiner" else case for case in CASES}
-    known = PRONOUNS.get(forms["subject"], {})
+    known = pronouns_of(rules).get(forms["subject"], {})
     for case, slot in slots.items():
         if slot not in forms and case not in known:
             raise UserError(
@@ -95,14 +99,14 @@ def within_a_phrase(gap: str) -> bool:
 
 def before(words: Sequence[Word], i: int) -> Labels:
     """The labels of the word before word `i` in its clause."""
-    labels = words[i - 1].labels if i > 0 and within_a_phrase(words[i - 1].gap) else labels_of("")
+    labels = words[i - 1].labels if i > 0 and within_a_phrase(words[i - 1].gap) else NO_WORD
     return labelled(labels, OPENS=labels & {"END", "CONJUNCTIONS"})
 
 
 def at(words: Sequence[Word], i: int) -> Labels:
     """The labels of word `i` if it is in the clause of the word before it."""
     is_on = 0 < i < len(words) and within_a_phrase(words[i - 1].gap)
-    return words[i].labels if is_on else labels_of("")
+    return words[i].labels if is_on else NO_WORD
 
 
 def is_before_name(words: Sequence[Word], i: int) -> bool:
@@ -160,7 +164,7 @@ def reading(words: Sequence[Word], i: int) -> Reading:
     On 10,600 places of published text where `him` or `his` was written as `her`, the rules err
     without a doubt in 0.4 % (half of these are gerunds and misprints), and doubt 2 %.
     """
-    near = before(words, i)
+    near, answer = before(words, i), words[i].rules.answer
     if "of" in near and i > 1:
         near |= {f"OF_{label}" for label in words[i - 2].labels}
     passed, last, found = list[str](), i, "end"

@@ -1,4 +1,4 @@
-"""Coreference by rules: the words of a text that show the group of its protagonist.
+"""Coreference by rules of English: the words of a text that show the group of its protagonist.
 
 Everything that the text does not give to somebody else is the protagonist's: "his father" is
 another man, and "he" after "His father called." is that man, but "he" after "Jane met his father at
@@ -12,18 +12,20 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from countergen_edit.data.text.grammar import PRONOUNS, TITLES, Word, is_before_name
-from countergen_edit.data.text.rules import COREFERENCE
+from countergen_edit.data.language import language_of
+from countergen_edit.data.text.grammar import Word, is_before_name, pronouns_of
 
 Person = int
 PROTAGONIST: Person = 0
 _SENTENCE_END = re.compile(r"[.!?…]|\n")
 _OPENING_QUOTE = re.compile(r"(?:^|[\s(—-])[\"“]$|(?:^|[\s(—-])[\"“](?=\S*$)")
 _CLOSING_QUOTE = re.compile(r"^[.,!?…\s]*[\"”]")
+_ENGLISH = language_of().rules
+_TITLES, _LISTED = _ENGLISH.words["titles"], _ENGLISH.coreference
 _CLASSES = {
-    **COREFERENCE,
-    "abbreviations": TITLES | COREFERENCE["abbreviations"],
-    "bringing": COREFERENCE["subordinators"] - {"who", "than"},
+    **_LISTED,
+    "abbreviations": _TITLES | _LISTED["abbreviations"],
+    "bringing": _LISTED["subordinators"] - {"who", "than"},
 }
 _PLURALS = re.compile(r"men$|s$")
 _NOWHERE = Word("", "plain", ". ")
@@ -151,7 +153,7 @@ class _Reader:
             self._pronoun(i)
         elif word.kind == "name" or key in self.persons:
             self._name(i)
-        elif word.kind == "title" or key in TITLES:
+        elif word.kind == "title" or key in _TITLES:
             self._title(i)
         elif word.kind == "noun" and word.side is not None:
             self._noun(i)
@@ -196,14 +198,14 @@ class _Reader:
             self._mention(i, i, person)
         kin = previous_is_kin and apposed
         self.last = (i, person, kin)
-        surname, excluded = self._key(i + 1), TITLES | {self.name.lower()}
+        surname, excluded = self._key(i + 1), _TITLES | {self.name.lower()}
         is_name = self._at(i + 1).capitalised and not self._is(i + 1, "not_names")
         if word.gap == " " and is_name and surname not in excluded:
             self.persons[surname] = PROTAGONIST if kin else person  # a father's is his child's
 
     def _title(self, i: int) -> None:
         word, name = self.words[i], self._key(i + 1)
-        if not is_before_name(self.words, i) or name in TITLES:
+        if not is_before_name(self.words, i) or name in _TITLES:
             return
         if name not in self.persons and self._at(i + 1).kind != "name":
             self.persons[name] = self._new_person(word.side in (0, None))
@@ -304,4 +306,4 @@ def words_about(words: Sequence[Word], name: str, subject: str) -> list[int]:
 
     The words are marked by a `Substitution` whose first group is that of the person.
     """
-    return _Reader(words, name, PRONOUNS[subject]).read()
+    return _Reader(words, name, pronouns_of(_ENGLISH)[subject]).read()

@@ -12,11 +12,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from countergen_edit.data.text.grammar import Word, reading
-from countergen_edit.data.text.rules import Labels, answer, labelled
+from countergen_edit.data.text.rules import Labels, labelled
 
-_JOINING = re.compile(
-    r"\.?(?:\s*[/&]\s*|,?[\s-](?:and|or|and/or|nor|&|vs\.?|versus)[\s-](?:(?:an?|the)\s)?)"
-)
 Meanings = frozenset[tuple[str, ...]]
 _GLUE = re.compile(r"[(*]|\)(?=\w)")
 
@@ -35,15 +32,18 @@ def settled(
             continue
         if (both := _other_half(words, i)) is not None:
             for k in (i, both[0]):
-                result[k] = Word(words[k].text, "plain", words[k].gap, stays=both[1])
+                result[k] = _plain(words[k], both[1])
         elif (name := _in_a_name(words, i, first_names)) is not None:
-            plain = Word(word.text, "plain", word.gap, stays=name)
-            result[i] = plain if name else replace(word, stays=name)
+            result[i] = _plain(word, name) if name else replace(word, stays=name)
     changing = [w for w in result if w.side is not None and w.stays is None]
     sides = {word.side for word in changing if word.meaning not in generic | neutral}
     some = generic if len(sides) == 1 else frozenset()
     others = [w for w in changing if w.meaning in some and w.side not in sides]
     return [replace(w, side=None, stays="") if w in others else w for w in result]
+
+
+def _plain(word: Word, stays: str) -> Word:
+    return replace(word, kind="plain", side=None, meaning=(), stays=stays)
 
 
 def _other_half(words: Sequence[Word], i: int) -> tuple[int, str] | None:
@@ -62,22 +62,23 @@ def _other_half(words: Sequence[Word], i: int) -> tuple[int, str] | None:
     shared = {*word.meaning} & {*words[j].meaning} - ({"determiner"} if not owns else set())
     listed = joint == ", " and word.kind != "pronoun"
     doubtful = owns and "object" in word.meaning and "and" in joint
-    if shared and (listed or _JOINING.fullmatch(joint.lower())):
+    if shared and (listed or word.rules.joining.fullmatch(joint.lower())):
         return j, f"{word.text}{joint}{words[j].text}" if doubtful else ""
     return None
 
 
 def _in_a_name(words: Sequence[Word], i: int, first_names: Collection[str]) -> str | None:
     """The phrase in which a word stays, empty where that is certain; None where it does not."""
-    word, before = words[i], words[i - 1] if i else Word("", "plain", "")
+    word, nothing = words[i], Word("", "plain", "", rules=words[i].rules)
+    before = words[i - 1] if i else nothing
     k = i + (2 if word.gap in ("'", "’") else 1)  # past the s of "King's College"
-    after = words[k] if k < len(words) else Word("", "plain", "")
+    after = words[k] if k < len(words) else nothing
     joint = "".join(w.text + w.gap for w in words[i:k]).removeprefix(word.text)
     phrases = {"sure": "", "before": before.text + before.gap + word.text}
     phrases |= {"after": word.text + joint + after.text}
     own = labelled(word.own_labels, FIRST_NAME=word.text in first_names)
     near, following = _beside(before, before.gap), _beside(after, joint.replace("’", "'"))
-    return phrases.get(answer("staying", near, own, following))
+    return phrases.get(word.rules.answer("staying", near, own, following))
 
 
 def _beside(word: Word, gap: str) -> Labels:

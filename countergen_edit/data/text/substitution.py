@@ -20,17 +20,16 @@ from countergen_edit.core.errors import UserError, require_known
 from countergen_edit.core.typed import built, hints_of, require, require_keys
 from countergen_edit.data.axis import SPLITS, Axis, Group
 from countergen_edit.data.axis import NonEmpty as Spelling
+from countergen_edit.data.language import language_of
 from countergen_edit.data.text import grammar
+from countergen_edit.data.text.concord import columns_of, with_agreeing
 from countergen_edit.data.text.grammar import Word, WordKind, reading
-from countergen_edit.data.text.rules import answer
+from countergen_edit.data.text.rules import Rules
 from countergen_edit.data.text.staying import Meanings, settled
 
 _MARKS = "\u0300-\u036f"  # combining accents, which \w leaves out
 _WORD = rf"[\w{_MARKS}]+"
 _START, _END = rf"(?<![\w@#{_MARKS}])", rf"(?![\w{_MARKS}])"
-
-_PRONOUN_FORMS = frozenset(["subject", "object", "possessive", "independent", "reflexive", "was"])
-"""Word forms of an axis that follow the grammar of pronouns."""
 
 _Rows = tuple[tuple[Spelling | None, ...], ...]
 
@@ -76,12 +75,12 @@ class WordTable:
                 )
         return table
 
-    def word_pairs(self, a: Group, b: Group) -> list[tuple[str, str]]:
+    def word_pairs(self, a: Group, b: Group, rules: Rules) -> list[tuple[str, str]]:
         """Words of two groups with one meaning: the axis's forms, then the rows of the table."""
         forms = [
             (a.forms[slot], b.forms[slot])
             for slot in a.forms
-            if slot not in _PRONOUN_FORMS and slot in b.forms
+            if slot not in rules.pronoun_forms and slot in b.forms
         ]
         pairs = [*forms, *self._cells(self.words, a, b)]
         return [pair for pair in dict.fromkeys(pairs) if pair[0] != pair[1]]
@@ -181,6 +180,11 @@ class Substitution:
         """
         return replace(self, own_names=dict(names))
 
+    @property
+    def rules(self) -> Rules:
+        """The rules of the axis's language."""
+        return language_of(self.axis.language).rules
+
     def swap(self, text: str) -> str:
         """The text with both groups swapped.
 
@@ -223,12 +227,14 @@ class Substitution:
         said = f"the output {output!r} does not decide" if output else "no output decides"
         for i, word in enumerate(words[:own]):
             partners = self.partners(words, i)
-            if len(partners) > 1 and reading(words, i).last >= own:
+            if len(partners) > 1 and not word.partners and reading(words, i).last >= own:
                 raise UserError(
                     f"{word.text!r} in {text!r} may become {partners[0]!r} or {partners[1]!r}, and "
                     f"{said}: give its variations yourself"
                 )
-            agrees = answer("agreement", grammar.before(words, i), grammar.at(words, i + 1))
+            agrees = self.rules.answer(
+                "agreement", grammar.before(words, i), grammar.at(words, i + 1)
+            )
             forms = {word.text.lower(), partners[0].lower()}
             if agrees == "no" and "they" in forms and len(forms) > 1:
                 raise UserError(
@@ -254,7 +260,7 @@ class Substitution:
         """The text mapped to the first group, with `{name}` for every name."""
         text = self.map_to(text, self.groups[0])
         named = (("{name}" if w.kind == "name" else w.text) + w.gap for w in self.words(text))
-        return self._read(text)[0] + "".join(named)
+        return self.rules.contracted(self._read(text)[0] + "".join(named))
 
     def map_words(
         self, text: str, choose: Callable[[Sequence[Word]], Collection[int]], output: str = ""
@@ -270,12 +276,13 @@ class Substitution:
         for i, (word, article) in enumerate(zip(own[1:], own, strict=False)):
             if (
                 new[i + 1] != word.text
-                and article.text.lower() in ("a", "an")
+                and article.text.lower() in self.rules.words.get("before_vowels", ())
                 and article.gap.isspace()
                 and grammar.vowel_sound(new[i + 1]) != grammar.vowel_sound(word.text)
             ):
                 new[i] = grammar.other_article(article.text, word.text)
-        return head + "".join(word + gap for word, gap in zip(new, gaps, strict=True))
+        mapped = head + "".join(word + gap for word, gap in zip(new, gaps, strict=True))
+        return self.rules.contracted(mapped)
 
     def _rewrite(self, text: str, sides: tuple[int, ...], output: str = "") -> str:
         return self.map_words(
@@ -287,6 +294,8 @@ class Substitution:
         word = words[i]
         if word.side is None or word.stays is not None:
             return (word.text,)
+        if word.partners:
+            return tuple(_recase(partner, like=word.text) for partner in word.partners)
         entry = self._lexicon[word.text]
         if word.kind != "pronoun":
             return (entry.partner,)
@@ -307,6 +316,7 @@ class Substitution:
 
     def _read(self, text: str) -> tuple[str, list[Word]]:
         """What stands before the first word, and the words."""
+        text, rules = self.rules.expanded(text), self.rules
         matches = list(self._words.finditer(text))
         starts = [*(match.start() for match in matches), len(text)]
         words = []
@@ -314,9 +324,11 @@ class Substitution:
             word, gap = match.group(), text[match.end() : end]
             entry = None if word.lower() in self._kept else self._lexicon.get(word)
             words.append(
-                Word(word, entry.kind, gap, entry.side, entry.meaning)
+                Word(word, entry.kind, gap, entry.side, entry.meaning, rules=rules)
                 if entry
-                else Word(word, "plain", gap, stays=word if word in self._unsure else None)
+                else Word(
+                    word, "plain", gap, stays=word if word in self._unsure else None, rules=rules
+                )
             )
         return text[: starts[0]], words
 
@@ -326,29 +338,36 @@ class Substitution:
         if output and words:
             head, more = self._read(output)
             every = [*words[:-1], replace(words[-1], gap=words[-1].gap + head), *more]
-        return settled(every, {*self.own_names, *self.own_names.values()}, *self._one_sided)
+        own = settled(every, {*self.own_names, *self.own_names.values()}, *self._one_sided)
+        return with_agreeing(own, self._columns)
+
+    @cached_property
+    def _columns(self) -> tuple[int, ...]:
+        """The grammatical gender of each group; empty where the language or axis has none."""
+        return columns_of(self.rules, [self.axis.groups[group].forms for group in self.groups])
 
     @cached_property
     def _paradigms(self) -> tuple[Mapping[str, str], ...]:
         """The pronouns of both groups; none where they share them."""
         groups = [self.axis.groups[group] for group in self.groups]
         subjects = [group.forms.get("subject") for group in groups]
-        if None in subjects or subjects[0] == subjects[1]:
+        if None in subjects or subjects[0] == subjects[1] or not self.rules.pronouns:
             return ()
-        return tuple(grammar.paradigm(group.forms, self.axis.name) for group in groups)
+        return tuple(grammar.paradigm(own.forms, self.axis.name, self.rules) for own in groups)
 
     @cached_property
     def _lexicon(self) -> Mapping[str, _Entry]:
         """Spelling → entry. The first pair with a word decides its partner."""
         a, b = (self.axis.groups[group] for group in self.groups)
         pairs: list[tuple[WordKind, tuple[str, str]]] = []
+        titles = self.rules.words.get("titles", frozenset())
         for she, he in [self._paradigms] if self._paradigms else []:
             pairs += [("other pronoun", (she[c], he[c])) for c in ("subject", "reflexive")]
             pairs += [("pronoun", (she[c], he[c])) for c in grammar.CASES[1:4]]
         pairs += [("name", pair) for pair in self.table.name_pairs(a, b, self.own_names)]
         pairs += [
-            ("title" if {w.lower() for w in pair} <= grammar.TITLES else "noun", pair)
-            for pair in self.table.word_pairs(a, b)
+            ("title" if {w.lower() for w in pair} <= titles else "noun", pair)
+            for pair in self.table.word_pairs(a, b, self.rules)
         ]
         lexicon: dict[str, _Entry] = {}
         for kind, pair in pairs:

@@ -1,4 +1,4 @@
-"""Natural English that ships: neutral text, agreement, legitimate differences, and families.
+"""Natural text of a language: neutral text, agreement, legitimate differences, and families.
 
 A family's prompts are templates crossed with contents, in which a person is mentioned: "My aunt
 writes that Jane works as a". A cell is one template with one content. Cells are drawn so that no
@@ -9,23 +9,20 @@ come back as late.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
-from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
 from annotated_types import Gt
 
 from countergen_edit.core.errors import require_known
-from countergen_edit.core.reading import shipped_yaml
 from countergen_edit.core.seeds import generator
-from countergen_edit.data.axis import Axis, DoesNotFitError, NoFormsError, Split
+from countergen_edit.data.axis import ENGLISH, Axis, DoesNotFitError, NoFormsError, Split
 from countergen_edit.data.counterfactual import CounterfactualSet, Sample, Variation
+from countergen_edit.data.language import language_of
 from countergen_edit.data.neutral import TextsBySplit, split_texts
 from countergen_edit.data.sources import Request
 from countergen_edit.data.templates import Template, fill, slot_names
 
-_HERE = Path(__file__).parent
 CELLS: Mapping[Split, int] = {"fit": 24, "validation": 12, "test": 48}
 """Cells of a split unless `templates` is given."""
 PEOPLE_OF_SPLIT: Mapping[Split, int] = {"fit": 10, "validation": 4, "test": 2}
@@ -34,19 +31,23 @@ NAMED = ("{name}",)
 _PRONOUNS = ("{subject}",)
 
 
-def neutral() -> TextsBySplit:
+def neutral(*, language: str = ENGLISH) -> TextsBySplit:
     """Texts of one to three sentences that mention nobody, from many kinds of writing."""
-    return split_texts((_HERE / "neutral.txt").read_text("utf-8").splitlines())
+    return split_texts(language_of(language).neutral())
 
 
 def agreement(request: Request) -> CounterfactualSet:
-    """Prompts of a split whose i-th output is the form that agrees with the i-th group."""
+    """Prompts of a split whose i-th output is the form that agrees with the i-th group.
+
+    An output is a form of the axis, or a word with slots for forms, such as `cansad{ending}`.
+    """
     slots, telling = slots_of(request, request.axis)
-    sides = [request.axis.groups[group].forms for group in request.groups]
+    sides = [request.axis.groups[group] for group in request.groups]
+    agreeing = language_of(request.axis.language).read("agreement", request.split)
     templates = [
-        Template(text, tuple(f" {forms[form]}" for forms in sides))
-        for form, texts in read_natural("agreement")[request.split].items()
-        if form in telling
+        Template(text, tuple(f" {fill(output, group, None)[0]}" for group in sides))
+        for form, texts in agreeing.items()
+        if slot_names(output := form if "{" in form else f"{{{form}}}") & telling - {"name"}
         for text in texts
         if slot_names(text) <= slots
     ]
@@ -67,7 +68,7 @@ def slots_of(request: Request, axis: Axis) -> tuple[set[str], set[str]]:
 
 def legitimate_differences(request: Request) -> CounterfactualSet:
     """Factual differences between groups of an axis, such as the voices that people sing with."""
-    axes = read_natural("legitimate_differences")
+    axes = language_of(request.axis.language).read("legitimate_differences")
     if request.axis.name not in axes:
         raise DoesNotFitError(
             f"no natural legitimate differences are on record for axis {request.axis.name!r}, only "
@@ -79,13 +80,6 @@ def legitimate_differences(request: Request) -> CounterfactualSet:
         for text in kind[request.split]
     ]
     return request.expand(f"natural_facts_{request.split}", templates)
-
-
-@cache
-def read_natural(file: str) -> dict[str, Any]:
-    """The content of a shipped file."""
-    content: dict[str, Any] = shipped_yaml(_HERE / f"{file}.yaml")
-    return content
 
 
 def natural(
@@ -102,14 +96,20 @@ def natural(
     in a cell (`PEOPLE_OF_SPLIT`). Without `anew` all cells have the same people, whom contrasts of
     several groups need. `NoFormsError` if no mention of a person tells the groups apart.
     """
-    spec = read_natural("families")
-    require_known("family of natural prompts", family, spec["families"])
-    own = spec["families"][family]
-    frames = read_natural("templates")[own["templates"]][request.split]
+    read = language_of(request.axis.language).read
+    families = read("families", "families")
+    require_known("family of natural prompts", family, families)
+    own = families[family]
+    frames = read("templates", own["templates"], request.split)
     contents = [
-        (text, tuple(f" {output}" for output in _outputs(spec["outputs"][outputs], request)))
+        (
+            text,
+            tuple(
+                f" {output}" for output in _outputs(read("families", "outputs", outputs), request)
+            ),
+        )
         for kind, outputs in own["contents"].items()
-        for text in read_natural("contents")[kind][request.split]
+        for text in read("contents", kind, request.split)
     ]
     mentions = _mentions(own.get("mentions"), request)
     default = PEOPLE_OF_SPLIT[request.split]
@@ -153,12 +153,12 @@ def _outputs(outputs: Any, request: Request) -> Sequence[str]:
 def _mentions(kind: str | None, request: Request) -> Sequence[str]:
     """Names of the axis, or noun phrases where it has none, that tell its groups apart."""
     known, telling = slots_of(request, request.whole)
-    phrases = read_natural("mentions")
+    phrases = language_of(request.whole.language).read("mentions")
     nouns = [own for key, own in phrases.items() if key != "described"]
     kinds: dict[str, Sequence[Sequence[str]]] = {
         "names": [NAMED],
         "pronouns": [] if "was" in telling else [_PRONOUNS],  # "they works" would not agree
-        "described": [phrases["described"][request.split]],
+        "described": [phrases.get("described", {}).get(request.split, ())],
         "words": [own[request.split] for own in nouns],
     }
     for tried in [kinds[kind]] if kind else [kinds["names"], kinds["words"]]:
