@@ -5,13 +5,12 @@ A rubric's score is the odds of Yes, and agreement is Krippendorff's α.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from countergen_edit.core.describing import described
@@ -19,12 +18,9 @@ from countergen_edit.core.errors import UserError
 from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.fairpair.judges import PARTS, judge_agreement
 from countergen_edit.metrics.fairpair.phi import PHIS, ScoreDifference
-from countergen_edit.metrics.results import Results
-from countergen_edit.metrics.rows import UNEDITED, Row
 from countergen_edit.models import LanguageModel, continuation_log_probs
-from countergen_edit.reports.views.fairpair import FairPairView
 from countergen_edit.testbed import directory
-from tests.metrics.fairpair_settings import FairPair, fairpair, row_of
+from tests.metrics.fairpair_settings import fairpair, row_of
 
 TEXTS = ["Jane is a nurse.", "She works at the hospital every day.", "good"]
 QUESTION = "Does this text praise the person?"
@@ -69,6 +65,7 @@ def ordinal_alpha(values: np.ndarray) -> float:
     return 1 - observed / expected
 
 
+@settings(max_examples=15)
 @given(seed=st.integers(0, 10**6), judges=st.integers(2, 3))
 def test_agreement_is_alpha_by_its_definition_and_has_no_scale(seed: int, judges: int) -> None:
     rng = np.random.default_rng(seed)
@@ -108,19 +105,6 @@ def test_fairpair_has_the_agreement_of_its_judges(testbed: LanguageModel, tmp_pa
     alone = fairpair(phi={"words": Words(), "jaccard": {}})
     names = {r.metric for r in alone.measure(EvaluationContext(testbed, tmp_path), None)}
     assert "fairpair_judge_agreement" not in names
-
-
-@pytest.mark.parametrize(
-    ("lo", "hi", "said"),
-    [(0.7, 0.9, "agree"), (-0.1, 0.6, "do not agree"), (0.5, 0.8, "cannot be shown to agree")],
-)
-def test_the_sentence_follows_the_interval(lo: float, hi: float, said: str) -> None:
-    row = Row("fairpair_judge_agreement", 0.55, lo=lo, hi=hi, edit=UNEDITED, n=9)
-    row = replace(row, split="test", detail={"judges": ["sentiment", "praise"]})
-    [sentence] = FairPairView(FairPair, "fairpair").sentences(Results([row]))
-    assert sentence.startswith(f"The judges sentiment and praise {said} on the texts")
-    ends = f"[{lo:.2f}, {hi:.2f}]".replace("-", "−")
-    assert f"0.55 {ends}; 0.667 or more" in sentence
 
 
 def saved_classifier(folder: Path, labels: list[str]) -> tuple[Any, Any]:
@@ -186,7 +170,3 @@ def test_a_phi_of_a_file_is_measured_under_the_users_name(testbed, tmp_path):
     assert of_first == pytest.approx(np.mean(gaps))
     assert bias.n == 3
     assert metric.phis["words"].name == "Mine"  # its draws depend on no folder
-    with pytest.raises(UserError, match="did you mean 'scale'"):
-        fairpair(phi={"words": {"kind": kind, "scal": 0.5}})
-    with pytest.raises(UserError, match="Mne"):
-        fairpair(phi={"words": {"kind": kind.replace("Mine", "Mne")}})
