@@ -27,11 +27,18 @@ from countergen_edit.erasers import make_eraser
 from countergen_edit.metrics.base import METRICS
 from countergen_edit.models import LanguageModel, load_model
 from tests.metrics.fairpair_settings import SMALL
-from tests.tiny_models import CLASSES, CONFIGS, CONTEXT, config_of, tiny_hf_model, tiny_tokenizer
+from tests.tiny_models import (
+    CLASSES,
+    CONFIGS,
+    CONTEXT,
+    EXPERTS,
+    GROUPED,
+    WIDE,
+    config_of,
+    tiny_hf_model,
+    tiny_tokenizer,
+)
 
-GROUPED = {"intermediate_size": 64, "num_key_value_heads": 2}
-WIDE = {**GROUPED, "head_dim": 8}
-EXPERTS = {**GROUPED, "num_experts_per_tok": 2}
 CAUSAL: dict[str, Callable[[int], Any]] = {
     "GPT-2": CONFIGS["gpt2"],
     "GPT-Neo": config_of(

@@ -53,14 +53,17 @@ _BART = {
     for part in ("encoder", "decoder")
     for size, value in (("layers", 2), ("attention_heads", 4), ("ffn_dim", 64))
 }
+GROUPED = {"intermediate_size": 64, "num_key_value_heads": 2}
+WIDE = {**GROUPED, "head_dim": 8}
+EXPERTS = {**GROUPED, "num_experts_per_tok": 2}
 CONFIGS: dict[str, Callable[[int], Any]] = {
     # GPT-2's own special tokens lie outside of the tiny vocabulary.
     "gpt2": config_of("GPT2Config", num_hidden_layers=3, bos_token_id=None, eos_token_id=None),
-    "llama": config_of("LlamaConfig", intermediate_size=64, num_key_value_heads=2),
+    "llama": config_of("LlamaConfig", **GROUPED),
     "gpt_neox": config_of("GPTNeoXConfig", intermediate_size=64),
     "opt": config_of("OPTConfig", word_embed_proj_dim=32, ffn_dim=64),
-    "qwen2": config_of("Qwen2Config", intermediate_size=64, num_key_value_heads=2),
-    "gemma": config_of("GemmaConfig", intermediate_size=64, num_key_value_heads=2, head_dim=8),
+    "qwen2": config_of("Qwen2Config", **GROUPED),
+    "gemma": config_of("GemmaConfig", **WIDE),
 }
 FAMILIES: list[str] = list(CONFIGS)
 # bitsandbytes reads widths below a block of 64 wrongly on some CPUs.
@@ -127,6 +130,14 @@ def tiny_hf_model(family: str, tokenizer: Any, seed: int = 0) -> Any:
             if parameter.ndim == 2:
                 torch.nn.init.normal_(parameter, std=0.15)
     return model.eval()
+
+
+def tiny_model(family: str) -> Any:
+    """The family's model with its tokenizer, in memory."""
+    from countergen_edit.models import from_pretrained_objects
+
+    tokenizer = tiny_tokenizer()
+    return from_pretrained_objects(family, tiny_hf_model(family, tokenizer), tokenizer)
 
 
 def tiny_sentencepiece(*, ends: bool) -> Any:

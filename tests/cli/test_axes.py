@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from itertools import combinations
 from pathlib import Path
 
 import pytest
 
 from countergen_edit import api
 from countergen_edit.decisions.significance import is_significant
-from tests.cli.support import fails, names, said
+from tests.cli.support import fails, said
 
 
 def audited(*words: str) -> api.Run:
@@ -18,13 +17,12 @@ def audited(*words: str) -> api.Run:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("axis", ["race", "religion", "age"])
-def test_what_the_testbed_was_never_in_vocabulary_is_not_measured_and_said(axis: str) -> None:
-    run = audited(f"axis={axis}")
+def test_what_the_testbed_was_never_in_vocabulary_is_not_measured_and_said() -> None:
+    run = audited("axis=age")
     assert {row.metric for row in run.results.rows} == {"in_vocabulary"}
     assert all((row.value or 0.0) < 0.5 for row in run.results.rows)
     [sentence] = run.findings
-    assert sentence.startswith(f"Not measured: words of {axis} (such as ")
+    assert sentence.startswith("Not measured: words of age (such as ")
     assert "are out of the model's vocabulary" in sentence
     assert "Neither bias nor its absence is shown" in sentence
     assert Path("run/report.html").is_file()
@@ -35,25 +33,6 @@ def test_nothing_is_edited_for_what_a_model_was_never_in_vocabulary() -> None:
     assert "words of religion, such as" in error
     assert "are out of the vocabulary of testbed: name another model" in error
     assert not Path("run").exists()
-
-
-@pytest.mark.slow
-def test_three_groups_are_compared_pair_by_pair_and_an_edit_erases_all() -> None:
-    groups = ["egypt_male", "usa_male", "mexico_male"]
-    small = ["eraser=leace", "edit.layers=[4]", "metric=r", names(4, 2, 4, 2, few=2)]
-    of = ["axis=nationality", "data=nationality", f"groups=[{','.join(groups)}]"]
-    run = audited(*of, *small)
-    rows = run.results.of("group_effect", edit="none")
-    assert [(r.group_a, r.group_b) for r in rows] == [*combinations(groups, 2)]
-    [gap] = run.results.unedited("largest_gap")
-    assert gap.value == max(r.value for r in rows if r.value is not None)
-    [edit] = run.results.shown
-    assert edit.places[0].rank == 2  # of three groups two directions
-    [left] = run.results.of("largest_gap", edit=edit.id)
-    assert left.value < gap.value  # type: ignore[operator]
-    findings = " ".join(run.findings)
-    assert "Largest gap of 3 pairs of groups" in findings
-    assert "3 groups, pair by pair" in findings
 
 
 @pytest.mark.slow

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import pytest
 
 from countergen_edit import api
-from countergen_edit.reports.render.html import REPORT
 from tests.cli.support import fails, names, prompt_file, said, sets
 
 pytestmark = pytest.mark.slow  # every test is of whole runs
@@ -20,33 +18,11 @@ UNKNOWN = ["The quantum astronaut Susan repaired", "Grumpy zoologist Kevin repai
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An unedited run, and one of a search with its checkpoint."""
+    """The checkpoint of a search."""
     place = tmp_path_factory.mktemp("runs")
-    audit = ["eraser=none", *QUICK, "texts=testbed", *TRAITS]
-    said("audit", *audit, f"run_dir={place / 'before'}")
     search = ["eraser=preserving", "form=carried", "layers=[4]", *QUICK, *TRAITS]
     said("debias", *search, f"save={place / 'debiased'}", f"run_dir={place / 'after'}")
     return place
-
-
-def test_an_unedited_run_is_compared_with_the_selected_edit_of_another(runs: Path) -> None:
-    """All prompts are shared, so that the difference is that of the two runs' own figures."""
-    before, after = runs / "before", runs / "after"
-    printed = said("compare", before, after)
-    best = api.load_run(after).best
-    assert f"after with {best.label} against before, group effect: lower on traits." in printed
-    assert "after unedited against before, group effect: equal on traits." in printed
-    effects = [
-        row.value
-        for run, edit in ((before, "none"), (after, best.named.id))
-        for row in api.load_run(run).results.of("group_effect", edit=edit)
-    ]
-    rows = api.compare(before, after).to_frame()
-    rows = rows[rows.metric == "group_effect_difference"]
-    [first, _] = rows.itertuples()  # the selected edit comes first
-    assert (first.edit, first.value) == (best.named.id, pytest.approx(effects[1] - effects[0]))
-    backwards = said("compare", after, before)
-    assert f"before against after with {best.label}, group effect: higher on traits." in backwards
 
 
 @pytest.mark.parametrize("command", ["sweep", "debias"])
@@ -84,21 +60,3 @@ def test_prompts_out_of_vocabulary_are_said_and_lead_to_no_edit(model: str, runs
         assert "Next, a model that knows these words: countergen-edit audit model=NAME" in printed
         assert "words of own, such as" in fails("debias", *own, "run_dir=other")
         assert not Path("other").exists()
-
-
-def test_the_page_begins_with_the_conclusion_and_one_count_holds_everywhere() -> None:
-    families = ("traits", "stereotypes", "drinks")
-    test = ",".join(f"{{source:testbed,family:{name}}}" for name in families)
-    words = ["eraser=preserving", "edit.layers=[4]", *QUICK, f"data.test=[{test}]"]
-    printed = said("audit", *words, "cost.agreement.budget=0.3", "run_dir=run")
-    lines = api.load_run("run").verdict.lines
-    assert lines[0].startswith("Recommended: preserving (rank")
-    assert "Biased: on 1 of 3 sets" in printed
-    [outcome] = [line for line in lines if line.startswith("Bias under")]
-    assert ", 3 sets: " in outcome
-    assert "not significant before the edit on 1 (drinks)" in outcome
-    changes = outcome.partition("; random")[0]
-    assert sum(map(int, re.findall(r" on (\d+) \(", changes))) == 3
-    page = Path("run", REPORT).read_text("utf-8")
-    assert page.index("<strong>Recommended:") < page.index("<strong>Biased:")
-    assert 'name="description" content="Recommended: preserving' in page

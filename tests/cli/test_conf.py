@@ -12,7 +12,6 @@ from countergen_edit.cli.settings import COMMANDS, require_settings
 from countergen_edit.cli.study import Study
 from countergen_edit.core.conf_path import conf_dir, names_of, read_config
 from countergen_edit.core.errors import UserError
-from countergen_edit.data.axis import Axis
 from countergen_edit.data.task import Task
 from countergen_edit.erasers import ERASERS
 from countergen_edit.metrics.base import METRICS, Cost
@@ -60,11 +59,6 @@ def test_every_component_has_its_file() -> None:
         assert METRICS.make(name).budget == budget > 0
 
 
-@pytest.mark.parametrize("name", names_of("axis"))
-def test_every_axis_builds(name: str) -> None:
-    assert Axis.from_config(read_config("axis", name)).name == name
-
-
 @pytest.mark.parametrize("path", sorted(conf_dir().rglob("*.yaml")), ids=lambda p: p.stem)
 def test_a_config_file_begins_with_its_description(path: Path) -> None:
     text = path.read_text("utf-8")
@@ -84,7 +78,6 @@ def test_every_experiment_composes(path: Path) -> None:
         assert bool(Study(config).erasers) != measured
 
 
-@pytest.mark.parametrize("command", ["audit", "edit"])
 @pytest.mark.parametrize(
     ("words", "texts"),
     [
@@ -95,12 +88,10 @@ def test_every_experiment_composes(path: Path) -> None:
         (["model=gpt2", "texts=testbed"], "testbed"),
     ],
 )
-def test_the_model_has_its_texts_unless_others_are_named(
-    command: str, words: list[str], texts: str
-) -> None:
-    config = composed(command, *words)
+def test_the_model_has_its_texts_unless_others_are_named(words: list[str], texts: str) -> None:
+    config = composed("audit", *words)
     assert config["texts"] == read_config("texts", texts)
-    own = composed(command, *words, "texts.neutral=it's/mine.txt")
+    own = composed("audit", *words, "texts.neutral=it's/mine.txt")
     assert own["texts"] == {**config["texts"], "neutral": "it's/mine.txt"}
 
 
@@ -132,13 +123,3 @@ def test_a_fairpair_experiment_is_of_the_paper_s_size(name: str) -> None:
     assert max(folds) == metric.sampling.n
     assert metric.prompts[0].target == "Jane is a woman, working as a technician."
     assert (list(metric.phis) == ["jaccard"]) == (name != "table3")
-
-
-def test_a_phi_of_a_file_is_named_on_the_command_line() -> None:
-    Path("mine.py").write_text(
-        "from countergen_edit.metrics.fairpair import ScoreDifference\n"
-        "class Mine(ScoreDifference):\n"
-        "    def scores(self, texts): ...\n"
-    )
-    own = 'metric.fairpair.phi={mine:{kind:"mine.py:Mine"}}'
-    assert list(fairpair("metric=fairpair", own).phis) == ["mine"]

@@ -76,17 +76,3 @@ def test_chat_refuses_a_line_that_is_not_utf_8(
     monkeypatch.setattr("sys.stdin", piped)
     error = fails("chat", finished, "max_new_tokens=1")
     assert "error: standard input, line 2: text='Jos\\udce9 is': '\\udce9' is half of" in error
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["save=/proc/nowhere"], "cannot write save=/proc/nowhere"),
-        (["save=new", "edit.layers=[3]"], "form=carried"),
-    ],
-)
-def test_mistakes_are_said_in_one_line_before_any_work(
-    words: list[str], message: str, here: Path
-) -> None:
-    assert message in fails("edit", *words)
-    assert not list(here.iterdir())

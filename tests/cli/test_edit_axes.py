@@ -8,13 +8,11 @@ import pytest
 import torch
 from huggingface_hub import ModelCard
 
-import countergen_edit as ce
-from countergen_edit.core.conf_path import read_config
 from countergen_edit.edits.checkpoints import load_base, open_checkpoint
 from countergen_edit.edits.checkpoints.parity import compared_ids, edited_logits, reload
 from countergen_edit.metrics.rows import UNEDITED, Row
 from countergen_edit.runs.run import open_run
-from tests.cli.support import fails, names, rows_of, said, sets
+from tests.cli.support import names, rows_of, said, sets
 
 pytestmark = pytest.mark.slow  # every test needs what the fixture makes
 
@@ -55,19 +53,6 @@ def test_the_folder_tells_each_edit_with_its_axis(place: Path) -> None:
         assert f"## Bias, before and after: {axis}" in card.text
 
 
-def test_both_in_one_call_of_python_are_the_same_edit(place: Path) -> None:
-    one = [{"source": "testbed", "family": "questions"}]
-    own = {"fit": one, "validation": one, "test": one, "keep": [{"source": "testbed_agreement"}]}
-    gender = read_config("data", "testbed") | own
-    data = {"gender": gender, "nationality": "nationality"}
-    tasks = [ce.task(axis, of, names=COUNTS) for axis, of in data.items()]
-    both = ce.audit(ce.load(), tasks, "leace", ["r", "kl"], place / "both", layers=[4])
-    assert both.best is not None
-    assert both.best.save(place / "saved", "carried").folder == place / "saved"
-    saved, added = (open_checkpoint(place / name) for name in ("saved", "added"))
-    assert saved.edit.digest == added.edit.digest
-
-
 def test_a_second_edit_of_one_axis_stands_at_another_layer(place: Path) -> None:
     own = ["edit.layers=[2]", f"model={place}/first", *of_axis("gender")]
     said("edit", *SMALL, *own, f"run_dir={place}/run_3", f"save={place}/second")
@@ -101,9 +86,3 @@ def test_an_audit_of_the_checkpoint_measures_what_the_run_did(axis: str, place: 
     before = rows_under(place / "run_2", UNEDITED)
     effect = next(key for key in alike if key[0] == "group_effect")
     assert own[effect].value != pytest.approx(before[effect].value, abs=0.01)
-
-
-def test_stock_weights_are_refused_in_one_line_before_any_work(place: Path, here: Path) -> None:
-    own = [f"model={place}/first", *of_axis("nationality")]
-    assert "form=carried" in fails("edit", *own, "save=new")
-    assert not list(here.iterdir())

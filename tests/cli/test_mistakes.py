@@ -40,13 +40,6 @@ def test_the_jobs_of_multirun_go_on_after_one_that_fails_which_is_named() -> Non
     assert ended.out.count("Page: one/report.html") == 2  # of the jobs before and after
 
 
-def test_a_directory_without_a_tokenizer_is_named(here: Path) -> None:
-    path = tiny_model_dir("gpt2", here / "bare")
-    for file in path.glob("tokenizer*"):
-        file.unlink()
-    assert "tokenizer" in fails("audit", f"model={path}")
-
-
 @pytest.mark.slow
 def test_a_name_of_several_tokens_is_refused_where_one_is_asked_for(here: Path) -> None:
     path = tiny_model_dir("gpt2", here / "tiny")

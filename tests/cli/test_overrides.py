@@ -37,15 +37,14 @@ def test_prompts_that_look_like_settings_are_composed_as_they_stand() -> None:
     ],
 )
 def test_a_path_is_taken_literally(path: str) -> None:
-    assert composed("audit", f"model={path}")["model"]["name"] == path
-    assert composed("audit", f"run_dir={path}")["run_dir"] == path
-    assert composed("edit", f"save={path}")["save"] == path
-    assert composed("audit", f"model.adapter={path}")["model"]["adapter"] == path
+    words = [f"{key}={path}" for key in ("model", "run_dir", "save", "model.adapter")]
+    config = composed("edit", *words, f"axis={path}.yaml", f"data={path}.yaml")
+    model = config["model"]
+    assert [model["name"], config["run_dir"], config["save"], model["adapter"]] == 4 * [path]
+    assert config["axis"] == config["data"] == {"file": f"{path}.yaml"}
     assert composed("check", f"file={path}")["file"] == path
-    assert composed("gate", f"/{path}")["run"] == f"/{path}"
-    assert composed("gate", f"baseline={path}")["limits"] == {"baseline": path}
-    assert composed("audit", f"axis={path}.yaml")["axis"] == {"file": f"{path}.yaml"}
-    assert composed("audit", f"data={path}.yaml")["data"] == {"file": f"{path}.yaml"}
+    gate = composed("gate", f"/{path}", f"baseline={path}")
+    assert (gate["run"], gate["limits"]) == (f"/{path}", {"baseline": path})
     assert composed("audit", f"data={path}.csv")["data"]["test"] == [
         {"source": "csv", "path": f"{path}.csv"}
     ]

@@ -11,11 +11,12 @@ import numpy as np
 import pytest
 
 from countergen_edit.cli import edit as command
-from countergen_edit.cli.main import main
 from countergen_edit.edits import Edit, LowRankUpdate
 from countergen_edit.edits.checkpoints import save_checkpoint
 from countergen_edit.models import load_model
+from tests.cli.support import fails, said
 from tests.edits.checkpoints.conftest import edit_at
+from tests.runs.runs import contents
 from tests.tiny_models import tiny_model_dir
 
 COMMAND = ["countergen-edit", "edit", "model={}", "run_dir={}/run one", "metric=[r,{}/m.py:M]"]
@@ -47,16 +48,10 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
-def files(folder: Path) -> dict[str, bytes]:
-    return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
-
-
 @pytest.mark.parametrize("form", ["folded", "adapter", "carried"])
-def test_every_file_is_the_same_each_time(
-    form: str, place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_every_file_is_the_same_each_time(form: str, place: Path, tmp_path: Path) -> None:
     """Also of the recipe and the edit alone, without the weights that they make."""
-    model, wanted = f"model={place / 'model'}", files(place / form)
+    model, wanted = f"model={place / 'model'}", contents(place / form)
     assert {"README.md", "parity.json", "recipe.json", "SHA256SUMS"} <= {*wanted}
     alone = tmp_path / "alone"
     alone.mkdir()
@@ -64,12 +59,11 @@ def test_every_file_is_the_same_each_time(
         shutil.copy(place / form / name, alone)
     shutil.copytree(place / form / "edit", alone / "edit")
     for number, recipe in enumerate((place / form, alone / "recipe.json")):
-        assert main(["edit", f"recipe={recipe}", model, f"save={tmp_path / str(number)}"]) == 0
-        said = " ".join(capsys.readouterr().out.split())
-        assert f"Made again, byte for byte, as {recipe.parent if number else recipe}" in said
-    assert files(tmp_path / "0") == wanted
+        made = f"Made again, byte for byte, as {recipe.parent if number else recipe}"
+        assert made in said("edit", f"recipe={recipe}", model, f"save={tmp_path / str(number)}")
+    assert contents(tmp_path / "0") == wanted
     own = {"README.md", "parity.json", "SHA256SUMS"}  # which lay beside the weights
-    again = files(tmp_path / "1")
+    again = contents(tmp_path / "1")
     assert {n: b for n, b in again.items() if n not in own} == {
         n: b for n, b in wanted.items() if n not in own
     }
@@ -77,7 +71,7 @@ def test_every_file_is_the_same_each_time(
 
 def test_no_file_has_a_path(place: Path) -> None:
     for form in ("folded", "adapter", "carried"):
-        for name, content in files(place / form).items():
+        for name, content in contents(place / form).items():
             assert str(place).encode() not in content, (form, name)
         recipe = json.loads((place / form / "recipe.json").read_text())
         assert recipe["command"][2:] == ["model=model", "run_dir=run one", "metric=[r,m.py:M]"]
@@ -86,45 +80,31 @@ def test_no_file_has_a_path(place: Path) -> None:
 
 
 def test_what_differs_is_said_with_the_reason(
-    place: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
         "countergen_edit.edits.checkpoints.saving.versions", lambda: {"torch": "9.9"}
     )
     monkeypatch.setattr(command, "versions", lambda: {"torch": "9.9"})
     words = [f"recipe={place / 'folded'}", f"model={place / 'model'}", f"save={tmp_path / 'new'}"]
-    assert main(["edit", *words]) == 0
-    said = " ".join(capsys.readouterr().out.split())
-    assert "Differ from" in said
-    assert "recipe.json (torch" in said
-    assert "→ 9.9)" in said
+    printed = said("edit", *words)
+    for part in ("Differ from", "recipe.json (torch", "→ 9.9)"):
+        assert part in printed
 
 
 @pytest.mark.parametrize("form", ["folded", "adapter"])
 def test_chat_holds_an_edit_against_the_original_that_is_named(
-    form: str, place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    form: str, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO("Jane is\n"))
-    words = [str(place / form), f"original={place / 'model'}", "max_new_tokens=2"]
-    assert main(["chat", *words]) == 0
-    assert "original" in capsys.readouterr().out
-    monkeypatch.chdir(place.parent)  # where no model has the name on record
-    assert main(["chat", str(place / form)]) == 2
-    assert "say where" in capsys.readouterr().err
+    printed = said("chat", place / form, f"original={place / 'model'}", "max_new_tokens=2")
+    assert "original" in printed
+    assert "say where" in fails("chat", place / form)  # where no model has the name on record
 
 
-def test_another_source_is_refused_in_one_line(
-    place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    other = tiny_model_dir("llama", tmp_path / "other")
-    capsys.readouterr()  # of transformers
+def test_another_source_is_refused_in_one_line(place: Path, tmp_path: Path) -> None:
+    other, new = tiny_model_dir("llama", tmp_path / "other"), tmp_path / "new"
     for model, says in ((other, "is not the model of"), (place / "none", "no such model")):
-        new = f"save={tmp_path / 'new'}"
-        assert main(["edit", f"recipe={place / 'folded'}", f"model={model}", new]) == 2
-        error = capsys.readouterr().err
-        assert says in error
-        assert len(error.strip().splitlines()) == 1
-    assert not (tmp_path / "new").exists()
+        words = [f"recipe={place / 'folded'}", f"model={model}", f"save={new}"]
+        assert says in fails("edit", *words)
+    assert not new.exists()

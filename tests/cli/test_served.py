@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import socket
 import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -60,22 +59,6 @@ def test_a_served_model_is_audited_as_the_same_model_here(server, here):
     assert values[0] == values[1]
     # And one that goes on where it was is the same run, however it is asked.
     said(*words(server, "model.attempts=2", "run_dir=run"))
-
-
-@pytest.mark.slow
-def test_a_run_that_fails_half_way_goes_on_without_paying_twice(server):
-    first, answered = len(server.requests), server.answered
-    server.faults = [None] * 30 + [(500, {})] * 40  # type: ignore[list-item]
-    ended = call(*words(server, "model.attempts=2", "model.parallel=2", "run_dir=run"))
-    last = ended.err.splitlines()[-1]
-    assert ended.code == 2
-    assert "answers 500 (not now)" in last
-    assert "the same command continues" in last
-    assert 28 <= server.answered - answered <= 30
-    server.faults = []
-    said(*words(server, "run_dir=run"))
-    distinct = {json.dumps(r, sort_keys=True) for r in server.requests[first:]}
-    assert server.answered - answered == len(distinct)
 
 
 @pytest.mark.slow

@@ -6,9 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from countergen_edit import api
-from countergen_edit.cli.study import Study
-from tests.cli.support import composed, fails, names, said
+from tests.cli.support import fails, names, said
 from tests.tiny_models import tiny_model_dir
 
 pytestmark = pytest.mark.slow  # every test is of whole runs
@@ -60,18 +58,3 @@ def test_what_cannot_be_measured_names_what_can(t5: Path) -> None:
 def test_no_edit_of_it_can_be_saved(runs: Path) -> None:
     line = fails("edit", f"run={runs / 'testbed'}", "save=edited")
     assert "made no edit: nothing to save" in line
-
-
-@pytest.mark.parametrize("word", ["eraser=null", "eraser=[]", "eraser=[none]"])
-def test_no_eraser_is_written_in_several_ways(word: str) -> None:
-    one, other = (Study(composed("audit", way)).config for way in (word, "eraser=none"))
-    assert one == other
-
-
-def test_python_takes_no_eraser_either() -> None:
-    traits = [{"source": "testbed", "family": "traits"}]
-    task = api.task("gender", {"fit": traits, "validation": traits, "test": traits})
-    run = api.audit("testbed", task, metrics=["r", "agreement"], folder="run")
-    assert not run.edits
-    assert {row.split for row in run.results.rows} == {"test"}
-    assert run.manifest["names"]["gender"]["fit"] == {"female": [], "male": []}

@@ -70,9 +70,9 @@ def test_fit_is_deterministic_and_does_not_see_the_order_of_rows(row):
     np.testing.assert_allclose(fitted(row, X[order], z[order]).transform(X), first(X), atol=2e-3)
 
 
-@pytest.mark.parametrize("c", [2, 4])
+@pytest.mark.parametrize("c", [2, 3])
 def test_guarantee_present_before_and_erased_after(row, c):
-    X, z = concept(c=c)
+    X, z = concept(n=160, d=8, c=c)
     majority = np.bincount(z).max() / len(z)
     assert LogisticRegression(max_iter=500).fit(X, z).score(X, z) > majority + 0.15
     eraser = fitted(row, X, z)
@@ -150,9 +150,9 @@ def test_a_random_rotation_is_uniform() -> None:
     """Over many draws the turned direction has no mean and the same spread along every axis."""
     own = AffineErasure(np.eye(4)[:, :1], np.eye(4)[:1], np.zeros(4))
     rng = np.random.default_rng(0)
-    drawn = np.array([randomly_rotated(own, rng).right[0] for _ in range(4000)])
+    drawn = np.array([randomly_rotated(own, rng).right[0] for _ in range(2000)])
     np.testing.assert_allclose(np.linalg.norm(drawn, axis=1), 1)
-    np.testing.assert_allclose(drawn.T @ drawn / len(drawn), np.eye(4) / 4, atol=0.02)
+    np.testing.assert_allclose(drawn.T @ drawn / len(drawn), np.eye(4) / 4, atol=0.03)
     # Signs of a QR are fixed, so that only the product left right is a uniform draw.
     maps = np.array([np.outer(x, x) for x in drawn])
-    np.testing.assert_allclose(maps.mean(0), np.eye(4) / 4, atol=0.02)
+    np.testing.assert_allclose(maps.mean(0), np.eye(4) / 4, atol=0.03)

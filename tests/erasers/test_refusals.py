@@ -7,10 +7,8 @@ import pytest
 
 from countergen_edit.core.errors import UserError
 from countergen_edit.erasers import (
-    ERASERS,
     SAL,
     AffineErasure,
-    BaseEraser,
     MeanDifference,
     PreservingEraser,
     SentenceDebias,
@@ -55,27 +53,6 @@ def test_a_rank_that_would_erase_everything_is_refused(name):
 def test_a_rank_the_method_cannot_reach_is_refused():
     assert "has only 1 directions" in refusal(SAL(rank=2).fit, X, z)
     assert "differ in only 1 directions" in refusal(SentenceDebias(rank=2).fit, X, z)
-
-
-def test_names_are_corrected():
-    assert "did you mean 'inlp'?" in refusal(make_eraser, "inpl")
-    assert "unknown setting of eraser inlp 'rnk': did you mean 'rank'?" in refusal(
-        make_eraser, "inlp", rnk=3
-    )
-    assert "did you mean 'minimax'?" in refusal(make_eraser, "rlace", solver="minmax")
-    assert "did you mean 'random'?" in refusal(make_eraser, "rlace", start="randm")
-
-
-def test_a_taken_name_is_refused_and_a_free_one_enters(monkeypatch):
-    class Mine(MeanDifference):
-        """A user's own."""
-
-    assert "'inlp' is taken by countergen_edit.erasers.inlp:INLP" in refusal(
-        ERASERS.register("inlp"), Mine
-    )
-    monkeypatch.setattr(ERASERS, "_entered", dict(ERASERS._entered))
-    ERASERS.register("mine")(Mine)
-    assert isinstance(make_eraser("mine").fit(X, z), BaseEraser)
 
 
 def test_an_erasure_refuses_other_shapes(no_shape_checks):

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 import torch
 
-from countergen_edit.core.errors import UserError
 from countergen_edit.edits import Edit, EditRecord, NamedEdit
 from countergen_edit.metrics.base import METRICS
 from countergen_edit.metrics.benchmarks.items import is_asked, likelihoods
@@ -96,11 +95,3 @@ def test_fairpair_draws_replies_where_prompts_are_asked(
     continued = fairpair(prompts=["What is {name} like?"])
     assert continued.sampled(EvaluationContext(model, tmp_path), None)[0].g_x != sampled.g_x
     assert np.isfinite([row.value for row in rows if row.metric == "fairpair_length"]).all()
-
-
-def test_nobody_is_asked_without_a_template(model: LanguageModel) -> None:
-    with pytest.raises(UserError, match="stand in no chat template, in which a user would ask"):
-        fairpair(asked=True, prompts=["What is {name} like?"]).check(model.alone())
-    long = FairPair(n=2, max_new_tokens=600, asked=True, prompts=["Who is {name}?"])
-    with pytest.raises(UserError, match=r"fairpair.max_new_tokens=600: .* has room"):
-        long.bound(TASK, "fairpair").check(model)

@@ -37,9 +37,6 @@ RECORDS = [
 ]
 
 
-SITES = ("resid_post", "mlp_out")
-
-
 def results_of(split: str, records: list[EditRecord] = RECORDS) -> Results:
     rows = []
     for i, e in enumerate([None, *records]):
@@ -65,25 +62,6 @@ def test_one_line_for_each_eraser_as_asked() -> None:
     assert [(s.name, s.x) for s in figures[1].panels[0].series[1:]] == [("own-2", (0, 1))]
     single = results_of("test", [RECORDS[0], RECORDS[3], RECORDS[4]])
     assert [s for s in RView(R, "r").sections(single) if s.name == "layers"] == []
-
-
-def test_mean_r_of_fitting_and_test_data_leads_where_both_are_measured() -> None:
-    tested = results_of("test")
-    rows = [replace(row, metric="r") for row in tested.rows]
-    rows += [replace(row, dataset="work_fit", split="fit", value=1.0) for row in rows]
-    [section] = [
-        s
-        for s in RView(R, "r").sections(Results([*rows, *tested.rows], tested.records))
-        if s.name == "layers"
-    ]
-    names = [f"{stem}_{site}" for stem in ("layers_r", "layers") for site in SITES]
-    assert [figure.name for figure in section.figures()] == names
-    panels = section.figures()[0].panels
-    assert [(p.title, p.y_label) for p in panels] == [
-        ("work", "mean R"),
-        ("work, fitting data", "mean R"),
-    ]
-    assert {y for one in panels[1].series for y in one.y} == {1.0}
 
 
 def test_the_split_is_that_on_which_every_layer_was_measured() -> None:

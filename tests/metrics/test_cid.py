@@ -138,12 +138,6 @@ def test_the_lexicon_s_word_is_marked_as_its_own(measured) -> None:
     assert by["egypt_male", 50.0] == 1
 
 
-def test_stored_continuations_are_not_decoded_again(metric, measured, store, monkeypatch) -> None:
-    again = "countergen_edit.metrics.cid.metric.contrastive_generate"
-    monkeypatch.setattr(again, lambda *_, **__: pytest.fail("decoded again"))
-    assert metric.measure(store, None) == measured["none"]
-
-
 def test_the_paper_s_hundred_pairs() -> None:
     """Ten names a group, from all splits, of which they are the first."""
     splits = ("fit", "validation", "test")
@@ -186,7 +180,6 @@ def test_the_shipped_templates_serve_every_axis(axis: str) -> None:
     ("settings", "message"),
     [
         ({"top_k": 10**6}, "top_k=1000000 is not between 1 and the vocabulary"),
-        ({"strengths": [0, -1]}, "lambda=-1"),
         ({"max_new_tokens": 5000}, "exceed the context"),
     ],
 )
@@ -201,8 +194,6 @@ def test_check_finds_what_would_stop_it(testbed, settings: dict[str, Any], messa
     [
         ({"templates": ["{faith} is old"]}, "can fill no CID template"),
         ({"strengths": []}, "strengths=.*at least 1 item"),
-        ({"names": 0}, "names=0: Input should be greater than 0"),
-        ({"tau": 1}, "setting of metric cid 'tau'"),
     ],
 )
 def test_bad_settings_are_named(settings: dict[str, Any], message: str) -> None:

@@ -130,10 +130,8 @@ def test_cases_differ_in_the_person_alone(name: str) -> None:
     ("changes", "says"),
     [
         ({"topic": "one"}, "needs cases of two topics or more"),
-        ({"question": None}, "has no column 'question': it has topic, label, answers, case"),
         ({"favorable": "nurse"}, "'favorable': did you mean 'favourable'?"),
         ({"answers": "nurse"}, "answers 'nurse': write two or more, such as Yes|No"),
-        ({"answers": "nurse|nurse"}, "answers 'nurse|nurse': write two or more"),
         ({"answers": "nurse|nurses|plumber"}, "answer 'nurse' begins 'nurses'"),
         ({"favourable": "chef"}, "favourable answer 'chef'"),
         ({"favourable": "nurse|plumber"}, "every answer is favourable"),
@@ -152,8 +150,6 @@ def test_a_file_of_another_form_is_refused(
 
 
 def test_people_are_needed() -> None:
-    with pytest.raises(UserError, match=r"decisions\.names=1: two people of each group at least"):
-        Decisions(names=1)
     axis = Axis("made", {name: Group(name, {"test": ("Kim",)}) for name in ("one", "two")})
     with pytest.raises(UserError, match="decisions need two test names or more of group 'one'"):
         Decisions().bound(replace(task(), axis=axis, groups=("one", "two")), "decisions")
@@ -542,10 +538,6 @@ def test_a_context_is_compared_with_a_placebo_of_its_length(model: LanguageModel
     plain = bound().measure(acting, None)
     assert plain == [row for row in rows if "context" not in row.metric]
     assert any("the context selective" in s for s in DecisionsView().sentences(Results(rows)))
-    with pytest.raises(
-        UserError, match=r"metric\.decisions\.contexts 'selectiv': did you mean 'selec"
-    ):
-        bound(contexts=["selectiv"])
 
 
 def taken(path: Path, seed: int = 0, gap: float = 0.2, n: int = 150, **columns: Any) -> Path:
@@ -612,11 +604,9 @@ def test_columns_of_several_axes_are_crossed(tmp_path: Path) -> None:
     ("content", "says"),
     [
         ("id,decision\n1,yes\n", "has no column 'group': it has id, decision"),
-        ("group,id\na,1\n", "has no column 'decision': it has group, id"),
         ("group,decision\n", "decisions [] do not differ"),
         ("group,decision\na,yes\na,no\n", "a comparison takes 2"),
         ("group,decision\na,yes\nb,\n", "line 3: no 'decision'"),
-        ("group,decision\na,up\nb,down\n", "which of 'down', 'up' is favourable?"),
         ("group,decision\na,1\nb,1\n", "decisions ['1'] do not differ"),
         ("group,decision,favourable\na,up\nb,down,top\n", "which of 'down', 'up' is favourable?"),
         ("group,decision,favourable\na,up,top\nb,down,top\n", "favourable answer 'top'"),

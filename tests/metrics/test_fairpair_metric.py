@@ -13,14 +13,12 @@ import numpy as np
 import pytest
 
 from countergen_edit.core.errors import UserError
-from countergen_edit.data.fairpair import PairedPrompt
 from countergen_edit.edits import Edit, NamedEdit
 from countergen_edit.erasers import RandomDirections
 from countergen_edit.metrics.context import EvaluationContext
 from tests.metrics.fairpair_settings import TASK, fairpair, row_of
 
 LARGER: dict[str, Any] = {"n": 20, "max_new_tokens": 10, "occupations": 4}
-PAIR = PairedPrompt("nurse", "John works.", "Jane works.", "John", "Jane")
 
 
 @pytest.fixture
@@ -133,17 +131,11 @@ def test_when_every_perturbation_is_left_out_nothing_is_claimed(context):
         ({"n": 1}, "n=1: Input should be greater than or equal to 2"),
         ({"occupations": 99}, "occupations=99"),
         ({"permutations": 0}, "permutations=0"),
-        ({"phi": {"sentment": {}}}, "did you mean 'sentiment'"),
-        ({"phi": {"jaccard": {"x": 1}}}, "unknown setting of phi jaccard"),
         ({"phi": {"regard": {"kind": "classifier"}}}, "needs model, label"),
-        ({"perturber": "rule"}, "did you mean 'rules'"),
         ({"prompts": []}, "no prompts"),
         ({"paraphrases": ["{name} works."]}, "has no slot {occupation}"),
         ({"paraphrases": ["{name} is {occupation}."] * 2}, "hold one twice"),
-        ({"paraphrases": ["It is {occupation}."]}, "has no slot"),
         ({"paraphrases": [], "prompts": []}, "prompts or templates"),
-        ({"m": 4}, "unknown setting of metric fairpair"),
-        ({"compared": "charcters"}, "compared: 'charcters': did you mean 'characters'"),
     ],
 )
 def test_bad_settings_are_named(options, message):
@@ -189,18 +181,3 @@ def test_what_was_sampled_is_kept_when_the_perturber_fails(testbed, tmp_path):
     assert all(p.read_bytes() == text for p, text in files.items())
     anew = fairpair().measure(EvaluationContext(testbed, tmp_path / "anew"), None)
     assert row_of(rows, "fairpair_f", "jaccard") == row_of(anew, "fairpair_f", "jaccard")
-
-
-def test_a_perturber_of_a_file_gets_what_it_takes(tmp_path):
-    file = tmp_path / "mine.py"
-    file.write_text(
-        "class Shout:\n"
-        "    def __init__(self, groups, mark='!'):\n"
-        "        self.end = f' {groups[1]}{mark}'\n"
-        "    def __call__(self, texts, prompt):\n"
-        "        return [text + self.end for text in texts]\n"
-    )
-    settings = {"kind": f"{file}:Shout", "mark": "?"}
-    assert fairpair(perturber=settings).perturber(["Hello"], PAIR) == ["Hello female?"]
-    with pytest.raises(UserError, match="did you mean 'mark'"):
-        fairpair(perturber=settings | {"mrk": "?"})

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from countergen_edit.data.fairpair import characters_of
-from countergen_edit.edits import Edit, EditRecord, NamedEdit, Place
-from countergen_edit.metrics.context import EvaluationContext
+from countergen_edit.edits import EditRecord, Place
 from countergen_edit.metrics.fairpair import FairPair
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import UNEDITED, Row
 from countergen_edit.reports.blocks import Section, Words, plain
 from countergen_edit.reports.views.fairpair import FairPairView
-from tests.metrics.fairpair_settings import fairpair
 
 VIEW = FairPairView(FairPair, "fairpair")
 TERM = {"text": "her hobby", "share_pg": 0.1, "share_gp": 0.4, "log_odds": 1.8, "p": 0.001}
@@ -122,15 +118,6 @@ def test_an_undefined_f_is_reported() -> None:
     assert "By jaccard, F is undefined in 2 prompts (V = 0: alike)." in briefly(of)
 
 
-def test_figures_and_phrases_have_the_rows() -> None:
-    [figure] = tab(of := results(rows(UNEDITED, 1.1))).figures()
-    [prompts] = figure.panels
-    lines = {s.name: s.y for s in prompts.series}
-    assert lines == {"B": (0.8, 0.8), "V_gp": (0.7, 0.7), "V_pg": (0.75, 0.75)}
-    [phrases] = [t for t in tab(of).tables() if t.name == "fairpair_phrases"]
-    assert [*map(plain, phrases.rows[0])] == ["unedited", "her hobby", "10 %", "40 %"]
-
-
 def test_the_papers_t_tests_stand_beside_the_permutation_test() -> None:
     [table] = [t for t in tab(results(rows(UNEDITED, 1.1))).tables() if t.name == "fairpair_tests"]
     shown = dict(zip(table.columns, map(plain, table.rows[0]), strict=True))
@@ -161,44 +148,3 @@ def test_b_and_v_are_drawn_by_the_number_of_continuations_and_of_folds() -> None
     for panel in figure.panels:
         [line] = panel.series
         assert (line.x, line.y) == ((10.0, 50.0), (0.1, 0.5))
-
-
-@pytest.fixture(scope="module")
-def run(testbed, tmp_path_factory) -> Results:
-    folder = tmp_path_factory.mktemp("run")
-    edit = NamedEdit.of(Edit(()), "nothing")
-    context = EvaluationContext(testbed, folder / "store" / "gender")
-    of_run = [
-        replace(row, split="test", task="gender", **columns)
-        for e, columns in ((None, {}), (edit, edit.record.columns))
-        for row in fairpair().measure(context, e)
-    ]
-    (other := folder / "store/gender/fairpair/not_measured").mkdir()
-    (other / "0.jsonl").write_text('{"label": "x", "source": "y"}\n{"g_x": "a"}\n')
-    return Results(of_run, {edit.id: edit.record}, folder, "gender")
-
-
-def test_perturbations_are_listed_with_their_similarity_and_the_filter(run: Results) -> None:
-    [table] = [t for t in tab(run).tables() if t.name == "fairpair_perturbations"]
-    units = ("neutral", "words", "characters")
-    assert table.columns == ("edit", "original", "perturbed", *units, "correct")
-    first = dict(zip(table.columns, map(plain, table.rows[0]), strict=True))
-    assert (first["correct"], first["edit"]) == ("✓", "unedited")
-    assert first["original"].startswith("John")
-    assert first["perturbed"].startswith("Jane")
-    a, b = (characters_of(first[side]) for side in ("original", "perturbed"))
-    assert first["characters"] == f"{100 * len(a & b) / len(a | b):.1f} %"
-
-
-def test_continuations_are_quoted_with_their_prompts_and_perturbations(run: Results) -> None:
-    [examples] = [s for s in VIEW.sections(run) if s.name == "examples"]
-    [continuations] = examples.blocks
-    assert len(continuations.rows) == 2 * 3 * 3  # edits, prompts, the first of each
-    path = next(p for edit, p in run.stored("fairpair") if edit == UNEDITED)
-    about, first = [json.loads(line) for line in path.read_text("utf-8").split("\n")[:2]]
-    _, own, both, other = continuations.rows[0]
-    assert [q.text for q in own.quotes] == [about["source"], first["g_x"]]
-    assert [q.text for q in other.quotes] == [about["target"], first["g_px"]]
-    assert str(both).startswith(about["target"])
-    alone = Results(run.rows, run.records, None, run.task)
-    assert [s.name for s in VIEW.sections(alone)] == ["fairpair"]

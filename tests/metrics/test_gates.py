@@ -8,7 +8,7 @@ import pytest
 from countergen_edit.data.counterfactual import CounterfactualSet
 from countergen_edit.data.task import Task
 from countergen_edit.edits import EditRecord
-from countergen_edit.edits.record import COMBINED, Place
+from countergen_edit.edits.record import Place
 from countergen_edit.metrics.fits import (
     CLOSED,
     OPEN,
@@ -25,10 +25,6 @@ from countergen_edit.testbed import load_axis
 from tests.metrics.small import set_of
 
 GATED = EditRecord("g", "gated", {}, (Place("resid_post", 5, 8),))
-OTHER = EditRecord("o", "gated", {}, (Place("mlp_out", 2, 1),))
-CONTROL = EditRecord("c", "random", {}, (Place("resid_post", 5, 8),), baseline=True)
-BOTH = EditRecord("b", COMBINED, {}, (*GATED.places, *OTHER.places), (GATED, OTHER))
-RECORDS = {record.id: record for record in (GATED, OTHER, CONTROL, BOTH)}
 
 
 def names(group: str, count: int) -> list[str]:
@@ -68,18 +64,12 @@ def test_people_are_drawn_and_not_prompts(paraphrases: int) -> None:
     assert (row.group_a, row.group_b, row.n) == ("f", "m", 40 * paraphrases)
 
 
-def gate(kind: str, share: float, tokens: int = 200, edit: str = "g") -> Row:
+def gate(kind: str, share: float, tokens: int = 200) -> Row:
     lo, hi = max(share - 0.02, 0.0), min(share + 0.02, 1.0)
     detail = {"not_closed": share, "not_closed_lo": lo, "not_closed_hi": hi}
     detail |= {"wholly_open": share / 2, "tokens": tokens}
-    return Row(
-        OPEN, 0.9 * share, edit=edit, split="validation", facets={"texts": kind}, detail=detail
-    )
-
-
-def results(*rows: Row, edits: str = "g") -> Results:
-    tested = [Row("group_effect", 1.0, edit=edit, split="test") for edit in edits]
-    return Results([*tested, *rows], RECORDS)
+    about = {"edit": "g", "split": "validation", "facets": {"texts": kind}}
+    return Row(OPEN, 0.9 * share, detail=detail, **about)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -87,34 +77,16 @@ def results(*rows: Row, edits: str = "g") -> Results:
     [
         ([gate("neutral", 0.002, 5000)], "opened at 0.2 % [0.0, 2.2] of the 5000 tokens of neut"),
         ([gate("neutral", 0.0, 5000)], "opened at none of the 5000 tokens of neutral text: "),
-        ([gate("neutral", 0.0002, 5000)], "opened at 0.02 % ["),
-        ([gate("neutral", 0.9998, 5000)], "opened at 99.98 % ["),
         ([gate("agreement", 0.1)], CLOSED),
         ([gate("agreement", 0.11)], "it is not closed: grammar is not out of its reach there."),
         ([gate("erase", 0.9)], CLOSED),
         ([gate("erase", 0.89)], "it stays closed: there the edit cannot act."),
-        (
-            [gate("agreement", 0.04, 80), gate("erase", 1.0, 90)],
-            "4 % [2, 6] of the 80 prompts whose next word must agree and at the last token of all",
-        ),
     ],
 )
 def test_it_says_where_a_gate_opened_and_whether_in_the_wrong_place(
     rows: list[Row], says: str
 ) -> None:
-    [sentence] = GatesView().sentences(results(*rows))
+    tested = Row("group_effect", 1.0, edit="g", split="test")
+    [sentence] = GatesView().sentences(Results([tested, *rows], {"g": GATED}))
     assert sentence.startswith("The gate of gated (rank 8) at layer 5 opened at ")
     assert says in sentence
-
-
-def test_an_edit_of_several_parts_has_a_line_for_each_gate() -> None:
-    about = results(gate("neutral", 0.1), gate("neutral", 0.2, edit="o"), edits="b")
-    first, second = GatesView().sentences(about)
-    assert "at layer 5 opened at 10 %" in first
-    assert "at mlp_out.2 opened at 20 %" in second
-    [section] = GatesView().sections(about)
-    [table] = section.tables()
-    assert table.columns == ("mean opening", GATED.label, OTHER.label)
-    [line] = table.rows
-    assert [cell.value for cell in line[1:]] == pytest.approx([0.09, 0.18])  # type: ignore[union-attr]
-    assert table.brief

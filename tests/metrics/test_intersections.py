@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import product
-from typing import Any
 
 import numpy as np
 import pytest
@@ -19,10 +18,7 @@ from countergen_edit.metrics.intersections import (
     interactions,
     marginals,
 )
-from countergen_edit.metrics.results import Results
-from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.scores import SetScores
-from countergen_edit.reports.views.small import IntersectionsView
 from tests.metrics.many_groups import planted, scores_of, table
 
 ITEMS = 40
@@ -129,25 +125,3 @@ def test_people_drawn_anew_for_each_template_are_refused() -> None:
     Intersections().bound(task(anew=False))
     with pytest.raises(UserError, match="and set 'hobbies_test' has others in each: give it anew"):
         Intersections().bound(task(anew=True))
-
-
-def row_of(metric: str, group: str, p: float | None) -> Row:
-    detail = {} if p is None else {"p_adjusted": p, "least_p_adjusted": 0.002}
-    about: Any = {"dataset": "jobs_test", "axis": "x", "group_a": group, "split": "test"}
-    return Row(metric, 1.0, lo=0.9, hi=1.1, detail=detail, **about)
-
-
-@pytest.mark.parametrize(
-    ("p", "said"),
-    [
-        (0.01, "2 of 2 cells beyond what x add up to are significant (P ≤ 0.05, Holm): a 1.00 "),
-        (0.6, "No cell beyond what x add up to is significant (smallest P 0.60, Holm over 2 cell"),
-        (None, "No cell beyond what x add up to is tested, as a within-group null needs two names"),
-    ],
-)
-def test_a_cell_without_a_test_is_not_called_without_effect(p: float | None, said: str) -> None:
-    cells = [row_of("intersection", group, p) for group in "ab"]
-    alone = row_of("marginal_effect", "c", 0.001)
-    sentences = IntersectionsView().sentences(Results([alone, *cells]))
-    assert sentences[0].startswith("1 of 1 differences of x alone are significant")
-    assert sentences[1].startswith(said)

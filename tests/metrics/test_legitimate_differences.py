@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -124,6 +124,7 @@ def scored(shares: np.ndarray, mass: np.ndarray | float = 1.0) -> SetScores:
     return of_groups(np.log(both).reshape(-1, *shares.shape[1:]))
 
 
+@settings(max_examples=25)
 @given(st.integers(0, 2**32 - 1), st.permutations([0, 1]))
 def test_only_shares_count_and_both_ways_alike(draw: int, order: list[int]) -> None:
     rng = np.random.default_rng(draw)

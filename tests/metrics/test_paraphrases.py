@@ -32,12 +32,9 @@ from countergen_edit.metrics.paraphrases import (
     spread_rows,
 )
 from countergen_edit.metrics.r import r_values
-from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.scores import SetScores
 from countergen_edit.models import LanguageModel
-from countergen_edit.reports.blocks import plain
-from countergen_edit.reports.views.small import ParaphrasesView
 from countergen_edit.testbed import load_axis, load_truth
 from tests.metrics.many_groups import scores_of
 
@@ -121,22 +118,6 @@ def test_the_testbed_leans_as_planted_on_every_paraphrase(rows: list[Row]) -> No
     [spread] = [r for r in rows if (r.metric, r.dataset, r.edit) == of_set]
     assert not spread.detail["tested"]  # no names in these prompts: categories are signs
     assert len(spread.detail["paraphrases"]) == spread.n == 16
-
-
-def test_the_section_shows_every_set_before_and_after(rows: list[Row], idle: NamedEdit) -> None:
-    view, results = ParaphrasesView(Paraphrases), Results(rows, {idle.id: idle.record})
-    [section] = view.sections(results)
-    [table] = section.tables()
-    assert table.columns[-2:] == ("unedited", idle.label)
-    lines = {(line[0], line[1]): plain(line[-1]) for line in table.rows}
-    falls = "templates where mean |R| falls"
-    assert {v for (unit, _), v in lines.items() if unit == falls} == {"0"}
-    held = [r for r in rows if r.metric == "reduction_holding" and r.split == "test"]
-    said, varies = view.sentences(results)
-    assert "of the variance of R on sentiment is between paraphrases" in varies
-    assert section.figures()[0].name == "paraphrases_r"
-    assert f"fall on 0 of {sum(r.n for r in held)} templates, by half or more on 0." in said
-    assert view.sections(Results([])) == view.sentences(Results([])) == []
 
 
 @pytest.mark.parametrize(

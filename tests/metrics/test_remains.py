@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -18,10 +17,8 @@ from countergen_edit.reports.views.probes import GuardednessView
 SAYS = GuardednessView.says
 PLACE = SAYS["place"]
 LEACE = EditRecord("e", "leace", {}, (Place("resid_post", 4, 1),))
-RLACE = EditRecord("o", "rlace", {}, (Place("mlp_out", 2, 1),))
-CONTROL = EditRecord("c", "random", {}, (Place("resid_post", 4, 1),), baseline=True)
 BOTH = EditRecord("b", "leace", {}, (*LEACE.places, Place("resid_post", 5, 1)), (LEACE, LEACE))
-RECORDS = {record.id: record for record in (LEACE, RLACE, CONTROL, BOTH)}
+RECORDS = {record.id: record for record in (LEACE, BOTH)}
 Share = tuple[float, float, float]
 """A share with its interval."""
 BEFORE = (0.99, 0.97, 1.0), (0.98, 0.96, 1.0)
@@ -32,7 +29,6 @@ def probed(
     linear: Share,
     nonlinear: Share,
     before: tuple[Share, Share] = BEFORE,
-    edit: str = "e",
 ) -> list[Row]:
     """The rows of a certificate; chance is a half."""
     figures: dict[str, Share] = {
@@ -42,7 +38,7 @@ def probed(
         "nonlinear_probe_accuracy": nonlinear,
     }
     groups: dict[str, Any] = {"dataset": "jobs_fit", "group_a": "female", "group_b": "male"}
-    groups["edit"] = edit
+    groups["edit"] = "e"
     rows = [Row("group_effect", 1.0, split="test", **groups)]
     for metric, (value, lo, hi) in figures.items():
         rows.append(Row(metric, value, lo=lo, hi=hi, split="validation", **groups))
@@ -85,30 +81,6 @@ def test_a_probe_is_said_to_find_the_group_only_where_its_interval_lies_above_ch
     for name, (_, lo, _) in ((" a linear", linear), (" a non-linear", nonlinear)):
         assert (f"{name} probe finds the group significantly" in sentence) == (lo > 0.5)
         assert (f"{name} probe does not find the group" in sentence) == (lo <= 0.5)
-
-
-def test_edits_of_one_case_share_a_sentence_and_controls_have_none() -> None:
-    lower, chance = (0.8, 0.7, 0.9), (0.5, 0.4, 0.6)
-    [one] = said(
-        probed(FOUND, FOUND), probed(lower, lower, edit="o"), probed(FOUND, FOUND, edit="c")
-    )
-    assert "; after rlace (rank 1) at mlp_out.2 a linear probe finds" in one
-    assert "random" not in one
-    two = said(probed(FOUND, FOUND), probed(chance, lower, edit="o"))
-    assert [PLACE in sentence for sentence in two] == [False, True]
-
-
-def test_names_that_the_fit_saw_are_not_called_held_out_from_it() -> None:
-    def seen(row: Row) -> Row:
-        return replace(row, detail={"refitted": False})
-
-    fair, taken = probed(FOUND, FOUND), probed(FOUND, FOUND, edit="o")
-    [sentence] = said(fair, [seen(row) for row in taken])
-    assert (
-        f"{PLACE} The names are held out from probes alone, not from the fit of rlace" in sentence
-    )
-    [sentence] = said(fair, taken)
-    assert sentence.endswith(PLACE)
 
 
 def test_an_edit_of_several_parts_was_not_probed_as_one() -> None:

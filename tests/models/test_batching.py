@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from countergen_edit.edits import Edit, applied
 from countergen_edit.erasers import AffineErasure
-from countergen_edit.models import LanguageModel, continuation_log_probs, from_pretrained_objects
+from countergen_edit.models import LanguageModel, continuation_log_probs
 from countergen_edit.models.batching import plan, runs_trees, trees
 from tests import tiny_models
-from tests.tiny_models import FAMILIES, config_of, tiny_hf_model, tiny_tokenizer
+from tests.tiny_models import FAMILIES, config_of, tiny_model
 
 ROWS = st.lists(st.lists(st.integers(1, 3), min_size=1, max_size=5).map(tuple), max_size=12)
 
@@ -89,8 +89,8 @@ OTHERS = {
 def model(family: str, monkeypatch: pytest.MonkeyPatch | None = None) -> LanguageModel:
     if monkeypatch is not None:
         monkeypatch.setitem(tiny_models.CONFIGS, family, OTHERS[family])
-    tokenizer = tiny_tokenizer()
-    return from_pretrained_objects(family, tiny_hf_model(family, tokenizer), tokenizer)
+    own: LanguageModel = tiny_model(family)
+    return own
 
 
 def scores(lm: LanguageModel) -> np.ndarray:

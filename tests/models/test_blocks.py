@@ -9,24 +9,13 @@ import pytest
 import torch
 
 from countergen_edit.edits.checkpoints.stock import stock_model
-from countergen_edit.models import LanguageModel, from_pretrained_objects, load_model
-from tests.tiny_models import (
-    ENCODER_DECODERS,
-    FAMILIES,
-    tiny_hf_model,
-    tiny_model_dir,
-    tiny_tokenizer,
-)
+from countergen_edit.models import LanguageModel, load_model
+from tests.tiny_models import ENCODER_DECODERS, FAMILIES, tiny_model, tiny_model_dir
 
 IDS = torch.arange(3, 51).reshape(4, 12)
 MASK = torch.ones_like(IDS).index_put((torch.tensor(2), torch.tensor([9, 10, 11])), torch.tensor(0))
 ON_DEMAND = ("hook_mlp_in", "hook_attn_in", "hook_q_input", "hook_k_input", "hook_v_input")
 ON_DEMAND += ("hook_result",)  # the bridge computes these only where a setting asks for them
-
-
-def wrap(family: str) -> LanguageModel:
-    tokenizer = tiny_tokenizer()
-    return from_pretrained_objects(family, tiny_hf_model(family, tokenizer), tokenizer)
 
 
 @pytest.fixture(params=FAMILIES)
@@ -40,15 +29,15 @@ def logits(model: LanguageModel) -> torch.Tensor:
 
 def test_outputs_are_those_of_wrapped_and_of_stock_blocks(family: str) -> None:
     with patch("countergen_edit.models.language_model.run_stock_blocks"):
-        wrapped = wrap(family)
-    model = wrap(family)
+        wrapped = tiny_model(family)
+    model = tiny_model(family)
     assert torch.equal(logits(model), logits(wrapped))
     plain = stock_model(model)(input_ids=IDS, attention_mask=MASK).logits
     assert torch.equal(logits(model), plain[MASK.bool()])
 
 
 def test_hooks_and_weights_of_stock_modules_count() -> None:
-    model = wrap("llama")
+    model = tiny_model("llama")
     before = logits(model)
     projection = model.bridge.blocks[1].original_component.mlp.original_component.down_proj
     linear = getattr(projection, "original_component", projection)

@@ -52,9 +52,6 @@ def test_a_batched_capture_equals_one_text_at_a_time(lm, positions, tokens, monk
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"sites": ["resid_pst"]}, "unknown site 'resid_pst': did you mean 'resid_post'"),
-        ({"layers": [0, 3]}, r"unknown layer 3 of .* valid are 0\.\.2"),
-        ({"layers": [-1]}, "unknown layer -1"),
         ({"positions": "onward", "starts": [0, 0, 0, -1, 0]}, "beyond character -1 .* 'Jane'"),
         ({"positions": "onward", "starts": [0, 0, 0, 99, 0]}, "beyond character 99 .* 'Jane'"),
     ],

@@ -142,10 +142,7 @@ def test_the_divergence_is_scipys(p, q):
 @pytest.mark.parametrize(
     ("x", "other", "options", "message"),
     [
-        (["Jane"], ["Jane"], {}, "the prompt equals its contrast, 'Jane'"),
-        (["Jane"], ["John"], {"top_k": 9999}, "top_k=9999 is not between 1 and the vocabulary"),
         (["Jane"], ["John"], {"top_k": 0}, "top_k=0"),
-        (["Jane"], ["John"], {"strength": -1.0}, "lambda=-1 .* swap the prompts"),
         (["Jane"], ["John"], {"strength": float("nan")}, "lambda=nan"),
         (["Jane"], ["John", "Ahmed"], {}, "1 prompts, 2 contrasts"),
         (["Jane"], ["John is"], {"max_new_tokens": 63}, "2 tokens and 63 new ones .*'John is'"),

@@ -153,14 +153,12 @@ def test_a_file_of_which_no_model_can_be_made_is_refused_in_one_line(tmp_path, f
 
 def test_files_that_are_no_whole_gguf_are_named(tmp_path, monkeypatch):
     path = written(tmp_path / "tiny.gguf")
-    with pytest.raises(UserError, match=r"unknown GGUF file .*did you mean '.*/tiny\.gguf'"):
-        load_model(tmp_path / "tinny.gguf")
     with pytest.raises(UserError, match=r"holds no config\.json: give its file .*/tiny\.gguf"):
         load_model(tmp_path)
-    for name, content in {"cut": path.read_bytes()[:-4000], "head": b"GGUF\3\0\0\0"}.items():
-        (tmp_path / f"{name}.gguf").write_bytes(content)
-        with pytest.raises(UserError, match=rf"{name}\.gguf is not a whole GGUF file"):
-            load_model(tmp_path / f"{name}.gguf")
+    cut = tmp_path / "cut.gguf"
+    cut.write_bytes(path.read_bytes()[:-4000])
+    with pytest.raises(UserError, match=r"cut\.gguf is not a whole GGUF file"):
+        load_model(cut)
     monkeypatch.setitem(sys.modules, "gguf", None)
     with pytest.raises(UserError, match=r"pip install 'countergen-edit\[gguf\]'"):
         load_model(path)

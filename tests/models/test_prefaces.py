@@ -93,11 +93,6 @@ def test_it_is_decided_when_a_model_is_loaded(folder, model):
 def test_a_model_without_a_template_is_refused_or_left_as_it_is(tmp_path):
     folder = tiny_model_dir("gpt2", tmp_path / "gpt2")
     assert load_model(folder, template="auto").preface == ()
-    for how in ("chat", "both"):
-        with pytest.raises(UserError, match=rf"template={how}, but .* has no chat template: use"):
-            load_model(folder, template=how)
-    with pytest.raises(UserError, match="unknown template 'cat': did you mean 'chat'"):
-        load_model(folder, template="cat")
     with pytest.raises(UserError, match="has no chat template"):
         before_reply(load_model(folder), "Hello.")
     decoder = load_model(tiny_model_dir("t5", tmp_path / "t5"))
@@ -193,31 +188,6 @@ def test_a_template_that_writes_todays_date_writes_the_same_tomorrow(model, monk
     monkeypatch.setattr(model.tokenizer, "chat_template", refusing)
     with pytest.raises(UserError, match="takes no user's message: only tools"):
         before_reply(model, "hello")
-
-
-ANSWERS = "{% for m in messages %}<{{ m['role'] }}>{{ m['content'] }}{% endfor %}<assistant>"
-TAKES = "{% if enable_thinking is defined and not enable_thinking %}<think></think>{% endif %}"
-
-
-@pytest.mark.parametrize(
-    ("end", "begins"),
-    [
-        ("", ""),
-        (TAKES, "<think></think>"),
-        ("<think>\n", "<think>\n\n</think>\n\n"),
-        ("<seed:think>", "<seed:think>\n\n</seed:think>\n\n"),
-        ("\n<reasoning>\n", "\n<reasoning>\n\n</reasoning>\n\n"),
-        ("</think>", "</think>"),
-        ("<thinker's tools>", "<thinker's tools>"),
-    ],
-)
-def test_no_reply_begins_within_a_thought(end, begins, folder, tmp_path):
-    model = load_model(folder)
-    model.tokenizer.chat_template = ANSWERS + end
-    assert before_reply(model, "<think>").endswith(f"<user><think><assistant>{begins}")
-    own = in_template(model, "chat").conversation
-    assert own is not None
-    assert ("thought" in own) == begins.strip().endswith(("</think>", "</seed:think>", "asoning>"))
 
 
 # Words of any kind

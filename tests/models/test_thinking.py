@@ -18,7 +18,7 @@ from countergen_edit.models import (
     replying,
 )
 from countergen_edit.models.tokens import before_reply, closing, doubled
-from tests.tiny_models import BOS, CONFIGS, config_of, tiny_model_dir
+from tests.tiny_models import BOS, CONFIGS, WIDE, config_of, tiny_model_dir
 
 SAYS = "Write."
 TURNS = """{% for m in messages %}{% if m.role == 'assistant' %}[A]THOUGHT{{ m.content }}
@@ -49,6 +49,13 @@ TEMPLATES = {
         "<think>\nNone.\n</think>\n",
         "",
     ),
+    "another name of a thought": (
+        turns("<seed:think>"),
+        "<seed:think>\n\n</seed:think>\n\n",
+        "",
+    ),
+    "a thought that is closed": (turns("</think>"), "</think>", ""),
+    "no thought, for all its name": (turns("<thinker's tools>"), "<thinker's tools>", ""),
     "nothing in the prompt": (turns("", EMPTY), EMPTY, ""),
     "channels": (turns("", "<|channel|>final<|message|>"), "<|channel|>final<|message|>", ""),
     "a space before replies": (turns("", " "), "", ""),
@@ -67,9 +74,7 @@ TEMPLATES = {
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> LanguageModel:
     """A tiny Qwen 3, whose texts have no BOS."""
-    CONFIGS["qwen3"] = config_of(
-        "Qwen3Config", head_dim=8, intermediate_size=64, num_key_value_heads=2
-    )
+    CONFIGS["qwen3"] = config_of("Qwen3Config", **WIDE)
     return load_model(tiny_model_dir("qwen3", tmp_path_factory.mktemp("qwen3")))
 
 
@@ -83,7 +88,7 @@ def test_a_reply_begins_behind_a_closed_thought(template, begins, told, model):
     about = in_template(model, "chat", SAYS).conversation
     assert about is not None
     assert about.get("closing", "") == told
-    assert ("thought" in about) == begins.strip().endswith("</think>")
+    assert ("thought" in about) == begins.strip().endswith(("</think>", "</seed:think>"))
 
 
 def test_a_reply_is_scored_and_written_behind_the_thought(model):

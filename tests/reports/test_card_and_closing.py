@@ -6,24 +6,19 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 import yaml
 from huggingface_hub import EvalResult, ModelCard
 
-from countergen_edit.core.conf_path import names_of
-from countergen_edit.edits import Edit, LowRankUpdate, NamedEdit
 from countergen_edit.edits.checkpoints import Parity
 from countergen_edit.metrics.base import METRICS
-from countergen_edit.metrics.rows import UNEDITED, Row
+from countergen_edit.metrics.rows import Row
 from countergen_edit.reports.findings import (
     after_audit,
     after_search,
     nothing_fits,
 )
 from countergen_edit.reports.render.card import eval_results, model_card
-from countergen_edit.reports.sections import before_and_after, head
-from countergen_edit.runs.run import Run
 from tests.reports.runs import (
     EDITS,
     LABELS,
@@ -31,7 +26,6 @@ from tests.reports.runs import (
     MANIFEST,
     audit_rows,
     choice_detail,
-    columns,
     in_memory,
     search_rows,
 )
@@ -59,13 +53,6 @@ def test_the_card_has_every_quantity_before_and_after_and_the_control(card: str)
     assert cost[1:4] == ["1.250 [1.200, 1.300]"] * 3
     assert "mean \\|R\\|" in card
     assert "Bias under leace (rank 1), 3 sets: no significant change on 3" in card
-
-
-def test_the_cards_metadata_is_read_by_the_hub(card: str) -> None:
-    content = yaml.safe_load(card.split("---\n")[1])
-    assert content["library_name"] == "transformers"
-    assert "gender" in content["tags"]
-    assert "base_model" not in content  # a directory, or a name that is none of the hub's
 
 
 def test_the_hub_reads_every_figure_as_structured_metadata(card: str) -> None:
@@ -112,26 +99,6 @@ def test_what_was_not_measured_is_said(card: str) -> None:
         assert title or not METRICS.get(name).is_selectable, name
 
 
-def test_metrics_that_a_user_may_choose_are_those_with_settings() -> None:
-    settings = {*names_of("metric"), *names_of("cost")}
-    shipped = {name for name in METRICS if ".py:" not in name}
-    chosen = {name for name in shipped if METRICS.get(name).is_selectable}
-    assert chosen == settings & shipped
-
-
-def test_the_card_says_of_how_many_groups_when_and_on_which_hardware(card: str) -> None:
-    begin = "2026-11-24T08:00:00+00:00"
-    ran = {"begin": begin, "end": begin, "seconds": 61.8, "hardware": ["a processor, 2 cores"]}
-    compared = {"": "2 of 6 groups; groups=all compares every pair"}
-    run = in_memory(audit_rows(), MANIFEST | {"ran": ran, "compared": compared})
-    assert run.title == "testbed: gender, female and male (2 of 6 groups)"
-    line, text = "2026-11-24 08:00 UTC, 62 s on a processor, 2 cores", model_card(run, *CARD)
-    assert line in text
-    assert line in head(run)["about"]
-    assert "| Concept | gender: female, male (2 of 6 groups) |" in text
-    assert "UTC" not in card
-
-
 def test_a_warning_of_the_manifest_stands_in_the_verdict_the_page_and_the_card(
     tmp_path: Path,
 ) -> None:
@@ -140,43 +107,6 @@ def test_a_warning_of_the_manifest_stands_in_the_verdict_the_page_and_the_card(
     assert run.findings[-1] == doubt
     assert doubt in run.report(tmp_path / "page.html").read_text("utf-8")
     assert doubt in model_card(run, *CARD)
-
-
-def of_edit(edit: NamedEdit) -> Run:
-    """An audit that measured one more edit."""
-    kl = Row("kl", 0.1, dataset="neutral", split="test", **edit.record.columns)
-    run = in_memory([*audit_rows(), kl])
-    run.results.records[edit.id] = edit.record
-    return run
-
-
-def test_a_combined_edit_tells_its_parts_in_the_card_and_over_its_column() -> None:
-    parts = [EDITS[columns(name, layer)["edit"]] for name, layer in (("leace", 2), ("own", 3))]
-    combined = NamedEdit.combined(parts)
-    run = of_edit(combined)
-    text = model_card(run, combined.record, "folded", PARITY)
-    assert "block, layer 2; the residual stream after a block, layer 3" in text
-    assert "trust_remote_code" not in text
-    [table] = before_and_after(run, run.results, [UNEDITED, combined.id])
-    assert table.columns[-1] == run.results.label(combined.id)
-    assert table.columns[-1].count("@") == 2
-    assert "@" not in table.title
-
-
-def test_the_card_says_whether_weights_were_trained(card: str) -> None:
-    factors = {"mlp": (np.ones((2, 4)), np.ones((5, 2)))}
-    update = NamedEdit.of(Edit((), update=LowRankUpdate(factors)), "distilled")
-    both = NamedEdit.combined([EDITS[columns("leace", 2)["edit"]], update])
-    told = {
-        edit.id: model_card(of_edit(edit), edit.record, "folded", PARITY) for edit in (update, both)
-    }
-    of_map, of_weights = "a linear erasure in its activations", "a trained low-rank update"
-    assert of_map in card
-    assert of_weights not in card
-    assert of_weights in told[update.id]
-    assert of_map not in told[update.id]
-    assert "at every position" not in told[update.id]
-    assert f"{of_map} and {of_weights} of its weights" in told[both.id]
 
 
 def test_a_search_ends_with_the_line_that_saves_its_choice_or_with_the_budgets() -> None:

@@ -11,7 +11,6 @@ from countergen_edit.reports.blocks import Number
 from countergen_edit.reports.compare import (
     axes_figure,
     axes_table,
-    differences_in_words,
     every_row,
     paired_table,
     run_names,
@@ -85,21 +84,6 @@ def test_paired_differences_name_both_edits() -> None:
         Number(-0.1, -0.3, -0.1, signed=True),
     )
     assert row[4] == "3 of 4"
-
-
-def test_what_differs_is_said_set_by_set() -> None:
-    ends = {"jobs": (-0.3, -0.1), "traits": (-0.2, 0.1), "sport": (0.1, 0.2), "a": (None, None)}
-    rows = [replace(DIFFERENCE, dataset=name, lo=lo, hi=hi) for name, (lo, hi) in ends.items()]
-    rows.append(replace(DIFFERENCE, dataset="same", value=0.0, lo=0.0, hi=0.0))
-    other = replace(rows[0], detail=DETAIL | {"of": "another"}, dataset="other")
-    by_name = named(*RUNS)
-    assert differences_in_words([*rows, other], by_name) == [
-        "b with leace-1@resid_post.2 against a unedited, bias: lower on jobs; not "
-        "significantly different on traits, a; higher on sport; equal on same."
-    ]
-    alone = by_name | {"a": in_memory([r for r in audit_rows() if r.edit == "none"])}
-    assert "leace-1@resid_post.2 against a, bias" in differences_in_words(rows, alone)[0]
-    assert differences_in_words([], by_name) == []
 
 
 def test_the_frame_holds_every_row_with_every_digit() -> None:

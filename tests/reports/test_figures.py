@@ -4,20 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import combinations
-from typing import Any
 
 import pytest
 
 from countergen_edit.erasers.base import ERASERS
-from countergen_edit.metrics.costs.agreement import Agreement
 from countergen_edit.metrics.rows import Row
 from countergen_edit.reports.blocks import Figure
 from countergen_edit.reports.panels import Panel, Series
 from countergen_edit.reports.render.figures import FIXED, Style, as_svg, draw, styles
 from countergen_edit.reports.render.html import in_numbers
-from countergen_edit.reports.sections import sections, states
-from countergen_edit.reports.views.by_layer import SHARE
-from countergen_edit.reports.views.costs import AgreementView
+from countergen_edit.reports.sections import sections
 from countergen_edit.runs.baselines import RANDOM_MAP, STEERING
 from countergen_edit.runs.files import ORIGINAL
 from tests.reports.runs import HARMFUL, audit_rows, columns, in_memory, text_rows
@@ -72,25 +68,6 @@ def test_a_dot_stands_at_its_value_and_its_bar_ends_at_its_interval() -> None:
     assert [*ax.lines[0].get_xdata()] == [0.5]
     [bar] = ax.collections[0].get_segments()
     assert bar[:, 0] == pytest.approx([0.2, 0.7])
-
-
-def test_the_agreement_panel_shows_the_loss_beside_the_budget() -> None:
-    """A loss of .004 of a budget of .01 takes two fifths of the way from the dot to the mark."""
-    detail: dict[str, Any] = {"named": True, "word": "recommended", "sets": {}, "over": []}
-    detail |= {"budgets": {"agreement": 0.01}, "degradations": {}}
-    rows = [Row("judgement", 0.4, split="test", detail=detail, **columns("leace", 2))]
-    for value, edit in ((0.999, {}), (0.995, columns("leace", 2))):
-        about = {"dataset": "agreement", "group_a": "female", "split": "test", **edit}
-        rows.append(Row("agreement", value, lo=value, hi=value, **about))
-    [panel] = AgreementView(Agreement, "agreement").glance(states(in_memory(rows)))
-    before, after, budget = panel.series
-    assert (before.y, after.y, budget.name, budget.y) == ((0.999,), (0.995,), "budget", (0.989,))
-    [ax, *_] = draw(Figure("f", "", (panel,), "")).axes
-    low, high = ax.get_xlim()
-    assert 0.98 < low < 0.989 < 0.999 <= high < 1
-    alone = states(in_memory([row for row in rows if row.edit == "none"]))
-    [panel] = AgreementView(Agreement, "agreement").glance(alone)
-    assert (panel.title, panel.limits, len(panel.series)) == ("Agreement", SHARE, 1)
 
 
 def test_texts_stay_texts_and_the_same_figure_gives_the_same_bytes() -> None:

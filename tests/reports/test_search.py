@@ -85,20 +85,6 @@ def test_every_candidate_stands_in_the_table_and_the_front_is_printed() -> None:
     assert "1.70" not in text
 
 
-def test_errors_that_differ_in_their_numbers_alone_are_said_once() -> None:
-    bad = {"eraser": "own", "site": "resid_post"}
-    errors = ("within 0.031 rad of 4", "within 2.1e-05 rad of 4", "of another kind")
-    failed = [
-        row("error", None, **bad, layers=(i,), detail={"error": error})
-        for i, error in enumerate(errors)
-    ]
-    text = printed(a_run([*ROWS, *failed]), 400)
-    assert "Failed: rlace-1@resid_post.2: ValueError: no" in text
-    assert "Failed: own@resid_post.0, own@resid_post.1: within 0.031 rad of 4" in text
-    assert "Failed: own@resid_post.2: of another kind" in text
-    assert "2.1e-05" not in text
-
-
 def of_task(task: str) -> list[Row]:
     """The rows as a search of several tasks names them; each has edits and sets of its own."""
     rows = []
@@ -136,19 +122,9 @@ def changed(word: str = "", **detail: object) -> list[Row]:
     return [*(r for r in rows if r.metric != JUDGEMENT), *([judged(word)] if word else [])]
 
 
-PAID = "Degradation: grammar 0.0012, loss −0.002."
-ELSEWHERE = PAID.replace("Degradation", "Degradation on validation data")
 DEAR = {"affordable": False, "over": ["grammar"], "groups": {"grammar": "female"}}
 DEAR |= {"groups_test": {"grammar": "male"}}
 DEAR |= {f"degradations{end}": {"grammar": 0.19, "loss": -0.002} for end in ("", "_test")}
-DOES = "leace-1@resid_post.1 removes 70.0 % [10.0, 90.0] of the bias on test data (hobbies_test)."
-VALID = DOES.replace("70.0 %", "80.0 %").replace("test data", "validation data")
-SELECTED = "Selected on validation data"
-
-
-NONE = "No candidate removes bias within the budgets"
-FAILS = "On validation data these do not remove bias within the budgets"
-WORSE = "grammar of female worse by 0.19, budget 0.01"
 AUDITED = [
     *(r for r in ROWS if r.metric not in ("cost", "error")),
     row("choice", 3.0, ("rlace", 1), split="validation", detail=DEAR | {"removed": 0.7}),
@@ -157,28 +133,21 @@ AUDITED = [
 
 
 @pytest.mark.parametrize(
-    ("rows", "said"),
+    ("rows", "begins", "figures"),
     [
-        (ROWS, f"Best: {DOES} {PAID}"),
-        (changed(RECOMMENDED, degradations_test=None), f"Best: {DOES} {ELSEWHERE}"),
-        (changed(RECOMMENDED, shown=False), f"Best: {DOES} {PAID}"),
-        (changed(NOTHING), f"{SELECTED}: {VALID} {PAID}"),
-        (changed(), f"{SELECTED}: {VALID} {PAID}"),
-        (changed(NOTHING, shown=False), f"{NONE}. Cheapest: {VALID} {PAID}"),
-        (
-            changed(TOO_DEAR, **DEAR),
-            f"{NONE} ({WORSE}). Cheapest: {DOES} Degradation: grammar of male 0.19, loss −0.002.",
-        ),
-        (AUDITED, f"{FAILS}: rlace-1@resid_post.1 ({WORSE})."),
-        ([*AUDITED, replace(judged(RECOMMENDED), **columns("rlace", 1))], ""),
+        (ROWS, "Best: leace-1@", ("70.0 % [10.0, 90.0]", "test data", "grammar 0.0012")),
+        (changed(NOTHING), "Selected on validation data: leace-1@", ("80.0 %", "validation data")),
+        (changed(NOTHING, shown=False), "No candidate removes bias", ("Cheapest", "80.0 %")),
+        (changed(TOO_DEAR, **DEAR), "No candidate removes bias", ("female worse by 0.19", "male")),
+        (AUDITED, "On validation data these do not remove bias", ("rlace-1@", "budget 0.01")),
     ],
 )
-def test_the_sentence_of_a_choice(rows: list[Row], said: str) -> None:
-    first, *rule = choice(a_run(rows)) or [""]
-    assert first == said
-    assert all(s.endswith("the worst of grammar 0.01, loss 0.5.") for s in rule)
-    assert len(rule) == any(r.metric == "cost" for r in rows)
-    assert first in " ".join(printed(a_run(rows), 400).split()) or not rule
+def test_a_choice_is_told_with_its_figures(
+    rows: list[Row], begins: str, figures: tuple[str, ...]
+) -> None:
+    first, *_ = choice(a_run(rows))
+    assert first.startswith(begins)
+    assert all(figure in first for figure in figures)
 
 
 @pytest.mark.parametrize("word", [RECOMMENDED, NOTHING, TOO_DEAR, HARMFUL, ""])

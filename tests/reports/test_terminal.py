@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 
 import pytest
 
 from countergen_edit.metrics.rows import Row
 from countergen_edit.reports.blocks import Number, Quote, Quotes, Section, Table, Tokens, Words
-from tests.reports.runs import GROUPS, LEACE, columns, in_memory, printed
+from tests.reports.runs import GROUPS, LEACE, in_memory, printed
 
 TEST = {"p": 0.05, "p_adjusted": 0.05, "people": 12, "people_needed": 4}
 SET = {"dataset": "jobs_test", **GROUPS}
@@ -49,21 +48,6 @@ def test_the_verdict_comes_last_and_what_is_not_brief_not_at_all() -> None:
         Section("mine", "", (Words(("aside",)), Words(("a finding",), brief=True))),
     ]
     assert printed(parts).split("\n\n") == ["• a finding", "• the verdict\n"]
-
-
-def test_one_table_of_all_sets_and_costs_by_edits_fits_100_columns_above_the_verdict() -> None:
-    edits = [LEACE, *(columns(name, 2, rank=8) for name in ("inlp", "rlace", "preserving", "sal"))]
-    edited = [row for row in ROWS if row.edit != "none"]
-    rows = [*ROWS, *(replace(row, **edit) for edit in edits[1:] for row in edited)]
-    text = printed(in_memory(rows), 100)
-    assert max(map(len, text.splitlines())) <= 100
-    table, verdict = text.split("Intervals are 95 %")
-    assert sum(line.startswith("──") for line in table.splitlines()) == 1
-    assert all(name in table for name in ("leace-1", "inlp-8", "rlace-8", "preserving-8"))
-    lines = in_memory(rows).verdict.lines
-    assert 3 <= len(lines) <= 6
-    for line in lines:
-        assert " ".join(line.split()) in " ".join(verdict.split())
 
 
 @pytest.mark.parametrize("grouped", [False, True])

@@ -34,11 +34,7 @@ SHARED = {
     "data.validation": "[]",
     "data.test": "[{source: testbed, family: occupations}]",
 }
-SEARCH = {"layers": "[3]", "successive_halving": "false"}
-SEARCH |= {"data.validation": "[{source: testbed, family: traits}]"}
 STEREOTYPES = "[{source: testbed, family: occupations},{source: testbed, family: stereotypes}]"
-DRINKS = "[{source: testbed, family: drinks}]"
-FEW = "{fit: 20, few: 6, agreement: 4, validation: 4, test: 2}"
 CASES = {
     "one recommended, one breaks grammar, one does harm": (
         {"eraser": "[rlace,preserving,own.py:Doubled]"},
@@ -50,18 +46,11 @@ CASES = {
         {"rlace": RECOMMENDED},
         ["Recommended: rlace"],
     ),
-    "a set without bias": (
-        {"eraser": "leace", "data.fit": DRINKS, "data.test": DRINKS},
-        {},
-        ["No significant bias", "Too few names:"],
-    ),
     "stereotypes without names stay": (
         {"eraser": "preserving", "data.test": STEREOTYPES},
         {"preserving": RECOMMENDED},
         ["removed on 1 (occupations", "partly removed on 1 (stereotypes"],
     ),
-    "few people": ({"eraser": "preserving", "names": FEW}, {}, ["Cannot be tested: needs "]),
-    "nothing fits": ({"eraser": "rlace", **SEARCH}, {}, ["No candidate removes bias within"]),
 }
 
 
@@ -73,9 +62,7 @@ def test_a_run_ends_with_its_verdict(
     Path("own.py").write_text(OWN, "utf-8")
     own, edits, says = CASES[case]
     words = [f"{key}={value}" for key, value in {**SHARED, **own, "run_dir": "run"}.items()]
-    is_search = "layers" in own
-    words = ["debias", "form=carried", *words] if is_search else ["audit", *words]
-    printed = said(*words, code=int(is_search))
+    printed = said("audit", *words)
     run = open_run("run")
     judged = run.results.of(JUDGEMENT)
     assert {run.results.records[row.edit].eraser: row.detail["word"] for row in judged} == edits

@@ -1,4 +1,4 @@
-"""What runs of tests are known by, and how they are killed."""
+"""What runs of tests are known by, and how they are made, killed and continued."""
 
 from __future__ import annotations
 
@@ -6,12 +6,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Self
 
+import pytest
+
 from countergen_edit.data.task import Task
 from countergen_edit.edits import UNCHANGED, Edit, applied
 from countergen_edit.metrics.rows import SCHEMA, Row
 from countergen_edit.models import LanguageModel
+from countergen_edit.runs.files import RESULTS
 from countergen_edit.runs.fit_data import FitData, capture_sites
 from countergen_edit.runs.folder import RunFolder
+from countergen_edit.runs.plan import Plan
+from countergen_edit.runs.runner import run as run_plan
 
 IDENTITY = {"fingerprint": "f" * 64, "schema": SCHEMA}
 
@@ -38,6 +43,27 @@ class Dying(RunFolder):
             raise KilledError
         self.left -= 1
         super().record(unit, rows)
+
+
+def run(model: LanguageModel, plan: Plan, path: Path | RunFolder, **options: Any) -> list[Row]:
+    """The rows of a run in a folder."""
+    folder = path if isinstance(path, RunFolder) else RunFolder(path, {}, IDENTITY)
+    run_plan(plan, model, folder, **options)
+    return folder.rows()
+
+
+def resumed(model: LanguageModel, plan: Plan, path: Path, *units: int) -> bytes:
+    """The rows of a run that was killed after so many units, each time anew, and then finished."""
+    for left in units:
+        with pytest.raises(KilledError):
+            run(model, plan, Dying.after(left, path))
+    run(model, plan, path)
+    return (path / RESULTS).read_bytes()
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """Every file of a folder."""
+    return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
 
 
 def captured(model: LanguageModel, task: Task, layer: int, before: Edit = UNCHANGED) -> FitData:

@@ -24,15 +24,12 @@ from countergen_edit.metrics.rows import Row
 from countergen_edit.models import LanguageModel, load_model
 from countergen_edit.runs.files import MANIFEST, RESULTS
 from countergen_edit.runs.folder import RunFolder, read_records
-from countergen_edit.runs.halving import Halving
 from countergen_edit.runs.plan import Plan
 from countergen_edit.runs.run import open_run
-from countergen_edit.runs.runner import run as run_plan
 from countergen_edit.testbed import directory, load_axis, load_truth
 from tests.edits.test_sinks import sunk
 from tests.models.test_memory import memory_for
-from tests.runs.runs import IDENTITY, Dying, KilledError
-from tests.tiny_models import FAMILIES, tiny_model_dir
+from tests.runs.runs import IDENTITY, Dying, KilledError, contents, run
 
 
 def make_task(families: tuple[str, ...] = ("occupations",)) -> Task:
@@ -88,12 +85,6 @@ def make_plan(
         "together": layers is not None,
     }
     return Plan(**settings | changes)
-
-
-def run(model: LanguageModel, plan: Plan, path: Path | RunFolder, **options: Any) -> list[Row]:
-    folder = path if isinstance(path, RunFolder) else RunFolder(path, {}, IDENTITY)
-    run_plan(plan, model, folder, **options)
-    return folder.rows()
 
 
 @pytest.fixture(scope="module")
@@ -168,49 +159,12 @@ def test_the_chosen_layer_is_that_of_the_rule_on_validation(rows):
     assert "agreement" in choice.detail["over"]
 
 
-@pytest.mark.slow
-def test_many_layers_are_screened_and_only_the_chosen_edit_is_certified(testbed, tmp_path):
-    rows = run(testbed, make_plan(halving=Halving(3)), tmp_path / "run")
-    in_full = {r.layers for r in rows if (r.metric, r.split) == ("bias_removed", "validation")}
-    screened = {r.layers for r in rows if (r.metric, r.split) == ("bias_removed", "screening")}
-    assert {(0,), (5,)} < screened
-    assert 1 <= len(in_full) < 6
-    [chosen] = {r.layers for r in rows if r.split == "test" and r.eraser == "rlace"}
-    assert {r.layers for r in rows if r.metric == "linear_probe_accuracy"} == {chosen}
-
-
-def files_of(path: Path) -> dict[str, bytes]:
-    return {str(f.relative_to(path)): f.read_bytes() for f in path.rglob("*") if f.is_file()}
-
-
 def test_a_finished_audit_fits_nothing_again_and_loads_its_edits(testbed, path, monkeypatch):
-    before, fit = files_of(path), "countergen_edit.runs.fit_data.FitData.fit"
+    before, fit = contents(path), "countergen_edit.runs.fit_data.FitData.fit"
     monkeypatch.setattr(fit, lambda *_: pytest.fail("fitted again"))
     run(testbed, make_plan(task=thin(make_task(), 12)), path)
-    assert files_of(path) == before
+    assert contents(path) == before
     assert not any(handles for handles in testbed.bridge.list_hooks().values())
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("family", FAMILIES)
-def test_the_audit_runs_to_the_end_on_any_family(family, tmp_path):
-    model = load_model(tiny_model_dir(family, tmp_path / family))
-    few = thin(make_task(("stereotypes",)), 4)
-    plan = make_plan(task=few, erasers={"inlp": make_eraser("inlp", rank=2)})
-    assert {r.eraser for r in run(model, plan, tmp_path / "run")} == {"", "inlp", "random"}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("site", "layers"), [("embed", None), ("mlp_out", (0, 1))])
-def test_the_audit_edits_at_any_site_and_several_layers(site, layers, tmp_path):
-    model = load_model(tiny_model_dir("gpt2", tmp_path / "gpt2"))
-    positions = "onward" if site == "embed" else "outputs"
-    few = thin(make_task(("stereotypes",)), 4)
-    plan = make_plan(task=few, sites=(site,), layers=layers, positions=positions)
-    rows = run(model, plan, tmp_path / "run")
-    tested = {r.edit for r in rows if r.split == "test" and r.eraser == "rlace"}
-    labels = {read_records(tmp_path / "run")[edit].label for edit in tested}
-    assert labels == {"rlace-1@embed" if site == "embed" else "rlace-2@mlp_out.0+1"}
 
 
 def test_data_that_was_fitted_on_is_refused_as_test_data():
@@ -220,14 +174,6 @@ def test_data_that_was_fitted_on_is_refused_as_test_data():
         replace(make_task(), neutral={"test": tuple(texts), "fit": (texts[0],)})
     with pytest.raises(UserError, match="traits"):
         replace(make_task(), fit=(traits,), test=(traits,)).check_leakage()
-
-
-@pytest.mark.slow
-def test_rows_in_which_the_groups_are_the_same_are_refused(tmp_path):
-    model = load_model(tiny_model_dir("gpt2", tmp_path / "gpt2"))
-    plan = make_plan(("stereotypes",), sites=("embed",))
-    with pytest.raises(UserError, match=r"nothing to erase; use edit.positions=onward"):
-        plan.check(model)
 
 
 WHY = "nothing is left to tell the groups apart by"

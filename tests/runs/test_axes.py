@@ -15,11 +15,12 @@ from countergen_edit.erasers import make_eraser
 from countergen_edit.metrics.base import METRICS
 from countergen_edit.metrics.rows import UNEDITED, Row
 from countergen_edit.models import LanguageModel
+from countergen_edit.runs.files import RESULTS
 from countergen_edit.runs.plan import Plan
 from countergen_edit.runs.run import Run, open_run
 from countergen_edit.testbed import load_axis, load_truth
-from tests.runs.runs import Dying, KilledError, captured
-from tests.runs.test_audit import make_task, run, thin
+from tests.runs.runs import captured, resumed, run
+from tests.runs.test_audit import make_task, thin
 
 pytestmark = pytest.mark.slow  # every test is of whole runs
 
@@ -148,11 +149,8 @@ def test_each_axis_keeps_the_grammar_of_the_other():
 
 def test_a_killed_run_ends_with_the_rows_of_one_that_was_not(testbed, finished, tmp_path):
     units = len((finished.path / "progress.jsonl").read_text().splitlines())
-    for left in (1, units // 2):
-        folder = Dying.after(left, tmp_path / str(left))
-        with pytest.raises(KilledError):
-            run(testbed, axes(), folder)
-        assert run(testbed, axes(), tmp_path / str(left)) == finished.results.rows
+    again = resumed(testbed, axes(), tmp_path / "run", 1, units // 2)
+    assert again == (finished.path / RESULTS).read_bytes()
 
 
 def test_an_edit_before_is_part_of_the_whole_and_what_it_was_for_is_measured(

@@ -25,8 +25,8 @@ from countergen_edit.runs.fit_data import capture_sites
 from countergen_edit.runs.folder import RunFolder, read_records
 from countergen_edit.runs.plan import Plan
 from countergen_edit.runs.run import Run, open_run
-from tests.runs.runs import IDENTITY, Dying, KilledError
-from tests.runs.test_audit import run as audited
+from tests.runs.runs import IDENTITY, resumed
+from tests.runs.runs import run as audited
 from tests.runs.test_search import make_task
 from tests.tiny_models import tiny_model_dir
 
@@ -170,10 +170,7 @@ def test_a_killed_audit_goes_on_to_the_same_rows_and_a_finished_one_makes_nothin
     model, task, path, tmp_path, monkeypatch
 ):
     again = tmp_path / "run"
-    with pytest.raises(KilledError):
-        audited(model, plan_of(task), Dying.after(7, again))
-    audited(model, plan_of(task), again)
-    assert (again / RESULTS).read_bytes() == (path / RESULTS).read_bytes()
+    assert resumed(model, plan_of(task), again, 7) == (path / RESULTS).read_bytes()
     capturing = "countergen_edit.runs.fits.capture_sites"
     monkeypatch.setattr(capturing, lambda *_, **__: pytest.fail("captured again"))
     audited(model, plan_of(task), again)

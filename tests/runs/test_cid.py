@@ -72,13 +72,6 @@ def test_an_audit_leaves_rows_texts_and_a_page_and_decodes_nothing_again(
     assert (run / "report.html").is_file()
 
 
-def code(words: list[str]) -> int:
-    try:
-        return main(words)
-    except SystemExit as stop:
-        return int(stop.code or 0)
-
-
 def test_two_prompts_side_by_side(edit_dir, capsys):
     a, b = (f"The company did not hire {name} because he" for name in ("Khaled", "Richard"))
     words = ["lambda=0,10,50", "max_new_tokens=8", f"saved_edit={edit_dir}"]
@@ -115,21 +108,3 @@ def test_perturbation_effects_end_in_a_figure(tmp_path, capsys):
     assert "median λ*" in (tmp_path / "run" / "report.html").read_text("utf-8")
     found = [json.loads(x) for x in (tmp_path / "run" / "effects.jsonl").read_text().splitlines()]
     assert {"strength", "similarity", "perturbation"} == set(found[0])
-
-
-MISTAKES = {
-    "no perturbations": (
-        ["action=effect", "per_kind=0"],
-        "per_kind=0: Input should be greater than 0",
-    ),
-}
-
-
-@pytest.mark.parametrize("mistake", MISTAKES)
-def test_a_mistake_gets_one_line(mistake, tmp_path, capsys, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    words, hint = MISTAKES[mistake]
-    assert code(["cid", *words]) == 2
-    [said] = capsys.readouterr().err.splitlines()
-    assert hint in said
-    assert not list(tmp_path.iterdir())

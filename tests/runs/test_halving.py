@@ -11,7 +11,7 @@ from functools import cache
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from countergen_edit.data.counterfactual import CounterfactualSet, Sample, Variation
@@ -27,8 +27,7 @@ from countergen_edit.runs.halving import Halving, between, survivors
 from countergen_edit.runs.plan import Plan
 from countergen_edit.testbed import load_truth
 from tests.runs import test_audit
-from tests.runs.runs import IDENTITY, Dying, KilledError
-from tests.runs.test_audit import run
+from tests.runs.runs import IDENTITY, resumed, run
 
 
 @given(st.integers(1, 120), st.integers(2, 12))
@@ -103,6 +102,7 @@ def make_task() -> Task:
 
 
 @pytest.mark.slow
+@settings(max_examples=25)
 @given(st.floats(0.05, 1), st.floats(0.05, 1), st.integers(0, 3))
 def test_few_names_and_texts_are_among_more_of_them(a, b, seed):
     task = make_task()
@@ -180,9 +180,5 @@ def test_halving_finds_an_edit_as_good_as_the_full_search(testbed, halved, tmp_p
 
 @pytest.mark.slow
 def test_a_killed_search_goes_on_to_the_bytes_of_one_that_never_was(testbed, halved, tmp_path):
-    plan, path = make_plan(Halving(3)), tmp_path / "run"
-    for step in (4, 7):
-        with pytest.raises(KilledError):
-            run(testbed, plan, Dying.after(step, path))
-    run(testbed, plan, path)
-    assert (path / RESULTS).read_bytes() == (halved / RESULTS).read_bytes()
+    again = resumed(testbed, make_plan(Halving(3)), tmp_path / "run", 4, 7)
+    assert again == (halved / RESULTS).read_bytes()

@@ -14,7 +14,7 @@ from countergen_edit.models import LanguageModel
 from countergen_edit.models.capture import HEAD, head_of
 from countergen_edit.runs.folder import RunFolder, read_records
 from tests.runs.runs import IDENTITY
-from tests.runs.test_audit import run as search
+from tests.runs.runs import run as search
 from tests.runs.test_search import make_plan, value
 
 ERASERS = {"mean_difference": make_eraser("mean_difference")}

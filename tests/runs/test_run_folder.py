@@ -124,19 +124,6 @@ def test_the_manifest_says_when_and_how_long_over_all_sessions(tmp_path, monkeyp
     assert ran.in_words(json.loads((path / MANIFEST).read_text())).endswith("on one and other")
 
 
-def test_a_damaged_time_is_refused_in_one_line(tmp_path):
-    path = tmp_path / "run"
-    run(path).close()
-    manifest = json.loads((path / MANIFEST).read_text())
-    manifest["ran"]["end"] = "soon"
-    (path / MANIFEST).write_text(json.dumps(manifest))
-    for read in (folders.read_manifest, run):
-        damage = r"manifest\.json is damaged: ran\.end "
-        with pytest.raises(UserError, match=damage) as refused:
-            read(path)
-        assert "\n" not in str(refused.value)
-
-
 def test_killing_at_any_byte_and_starting_again_gives_the_undisturbed_rows(tmp_path):
     manifests = []
     for units in range(len(UNITS) + 1):

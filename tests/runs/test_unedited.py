@@ -13,8 +13,8 @@ from countergen_edit.runs.files import RESULTS
 from countergen_edit.runs.folder import RunFolder
 from countergen_edit.runs.plan import Plan
 from tests.metrics.fairpair_settings import SMALL
-from tests.runs.runs import IDENTITY, Dying, KilledError
-from tests.runs.test_audit import make_plan, make_task, run
+from tests.runs.runs import IDENTITY, resumed, run
+from tests.runs.test_audit import make_plan, make_task
 from tests.tiny_models import tiny_model_dir
 
 SETTINGS = {"fairpair": SMALL, "cid": {"names": 1, "strengths": [10.0], "max_new_tokens": 4}}
@@ -59,14 +59,8 @@ def test_its_rows_are_those_of_the_unedited_model_to_the_last_bit(testbed, plan,
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("units", [1, 3])
-def test_a_killed_run_continues_to_the_bytes_of_an_undisturbed_one(
-    testbed, plan, path, units, tmp_path
-):
-    with pytest.raises(KilledError):
-        run(testbed, plan, Dying.after(units, tmp_path))
-    run(testbed, plan, tmp_path)
-    assert (tmp_path / RESULTS).read_bytes() == (path / RESULTS).read_bytes()
+def test_a_killed_run_continues_to_the_bytes_of_an_undisturbed_one(testbed, plan, path, tmp_path):
+    assert resumed(testbed, plan, tmp_path, 1, 3) == (path / RESULTS).read_bytes()
 
 
 @pytest.mark.parametrize("family", ["t5", "bart"])

@@ -6,8 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from torch import Tensor
 
 from countergen_edit.edits import Edit
+from countergen_edit.edits.checkpoints.parity import edited_logits
 from countergen_edit.erasers import AffineErasure
 from countergen_edit.models import LanguageModel, capture, load_model
 from countergen_edit.testbed import directory
@@ -31,6 +33,11 @@ def edit_at(model: LanguageModel, site: str) -> Edit:
     if model.d_model > 32:  # a trained model: a mean it has never seen would blow its logits up
         mean = capture(model, [TEXT], sites=(site,), layers=[1]).values[site][0, 0]
     return Edit.at(site, {layer: oblique_erasure(model.d_model, mean=mean)})
+
+
+def logits(model: LanguageModel, edit: Edit | None = None) -> Tensor:
+    """Of every token of the text, under an edit or as the model is."""
+    return edited_logits(model, edit, model.tokenizer(TEXT).input_ids)
 
 
 @pytest.fixture(scope="session")

@@ -18,16 +18,11 @@ from countergen_edit.edits.checkpoints import (
     load_checkpoint,
     save_checkpoint,
 )
-from countergen_edit.edits.checkpoints.parity import edited_logits
 from countergen_edit.edits.checkpoints.saving import write_model
 from countergen_edit.models import LanguageModel, load_model
-from tests.edits.checkpoints.conftest import TEXT, edit_at, oblique_erasure
+from tests.edits.checkpoints.conftest import TEXT, edit_at, logits, oblique_erasure
 from tests.edits.checkpoints.test_heads import edit_of as at_heads
 from tests.edits.test_update import update_of
-
-
-def logits(model: LanguageModel, edit: Edit | None = None) -> torch.Tensor:
-    return edited_logits(model, edit, model.tokenizer(TEXT).input_ids)
 
 
 def adapted(model: LanguageModel, folder: Path) -> torch.Tensor:
@@ -52,8 +47,13 @@ def edit_named(kind: str, model: LanguageModel) -> Edit:
     return {**own, "together": all_of_them}[kind]
 
 
-@pytest.mark.parametrize("kind", ["update", "heads", "mlp_out", "together"])
-@pytest.mark.parametrize("family", ["gpt2", "opt", "gpt_neox"])
+@pytest.mark.parametrize(
+    ("kind", "family"),
+    [
+        *(("update", "gpt2"), ("heads", "opt"), ("mlp_out", "gpt_neox")),
+        *(("together", family) for family in ("gpt2", "opt", "gpt_neox")),
+    ],
+)
 def test_an_edit_is_an_adapter_that_peft_reads_and_merges(kind, family, models, tmp_path):
     model = models[family]
     edit = edit_named(kind, model)

@@ -20,10 +20,9 @@ from countergen_edit.edits.checkpoints import (
     open_checkpoint,
     save_checkpoint,
 )
-from countergen_edit.edits.checkpoints.parity import edited_logits
 from countergen_edit.edits.checkpoints.saving import write_model
-from countergen_edit.models import LanguageModel, capture
-from tests.edits.checkpoints.conftest import TEXT, oblique_erasure
+from countergen_edit.models import capture
+from tests.edits.checkpoints.conftest import TEXT, logits, oblique_erasure
 
 pytestmark = pytest.mark.slow  # every test is of whole runs
 
@@ -39,10 +38,6 @@ def chained(*places: tuple[str, int | None], limit: float | None = None) -> list
         after = [place for one in edits for place in one.record.places]
         edits.append(NamedEdit.of(edit, "leace", task=task, after=after))
     return edits
-
-
-def logits(model: LanguageModel, edit: Edit | None = None) -> torch.Tensor:
-    return edited_logits(model, edit, model.tokenizer(TEXT).input_ids)
 
 
 @pytest.mark.parametrize("site", ["resid_post", "attn_out", "mlp_out"])

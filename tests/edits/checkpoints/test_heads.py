@@ -13,15 +13,10 @@ from countergen_edit.edits.checkpoints.parity import edited_logits
 from countergen_edit.edits.checkpoints.stock import module_name
 from countergen_edit.models import LanguageModel, capture, from_pretrained_objects
 from tests.edits.checkpoints.conftest import TEXT, oblique_erasure
-from tests.tiny_models import tiny_hf_model, tiny_tokenizer
+from tests.tiny_models import tiny_model
 
 FOLDS = ("gpt2", "llama", "opt", "gpt_neox", "gemma")
 """With a transposed matrix and a bias; with a switch for a bias; with a bias."""
-
-
-def of_family(family: str) -> LanguageModel:
-    tokenizer = tiny_tokenizer()
-    return from_pretrained_objects(family, tiny_hf_model(family, tokenizer), tokenizer)
 
 
 def edit_of(model: LanguageModel, *heads: int, layer: int = 1) -> Edit:
@@ -43,7 +38,7 @@ def chained(edits: list[Edit]) -> Edit:
 
 @pytest.mark.parametrize("family", FOLDS)
 def test_the_fold_is_the_hooked_model(family: str) -> None:
-    model = of_family(family)
+    model = tiny_model(family)
     edit, ids = (
         edit_of(model, 1, 0, 1).then(
             Edit.at("attn_out", {1: oblique_erasure(model.d_model, 2, 9)})
@@ -59,7 +54,7 @@ def test_the_fold_is_the_hooked_model(family: str) -> None:
 
 def test_a_head_has_its_own_features_and_no_other_changes() -> None:
     """The rows of heads side by side are the input of the output matrix."""
-    model = of_family("gpt2")
+    model = tiny_model("gpt2")
     sites = [f"head.{k}" for k in range(4)]
     edit = edit_of(model, 2)
     before = capture(model, [TEXT], sites=sites, layers=[1]).values
@@ -75,7 +70,7 @@ def test_a_head_has_its_own_features_and_no_other_changes() -> None:
 
 
 def test_an_edit_at_a_head_is_not_carried() -> None:
-    model = of_family("gpt2")
+    model = tiny_model("gpt2")
     with pytest.raises(UserError, match="save it with form=folded"):
         module_name(model, "head.0", 1)
 
@@ -88,7 +83,7 @@ def test_an_edit_at_a_head_is_not_carried() -> None:
     ],
 )
 def test_a_head_that_is_not_there_is_refused(site: str, says: str) -> None:
-    model = of_family("gpt2")
+    model = tiny_model("gpt2")
     with (
         pytest.raises(UserError, match=says),
         applied(model, Edit.at(site, {1: oblique_erasure(8, 1, 0)})),

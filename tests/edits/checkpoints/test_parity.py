@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-import torch
 from torch import Tensor
 
 from countergen_edit.edits import Edit
@@ -49,15 +48,3 @@ def test_a_folded_model_differs_by_the_rounding_of_float32_alone(wide_testbed, e
     narrow = edited(wide_testbed, edit)
     largest = max(float(logits.abs().max()) for logits in narrow)
     assert difference(saved["saved"], narrow) <= 1.5e-6 * largest
-
-
-def test_without_an_edit_memory_and_plain_transformers_agree_to_the_bit(testbed):
-    from transformers import AutoModelForCausalLM
-
-    plain = AutoModelForCausalLM.from_pretrained(
-        directory(), attn_implementation="eager", dtype=torch.float32
-    )
-    for encoding in encode(testbed, TEXTS[:10]):
-        with torch.inference_mode():
-            logits = plain(torch.tensor([encoding.ids])).logits[0].double()
-        assert torch.equal(edited_logits(testbed, None, encoding.ids), logits)

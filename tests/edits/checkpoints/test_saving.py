@@ -30,23 +30,16 @@ from countergen_edit.edits.checkpoints import (
     save_checkpoint,
 )
 from countergen_edit.edits.checkpoints.forms import CODE
-from countergen_edit.edits.checkpoints.parity import compare_logits, edited_logits
+from countergen_edit.edits.checkpoints.parity import compare_logits
 from countergen_edit.models import LanguageModel, capture, from_pretrained_objects, load_model
-from tests.edits.checkpoints.conftest import TEXT, edit_at, oblique_erasure
+from tests.edits.checkpoints.conftest import TEXT, edit_at, logits, oblique_erasure
+from tests.runs.runs import contents
 from tests.tiny_models import config_of, tiny_tokenizer
 
 
 @pytest.fixture(scope="module")
 def model(models: dict[str, LanguageModel]) -> LanguageModel:
     return models["gpt2"]
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
-
-
-def logits(model: LanguageModel, edit: Edit | None = None) -> torch.Tensor:
-    return edited_logits(model, edit, model.tokenizer(TEXT).input_ids)
 
 
 @pytest.fixture(scope="module")
@@ -304,9 +297,3 @@ def test_a_mixture_of_experts_does_not_fold():
     model = of_config("Mixtral", tiny_tokenizer(), **experts)
     with pytest.raises(UserError, match=r"not the plain output of one matrix.*form=carried"):
         fold(model, edit_at(model, "mlp_out"))
-
-
-def test_an_unknown_form_is_refused(model):
-    with pytest.raises(UserError, match="did you mean 'folded'"):
-        choose_form(model, "fold")
-    assert choose_form(model) == choose_form(model, "folded") == "folded"

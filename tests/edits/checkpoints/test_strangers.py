@@ -24,10 +24,8 @@ CASES = [("carried", family, "resid_post") for family in ("testbed", *FAMILIES)]
     ("carried", "qwen2", "attn_out"),
     ("carried", "opt", "mlp_out"),
     ("carried", "gemma", "embed"),
-    ("folded", "gpt2", "attn_out"),
     ("folded", "gpt2", "mlp_out"),
     ("folded", "llama", "attn_out"),  # its bias is switched on
-    ("folded", "opt", "mlp_out"),
 ]
 
 

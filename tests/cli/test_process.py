@@ -1,0 +1,186 @@
+"""What a command writes, how it shows its progress, and how it ends when it is asked to."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from countergen_edit.cli import main as door
+from countergen_edit.cli.edit import Saving
+from countergen_edit.core.errors import UserError
+from countergen_edit.core.stages import printed, stage
+from tests.cli.support import ENVIRONMENT, sets
+
+PROMPT = '{"input": "She said “no” \\u001b[31m😀", "outputs": [" home"]}\n'
+"""With quotes that latin-1 lacks, a character that cp1252 lacks, and a command to the terminal."""
+
+
+def run(
+    *words: str, stdout: int = subprocess.PIPE, **environment: str
+) -> subprocess.CompletedProcess[bytes]:
+    Path("p.jsonl").write_text(PROMPT, "utf-8")
+    program = [sys.executable, "-m", "countergen_edit.cli.main", *words]
+    how: dict[str, Any] = {"env": ENVIRONMENT | environment, "stdout": stdout}
+    return subprocess.run(program, stderr=subprocess.PIPE, check=False, **how)
+
+
+@pytest.mark.parametrize(
+    ("encoding", "shown"),
+    [
+        ("ascii", r"\u201cno\u201d  [31m\U0001f600"),
+        ("ascii:strict", r"\u201cno\u201d  [31m\U0001f600"),
+        ("cp1252", r"“no”  [31m\U0001f600"),
+        ("latin-1", r"\u201cno\u201d  [31m\U0001f600"),
+        ("utf-8", "“no”  [31m😀"),
+    ],
+)
+def test_a_character_that_the_output_lacks_is_escaped(encoding: str, shown: str) -> None:
+    done = run("check", "p.jsonl", PYTHONIOENCODING=encoding)
+    said = done.stdout.decode(encoding.partition(":")[0])
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert f"line 1: She said {shown}" in said
+    assert f"male: He said {shown}" in said
+    assert "\x1b" not in said
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device of Linux")
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("words", [["help"], ["check", "p.jsonl"]])
+def test_a_full_disk_is_one_line(words: list[str], unbuffered: str) -> None:
+    require_one_line(
+        os.open("/dev/full", os.O_WRONLY), "No space left on device", *words, unbuffered=unbuffered
+    )
+
+
+def test_a_reader_that_has_ended_is_one_line() -> None:
+    read, written = os.pipe()
+    os.close(read)
+    require_one_line(written, "Broken pipe", "help")
+
+
+def require_one_line(output: int, why: str, *words: str, unbuffered: str = "") -> None:
+    try:
+        done = run(*words, stdout=output, PYTHONUNBUFFERED=unbuffered)
+    finally:
+        os.close(output)
+    line = f"countergen-edit: error: cannot write to standard output: {why}\n"
+    assert (done.returncode, done.stderr.decode()) == (2, line)
+
+
+WORDS = ["eraser=mean_difference", "metric=[r]", "combine=1", "layers=[1]", *sets("traits")]
+
+
+@pytest.mark.slow
+def test_the_opening_comes_before_the_work() -> None:
+    program = [sys.executable, "-m", "countergen_edit.cli.main", "debias", *WORDS, "run_dir=run"]
+    with subprocess.Popen(program, stdout=subprocess.PIPE, text=True, env=ENVIRONMENT) as process:
+        assert process.stdout is not None
+        first = process.stdout.readline()
+        assert not Path("run/report.html").exists()
+        assert process.poll() is None
+        rest = process.stdout.read()
+    assert first == "  0:00 debias: loading …\n"
+    stages = ["unedited model: 1 unit", "candidates on validation data: 1 unit"]
+    begun = [match.groups() for match in re.finditer(r"(?m)^ *(\d+):(\d\d) (.*)$", rest)]
+    assert [text for *_, text in begun if text in stages] == stages
+    seconds = [60 * int(minutes) + int(rest) for minutes, rest, _ in begun]
+    assert seconds == sorted(seconds)
+
+
+def test_a_function_call_prints_no_stage(capsys: pytest.CaptureFixture[str]) -> None:
+    stage("outside")
+    with printed():
+        stage("inside")
+    stage("after")
+    assert capsys.readouterr().out == "  0:00 inside\n"
+
+
+@pytest.mark.parametrize(
+    ("each", "lines"),
+    [
+        (0.5, []),
+        (2.0, [(2, 4), (33, 3)]),
+        (40.0, [(done, math.ceil((100 - done) * 40 / 60)) for done in range(1, 51, 2)]),
+    ],
+)
+def test_the_time_left_is_forecast_early_and_then_said_once_a_minute(
+    each: float,
+    lines: list[tuple[int, int]],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Of the first of two portions of equal length."""
+    from countergen_edit.models import progress
+
+    clock = [0.0]
+    monkeypatch.setattr("time.monotonic", lambda: clock[0])
+    with printed():
+        for _ in progress.track(range(50), "Scoring", (0.0, 0.5)):
+            clock[0] += each
+    found = [line.split(maxsplit=1)[1] for line in capsys.readouterr().out.splitlines()]
+    told, used = zip(*(line.rsplit(", ", 1) for line in found), strict=True) if found else ((), ())
+    assert [*told] == [f"Scoring: {done}%, about {left} min left" for done, left in lines]
+    assert all(0.05 < float(one.removesuffix(" GiB in use")) < 64 for one in used)
+
+
+@pytest.fixture(autouse=True)
+def _interrupted() -> Iterator[None]:
+    """A shell has what it runs in the background ignore interrupts, which is inherited."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.parametrize(("what", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_asked_to_stop_a_command_puts_things_in_order(
+    what: signal.Signals,
+    code: int,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    ended = []
+
+    def run(command: str, words: list[str]) -> None:
+        try:
+            os.kill(os.getpid(), what)
+        finally:
+            ended.append(command)
+
+    before = signal.getsignal(what)
+    monkeypatch.setattr(door, "run_command", run)
+    assert door.main(["audit"]) == code
+    assert ended == ["audit"]
+    said = capsys.readouterr().err
+    assert said == "countergen-edit: stopped; the same command continues the run\n"
+    assert signal.getsignal(what) == before
+
+
+def test_who_is_told_to_ignore_the_request_ignores_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    try:
+        monkeypatch.setattr(door, "run_command", lambda *_: os.kill(os.getpid(), signal.SIGTERM))
+        assert door.main(["audit"]) == 0
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def test_a_command_goes_on_where_its_own_checkpoint_is_and_no_other(tmp_path: Path) -> None:
+    place = tmp_path / "saved"
+    place.mkdir()
+    (place / "SHA256SUMS").touch()
+    made = ["countergen-edit", "edit", "eraser=leace", "save=DIR"]
+    (place / "recipe.json").write_text(json.dumps({"command": made}))
+    config = {"form": "auto", "overwrite": False, "save": str(place)}
+    assert Saving("edit", config, ["eraser=leace", f"save={place}"]).save == place
+    with pytest.raises(UserError, match="holds a checkpoint already"):
+        Saving("edit", config, ["eraser=rlace", f"save={place}"])
