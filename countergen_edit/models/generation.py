@@ -239,8 +239,8 @@ class RowSampler:
         self.seeds = self.seeds.to(scores.device)
         at_once = _CPU_AT_ONCE if scores.device.type == "cpu" else _ACCELERATOR_AT_ONCE
         rows = max(1, at_once // scores.shape[-1])
-        parts = zip(scores.split(rows), self.seeds.split(rows), strict=True)
-        token = torch.cat([self._sampled(own.float(), seeds) for own, seeds in parts])
+        parts = [slice(start, start + rows) for start in range(0, len(scores), rows)]
+        token = torch.cat([self._sampled(scores[p].float(), self.seeds[p]) for p in parts])
         self.step += 1
         return torch.full_like(scores, -torch.inf, dtype=torch.float32).scatter_(1, token, 0.0)
 

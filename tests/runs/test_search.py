@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -25,17 +25,38 @@ from countergen_edit.metrics.costs.neutral import neutral_cost
 from countergen_edit.metrics.r import r_values
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.scores import score
-from countergen_edit.models import Scratch
+from countergen_edit.models import LanguageModel, Scratch
 from countergen_edit.runs.files import EDITS, RESULTS
 from countergen_edit.runs.fit_data import capture_sites
 from countergen_edit.runs.folder import RunFolder, read_records, recorded_units
 from countergen_edit.runs.plan import Plan
 from countergen_edit.testbed import load_axis, load_truth
-from tests.runs.runs import IDENTITY
-from tests.runs.runs import run as search
+from tests.runs.runs import IDENTITY, run
 
 LAYERS = (1, 4)
 SAMPLES, NAMES = 2, 4
+
+
+class Given(RunFolder):
+    """A folder that records given rows of some units in place of those that are measured."""
+
+    parts: Mapping[str, Sequence[Row]]
+
+    def record(self, unit: str, rows: Sequence[Row]) -> None:
+        super().record(unit, self.parts.get(unit, rows))
+
+
+def search(
+    model: LanguageModel,
+    plan: Plan,
+    path: Path | RunFolder,
+    parts: Mapping[str, Sequence[Row]] | None = None,
+) -> list[Row]:
+    """Run a plan; `parts` are rows by unit that take the place of measured ones."""
+    folder = path if isinstance(path, RunFolder) else Given(path, {}, IDENTITY)
+    if isinstance(folder, Given):
+        folder.parts = parts or {}
+    return run(model, plan, folder)
 
 
 class FailsAtRankTwo(MeanDifference):
