@@ -24,6 +24,8 @@ IN_CHAT = "_in_chat"
 """End of a set's name where its texts were replies in the chat template, beside plain ones."""
 GROUPS = "groups"
 """The facet of rows about two of several groups: the number of groups."""
+OMNIBUS = "omnibus_effect"
+"""The row of all groups of a set together."""
 
 
 @dataclass(frozen=True)

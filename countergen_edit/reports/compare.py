@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 from countergen_edit.core.errors import UserError
 from countergen_edit.core.writing import spreadsheet_cell, whole
 from countergen_edit.decisions.significance import class_of
-from countergen_edit.metrics.r.effect_rows import OMNIBUS
-from countergen_edit.metrics.rows import GROUPS, UNEDITED, Row, dataset_label, set_label
+from countergen_edit.metrics.rows import GROUPS, OMNIBUS, UNEDITED, Row, dataset_label, set_label
 from countergen_edit.reports.blocks import Cell, Figure, Number, Section, Table, Words
 from countergen_edit.reports.findings import few
 from countergen_edit.reports.panels import Panel, Series

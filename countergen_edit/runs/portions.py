@@ -123,7 +123,7 @@ class Joined:
     """Numbers of the tokens that are read."""
 
 
-def joined(portions: Sequence[Portion], *, branch: bool) -> Joined:
+def one_pass(portions: Sequence[Portion], *, branch: bool) -> Joined:
     """Portions in their order; `branch` for one row."""
     lengths = [n for portion in portions for n in portion.mask.sum(1).tolist()]
     every = [row for portion in portions for row in portion.ids]

@@ -30,7 +30,7 @@ from countergen_edit.models.resumption import forward_replaced
 from countergen_edit.runs.portions import (
     Portion,
     in_passes,
-    joined,
+    one_pass,
     some_rows,
 )
 
@@ -237,7 +237,7 @@ class Student:
         With `below`, that output, the blocks below are not run.
         """
         longest = max(portion.ids.shape[1] for portion in portions)
-        one = joined(portions, branch=runs_trees(self._model, longest))
+        one = one_pass(portions, branch=runs_trees(self._model, longest))
         place, cell, kept = (*one.place,), (*one.cell,), list[Any]()
         with ExitStack() as stack:
             if below is not None:

@@ -99,7 +99,7 @@ def test_p_values_are_holm_s_over_axes() -> None:
 @pytest.mark.parametrize("axis", AXES)
 @pytest.mark.parametrize("texts", ["natural", "testbed"])
 def test_the_audited_axis_is_never_among_the_others(axis: str, texts: str) -> None:
-    has_names = axis in ("gender", "gender_es", "nationality", "race")
+    has_names = axis in ("gender", "gender_es", "nationality", "pronouns", "race")
     own = TEST if has_names else AGE if axis == "age" else FAITH
     task = Task.from_config(axis, {"test": own}, texts=texts)
     axes = [data.axis for data in task.other_axes]

@@ -28,7 +28,7 @@ from countergen_edit.metrics.r.group_effect import (
     root,
 )
 from countergen_edit.metrics.r.omnibus import omnibus_p
-from countergen_edit.metrics.rows import GROUPS, Row
+from countergen_edit.metrics.rows import GROUPS, OMNIBUS, Row
 from countergen_edit.metrics.scores import SetScores
 from countergen_edit.metrics.statistics import LEVEL, Estimate, adjusted
 
@@ -39,8 +39,6 @@ TESTED = ("p", "p_adjusted", "least_p_adjusted", "names_to_test")
 """The details of a test in a row."""
 LARGEST = "largest_gap"
 """The row of the largest group effect among the pairs of a set."""
-OMNIBUS = "omnibus_effect"
-"""The row of all groups of a set together."""
 PER_TEST = 50
 """Deals for each test of a table, so that Holm's correction can still find what is there."""
 LEAST = 0.02

@@ -15,7 +15,6 @@ from countergen_edit.metrics.base import Kind, MeasuredSplit, Metric, Way
 from countergen_edit.metrics.context import EvaluationContext, id_of
 from countergen_edit.metrics.r.effect_rows import (
     LARGEST,
-    OMNIBUS,
     among,
     changed,
     design_row,
@@ -29,7 +28,7 @@ from countergen_edit.metrics.r.effect_rows import (
 )
 from countergen_edit.metrics.r.formula import abs_r_reduction, r_values
 from countergen_edit.metrics.r.group_effect import GroupEffect
-from countergen_edit.metrics.rows import Row
+from countergen_edit.metrics.rows import OMNIBUS, Row
 from countergen_edit.metrics.scored_texts import SCORED_BY, write_scored_texts
 from countergen_edit.metrics.scores import SetScores
 from countergen_edit.metrics.statistics import Estimate

@@ -12,9 +12,9 @@ from countergen_edit.decisions.significance import by_class, is_significant, is_
 from countergen_edit.edits import EditRecord
 from countergen_edit.edits.record import PROMPTING
 from countergen_edit.metrics.base import Change
-from countergen_edit.metrics.r.effect_rows import DETECTABLE_EFFECT, LARGEST, OMNIBUS, SIGNIFICANT
+from countergen_edit.metrics.r.effect_rows import DETECTABLE_EFFECT, LARGEST, SIGNIFICANT
 from countergen_edit.metrics.results import Results
-from countergen_edit.metrics.rows import GROUPS, UNEDITED, Row, set_label
+from countergen_edit.metrics.rows import GROUPS, OMNIBUS, UNEDITED, Row, set_label
 from countergen_edit.reports.blocks import Number
 from countergen_edit.reports.views.base import View, first_few, groups_of, p_holm
 
