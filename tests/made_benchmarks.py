@@ -28,6 +28,12 @@ MEN_S, WOMEN_S = ("cook", "construction worker"), ("nurse", "clerk")
 WOMEN = {"cook": "20.5", "nurse": "90.0", "clerk": "69.53"}
 WORDS = ("calm", "strong", "wooden", "kind", "loud", "purple")
 
+DESCRIPTORS = """{"ability": {
+ "auditory": ["Deaf", {"descriptor": "hard-of-hearing", "article": "a"}],
+ "visual": ["blind", "four-eyed", "low-vision",]},
+ "religion": {"all": ["Jain", "Sikh", "Druze"]}}"""
+"""Of HolisticBias, in the form of the authors' file."""
+
 
 def published() -> Path | None:
     try:

@@ -24,7 +24,7 @@ from countergen_edit.cli.overrides import overrides_of
 from tests.cli.support import NAMES, TINY, call, prompt_file, said
 from tests.data.test_splits import NAMES as NAMES_OF_TEXTS
 from tests.data.test_splits import TEMPLATES
-from tests.made_benchmarks import make_benchmarks
+from tests.made_benchmarks import DESCRIPTORS, make_benchmarks
 from tests.models.completions_server import serving
 from tests.printed import commands, files
 from tests.test_docs import PAGES, SHOWN
@@ -58,7 +58,10 @@ UNSET = ("layers", "limit", "directory")
 """Settings that are null unless they are given."""
 OUTPUTS = ("save", "run_dir", "folder")
 """Settings that name a folder to be written; each command gets one of its own."""
-MODELS = ("gpt2", "gpt2-xl", "path/to/directory", "real/SmolLM2-135M-Instruct-Q4_1")
+MODELS = (
+    *("gpt2", "gpt2-xl", "path/to/directory"),
+    *("real/SmolLM2-135M-Instruct-Q4_1", "real/gemma-3-270m-Q4_K_M"),
+)
 """Directories of random-weight models of three layers."""
 DEEP = re.compile(r"(?<=layers=\[)[\d,]*\d\d[\d,]*(?=\])")
 """Layers that such a model does not have."""
@@ -145,6 +148,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
             Path(name).write_text(text, "utf-8")
         for name in ("mine.jsonl", "many.jsonl", "texts.jsonl"):
             prompt_file(name, TEXTS, " gentle", " logical")
+        prompt_file("pares.jsonl", ["Ana dijo que", "Ayer María dijo que"], " sí", " no")
+        Path("descriptors.json").write_text(DESCRIPTORS, "utf-8")
         Path("mine.py").write_text(OWN_ERASER, "utf-8")
         make_benchmarks(place / "benchmarks")
         run = ["data=testbed", "eraser=leace", "metric=r"]
@@ -153,7 +158,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
             said("audit", *small("audit", [*run, *own], place))
         said("edit", "run=runs/one", "save=debiased")
         said("edit", "run=runs/gate", "form=carried", "save=gated")
-        for name in ("two", "debias", "real"):
+        for name in ("two", "debias", "real", "disability", "gender_identity"):
             shutil.copytree("runs/one", f"runs/{name}")
     with serving(load("testbed")) as server:
         WORDS[SERVER] = server.url

@@ -63,7 +63,6 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_it_holds_on_the_debiased_checkpoint_and_on_the_search_that_made_it(place: Path) -> None:
-    assert (place / "gate.xml").read_text("utf-8").startswith("<?xml")
     assert '"verdict": "holds"' in (place / "gate.json").read_text("utf-8")
     limits = ["group_effect=0.5", "agreement=0.9", "perplexity_ratio=1.02", "kl=0.05"]
     said("gate", place / "runs/debias", *limits)

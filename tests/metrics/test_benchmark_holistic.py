@@ -13,19 +13,15 @@ from countergen_edit.data.benchmarks import benchmark_named
 from countergen_edit.metrics.benchmarks.figures import counts_of, figures_of_counts
 from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.models import load_model
-from tests.made_benchmarks import items_of
+from tests.made_benchmarks import DESCRIPTORS, items_of
 from tests.metrics.test_benchmarks import bound, by_facets
 from tests.tiny_models import tiny_model_dir
-
-LISTS = """{"ability": {"auditory": ["Deaf", {"descriptor": "hard-of-hearing", "article": "a"}],
- "visual": ["blind", "four-eyed", "low-vision",]},
- "religion": {"all": ["Jain", "Sikh", "Druze"]}}"""
 
 
 @pytest.fixture
 def descriptors(tmp_path: Path) -> Path:
     path = tmp_path / "descriptors.json"
-    path.write_text(LISTS, "utf-8")
+    path.write_text(DESCRIPTORS, "utf-8")
     return path
 
 
