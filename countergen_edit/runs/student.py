@@ -237,7 +237,8 @@ class Student:
         With `below`, that output, the blocks below are not run.
         """
         longest = max(portion.ids.shape[1] for portion in portions)
-        one = one_pass(portions, branch=runs_trees(self._model, longest))
+        tokens = sum(int(portion.mask.sum()) for portion in portions)  # a row has at most so many
+        one = one_pass(portions, branch=runs_trees(self._model, tokens))
         place, cell, kept = (*one.place,), (*one.cell,), list[Any]()
         with ExitStack() as stack:
             if below is not None:
