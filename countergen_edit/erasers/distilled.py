@@ -38,6 +38,8 @@ class Distilled(BaseEraser):
         Continuations that the model writes itself, from which contexts are cut.
     check_every : int
         Steps between two evaluations of held-out terms.
+    scale : float
+        Factor of the trained update. `debias` lowers it where the whole update is over a budget.
     random_state : int
     """
 
@@ -57,6 +59,7 @@ class Distilled(BaseEraser):
         learning_rate: Annotated[float, Gt(0)] | None = None,
         contexts: Annotated[int, Gt(0)] = 400,
         check_every: Annotated[int, Gt(0)] = 20,
+        scale: Annotated[float, Gt(0)] = 1.0,
         random_state: int = 0,
     ) -> None:
         self.rank = rank
@@ -66,6 +69,7 @@ class Distilled(BaseEraser):
         self.learning_rate = learning_rate
         self.contexts = contexts
         self.check_every = check_every
+        self.scale = scale
         self.random_state = random_state
 
     def rate(self, width: int) -> float:

@@ -359,8 +359,10 @@ def nothing_fits(run: Run) -> list[str]:
     """The budgets and the next command."""
     if no_bias(run.results) or NOTHING in (r.detail["word"] for r in run.results.of(JUDGEMENT)):
         return ["Nothing was saved. Give the groups more names, or use other prompts (data=)."]
+    tried = {row.eraser for row in run.results.of("cost", "validation")}
+    update = "" if "distilled" in tried else "eraser=distilled, "
     return [
         f"Nothing was saved. Budgets: {_listed(run.budgets)}.",
-        "Next: wider budgets (cost.NAME.budget=…), eraser=distilled, or edits of one layer, saved "
-        "with their code (form=carried; with a gate: eraser=gated).",
+        f"Next: wider budgets (cost.NAME.budget=…), {update}or edits of one layer, saved with "
+        "their code (form=carried; with a gate: eraser=gated).",
     ]

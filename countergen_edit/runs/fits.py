@@ -8,6 +8,8 @@ from dataclasses import asdict, dataclass, replace
 from functools import cached_property, partial, reduce
 from typing import Any
 
+from sklearn.base import clone
+
 from countergen_edit.core.seeds import unit_seed
 from countergen_edit.core.writing import as_json, digest
 from countergen_edit.data.task import Task
@@ -75,6 +77,10 @@ class Candidate:
         settings = ",".join(f"{k}={v}" for k, v in sorted(self.params.items()))
         place = self.site if self.layer is None else f"{self.site}.{self.layer}"
         return f"{place}/{self.name}({settings})"
+
+    def scaled(self, scale: float) -> Candidate:
+        """The same update of weights, times another factor."""
+        return replace(self, eraser=clone(self.eraser).set_params(scale=scale))
 
 
 def changed_params(eraser: BaseEraser) -> dict[str, Any]:
@@ -287,7 +293,11 @@ class FitCache:
 
     def _own_edit(self, candidate: Candidate) -> Edit:
         if candidate.trains_weights:
-            return Edit((), update=self.distillation(candidate).run())
+            if (scale := candidate.params.get("scale")) is None:
+                return Edit((), update=self.distillation(candidate).run())
+            whole = self.part(candidate.scaled(1.0)).edit.update
+            assert whole is not None
+            return Edit((), update=whole.scaled(scale))
         erasure = self.fit(candidate).erasure_
         return Edit((self.data(candidate).placement(candidate.layer, erasure),))
 
@@ -295,7 +305,7 @@ class FitCache:
         """The training of a candidate that updates weights; what is done of it is in the folder."""
         settings = candidate.eraser
         assert isinstance(settings, Distilled)
-        path = self.folder.path / DISTILLATION / self.part_id(candidate)
+        path = self.folder.path / DISTILLATION / self.part_id(candidate.scaled(1.0))
         before = self.edit_before(candidate)
         layers = self.plan.layers
         return Distillation(self.model, self.task, settings, self.limits, before, path, layers)

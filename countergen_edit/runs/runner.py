@@ -41,6 +41,7 @@ from countergen_edit.metrics.scores import StoredScores
 from countergen_edit.models import LanguageModel, reductions_kept, replying
 from countergen_edit.models.capture import EVERYWHERE, HEAD
 from countergen_edit.models.progress import bar
+from countergen_edit.runs.distillation import SMALLEST
 from countergen_edit.runs.files import FAILED, SCORES_FOLDER
 from countergen_edit.runs.fit_data import openings
 from countergen_edit.runs.fits import Candidate, FitCache
@@ -54,6 +55,10 @@ WORTH_ADDING = 0.1
 """Share of the bias that an edit must remove by itself to be tried in a combination."""
 TRIED = 4
 """How many edits a greedy step tries to add; those of the front come first."""
+SCALINGS = 3
+"""How many times an update that is over a budget is scaled down."""
+SCALED_COST = 0.95
+"""The share of a budget that an update is scaled to, as if costs were proportional to it."""
 LEAST_GAIN = 0.002
 """A combination must remove this share of the bias more than the edit it extends."""
 
@@ -233,8 +238,28 @@ class Runner:
         may_skip = self.plan.select == "task"
         if self.updates and not (may_skip and removes_enough(self._points(self._of_edit))):
             self.run_unit.stage("updates of weights", len(self.updates))
-            for candidate in self.updates:
+            for candidate in [*self.updates]:
                 self._measure_candidate(candidate)
+                if self.plan.select == "task":
+                    self._measure_scaled(candidate)
+
+    def _measure_scaled(self, update: Candidate) -> None:
+        """Measure a smaller factor of an update that is over a budget, until one keeps them.
+
+        Training knows the costs of some held-out texts only.
+        """
+        factor = 1.0
+        for _ in range(SCALINGS):
+            points = self._points({self.fits.id_of(update)})
+            if not points or points[0].cost <= 1:
+                return
+            factor = round(factor * SCALED_COST / points[0].cost, 3)
+            if factor < SMALLEST:
+                return
+            update = update.scaled(factor)
+            self.updates.append(update)
+            self._of_edit[self.fits.id_of(update)] = (update,)
+            self._measure_candidate(update)
 
     def _measure_heads(self) -> None:
         """Measure each eraser at more and more of the heads that carry the bias."""

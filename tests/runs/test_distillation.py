@@ -570,6 +570,34 @@ def test_an_audit_measures_an_update_and_a_map_that_is_fitted_under_it(
     }
 
 
+def test_a_search_scales_an_update_that_is_over_a_budget_until_it_is_within(
+    testbed: LanguageModel, task: Task, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trained = Distillation.run
+    # Held-out texts that were luckier than the validation data.
+    monkeypatch.setattr(Distillation, "run", lambda training: trained(training).scaled(1.6))
+    own = make_eraser("distilled", contexts=24, steps=8, check_every=4, learning_rate=5e-3)
+    costs = {"budget": 2e-3}
+    metrics = (METRICS.make("r"), METRICS.make("kl", costs))
+    plan = make_plan(task=task, erasers={"distilled": own}, metrics=metrics, select="task")
+    rows = run(testbed, plan, tmp_path / "run")
+    kl = {r.edit: r.value for r in rows if (r.metric, r.split) == ("kl", "validation") and r.edit}
+    [chosen] = {r.edit for r in rows if r.metric == "cost" and r.detail["chosen"]}
+    whole, *_ = kl
+    assert kl[whole] > costs["budget"] >= kl[chosen]
+    assert [*kl][-1] == chosen
+    updates = [RunFolder(tmp_path / "run", {}, IDENTITY).edit(key).edit.update for key in kl]
+    [first, last] = [
+        {k: b @ a for k, (a, b) in u.factors.items()} for u in (updates[0], updates[-1])
+    ]
+    [scale] = {
+        round(float(np.vdot(last[k], first[k]) / np.vdot(first[k], first[k])), 3) for k in last
+    }
+    assert 0.1 <= scale < 1
+    for name, matrix in last.items():
+        np.testing.assert_allclose(matrix, scale * first[name], atol=1e-5)
+
+
 @pytest.mark.parametrize("layer", [0, 2, 5])  # below the update, at the last shared block, above
 def test_limits_are_of_the_whole_edit_and_what_is_erased_is_what_a_map_leaves(
     testbed: LanguageModel, task: Task, tmp_path: Path, layer: int
