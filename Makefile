@@ -73,7 +73,7 @@ testbed: $(READY)
 	$(BIN)/python scripts/train_testbed.py
 
 # A model that nobody here trained: SmolLM2, a 4-bit rounding of it, dequantised; checked, audited in three
-# minutes, then debiased, in about fifteen minutes. It ends with 1 where no edit fits the budgets: no failure.
+# minutes, then debiased, in 15 to 30 minutes. It ends with 1 where no edit fits the budgets: no failure.
 # `make real MODEL=gemma3`: Gemma 3 270M, under Gemma's terms of use, instead.
 real: $(READY)
 	@$(BIN)/python scripts/real_model.py $(MODEL) settings >/dev/null

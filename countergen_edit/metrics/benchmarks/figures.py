@@ -80,7 +80,8 @@ def counts_of(
     if benchmark.sampling:
         columns["sentiment"] = np.array(scores, dtype=float).T
     else:  # of items without texts about other groups their scores are missing
-        values = pd.DataFrame([*scores]).reindex(columns=range(len(names + others)))
+        each_row = [dict(enumerate(own)) for own in scores]
+        values = pd.DataFrame(each_row, columns=range(len(names + others)))
         columns |= dict(zip(names + others, values.to_numpy(np.float64).T, strict=True))
         columns["answer"] = values[range(len(names))].to_numpy(np.float64).argmax(axis=1)
     shape = np.shape(columns["sentiment"]) if benchmark.sampling else (1, len(items))
