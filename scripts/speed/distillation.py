@@ -5,8 +5,9 @@
 Peer: plain `peft` training with the same configuration, forward and backward through the whole
 model on the same rows with fixed targets of the whole vocabulary. Ratios of processor time per
 step; wall time is printed too. With sizes, the peer is the same model with random weights and a
-vocabulary of the first size, on the same texts. Exits with 1 where a step takes more than
-`MOST_OF_PEFT` of the peer's time, or `MOST_OF_FIRST` of the time with the first size.
+vocabulary of the first size, on the same texts; a size is at least the tokenizer's.
+Exits with 1 where a step takes more than `MOST_OF_PEFT` of the peer's time, or `MOST_OF_FIRST` of
+the time with the first size.
 """
 
 from __future__ import annotations
