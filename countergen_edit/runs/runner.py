@@ -248,7 +248,7 @@ class Runner:
 
         Training knows the costs of some held-out texts only.
         """
-        factor = 1.0
+        factor = update.params.get("scale", 1.0)
         for _ in range(SCALINGS):
             points = self._points({self.fits.id_of(update)})
             if not points or points[0].cost <= 1:

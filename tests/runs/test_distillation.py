@@ -576,9 +576,9 @@ def test_a_search_scales_an_update_that_is_over_a_budget_until_it_is_within(
     trained = Distillation.run
     # Held-out texts that were luckier than the validation data.
     monkeypatch.setattr(Distillation, "run", lambda training: trained(training).scaled(1.6))
-    settings = {"contexts": 24, "steps": 8, "check_every": 4, "learning_rate": 5e-3}
+    settings = {"contexts": 24, "steps": 8, "check_every": 4, "learning_rate": 5e-3, "scale": 0.9}
     erasers = {"distilled": make_eraser("distilled", **settings)}
-    costs = {"budget": 0.1}
+    costs = {"budget": 0.05}
     metrics = (METRICS.make("r"), METRICS.make("kl", costs))
     plan = make_plan(task=task, erasers=erasers, metrics=metrics, select="task")
     rows = run(testbed, plan, tmp_path / "run")
@@ -592,10 +592,10 @@ def test_a_search_scales_an_update_that_is_over_a_budget_until_it_is_within(
     [first, last] = [
         {k: b @ a for k, (a, b) in u.factors.items()} for u in (updates[0], updates[-1])
     ]
-    [scale] = {
-        round(float(np.vdot(last[k], first[k]) / np.vdot(first[k], first[k])), 3) for k in last
-    }
-    assert 0.1 <= scale < 1
+    ratios = [float(np.vdot(last[k], first[k]) / np.vdot(first[k], first[k])) for k in last]
+    scale = np.mean(ratios)
+    # One scaling is enough, from the factor that was asked for.
+    assert scale == pytest.approx(0.95 * costs["budget"] / kl[whole], abs=2e-3)
     for name, matrix in last.items():
         np.testing.assert_allclose(matrix, scale * first[name], atol=1e-5)
 
