@@ -178,7 +178,8 @@ def cells(family: str) -> dict[str, str]:
         same_when_loaded(model, everywhere, "folded", folder / "saved")
 
     def distilled(model: LanguageModel, folder: Path) -> None:
-        edit = fitted(model, "distilled", None, folder / "run")
+        # The layers of `debias`, which asks for projections everywhere and for updates alike.
+        edit = fitted(model, "distilled", "everywhere", folder / "run")
         assert edit.update is not None
         # A few steps on random weights remove nothing, so that next to nothing is kept of them.
         largest = max(float(np.abs(b).max()) for _, b in edit.update.factors.values())

@@ -1,4 +1,4 @@
-"""Help and documentation are generated from the settings, and answer at once."""
+"""Help and documentation are generated from the settings, without the libraries of a run."""
 
 from __future__ import annotations
 
@@ -46,17 +46,15 @@ def test_the_page_of_commands_is_generated() -> None:
     assert tables == page_of.markdown() + "\n", "write it with python scripts/settings_page.py"
 
 
-def test_help_answers_at_once_and_imports_no_hydra() -> None:
+def test_help_imports_neither_hydra_nor_torch() -> None:
     program = (
-        "import sys, time; from countergen_edit.cli.main import main; main(['audit', '--help']);"
-        "assert not {'hydra', 'omegaconf', 'torch', 'numpy'} & set(sys.modules);"
-        "print(time.process_time())"
+        "import sys; from countergen_edit.cli.main import main; main(['audit', '--help']);"
+        "assert not {'hydra', 'omegaconf', 'torch', 'numpy'} & set(sys.modules)"
     )
     words = [sys.executable, "-c", program]
     done = subprocess.run(words, capture_output=True, text=True, env=ENVIRONMENT)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("usage: countergen-edit audit [key=value …]\n")
-    assert float(done.stdout.splitlines()[-1]) < 0.5
 
 
 def test_the_program_lists_its_commands() -> None:
