@@ -279,6 +279,7 @@ class FitCache:
         if self.folder.has_edit(key):
             return self.folder.edit(key)
         given = () if self.before is None else self.before.record.places
+        scale = candidate.params.get("scale")
         named = NamedEdit.of(
             self._own_edit(candidate),
             candidate.name,
@@ -286,6 +287,7 @@ class FitCache:
             basis=self.basis(candidate),
             baseline=candidate.eraser.is_baseline,
             task=self.task.name,
+            variant="" if scale is None else f"× {scale:g}",
             after=[*given, *(p for c in candidate.after for p in self.part(c).record.places)],
         )
         self.folder.keep(named, made_for=self.model.fingerprint)
