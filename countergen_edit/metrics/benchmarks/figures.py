@@ -27,7 +27,7 @@ from countergen_edit.core.reading import json_lines
 from countergen_edit.core.writing import digest
 from countergen_edit.data.benchmarks import Benchmark, BenchmarkItem, FigureKind, benchmark_named
 from countergen_edit.metrics.rows import Row
-from countergen_edit.metrics.statistics import Estimate, Weights, estimate, resample
+from countergen_edit.metrics.statistics import Estimate, Weights, estimate, resample, share_interval
 
 FigureDraws = Float64[np.ndarray, " resample"]
 EVERY_TYPE = "all"
@@ -121,14 +121,18 @@ class BenchmarkFigure:
         """The figure less a value, or less other draws on the same resamples, with its P.
 
         P is two-sided, None where undefined, and that of equal signs where clusters all differ
-        alike.
+        alike. Where none differs, the interval is as wide as the share that may, by Clopper and
+        Pearson, times the range of the figure.
         """
         found = estimate(self.draws - other, *self.weights)
         fewest = min(int(weights.shape[1]) for weights in self.weights)
         if not (math.isfinite(found.standard_error) and math.isfinite(found.value)):
             return found, None
+        if found.standard_error == 0 and found.value == 0:
+            most = share_interval(0, fewest)[1] * (2.0 if self.kind.signed else 1.0)
+            return replace(found, lo=-most, hi=most), 1.0
         if found.standard_error == 0:
-            return found, 1.0 if found.value == 0 else 2.0 ** (1 - fewest)
+            return found, 2.0 ** (1 - fewest)
         return found, found.p_of_none(fewest)
 
     def row(self, metric: str, seed: int, of: Estimate, **detail: Any) -> Row:
