@@ -6,7 +6,7 @@ import copy
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal, TypeVar
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from jaxtyping import Float64
@@ -25,7 +25,6 @@ Change = Literal["removed", "partly removed", "not removed", "no significant cha
 """The classes of a change of bias, in the order of reports."""
 MeasuredSplit = Literal["validation", "test"]
 Way = Literal["higher", "lower"]
-Own = TypeVar("Own", bound="Metric")
 
 
 class Metric(ABC):
@@ -71,13 +70,11 @@ class Metric(ABC):
     """The metric's name in this run."""
     task: Task
 
-    def bound(self: Own, task: Task, name: str = "") -> Own:
+    def bound(self, task: Task, name: str = "") -> Self:
         """A copy for one task; `UserError` if the task lacks data that the metric needs."""
         own = copy.copy(self)
-        own.task, own.name = (
-            task,
-            name or self.name or METRICS.name_of(self).rpartition(":")[2].lower(),
-        )
+        own.task = task
+        own.name = name or self.name or METRICS.name_of(self).rpartition(":")[2].lower()
         own.prepare()
         return own
 
@@ -226,7 +223,7 @@ METRICS: Registry[type[Metric]] = Registry(
     "metric",
     _ROOM,
     {
-        "r": f"{_ROOM}.r:R",
+        "r": f"{_ROOM}.r.metric:R",
         "intersections": f"{_ROOM}.intersections:Intersections",
         "paraphrases": f"{_ROOM}.paraphrases:Paraphrases",
         "fairpair": f"{_ROOM}.fairpair.metric:FairPair",
