@@ -6,7 +6,7 @@ import copy
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, TypeVar
 
 import numpy as np
 from jaxtyping import Float64
@@ -25,6 +25,7 @@ Change = Literal["removed", "partly removed", "not removed", "no significant cha
 """The classes of a change of bias, in the order of reports."""
 MeasuredSplit = Literal["validation", "test"]
 Way = Literal["higher", "lower"]
+Own = TypeVar("Own", bound="Metric")  # Self is refused by beartype
 
 
 class Metric(ABC):
@@ -70,7 +71,7 @@ class Metric(ABC):
     """The metric's name in this run."""
     task: Task
 
-    def bound(self, task: Task, name: str = "") -> Self:
+    def bound(self: Own, task: Task, name: str = "") -> Own:
         """A copy for one task; `UserError` if the task lacks data that the metric needs."""
         own = copy.copy(self)
         own.task = task
