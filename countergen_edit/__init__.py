@@ -33,7 +33,7 @@ _NAMES = {
     "metrics.costs.perplexity": "KL Perplexity",
     "metrics.fairpair": "FairPair",
     "metrics.paraphrases": "Paraphrases",
-    "metrics.r": "R",
+    "metrics.r.metric": "R",
     "metrics.rows": "Row",
     "models": "connect generate split_names",
     "runs.baselines": "Prompting Steering RandomMap",

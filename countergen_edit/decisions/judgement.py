@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from countergen_edit.decisions import HARMFUL, JUDGEMENT, NOTHING, RECOMMENDED, TOO_DEAR
 from countergen_edit.decisions.changes import by_set
-from countergen_edit.decisions.selection import WRECK, choose, points, worse_by, worthwhile
+from countergen_edit.decisions.selection import WRECK, Point, choose, points, worse_by, worthwhile
 from countergen_edit.decisions.significance import has_significant_bias
 from countergen_edit.edits import EditRecord
 from countergen_edit.metrics.base import Change, Cost
@@ -76,20 +76,20 @@ def _judgement(results: Results, edit: EditRecord, costs: Sequence[Cost]) -> Row
     tested = [row for row in results.rows if row.split == "test"]
     before, after = ([r for r in tested if r.edit == id_] for id_ in (UNEDITED, edit.id))
     degradations, at_best = worse_by(costs, before, after)
-    share = max((d.share for d in degradations.values()), default=0.0)
-    over = [name for name, d in degradations.items() if d.share > 1]
+    point = Point(edit.id, 0.0, degradations)
+    best = {**degradations, **at_best}
     detail = {
-        "word": word_for([*sets.values()], share),
+        "word": word_for([*sets.values()], point.cost),
         "sets": sets,
-        "degradations": {name: d.value for name, d in degradations.items()},
+        "degradations": point.detail["degradations"],
         "budgets": {name: d.budget for name, d in degradations.items()},
-        "groups": {name: d.group for name, d in degradations.items() if d.group},
-        "over": over,
-        "maybe": [name for name in over if at_best.get(name, degradations[name]).share <= 1],
+        "groups": point.detail["groups"],
+        "over": point.over,
+        "maybe": [name for name in point.over if best[name].share <= 1],
     }
     about = {"axis": tested[0].axis, "task": tested[0].task, "seed": tested[0].seed}
     columns = {**about, **edit.columns, "split": "test", "n": len(sets), "detail": detail}
-    return Row(JUDGEMENT, share, **columns)
+    return Row(JUDGEMENT, point.cost, **columns)
 
 
 def _named(rows: Sequence[Row], recommended: Sequence[str], costs: Sequence[Cost]) -> str | None:

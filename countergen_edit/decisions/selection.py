@@ -69,7 +69,6 @@ class Point:
 
     @property
     def detail(self) -> dict[str, Any]:
-        """The detail of its row."""
         found = self.degradations.items()
         return {
             "removed": self.removed,

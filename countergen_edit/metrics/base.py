@@ -25,7 +25,7 @@ Change = Literal["removed", "partly removed", "not removed", "no significant cha
 """The classes of a change of bias, in the order of reports."""
 MeasuredSplit = Literal["validation", "test"]
 Way = Literal["higher", "lower"]
-Own = TypeVar("Own", bound="Metric")
+Own = TypeVar("Own", bound="Metric")  # Self is refused by beartype
 
 
 class Metric(ABC):
@@ -74,10 +74,8 @@ class Metric(ABC):
     def bound(self: Own, task: Task, name: str = "") -> Own:
         """A copy for one task; `UserError` if the task lacks data that the metric needs."""
         own = copy.copy(self)
-        own.task, own.name = (
-            task,
-            name or self.name or METRICS.name_of(self).rpartition(":")[2].lower(),
-        )
+        own.task = task
+        own.name = name or self.name or METRICS.name_of(self).rpartition(":")[2].lower()
         own.prepare()
         return own
 
@@ -226,7 +224,7 @@ METRICS: Registry[type[Metric]] = Registry(
     "metric",
     _ROOM,
     {
-        "r": f"{_ROOM}.r:R",
+        "r": f"{_ROOM}.r.metric:R",
         "intersections": f"{_ROOM}.intersections:Intersections",
         "paraphrases": f"{_ROOM}.paraphrases:Paraphrases",
         "fairpair": f"{_ROOM}.fairpair.metric:FairPair",

@@ -24,11 +24,7 @@ class EvaluationContext:
     """
 
     def __init__(
-        self,
-        model: LanguageModel,
-        store: Path,
-        seed: int = 0,
-        stored: StoredScores | None = None,
+        self, model: LanguageModel, store: Path, seed: int = 0, stored: StoredScores | None = None
     ) -> None:
         self.model = model
         self.seed = seed
@@ -38,13 +34,9 @@ class EvaluationContext:
         self._texts: dict[tuple[tuple[tuple[str, str], ...], str, bool], TextScores] = {}
         self._neutral: dict[tuple[tuple[str, ...], str], NeutralCost] = {}
 
-    def store(self, metric: str) -> Path:
-        """The folder of a metric within the run."""
-        return self._store / metric
-
     def place(self, metric: str, edit: NamedEdit | None) -> Path:
         """The file of a metric and an edit; `with_suffix("")` where it keeps several."""
-        return self.store(metric) / f"{id_of(edit)}.jsonl"
+        return self._store / metric / f"{id_of(edit)}.jsonl"
 
     @contextmanager
     def under(self, edit: NamedEdit | None) -> Iterator[LanguageModel]:

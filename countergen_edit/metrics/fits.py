@@ -22,20 +22,13 @@ from countergen_edit.metrics.costs.neutral import DATASETS
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.statistics import Clusters, Estimate
 
-PROBES = {"linear": "linear probe", "nonlinear": "non-linear probe"}
+PROBES = ("linear", "nonlinear")
 LOSS = "distillation_loss"
 OWN_CONTEXTS = "own_contexts"
 """The row of the number of contexts that a model wrote itself, with examples in its detail."""
 FACETS = ("seed", "step")
-_TITLES = {
-    "bias": "bias, nats²",
-    "people": "people, nats",
-    "keep": "kept, nats",
-    "neutral": "text, nats",
-    "agreement": "fall of agreement",
-    "legitimate": "change of legitimate differences",
-}
-"""Titles of the terms of a loss."""
+_TERMS = ("bias", "people", "keep", "neutral", "agreement", "legitimate")
+"""Of a loss."""
 TextKind = Literal["neutral", "agreement", "erase"]
 OPEN = "gate_open"
 _SHARES = ("not_closed", "not_closed_lo", "not_closed_hi")
@@ -65,7 +58,7 @@ def certificate_rows(
     detail |= {"refitted": refitted, "remark": remark}
     if len(task.groups) > 2:
         detail["groups"] = [*task.groups]
-    about = {"dataset": "+".join(data.name for data in task.fit), "n": n, "detail": detail}
+    about = _sets(task) | {"n": n, "detail": detail}
     return [
         Row.of(
             metric,
@@ -82,7 +75,7 @@ def curve_rows(curve: Sequence[Mapping[str, float]], task: Task) -> list[Row]:
     rows = []
     for look in curve:
         about: dict[str, Any] = {"facets": {name: look[name] for name in FACETS}}
-        about["detail"] = {name: look[name] for name in _TITLES if name in look}
+        about["detail"] = {name: look[name] for name in _TERMS if name in look}
         rows.append(Row.of(LOSS, look["loss"], task.fit[0], **about | _sets(task)))
     return rows
 
@@ -116,13 +109,7 @@ class GateTexts:
     sets: tuple[CounterfactualSet, ...] = ()
 
     @property
-    def at_last(self) -> bool:
-        """Whether only the last token of each is read."""
-        return bool(self.sets)
-
-    @property
     def dataset(self) -> str:
-        """Their name in rows."""
         return "+".join(data.name for data in self.sets) or DATASETS["validation"]
 
 

@@ -24,7 +24,6 @@ class InVocabulary(Metric):
     def measure(
         self, context: EvaluationContext, edit: NamedEdit | None, split: MeasuredSplit = "test"
     ) -> list[Row]:
-        """A row for each set that was left out, of the unedited model."""
         if edit is not None or split != "test":
             return []
         rows = []

@@ -198,7 +198,6 @@ class Intersections(Metric):
     def measure(
         self, context: EvaluationContext, edit: NamedEdit | None, split: MeasuredSplit = "test"
     ) -> list[Row]:
-        """Rows `marginal_effect` and `intersection` of every test set with a complete table."""
         by_kind: dict[str, list[ScoredContrast]] = {MARGINAL: [], INTERSECTION: []}
         for data in self.task.test if split == "test" else ():
             parts = cell_parts(self.task.axis, data.groups)

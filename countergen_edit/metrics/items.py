@@ -1,4 +1,6 @@
-"""Scores of single items in logs, and the change between two logs.
+"""Scores of single items in logs of other tools, and the change between two logs.
+
+Rows `logged_score` of one log, `logged_change` of two.
 
 Repeated scores of an item (epochs, duplicates in a data set) are not independent observations and
 count once, by their mean.
@@ -21,6 +23,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float64
@@ -28,9 +31,9 @@ from scipy.special import ndtri, stdtrit
 from scipy.stats import binomtest
 from statsmodels.stats.proportion import proportion_confint
 
-from countergen_edit.metrics.statistics import LEVEL, Estimate
+from countergen_edit.metrics.rows import Row
+from countergen_edit.metrics.statistics import TAIL, Estimate
 
-TAIL = 1 - (1 - LEVEL) / 2
 _ROUNDING = 1e-12
 """A spread of no more than this share of the scores is one of their last digits."""
 PAIRED_T, MCNEMAR = "paired t", "McNemar"
@@ -63,6 +66,13 @@ class Scores:
     """Items that stand more than once."""
     unscored: int = 0
     """Items without any score."""
+
+
+ByTask = Mapping[tuple[str, str], Scores]
+"""Scores by task and metric."""
+_SCORE, _CHANGE = "logged_score", "logged_change"
+FIGURE = "figure"
+"""The facet that tells the metrics of a task apart."""
 
 
 @dataclass(frozen=True)
@@ -117,6 +127,51 @@ def change(before: Scores, after: Scores) -> ItemChange:
     else:
         found = _paired_t(second - first, max(_size(first), _size(second)))
     return ItemChange(float(first.mean()), float(second.mean()), *found, len(shared))
+
+
+def logged_scores(scores: ByTask, seed: int) -> list[Row]:
+    """The mean of every task and metric."""
+    rows = []
+    for (task, figure), found in scores.items():
+        columns = mean(found).columns if found.values else {"value": None}
+        detail: dict[str, Any] = {"repeated": found.repeated, "unscored": found.unscored}
+        detail |= {} if found.values else {"reason": "no item has a score"}
+        about: dict[str, Any] = {"facets": {FIGURE: figure}, "n": len(found.values), **columns}
+        rows.append(Row(_SCORE, dataset=task, split="test", seed=seed, detail=detail, **about))
+    return rows
+
+
+def logged_changes(
+    before: ByTask, after: ByTask, seed: int, detail: Mapping[str, Any]
+) -> list[Row]:
+    """What changed of every task and metric of which both have an item.
+
+    `detail` is what else each row says of the two sides.
+    """
+    rows = []
+    for (task, figure), first in before.items():
+        second = after.get((task, figure))
+        if second is None or not first.values.keys() & second.values.keys():
+            continue
+        found = change(first, second)
+        either = len(first.values.keys() | second.values.keys())
+        own = {
+            "of": figure,
+            "before": found.before,
+            "after": found.after,
+            "p": found.p,
+            "method": METHODS[found.test],
+            "smallest": found.difference.smallest,
+            "samples": found.items,
+            "samples_of_either": either,
+            "samples_of_one": either - found.items,
+            "repeated": max(first.repeated, second.repeated),
+            "unscored": max(first.unscored, second.unscored),
+        }
+        about: dict[str, Any] = {"facets": {FIGURE: figure}, "detail": {**detail, **own}}
+        about |= {"dataset": task, "split": "test", "n": found.items, "seed": seed}
+        rows.append(Row(_CHANGE, **found.difference.columns, **about))
+    return rows
 
 
 Found = tuple[Estimate, float | None, str]

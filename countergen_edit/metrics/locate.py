@@ -45,7 +45,14 @@ from countergen_edit.metrics.r.people import numbered
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.statistics import RESAMPLES, Clusters, Estimate, estimate
 from countergen_edit.models import LanguageModel, resuming
-from countergen_edit.models.batching import Batch, Tree, batch_reads, batch_tokens, runs_trees
+from countergen_edit.models.batching import (
+    Batch,
+    Tree,
+    batch_reads,
+    batch_tokens,
+    padded_trees,
+    runs_trees,
+)
 from countergen_edit.models.capture import UNITS, hook_name, sink_limit, unit_width
 from countergen_edit.models.progress import track
 from countergen_edit.models.scoring import SCORES, read_log_probs
@@ -82,7 +89,6 @@ class PatchPlace:
 
     @property
     def facets(self) -> dict[str, str | float]:
-        """Its facets in a row."""
         of = {"position": self.position} if self.unit is None else {"unit": float(self.unit)}
         return {"activation": self.site, "layer": float(self.layer), **of}
 
@@ -166,19 +172,6 @@ class BatchRows:
             cells.append((row, column))
         return cells
 
-    def tensors(self) -> tuple[Int[Tensor, "row time"], Any]:
-        """Token ids and the mask."""
-        width = max(len(tree.ids) for tree in self.trees)
-        ids = torch.zeros(len(self.trees), width, dtype=torch.long)
-        real, sees = torch.zeros_like(ids), torch.eye(width, dtype=torch.bool)
-        sees = sees.repeat(len(ids), 1, 1)
-        for row, tree in enumerate(self.trees):
-            length = len(tree.ids)
-            ids[row, :length] = torch.tensor(tree.ids)
-            real[row, :length] = 1
-            sees[row, :length, :length] = tree.sees
-        return ids, sees if self.in_trees else real
-
 
 @dataclass(frozen=True)
 class _Layout:
@@ -244,7 +237,8 @@ class Patching:
         ]
         row, column, target, sequence = np.array(reads).T
         at = torch.from_numpy(row), torch.from_numpy(column)
-        batch = Batch(*rows.tensors(), *at, np.arange(len(reads)))
+        tokens = padded_trees(rows.trees, rows.in_trees)
+        batch = Batch(*tokens, *at, np.arange(len(reads)))
         return _Layout(batch, target, sequence, _tensor(patched.items(), 2), tuple(aligned))
 
     @property
@@ -448,7 +442,6 @@ class Moved:
             return share + (drawn.of_units @ residual) / total, drawn
 
     def estimates(self, seed: int, kind: str) -> list[Estimate]:
-        """The share of every place."""
         draws, drawn = self.draws(seed, kind)
         return [drawn.estimate(values) for values in draws.T]
 

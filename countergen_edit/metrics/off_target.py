@@ -22,25 +22,19 @@ from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.r.effect_rows import changed, group_effect_rows
 from countergen_edit.metrics.r.group_effect import GroupEffect
 from countergen_edit.metrics.rows import Row
-from countergen_edit.metrics.statistics import adjusted
+from countergen_edit.metrics.statistics import with_holm
 
 OFF_TARGET_CHANGE = "off_target_change"
 
 
 def change_rows(before: Sequence[GroupEffect], after: Sequence[GroupEffect]) -> list[Row]:
     """A row `off_target_change` for each set; its P is Holm's over them."""
-    changes = [changed(*pair) for pair in zip(before, after, strict=True)]
-    corrected = iter(adjusted([p for _, p in changes if p is not None]).tolist())
-    return [
-        Row.of(
-            OFF_TARGET_CHANGE,
-            change,
-            effect.scores.data,
-            n=effect.items,
-            detail={} if p is None else {"p": p, "p_adjusted": next(corrected)},
-        )
-        for effect, (change, p) in zip(after, changes, strict=True)
-    ]
+    rows = []
+    for was, now in zip(before, after, strict=True):
+        change, p = changed(was, now)
+        about = {"n": now.items, "detail": {"p": p}}
+        rows.append(Row.of(OFF_TARGET_CHANGE, change, now.scores.data, **about))
+    return with_holm(rows)
 
 
 class OffTarget(Metric):
@@ -53,7 +47,6 @@ class OffTarget(Metric):
     def measure(
         self, context: EvaluationContext, edit: NamedEdit | None, split: MeasuredSplit = "test"
     ) -> list[Row]:
-        """Rows `off_target` of every set of other axes; under an edit `off_target_change` too."""
         sets = self.task.other_axes
         if split != "test" or not sets:
             return []

@@ -123,7 +123,6 @@ class Paraphrases(Metric):
     def measure(
         self, context: EvaluationContext, edit: NamedEdit | None, split: MeasuredSplit = "test"
     ) -> list[Row]:
-        """Rows of every set; under an edit also of the removed share by template."""
         rows = []
         for data in self.task.test:
             came = context.scores(data, None).pairs

@@ -49,7 +49,6 @@ class Results:
         return rows if edit is None else [row for row in rows if row.edit == edit]
 
     def unedited(self, metric: str, split: str = "test") -> list[Row]:
-        """The rows of a metric of the unedited model."""
         return self.of(metric, split, UNEDITED)
 
     def under(self, row: Row, edit: str, metric: str | None = None) -> Row | None:
@@ -140,7 +139,6 @@ class Results:
         return {t: Results(own, self.records, self.folder, t) for t, own in rows.items()}
 
     def only(self, *, edits: Collection[str]) -> Results:
-        """The results of some edits."""
         rows = [row for row in self.rows if row.edit in edits]
         return Results(rows, self.records, self.folder, self.task)
 

@@ -39,9 +39,7 @@ class ScoredText:
 
 
 def write_scored_texts(
-    path: Path,
-    edit: str,
-    sets: Sequence[tuple[SetScores, Sequence[float], Sequence[float] | None]],
+    path: Path, edit: str, sets: Sequence[tuple[SetScores, Sequence[float], Sequence[float] | None]]
 ) -> None:
     """Write the scores of an edit, by its id, whole or not at all.
 

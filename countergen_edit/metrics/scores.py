@@ -13,13 +13,7 @@ from jaxtyping import Bool, Float64, Int
 
 from countergen_edit.core.writing import digest, whole
 from countergen_edit.data.counterfactual import CounterfactualSet
-from countergen_edit.metrics.statistics import (
-    Estimate,
-    Weights,
-    estimate,
-    resample,
-    weighted_mean,
-)
+from countergen_edit.metrics.statistics import Estimate, Weights, estimate, resample, weighted_mean
 from countergen_edit.models import LanguageModel, continuation_log_probs
 
 

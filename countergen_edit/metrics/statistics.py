@@ -27,8 +27,10 @@ from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.proportion import proportion_confint
 
 from countergen_edit.core.seeds import generator
+from countergen_edit.metrics.rows import Row
 
 LEVEL = 0.95
+TAIL = 1 - (1 - LEVEL) / 2
 RESAMPLES = 1000
 CONSTANT = 1e-9
 """Standard error of a share below which nothing varies but rounding."""
@@ -74,13 +76,6 @@ class Estimate:
         """
         error = self.standard_error
         return DETECTABLE * error if error > 0 and math.isfinite(error) else None
-
-    def smallest_of(self, clusters: int) -> float | None:
-        """The same where the standard error rests on few clusters: quantiles are Student's."""
-        if clusters < 2 or self.smallest is None:
-            return None
-        power = float(stdtrit(clusters - 1, 1 - (1 - LEVEL) / 2) + stdtrit(clusters - 1, 0.8))
-        return power * self.standard_error
 
     def p_of_none(self, clusters: int) -> float:
         """Student's two-sided P of no difference, of a mean over so many clusters."""
@@ -141,9 +136,9 @@ def estimate(
         parts = variance_parts(rest, [w[1:][kept] for w in kinds])
         total = float(parts.sum())
         spread = sum(v**2 / (w.shape[1] - 1) for v, w in zip(parts, kinds, strict=True))
-        quantile = float(stdtrit(total**2 / spread, 1 - (1 - LEVEL) / 2)) if spread > 0 else 0.0
+        quantile = float(stdtrit(total**2 / spread, TAIL)) if spread > 0 else 0.0
     else:
-        total, quantile = float(rest.var(ddof=1)), float(ndtri(1 - (1 - LEVEL) / 2))
+        total, quantile = float(rest.var(ddof=1)), float(ndtri(TAIL))
     error = math.sqrt(total)
     if whole and kinds and error < CONSTANT * whole:
         fewest = min(w.shape[1] for w in kinds)
@@ -244,7 +239,6 @@ class Clusters:
             return np.asarray(weights @ values[units] / weights.sum(axis=1))
 
     def estimate(self, draws: Float64[np.ndarray, " resample"], **how: Any) -> Estimate:
-        """The value and the interval of a statistic, as of `estimate`."""
         return estimate(draws, *self.weights, **how)
 
 
@@ -281,3 +275,19 @@ def adjusted(
     finally:
         gc.unfreeze()
     return corrected
+
+
+def with_holm(rows: Sequence[Row], key: str = "p") -> list[Row]:
+    """The rows, with P of a key of their details adjusted over all that have it; None is taken out.
+
+    >>> rows = [Row("r", 0.1, detail={"p": p}) for p in (0.01, 0.04, None)]
+    >>> [row.detail.get("p_adjusted") for row in with_holm(rows)], rows[2].detail
+    ([0.02, 0.04, None], {})
+    """
+    tested = [row for row in rows if row.detail.get(key) is not None]
+    for row, p in zip(tested, adjusted([row.detail[key] for row in tested]), strict=True):
+        row.detail[f"{key}_adjusted"] = float(p)
+    for row in rows:
+        if row.detail.get(key) is None:
+            row.detail.pop(key, None)
+    return [*rows]

@@ -185,24 +185,33 @@ def _batch(
     positions: Sequence[Sequence[int]],
     slots: Int[np.ndarray, " sequence_plus_one"],
 ) -> Batch:
-    width = len(rows[0].tree.ids)
-    ids = torch.zeros(len(rows), width, dtype=torch.long)
-    mask = torch.zeros_like(ids)
     reads = []
     for number, row in enumerate(rows):
-        length = len(row.tree.ids)
-        ids[number, :length] = torch.tensor(row.tree.ids)
-        mask[number, :length] = 1
         for i, columns in row.reads:
             own = enumerate(positions[i])
             reads += [(number, columns[p], int(slots[i]) + k) for k, p in own]
-    if any(len(row.tree.columns) > 1 for row in rows):
-        mask = torch.eye(width, dtype=torch.bool).repeat(len(rows), 1, 1)
-        for number, row in enumerate(rows):
-            length = len(row.tree.ids)
-            mask[number, :length, :length] = row.tree.sees
+    ids, mask = padded_trees(
+        [row.tree for row in rows], any(len(row.tree.columns) > 1 for row in rows)
+    )
     row_, column, slot = np.array(reads, dtype=np.int64).T
     return Batch(ids, mask, torch.from_numpy(row_), torch.from_numpy(column), slot)
+
+
+def padded_trees(rows: Sequence[Tree], in_trees: bool) -> tuple[Int[Tensor, "row time"], Mask]:
+    """Ids and mask of a batch: of real tokens, or of the columns that each token attends to."""
+    width = max(len(tree.ids) for tree in rows)
+    ids = torch.zeros(len(rows), width, dtype=torch.long)
+    mask = torch.zeros_like(ids)
+    if in_trees:
+        mask = torch.eye(width, dtype=torch.bool).repeat(len(rows), 1, 1)
+    for number, tree in enumerate(rows):
+        own = slice(len(tree.ids))
+        ids[number, own] = torch.tensor(tree.ids)
+        if in_trees:
+            mask[number, own, own] = tree.sees
+        else:
+            mask[number, own] = 1
+    return ids, mask
 
 
 def trees(texts: Sequence[Ids], most: int) -> list[Tree]:

@@ -12,7 +12,7 @@ from scipy.stats import pearsonr
 
 from countergen_edit.data.counterfactual import CounterfactualSet
 from countergen_edit.metrics.costs.agreement import agreement_rows
-from countergen_edit.metrics.r import relative_difference
+from countergen_edit.metrics.r.formula import relative_difference
 from countergen_edit.metrics.r.group_effect import GroupEffect
 from countergen_edit.metrics.scores import score
 from countergen_edit.models import LanguageModel

@@ -14,8 +14,8 @@ from countergen_edit.edits import EditRecord
 from countergen_edit.metrics.benchmarks.figures import COUNTED, difference_rows, read_counts
 from countergen_edit.metrics.benchmarks.metric import BENCHMARK_STORE as KEPT
 from countergen_edit.metrics.items import item_scores as scores_of_items
-from countergen_edit.metrics.logged import logged_changes, logged_scores
-from countergen_edit.metrics.r import resampled_abs_r
+from countergen_edit.metrics.items import logged_changes, logged_scores
+from countergen_edit.metrics.r.formula import resampled_means
 from countergen_edit.metrics.r.group_effect import GroupEffect, interval, root
 from countergen_edit.metrics.results import STORE, Results
 from countergen_edit.metrics.rows import UNEDITED, Row
@@ -116,7 +116,7 @@ def _differences(first: Under, second: Under, seed: int) -> list[Row]:
         pair = [scores_of([side[key] for key in shared]) for side in (before, after)]
         effects = [root(GroupEffect(scores, seed).squared_draws) for scores in pair]
         effect = effects[1] - effects[0]
-        means = [resampled_abs_r(scores, seed) for scores in pair]
+        means = [resampled_means(scores, seed)[1] for scores in pair]
         estimates = (
             interval(effect),
             estimate(means[1] - means[0], *pair[0].weights(seed), within=(-1, 1)),

@@ -316,7 +316,7 @@ def openings(
             sites=(place.site,),
             layers=[] if place.layer is None else [place.layer],
             starts=[0] * len(texts.each),
-            positions="last" if texts.at_last else "onward",
+            positions="last" if texts.sets else "onward",
             scratch=None if scratch is None else replace(scratch),  # its own, which it gives back
         )
         [rows] = activations.values[place.site]

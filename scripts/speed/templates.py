@@ -11,7 +11,7 @@ import time
 
 import numpy as np
 
-from countergen_edit.metrics.r import relative_difference
+from countergen_edit.metrics.r.formula import relative_difference
 from countergen_edit.metrics.statistics import estimate, resample, weighted_mean
 
 TEMPLATES, NAMES, OUTPUTS, RESAMPLES, LOOPED = 40, 100, 6, 2000, 50

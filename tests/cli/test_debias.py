@@ -9,7 +9,7 @@ import pytest
 
 import countergen_edit as ce
 from countergen_edit.edits.checkpoints import load_checkpoint
-from countergen_edit.metrics.r import r_values
+from countergen_edit.metrics.r.formula import r_values
 from countergen_edit.metrics.scores import score
 from tests.cli.support import Ended, call, fails, rows_of, said, sets, value_of
 from tests.tiny_models import tiny_model_dir

@@ -25,8 +25,7 @@ from countergen_edit.edits import Edit, EditRecord, NamedEdit, Place
 from countergen_edit.erasers import AffineErasure
 from countergen_edit.metrics.base import METRICS
 from countergen_edit.metrics.benchmarks.figures import counts_of, figures_of_counts
-from countergen_edit.metrics.benchmarks.items import limited
-from countergen_edit.metrics.benchmarks.metric import Benchmarks
+from countergen_edit.metrics.benchmarks.metric import Benchmarks, limited
 from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row
@@ -453,21 +452,6 @@ def test_a_text_longer_than_the_context_is_refused_before_anything_runs(
     metric.read["stereoset"] = benchmark, [*items, long]
     with pytest.raises(UserError, match="exceeds the context"):
         metric.check(model)
-
-
-def test_a_benchmark_without_items_of_a_bias_type_has_no_figures(
-    made: Path, model: LanguageModel, tmp_path: Path
-) -> None:
-    """Its row says that nothing was measured; those of other benchmarks are as before."""
-    metric = bound(made, of=TWO, bias_types=["profession", "gender"])
-    benchmark, _ = metric.read["stereoset"]
-    metric.read["stereoset"] = benchmark, []
-    rows = metric.measure(EvaluationContext(model, tmp_path), None)
-    assert {row.dataset: row.n for row in rows if row.metric == "benchmark_source"} == {
-        "stereoset": 0,
-        "crows_pairs": 8,
-    }
-    assert {row.dataset for row in rows if row.metric == "benchmark"} == {"crows_pairs"}
 
 
 def test_scores_of_other_items_are_made_anew(

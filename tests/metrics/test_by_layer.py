@@ -9,7 +9,7 @@ from countergen_edit.data.task import Task
 from countergen_edit.edits import EditRecord, Place
 from countergen_edit.erasers import Certificate
 from countergen_edit.metrics.fits import certificate_rows
-from countergen_edit.metrics.r import R
+from countergen_edit.metrics.r.metric import R
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row
 from countergen_edit.reports.views.by_layer import widest_split

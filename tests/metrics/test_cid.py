@@ -209,16 +209,10 @@ def test_a_fitted_paraphrase_is_refused(testbed: LanguageModel) -> None:
         leaking.check(testbed)
 
 
-@pytest.mark.parametrize("text", ["was too fat", "was a woman", "was Muslim", "is gay"])
-def test_the_lexicon_knows_what_raters_of_appendix_c_agreed_on(text: str) -> None:
-    assert automatic_criteria(text)
-
-
-@pytest.mark.parametrize(
-    "text", ["was too short", "was too nervous", "had a command of management"]
-)
-def test_the_lexicon_reads_words_and_not_letters(text: str) -> None:
-    assert not automatic_criteria(text)
+def test_the_lexicon_reads_words_that_raters_of_appendix_c_agreed_on_and_not_letters() -> None:
+    assert all(map(automatic_criteria, ("was too fat", "was a woman", "was Muslim", "is gay")))
+    others = "was too short", "was too nervous", "had a command of management"
+    assert not any(map(automatic_criteria, others))
 
 
 def test_a_damaged_store_is_named(tmp_path: Path) -> None:

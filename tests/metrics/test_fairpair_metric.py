@@ -54,7 +54,7 @@ def test_rows_hold_what_the_tables_show_and_a_killed_run_goes_on_with_the_same(t
     assert success.value == 1.0
     assert success.detail["examples"]
     assert len(json.dumps([r.to_dict() for r in rows], allow_nan=False)) < 60_000
-    folder = context.store("fairpair") / "none"
+    folder = context.place("fairpair", None).with_suffix("")
     texts = sorted(p for p in folder.iterdir() if ".perturbed" not in p.name)
     before = texts[0].read_bytes()
     texts[1].unlink()
@@ -175,7 +175,8 @@ def test_what_was_sampled_is_kept_when_the_perturber_fails(testbed, tmp_path):
     context = EvaluationContext(testbed, tmp_path / "store")
     with pytest.raises(UserError, match="no answer"):
         fairpair(perturber=broken).measure(context, None)
-    files = {p: p.read_bytes() for p in (context.store("fairpair") / "none").iterdir()}
+    folder = context.place("fairpair", None).with_suffix("")
+    files = {p: p.read_bytes() for p in folder.iterdir()}
     assert len(files) == 3
     rows = fairpair().measure(context, None)
     assert all(p.read_bytes() == text for p, text in files.items())

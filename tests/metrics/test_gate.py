@@ -13,7 +13,7 @@ from statsmodels.stats.proportion import confint_proportions_2indep, proportion_
 
 from countergen_edit.core.seeds import generator
 from countergen_edit.decisions.gate import checked, difference, overall, p_at
-from countergen_edit.metrics.base import METRICS, Cost, Way
+from countergen_edit.metrics.base import Way
 from countergen_edit.metrics.rows import Row
 
 HALF = norm.ppf(0.975)
@@ -130,10 +130,3 @@ def test_a_difference_is_the_paired_one_where_both_sides_have_an_interval() -> N
     bare = replace(row, value=0.3, lo=None, hi=None)
     assert difference(row, bare, paired) == replace(row, value=0.2, lo=None, hi=None)
     assert difference(row, None, paired).value is None
-
-
-def test_costs_are_better_the_way_in_which_their_budget_is_not_spent() -> None:
-    for name in (name for name in METRICS if ".py:" not in name):
-        metric = METRICS.get(name)
-        if issubclass(metric, Cost):
-            assert metric.directions(name)[metric.counts] != metric.worse

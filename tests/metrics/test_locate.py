@@ -254,12 +254,6 @@ def test_places_that_carry_bias_and_little_agreement_come_first(results: Results
     assert places == ["head 0.1", "head 1.1", "head 0.0"]  # 1.0 carries less than one percent
 
 
-def test_only_what_is_significant_is_named(results: Results) -> None:
-    first, *_ = VIEW.sentences(results)
-    assert "head 0.0 (70 % [50, 90]) and head 0.1 (30 % [10, 50])" in first
-    assert VIEW.sentences(Results([row(MOVED, BIAS, (0, 0), 0.7, p=0.2)])) == []
-
-
 def test_cells_whose_interval_contains_0_are_grey(results: Results) -> None:
     [figure] = VIEW.figure(results)
     image = draw(figure).axes[0].images[0]

@@ -31,7 +31,7 @@ from countergen_edit.metrics.paraphrases import (
     reductions,
     spread_rows,
 )
-from countergen_edit.metrics.r import r_values
+from countergen_edit.metrics.r.formula import r_values
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.scores import SetScores
 from countergen_edit.models import LanguageModel

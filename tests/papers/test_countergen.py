@@ -15,7 +15,7 @@ import countergen_edit as ce
 from countergen_edit.data.counterfactual import CounterfactualSet
 from countergen_edit.data.task import Task
 from countergen_edit.metrics.context import EvaluationContext
-from countergen_edit.metrics.r import R
+from countergen_edit.metrics.r.metric import R
 from countergen_edit.models import LanguageModel
 from countergen_edit.testbed import directory
 from tests.papers.test_inlp import textbook

@@ -16,7 +16,7 @@ from countergen_edit.decisions.selection import choose, points
 from countergen_edit.edits import EditRecord, NamedEdit, Shift
 from countergen_edit.erasers import AffineErasure, make_eraser
 from countergen_edit.metrics.base import METRICS
-from countergen_edit.metrics.r import r_values
+from countergen_edit.metrics.r.formula import r_values
 from countergen_edit.metrics.scores import score
 from countergen_edit.models import in_template, load_model
 from countergen_edit.runs.baselines import Prompting, RandomMap, Steering

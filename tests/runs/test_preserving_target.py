@@ -14,8 +14,8 @@ from countergen_edit.edits import Edit, applied
 from countergen_edit.erasers import make_eraser
 from countergen_edit.metrics.costs.agreement import agreement_rows
 from countergen_edit.metrics.costs.neutral import neutral_cost
-from countergen_edit.metrics.r import r_values
 from countergen_edit.metrics.r.effect_rows import removed
+from countergen_edit.metrics.r.formula import r_values
 from countergen_edit.metrics.r.group_effect import GroupEffect
 from countergen_edit.metrics.scores import score
 from countergen_edit.models import LanguageModel

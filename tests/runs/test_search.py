@@ -22,7 +22,7 @@ from countergen_edit.erasers import BaseEraser, make_eraser
 from countergen_edit.erasers.orthogonal import MeanDifference
 from countergen_edit.metrics.base import METRICS, Metric
 from countergen_edit.metrics.costs.neutral import neutral_cost
-from countergen_edit.metrics.r import r_values
+from countergen_edit.metrics.r.formula import r_values
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.scores import score
 from countergen_edit.models import LanguageModel, Scratch

@@ -7,7 +7,7 @@ from pandas import DataFrame
 from safetensors import safe_open
 
 from countergen_edit.data.axis import Split
-from countergen_edit.metrics.r import mean_r
+from countergen_edit.metrics.r.formula import mean_r
 from countergen_edit.metrics.r.group_effect import GroupEffect
 from countergen_edit.metrics.scores import score
 from countergen_edit.models import LanguageModel

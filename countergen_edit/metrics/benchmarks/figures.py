@@ -136,7 +136,6 @@ class BenchmarkFigure:
         return found, found.p_of_none(fewest)
 
     def row(self, metric: str, seed: int, of: Estimate, **detail: Any) -> Row:
-        """A row of an estimate of the figure, or of its change."""
         kind = self.kind
         about: dict[str, Any] = {"title": kind.title, "fair": kind.fair, "signed": kind.signed}
         about["clusters"] = self.clusters

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import chain, islice, zip_longest
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,13 +18,13 @@ import pandas as pd
 from annotated_types import Gt, Le
 
 from countergen_edit.core.errors import UserError, require_known
+from countergen_edit.core.seeds import generator
 from countergen_edit.core.typed import require_keys
 from countergen_edit.core.writing import digest, write_json_lines
 from countergen_edit.data.benchmarks import BENCHMARKS, Benchmark, BenchmarkItem, Files
 from countergen_edit.data.benchmarks import benchmark_named as named
 from countergen_edit.edits import NamedEdit
 from countergen_edit.metrics.base import MeasuredSplit, Metric
-from countergen_edit.metrics.benchmarks import items as of_items
 from countergen_edit.metrics.benchmarks.figures import (
     COUNTED,
     EVERY_TYPE,
@@ -33,10 +34,11 @@ from countergen_edit.metrics.benchmarks.figures import (
     read_counts,
 )
 from countergen_edit.metrics.context import EvaluationContext
-from countergen_edit.metrics.holm import with_holm
+from countergen_edit.metrics.fairpair.continuations import joined, require_room
+from countergen_edit.metrics.fairpair.phi import Sentiment
 from countergen_edit.metrics.rows import Row
-from countergen_edit.metrics.statistics import Estimate
-from countergen_edit.models import LanguageModel, opens_texts
+from countergen_edit.metrics.statistics import Estimate, with_holm
+from countergen_edit.models import LanguageModel, generate, lengths, opens_texts
 
 BENCHMARK_STORE = "benchmarks"
 BENCHMARK = "benchmark"
@@ -47,6 +49,8 @@ SAMPLING = {
     "temperature": Annotated[float, Gt(0)],
 }
 """Settings of a benchmark of sampled texts, as of `generate`; `n` texts for each prompt."""
+_LONGEST = 20
+"""Texts of each benchmark whose length is checked before a run."""
 
 
 class Benchmarks(Metric):
@@ -138,12 +142,19 @@ class Benchmarks(Metric):
         return [
             item
             for about, items in groups.items()
-            for item in of_items.limited(items, limit, seed, name, *about)
+            for item in limited(items, limit, seed, name, *about)
         ]
 
     def check(self, model: LanguageModel) -> None:
+        """Raise a `UserError` where the context has no room for one of the longest texts."""
         for benchmark, items in self.read.values():
-            of_items.check(model, benchmark, items)
+            if not benchmark.sampling:
+                texts = {prompt + text for item in items for prompt, text in item.texts}
+                lengths(model, sorted(texts, key=len)[-_LONGEST:])
+            elif not model.is_encoder_decoder:
+                prompts = sorted({item.entry["prompt"] for item in items}, key=len)[-_LONGEST:]
+                longest = max(lengths(model, prompts), default=0)
+                require_room(model, benchmark.name, longest, benchmark.sampling["max_new_tokens"])
 
     def narrowed(self, model: LanguageModel) -> str:
         names = [name for name in BENCHMARKS if named(name).sampling]
@@ -178,14 +189,14 @@ class Benchmarks(Metric):
         """The counts of each item, from the store if they are there: a killed run repeats none."""
         folder = context.place(BENCHMARK_STORE, edit).with_suffix("")
         path = folder / f"{Path(benchmark.name).stem}{COUNTED}"
-        how, asked = benchmark.sampling, of_items.is_asked(context.model, items)
+        how, asked = benchmark.sampling, is_asked(context.model, items)
         content = [[item.id, item.replies if asked else item.texts, item.entry] for item in items]
         key = digest([content, how, context.seed, benchmark.counts])
         if path.is_file() and (kept := read_counts(path))["key"][0] == key:
             return kept
         about = (context, edit, benchmark, items)
-        texts = of_items.sampled_texts(*about) if how else []
-        scores = of_items.sentiment(texts) if how else of_items.likelihoods(*about)
+        texts = sampled_texts(*about) if how else []
+        scores = sentiment(texts) if how else likelihoods(*about)
         counts = counts_of(benchmark, items, scores)
         lines = counts.assign(benchmark=benchmark.name, key=key, written=texts or None)
         write_json_lines(path, lines.to_dict("records"))
@@ -196,7 +207,7 @@ class Benchmarks(Metric):
         found: dict[tuple[str, str], Estimate] = {}
         for name, (benchmark, _) in self.read.items():
             if benchmark.human_source and (items := self.items(name, seed)):
-                scores = of_items.sentiment([[item.entry["sentence"]] for item in items])
+                scores = sentiment([[item.entry["sentence"]] for item in items])
                 counts = counts_of(benchmark, items, scores)
                 own = figures_of_counts(benchmark, counts, seed)
                 found |= {(name, one.kind.name): one.estimate for one in own}
@@ -223,7 +234,6 @@ class Benchmarks(Metric):
         return rows
 
     def _source_row(self, name: str, context: EvaluationContext) -> Row:
-        """The row of a benchmark's version, licence, flaws and items."""
         benchmark, every = self.read[name]
         items, model = self.items(name, context.seed), context.model
         parts = dict.fromkeys(item.part for item in items)
@@ -237,11 +247,72 @@ class Benchmarks(Metric):
             "people": benchmark.human_source,
             **{"scoring": benchmark.scoring, "normalise": benchmark.normalise},
             **{"first_token": opens_texts(model), "in_template": model.chat.is_on},
-            **{"asked": of_items.is_asked(model, items), "all_items": len(every)},
+            **{"asked": is_asked(model, items), "all_items": len(every)},
         }
         columns: dict[str, Any] = {"facets": {"benchmark": name}, "split": "test"}
         columns |= {"n": len(items), "seed": context.seed, "detail": about}
         return Row(BENCHMARK_SOURCE, float(len(items)), dataset=name, **columns)
+
+
+def limited(
+    items: Sequence[BenchmarkItem], limit: int | None, seed: int, *unit: object
+) -> list[BenchmarkItem]:
+    """At most `limit` items, in order: a random one of each cluster, then a second of each, ….
+
+    >>> items = [BenchmarkItem(str(i), "", "", "ab"[i > 3], ()) for i in range(6)]
+    >>> sorted(item.cluster for item in limited(items, 4, 0))
+    ['a', 'a', 'b', 'b']
+    """
+    if limit is None or len(items) <= limit:
+        return list(items)
+    by_cluster = defaultdict(list)
+    for place in generator(seed, "benchmark", *unit).permutation(len(items)).tolist():
+        by_cluster[items[place].cluster].append(place)
+    turns = chain.from_iterable(zip_longest(*by_cluster.values()))
+    kept = islice((place for place in turns if place is not None), limit)
+    return [items[place] for place in sorted(kept)]
+
+
+def likelihoods(
+    context: EvaluationContext,
+    edit: NamedEdit | None,
+    benchmark: Benchmark,
+    items: Sequence[BenchmarkItem],
+) -> list[list[float]]:
+    """The log-probability of each text of the items, or its mean over tokens."""
+    asked = is_asked(context.model, items)
+    texts = [pair for item in items for pair in (item.replies if asked else item.texts)]
+    found = context.texts(texts, edit, f"Scoring {benchmark.name}", asked)
+    is_mean = benchmark.normalise == "mean"
+    values = iter((found.log_p / found.tokens if is_mean else found.log_p).tolist())
+    return [[next(values) for _ in item.texts] for item in items]
+
+
+def is_asked(model: LanguageModel, items: Sequence[BenchmarkItem]) -> bool:
+    """Whether the model replies to the items as questions."""
+    return model.chat.is_on and all(item.question for item in items)
+
+
+def sampled_texts(
+    context: EvaluationContext,
+    edit: NamedEdit | None,
+    benchmark: Benchmark,
+    items: Sequence[BenchmarkItem],
+) -> list[list[str]]:
+    """Texts that begin with the prompt of each item."""
+    how = {"do_sample": True, "seed": context.seed, **benchmark.sampling}
+    n = how.pop("n")
+    prompts = [item.entry["prompt"] for item in items for _ in range(n)]
+    with context.under(edit) as model:
+        new = generate(model, prompts, progress=f"Writing {benchmark.name}", **how)
+    texts = [joined(prompt, text) for prompt, text in zip(prompts, new, strict=True)]
+    return [texts[start : start + n] for start in range(0, len(texts), n)]
+
+
+def sentiment(texts: Sequence[Sequence[str]]) -> list[list[float]]:
+    """VADER's compound score of each text."""
+    scores = iter(Sentiment().scores([text for own in texts for text in own]).tolist())
+    return [[next(scores) for _ in own] for own in texts]
 
 
 def _changes(

@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
-import pandas as pd
 from annotated_types import Gt, MinLen
 
 from countergen_edit.core.conf_path import read_config
@@ -33,6 +32,7 @@ from countergen_edit.data.templates import Template, crossed, slot_names
 from countergen_edit.edits import NamedEdit
 from countergen_edit.metrics.base import MeasuredSplit, Metric, Way
 from countergen_edit.metrics.context import EvaluationContext
+from countergen_edit.metrics.r.people import numbered
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.statistics import Clusters
 from countergen_edit.models import LanguageModel, check_contrasts, contrastive_generate
@@ -156,7 +156,7 @@ def clusters_of(items: Sequence[Continuation], seed: int) -> Clusters:
     Names are drawn only where every template has the same names. Two lists of continuations of one
     audit share the draws, which pairs them.
     """
-    templates = pd.factorize(np.array([item.template for item in items], dtype=object))[0]
+    templates = numbered([item.template for item in items])
     kinds: dict[tuple[object, ...], Any] = {("cid", "templates"): templates}
     for group in dict.fromkeys(item.group for item in items):
         own = dict.fromkeys((i.template, i.own) for i in items if i.group == group)
@@ -259,7 +259,6 @@ class Cid(Metric):
         self.top_k = top_k
 
     def prepare(self) -> None:
-        """Cross the templates with names of the task's groups."""
         axis, pair, templates = self.task.axis, self.task.pair, self.templates
         if self.task.own and (templates is None or isinstance(templates, Mapping)):
             self.data = own_set(self.task.own, axis.name, pair, self.names)
@@ -273,7 +272,6 @@ class Cid(Metric):
             self.data = few_prompts(self.data, self.task.limit, 0)
 
     def check(self, model: LanguageModel) -> None:
-        """Check that no prompt is fitted on, and the lengths of prompts, λ and K."""
         check_leakage(self.task.fit, [self.data])
         *contrasts, _ = map(list, zip(*contrasts_of(self.data, self.strengths), strict=True))
         check_contrasts(model, *contrasts, max_new_tokens=self.max_new_tokens, top_k=self.top_k)

@@ -71,7 +71,6 @@ class Agreement(Cost):
     title = "P(right form)"
 
     def prepare(self) -> None:
-        """Raise a `UserError` for a sample of the task's sets without one form for each group."""
         for data in self.task.agreement.values():
             check_forms(data)
 
@@ -88,6 +87,5 @@ class Agreement(Cost):
         return [row for row in rows if row.metric == self.counts and not row.group_b]
 
     def degradation(self, before: Row, after: Row) -> Degradation | None:
-        """The fall of a group's agreement."""
         fall = super().degradation(before, after)
         return None if fall is None else replace(fall, group=before.group_a)

@@ -96,7 +96,6 @@ class LegitimateDifferences(Cost):
     digits = 4
 
     def prepare(self) -> None:
-        """Raise a `UserError` for a prompt of the task's sets with a single output."""
         for data in self.task.legitimate_sets:
             for sample in data.samples:
                 if len(sample.outputs) < 2:

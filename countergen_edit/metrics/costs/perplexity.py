@@ -59,7 +59,6 @@ class Perplexity(NeutralTextCost):
     title = "perplexity ratio"
 
     def figures(self, cost: NeutralCost, per_token: PerToken) -> Iterator[NeutralFigure]:
-        """Perplexity, and its ratio (edited/unedited)."""
         yield "perplexity", np.exp(per_token(cost.nll_edited)), 1
         yield "perplexity_ratio", np.exp(per_token(cost.nll_edited - cost.nll_unedited)), 0
 
@@ -80,5 +79,4 @@ class KL(NeutralTextCost):
     digits = 4
 
     def figures(self, cost: NeutralCost, per_token: PerToken) -> Iterator[NeutralFigure]:
-        """The divergence."""
         yield "kl", per_token(cost.kl), 0

@@ -38,13 +38,12 @@ from jaxtyping import Bool, Float64
 from scipy.special import expit, logit, stdtr, stdtrit
 
 from countergen_edit.core.seeds import generator
-from countergen_edit.metrics.statistics import CONSTANT, LEVEL, Estimate, share_interval
+from countergen_edit.metrics.statistics import CONSTANT, LEVEL, TAIL, Estimate, share_interval
 
 Scale = Literal["worth", "selection", "scoring"]
 Influence = Float64[np.ndarray, " decision"]
 Kept = Bool[np.ndarray, " decision"]
 _DEALS = 1999
-_TAIL = 1 - (1 - LEVEL) / 2
 
 
 @dataclass(frozen=True)
@@ -106,7 +105,7 @@ class DecisionFigure:
             return Estimate(self.value, *ends, 0.0)
         if not freedom:
             return Estimate(self.value)
-        reach = float(stdtrit(freedom, _TAIL)) * error
+        reach = float(stdtrit(freedom, TAIL)) * error
         if self.is_rate and 0 < self.value < 1:
             reach /= self.value * (1 - self.value)
             lo, hi = expit(logit(self.value) + np.array([-reach, reach])).tolist()
@@ -124,7 +123,7 @@ class DecisionFigure:
     def detectable(self) -> float | None:
         """The smallest difference that is found four times out of five; None if unknown."""
         error, freedom = self.spread
-        return float(stdtrit(freedom, [_TAIL, 0.8]).sum()) * error if freedom else None
+        return float(stdtrit(freedom, [TAIL, 0.8]).sum()) * error if freedom else None
 
     def ratio(self, top: DecisionFigure) -> Estimate:
         """The rate over that of another category.
@@ -144,7 +143,7 @@ class DecisionFigure:
         error, freedom = DecisionFigure(self.table, value, influence, self.of | top.of).spread
         if not freedom:
             return Estimate(value)
-        reach = math.exp(float(stdtrit(freedom, _TAIL)) * error)
+        reach = math.exp(float(stdtrit(freedom, TAIL)) * error)
         return Estimate(value, value / reach, value * reach, value * error)
 
 
@@ -270,7 +269,6 @@ class DecisionTable:
         return own.apply(lambda column: pd.factorize(column)[0]).reset_index(drop=True)
 
     def _mean(self, values: Float64[np.ndarray, " decision"], of: Kept) -> DecisionFigure:
-        """The weighted mean of some decisions."""
         weight = self.decisions["weight"].to_numpy(np.float64) * of
         share = weight / weight.sum()
         value = float(share @ values)

@@ -36,8 +36,9 @@ from countergen_edit.edits import NamedEdit
 from countergen_edit.metrics.base import MeasuredSplit, Metric, Way
 from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.decisions.figures import DecisionFigures, DecisionTable, Scale
-from countergen_edit.metrics.holm import with_holm
+from countergen_edit.metrics.in_vocabulary import EXAMPLES
 from countergen_edit.metrics.rows import Row
+from countergen_edit.metrics.statistics import with_holm
 from countergen_edit.models import LanguageModel, encode, encode_replies
 
 GROUP_RATE, RATE_DIFFERENCE, GAP = "decision_rate", "decision_difference", "decision_gap"
@@ -54,8 +55,6 @@ NO_AUDIT = (
     "Cases are simulated: by themselves, rates and impact ratios are no bias audit under New York "
     "City's Local Law 144, which needs historical or test data and an independent auditor."
 )
-_EXAMPLES = 6
-"""Unknown words kept in a row."""
 LEAST_IN_VOCABULARY = 0.5
 """Share of cases whose every word must be in the training corpus."""
 PLACEBO = "placebo"
@@ -123,7 +122,6 @@ class DecisionRows:
 
     @property
     def every(self) -> list[Row]:
-        """The rows of the table."""
         differences = self.of(RATE_DIFFERENCE, self.table.differences())
         for row in differences:
             found = self.table.null(row.group_a, row.group_b)
@@ -242,7 +240,7 @@ class Decisions(Metric):
     ) -> list[Row]:
         if words := self.unknown.get(own.name):
             about: Any = {"dataset": own.name, "axis": self.task.axis.name, "split": "test"}
-            detail = {"words": words[:_EXAMPLES], "unknown": len(words)}
+            detail = {"words": words[:EXAMPLES], "unknown": len(words)}
             row = Row(OUT_OF_CASES, float(len(words)), seed=context.seed, detail=detail, **about)
             return [] if edit else [row]
 
@@ -277,11 +275,7 @@ class Decisions(Metric):
         return rows
 
     def table(
-        self,
-        own: AskedCases,
-        context: EvaluationContext,
-        edit: NamedEdit | None,
-        before: str = "",
+        self, own: AskedCases, context: EvaluationContext, edit: NamedEdit | None, before: str = ""
     ) -> DecisionTable:
         """Decisions about every case, after a context; `answered` is P of all answers together."""
         in_chat = context.model.chat.is_on

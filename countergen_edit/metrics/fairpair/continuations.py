@@ -31,7 +31,7 @@ from countergen_edit.data.text.substitution import Substitution
 from countergen_edit.edits import NamedEdit
 from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.results import Results
-from countergen_edit.models import generate
+from countergen_edit.models import LanguageModel, generate
 
 _STORE = "fairpair"
 """The folder in a run's store."""
@@ -106,6 +106,16 @@ def joined(prompt: str, continuation: str) -> str:
     """
     apart = continuation[:1].isalnum() and not prompt[-1:].isspace()
     return f"{prompt}{' ' if apart else ''}{continuation}"
+
+
+def require_room(model: LanguageModel, of: str, longest: int, wanted: int) -> None:
+    """Refuse more new tokens than the context has room for after the longest prompt."""
+    room = max(model.context_length - longest, 0)
+    if room < wanted:
+        raise UserError(
+            f"{of}.max_new_tokens={wanted}: {model.name} has room for {room} after a prompt of "
+            f"{longest} tokens"
+        )
 
 
 def sample(

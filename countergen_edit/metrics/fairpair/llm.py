@@ -45,7 +45,6 @@ class LLMPerturber:
         self._model = _opened(model, served_name)
 
     def __call__(self, texts: Sequence[str], prompt: PairedPrompt) -> list[str]:
-        """The perturbed texts, without white space around them."""
         names = zip((prompt.source_name, prompt.target_name), self.groups, strict=True)
         source, target = (f"{name} ({group})" if name else group for name, group in names)
         asked = self.prompt.replace("{source}", source).replace("{target}", target)

@@ -36,6 +36,7 @@ from countergen_edit.metrics.fairpair.continuations import (
     FairPairSampling,
     Sampled,
     make_perturber,
+    require_room,
     sample,
 )
 from countergen_edit.metrics.fairpair.phi import PHIS, Phi, evaluate, in_folds
@@ -124,7 +125,6 @@ class FairPair(Metric):
         self.ngrams = ngrams
 
     def prepare(self) -> None:
-        """Make the prompts of the task, the perturber and the filters."""
         axis, substitution = self.task.axis, self.task.substitution
         self.groups = self.task.pair[::-1]
         a, b = (axis.groups[group] for group in self.groups)
@@ -162,7 +162,6 @@ class FairPair(Metric):
         return [drawn[i] for i in first_drawn(len(drawn), most, 0, "fairpair")]
 
     def check(self, model: LanguageModel) -> None:
-        """Check that prompts and continuations fit the model."""
         if self.sampling.asked and not model.chat.is_on:
             raise UserError(
                 f"fairpair.asked=true: the texts of {model.name} stand in no chat template, in "
@@ -176,12 +175,7 @@ class FairPair(Metric):
             longest = max(len(encoding.ids) for encoding in encodings)
         else:
             longest = max(lengths(model, texts))
-        room = model.context_length - longest
-        if self.sampling.max_new_tokens > room:
-            raise UserError(
-                f"fairpair.max_new_tokens={self.sampling.max_new_tokens}: {model.name} has room "
-                f"for {max(room, 0)} after a prompt of {longest} tokens"
-            )
+        require_room(model, "fairpair", longest, self.sampling.max_new_tokens)
 
     def sampled(self, context: EvaluationContext, edit: NamedEdit | None) -> list[Sampled]:
         """The texts of every prompt under an edit, read from the store where it has them."""
@@ -190,11 +184,6 @@ class FairPair(Metric):
     def measure(
         self, context: EvaluationContext, edit: NamedEdit | None, split: MeasuredSplit = "test"
     ) -> list[Row]:
-        """Rows `fairpair_…` of every Φ, of perturbations, lengths and phrases.
-
-        Under an edit, `fairpair_f_change` and `fairpair_energy_change` are edited minus unedited.
-        The prompts have test names.
-        """
         after = self.sampled(context, edit)
         before = after if edit is None else self.sampled(context, None)
         results = {

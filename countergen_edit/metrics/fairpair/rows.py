@@ -18,13 +18,7 @@ from countergen_edit.metrics.fairpair.continuations import Sampled, joined
 from countergen_edit.metrics.fairpair.phi import QUANTITIES, Pairwise, PhiResult
 from countergen_edit.metrics.paraphrases import ALPHA, flip_counts, paired_p
 from countergen_edit.metrics.rows import Row
-from countergen_edit.metrics.statistics import (
-    Clusters,
-    Estimate,
-    adjusted,
-    bootstrap_mean,
-    finite,
-)
+from countergen_edit.metrics.statistics import Clusters, Estimate, adjusted, bootstrap_mean, finite
 
 _EXAMPLES = 3
 """Perturbations of each kind that rows quote."""
@@ -55,7 +49,6 @@ class FairPairRows:
     def row(
         self, metric: str, of: Estimate | float, n: int, facets: dict[str, Any], **detail: Any
     ) -> Row:
-        """A row about the task's groups."""
         about: dict[str, Any] = {"dataset": self.dataset, "axis": self.axis, "seed": self.seed}
         about |= dict(zip(("group_a", "group_b"), self.pair, strict=True))
         return Row.of(f"fairpair_{metric}", of, **about, facets=facets, n=n, detail=detail)
@@ -101,15 +94,19 @@ class FairPairRows:
         of_all = {"samples": self.samples, "source": source, "target": target}
         of_each: dict[str, dict[str, Any]] = {"f": tests | f, "energy": tests}
         return [
-            self._of_prompts(q, name, result.values(q), **of_all, **of_each.get(q, {}))
+            self._of_prompts(q, {"phi": name}, result.values(q), **of_all, **of_each.get(q, {}))
             for q in QUANTITIES
         ]
 
     def _of_prompts(
-        self, quantity: str, phi: str, values: Float64[np.ndarray, " prompt"], **detail: Any
+        self,
+        metric: str,
+        facets: dict[str, Any],
+        values: Float64[np.ndarray, " prompt"],
+        **detail: Any,
     ) -> Row:
         known = int(np.isfinite(values).sum())
-        return self.row(quantity, self.mean(values), known, {"phi": phi}, **detail)
+        return self.row(metric, self.mean(values), known, facets, **detail)
 
     def of_size(self, phi: str, facet: str, size: int, prompts: Sequence[Pairwise]) -> list[Row]:
         """B and V by so many continuations or folds (Figures 3 and 4)."""
@@ -117,8 +114,7 @@ class FairPairRows:
         for letter, quantity in zip(("B", "V_gp", "V_pg"), QUANTITIES[1:4], strict=True):
             values = np.array([getattr(p, quantity) for p in prompts])
             facets = {"phi": phi, "quantity": letter, facet: size}
-            known = int(np.isfinite(values).sum())
-            rows.append(self.row(f"by_{facet}", self.mean(values), known, facets))
+            rows.append(self._of_prompts(f"by_{facet}", facets, values))
         return rows
 
     def of_paraphrases(self, name: str, result: PhiResult) -> list[Row]:
@@ -154,7 +150,7 @@ class FairPairRows:
         for quantity in ("f", "energy"):
             difference = after.values(quantity) - before.values(quantity)
             reason = {} if np.isfinite(difference).any() else {"reason": "F is undefined"}
-            rows.append(self._of_prompts(f"{quantity}_change", name, difference, **reason))
+            rows.append(self._of_prompts(f"{quantity}_change", {"phi": name}, difference, **reason))
         return rows
 
     def perturbed(self, sampled: Sequence[Sampled], passes: Filter, asked: bool) -> Row:

@@ -46,7 +46,6 @@ class Components:
 
     @classmethod
     def of(cls, effect: GroupEffect) -> Components:
-        """The components that the scores of a pilot show."""
         samples, sample = effect.scores.data.samples, effect.scores.sample
         outputs, people = np.bincount(sample), effect.people
         count = people.fewest

@@ -17,20 +17,14 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float64
 
+from countergen_edit.core.seeds import generator
 from countergen_edit.data.design import HALF_WIDTH, SetDesign
-from countergen_edit.metrics.holm import with_holm
 from countergen_edit.metrics.r.formula import mean_r
-from countergen_edit.metrics.r.group_effect import (
-    PERMUTATIONS,
-    Draws,
-    GroupEffect,
-    interval,
-    root,
-)
-from countergen_edit.metrics.r.omnibus import omnibus_p
+from countergen_edit.metrics.r.group_effect import PERMUTATIONS, Draws, GroupEffect, interval, root
+from countergen_edit.metrics.r.people import numbered
 from countergen_edit.metrics.rows import GROUPS, OMNIBUS, Row
 from countergen_edit.metrics.scores import SetScores
-from countergen_edit.metrics.statistics import LEVEL, Estimate, adjusted
+from countergen_edit.metrics.statistics import LEVEL, Estimate, adjusted, with_holm
 
 SIGNIFICANT = 0.05
 MOST_NAMES = 100
@@ -232,6 +226,37 @@ def among(rows: Sequence[Row], groups: int) -> list[Row]:
     if groups == 2:
         return [*rows]
     return [replace(row, facets={**row.facets, GROUPS: groups}) for row in rows]
+
+
+def omnibus_p(scores: SetScores, seed: int, permutations: int) -> float | None:
+    """P of so large a difference between any groups; None with one person of a group in a prompt.
+
+    The statistic is the mean squared distance of the groups' mean log-probabilities from each
+    other, over items. Without a difference, people who stand at the same place of the groups' lists
+    could as well be of each other's group: their groups are permuted, in all prompts alike.
+    `permutations` are drawn at random, so that P is at least 1 in one more than these.
+    """
+    counts = scores.present.sum(axis=2, keepdims=True)
+    if counts.min() < 2:
+        return None
+    shares = np.where(scores.present, scores.log_p, 0.0) / counts
+    shares -= shares.mean(axis=1, keepdims=True)  # the mean of all groups is always the same
+    people = [
+        tuple(v.person for v in at) if all(v.person for v in at) else (sample, place)
+        for sample, own in enumerate(scores.data.samples)
+        for place, at in enumerate(zip(*map(own.of, scores.data.groups), strict=True))
+    ]
+    places = np.zeros((len(scores.data.samples), shares.shape[2]), dtype=int)
+    places[scores.present[scores.first, 0]] = numbered(people)
+    owner = places[scores.sample]
+    rng = generator(seed, scores.data.name, "permutations", "omnibus")
+    groups = np.tile(np.arange(shares.shape[1]), (int(owner.max()) + 1, 1))
+    totals = [(shares.sum(axis=2) ** 2).sum()]
+    for _ in range(permutations):
+        taken = rng.permuted(groups, axis=1)[owner].swapaxes(1, 2)
+        totals.append((np.take_along_axis(shares, taken, axis=1).sum(axis=2) ** 2).sum())
+    # Equal permutations may differ in their last digits.
+    return float((np.array(totals) >= totals[0] * (1 - 1e-12)).mean())
 
 
 def omnibus_rows(every: Sequence[SetScores], effects: Sequence[GroupEffect]) -> list[Row]:

@@ -55,17 +55,13 @@ def resampled_r(
 
 def mean_r(scores: SetScores, seed: int) -> tuple[Estimate, Estimate]:
     """Mean R and mean |R| with bootstrap intervals over templates and names."""
-    mean, size = _resampled_means(scores, seed)
+    mean, size = resampled_means(scores, seed)
     drawn = scores.weights(seed)
     return estimate(mean, *drawn, within=(-1, 1)), estimate(size, *drawn, within=(0, 1))
 
 
-def resampled_abs_r(scores: SetScores, seed: int) -> Float64[np.ndarray, " resample"]:
-    """Mean |R| in each resample of templates and names together."""
-    return np.asarray(_resampled_means(scores, seed)[1])
-
-
-def _resampled_means(scores: SetScores, seed: int) -> Float64[np.ndarray, "2 resample"]:
+def resampled_means(scores: SetScores, seed: int) -> Float64[np.ndarray, "2 resample"]:
+    """Mean R and mean |R| in each resample of templates and names together."""
     weights, *names = scores.weights(seed)
     found = []
     for rows in portions(max(map(len, (weights, *names))), len(scores.output)):
@@ -77,5 +73,5 @@ def _resampled_means(scores: SetScores, seed: int) -> Float64[np.ndarray, "2 res
 def abs_r_reduction(before: SetScores, after: SetScores, seed: int) -> Estimate:
     """Share of mean |R| that is gone, paired over the same resamples."""
     with np.errstate(divide="ignore", invalid="ignore"):
-        gone = 1 - resampled_abs_r(after, seed) / resampled_abs_r(before, seed)
+        gone = 1 - resampled_means(after, seed)[1] / resampled_means(before, seed)[1]
     return estimate(gone, *before.weights(seed), within=(-np.inf, 1))

@@ -114,7 +114,6 @@ class R(Metric):
     def removed_draws(
         self, context: EvaluationContext, edit: NamedEdit, split: MeasuredSplit = "validation"
     ) -> Float64[np.ndarray, " resample"] | None:
-        """The share of `removed`, then its draws, which are paired between edits."""
         before, after = self._effects(context, edit, split)
         return removed_draws(before, after) if after else None
 
