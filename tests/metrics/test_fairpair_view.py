@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from countergen_edit.edits import EditRecord, Place
 from countergen_edit.metrics.fairpair import FairPair
 from countergen_edit.metrics.results import Results
@@ -75,6 +77,45 @@ def test_table_3_has_every_row_and_without_rows_nothing_is_shown() -> None:
     assert briefly(of) == ["10 continuations were empty."]
     nothing = Results([Row("r", 0.1)])
     assert VIEW.sections(nothing) == VIEW.quantities(nothing) == VIEW.sentences(nothing) == []
+
+
+@pytest.mark.parametrize(
+    ("lo", "p", "said"),
+    [
+        (1.02, 0.002, "differ (permutation test, P 0.002, Holm; F 1.11 [1.02, 1.21])"),
+        (0.95, 0.002, "differ on these prompts alone (permutation test, P 0.002, Holm; F 1.11 "),
+        (1.02, 0.3, "do not differ detectably (permutation test, P 0.300, Holm; F 1.11 [1.02"),
+    ],
+)
+def test_the_sentence_says_by_which_test_texts_differ_and_on_how_many_templates(
+    lo: float, p: float, said: str
+) -> None:
+    """Intervals of F, of 1.1 on every template, that hold 1 on three of four."""
+    row, *rest = rows(UNEDITED, 1.11)
+    of_each = [
+        replace(
+            row,
+            metric="fairpair_f_of_paraphrase",
+            lo=own,
+            facets=row.facets | {"paraphrase": str(own)},
+            detail={"p_adjusted": p_own},
+        )
+        for own, p_own in ((0.7, 0.003), (0.85, 0.003), (0.86, 0.2), (1.05, 0.003))
+    ]
+    other = [replace(one, facets=one.facets | {"phi": "sentiment"}) for one in of_each]
+    before = replace(row, lo=lo, detail=row.detail | {"p_adjusted": p})
+    [sentence] = VIEW.sentences(results([before, *rest], of_each, other))
+    assert f"the two groups {said}" in sentence
+    assert sentence.endswith(", by the test on 3 of 4 templates, by F's interval on 1.")
+
+
+def test_an_undefined_f_is_reported() -> None:
+    [sentence] = VIEW.sentences(results(rows(UNEDITED, None)))
+    assert "F is undefined (V = 0: all texts of one side are alike)" in sentence
+    f, *rest = rows(UNEDITED, 1.1)
+    detail = f.detail | {"undefined": {"V = 0: alike": 2}, "reason": "V = 0: alike"}
+    of = results([replace(f, detail=detail), *rest])
+    assert "By jaccard, F is undefined in 2 prompts (V = 0: alike)." in briefly(of)
 
 
 def test_the_papers_t_tests_stand_beside_the_permutation_test() -> None:

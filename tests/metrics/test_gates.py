@@ -7,9 +7,24 @@ import pytest
 
 from countergen_edit.data.counterfactual import CounterfactualSet
 from countergen_edit.data.task import Task
-from countergen_edit.metrics.fits import GateText, GateTexts, Opening, gate_rows, gate_texts
+from countergen_edit.edits import EditRecord
+from countergen_edit.edits.record import Place
+from countergen_edit.metrics.fits import (
+    CLOSED,
+    OPEN,
+    GateText,
+    GateTexts,
+    Opening,
+    gate_rows,
+    gate_texts,
+)
+from countergen_edit.metrics.results import Results
+from countergen_edit.metrics.rows import Row
+from countergen_edit.reports.views.probes import GatesView
 from countergen_edit.testbed import load_axis
 from tests.metrics.small import set_of
+
+GATED = EditRecord("g", "gated", {}, (Place("resid_post", 5, 8),))
 
 
 def names(group: str, count: int) -> list[str]:
@@ -47,3 +62,31 @@ def test_people_are_drawn_and_not_prompts(paraphrases: int) -> None:
     assert row.value == pytest.approx(values.mean())
     assert (row.hi - row.lo) / 2 == pytest.approx(2.02 * error, rel=0.12)
     assert (row.group_a, row.group_b, row.n) == ("f", "m", 40 * paraphrases)
+
+
+def gate(kind: str, share: float, tokens: int = 200) -> Row:
+    lo, hi = max(share - 0.02, 0.0), min(share + 0.02, 1.0)
+    detail = {"not_closed": share, "not_closed_lo": lo, "not_closed_hi": hi}
+    detail |= {"wholly_open": share / 2, "tokens": tokens}
+    about = {"edit": "g", "split": "validation", "facets": {"texts": kind}}
+    return Row(OPEN, 0.9 * share, detail=detail, **about)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("rows", "says"),
+    [
+        ([gate("neutral", 0.002, 5000)], "opened at 0.2 % [0.0, 2.2] of the 5000 tokens of neut"),
+        ([gate("neutral", 0.0, 5000)], "opened at none of the 5000 tokens of neutral text: "),
+        ([gate("agreement", 0.1)], CLOSED),
+        ([gate("agreement", 0.11)], "it is not closed: grammar is not out of its reach there."),
+        ([gate("erase", 0.9)], CLOSED),
+        ([gate("erase", 0.89)], "it stays closed: there the edit cannot act."),
+    ],
+)
+def test_it_says_where_a_gate_opened_and_whether_in_the_wrong_place(
+    rows: list[Row], says: str
+) -> None:
+    tested = Row("group_effect", 1.0, edit="g", split="test")
+    [sentence] = GatesView().sentences(Results([tested, *rows], {"g": GATED}))
+    assert sentence.startswith("The gate of gated (rank 8) at layer 5 opened at ")
+    assert says in sentence

@@ -16,6 +16,7 @@ from countergen_edit.edits.record import Place
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row
 from countergen_edit.reports.views.r import RView
+from countergen_edit.reports.views.r_sentences import definition
 
 VIEW = RView()
 EDIT = EditRecord("e", "leace", {}, (Place("resid_post", 3, 1),))
@@ -55,6 +56,25 @@ def results_of(
 FELL, ROSE, NOT_SHOWN = (0.9, 0.8, 0.95), (-0.4, -0.6, -0.2), (0.3, -0.1, 0.5)
 LOWER = (0.55, 0.45, 0.65)  # half of it may still be there
 LITTLE = (0.06, 0.02, 0.10)
+
+
+def test_every_set_stands_in_the_sentence() -> None:
+    before = {"jobs": 0.001, "traits": 0.001, "sport": 0.001, "tea": 0.6}
+    results = results_of(
+        before,
+        {"jobs": FELL, "traits": NOT_SHOWN, "sport": ROSE, "tea": FELL},
+        by_control={"jobs": NOT_SHOWN, "traits": ROSE, "sport": LOWER},
+    )
+    assert VIEW.outcome(results, EDIT) == (
+        "Bias under leace (rank 1), 4 sets: removed on 1 (jobs 90 % [80, 95]), no "
+        "significant change on 1 (traits), increased on 1 (sport +40 % [+20, +60]), not "
+        "significant before the edit on 1 (tea); random directions: partly removed on 1, no "
+        "significant change on 1, increased on 1 (at most 55 %)."
+    )
+    told, rest = VIEW.sentences(results)
+    assert told.startswith("Biased: on 3 of 4 sets female and male differ more than names within")
+    assert "jobs 1.00 [0.90, 1.10] nats" in told
+    assert rest == "Not significant: tea (smallest P 0.60, Holm)."
 
 
 @pytest.mark.parametrize(
@@ -165,3 +185,48 @@ def test_what_cannot_be_tested_has_no_class_and_what_has_one_name_is_not_tested(
 
 
 LITTLE_DATA = {"least_p_adjusted": 0.857, "names_to_test": 7, "people": 4}
+UNTESTED = [effect(name, 0.9, **LITTLE_DATA) for name in "ab"]
+SURE = effect("a", 0.001)
+
+
+@pytest.mark.parametrize(
+    ("rows", "starts"),
+    [
+        ([], []),
+        ([SURE], ["Biased: on 1 of 1 set"]),
+        (
+            [effect("a", 0.4), effect("b", 0.7)],
+            ["No significant bias: on 0 of 2 sets female and male differ more than names within"],
+        ),
+        (
+            [SURE, replace(effect("b", 0.001), lo=0.004)],
+            ["Biased: on 2", "Significant for these names and templates alone: b."],
+        ),
+        ([SURE, effect("b", None, prompts=12, prompts_with_names=6)], ["Biased", "Not tested: "]),
+        (UNTESTED, ["Cannot be tested: needs 7 names per group, has 4."]),
+        (
+            [effect("c", 0.001), *UNTESTED],
+            ["Biased: on 1 of 3 sets", "Cannot be tested on a, b: needs 7 names per group, has 4."],
+        ),
+    ],
+)
+def test_no_bias_is_told_apart_from_what_is_uncertain_or_cannot_be_tested(
+    rows: list[Row], starts: list[str]
+) -> None:
+    for sentence, start in zip(VIEW.sentences(Results(rows)), starts, strict=True):
+        assert sentence.startswith(start)
+
+
+def test_the_effect_is_defined_once_and_as_it_was_computed() -> None:
+    alone = effect("b", None, prompts=2, prompts_with_names=0)
+    for rows, ends in (
+        ([SURE], "beyond the differences within a group."),
+        ([alone], "with the differences within a group included."),
+        ([SURE, alone], "beyond the differences within a group; on b with these included."),
+    ):
+        said = definition(rows)
+        assert said.endswith(ends)
+        results = Results(rows)
+        [section] = VIEW.sections(results)
+        notes = section.figures()[0].note, section.tables()[0].note, VIEW.caveats(results)[0]
+        assert all(said in note for note in notes)

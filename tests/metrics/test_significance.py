@@ -96,3 +96,19 @@ def test_a_gap_of_any_size_cannot_be_tested_with_too_few_names(
         assert row.detail["least_p_adjusted"] <= SIGNIFICANT
         assert class_of(row.detail) == "biased"
     assert any(class_of(row.detail) != "biased" for row in one_less.of("group_effect"))
+
+
+def test_a_row_counts_the_prompts_that_contain_names() -> None:
+    """One prompt in two says a name, the others group words: no prompt has a within-group null."""
+    a, b = np.random.default_rng(0).normal(size=(2, 1, 12))
+    scores = two_groups(a, b, 6, named=False)
+    samples = [*scores.data.samples]
+    for i in (0, 2, 4):
+        named = (replace(v, name="Mary") for v in samples[i].variations)
+        samples[i] = replace(samples[i], variations=tuple(named))
+    effect = GroupEffect(replace(scores, data=replace(scores.data, samples=tuple(samples))))
+    row = replace(effect_rows([effect])[0], split="test")
+    assert (row.detail["prompts"], row.detail["prompts_with_names"]) == (6, 3)
+    [said] = RView(R, "r").sentences(Results([row]))
+    assert said.startswith("Not tested: a within-group null needs two names per group on every")
+    assert "(3 of 6 prompts contain names, 3 group words only)" in said
