@@ -10,23 +10,12 @@ import yaml
 
 from countergen_edit.core.conf_path import conf_dir
 from countergen_edit.core.errors import UserError
-from countergen_edit.data.benchmarks import (
-    BENCHMARKS,
-    Files,
-    benchmark_named,
-    benchmark_of,
-)
+from countergen_edit.data.benchmarks import BENCHMARKS, Files, benchmark_named
 from countergen_edit.metrics.benchmarks.figures import counts_of, figures_of_counts
 from tests.made_benchmarks import items_of, needs_published
 
 SIDES = ("pro", "anti")
 PARTS = ("type1", "type2")
-
-
-def test_files_of_a_benchmark_are_recognised_by_their_columns():
-    assert benchmark_of(["id", "sent_more", "sent_less"]) == "crows_pairs"
-    assert benchmark_of(["context", "question", "ans0", "ans1", "ans2"]) == "bbq"
-    assert benchmark_of(["context", "question"]) is None
 
 
 @pytest.mark.parametrize("name", BENCHMARKS)

@@ -188,22 +188,6 @@ def test_groups_that_share_their_forms_are_told_apart_by_names_alone():
     assert all(v.name for s in several["fit"].samples for v in s.variations)
 
 
-THREE = ("female", "male", "nonbinary")
-
-
-def test_women_men_and_nonbinary_people_stand_in_the_same_prompts():
-    data = {"test": [{"source": "natural", "family": "occupations"}]}
-    [one] = Task.from_config("gender_identity", data, texts="natural", groups=THREE).test
-    assert one.groups == THREE
-    assert len(one.samples) == 48
-    shown = {v.text.removesuffix(" works as a") for v in one.samples[0].variations}
-    assert len(shown) == 6
-    for sample in one.samples:
-        words = [[v.mention for v in sample.of(group)] for group in THREE]
-        assert words[0] == words[1] == words[2]
-        assert all("nonbinary" in v.text for v in sample.of("nonbinary"))
-
-
 @pytest.mark.parametrize(("group", "right"), [("they", "their"), ("xe", "xyr"), ("ze", "zir")])
 def test_a_person_agrees_with_the_pronouns_that_stand_beside_the_name(group, right):
     task = Task.from_config("pronouns", {"test": TEST}, texts="natural", groups=(group, "she"))

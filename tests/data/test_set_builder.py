@@ -160,8 +160,6 @@ def test_a_wrong_role_is_refused(key, role, said):
 
 
 HOBBIES = [{"source": "testbed", "family": "hobbies"}]
-VOICES = {"source": "testbed", "family": "voices"}
-RACES = {"source": "testbed", "family": "competitions"}
 
 
 def measured(**data: Any) -> Task:

@@ -94,9 +94,14 @@ TEMPLATES = (
 )  # fmt: skip
 
 
-def file_of(folder: Path, texts: Sequence[str], name: str = "own.jsonl") -> str:
+def file_of(
+    folder: Path,
+    texts: Sequence[str],
+    name: str = "own.jsonl",
+    outputs: Sequence[str] = (" a", " the"),
+) -> str:
     path = folder / name
-    rows = ({"input": text, "outputs": [" a", " the"]} for text in texts)
+    rows = ({"input": text, "outputs": [*outputs]} for text in texts)
     path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), "utf-8")
     return str(path)
 

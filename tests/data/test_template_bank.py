@@ -15,22 +15,12 @@ from countergen_edit.data.templates import fill, render
 from tests.gender import GENDER
 
 TASKS = ("sentiment", "nli", "toxicity", "masked")
-COUNTS = {"sentiment": (7, 40), "nli": (1, 3), "masked": (1, 4)}
-"""Originals and paraphrases of the paper's Table 1."""
-
-
 SMALL = {
     "task": "sentiment",
     "groups": {"female": {"people": ["Jane"]}, "male": {"people": ["John"]}},
     "words": {"emotion": ["sad"]},
     "families": [{"name": "f", "original": "{Person} is {emotion}."}],
 }
-
-
-@pytest.mark.parametrize("task", COUNTS)
-def test_the_papers_templates_are_all_there(task):
-    families = load_bank(task).families
-    assert (len(families), sum(len(f.paraphrases) for f in families)) == COUNTS[task]
 
 
 def test_people_take_the_form_their_place_needs():

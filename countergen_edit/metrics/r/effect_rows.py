@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float64
 
-from countergen_edit.data.design import HALF_WIDTH, SetDesign
+from countergen_edit.data.task import HALF_WIDTH, SetDesign
 from countergen_edit.metrics.holm import with_holm
 from countergen_edit.metrics.r.formula import mean_r
 from countergen_edit.metrics.r.group_effect import (
