@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from pathlib import Path
 
 import pytest
 
-from countergen_edit.cli.main import main
 from countergen_edit.core.errors import UserError
 from countergen_edit.data.axis import SPLITS
 from countergen_edit.data.language import language_of
@@ -16,7 +14,6 @@ from countergen_edit.data.prompt_check import check_prompts
 from countergen_edit.data.task import Task
 from tests.data.test_splits import file_of
 from tests.gender import SPANISH
-from tests.tiny_models import tiny_model_dir
 
 AXIS = Path(__file__).parent / "german/geschlecht.yaml"
 
@@ -49,18 +46,6 @@ def test_substitution_of_a_third_language_agrees_by_its_tables():
         "Die Nacht war lang.": "Die Nacht war lang.",
     }.items():
         assert (swap(one), swap(other)) == (other, one)
-
-
-@pytest.mark.slow
-def test_a_third_language_is_audited_by_one_setting(tmp_path):
-    model = tiny_model_dir("llama", tmp_path / "model")
-    words = [f"model={model}", f"axis={AXIS}", "eraser=leace", "metric=r"]
-    words += ["texts.other_axes=null", "precision=null"]
-    names = "names={fit: 3, few: 2, agreement: 2, validation: 2, test: 3}"
-    assert main(["audit", *words, names, "edit.layers=[1]", f"run_dir={tmp_path / 'run'}"]) == 0
-    rows = [json.loads(line) for line in (tmp_path / "run/results.jsonl").open(encoding="utf-8")]
-    measured = {(row["metric"], row["axis"]) for row in rows}
-    assert {("group_effect", "geschlecht"), ("agreement", "geschlecht")} <= measured
 
 
 def test_a_language_that_is_not_there_is_refused_with_the_nearest():

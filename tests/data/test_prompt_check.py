@@ -87,22 +87,7 @@ def test_a_task_has_a_remark_about_prompts_with_warnings(tmp_path):
     assert remark.startswith(said)
 
 
-@pytest.mark.parametrize(
-    ("prompt", "output", "is_flagged"),
-    [
-        ("Jane works as", "a nurse", True),
-        ("Jane works as", " a nurse", False),
-        ("Jane works as ", "a nurse", False),
-        ("Jane works as", ", of all things, a nurse", False),
-        ('Jane said: "', "I am a nurse", False),
-        ("Jane came late.", "She had slept", True),
-        ("Jane (her sister)", "works", True),
-        ("Jane 은", "간호사", True),
-        ("Jane 是", "护士", False),
-        ("Jane は", "看護師です", False),
-        ("Jane เป็น", "พยาบาล", False),
-    ],
-)
+@pytest.mark.parametrize(("prompt", "output", "is_flagged"), TABLE["joining"])
 def test_an_output_that_joins_the_last_word_is_flagged(prompt, output, is_flagged, tmp_path):
     path = file_of(tmp_path, {"input": prompt, "outputs": [output]})
     [checked] = check_prompts(path, SWAP)

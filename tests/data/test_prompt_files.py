@@ -18,7 +18,6 @@ from countergen_edit.cli.overrides import overrides_of
 from countergen_edit.core.errors import UserError
 from countergen_edit.metrics.r.group_effect import GroupEffect
 from countergen_edit.metrics.scores import SetScores
-from countergen_edit.runs.run import open_run
 from tests.made_benchmarks import items_of, make_benchmarks
 
 Rows = Sequence[tuple[str, str]]
@@ -156,20 +155,3 @@ def test_one_file_of_bbq_is_its_category_with_the_metadata_near_it(
     path.write_text(path.read_text("utf-8") + "\n{}", "utf-8")
     with pytest.raises(UserError, match=r"questions\.jsonl is another version of Made bbq"):
         items_of("bbq", path)
-
-
-@pytest.mark.slow
-def test_an_audit_of_a_benchmarks_file_has_the_rows_of_the_benchmark(
-    made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = given(made, tmp_path, "CrowS-Pairs/data/crows_pairs_anonymized.csv")
-    asked = ["metric=benchmarks", "metric.benchmarks.of=[crows_pairs]"]
-    asked += [f"metric.benchmarks.directory={made}", "+metric.benchmarks.bias_types=all"]
-    found = []
-    for name, words in (("file", [f"data={path}"]), ("folder", asked)):
-        run = tmp_path / name
-        assert main(["audit", *words, "eraser=none", f"run_dir={run}", "limit=8"]) == 0
-        rows = open_run(run).results.of("benchmark")
-        found.append([(r.facets, r.value, r.lo, r.hi, r.n) for r in rows])
-    assert found[0] == found[1]
-    assert {facets["bias_type"] for facets, *_ in found[0]} == {"gender", "age", "all"}

@@ -68,12 +68,6 @@ def test_keys_of_the_data_config_override_those_of_the_axis():
     assert Task.from_config("gender") == Task.from_config("gender", "contexts")
 
 
-def test_an_axis_without_data_is_refused():
-    axis = {"name": "team", "groups": {"a": {"names": {}}, "b": {"names": {}}}}
-    with pytest.raises(UserError, match=r"write data: FILE\.yaml into the axis"):
-        Task.from_config(axis)
-
-
 def test_an_entry_that_does_not_fit_is_refused_unless_if_fits_is_set():
     family: dict[str, Any] = {"source": "testbed", "family": "occupations"}
     paraphrases = {"source": "natural", "family": "stereotypes"}
