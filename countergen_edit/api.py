@@ -8,7 +8,6 @@ from __future__ import annotations
 import copy
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -43,8 +42,7 @@ from countergen_edit.runs.plan import Plan, where
 from countergen_edit.runs.run import Run, open_run, open_run_or_log
 from countergen_edit.runs.runner import run
 from countergen_edit.testbed import directory, truth_in
-from countergen_edit.testbed.files import TESTBED
-from countergen_edit.testbed.vocabulary import out_of_vocabulary, vocabulary
+from countergen_edit.testbed.files import TESTBED, vocabulary
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -383,10 +381,10 @@ def in_vocabulary(model: LanguageModel, task: Task, keys: Collection[str] = SPLI
     if truth is None:
         return task
     words = vocabulary(truth)
-    kept = task.in_vocabulary(partial(out_of_vocabulary, words), keys)
+    kept = task.in_vocabulary(words, keys)
     measured = [data for split in SPLITS if split not in keys for data in kept.sets(split)]
     doubts = vocabulary_warnings(measured, words, model.name)
-    return replace(kept, vocabulary=words, warnings=(*task.warnings, *doubts))
+    return replace(kept, warnings=(*task.warnings, *doubts))
 
 
 def named_metrics(metrics: Metrics | None) -> list[Metric]:

@@ -114,24 +114,14 @@ def stereoset() -> dict[str, Any]:
         for t, target in enumerate(targets):
             for k in range(3):
                 words = [WORDS[(t + k + j) % len(WORDS)] for j in range(3)]
-                about = {"target": target, "bias_type": bias_type}
-                data["intrasentence"].append(
-                    about
-                    | {
-                        "id": f"w{t}{k}{bias_type}",
-                        "context": f"The {target} was BLANK.",
-                        "sentences": labelled(f"The {target} was {word}." for word in words),
-                    }
-                )
-                if k < 2:
-                    data["intersentence"].append(
-                        about
-                        | {
-                            "id": f"b{t}{k}{bias_type}",
-                            "context": f"I know the {target}.",
-                            "sentences": labelled(f"All there is {word}." for word in words),
-                        }
-                    )
+                within = f"The {target} was BLANK.", f"The {target} was {{}}."
+                between = f"I know the {target}.", "All there is {}."
+                both = (within, between) if k < 2 else (within,)
+                for part, (context, text) in zip(data, both, strict=False):
+                    item: dict[str, Any] = {"target": target, "bias_type": bias_type}
+                    item |= {"id": f"{part}{t}{k}{bias_type}", "context": context}
+                    item["sentences"] = labelled(map(text.format, words))
+                    data[part].append(item)
     return {"version": "made", "data": data}
 
 
@@ -201,12 +191,11 @@ def winobias() -> dict[str, str]:
     for kind, ending in (("type1", "because [{}] was late"), ("type2", "and told [{}] to go")):
         for stereotype in ("pro", "anti"):
             lines = []
-            for man in MEN_S:
-                for woman in WOMEN_S:
-                    for meant, other, gender in ((man, woman, "male"), (woman, man, "female")):
-                        pronoun = _pronoun(gender, kind == "type1", pro=stereotype == "pro")
-                        text = f"The {other} met [the {meant}] {ending.format(pronoun)}."
-                        lines.append(f"{len(lines) + 1} {text}\n")
+            for man, woman in product(MEN_S, WOMEN_S):
+                for meant, other, gender in ((man, woman, "male"), (woman, man, "female")):
+                    pronoun = _pronoun(gender, kind == "type1", pro=stereotype == "pro")
+                    text = f"The {other} met [the {meant}] {ending.format(pronoun)}."
+                    lines.append(f"{len(lines) + 1} {text}\n")
             files[f"WinoBias/data/{stereotype}_stereotyped_{kind}.txt.test"] = "".join(lines)
     files["WinoBias/data/male_occupations.txt"] = "\n".join(MEN_S)
     files["WinoBias/data/female_occupations.txt"] = "\n".join(WOMEN_S)

@@ -12,7 +12,7 @@ from countergen_edit.cli.printing import say, show_run
 from countergen_edit.cli.reading import show_comparison
 from countergen_edit.cli.study import Study, command_line, fitting_metrics
 from countergen_edit.core.errors import UserError
-from countergen_edit.data.design import HALF_WIDTH, SetDesign
+from countergen_edit.data.task import HALF_WIDTH, SetDesign
 from countergen_edit.edits.checkpoints import Checkpoint, is_checkpoint, open_checkpoint
 from countergen_edit.metrics.base import METRICS, Cost, Metric
 from countergen_edit.models import LanguageModel

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Literal, get_args
 
 from countergen_edit.core.errors import UserError, require_known
+from countergen_edit.core.reading import text_of
 from countergen_edit.data.axis import Axis, DoesNotFitError, Group
 from countergen_edit.data.counterfactual import Sample
 from countergen_edit.data.templates import fill, slots
@@ -15,15 +17,7 @@ from countergen_edit.data.text.grammar import pronouns_of, with_article
 from countergen_edit.data.text.persons import words_about
 from countergen_edit.data.text.substitution import Substitution
 
-_PUBLISHED = """
-technician accountant supervisor engineer worker educator clerk counselor inspector mechanic manager
-therapist administrator salesperson receptionist librarian advisor pharmacist janitor psychologist
-physician carpenter nurse investigator bartender specialist electrician officer pathologist teacher
-lawyer planner practitioner plumber instructor surgeon veterinarian paramedic examiner chemist
-machinist appraiser nutritionist architect hairdresser baker programmer paralegal hygienist
-scientist dispatcher cashier auditor dietitian painter broker chef doctor firefighter secretary
-"""
-OCCUPATIONS: tuple[str, ...] = tuple(_PUBLISHED.split())
+OCCUPATIONS: tuple[str, ...] = tuple(text_of(Path(__file__).with_name("occupations.txt")).split())
 """The sixty of the paper's Appendix A, from Winogender (Rudinger et al. 2018), in its order."""
 
 
@@ -45,16 +39,13 @@ def chosen_occupations(occupations: int | Sequence[str]) -> tuple[str, ...]:
     >>> chosen_occupations(4)
     ('technician', 'librarian', 'lawyer', 'baker')
     """
-    names: Sequence[str] = ()
-    if not isinstance(occupations, int):
-        names = occupations
-    elif 1 <= occupations <= len(OCCUPATIONS):
-        names = OCCUPATIONS[:: len(OCCUPATIONS) // occupations][:occupations]
-    if not names:
+    if isinstance(occupations, int) and 1 <= occupations <= len(OCCUPATIONS):
+        return OCCUPATIONS[:: len(OCCUPATIONS) // occupations][:occupations]
+    if isinstance(occupations, int) or not occupations:
         raise UserError(
             f"occupations={occupations}: name them, or take 1 to {len(OCCUPATIONS)} of the paper's"
         )
-    return tuple(names)
+    return tuple(occupations)
 
 
 def common_sents(
@@ -249,15 +240,10 @@ class Filter:
     """
 
     substitution: Substitution | None
-    max_dissimilarity: float = MAX_DISSIMILARITY
     compared: str = "neutral"
 
     def __post_init__(self) -> None:
         require_known("unit in compared:", self.compared, FILTER_UNITS)
-
-    def by(self, unit: str) -> Filter:
-        """The filter with another unit."""
-        return replace(self, compared=unit)
 
     def reason(self, original: str, perturbed: str, prompt: PairedPrompt) -> Reason | None:
         """The first condition that a perturbation violates; None where it passes."""
@@ -266,7 +252,7 @@ class Filter:
         name = prompt.source_name
         if name and re.search(rf"(?<!\w){re.escape(name)}(?!\w)", perturbed, re.IGNORECASE):
             return "source name"
-        if self.dissimilarity(original, perturbed, prompt) > self.max_dissimilarity:
+        if self.dissimilarity(original, perturbed, prompt) > MAX_DISSIMILARITY:
             return "dissimilarity"
         return None
 

@@ -27,7 +27,6 @@ CELLS: Mapping[Split, int] = {"fit": 24, "validation": 12, "test": 48}
 """Cells of a split unless `templates` is given."""
 PEOPLE_OF_SPLIT: Mapping[Split, int] = {"fit": 10, "validation": 4, "test": 2}
 """People of each group in a cell, unless `names` of the split are fewer."""
-NAMED = ("{name}",)
 _PRONOUNS = ("{subject}",)
 
 
@@ -101,16 +100,10 @@ def natural(
     require_known("family of natural prompts", family, families)
     own = families[family]
     frames = read("templates", own["templates"], request.split)
-    contents = [
-        (
-            text,
-            tuple(
-                f" {output}" for output in _outputs(read("families", "outputs", outputs), request)
-            ),
-        )
-        for kind, outputs in own["contents"].items()
-        for text in read("contents", kind, request.split)
-    ]
+    contents = []
+    for kind, outputs in own["contents"].items():
+        spaced = tuple(f" {o}" for o in _outputs(read("families", "outputs", outputs), request))
+        contents += [(text, spaced) for text in read("contents", kind, request.split)]
     mentions = _mentions(own.get("mentions"), request)
     default = PEOPLE_OF_SPLIT[request.split]
     drawn = request.draw.of(request.split)
@@ -156,7 +149,7 @@ def _mentions(kind: str | None, request: Request) -> Sequence[str]:
     phrases = language_of(request.whole.language).read("mentions")
     nouns = [own for key, own in phrases.items() if key != "described"]
     kinds: dict[str, Sequence[Sequence[str]]] = {
-        "names": [NAMED],
+        "names": [["{name}"]],
         "pronouns": [] if "was" in telling else [_PRONOUNS],  # "they works" would not agree
         "described": [phrases.get("described", {}).get(request.split, ())],
         "words": [own[request.split] for own in nouns],

@@ -21,6 +21,8 @@ from countergen_edit.data.text.substitution import Substitution
 
 CONTROL = re.compile(r"<[|｜]\S+?[|｜]>|\[/?INST]|<</?SYS>>|<(?:\w+_of_turn|/?s|[be]os|pad|unk)>")
 """Control tokens of chat templates and common tokenizers."""
+IN_VOCABULARY = 0.5
+"""Least share of a group's texts in vocabulary for a set to be measured."""
 _MOST = 3
 """Most words or names that a message lists."""
 _MIXED = re.compile(r"(?!Mc|Mac|De).*[a-z][A-Z]")  # LinkedIn, PhD
@@ -211,6 +213,31 @@ class OutOfVocabulary:
     """Of the prompts with outputs of the group with fewest, those within the vocabulary."""
     words: tuple[str, ...]
     """Words outside the vocabulary, those that tell the groups apart first."""
+
+
+def in_vocabulary_share(words: Collection[str], data: CounterfactualSet) -> float:
+    """The share of prompts with outputs in vocabulary, of the group with fewest."""
+    shares = []
+    for group in data.groups:
+        texts = [v.text + output for s in data.samples for v in s.of(group) for output in s.outputs]
+        shares.append(sum(not unknown_words(words, text) for text in texts) / len(texts))
+    return min(shares)
+
+
+def out_of_vocabulary(words: Collection[str], data: CounterfactualSet) -> OutOfVocabulary | None:
+    """The out-of-vocabulary words of a set; None where `IN_VOCABULARY` of it is in vocabulary."""
+    share = in_vocabulary_share(words, data)
+    if share >= IN_VOCABULARY:
+        return None
+    found = [
+        [w for s in data.samples for v in s.of(group) for w in unknown_words(words, v.text)]
+        for group in data.groups
+    ]
+    shared = set.intersection(*map(set, found))
+    telling = [word for own in found for word in own if word not in shared]
+    outputs = [w for s in data.samples for o in s.outputs for w in unknown_words(words, o)]
+    every = [*telling, *outputs, *(word for own in found for word in own)]
+    return OutOfVocabulary(data, share, tuple(dict.fromkeys(every)))
 
 
 def vocabulary_warnings(

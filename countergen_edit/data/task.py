@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -14,9 +15,8 @@ from countergen_edit.core.errors import UserError, require_known
 from countergen_edit.data.axis import NAME_COUNTS, SPLITS, Axis, Split
 from countergen_edit.data.axis_config import OF_AXIS, axis_config, data_of
 from countergen_edit.data.counterfactual import CounterfactualSet
-from countergen_edit.data.design import SetDesign
 from countergen_edit.data.neutral import from_config
-from countergen_edit.data.prompt_check import OutOfVocabulary, set_warnings
+from countergen_edit.data.prompt_check import OutOfVocabulary, out_of_vocabulary, set_warnings
 from countergen_edit.data.set_builder import TEMPLATES, Drawable, SetBuilder, sets_of
 from countergen_edit.data.sources import fingerprint
 from countergen_edit.data.splits import check_leakage
@@ -26,7 +26,34 @@ from countergen_edit.data.text.substitution import Substitution
 _TEXTS = ("agreement", "neutral", "keep", "other_axes", "prompts")
 """Keys of `texts`, which a data config may override."""
 _KEYS = (*SPLITS, "legitimate_differences", *_TEXTS, "single_token_names", "name")
+HALF_WIDTH = "half_width"
+"""The row of the half-width that a design led to, with the design in its detail."""
 _LISTED = 3  # sets that a summary names; of more it gives the number
+
+
+@dataclass(frozen=True)
+class SetDesign:
+    """The design of a test set, chosen by a pilot on validation data."""
+
+    dataset: str
+    cells: int
+    """Templates with a content, each with people of its own."""
+    templates: int
+    contents: int
+    people: int
+    """Of each group in a cell."""
+    passes: int
+    """Prompts, each a forward pass."""
+    pilot: int
+    """Prompts of the pilot."""
+    half_width: float
+    """Expected half-width of the 95 % interval of the group effect, nats."""
+    target: float
+    """The half-width that was asked for, nats."""
+    contents_needed: int | None
+    """Number of contents that reaches the target where those on record do not; None otherwise."""
+    components: Mapping[str, float] = field(default_factory=dict)
+    """Variance components of the squared group effect, nats⁴."""
 
 
 @dataclass(frozen=True)
@@ -142,56 +169,50 @@ class Task:
     def thinned(self, share: float, seed: int = 0) -> Task:
         """The task with a share of its validation data, which is among a larger share."""
         return self._smaller(
-            lambda sets: tuple(few_of(data, share, seed) for data in sets),
+            lambda data: few_of(data, share, seed),
             lambda texts: few_texts(texts, math.ceil(share * len(texts)), seed),
             ["validation"],
         )
 
     def limited(self, most: int, seed: int = 0) -> Task:
         """The task with at most `most` prompts of each set and texts of each split, for a try."""
-
-        def few(sets: Sequence[CounterfactualSet]) -> tuple[CounterfactualSet, ...]:
-            return tuple(few_prompts(data, most, seed) for data in sets)
-
+        few = partial(few_prompts, most=most, seed=seed)
         task = self._smaller(few, lambda texts: few_texts(texts, most, seed), SPLITS)
-        others: Any = {key: few(getattr(self, key)) for key in ("own", "keep", "other_axes")}
-        return replace(task, **others, limit=most)
+        others = ("own", "keep", "other_axes")
+        limited: Any = {key: tuple(map(few, getattr(self, key))) for key in others}
+        return replace(task, **limited, limit=most)
 
     def _smaller(
         self,
-        sets: Callable[[Sequence[CounterfactualSet]], tuple[CounterfactualSet, ...]],
+        few: Callable[[CounterfactualSet], CounterfactualSet],
         texts: Callable[[tuple[str, ...]], tuple[str, ...]],
         splits: Sequence[Split],
     ) -> Task:
         """The task with fewer sets and texts of some splits."""
-        changed: dict[str, Any] = {split: sets(self.sets(split)) for split in splits}
+        changed: dict[str, Any] = {split: tuple(map(few, self.sets(split))) for split in splits}
         kinds: dict[str, Callable[[Any], Any]] = {
-            "agreement": lambda data: sets([data])[0],
-            "legitimate_differences": sets,
+            "agreement": few,
+            "legitimate_differences": lambda sets: tuple(map(few, sets)),
             "neutral": texts,
         }
-        for key, few in kinds.items():
+        for key, smaller in kinds.items():
             own = getattr(self, key).items()
-            changed[key] = {s: few(value) if s in splits else value for s, value in own}
+            changed[key] = {s: smaller(value) if s in splits else value for s, value in own}
         return replace(self, **changed)
 
-    def in_vocabulary(
-        self,
-        out_of_vocabulary: Callable[[CounterfactualSet], OutOfVocabulary | None],
-        keys: Collection[str],
-    ) -> Task:
-        """The task without the sets of fields `keys` that are out of a vocabulary."""
+    def in_vocabulary(self, words: frozenset[str], keys: Collection[str]) -> Task:
+        """The task without the sets of fields `keys` that are out of a model's vocabulary."""
 
         def known(sets: Sequence[CounterfactualSet]) -> tuple[CounterfactualSet, ...]:
-            return tuple(data for data in sets if out_of_vocabulary(data) is None)
+            return tuple(data for data in sets if out_of_vocabulary(words, data) is None)
 
         kept: dict[str, Any] = {s: known(self.sets(s)) for s in SPLITS if s in keys}
         if "legitimate_differences" in keys:
             differences = {s: known(sets) for s, sets in self.legitimate_differences.items()}
             kept["legitimate_differences"] = differences if all(differences.values()) else {}
-        lacks = [one for data in self.test if (one := out_of_vocabulary(data)) is not None]
+        lacks = [one for data in self.test if (one := out_of_vocabulary(words, data)) is not None]
         lacks = [one for one in lacks if "test" in keys or one.share == 0]
-        return replace(self, **kept, out_of_vocabulary=tuple(lacks))
+        return replace(self, **kept, vocabulary=words, out_of_vocabulary=tuple(lacks))
 
     @property
     def is_out_of_vocabulary(self) -> bool:

@@ -12,8 +12,7 @@ from dataclasses import asdict, replace
 from itertools import product
 
 from countergen_edit.core.errors import UserError
-from countergen_edit.data.design import SetDesign
-from countergen_edit.data.task import Task
+from countergen_edit.data.task import SetDesign, Task
 from countergen_edit.metrics.r.components import Components, pooled
 from countergen_edit.metrics.r.group_effect import GroupEffect
 from countergen_edit.metrics.scores import score

@@ -63,14 +63,14 @@ class PlantedBert:
     vocabulary: tuple[str, ...]
 
 
-def plant(bank: TemplateBank, *, biased: bool = True, seed: int = 0) -> PlantedBert:
-    """What is planted for a task, over the words of its templates; random effects by `seed`.
+def plant(bank: TemplateBank, *, biased: bool = True) -> PlantedBert:
+    """What is planted for a task, over the words of its templates.
 
     `biased` treats groups differently. `UserError` for other tasks.
     """
     config = shipped_yaml(Path(__file__).with_name("classifiers.yaml"))
     require_known("task", bank.task, config)
-    entry, rng = config[bank.task], generator(seed, "classifier", bank.task)
+    entry, rng = config[bank.task], generator(0, "classifier", bank.task)
     labels, effects = tuple(entry["labels"]), dict[str, Float64[np.ndarray, " label"]]()
     for item in entry["effects"]:
         for word in sorted(_words(item, bank)):

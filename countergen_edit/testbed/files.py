@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from countergen_edit.core.reading import yaml_mapping
 from countergen_edit.data.axis import Axis, NoFormsError
 from countergen_edit.data.counterfactual import CounterfactualSet
 from countergen_edit.data.neutral import TextsBySplit, split_texts
+from countergen_edit.data.prompt_check import small_words
 from countergen_edit.data.sources import Request
 from countergen_edit.testbed.truth import Truth, compile_truth
 
@@ -45,6 +47,22 @@ def load_truth() -> Truth:
 def load_axis(name: str) -> Axis:
     """An axis the testbed was trained on (`gender` or `nationality`)."""
     return Axis.from_config(read_config("axis", name))
+
+
+def vocabulary(truth: Truth) -> frozenset[str]:
+    """Every word of the training corpus, in small letters."""
+    groups = load_axis("gender").groups.values()
+    texts = [word for group in groups for word in (*group.forms.values(), *group.all_names())]
+    texts += [name for own in truth.people.values() for names in own.values() for name in names]
+    for prompt in (*truth.prompts, *truth.follow_ups):
+        texts += [prompt.template, *prompt.outputs, prompt.ending]
+    for form in (*truth.agreement, *truth.agreement_follow_ups):
+        texts += [form.template, *form.rest]
+    texts += [
+        *truth.descriptors,
+        *(part for own in truth.neutral for parts in own for part in parts),
+    ]
+    return frozenset(small_words(re.sub(r"\{.*?\}", " ", "\n".join(texts))))
 
 
 def family_set(request: Request, *, family: str) -> CounterfactualSet:

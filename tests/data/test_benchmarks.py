@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,23 +12,12 @@ import yaml
 
 from countergen_edit.core.conf_path import conf_dir
 from countergen_edit.core.errors import UserError
-from countergen_edit.data.benchmarks import (
-    BENCHMARKS,
-    Files,
-    benchmark_named,
-    benchmark_of,
-)
+from countergen_edit.data.benchmarks import BENCHMARKS, Files, benchmark_named
 from countergen_edit.metrics.benchmarks.figures import counts_of, figures_of_counts
 from tests.made_benchmarks import items_of, needs_published
 
 SIDES = ("pro", "anti")
 PARTS = ("type1", "type2")
-
-
-def test_files_of_a_benchmark_are_recognised_by_their_columns():
-    assert benchmark_of(["id", "sent_more", "sent_less"]) == "crows_pairs"
-    assert benchmark_of(["context", "question", "ans0", "ans1", "ans2"]) == "bbq"
-    assert benchmark_of(["context", "question"]) is None
 
 
 @pytest.mark.parametrize("name", BENCHMARKS)
@@ -42,24 +33,12 @@ def test_without_the_package_the_command_that_installs_it_is_told(monkeypatch):
         Files.of("stereoset")
 
 
-OWN = {
-    "source": {"title": "t", "citation": "c", "licence": "l", "url": "u", "files": {"a.csv": None}},
-    "bias_types": ["gender"],
-    "items": {
-        "id": "{number}",
-        "bias_type": "gender",
-        "cluster": "{job}",
-        "texts": {"more": "She is a {job}.", "less": "He is a {job}."},
-    },
-    "counts": {"pro": "(more > less) * (sure == 'yes')", "items": 1},
-    "figures": [{"name": "s", "title": "S", "description": "d", "formula": "pro / items"}],
-    **dict.fromkeys(("scoring", "flaws", "clusters"), "x"),
-}
+DESCRIPTION = Path(__file__).with_name("own_benchmark.yaml")
+OWN = yaml.safe_load(DESCRIPTION.read_text("utf-8"))
 
 
 def test_a_benchmark_of_ones_own_is_a_yaml_file_beside_its_data(tmp_path):
-    path = tmp_path / "own.yaml"
-    path.write_text(yaml.safe_dump(OWN, sort_keys=False))
+    path = shutil.copy(DESCRIPTION, tmp_path)
     (tmp_path / "a.csv").write_text("job,sure\nnurse,yes\ncook,no\nclerk,yes\n")
     own, items = benchmark_named(str(path)), items_of(str(path))
     assert items[1].texts == (("", "She is a cook."), ("", "He is a cook."))
@@ -71,17 +50,9 @@ def test_a_benchmark_of_ones_own_is_a_yaml_file_beside_its_data(tmp_path):
 @pytest.mark.parametrize(
     ("key", "value", "says"),
     [
-        (
-            "counts",
-            {"pro": "more > les"},
-            "of a benchmark: 'les' is undefined",
-        ),
+        ("counts", {"pro": "more > les"}, "of a benchmark: 'les' is undefined"),
         ("counts", {"pro": "more >"}, "formula 'more >' of a benchmark: "),
-        (
-            "items",
-            OWN["items"] | {"cluster": "{jb}"},
-            "unknown field of .*: did you mean 'job'",
-        ),
+        ("items", OWN["items"] | {"cluster": "{jb}"}, "unknown field of .*: did you mean 'job'"),
         ("figurs", [], "figurs .* Unexpected keyword argument"),
         ("reader", "tabel", "unknown reader of benchmarks 'tabel': did you mean 'table'"),
     ],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -13,89 +14,15 @@ from countergen_edit.data.axis import SPLITS
 from countergen_edit.data.language import language_of
 from countergen_edit.data.prompt_check import check_prompts
 from countergen_edit.data.task import Task
+from tests.data.test_splits import file_of
 from tests.gender import SPANISH
 from tests.tiny_models import tiny_model_dir
 
-GERMAN = {
-    "geschlecht.yaml": """
-name: geschlecht
-language: deutsch
-data: daten.yaml
-groups:
-  female:
-    names: {fit: [Anna, Greta, Heike], validation: [Ute, Elke], test: [Lena, Sabine, Petra]}
-    forms: {subject: sie, article: die, worker: Arbeiterin, person: Frau, sibling: Schwester}
-  male:
-    names: {fit: [Hans, Bernd, Jürgen], validation: [Uwe, Ralf], test: [Lutz, Stefan, Klaus]}
-    forms: {subject: er, article: der, worker: Arbeiter, person: Mann, sibling: Bruder}
-substitution:
-  columns: [female, male]
-  words: [[Ärztin, Arzt], [Lehrerin, Lehrer], [Freundin, Freund]]
-""",
-    "daten.yaml": """
-fit: [{source: natural, family: berufe}]
-validation: [{source: natural, family: berufe}]
-test: [{source: natural, family: berufe}]
-""",
-    "deutsch/families.yaml": """
-outputs: {felder: [Pflege, Technik, Schule]}
-families: {berufe: {templates: rahmen, contents: {arbeit: felder}}}
-""",
-    "deutsch/templates.yaml": """
-rahmen:
-  fit: ["Also, {content}", "Man sagt: {content}"]
-  validation: ["{Content}", "Na ja, {content}"]
-  test: ["Übrigens, {content}", "Kurz: {content}"]
-""",
-    "deutsch/contents.yaml": """
-arbeit:
-  fit: ["{who} mag die", "{who} kennt die"]
-  validation: ["{who} lernt für die"]
-  test: ["{who} lebt für die", "{who} träumt von der"]
-""",
-    "deutsch/mentions.yaml": """
-familie: {fit: ["unsere {person}"], validation: ["eine {person}"], test: ["jene {person}"]}
-""",
-    "deutsch/agreement.yaml": """
-fit:
-  subject: ["{name} lacht, denn heute gewinnt", "{name} ruht, weil"]
-  worker: ["In der Schule ist {name}"]
-validation: {subject: ["{name} singt, wenn"]}
-test: {subject: ["{name} weint, weil"], worker: ["Im Werk ist {name}"]}
-""",
-    "deutsch/substitution.yaml": """
-agreement_form: article
-pronoun_forms: [article]
-agreeing:
-  articles: [[die, der], [Die, Der], [eine, ein], [meine, mein], [diese, dieser]]
-  adjectives: [[-e, -er]]
-rules:
-  before_head: |
-    !DONE | KINDS | ARTICLES -> pass            # die nette
-    !DONE | KINDS | -> adjectives               # eine nette
-    !DONE | ARTICLES INDEFINITE | -> articles DONE
-classes:
-  articles: die der diese dieser
-  indefinite: eine ein meine mein
-  kinds: nette netter alte alter
-""",
-    "deutsch/neutral.txt": "\n".join(
-        f"Am {day}. Mai fiel im Norden etwas Regen." for day in range(1, 23)
-    ),
-}
+AXIS = Path(__file__).parent / "german/geschlecht.yaml"
 
 
-@pytest.fixture(scope="module")
-def axis(tmp_path_factory: pytest.TempPathFactory) -> str:
-    place = tmp_path_factory.mktemp("mein")
-    for name, content in GERMAN.items():
-        (place / name).parent.mkdir(exist_ok=True)
-        (place / name).write_text(content, "utf-8")
-    return str(place / "geschlecht.yaml")
-
-
-def test_prompts_and_agreement_of_a_third_language_read_right(axis):
-    task = Task.from_config(axis, texts="natural", names=None)
+def test_prompts_and_agreement_of_a_third_language_read_right():
+    task = Task.from_config(AXIS, texts="natural", names=None)
     [data] = task.test
     texts = {variation.text for sample in data.samples for variation in sample.variations}
     assert "Übrigens, Lena lebt für die" in texts
@@ -107,14 +34,12 @@ def test_prompts_and_agreement_of_a_third_language_read_right(axis):
         "Im Werk ist {name}": (" Arbeiterin", " Arbeiter"),
     }
     assert len(task.neutral["fit"]) == 12
-    assert task.legitimate_differences == {"validation": (), "test": ()} or not any(
-        task.legitimate_differences.values()
-    )
+    assert not any(task.legitimate_differences.values())
     assert {data.axis for data in task.other_axes} >= {"gender", "race"}  # in their own language
 
 
-def test_substitution_of_a_third_language_agrees_by_its_tables(axis):
-    swap = Task.from_config(axis, texts="natural").substitution
+def test_substitution_of_a_third_language_agrees_by_its_tables():
+    swap = Task.from_config(AXIS, texts="natural").substitution
     assert swap is not None
     for one, other in {
         "Die Ärztin lacht.": "Der Arzt lacht.",
@@ -127,9 +52,9 @@ def test_substitution_of_a_third_language_agrees_by_its_tables(axis):
 
 
 @pytest.mark.slow
-def test_a_third_language_is_audited_by_one_setting(axis, tmp_path):
+def test_a_third_language_is_audited_by_one_setting(tmp_path):
     model = tiny_model_dir("llama", tmp_path / "model")
-    words = [f"model={model}", f"axis={axis}", "eraser=leace", "metric=r"]
+    words = [f"model={model}", f"axis={AXIS}", "eraser=leace", "metric=r"]
     words += ["texts.other_axes=null", "precision=null"]
     names = "names={fit: 3, few: 2, agreement: 2, validation: 2, test: 3}"
     assert main(["audit", *words, names, "edit.layers=[1]", f"run_dir={tmp_path / 'run'}"]) == 0
@@ -155,18 +80,12 @@ def test_a_language_that_is_not_there_is_refused_with_the_nearest():
         ("kinds: nette", "kinds: [nette]\n  x:", "substitution.classes.kinds"),
     ],
 )
-def test_wrong_rules_are_refused(old, new, message, axis, tmp_path):
-    for file in Path(axis).parent.rglob("*.*"):
-        copy = tmp_path / file.relative_to(Path(axis).parent)
-        copy.parent.mkdir(exist_ok=True)
-        text = file.read_text("utf-8")
-        copy.write_text(
-            text.replace(old, new) if "substitution.yaml" in file.name else text, "utf-8"
-        )
+def test_wrong_rules_are_refused(old, new, message, tmp_path):
+    folder = shutil.copytree(AXIS.parent, tmp_path / "german")
+    file = folder / "deutsch/substitution.yaml"
+    file.write_text(file.read_text("utf-8").replace(old, new), "utf-8")
     with pytest.raises(UserError, match=message):
-        Task.from_config(str(tmp_path / "geschlecht.yaml"), texts="natural").substitution.swap(
-            "Die Ärztin lacht."
-        )
+        Task.from_config(folder / AXIS.name, texts="natural").substitution.swap("Die Ärztin lacht.")
 
 
 def test_spanish_prompts_agree_and_mention_nobody_by_accident(tmp_path):
@@ -186,9 +105,7 @@ def test_spanish_prompts_agree_and_mention_nobody_by_accident(tmp_path):
         for sample in task.agreement[split].samples:
             female, male = sample.outputs
             assert female != male
-    path = tmp_path / "prompts.jsonl"
     prompts = sorted({sample.variations[0].text for sample in task.test[0].samples})
-    rows = [{"input": text, "outputs": [" medicina"]} for text in prompts]
-    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), "utf-8")
-    asked = [f for one in check_prompts(str(path), SPANISH) for f in one.findings]
-    assert len(asked) <= 0.1 * len(rows), asked
+    path = file_of(tmp_path, prompts, outputs=[" medicina"])
+    asked = [f for one in check_prompts(path, SPANISH) for f in one.findings]
+    assert len(asked) <= 0.1 * len(prompts), asked

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
+import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -18,84 +21,9 @@ from countergen_edit.data.fairpair import (
 )
 from tests.gender import GENDER, SWAP
 
+TABLE = yaml.safe_load(Path(__file__).with_name("perturbation_table.yaml").read_text("utf-8"))
 TO_JANE = RulePerturber(SWAP, "male", "female")
 TO_JOHN = RulePerturber(SWAP, "female", "male")
-
-# John → Jane, and back again.
-BOTH_WAYS = [
-    ("John works.", "Jane works."),
-    ("Johnson met John.", "Johnson met Jane."),
-    ("John said he was tired.", "Jane said she was tired."),
-    ("John says he’ll come.", "Jane says she’ll come."),
-    ("They like John. They like him.", "They like Jane. They like her."),
-    ("The boss gave John a rise and him a car.", "The boss gave Jane a rise and her a car."),
-    ("John lost his very best friend.", "Jane lost her very best friend."),
-    ("John lost. His was the worst.", "Jane lost. Hers was the worst."),
-    ("John hurt himself.", "Jane hurt herself."),
-    ("John himself was there.", "Jane herself was there."),
-    ("John is a tall man, working as a nurse.", "Jane is a tall woman, working as a nurse."),
-    ("John is an heir.", "Jane is an heiress."),
-    ("John is a husband and a father.", "Jane is a wife and a mother."),
-    ("John is a male nurse.", "Jane is a female nurse."),
-    ("John works. He's a family man.", "Jane works. She's a family woman."),
-    ("As a boy, John sang.", "As a girl, Jane sang."),
-    ("John, a man of forty, works.", "Jane, a woman of forty, works."),
-    ("The man John works.", "The woman Jane works."),
-    ("John works. The man is tired.", "Jane works. The woman is tired."),
-    ("Mr. John is here.", "Mrs. Jane is here."),
-    ("John Smith works. Smith likes his job.", "Jane Smith works. Smith likes her job."),
-    ("John Smith works. Mr. Smith is tired.", "Jane Smith works. Mrs. Smith is tired."),
-    ("Dr. John Smith lost his keys.", "Dr. Jane Smith lost her keys."),
-    ("John met his father at noon. He was late.", "Jane met her father at noon. She was late."),
-    ("John and his wife work.", "Jane and her wife work."),
-    ("John treats male patients.", "Jane treats male patients."),
-    ("My father knows John.", "My father knows Jane."),
-    ('"He is a good man," they said of John.', '"She is a good woman," they said of Jane.'),
-    ('John said, "I am tired." He slept.', 'Jane said, "I am tired." She slept.'),
-    ("- John works\n- He rests", "- Jane works\n- She rests"),
-    ("john works for John.", "john works for Jane."),
-]
-
-# Other people keep their gender; what is said of them is left as it is.
-OTHERS = [
-    ("His father was late. He was tired.", "Her father was late. He was tired."),
-    ("John's father lost his keys.", "Jane's father lost his keys."),
-    ("John's boss, a man of sixty, left.", "Jane's boss, a man of sixty, left."),
-    ("David called John.", "David called Jane."),
-    ("David called John. He told him a story.", "David called Jane. He told her a story."),
-    ("John met David. He told him a story.", "Jane met David. She told him a story."),
-    ("John saw David hurt himself.", "Jane saw David hurt himself."),
-    ("Mr. Jones said he was late.", "Mr. Jones said he was late."),
-    ("Mrs. Jones likes John. She told him.", "Mrs. Jones likes Jane. She told her."),
-    ("His wife said she loves him.", "Her wife said she loves her."),
-    ("Anna met John. She liked him.", "Anna met Jane. She liked her."),
-    ("A man came in. He saw John.", "A man came in. He saw Jane."),
-    ("Two men came. They saw John and his dog.", "Two men came. They saw Jane and her dog."),
-    ("John's son is a boy of five. He plays.", "Jane's son is a boy of five. He plays."),
-    ("Ivan's family is poor. His uncle left.", "Ivan's family is poor. His uncle left."),
-    ('"I am tired," said David. He slept.', '"I am tired," said David. He slept.'),
-    ("Peter likes John, and John likes him.", "Peter likes Jane, and Jane likes him."),
-    ("Henry James wrote it. John read it.", "Henry James wrote it. Jane read it."),
-    ("John and Peter work. Peter is an actor.", "Jane and Peter work. Peter is an actor."),
-]
-
-# What no rule should touch.
-AS_THEY_ARE = [
-    "She is a nurse.",
-    "Anna lost her keys. She was sad.",
-    "Mr. Jones said no.",
-    "My father is a plumber.",
-    "",
-    "   \n",
-    "@John #his",
-]
-
-# Where several words share a partner, or the reading is not the same both ways.
-ONE_WAY = [
-    ("John is a dad.", "Jane is a mom."),
-    ("John is a king.", "Jane is a queen."),
-    ("I gave John books. I gave him books.", "I gave Jane books. I gave her books."),
-]
 
 
 def to_jane(text: str) -> str:
@@ -116,14 +44,15 @@ def paper_prompt(occupation: str) -> PairedPrompt:
     )
 
 
-@pytest.mark.parametrize(("john", "jane"), BOTH_WAYS)
+@pytest.mark.parametrize(("john", "jane"), TABLE["both_ways"].items())
 def test_one_person_changes_and_changes_back(john, jane):
     assert to_jane(john) == jane
     assert to_john(jane) == john
 
 
 @pytest.mark.parametrize(
-    ("text", "perturbed"), [*OTHERS, *ONE_WAY, *((text, text) for text in AS_THEY_ARE)]
+    ("text", "perturbed"),
+    [*(TABLE["others"] | TABLE["one_way"]).items(), *((text, text) for text in TABLE["same"])],
 )
 def test_other_people_stay_as_they_are(text, perturbed):
     assert to_jane(text) == perturbed

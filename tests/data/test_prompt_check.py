@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import yaml
 
 import countergen_edit as ce
 from countergen_edit.cli.main import main
@@ -21,32 +22,8 @@ from countergen_edit.metrics.r.group_effect import GroupEffect
 from countergen_edit.metrics.scores import SetScores
 from tests.gender import SWAP
 
-RIGHT = {
-    "Jane is a nurse.": "John is a nurse.",
-    "My sister works as": "My brother works as",
-    "The doctor said she was tired.": "The doctor said he was tired.",
-    "She lost her keys.": "He lost his keys.",
-    "She hurt herself.": "He hurt himself.",
-    "A woman and her dog left.": "A man and his dog left.",
-    "When the engineer came, she was late.": "When the engineer came, he was late.",
-    "We met her at noon.": "We met him at noon.",
-}
-FLAGGED = {
-    "Mr Smith interviewed Rachel. He found her in time": "both groups are in it",
-    "Jane told John that he was late.": "both groups are in it",
-    "He and his wife moved.": "both groups are in it",
-    "Sir, this is Linda.": "both groups are in it",
-    "Priya is a nurse. She works nights.": "'Priya' is not a known name",
-    "We asked Oluwaseun about his work.": "'Oluwaseun' is not a known name",
-    "Jane saw Bronwyn leave.": "'Bronwyn' is not a known name",
-    "They gave her books.": "'her' is read as",
-    "We made her lunch.": "'her' is read as",
-    "The weather is fine.": "changes nothing",
-    "Olivia is a lawyer.": "edits are fitted on 'Olivia'",
-    "Robert slept.": "edits are chosen with 'Robert'",
-}
-
-
+TABLE = yaml.safe_load(Path(__file__).with_name("prompt_table.yaml").read_text("utf-8"))
+RIGHT, FLAGGED, FAULTS = TABLE["right"], TABLE["flagged"], TABLE["faults"]
 NAMES = {
     group: own["names"]["test"] for group, own in read_config("axis", "gender")["groups"].items()
 }
@@ -60,13 +37,6 @@ def file_of(folder: Path, *rows: dict[str, Any]) -> str:
 
 def of_texts(folder: Path, texts: Any) -> str:
     return file_of(folder, *({"input": text, "outputs": [" left"]} for text in texts))
-
-
-def test_plain_prompts_are_mapped_right_and_have_no_warnings(tmp_path):
-    checked = check_prompts(of_texts(tmp_path, RIGHT), SWAP)
-    found = {one.text: tuple(side[0] for side in one.sides) for one in checked}
-    assert found == {female: (female, male) for female, male in RIGHT.items()}
-    assert {one.text: one.findings for one in checked} == dict.fromkeys(RIGHT, ())
 
 
 def test_doubtful_prompts_have_warnings(tmp_path):
@@ -117,22 +87,7 @@ def test_a_task_has_a_remark_about_prompts_with_warnings(tmp_path):
     assert remark.startswith(said)
 
 
-@pytest.mark.parametrize(
-    ("prompt", "output", "is_flagged"),
-    [
-        ("Jane works as", "a nurse", True),
-        ("Jane works as", " a nurse", False),
-        ("Jane works as ", "a nurse", False),
-        ("Jane works as", ", of all things, a nurse", False),
-        ('Jane said: "', "I am a nurse", False),
-        ("Jane came late.", "She had slept", True),
-        ("Jane (her sister)", "works", True),
-        ("Jane 은", "간호사", True),
-        ("Jane 是", "护士", False),
-        ("Jane は", "看護師です", False),
-        ("Jane เป็น", "พยาบาล", False),
-    ],
-)
+@pytest.mark.parametrize(("prompt", "output", "is_flagged"), TABLE["joining"])
 def test_an_output_that_joins_the_last_word_is_flagged(prompt, output, is_flagged, tmp_path):
     path = file_of(tmp_path, {"input": prompt, "outputs": [output]})
     [checked] = check_prompts(path, SWAP)
@@ -140,33 +95,6 @@ def test_an_output_that_joins_the_last_word_is_flagged(prompt, output, is_flagge
     assert any(f.startswith(said) for f in checked.findings) == is_flagged
 
 
-FAULTS = {  # what is wrong, and how many of the other prompts have it
-    "trailing space": (
-        '{"input": "Jane left ", "outputs": ["home"]}',
-        "the prompt ends with a space",
-    ),
-    "nbsp": ('{"input": "Jane left\\u00a0", "outputs": ["home"]}', "the prompt ends with a space"),
-    "chat": (
-        '{"input": "<|im_start|>user Jane left", "outputs": [" home"]}',
-        "'<|im_start|>' is a",
-    ),
-    "llama": ('{"input": "<s>[INST] Jane left", "outputs": [" home"]}', "'<s>' is a control token"),
-    "gemma": ('{"input": "Jane left<end_of_turn>", "outputs": [" home"]}', "'<end_of_turn>' is a"),
-    "deepseek": (
-        '{"input": "<｜User｜>Jane left", "outputs": [" home"]}',
-        "'<｜User｜>' is a control",
-    ),
-    "system": ('{"input": "Jane left", "outputs": [" home", "<<SYS>>"]}', "'<<SYS>>' is a control"),
-    "twice": (
-        '{"input": "Jane left", "outputs": [" home", " off", " home"]}',
-        "' home' is given twice",
-    ),
-    "spaces": ('{"input": "Jane left", "outputs": [" at  home", " at home "]}', "is given twice"),
-    "letters": (
-        '{"input": "Jane ate", "outputs": [" cafe\\u0301", " caf\\u00e9"]}',
-        "is given twice",
-    ),
-}
 FINE = [
     '{"input": "Jane said:\\n", "outputs": ["home", "Home", " <3", " a < b", " [sic]"]}',
     '{"input": "Jane (she | her) left", "outputs": [" a|b", " <a|b", " [INSTEAD]"]}',

@@ -13,70 +13,6 @@ from countergen_edit.data.axis import Axis, Group
 from countergen_edit.data.text.substitution import Substitution
 from tests.gender import GENDER, SWAP
 
-# Left to right and right to left: every pair is one to one.
-REVERSIBLE = [
-    ("She saw her.", "He saw him."),
-    ("She gave her her book.", "He gave him his book."),
-    ("I told her that she was late.", "I told him that he was late."),
-    ("It made her happy.", "It made him happy."),
-    ("They let her go.", "They let him go."),
-    ("We saw her walking home.", "We saw him walking home."),
-    ("We called her back.", "We called him back."),
-    ("I told her Bob left.", "I told him Sue left."),
-    ("I gave her two books.", "I gave him two books."),
-    ("With her in charge, all is well.", "With him in charge, all is well."),
-    ('It was her "best" idea.', 'It was his "best" idea.'),
-    ("She did it on her own.", "He did it on his own."),
-    ("A friend of hers came.", "A friend of his came."),
-    ("That was hers, not his.", "That was his, not hers."),
-    ("She is proud of her and her brother.", "He is proud of him and his sister."),
-    ("She hasn't been herself lately.", "He hasn't been himself lately."),
-    ("She's here; she'd like tea.", "He's here; he'd like tea."),
-    ("HER MOTHER CALLED HER.", "HIS FATHER CALLED HIM."),
-    ("Her mother, her aunt — hers.", "His father, his uncle — his."),
-    ("Jane met Anna, and Jane left.", "John met Michael, and John left."),
-    ("Jane's mother-in-law; Jane’s sister", "John's father-in-law; John’s brother"),
-    ("JANE!", "JOHN!"),
-    ("Henry James wrote it.", "Jessica James wrote it."),
-    ("Mrs. Smith and Mr. Jones", "Mr. Smith and Mrs. Jones"),
-    ("An actress and a woman", "An actor and a man"),
-    ("Mr. King said no.", "Mrs. King said no."),
-]
-
-UNTOUCHED = [
-    "The manager managed the history of the sheep there.",
-    "Thesis, shelter, herd, hiss, boycott, mend, Janeway, Johnson",
-    "the man-made lake",
-    "you guys",
-    "his or her book",
-    "his/her book",
-    "Gossip Girl and Wonder Woman",
-    "Miss you! I will miss it.",
-    "@Jane #her jane",
-    "Jan\u0065\u0301",  # Jané, written with a combining accent, is not Jane
-    "hEr",
-    "",
-]
-
-ONE_WAY = [
-    ("Ms Smith", "Mr Smith"),
-    ("Miss Smith", "Mr Smith"),
-    ("My mum laughed.", "My dad laughed."),
-    ("I gave him books.", "I gave her books."),
-]
-
-
-@pytest.mark.parametrize(("left", "right"), REVERSIBLE)
-def test_each_side_becomes_the_other(left, right):
-    assert SWAP(left) == right
-    assert SWAP(right) == left
-
-
-@pytest.mark.parametrize(("text", "swapped"), [*ONE_WAY, *((text, text) for text in UNTOUCHED)])
-def test_what_shows_no_group_stays_and_many_words_share_a_partner(text, swapped):
-    assert SWAP(text) == swapped
-
-
 NAMES = [*GENDER.groups["female"].all_names(), *GENDER.groups["male"].all_names()]
 KIN = ["mother", "father", "sister", "brother", "aunt", "nephew", "girlfriend", "uncle", "husband"]
 SENTENCES = [
@@ -177,9 +113,6 @@ def test_what_cannot_be_swapped_is_refused():
     section = {"words": [["duke", "earl"], ["earl", "count"]]}
     with pytest.raises(UserError, match="'earl' belongs to both 'female' and 'male'"):
         Substitution.from_config(GENDER, section)
-    axis = Axis("p", {n: Group(n, {}, {"subject": f}) for n, f in (("a", "xe"), ("b", "he"))})
-    with pytest.raises(UserError, match="pronoun 'xe' has no form 'object'"):
-        Substitution.from_config(axis)
     with pytest.raises(UserError, match="did you mean 'male'"):
         SWAP.map_to("She left.", "mle")
     with pytest.raises(UserError, match="did you mean 'male'"):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -11,6 +10,7 @@ import yaml
 from countergen_edit.core.errors import UserError
 from countergen_edit.data.prompt_check import check_prompts
 from countergen_edit.data.text.substitution import Substitution
+from tests.data.test_splits import file_of
 from tests.gender import SPANISH, SWAP
 
 TABLE = yaml.safe_load(Path(__file__).with_name("substitution_table.yaml").read_text("utf-8"))
@@ -24,10 +24,8 @@ HANDLED = ("both groups are in it", "edits are fitted on", "edits are chosen wit
 
 
 def findings(folder: Path, texts: list[str], swap: Substitution = SWAP) -> dict[str, list[str]]:
-    path = folder / "p.jsonl"
-    rows = [{"input": text, "outputs": [" So."]} for text in texts]
-    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), "utf-8")
-    checked = zip(texts, check_prompts(str(path), swap), strict=True)
+    path = file_of(folder, texts, outputs=[" So."])
+    checked = zip(texts, check_prompts(path, swap), strict=True)
     return {text: [*one.findings] for text, one in checked}
 
 
@@ -35,6 +33,18 @@ def findings(folder: Path, texts: list[str], swap: Substitution = SWAP) -> dict[
 def test_a_clear_sentence_has_its_counterpart(text, right):
     assert SWAP(text) == right
     assert SWAP(SWAP(right)) == right
+
+
+@pytest.mark.parametrize(("left", "right"), TABLE["both_ways"].items())
+def test_each_side_becomes_the_other(left, right):
+    assert (SWAP(left), SWAP(right)) == (right, left)
+
+
+@pytest.mark.parametrize(
+    ("text", "swapped"), [*TABLE["one_way"].items(), *((text, text) for text in TABLE["same"])]
+)
+def test_what_shows_no_group_stays_and_many_words_share_a_partner(text, swapped):
+    assert SWAP(text) == swapped
 
 
 def test_few_clear_sentences_are_questioned(tmp_path):

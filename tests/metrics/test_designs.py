@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 import countergen_edit as ce
 from countergen_edit.core.errors import UserError
-from countergen_edit.data.design import SetDesign
-from countergen_edit.data.task import Task
+from countergen_edit.data.task import SetDesign, Task
 from countergen_edit.metrics.r.components import Components, henderson, pooled
 from countergen_edit.metrics.r.effect_rows import removed
 from countergen_edit.metrics.r.group_effect import GroupEffect

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 from pandas import DataFrame
-from safetensors import safe_open
 
 from countergen_edit.data.axis import Split
 from countergen_edit.metrics.r.formula import mean_r
@@ -12,7 +11,7 @@ from countergen_edit.metrics.r.group_effect import GroupEffect
 from countergen_edit.metrics.scores import score
 from countergen_edit.models import LanguageModel
 from countergen_edit.reports.verify_testbed import agreement_shares, verify_testbed
-from countergen_edit.testbed import directory, load_axis, load_truth
+from countergen_edit.testbed import load_axis, load_truth
 from tests.models.test_gguf import script
 
 
@@ -67,8 +66,3 @@ def test_every_name_is_one_token(testbed: LanguageModel) -> None:
             ids = testbed.tokenizer(text).input_ids
             assert len(ids) == 1, text
             assert testbed.tokenizer.decode(ids) == text
-
-
-def test_the_weights_are_half_precision() -> None:
-    with safe_open(directory() / "model.safetensors", "pt") as file:
-        assert {str(file.get_tensor(k).dtype) for k in file.keys()} == {"torch.float16"}  # noqa: SIM118

@@ -14,15 +14,11 @@ from scipy.special import log_softmax
 from countergen_edit import api
 from countergen_edit.core.errors import UserError
 from countergen_edit.data.axis import Axis
+from countergen_edit.data.prompt_check import in_vocabulary_share, unknown_words
 from countergen_edit.data.task import Task
 from countergen_edit.testbed import Truth, load_axis, load_truth
-from countergen_edit.testbed.files import SHIPPED, TRUTH
+from countergen_edit.testbed.files import SHIPPED, TRUTH, vocabulary
 from countergen_edit.testbed.truth import NameLeanings
-from countergen_edit.testbed.vocabulary import (
-    in_vocabulary_share,
-    unknown_words,
-    vocabulary,
-)
 from tests.models.test_gguf import script
 
 TRAINER = script("train_testbed")

@@ -287,12 +287,18 @@ def _folder(directory: str | Path | None) -> Path:
         if not folder.exists():
             raise UserError(f"no directory {str(directory)!r}{nearest_to(folder)}")
         return folder
-    try:
-        spec = importlib.util.find_spec(_PACKAGE)
-    except (ImportError, ValueError):  # half installed
-        spec = None
-    if spec is None or not spec.submodule_search_locations:
+    if (package := package_folder(_PACKAGE)) is None:
         raise UserError(
             f"the benchmarks are not installed: {_INSTALL}, or name a directory that has them"
         )
-    return Path(next(iter(spec.submodule_search_locations))) / _INSIDE
+    return package / _INSIDE
+
+
+def package_folder(name: str) -> Path | None:
+    """The folder of an installed package, whose code is not run; None if there is none."""
+    try:
+        spec = importlib.util.find_spec(name)
+    except (ImportError, ValueError):  # half installed
+        spec = None
+    places = spec.submodule_search_locations if spec else None
+    return Path(next(iter(places))) if places else None

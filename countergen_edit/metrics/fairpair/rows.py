@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -155,7 +155,7 @@ class FairPairRows:
 
     def perturbed(self, sampled: Sequence[Sampled], passes: Filter, asked: bool) -> Row:
         """The share of perturbations that pass (Table 1), with examples (Table 2)."""
-        filters = {unit: passes.by(unit) for unit in FILTER_UNITS}
+        filters = {unit: replace(passes, compared=unit) for unit in FILTER_UNITS}
         every = [
             ((joined(s.prompt.source, text), p_x, s.prompt), reason)
             for s in sampled

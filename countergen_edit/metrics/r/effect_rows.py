@@ -18,7 +18,7 @@ import numpy as np
 from jaxtyping import Float64
 
 from countergen_edit.core.seeds import generator
-from countergen_edit.data.design import HALF_WIDTH, SetDesign
+from countergen_edit.data.task import HALF_WIDTH, SetDesign
 from countergen_edit.metrics.r.formula import mean_r
 from countergen_edit.metrics.r.group_effect import PERMUTATIONS, Draws, GroupEffect, interval, root
 from countergen_edit.metrics.r.people import numbered

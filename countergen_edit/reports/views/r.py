@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from countergen_edit.data.design import HALF_WIDTH
+from countergen_edit.data.task import HALF_WIDTH
 from countergen_edit.decisions.changes import change_of
 from countergen_edit.decisions.significance import class_of
 from countergen_edit.metrics.r.effect_rows import LARGEST

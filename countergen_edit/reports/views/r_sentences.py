@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import get_args
 
-from countergen_edit.data.design import HALF_WIDTH
+from countergen_edit.data.task import HALF_WIDTH
 from countergen_edit.decisions.changes import FEWEST_TEMPLATES, classified, too_few_templates
 from countergen_edit.decisions.significance import by_class, is_significant, is_tested
 from countergen_edit.edits import EditRecord
