@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +11,10 @@ from jsonschema import Draft202012Validator
 
 import countergen_edit
 from countergen_edit.cli.main import main
-from countergen_edit.metrics.base import METRICS
 from countergen_edit.metrics.rows import COLUMNS, SCHEMA, Row
-from countergen_edit.reports.views.base import VIEWS, view_of
 from countergen_edit.runs.compare import paired_items
 from countergen_edit.runs.folder import RunFolder
-from countergen_edit.runs.run import open_run, open_run_or_log
+from countergen_edit.runs.run import open_run_or_log
 from tests.made_benchmarks import make_benchmarks, settings
 from tests.made_cases import make_cases
 from tests.models.test_gguf import script
@@ -97,31 +94,16 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     return [place / name for name in (*RUNS, "logged")]
 
 
-def lines(runs: list[Path]) -> Iterator[dict[str, Any]]:
-    for run in runs:
-        for line in (run / "results.jsonl").read_text("utf-8").splitlines():
-            yield json.loads(line)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", [*METRICS, "guardedness", "distillation", "gates"])
-def test_every_metric_has_rows_here(name: str, runs: list[Path]) -> None:
-    view = view_of(METRICS.get(name), name) if name in METRICS else VIEWS.get(name)(None, name)
-    results = [open_run(run).results for run in runs]
-    assert any(view.sections(rows) or view.quantities(rows) for rows in results)
-
-
 @pytest.mark.slow
 def test_rows_of_every_metric_keep_the_schema(runs: list[Path]) -> None:
     validator = Draft202012Validator(published())
-    for row in lines(runs):
-        assert not [*validator.iter_errors(row)], row
+    for run in runs:
+        for line in (run / "results.jsonl").read_text("utf-8").splitlines():
+            assert not [*validator.iter_errors(json.loads(line))], line
 
 
 @pytest.mark.parametrize("column", COLUMNS)
-def test_a_row_without_a_column_or_with_one_of_another_type_does_not(
-    column: str,
-) -> None:
+def test_a_row_without_a_column_or_with_one_of_another_type_does_not(column: str) -> None:
     validator = Draft202012Validator(published())
     row = json.loads(json.dumps(Row("r", 0.5, layers=(1,), facets={"lambda": 1.0}).to_dict()))
     assert validator.is_valid(row)
