@@ -1,8 +1,9 @@
-"""`countergen-edit audit`."""
+"""`countergen-edit audit` and `countergen-edit sweep`."""
 
 from __future__ import annotations
 
 import gc
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,14 +11,17 @@ from typing import Any
 from countergen_edit import api
 from countergen_edit.cli.printing import say, show_run
 from countergen_edit.cli.reading import show_comparison
-from countergen_edit.cli.study import Study, command_line, fitting_metrics
+from countergen_edit.cli.study import Study, command_line, fitting_metrics, listed
 from countergen_edit.core.errors import UserError
+from countergen_edit.core.writing import only_writer
 from countergen_edit.data.task import HALF_WIDTH, SetDesign
 from countergen_edit.edits.checkpoints import Checkpoint, is_checkpoint, open_checkpoint
 from countergen_edit.metrics.base import METRICS, Cost, Metric
-from countergen_edit.models import LanguageModel
-from countergen_edit.reports.findings import after_audit
-from countergen_edit.runs.files import ORIGINAL
+from countergen_edit.models import LanguageModel, Scratch
+from countergen_edit.reports.findings import after_audit, after_search
+from countergen_edit.reports.render import export
+from countergen_edit.reports.sections import sections
+from countergen_edit.runs.files import FAILED, ORIGINAL
 from countergen_edit.runs.plan import lacking
 from countergen_edit.runs.run import Run
 
@@ -38,10 +42,7 @@ def run_audit(config: Mapping[str, Any], words: Sequence[str]) -> None:
 
 
 def audited(
-    study: Study,
-    model: LanguageModel,
-    folder: Path | str | None,
-    design: Sequence[SetDesign] = (),
+    study: Study, model: LanguageModel, folder: Path | str | None, design: Sequence[SetDesign] = ()
 ) -> Run:
     """The audit of a model in a folder, on test sets of a design."""
     erasers, metrics, baselines = study.erasers, study.metrics, study.baselines
@@ -109,3 +110,32 @@ def compare_with_original(
     say(["", f"Compared with the source model {model.name}:", ""])
     show_comparison(api.compare(before, path, seed=study.seed))
     say([f"Report, with what it changed: {api.load_run(path).report()}"])
+
+
+def run_sweep(config: Mapping[str, Any], words: Sequence[str]) -> None:
+    """Run or resume a sweep; it ends with code 1 if an eraser failed on a candidate."""
+    study = Study(config, words)
+    model = study.load()
+    swept = api.search(
+        model,
+        study.task(model),
+        study.erasers,
+        study.metrics,
+        study.run_dir,
+        sites=listed(config["sites"]) or (study.place.site,),
+        layers=study.searched_layers(model),
+        ranks=listed(config["ranks"]),
+        combine=config["combine"],
+        tested="every",
+        scratch=Scratch(int(config["memory_gib"] * 2**30)),
+        command=command_line("sweep", words),
+        **study.how,
+    )
+    with only_writer(swept.path):
+        searched = [part for part in sections(swept) if part.name in ("search", "layers")]
+        files = export(searched, swept.path / "figures", ["svg", "png"])
+    show_run(swept, f"Figures: {', '.join(path.name for path in files)}", *after_search(swept))
+    failed = [row for row in swept.results.rows if row.metric == FAILED]
+    if failed:
+        print(f"countergen-edit: {len(failed)} cell(s) failed, see above", file=sys.stderr)
+        raise SystemExit(1)

@@ -21,11 +21,7 @@ from countergen_edit.data.text.substitution import Substitution
 
 
 def run_check(config: Mapping[str, Any], words: Sequence[str]) -> None:
-    """Print both versions of each prompt.
-
-    Raises:
-        SystemExit: with code 1 if there is a warning, as of a linter.
-    """
+    """Print both versions of each prompt; as a linter, exit with code 1 if there is a warning."""
     path = config["file"]
     if not path:
         raise UserError("say which prompts: countergen-edit check FILE.jsonl")

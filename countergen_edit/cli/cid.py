@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from countergen_edit import api
 from countergen_edit.cli.printing import console, say, show_run
-from countergen_edit.cli.study import (
-    command_line,
-    model_loader,
-    new_run,
-    texts_in,
-    without_requesting,
-)
+from countergen_edit.cli.study import command_line, listed, model_loader, new_run, recorded
 from countergen_edit.core.conf_path import config_of
 from countergen_edit.core.errors import UserError, command, require_known
 from countergen_edit.core.writing import digest
@@ -47,9 +42,10 @@ def run_cid(config: Mapping[str, Any], words: Sequence[str]) -> None:
     swaps = content.get("substitution")
     substitution = Substitution.from_config(axis, swaps, groups) if swaps else None
     task = Task(axis=axis, groups=groups, substitution=substitution)
-    strengths, longest = numbers(config["lambda"]), config["max_new_tokens"]
+    strengths, grid = (tuple(map(float, listed(config[key]))) for key in ("lambda", "grid"))
+    longest = config["max_new_tokens"]
     metric = Cid(
-        templates=texts_in(config["templates"]),
+        templates=listed(config["templates"]),
         strengths=strengths,
         names=config["names"],
         splits=SPLITS,
@@ -64,8 +60,6 @@ def run_cid(config: Mapping[str, Any], words: Sequence[str]) -> None:
     if model.chat.is_beside:
         raise UserError("template=both measures sets; cid takes template=none or template=chat")
     if config["action"] == "audit":  # a run without erasers
-        kept = {key: value for key, value in config.items() if key != "run_dir"}
-        kept["model"] = without_requesting(kept["model"])
         made = api.audit(
             model,
             task,
@@ -73,14 +67,14 @@ def run_cid(config: Mapping[str, Any], words: Sequence[str]) -> None:
             folder=config["run_dir"],
             before=edit,
             seed=config["seed"],
-            config=kept,
+            config=recorded(config),
             command=command_line("cid", words),
         )
         rate = f"To have people rate the continuations: {command('rate', made.path)}"
         show_run(made, then=[rate])
     elif config["action"] == "effect":
         pairs = tuple(perturbations(sources, substitution, config["per_kind"]))
-        how = {"tau": TAU, "grid": numbers(config["grid"]), "max_new_tokens": longest}
+        how = {"tau": TAU, "grid": grid, "max_new_tokens": longest}
         folder = new_run(
             command_line("cid", words),
             config,
@@ -97,26 +91,16 @@ def run_cid(config: Mapping[str, Any], words: Sequence[str]) -> None:
             runs.perturbation_effect(model, pairs, encoder, opened, config["seed"], **how)
         show_run(open_run(opened.path))
     else:
-        _compare(model, config["prompts"], strengths, longest, name)
+        first, second = config["prompts"]
+        how = {"max_new_tokens": longest, "sentence": True}
+        shown: dict[str, Any] = {name: nullcontext(model)}
         if edit is not None:
-            console.print()
-            with applied(model, edit.edit) as edited:
-                title = f"{name} under {config['saved_edit']}"
-                _compare(edited, config["prompts"], strengths, longest, title)
+            shown[f"{name} under {saved}"] = applied(model, edit.edit)
+        for number, (title, context) in enumerate(shown.items()):
+            with context as edited:
+                texts = runs.compare_prompts(edited, (first, second), strengths, **how)
+            if number:
+                console.print()
+            print_table(cid_comparison((first, second), strengths, texts, title), console)
         again = command("cid", "action=audit", f"model={name}")
         say([f"Next, over templates and people, with intervals: {again}"])
-
-
-def _compare(
-    model: LanguageModel, prompts: Sequence[str], strengths: Sequence[float], most: int, title: str
-) -> None:
-    """Print the continuations of two prompts, of at most so many tokens."""
-    first, second = prompts
-    how: dict[str, Any] = {"max_new_tokens": most, "sentence": True}
-    texts = runs.compare_prompts(model, (first, second), strengths, **how)
-    print_table(cid_comparison((first, second), strengths, texts, title), console)
-
-
-def numbers(value: Any) -> tuple[float, ...]:
-    """The distinct numbers of one or a list."""
-    return tuple(dict.fromkeys(map(float, value if isinstance(value, list) else [value])))

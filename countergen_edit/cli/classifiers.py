@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from countergen_edit.cli.printing import show_run
-from countergen_edit.cli.study import command_line, model_loader, new_run
+from countergen_edit.cli.study import Content, command_line, model_loader, new_run
 from countergen_edit.core.errors import UserError
 from countergen_edit.data.template_bank import TemplateBank, load_bank
 from countergen_edit.metrics.classifier_tasks import TASKS, ClassifierTask
@@ -19,7 +19,7 @@ UNBIASED = "testbed-unbiased"
 """The constructed model without a bias; the testbed is the one with it."""
 
 
-def run_classifiers(config: Mapping[str, Any], words: Sequence[str]) -> None:
+def run_classifiers(config: Content, words: Sequence[str]) -> None:
     """Run or resume the task; print its table."""
     name, most = config["task"]["name"], config["task"].get("most") or {}
     settings = {k: value for k, value in config["task"].items() if k not in ("name", "most")}
@@ -40,12 +40,7 @@ def run_classifiers(config: Mapping[str, Any], words: Sequence[str]) -> None:
     show_run(open_run(folder.path))
 
 
-def build_model(
-    task: ClassifierTask,
-    content: Mapping[str, Any],
-    bank: TemplateBank,
-    labels: list[str] | None,
-) -> Any:
+def build_model(task: ClassifierTask, content: Content, bank: TemplateBank, labels: Any) -> Any:
     """The model for a task; `testbed` and `testbed-unbiased` name the constructed ones."""
     model_loader(content)  # checks the settings
     if "served_name" in content:

@@ -21,13 +21,8 @@ from omegaconf.errors import OmegaConfBaseException
 from countergen_edit.cli.help import component_help
 from countergen_edit.cli.overrides import MULTIRUN
 from countergen_edit.cli.settings import COMMANDS, NAMED_GROUPS, own_settings, require_settings
-from countergen_edit.core.conf_path import (
-    conf_dir,
-    config_of,
-    names_of,
-    read_config,
-    without_settings,
-)
+from countergen_edit.core import conf_path
+from countergen_edit.core.conf_path import conf_dir, config_of, names_of
 from countergen_edit.core.errors import UserError, require_known, unknown
 from countergen_edit.core.locating import RECIPE
 from countergen_edit.core.reading import json_mapping, nearest_to, yaml_mapping
@@ -64,7 +59,7 @@ def _store() -> None:
         early = [group for group in groups if group not in late]
         defaults = [*early, "_self_", *late, *silent]
         store.store(name, {"defaults": defaults, **own_settings(name), "hydra": HYDRA})
-    for group, choices in without_settings().items():
+    for group, choices in conf_path.without_settings().items():
         for name in choices:
             store.store(name, {name: {}}, group)
 
@@ -88,13 +83,10 @@ def plain_config(command: str, config: DictConfig) -> dict[str, Any]:
 
 
 def checked_config(command: str, overrides: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
-    """The configuration of a command, checked, and the overrides without flags.
+    """The configuration of a command, checked, and the overrides without flags, with every `+`.
 
-    The overrides returned have every `+`. Of `--multirun` the configuration is that of the first
-    job.
-
-    Raises:
-        UserError: an override is wrong; all jobs are composed.
+    Of `--multirun` it is that of the first job, and all are composed. `UserError` if an override
+    is wrong.
     """
     flags = [override for override in overrides if override.startswith("-")]
     for flag in flags:
@@ -179,7 +171,7 @@ def model_texts(model: Any) -> dict[str, Any]:
     recorded = config.get("texts") if isinstance(config, Mapping) else None
     if isinstance(recorded, Mapping):
         return dict(recorded)
-    return read_config("texts", "testbed" if name == TESTBED else "natural")
+    return conf_path.read_config("texts", "testbed" if name == TESTBED else "natural")
 
 
 def require_choices(command: str, overrides: Sequence[str]) -> None:

@@ -1,11 +1,12 @@
 """`countergen-edit edit`: save an edited model with its card: an eraser's edit, or a run's best.
 
 A checkpoint with edits gets one more, and its earlier tasks are measured again if they can be. A
-recipe makes its checkpoint again.
+recipe makes its checkpoint again. `countergen-edit debias` finds the edit by a search.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,32 +15,22 @@ from typing import Any
 import numpy as np
 
 from countergen_edit import api
+from countergen_edit.cli import study as studies
 from countergen_edit.cli.composing import OF_TASK
-from countergen_edit.cli.printing import say, show_run
+from countergen_edit.cli.printing import console, say, show_run
 from countergen_edit.cli.study import BEST, Content, Study, command_line, model_loader
 from countergen_edit.core.describing import versions
 from countergen_edit.core.errors import UserError, require_known
 from countergen_edit.core.locating import without_places
 from countergen_edit.core.stages import stage
 from countergen_edit.data.task import Task
-from countergen_edit.edits import UNCHANGED, Edit, NamedEdit
-from countergen_edit.edits.checkpoints import (
-    FORMS,
-    Base,
-    Saved,
-    check_target,
-    is_checkpoint,
-    load_base,
-    open_checkpoint,
-    record_of,
-    require_form,
-    save_checkpoint,
-)
+from countergen_edit.edits import UNCHANGED, Edit, NamedEdit, checkpoints
 from countergen_edit.erasers import AffineErasure
 from countergen_edit.models import LanguageModel
 from countergen_edit.models.capture import EVERYWHERE, HEAD, has_layers, width
 from countergen_edit.models.tokens import mode_of
-from countergen_edit.reports.findings import saved_as
+from countergen_edit.reports.findings import nothing_fits, saved_as, why_nothing
+from countergen_edit.reports.render.terminal import print_run
 from countergen_edit.runs.ran import hardware
 from countergen_edit.runs.run import Run
 
@@ -52,14 +43,14 @@ class Saving:
     """Where the checkpoint of a command goes, and in which form; its own one may be there."""
 
     def __init__(self, command: str, config: Content, words: Sequence[str]) -> None:
-        require_known("form", config["form"], FORMS)
+        require_known("form", config["form"], checkpoints.FORMS)
         self.form, self.overwrite = str(config["form"]), bool(config["overwrite"])
         self.save = Path(str(config["save"])).expanduser() if config["save"] else None
         """None: into the run folder."""
         if self.save is not None:
             line = without_places(command_line(command, words, UNRECORDED))
-            own = record_of(self.save).get("command") == line
-            check_target(self.save, self.overwrite or own)
+            own = checkpoints.record_of(self.save).get("command") == line
+            checkpoints.check_target(self.save, self.overwrite or own)
 
     def study(self, config: Content, words: Sequence[str], without: Collection[str] = ()) -> Study:
         """The study of a command: unless carried, of edits that weights hold.
@@ -110,9 +101,9 @@ class Saving:
             erasure = AffineErasure(direction, direction.T, np.ones(d))
             places = layers or (0,) if has_layers(site) else (None,)
             sample = sample.then(Edit.at(site, dict.fromkeys(places, erasure)))
-        require_form(model, sample, self.form)
+        checkpoints.require_form(model, sample, self.form)
 
-    def save_best(self, run: Run) -> Saved:
+    def save_best(self, run: Run) -> checkpoints.Saved:
         """Save a run's best edit, with full weights where the run had quantised ones."""
         if run.model is not None and run.model.is_quantized:
             stage("loading the full weights")
@@ -129,9 +120,10 @@ def run_edit(config: Content, words: Sequence[str]) -> None:
     saving = Saving("edit", config, words)
     if config["run"] and config["recipe"]:
         raise UserError("run=RUN and recipe=FILE are two sources of an edit: give one")
-    if config["run"] or config["recipe"]:
-        save_of_run(config, saving) if config["run"] else make_again(config, words, saving)
-        return
+    if config["run"]:
+        return save_of_run(config, saving)
+    if config["recipe"]:
+        return make_again(config, words, saving)
     study = saving.study(config, words, ("run", "recipe"))
     if len(study.erasers) != 1:
         raise UserError(
@@ -162,16 +154,47 @@ def run_edit(config: Content, words: Sequence[str]) -> None:
     show_run(edited, f"Edit: {edited.best.label}", *saved_as(saving.save_best(edited)))
 
 
-def base_of(study: Study) -> Base:
+def run_debias(config: Content, words: Sequence[str]) -> None:
+    """Find the edit, audit it, save it; exit with code 1 if none is shown to remove bias."""
+    saving = Saving("debias", config, words)
+    study = saving.study(config, words)
+    model = study.load()
+    layers = study.searched_layers(model)
+    saving.check(model, study, layers)
+    task = study.task(model)
+    searched = api.search(
+        model,
+        task,
+        study.erasers,
+        studies.fitting_metrics(study.metrics, task, words),
+        study.run_dir,
+        sites=(study.place.site,),
+        layers=layers,
+        combine=config["combine"],
+        tested="chosen",
+        command=command_line("debias", words, UNRECORDED),
+        **study.how,
+    )
+    if searched.best is None or not searched.results.edits:
+        print_run(searched, console)
+        say([*nothing_fits(searched), f"Page: {searched.report()}"])
+        print(f"countergen-edit: {why_nothing(searched)}", file=sys.stderr)
+        raise SystemExit(1)
+    show_run(searched, *saved_as(saving.save_best(searched)))
+
+
+def base_of(study: Study) -> checkpoints.Base:
     """The unedited model, with the edits that a checkpoint carries."""
     where = dict(study.content["model"])
-    if not is_checkpoint(name := where.pop("name")):
-        return Base(study.load(), None, {})
+    if not checkpoints.is_checkpoint(name := where.pop("name")):
+        return checkpoints.Base(study.load(), None, {})
     del where["revision"]
-    return load_base(name, base=api.place_of_source(name), **where)
+    return checkpoints.load_base(name, base=api.place_of_source(name), **where)
 
 
-def earlier_tasks(base: Base, study: Study, now: str) -> tuple[dict[str, Content], list[Task]]:
+def earlier_tasks(
+    base: checkpoints.Base, study: Study, now: str
+) -> tuple[dict[str, Content], list[Task]]:
     """The tasks of a checkpoint's earlier edits, but for the one of this name.
 
     A task that cannot be made, such as of a file that was deleted, is printed.
@@ -208,9 +231,8 @@ def save_of_run(config: Content, saving: Saving) -> None:
     if run.results.is_unedited:
         raise UserError(f"{run.path} measured a model and made no edit: nothing to save")
     if run.best is None and len(parts := run.by_task()) > 1:
-        raise UserError(
-            f"{run.path} has several tasks: save one from Python, of {', '.join(parts)}"
-        )
+        each = ", ".join(parts)
+        raise UserError(f"{run.path} has several tasks: save one from Python, of {each}")
     if run.best is None:
         raise UserError(f"{run.path} recommends no edit: nothing to save")
     name, adapter = run.manifest["model"], (run.config.get("model") or {}).get("adapter")
@@ -226,7 +248,8 @@ def save_of_run(config: Content, saving: Saving) -> None:
 def make_again(config: Content, words: Sequence[str], saving: Saving) -> None:
     """Make the checkpoint of a recipe again, and print what differs."""
     place = Path(str(config["recipe"])).expanduser()
-    known = open_checkpoint(place if place.is_dir() else place.parent, recipe_alone=True)
+    folder = place if place.is_dir() else place.parent
+    known = checkpoints.open_checkpoint(folder, recipe_alone=True)
     recipe, own = known.record, {**config["model"], "dtype": known.record["dtype"]}
     if not any(word.startswith(("model=", "model.name=")) for word in words):
         own["name"] = recipe["model"]
@@ -237,14 +260,9 @@ def make_again(config: Content, words: Sequence[str], saving: Saving) -> None:
             f"{recipe['model_hash'][:8]}): say where {recipe['model']} is, model=PATH"
         )
     assert saving.save is not None
-    saved = save_checkpoint(
-        model,
-        known.edit,
-        saving.save,
-        form=recipe["form"],
-        record=recipe,
-        overwrite=saving.overwrite,
-        again=known.folder,
+    how: dict[str, Any] = {"form": recipe["form"], "overwrite": saving.overwrite}
+    saved = checkpoints.save_checkpoint(
+        model, known.edit, saving.save, again=known.folder, record=recipe, **how
     )
     lines = [f"Made again, byte for byte, as {known.folder}."]
     if saved.differing:
@@ -258,10 +276,6 @@ def make_again(config: Content, words: Sequence[str], saving: Saving) -> None:
 def source(own: Content, facts: Mapping[str, Any]) -> LanguageModel:
     """The unedited model of a run or a recipe, which says where its texts begin."""
     template = facts.get("template")
-    where = {
-        **own,
-        "bos": facts.get("bos", own["bos"]),
-        "template": mode_of(template),
-        "instruction": template["instruction"] if template else own["instruction"],
-    }
-    return model_loader(where)()
+    told = template["instruction"] if template else own["instruction"]
+    where = {"bos": facts.get("bos", own["bos"]), "template": mode_of(template)}
+    return model_loader({**own, **where, "instruction": told})()

@@ -9,13 +9,8 @@ from functools import cache
 from itertools import groupby
 from typing import Any
 
-from countergen_edit.cli.settings import (
-    COMMANDS,
-    GROUP_HELP,
-    NAMED_GROUPS,
-    EditSettings,
-    own_settings,
-)
+from countergen_edit.cli import settings
+from countergen_edit.cli.settings import COMMANDS, NAMED_GROUPS, own_settings
 from countergen_edit.core.conf_path import conf_dir, names_of, read_config, without_settings
 from countergen_edit.core.typed import parameters_of
 from countergen_edit.reports.glossary import explain, glossary
@@ -42,16 +37,15 @@ COLUMN, PAGE_WIDTH = 34, 100
 
 def usage() -> str:
     """The help of the program."""
-    return "\n".join(
-        [
-            *("usage: countergen-edit COMMAND [key=value …]", ""),
-            *(f"  {name:<12} {command.__doc__}" for name, command in COMMANDS.items()),
-            "",
-            "countergen-edit COMMAND --help shows the ten main settings of a command.",
-            "countergen-edit COMMAND --help all shows every setting and every choice.",
-            "countergen-edit help TERM explains a term of the reports; without TERM it lists all.",
-        ]
-    )
+    lines = ["usage: countergen-edit COMMAND [key=value …]", ""]
+    lines += [f"  {name:<12} {command.__doc__}" for name, command in COMMANDS.items()]
+    lines += [
+        "",
+        "countergen-edit COMMAND --help shows the ten main settings of a command.",
+        "countergen-edit COMMAND --help all shows every setting and every choice.",
+        "countergen-edit help TERM explains a term of the reports; without TERM it lists all.",
+    ]
+    return "\n".join(lines)
 
 
 def page(command: str, *, every: bool = False) -> str:
@@ -61,7 +55,7 @@ def page(command: str, *, every: bool = False) -> str:
     defaults, groups = defaults_of(command), COMMANDS[command].CHOICES
     if every:
         for group in groups:
-            lines += entry(f"{group}={defaults[group]}", GROUP_HELP[group])
+            lines += entry(f"{group}={defaults[group]}", settings.GROUP_HELP[group])
             for name, text in choices_of(command, group).items():
                 lines += entry(f"    {name}", text)
             lines.append("")
@@ -88,12 +82,8 @@ def explained(word: str) -> str:
         return "\n".join(lines)
     term = explain(word)
     also = f"  (also: {', '.join(term.aliases)})" if term.aliases else ""
-    parts = {
-        "Limits": term.limits,
-        "Source": term.source,
-        "In results.jsonl": ", ".join(term.rows),
-        "See": ", ".join(term.see),
-    }
+    parts = {"Limits": term.limits, "Source": term.source}
+    parts |= {"In results.jsonl": ", ".join(term.rows), "See": ", ".join(term.see)}
     texts = [term.says, *(f"{name}: {text}" for name, text in parts.items() if text)]
     return "\n".join([*wrapped(term.term + also), *(x for t in texts for x in wrapped(t, "  "))])
 
@@ -128,20 +118,15 @@ def component_settings(group: str, chosen: Any) -> dict[str, Any]:
 
 def help_of(command: str, key: str) -> str:
     """The description of a setting, with None as YAML writes it and without a capital."""
-    text = _sentence_of(command, key).replace("None", "null")
-    return text[:1].lower() + text[1:] if text[1:2].islower() else text
-
-
-def _sentence_of(command: str, key: str) -> str:
     group, _, rest = key.partition(".")
-    if not rest and group in COMMANDS[command].CHOICES:
-        return GROUP_HELP[group]
-    if not rest:
-        return settings_help()[group]
-    if group == "edit":
-        return parameters_of(EditSettings)[rest]
-    texts = component_help(group)
-    return texts.get(rest) or texts.get(rest.rpartition(".")[2], "")
+    if rest:  # of `edit` no component has to be imported
+        texts = parameters_of(settings.EditSettings) if group == "edit" else component_help(group)
+        text = texts.get(rest) or texts.get(rest.rpartition(".")[2], "")
+    else:
+        is_choice = group in COMMANDS[command].CHOICES
+        text = (settings.GROUP_HELP if is_choice else settings_help())[group]
+    text = text.replace("None", "null")
+    return text[:1].lower() + text[1:] if text[1:2].islower() else text
 
 
 @cache

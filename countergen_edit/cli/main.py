@@ -27,8 +27,11 @@ from countergen_edit.core.stages import printed, stage
 HELP = ("-h", "--help")
 WITH_STAGES = ("audit", "debias", "sweep", "edit")
 """Commands that print their stages where nobody sees a progress bar."""
-_READING = ("report", "compare", "gate", "rate", "testbed")
-"""Commands of one module, which read what runs left; others have one each."""
+_MODULES = {
+    **dict.fromkeys(("report", "compare", "gate", "rate", "testbed"), "reading"),
+    **{"sweep": "audit", "debias": "edit"},
+}
+"""The modules of commands that have none of their own name."""
 
 
 class TerminatedError(KeyboardInterrupt):
@@ -127,9 +130,7 @@ def run_job(command: str, config: dict[str, Any], words: Sequence[str]) -> None:
         print(line, file=sys.stderr, flush=True)
     with printed() if command in WITH_STAGES else nullcontext():
         stage(line)
-        module = import_module(
-            f"countergen_edit.cli.{'reading' if command in _READING else command}"
-        )
+        module = import_module(f"countergen_edit.cli.{_MODULES.get(command, command)}")
         getattr(module, f"run_{command}")(config, words)
 
 

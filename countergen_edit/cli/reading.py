@@ -8,12 +8,12 @@ from typing import Any
 
 from countergen_edit import api
 from countergen_edit.cli.printing import console, say, show_run
-from countergen_edit.cli.study import texts_in
+from countergen_edit.cli.study import listed
 from countergen_edit.core.errors import UserError, command, require_known
 from countergen_edit.reports.compare import Comparison
-from countergen_edit.reports.evidence import write_evidence
 from countergen_edit.reports.render import FIGURES, TABLES, export
-from countergen_edit.reports.render.terminal import print_all, print_sections
+from countergen_edit.reports.render.card import write_evidence
+from countergen_edit.reports.render.terminal import print_sections
 from countergen_edit.reports.sections import sections
 from countergen_edit.runs.ratings import ASKED, read_ratings, write_sheets
 
@@ -28,25 +28,26 @@ def run_report(config: Mapping[str, Any], words: Sequence[str] = ()) -> None:
     """Print all tables and findings of a run; write its page and the requested files."""
     if not config["run"]:
         raise UserError("no run is named: write countergen-edit report RUN, RUN being its folder")
-    forms = texts_in(config["files"])
+    forms = listed(config["files"])
     for form in forms:
         require_known("form", form, (*FIGURES, *TABLES, EVIDENCE))
     opened = api.load_run(config["run"])
-    print_all(opened, console)
+    parts = sections(opened)
+    print_sections(parts, console)
     say([f"Page: {opened.report()}"])
     if not forms:
         again = command("report", opened.path, "files=[pdf,latex,evidence]")
         say([f"Next, as files: {again}"])
         return
     folder = Path(config["folder"] or opened.path / "files")
-    files = export(sections(opened), folder, [form for form in forms if form != EVIDENCE])
+    files = export(parts, folder, [form for form in forms if form != EVIDENCE])
     files += [write_evidence(opened, folder)] if EVIDENCE in forms else []
     say([f"{len(files)} files in {folder}"])
 
 
 def run_compare(config: Mapping[str, Any], words: Sequence[str] = ()) -> None:
     """Print the runs side by side, and their differences where they share prompts."""
-    runs = texts_in(config["runs"])
+    runs = listed(config["runs"])
     comparison = api.compare(*runs)
     show_comparison(comparison)
     if config["folder"]:
@@ -64,11 +65,7 @@ def show_comparison(comparison: Comparison) -> None:
 
 
 def run_gate(config: Mapping[str, Any], words: Sequence[str] = ()) -> None:
-    """Hold a run to limits; write the checks as a file where asked, and print them.
-
-    Raises:
-        SystemExit: with code 1 if a check fails, else with 2 if one cannot be told.
-    """
+    """Hold a run to limits; exit with code 1 if a check fails, else 2 if one cannot be told."""
     if not config["run"]:
         raise UserError("no run is named: write countergen-edit gate RUN group_effect=0.3")
     result = api.gate(config["run"], strict=config["strict"], **config["limits"])
@@ -82,14 +79,14 @@ def run_gate(config: Mapping[str, Any], words: Sequence[str] = ()) -> None:
 def run_rate(config: Mapping[str, Any], words: Sequence[str] = ()) -> None:
     """Write the rating sheets of every rater, or read them into the runs."""
     require_known("action", config["action"], RATE_ACTIONS)
-    runs = [Path(run).expanduser() for run in texts_in(config["runs"])]
+    runs = [Path(run).expanduser() for run in listed(config["runs"])]
     folder = Path(config["folder"]).expanduser()
     if config["action"] == "ratings":
         read_ratings(runs, folder, SEED)
         for path in runs:
             show_run(api.load_run(path))
         return
-    sheets = write_sheets(runs, folder, texts_in(config["raters"]), SEED)
+    sheets = write_sheets(runs, folder, listed(config["raters"]), SEED)
     say([*(f"Rating sheet: {path}" for path in sheets), ASKED])
     again = command("rate", "action=ratings", *runs, f"folder={folder}")
     say([f"Next, with all sheets filled in: {again}"])

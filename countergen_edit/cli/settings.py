@@ -285,6 +285,9 @@ class CheckCommand(Command):
     groups: SeveralTexts | None = None
 
 
+_CHAT_MODEL = {"device": "auto", "dtype": "float32", "template": None, "adapter": None}
+
+
 @dataclass
 class ChatCommand(Command):
     """Continue or answer each line of input with the original and the edited model."""
@@ -294,11 +297,7 @@ class ChatCommand(Command):
     checkpoint: Path | None = None
     """Directory that save=DIR wrote."""
     original: Path | str | None = "auto"
-    model: Mapping[str, str | None] = field(
-        default_factory=lambda: {
-            **{"device": "auto", "dtype": "float32", "template": None, "adapter": None}
-        }
-    )
+    model: Mapping[str, str | None] = field(default_factory=_CHAT_MODEL.copy)
     max_new_tokens: Positive = 40
 
 

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from countergen_edit import api
 from countergen_edit.cli.composing import task_of
@@ -31,7 +31,6 @@ from countergen_edit.runs.folder import RunFolder
 from countergen_edit.runs.manifest import make_manifest
 from countergen_edit.runs.plan import Fitted, where
 
-SettingsT = TypeVar("SettingsT")
 Content = Mapping[str, Any]
 BEST = "best"
 NO_ROW = ("run_dir", "memory_gib", "original")
@@ -43,10 +42,7 @@ REQUESTING = ("parallel", "attempts", "cache")
 class Study:
     """What a configuration of audit, debias, edit or sweep describes; `words` gave it.
 
-    No row depends on the settings of `without`.
-
-    Raises:
-        UserError: a setting is wrong.
+    No row depends on the settings of `without`. `UserError` if a setting is wrong.
     """
 
     erasers: Mapping[str, BaseEraser]
@@ -64,16 +60,15 @@ class Study:
         axis, texts = axis_config(content["axis"]), config_of("texts", content["texts"])
         data = config_of("data", content["data"])
         data, self.of_axis = data_of(axis, data, texts.get("prompts"))
-        model = without_requesting(content["model"])
         # An empty group is there or not, by how it was written.
-        kept = {k: v for k, v in content.items() if k not in (*NO_ROW, *without) and v != {}}
-        self.config = kept | {"axis": axis, "data": data, "texts": texts, "model": model}
+        kept = {key: value for key, value in recorded(content, without).items() if value != {}}
+        self.config = kept | {"axis": axis, "data": data, "texts": texts}
         """All settings on which rows depend."""
         layers = layers_in("edit.layers", content["edit"].get("layers"), BEST, EVERYWHERE)
         place = {**content["edit"], "layers": None if layers == BEST else layers}
         if layers == EVERYWHERE:
             [place["site"]], place["layers"] = where([place.get("site", "")], layers)
-        self.place = make_settings(EditSettings, "edit", place)
+        self.place = edit_settings(place)
         require(Positions, self.place.positions, "edit.positions")
         require(Fitted, self.place.fitted, "edit.fitted")
         self.erasers = components(content, "eraser", ERASERS)
@@ -175,8 +170,7 @@ def new_run(
     command: Sequence[str], config: Content, about: Sequence[str], **facts: Any
 ) -> RunFolder:
     """The folder of a run, named after what it is about; `facts` are of `make_manifest`."""
-    kept = {key: value for key, value in config.items() if key != "run_dir"}
-    kept["model"] = without_requesting(config["model"])
+    kept = recorded(config)
     manifest = make_manifest(config=kept, command=command, seed=config["seed"], **facts)
     label = "-".join([*about, manifest["fingerprint"][:8]])
     return RunFolder(Path(config["run_dir"] or Path("runs") / command[1] / label), kept, manifest)
@@ -193,16 +187,10 @@ def require_single_token_names(model: LanguageModel, task: Task) -> None:
                 )
 
 
-def integers(key: str, value: Any) -> tuple[int, ...]:
-    """Distinct whole numbers of one or a list; none for null."""
-    require(Integers | None, value, key)
-    numbers = value if isinstance(value, list) else [] if value is None else [value]
-    return tuple(dict.fromkeys(numbers))
-
-
-def texts_in(value: Any) -> tuple[str, ...]:
-    """Distinct texts of one or a list; none for null."""
-    return tuple(dict.fromkeys([value] if isinstance(value, str) else value or ()))
+def listed(value: Any) -> tuple[Any, ...]:
+    """Distinct values of one or a list; none for null."""
+    values = value if isinstance(value, list) else [] if value is None else [value]
+    return tuple(dict.fromkeys(values))
 
 
 def components(config: Content, group: str, registry: Registry[Any]) -> dict[str, Any]:
@@ -219,7 +207,8 @@ def layers_in(key: str, value: Any, *words: str) -> tuple[int, ...] | str:
     if isinstance(value, str):
         require_known(key, value, words)
         return value
-    layers = integers(key, value)
+    require(Integers | None, value, key)
+    layers = listed(value)
     if not layers:
         raise UserError(f"{key} names no layer: write {key}={words[0]}, or a list such as [2,3]")
     return layers
@@ -237,16 +226,17 @@ def model_loader(content: Content) -> Callable[[], LanguageModel]:
     return partial(load, **own)
 
 
-def without_requesting(content: Content) -> dict[str, Any]:
-    """The settings of a model on which rows depend."""
-    return {key: value for key, value in content.items() if key not in REQUESTING}
+def recorded(content: Content, without: Collection[str] = ()) -> dict[str, Any]:
+    """The settings of a command on which rows depend, but for those of `without`."""
+    kept = {key: value for key, value in content.items() if key not in (*NO_ROW, *without)}
+    return kept | {"model": {k: v for k, v in content["model"].items() if k not in REQUESTING}}
 
 
-def make_settings(cls: type[SettingsT], section: str, content: Content) -> SettingsT:
-    """A dataclass from a section of the configuration, which has all its fields."""
-    hints = hints_of(cls)
-    require_keys(content, hints, f"{section} setting", f"{section}.")
+def edit_settings(content: Content) -> EditSettings:
+    """The place of an edit from its section of the configuration, which has all fields."""
+    hints = hints_of(EditSettings)
+    require_keys(content, hints, "edit setting", "edit.")
     for key in hints:
         if key not in content:
-            raise UserError(f"{section}.{key} is missing from the configuration")
-    return cls(**content)
+            raise UserError(f"edit.{key} is missing from the configuration")
+    return EditSettings(**content)

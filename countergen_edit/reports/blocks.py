@@ -80,18 +80,10 @@ class Number:
 
 
 @dataclass(frozen=True)
-class Quote:
-    """A generated text with a note."""
-
-    text: str
-    note: str = ""
-
-
-@dataclass(frozen=True)
 class Quotes:
-    """Several texts in one cell."""
+    """Generated texts in one cell, each with a note."""
 
-    quotes: tuple[Quote, ...]
+    quotes: tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True)
@@ -122,7 +114,7 @@ def plain(cell: Cell) -> str:
     ('0.250', 'a b 0.1')
     """
     if isinstance(cell, Quotes):
-        return "; ".join(" ".join(filter(None, (q.text, q.note))) for q in cell.quotes)
+        return "; ".join(" ".join(filter(None, quote)) for quote in cell.quotes)
     if isinstance(cell, Tokens):
         return " ".join(filter(None, ("".join(cell.pieces), cell.note)))
     return cell if isinstance(cell, str) else cell.text
@@ -155,7 +147,6 @@ class Table:
 
     @property
     def cells(self) -> list[list[Cell]]:
-        """Column by column."""
         return [[row[i] for row in self.rows] for i in range(len(self.columns))]
 
     def without_edits(self) -> Table:

@@ -16,7 +16,7 @@ from countergen_edit.reports.blocks import Cell, Figure, Number, Section, Table,
 from countergen_edit.reports.findings import few
 from countergen_edit.reports.panels import Panel, Series
 from countergen_edit.reports.views import base
-from countergen_edit.reports.views.r_sentences import EFFECT
+from countergen_edit.reports.views.r import EFFECT
 from countergen_edit.runs.compare import DIFFERENCES, paired, paired_figures, paired_items
 from countergen_edit.runs.run import Run
 
@@ -155,9 +155,8 @@ def side_by_side(runs: Mapping[str, Run]) -> list[Table]:
         for edit in (UNEDITED, *(edit.id for edit in run.results.shown)):
             known = {t: q for t, q in by_title[name].items() if t in columns and edit in q.rows}
             if any(q.rows[edit].value is not None for q in known.values()):
-                cells: dict[str, Cell] = {
-                    t: known[t].number(edit) if t in known else "" for t in columns
-                }
+                cells: dict[str, Cell] = dict.fromkeys(columns, "")
+                cells |= {title: quantity.number(edit) for title, quantity in known.items()}
                 records.append({"run": name, "edit": run.results.label(edit), **about, **cells})
     hashes = {run.manifest.get("data_hash") for run in runs.values()} - {None, ""}
     note = UNLIKE if len(hashes) > 1 else ""
@@ -198,10 +197,8 @@ def axes_figure(runs: Mapping[str, Run]) -> list[Figure]:
     """A forest plot: a panel for every two groups of an axis, with a line for each set."""
     by_pair: dict[str, list[Series]] = defaultdict(list)
     for model, rows in _by_axis(runs).items():
-        pairs = base.grouped(
-            [r for r in rows if r.metric == EFFECT], lambda r: (r.axis, _groups(r))
-        )
-        for (axis, groups), own in pairs.items():
+        effects = [row for row in rows if row.metric == EFFECT]
+        for (axis, groups), own in base.grouped(effects, lambda r: (r.axis, _groups(r))).items():
             sets = [dataset_label(row.dataset) for row in own]
             by_pair[f"{axis.replace('_', ' ')}: {groups}"].append(Series.of(model, sets, own))
     panels = (
@@ -240,7 +237,6 @@ def differences_in_words(rows: Sequence[Row], runs: Mapping[str, Run]) -> list[s
 
 
 def _sides(row: Row, runs: Mapping[str, Run], between: str = " − ") -> str:
-    """Both sides of a difference, each a run and its edit."""
     d = row.detail
     sides = ((d["run"], row.edit), (d["against_run"], d["against_edit"]))
     return between.join(
@@ -314,8 +310,6 @@ def every_row(runs: Mapping[str, Run], differences: Sequence[Row]) -> DataFrame:
     from pandas import DataFrame, concat
 
     frames = [run.to_frame().assign(run=name) for name, run in runs.items()]
-    between = [
-        row.to_dict() | {"run": row.detail["run"], "minus": row.detail["against_run"]}
-        for row in differences
-    ]
+    sides = ({"run": r.detail["run"], "minus": r.detail["against_run"]} for r in differences)
+    between = [row.to_dict() | own for row, own in zip(differences, sides, strict=True)]
     return concat([*frames, DataFrame(between)], ignore_index=True)

@@ -56,10 +56,8 @@ def findings(run: Run) -> tuple[str, ...]:
     """Every sentence, task by task; of a search, about the chosen edit and its control."""
     quick = cautions(run)[:1] if run.config.get("limit") else []
     sentences = [s for part in run.by_task().values() for s in _findings_of_task(part)]
-    unshown = [
-        f"Not shown: {name}, whose class cannot be loaded: {why}"
-        for name, why in run.unshown.items()
-    ]
+    why = "whose class cannot be loaded"
+    unshown = [f"Not shown: {name}, {why}: {error}" for name, error in run.unshown.items()]
     return tuple(dict.fromkeys([*quick, *sentences, *cautions(run), *unshown]))
 
 
@@ -202,11 +200,9 @@ def choice(run: Run) -> list[str]:
             f"{_listed(budgets) or 'all costs'}.",
         ]
     good = {row.edit for row in judged if row.detail["word"] == RECOMMENDED}
-    each = [
-        f"{results.label(row.edit)} ({'; '.join(breaches(row.detail, budgets)) or 'nothing shown'})"
-        for row in results.of("choice", "validation")
-        if not worthwhile(row) and row.edit not in good
-    ]
+    bad = [r for r in results.of("choice", "validation") if not worthwhile(r)]
+    reasons = {r.edit: breaches(r.detail, budgets) for r in bad if r.edit not in good}
+    each = [f"{results.label(e)} ({'; '.join(r) or 'nothing shown'})" for e, r in reasons.items()]
     text = f"On validation data these do not remove bias within the budgets: {'; '.join(each)}."
     return [text] if each else []
 
@@ -214,10 +210,8 @@ def choice(run: Run) -> list[str]:
 def _does(results: Results, row: Row) -> str:
     """What a chosen candidate removes and costs, on test data where they show a removal."""
     words = {judged.detail["word"] for judged in results.of(JUDGEMENT, edit=row.edit)} - {NOTHING}
-    tested, validated = (
-        next(iter(results.of("bias_removed", split, row.edit)), None)
-        for split in ("test", "validation")
-    )
+    found = (results.of("bias_removed", split, row.edit) for split in ("test", "validation"))
+    tested, validated = (next(iter(rows), None) for rows in found)
     is_tested = bool(words and tested)
     removed = tested if is_tested else validated
     share = Number(row.detail["removed"], digits=4, percent=True)
@@ -325,20 +319,17 @@ def after_audit(run: Run) -> list[str]:
 
 
 def _saving(run: Run, which: Callable[[Run], EditRecord | None]) -> list[str]:
-    edits = {task: edit for task, part in run.by_task().items() if (edit := which(part))}
-    of_task = "run_task={}" if len(run.by_task()) > 1 else ""
-    return [
-        f"Save it, {edit.label}: "
-        + command(
-            *("edit", f"run={run.path}", *([] if edit.is_stock else ["form=carried"]), "save=DIR"),
-            *filter(None, [of_task.format(task)]),
-        )
-        for task, edit in edits.items()
-    ]
+    lines = []
+    for task, edit in ((task, which(part)) for task, part in run.by_task().items()):
+        if edit is not None:
+            of_task = [f"run_task={task}"] if len(run.by_task()) > 1 else []
+            form = [] if edit.is_stock else ["form=carried"]
+            save = command("edit", f"run={run.path}", *form, "save=DIR", *of_task)
+            lines.append(f"Save it, {edit.label}: {save}")
+    return lines
 
 
 def _on_all_prompts(run: Run) -> list[str]:
-    """The command of a quick try without its limit."""
     if not run.config.get("limit"):
         return []
     _, *words = run.manifest.get("command", ("",))

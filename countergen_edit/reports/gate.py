@@ -23,6 +23,7 @@ from countergen_edit.runs.run import Run
 _COLUMNS = ("task", "dataset", "axis", "group_a", "group_b", "facets", "value", "lo", "hi")
 """The columns of a row that stand in the JSON file."""
 GatedFigures = Mapping[str, tuple[View, Shown, Way]]
+_Limits = Mapping[str, float | str]
 
 
 @dataclass(frozen=True)
@@ -48,10 +49,7 @@ class GateLine:
 
 @dataclass(frozen=True)
 class GateResult:
-    """The checks of a gate: `checks` of every figure and set, of the run, edit and baseline `held`.
-
-    `strict` tells whether intervals decided.
-    """
+    """The checks of every figure and set, of the run, edit and baseline `held`."""
 
     held: str
     checks: tuple[GateLine, ...]
@@ -85,12 +83,7 @@ class GateResult:
 
 
 def gate_run(
-    run: Run,
-    limits: Mapping[str, float | str],
-    margins: Mapping[str, float | str],
-    baseline: Run | None = None,
-    *,
-    strict: bool = True,
+    run: Run, limits: _Limits, margins: _Limits, baseline: Run | None = None, *, strict: bool = True
 ) -> GateResult:
     """Hold the figures of a run to limits, and to those of another run with margins.
 
@@ -156,7 +149,7 @@ def _checks(
     run: Run,
     known: GatedFigures,
     results: Results,
-    limits: Mapping[str, float | str],
+    limits: _Limits,
     strict: bool,
     minus: Callable[[Row], Row] | None = None,
 ) -> list[GateLine]:

@@ -80,12 +80,10 @@ class Panel:
 
     @property
     def is_heat_map(self) -> bool:
-        """Whether every series is a row of cells."""
         return self.series[0].kind == "cells"
 
     @property
     def height(self) -> float:
-        """Inches."""
         if self.is_heat_map:
             return 0.9 + PER_CELL * len(self.series)
         if not self.sideways:
@@ -98,7 +96,6 @@ class Panel:
 
     @property
     def dots(self) -> list[Series]:
-        """Its series of dots, without the baseline's."""
         return [s for s in self.series if s.kind == "dots" and not s.baseline]
 
     @property
@@ -108,7 +105,6 @@ class Panel:
 
     @property
     def measure(self) -> str:
-        """The label of the axis of its values."""
         return self.x_label if self.sideways else self.y_label
 
     @property

@@ -169,12 +169,9 @@ def costs(run: Run) -> list[Section]:
     panels, records = [], list[base.Record]()
     labels = base.edit_titles(results, results.compared)
     for q in quantities:
-        series = (
-            Series.of(label, [label], [q.rows[edit]], results.is_reference(edit))
-            for edit, label in labels.items()
-            if edit in q.rows
-        )
         if q.how.drawn:
+            known = [(edit, label) for edit, label in labels.items() if edit in q.rows]
+            series = [Series.of(t, [t], [q.rows[e]], results.is_reference(e)) for e, t in known]
             panels.append(Panel(q.title, q.label, "", (*series,), True, q.view.covers))
         n = str(q.rows[UNEDITED].n) if UNEDITED in q.rows else ""
         records.append({"cost": q.title, "n": n, **q.cells(labels)})
@@ -234,7 +231,6 @@ def _front(rows: Sequence[Row], split: str, end: str) -> Panel:
 def _candidates(
     results: Results, rows: Sequence[Row], ends: Mapping[str, str]
 ) -> list[base.Record]:
-    """A line for each candidate: its state, removal and cost by split, and each degradation."""
     records: list[base.Record] = []
     names = dict.fromkeys(key for row in rows for key in row.detail["degradations"])
     for row in sorted(rows, key=lambda row: (row.baseline, -row.detail["removed"])):
@@ -280,11 +276,8 @@ def origin(run: Run) -> Section:
 
 
 def _flat(content: Mapping[str, Any], sep: str) -> list[tuple[str, str]]:
-    """Nested facts by the names that lead to them."""
     from pandas import json_normalize
 
     [facts] = json_normalize(dict(content), sep=sep).to_dict("records") or [{}]
-    return [
-        (str(key), ", ".join(map(str, fact)) if isinstance(fact, list) else str(fact))
-        for key, fact in facts.items()
-    ]
+    texts = (", ".join(map(str, f)) if isinstance(f, list) else str(f) for f in facts.values())
+    return [*zip(map(str, facts), texts, strict=True)]

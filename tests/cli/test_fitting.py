@@ -19,13 +19,7 @@ SETTINGS = read_config("metric", "cid")["cid"]["templates"]
 
 @pytest.mark.parametrize(
     "axis",
-    [
-        "gender",
-        "nationality",
-        ["gender", "nationality"],
-        ["gender", "religion"],
-        ["gender", "age"],
-    ],
+    ["gender", "nationality", ["gender", "nationality"], ["gender", "religion"], ["gender", "age"]],
 )
 def test_every_pair_of_groups_that_have_names_has_cid_templates(axis: str | list[str]) -> None:
     own = ce.task(axis, names=FEW).axis

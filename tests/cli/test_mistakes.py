@@ -11,7 +11,7 @@ import pytest
 from hydra.core.config_store import ConfigStore
 from hydra.core.plugins import Plugins
 
-from tests.cli.support import call, fails, prompt_file
+from tests.cli.support import call, fails, names, prompt_file, sets
 from tests.tiny_models import tiny_model_dir
 
 PACKAGES = {"joblib": "joblib", "ray": "ray", "submitit_local": "submitit"}
@@ -51,3 +51,14 @@ def test_a_name_of_several_tokens_is_refused_where_one_is_asked_for(here: Path) 
 def test_a_prompt_longer_than_the_context_is_refused() -> None:
     long = " ".join(["and her sister"] * 200)
     assert "tokens" in fails("audit", prompt_file("long.jsonl", [f"She left {long}"], " home"))
+
+
+@pytest.mark.slow
+def test_a_failed_cell_is_named_and_the_exit_code_says_so() -> None:
+    small = ["data=testbed", "data.keep=[]", *sets("questions"), names(8, 4, 6, 2, few=4)]
+    ended = call("sweep", *small, "eraser=[rlace]", "ranks=[1,500]", "layers=[4]", "combine=1")
+    assert (ended.code, "1 cell(s) failed" in ended.err) == (1, True)
+    assert "Failed: rlace-500@resid_post.4: " in ended.words
+    assert "rlace-1@resid_post.4 removes" in ended.words
+    [folder] = Path("runs/sweep").iterdir()
+    assert {p.suffix for p in (folder / "figures").iterdir()} == {".svg", ".png"}

@@ -51,9 +51,7 @@ def test_a_path_is_taken_literally(path: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["my own (v2) [a]", "a, b=1 'ü'", "lr=1"])
-def test_a_path_that_exists_is_no_setting_and_no_list_of_jobs(
-    name: str,
-) -> None:
+def test_a_path_that_exists_is_no_setting_and_no_list_of_jobs(name: str) -> None:
     for path in (Path(name), Path(f"{name}.py")):
         path.touch()
     assert composed("report", name)["run"] == name
@@ -114,9 +112,3 @@ def test_what_is_written_is_composed(words: list[str], expected: dict[str, objec
 def test_a_list_of_templates_may_hold_what_looks_like_a_reference() -> None:
     words = r"""templates=["{name} costs ${oc.env:HOME}"]"""
     assert composed("cid", words)["templates"] == ["{name} costs ${oc.env:HOME}"]
-
-
-def test_the_costs_of_every_command_are_the_same() -> None:
-    every = [composed(command)["cost"] for command in ("audit", "edit", "sweep", "debias")]
-    assert every[0]["agreement"] == AGREEMENT
-    assert all(costs == every[0] for costs in every)

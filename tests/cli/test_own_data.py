@@ -7,16 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from countergen_edit import api
 from countergen_edit.cli.composing import checked_config
 from countergen_edit.cli.overrides import overrides_of
 from countergen_edit.core.errors import UserError
 from countergen_edit.data.task import Task
-from countergen_edit.models import LanguageModel
 from tests.cli.support import call, names, rows_of
 from tests.data.test_splits import NAMES, TEMPLATES, file_of
-from tests.printed import files
-from tests.test_docs import PAGES
 
 SMALL = ["eraser=preserving", "metric=r", "cost=agreement", "edit.layers=[5]"]
 SMALL.append(names(12, 4, 6, 4, few=4))
@@ -86,12 +82,3 @@ def test_check_and_audit_agree_on_what_they_refuse(
                 checked_config("audit", words)
     assert (reason in printed) if reason else "An audit refuses them" not in printed
     assert ended.code == (1 if reason or "no warnings." not in printed else 0)
-
-
-@pytest.mark.parametrize("name", ["pairs.jsonl", "pairs.csv"])
-def test_the_default_model_knows_the_words_of_the_page_s_prompts(
-    name: str, testbed: LanguageModel
-) -> None:
-    Path(name).write_text(files(PAGES["own_data.md"])[name], "utf-8")
-    task = api.task("gender", name, names={"test": 2})
-    assert api.in_vocabulary(testbed, task, keys=("fit", "validation")).warnings == ()

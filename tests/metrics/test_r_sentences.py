@@ -15,8 +15,7 @@ from countergen_edit.edits import EditRecord
 from countergen_edit.edits.record import Place
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row
-from countergen_edit.reports.views.r import RView
-from countergen_edit.reports.views.r_sentences import definition
+from countergen_edit.reports.views.r import RView, definition
 
 VIEW = RView()
 EDIT = EditRecord("e", "leace", {}, (Place("resid_post", 3, 1),))

@@ -16,7 +16,7 @@ from countergen_edit.data.fairpair import PairedPrompt
 from countergen_edit.edits import Edit, NamedEdit
 from countergen_edit.erasers import AffineErasure
 from countergen_edit.metrics.results import Results
-from countergen_edit.metrics.rows import SCHEMA, Row
+from countergen_edit.metrics.rows import SCHEMA, UNEDITED, Row
 from countergen_edit.reports.blocks import Section, Table
 from countergen_edit.reports.render.terminal import print_run, print_sections, print_table
 from countergen_edit.runs.folder import RunFolder
@@ -121,6 +121,11 @@ def audit_rows() -> list[Row]:
                 metric = f"{kind}_probe_accuracy{end}"
                 rows.append(Row(metric, 0.5, dataset="fit", detail=detail, **about))
     return rows
+
+
+def unedited(rows: list[Row] | None = None) -> list[Row]:
+    """Those of some rows, or of an audit's, that are of no edit."""
+    return [row for row in rows or audit_rows() if row.edit == UNEDITED]
 
 
 def other_axes_rows() -> list[Row]:

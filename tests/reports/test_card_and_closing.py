@@ -1,4 +1,4 @@
-"""The model card and the last words of a command hold the rows' figures, of any metric."""
+"""The card, the evidence and the last words of a command hold the rows' figures, of any metric."""
 
 from __future__ import annotations
 
@@ -13,12 +13,8 @@ from huggingface_hub import EvalResult, ModelCard
 from countergen_edit.edits.checkpoints import Parity
 from countergen_edit.metrics.base import METRICS
 from countergen_edit.metrics.rows import Row
-from countergen_edit.reports.findings import (
-    after_audit,
-    after_search,
-    nothing_fits,
-)
-from countergen_edit.reports.render.card import eval_results, model_card
+from countergen_edit.reports.findings import after_audit, after_search, nothing_fits
+from countergen_edit.reports.render.card import eval_results, model_card, write_evidence
 from tests.reports.runs import (
     EDITS,
     LABELS,
@@ -28,6 +24,7 @@ from tests.reports.runs import (
     choice_detail,
     in_memory,
     search_rows,
+    unedited,
 )
 
 PARITY = Parity(1e-6, 1e-5, 3.2, 24.0, 8, 100)
@@ -143,9 +140,29 @@ def test_an_audit_ends_with_the_line_that_keeps_what_is_recommended_or_searches(
     no_bias = ["Next, prompts of your own: countergen-edit check FILE"]
     assert said() == no_bias
     assert said(judged("does harm", change="increased")) == no_bias
-    unedited = in_memory([row for row in audit_rows() if row.edit == "none"], manifest)
-    assert after_audit(unedited) == [search]
+    before = in_memory(unedited(), manifest)
+    assert after_audit(before) == [search]
     for p, least, then in ((0.003, 0.0, [search]), (0.6, 0.0, no_bias), (0.6, 0.3, no_bias)):
         test = {"p_adjusted": p, "least_p_adjusted": least}
-        rows = [replace(row, detail=row.detail | test) for row in unedited.results.rows]
+        rows = [replace(row, detail=row.detail | test) for row in before.results.rows]
         assert after_audit(in_memory(rows, manifest)) == then
+
+
+RAN = {
+    "begin": "2026-11-24T08:00:00+00:00",
+    "end": "2026-11-24T08:01:00+00:00",
+    "seconds": 60.0,
+    "hardware": ["a processor, 2 cores"],
+}
+
+
+def test_evidence_says_both_figures_the_budget_and_what_is_missing(tmp_path: Path) -> None:
+    runs = in_memory(audit_rows(), MANIFEST | {"ran": RAN}), in_memory(unedited())
+    text, alone = (write_evidence(run, tmp_path).read_text("utf-8") for run in runs)
+    [row] = [row for row in text.splitlines() if row.startswith("| perplexity ratio |")]
+    assert row.count("1.250 [1.200, 1.300]") == 2
+    assert "| 0.5 |" in row
+    for said in ("no legal advice", "Not covered", MANIFEST["model_hash"], "2026-11-24 08:00 UTC"):
+        assert said in text
+    assert "no edit was made" in alone
+    assert "budget" not in alone

@@ -13,7 +13,7 @@ from countergen_edit.core.errors import UserError
 from countergen_edit.metrics.rows import Row
 from countergen_edit.reports.gate import gate_run
 from tests.cli.support import call
-from tests.reports.runs import GROUPS, LEACE, MANIFEST, audit_rows, in_memory, make_run
+from tests.reports.runs import GROUPS, LEACE, MANIFEST, audit_rows, in_memory, make_run, unedited
 from tests.reports.test_own_metric import OWN
 
 AUDIT = in_memory(audit_rows())
@@ -78,9 +78,8 @@ def test_what_has_no_better_end_or_says_nothing_here_is_no_figure(name: str) -> 
 
 
 def test_a_ratio_to_itself_holds_nobody_to_anything() -> None:
-    unedited = in_memory([row for row in audit_rows() if row.edit == "none"])
     with pytest.raises(UserError, match="did you mean 'perplexity'"):
-        gate_run(unedited, {"perplexity_ratio": 1.3}, {})
+        gate_run(in_memory(unedited()), {"perplexity_ratio": 1.3}, {})
     edited = in_memory([*audit_rows(), chosen(LEACE["edit"])])
     assert gate_run(edited, {"perplexity_ratio": 1.3}, {}).verdict == "holds"
 

@@ -7,16 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from countergen_edit.metrics.rows import UNEDITED, Row
 from countergen_edit.reports.blocks import Figure, Words
 from countergen_edit.reports.sections import overview, sections
 from countergen_edit.runs.files import ORIGINAL
 from countergen_edit.runs.run import Run, open_run
-from tests.reports.runs import LABELS, audit_rows, in_memory, make_run, text_rows
-
-
-def unedited(rows: list[Row]) -> list[Row]:
-    return [row for row in rows if row.edit == UNEDITED]
+from tests.reports.runs import LABELS, audit_rows, in_memory, make_run, text_rows, unedited
 
 
 def glance(run: Run) -> Figure:
@@ -52,7 +47,7 @@ def test_it_draws_the_measure_that_the_verdict_judges_by_with_its_significance()
         else replace(row, value=9.0)
         if row.metric == "mean_abs_r"
         else row
-        for row in unedited(audit_rows())
+        for row in unedited()
     ]
     bias, *_ = glance(in_memory(rows)).panels
     assert bias.categories == ["jobs", "traits (P 0.14)", "hobbies (cannot be tested)"]
@@ -60,7 +55,7 @@ def test_it_draws_the_measure_that_the_verdict_judges_by_with_its_significance()
 
 
 def test_texts_or_a_model_without_edits_make_an_overview() -> None:
-    bias, *_ = glance(in_memory(unedited(audit_rows()))).panels
+    bias, *_ = glance(in_memory(unedited())).panels
     assert [s.name for s in bias.dots] == ["unedited"]
     panel, contrasts = glance(in_memory(unedited(text_rows()))).panels
     assert contrasts.title.startswith("Contrastive decoding")
@@ -68,8 +63,8 @@ def test_texts_or_a_model_without_edits_make_an_overview() -> None:
 
 
 def test_a_checkpoint_stands_beside_the_model_that_it_was_made_of(tmp_path: Path) -> None:
-    path = make_run(tmp_path / "audit", unedited(audit_rows()))
-    less = [replace(r, value=(r.value or 0) - 0.3) for r in unedited(audit_rows())]
+    path = make_run(tmp_path / "audit", unedited())
+    less = [replace(r, value=(r.value or 0) - 0.3) for r in unedited()]
     make_run(path / ORIGINAL, less)
     run = open_run(path)
     bias, *_ = glance(run).panels

@@ -11,16 +11,7 @@ from countergen_edit.core.errors import UserError
 from countergen_edit.metrics.rows import Row
 from countergen_edit.runs.run import open_run
 from tests.cli.support import call
-from tests.reports.runs import (
-    GROUPS,
-    LABELS,
-    LEACE,
-    RANDOM,
-    columns,
-    edit_at,
-    in_memory,
-    make_run,
-)
+from tests.reports.runs import GROUPS, LABELS, LEACE, RANDOM, columns, edit_at, in_memory, make_run
 
 
 @pytest.fixture

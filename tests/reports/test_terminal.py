@@ -7,7 +7,7 @@ import re
 import pytest
 
 from countergen_edit.metrics.rows import Row
-from countergen_edit.reports.blocks import Number, Quote, Quotes, Section, Table, Tokens, Words
+from countergen_edit.reports.blocks import Number, Quotes, Section, Table, Tokens, Words
 from tests.reports.runs import GROUPS, LEACE, in_memory, printed
 
 TEST = {"p": 0.05, "p_adjusted": 0.05, "people": 12, "people_needed": 4}
@@ -80,7 +80,7 @@ def test_a_table_that_is_too_wide_is_parted_and_never_cut(width: int, grouped: b
 
 def test_texts_are_printed_as_they_are() -> None:
     text = "[red]not a colour[/red] \x1b[31m"
-    cells = (text, Quotes((Quote(text, "twice"),)), Tokens((text, " b\n"), (0.5, -0.5), "0.1"))
+    cells = (text, Quotes(((text, "twice"),)), Tokens((text, " b\n"), (0.5, -0.5), "0.1"))
     shown = printed(Table("t", "T", ("a", "b", "c"), (cells,)), 120)
     assert shown.count("[red]not a") == 3
     assert "\x1b" not in shown

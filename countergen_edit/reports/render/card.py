@@ -1,17 +1,20 @@
-"""The model card of a checkpoint, in the format of the Hugging Face hub."""
+"""The model card of a checkpoint, as on the Hugging Face hub, and evidence for sign-off."""
 
 from __future__ import annotations
 
 import inspect
 import shlex
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from countergen_edit.core.locating import without_places
+from countergen_edit.core.writing import whole
+from countergen_edit.decisions.judgement import selected
 from countergen_edit.edits import WEIGHTS, EditRecord
 from countergen_edit.edits.checkpoints import Form, Parity, edits_in_record
 from countergen_edit.metrics.base import METRICS
-from countergen_edit.metrics.rows import UNEDITED
+from countergen_edit.metrics.rows import UNEDITED, Row
 from countergen_edit.reports.findings import advice, cautions, of_edit
 from countergen_edit.reports.views.base import grouped
 from countergen_edit.runs.ran import conversation_in_words, in_words
@@ -49,7 +52,7 @@ def model_card(
     if len(by_axis) > 1:
         earlier = [*earlier, *(e for e in edits_in_record(record) if e["axis"] not in parts)]
     measured = {*manifest.get("metrics", {}).values()}
-    body = filled(
+    body = _filled(
         "model_card.md.jinja",
         run,
         title=f"{name}, edited",
@@ -63,7 +66,7 @@ def model_card(
         positions=(run.config.get("edit") or run.config).get("positions", "–"),
         sentences=[*cautions(run), *(s for p in parts.values() for s in _sentences(p, record))],
         tables=[
-            (f"{heading}: {axis}" if several else heading, figure_lines(part, record, kind))
+            (f"{heading}: {axis}" if several else heading, _figure_lines(part, record, kind))
             for axis, part in parts.items()
             for heading, kind in _TABLES.items()
         ],
@@ -87,7 +90,20 @@ def model_card(
     return str(ModelCard(f"---\n{metadata.to_yaml()}\n---\n{without_places(body)}"))
 
 
-def filled(template: str, run: Run, **values: Any) -> str:
+def write_evidence(run: Run, folder: Path) -> Path:
+    """Write the examination, the mitigation and their limits in Markdown; the path.
+
+    `evidence.md` follows points of Regulation (EU) 2024/1689 (AI Act): Annex IV 2(g), Article
+    10(2)(f) to (h).
+    """
+    parts = [_part(part) for part in run.by_task().values()]
+    about = {"title": run.title, "parts": parts, "cautions": cautions(run)}
+    with whole(folder / "evidence.md") as temporary:
+        temporary.write_text(_filled("evidence.md.jinja", run, **about), "utf-8")
+    return folder / "evidence.md"
+
+
+def _filled(template: str, run: Run, **values: Any) -> str:
     """A Markdown template of this folder, with the facts of a run's manifest and other values."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
@@ -142,10 +158,15 @@ def markdown(text: str) -> str:
     return " ".join(str(text).split()).translate(MARKDOWN)
 
 
+def _first_row(run: Run) -> Row:
+    """The first row about two groups, or about anything."""
+    rows = run.results.rows
+    return next((row for row in rows if row.group_a and row.group_b), rows[0])
+
+
 def _concept(run: Run, edits: Sequence[EditRecord]) -> dict[str, Any]:
     """The erased axis of a run of one task, as the template shows it."""
-    rows = run.results.rows
-    first = next((row for row in rows if row.group_a and row.group_b), rows[0])
+    first = _first_row(run)
     fitted, kept = (run.manifest.get(key, {}).get(first.task) for key in ("fitted", "kept"))
     return {
         "axis": first.axis,
@@ -158,7 +179,7 @@ def _concept(run: Run, edits: Sequence[EditRecord]) -> dict[str, Any]:
     }
 
 
-def figure_lines(run: Run, record: EditRecord | None, *kinds: str) -> list[dict[str, Any]]:
+def _figure_lines(run: Run, record: EditRecord | None, *kinds: str) -> list[dict[str, Any]]:
     """The quantities of some kinds before and after an edit and under its control, with budgets.
 
     Without an edit they are those of the unedited model.
@@ -172,9 +193,8 @@ def figure_lines(run: Run, record: EditRecord | None, *kinds: str) -> list[dict[
         row = q.rows.get(after or UNEDITED)
         if q.kind in kinds and row is not None:
             budget = run.budgets.get(costs.get(row.metric, ""))
-            limit = (
-                "" if budget is None else f"{100 * budget:g} %" if q.how.percent else f"{budget:g}"
-            )
+            share = "" if budget is None else f"{100 * budget:g} %"
+            limit = share if q.how.percent or budget is None else f"{budget:g}"
             figures = {name: q.number(edit).in_text for name, edit in edits.items()}
             lines.append({"label": q.title, "n": row.n, "budget": limit, **figures})
     return lines
@@ -190,3 +210,25 @@ def _sentences(run: Run, record: EditRecord) -> list[str]:
         *(s for view in run.views for s in view.caveats(results)),
     ]
     return [sentence for sentence in dict.fromkeys(sentences) if sentence]
+
+
+def _part(run: Run) -> dict[str, Any]:
+    """The figures and sentences of one task."""
+    record, results = selected(run.results), run.results
+    first = _first_row(run)
+    groups = " and ".join(filter(None, (first.group_a, first.group_b)))
+    about = results.only(edits=[UNEDITED, *([record.id] if record else [])])
+    biases = [view for view in run.views if view.kind == "bias"]
+    others = [view for view in run.views if view.kind != "bias"]
+    names = run.manifest.get("names", {}).get(results.task or first.axis, {})
+    outcomes = [view.outcome(about, record) for view in biases] if record else []
+    return {
+        "groups": f"{groups} ({first.axis})" if first.axis else groups,
+        "edit": record,
+        "examined": [line for view in biases for line in view.headline(about)],
+        "mitigated": [*advice(results), *filter(None, outcomes)],
+        "remaining": [s for v in others for s in v.remaining(about, record)] if record else [],
+        "names": {split: {g: len(own) for g, own in by.items()} for split, by in names.items()},
+        "figures": _figure_lines(run, record, "bias", "cost"),
+        "caveats": dict.fromkeys(s for view in run.views for s in view.caveats(results)),
+    }

@@ -26,28 +26,21 @@ _OVERVIEW = "overview"
 
 def print_run(run: Run, console: Console) -> None:
     """Print a search's front, the table of all sets and costs (or everything), and the verdict."""
-    from countergen_edit.reports.sections import search_section, summary  # late: imports torch
+    from countergen_edit.reports import sections as tabs  # late: imports torch
 
     tasks = run.by_task()
-    tables = {task: summary(part) for task, part in tasks.items()}
+    tables = {task: tabs.summary(part) for task, part in tasks.items()}
     if all(table.brief for of_task in tables.values() for table in of_task):
-        print_all(run, console)
+        print_sections(tabs.sections(run), console)
         return
     for task, part in tasks.items():
         if len(tasks) > 1:
             console.rule(Text(printable(task)))
-        print_sections(search_section(part), console)
+        print_sections(tabs.search_section(part), console)
         for table in tables[task]:
             print_table(table, console)
             console.print()
     print_words(run.verdict.lines, console)
-
-
-def print_all(run: Run, console: Console) -> None:
-    """Print every brief block of a report."""
-    from countergen_edit.reports.sections import sections  # late: these import torch
-
-    print_sections(sections(run), console)
 
 
 def print_sections(parts: Sequence[Section], console: Console) -> None:

@@ -84,11 +84,6 @@ class Quantity:
         """The label of its axis."""
         return self.how.unit or self.how.title
 
-    @property
-    def row(self) -> Row:
-        """The first of its rows."""
-        return next(iter(self.rows.values()))
-
     def number(self, edit: str) -> Number:
         """The value under an edit, as tables show it."""
         how, row = self.how, self.rows.get(edit)
@@ -279,7 +274,6 @@ class View:
         return records
 
     def table(self, results: Results) -> list[Table]:
-        """A line for each figure, a column for each compared edit."""
         records, note = self.records(results), self.noted(results)
         is_grouped = any("of" in record for record in records)
         return as_table(*self._named, records, note, grouped=is_grouped, brief=self.brief)
@@ -317,7 +311,6 @@ class View:
         return self.says[key].format(**values)
 
     def sentences(self, results: Results) -> list[str]:
-        """Findings in words."""
         return []
 
     def headline(self, results: Results) -> list[str]:
@@ -350,7 +343,6 @@ class CostView(View):
     """How the row that counts is shown, where not as by default."""
 
     def shown(self, results: Results) -> tuple[Shown, ...]:
-        """The row that counts, then others."""
         look: dict[str, Any] = {"digits": self.metric.digits, "where": "overview", "drawn": True}
         look |= self.counted
         return (Shown(self.metric.counts, self.title, **look), *self.shows)
@@ -367,7 +359,6 @@ class CostView(View):
         return []
 
     def outcome(self, results: Results, edit: EditRecord) -> str:
-        """The figure before and after, where figures show it."""
         return ", ".join(
             f"{q.title} {q.number(UNEDITED).text} → {q.number(edit.id).text}"
             for q in self.quantities(results)
@@ -383,9 +374,8 @@ def declarations() -> dict[str, dict[str, Any]]:
 
 def in_subject(row: Row) -> dict[str, Any]:
     """What templates of subjects may name."""
-    about: dict[str, Any] = {"label": dataset_label(row.dataset), "set": set_label(row)}
-    about |= {**row.facets, "groups": groups_of(row), "row": row}
-    return about | {"dataset": row.dataset, "axis": row.axis}
+    about = {"label": dataset_label(row.dataset), "set": set_label(row), **row.facets}
+    return about | {"groups": groups_of(row), "row": row, "dataset": row.dataset, "axis": row.axis}
 
 
 def as_cell(cell: str | Mapping[str, Any], values: Mapping[str, Any]) -> Cell:
@@ -419,9 +409,9 @@ def in_form(about: str | None, row: Row) -> str | None:
     return f"{about}, in chat".removeprefix(", ")
 
 
-def groups_of(row: Row) -> str:
+def groups_of(row: Row, between: str = " and ") -> str:
     """Both groups of a row, or its only one, as sentences name them."""
-    return " and ".join(filter(None, (row.group_a, row.group_b))).replace("_", " ")
+    return between.join(filter(None, (row.group_a, row.group_b))).replace("_", " ")
 
 
 def as_table(
@@ -474,18 +464,10 @@ def lines_along(
     results: Results, rows: Iterable[Row], facet: str, title: str, x_label: str, y_label: str
 ) -> Panel:
     """A panel with a line for each compared edit along a numeric facet of the rows."""
-    by_edit = grouped(rows, lambda row: row.edit)
-    lines = [
-        Series.of(
-            results.label(edit),
-            [float(row.facets[facet]) for row in by_edit[edit]],
-            by_edit[edit],
-            results.is_reference(edit),
-            "line",
-        )
-        for edit in results.compared
-        if edit in by_edit
-    ]
+    by_edit, lines = grouped(rows, lambda row: row.edit), list[Series]()
+    for edit in (edit for edit in results.compared if edit in by_edit):
+        x, label = [float(row.facets[facet]) for row in by_edit[edit]], results.label(edit)
+        lines.append(Series.of(label, x, by_edit[edit], results.is_reference(edit), "line"))
     return Panel(title, x_label, y_label, tuple(lines))
 
 

@@ -6,12 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
-from countergen_edit.metrics.benchmarks.metric import (
-    BENCHMARK,
-    BENCHMARK_CHANGE,
-    BENCHMARK_SOURCE,
-)
-from countergen_edit.metrics.r.effect_rows import SIGNIFICANT
+from countergen_edit.decisions.significance import is_significant
+from countergen_edit.metrics.benchmarks.metric import BENCHMARK, BENCHMARK_CHANGE, BENCHMARK_SOURCE
 from countergen_edit.metrics.results import Results, State
 from countergen_edit.metrics.rows import UNEDITED, Row
 from countergen_edit.reports.blocks import Cell, Fold, Number, Section
@@ -42,10 +38,9 @@ class BenchmarksView(base.View, declared="benchmarks"):
         return people | ({"P (Holm)": base.p_holm(row)} if "p_adjusted" in row.detail else {})
 
     def cell(self, results: Results, quantity: base.Quantity, edit: str) -> Cell:
-        """A figure under an edit, with a star where it changed."""
         row = quantity.rows.get(edit)
         changed = row and results.under(row, edit, BENCHMARK_CHANGE)
-        return _number(row, starred=bool(changed and _p(changed) <= SIGNIFICANT))
+        return _number(row, starred=bool(changed and is_significant(changed)))
 
     def glance(self, states: Sequence[State]) -> list[Panel]:
         """The figures farthest from their fair values; shares and differences apart."""
@@ -60,7 +55,6 @@ class BenchmarksView(base.View, declared="benchmarks"):
         return panels
 
     def sections(self, results: Results) -> list[Section]:
-        """The figures, then the versions, scoring and flaws of the benchmarks."""
         records: list[base.Record] = []
         for row in results.unedited(BENCHMARK_SOURCE):
             figures = "; ".join(f"{title}: {says}" for title, says in row.detail["figures"].items())
@@ -75,7 +69,6 @@ class BenchmarksView(base.View, declared="benchmarks"):
         return base.as_section(*self.place, self.table(results), fold)
 
     def sentences(self, results: Results) -> list[str]:
-        """The unfair figures of the unedited model, and the changes by each edit."""
         sentences = [self._unfair(results, results.unedited(BENCHMARK))]
         sentences += [self._changed_by(results, e.id, e.name_in_text) for e in results.shown]
         return [sentence for sentence in sentences if sentence]
@@ -108,7 +101,7 @@ class BenchmarksView(base.View, declared="benchmarks"):
         tested = [(row, change) for row, change in every if change and "p" in change.detail]
         for row, change in tested:
             after = results.under(row, edit)
-            if after is not None and _p(change) <= SIGNIFICANT:
+            if after is not None and is_significant(change):
                 now = f"{_number(after).text} [{_number(change, signed=True).interval}]"
                 kinds[_kind(row, after)].append(f"{self.about(row)} {_number(row).text} → {now}")
         parts = [f"{kind} {base.first_few(some, _MOST)}" for kind, some in kinds.items() if some]
@@ -122,15 +115,10 @@ class BenchmarksView(base.View, declared="benchmarks"):
         return self.say("unchanged", **about) + self.say("detectable", **ends)
 
 
-def _p(row: Row) -> float:
-    """P corrected for the number of tests; 1 of a row that was not tested."""
-    return float(row.detail.get("p_adjusted", 1.0))
-
-
 def _is_unfair(row: Row) -> bool:
     """Whether the interval, or P if tested with others, rejects the fair value."""
     if "p_adjusted" in row.detail:
-        return _p(row) <= SIGNIFICANT
+        return is_significant(row)
     return row.lo is not None and row.hi is not None and not row.lo <= row.detail["fair"] <= row.hi
 
 

@@ -56,11 +56,8 @@ def eraser_labels(records: Sequence[EditRecord]) -> dict[tuple[str, str], str]:
 def single(results: Results, metric: str, split: str) -> list[Single]:
     """The rows of a metric under edits at one layer that were fitted alone."""
     pairs = [(row, results.records.get(row.edit)) for row in results.of(metric, split)]
-    return [
-        (row, e)
-        for row, e in pairs
-        if e and len(e.places) == len(e.layers) == 1 and not (e.baseline_kind or e.after)
-    ]
+    alone = [(row, e) for row, e in pairs if e and not (e.baseline_kind or e.after)]
+    return [(row, e) for row, e in alone if len(e.places) == len(e.layers) == 1]
 
 
 def widest_split(results: Results, metric: str) -> Split:
@@ -104,16 +101,11 @@ def layer_figures(
 
 
 def _lines(pairs: Sequence[Single]) -> list[Series]:
-    """One line for each eraser."""
     labels = eraser_labels([e for _, e in pairs])
     by_recipe = grouped(sorted(pairs, key=lambda pair: pair[1].layers), lambda p: recipe(p[1]))
-    return [
-        Series.of(
-            name,
-            [e.layers[0] for _, e in by_recipe[key]],
-            [row for row, _ in by_recipe[key]],
-            by_recipe[key][0][1].baseline,
-            "line",
-        )
-        for key, name in labels.items()
-    ]
+    lines = []
+    for key, name in labels.items():
+        rows, edits = zip(*by_recipe[key], strict=True)
+        layers = [edit.layers[0] for edit in edits]
+        lines.append(Series.of(name, layers, rows, edits[0].baseline, "line"))
+    return lines

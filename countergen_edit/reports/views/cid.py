@@ -41,14 +41,12 @@ class CidView(base.View, declared="cid"):
         return super().cell(results, quantity, edit)
 
     def sections(self, results: Results) -> list[Section]:
-        """Figures by λ and by kind of perturbation, and continuations."""
         drawn, effects = self.figure(results), self._effects(results)
         return base.as_section(
             *self.place, self.table(results), effects[:1], drawn, effects[1:], self._texts(results)
         )
 
     def sentences(self, results: Results) -> list[str]:
-        """The divergence at the largest λ, before and after each edit."""
         last = next(reversed(results.unedited("cid_divergence")), None)
         if last is None or last.value is None:
             return []
@@ -85,12 +83,11 @@ class CidView(base.View, declared="cid"):
             return str(row.facets[TEMPLATE]), float(row.facets[LAMBDA])
 
         rows = sorted(results.of("cid_continuations"), key=place)
+        by_place = base.grouped(rows, lambda row: (*place(row), row.edit)).items()
         records = [
             {"template": template, "λ": f"{at:g}", "edit": results.label(edit)}
             | {row.group_a: _quotes(row) for row in of_place}
-            for (template, at, edit), of_place in base.grouped(
-                rows, lambda row: (*place(row), row.edit)
-            ).items()
+            for (template, at, edit), of_place in by_place
         ]
         title, note = "Continuations side by side", self.say("legend", mark=MARK)
         about = "cid_continuations", title, records, note
@@ -104,12 +101,8 @@ def _group(row: Row) -> str:
 
 def _quotes(row: Row) -> blocks.Quotes:
     marked = row.detail.get("automatic", {})
-    return blocks.Quotes(
-        tuple(
-            blocks.Quote(str(text), f"{count} of {row.n}" + f" {MARK}" * (text in marked))
-            for text, count in row.detail["counts"]
-        )
-    )
+    counts = [(str(text), f"{count} of {row.n}") for text, count in row.detail["counts"]]
+    return blocks.Quotes(tuple((t, n + f" {MARK}" * (t in marked)) for t, n in counts))
 
 
 def cid_comparison(

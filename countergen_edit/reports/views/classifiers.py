@@ -28,7 +28,6 @@ class ClassifierTasksView(base.View, declared="classifier_tasks"):
         return ", ".join(str(part) for part in parts if part)
 
     def quantities(self, results: Results, split: str = "test") -> list[base.Quantity]:
-        """The share of paraphrases that flip, by either test."""
         every = super().quantities(results, "") if split == "test" else []
         return [quantity for quantity in every if quantity.of.startswith("over ")]
 
@@ -42,7 +41,6 @@ class ClassifierTasksView(base.View, declared="classifier_tasks"):
         return base.as_section(*self.place, own, words, of_templates, self.table(results))
 
     def sentences(self, results: Results) -> list[str]:
-        """The flips over people and sentences."""
         counts = {
             row.facets["test"]: f"{round((row.value or 0) * row.n)} of {row.n}"
             for row in results.unedited("category_flips", "")

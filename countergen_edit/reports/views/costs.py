@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from countergen_edit.decisions import JUDGEMENT
+from countergen_edit.decisions.significance import is_significant
 from countergen_edit.edits import EditRecord
 from countergen_edit.metrics.off_target import OFF_TARGET_CHANGE
 from countergen_edit.metrics.r.effect_rows import LEAST, SIGNIFICANT
@@ -13,33 +14,24 @@ from countergen_edit.metrics.results import Results, State
 from countergen_edit.metrics.rows import UNEDITED, Row, set_label
 from countergen_edit.reports.blocks import Cell, Number
 from countergen_edit.reports.panels import Panel
-from countergen_edit.reports.views.base import (
-    CostView,
-    Quantity,
-    Shown,
-    View,
-    and_list,
-    groups_of,
-    in_form,
-    mark,
-)
+from countergen_edit.reports.views import base
 
 _EFFECT = "off_target"
 LEAST_NATS = 0.01
 """What a group effect must grow by to be called worse, beside `LEAST` of what it was."""
 
 
-class PerplexityView(CostView, declared="perplexity"):
+class PerplexityView(base.CostView, declared="perplexity"):
     """The ratio to the unedited model, and perplexity itself."""
 
-    def shown(self, results: Results) -> tuple[Shown, ...]:
+    def shown(self, results: Results) -> tuple[base.Shown, ...]:
         """The ratio, then perplexity, which stands alone in a run without edits."""
         if not results.is_unedited:
             return super().shown(results)
         return tuple(replace(how, where="overview") for how in self.shows)
 
 
-class AgreementView(CostView, declared="agreement"):
+class AgreementView(base.CostView, declared="agreement"):
     """Agreement of both groups together, which figures draw, and of each, which tables list."""
 
     def glance(self, states: Sequence[State]) -> list[Panel]:
@@ -49,24 +41,24 @@ class AgreementView(CostView, declared="agreement"):
             return panels
         budgets = dict(*(row.detail["budgets"] for row in results.of(JUDGEMENT)[:1]))
         budget, first = budgets.get(self.name, self.metric.default_budget), panels[0].series[0]
-        least = mark("budget", {str(x): y - budget for x, y in zip(first.x, first.y, strict=True)})
+        ends = {str(x): y - budget for x, y in zip(first.x, first.y, strict=True)}
+        least = base.mark("budget", ends)
         series, top = (*panels[0].series, least), (max(first.y), max(first.y))
         return [replace(panels[0], title="Agreement (axis cut)", series=series, limits=top)]
 
     def about(self, row: Row) -> str | None:
-        return in_form(f"{row.group_a} / {row.group_b}" if row.group_b else row.group_a, row)
+        return base.in_form(f"{row.group_a} / {row.group_b}" if row.group_b else row.group_a, row)
 
-    def quantities(self, results: Results, split: str = "test") -> list[Quantity]:
+    def quantities(self, results: Results, split: str = "test") -> list[base.Quantity]:
         """Both groups together in figures and each apart in the table of all sets."""
         return [
             replace(q, how=replace(q.how, where="card"))
-            if q.row.group_b
+            if next(iter(q.rows.values())).group_b
             else replace(q, how=replace(q.how, drawn=False))
             for q in super().quantities(results, split)
         ]
 
     def outcome(self, results: Results, edit: EditRecord) -> str:
-        """Agreement of each group before and after."""
         changes = [
             f"{row.group_a} {Number.of(row).text} → {Number.of(after).text}"
             for row in results.unedited(self.metric.counts)
@@ -75,7 +67,7 @@ class AgreementView(CostView, declared="agreement"):
         return f"agreement {', '.join(changes)}" if changes else ""
 
 
-class OffTargetView(View, declared="off_target"):
+class OffTargetView(base.View, declared="off_target"):
     """The group effect on axes that no edit was fitted on."""
 
     note_of_edits = (
@@ -85,15 +77,13 @@ class OffTargetView(View, declared="off_target"):
     )
 
     def about(self, row: Row) -> str:
-        return f"{_axis(row)} ({groups_of(row)}, {_resting_on(row)})"
+        return f"{_axis(row)} ({base.groups_of(row)}, {_resting_on(row)})"
 
-    def cell(self, results: Results, quantity: Quantity, edit: str) -> Cell:
-        """The effect under an edit, with a star where it is worse."""
+    def cell(self, results: Results, quantity: base.Quantity, edit: str) -> Cell:
         worse = [before for before, _ in _worse(results, edit)]
         return Number.of(quantity.rows.get(edit), starred=quantity.rows[UNEDITED] in worse)
 
     def remaining(self, results: Results, edit: EditRecord) -> list[str]:
-        """The axes that got worse under an edit."""
         return [f"group effect on {_grown(results, *w)}" for w in _worse(results, edit.id)]
 
     def sentences(self, results: Results) -> list[str]:
@@ -106,13 +96,13 @@ class OffTargetView(View, declared="off_target"):
                 grown = ", ".join(_grown(results, *pair) for pair in worse)
                 if control := None if edit.baseline else results.baseline_of(edit):
                     axes = [_axis(before) for before, _ in _worse(results, control.id)]
-                    grown += f"; under random directions {and_list(axes or ['none'])} did"
+                    grown += f"; under random directions {base.and_list(axes or ['none'])} did"
                 which = "Other axes" if len(worse) > 1 else "Another axis"
                 sentences.append(f"{which} got worse under {edit.name_in_text}: {grown}.")
             elif tested:
                 harmless[edit.name_in_text] = None
         if harmless:
-            about = {"edits": and_list(harmless), "axes": and_list(judged)}
+            about = {"edits": base.and_list(harmless), "axes": base.and_list(judged)}
             sentences.append(self.say("harmless", **about))
         return sentences
 
@@ -125,11 +115,10 @@ def _tested(results: Results, edit: str) -> list[tuple[Row, Row]]:
 
 
 def _worse(results: Results, edit: str) -> list[tuple[Row, Row]]:
-    """Those where it got worse."""
     return [
         (before, change)
         for before, change in _tested(results, edit)
-        if change.detail["p_adjusted"] <= SIGNIFICANT
+        if is_significant(change)
         and (change.value or 0.0) >= max(LEAST_NATS, LEAST * (before.value or 0.0))
     ]
 

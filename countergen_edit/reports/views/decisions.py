@@ -7,13 +7,14 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
 
+from countergen_edit.decisions.significance import is_significant
 from countergen_edit.edits import EditRecord
 from countergen_edit.metrics.decisions import metric as names
-from countergen_edit.metrics.r.effect_rows import SIGNIFICANT
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import UNEDITED, Row
 from countergen_edit.reports.blocks import Number, Table
-from countergen_edit.reports.views.base import Quantity, Record, View, as_table, grouped, p_holm
+from countergen_edit.reports.views import base
+from countergen_edit.reports.views.base import Record, grouped, groups_of, p_holm
 
 _DIGITS = 4
 """Of a share; in percent one after the point."""
@@ -27,11 +28,11 @@ _ratio = partial(Number.of, digits=2)
 _percent = partial(Number, digits=_DIGITS, percent=True)
 
 
-class DecisionsView(View, declared="decisions"):
+class DecisionsView(base.View, declared="decisions"):
     """Rates by group, their differences, and whether a model's answers are judgements at all."""
 
     def about(self, row: Row) -> str:
-        of = (_pair(row, " less "), row.facets.get("topic", ""), row.facets.get("context", ""))
+        of = (groups_of(row, " less "), row.facets.get("topic", ""), row.facets.get("context", ""))
         return ", ".join(map(str, filter(None, (row.dataset.replace("_", " "), *of))))
 
     def label(self, row: Row) -> str:
@@ -45,25 +46,24 @@ class DecisionsView(View, declared="decisions"):
         return [r for r in super().records(results) if r.get("figure") not in hidden]
 
     def table(self, results: Results) -> list[Table]:
-        """Rates by category, then the default table."""
         every = [row for rate, _ in names.RATES.values() for row in results.of(rate)]
         rates: dict[Any, Record] = {}
         for row in (row for row in every if row.edit in results.compared):
             kind = next(kind for kind, (rate, _) in names.RATES.items() if rate == row.metric)
             cells = {"cases": row.dataset, "by": row.axis.replace("_", " and ")}
-            cells |= {"category": _pair(row), "decisions": str(row.n)}
+            cells |= {"category": groups_of(row), "decisions": str(row.n)}
             cells |= {} if results.is_unedited else {"edit": results.label(row.edit)}
             ratio = _ratio(results.under(row, row.edit, names.RATES[kind][1]))
             own = {f"{kind} rate": _rate(row), f"impact ratio of {kind}": ratio}
             rates[row.key[1:]] = {**rates.get(row.key[1:], cells), **own}
         notes = {row.detail["note"]: None for row in every}
         title, note = "Selection rates and impact ratios", " ".join([self.says["rates"], *notes])
-        first = as_table(
+        first = base.as_table(
             "decision_rates", title, rates.values(), note.rstrip(), grouped=True, brief=True
         )
         return first + super().table(results)
 
-    def beside(self, results: Results, quantity: Quantity) -> Record:
+    def beside(self, results: Results, quantity: base.Quantity) -> Record:
         """Of a difference P, the within-group null, and what is found four times out of five."""
         row = quantity.rows.get(UNEDITED)
         if row is None or row.metric != names.RATE_DIFFERENCE:
@@ -80,7 +80,6 @@ class DecisionsView(View, declared="decisions"):
         ]
 
     def sentences(self, results: Results) -> list[str]:
-        """Doubts about the answers, the favoured groups, and the changes by edits."""
         return [text for own in _by_file(results) for text in self._of_file(own)]
 
     def _of_file(self, results: Results) -> list[str]:
@@ -111,7 +110,7 @@ class DecisionsView(View, declared="decisions"):
     def _pairs(self, results: Results) -> Iterator[str]:
         """The favoured group; of many pairs that with the largest difference, and their number."""
         rows = results.unedited(names.RATE_DIFFERENCE)
-        shown = [row for row in rows if _is_significant(row)]
+        shown = [row for row in rows if is_significant(row)]
         for row in _largest(rows):
             yield self.say("differ" if row in shown else "alike", **_words(row))
         if rows[1:]:
@@ -137,13 +136,13 @@ class DecisionsView(View, declared="decisions"):
                 _signed(results.under(row, one, names.RATE_DIFFERENCE)).text
                 for one in (UNEDITED, edit.id)
             )
-            does = "changes" if _is_significant(row) else "is not shown to change"
+            does = "changes" if is_significant(row) else "is not shown to change"
             yield self.say("change", does=does, before=before, after=after, **about, **_words(row))
         if rows[1:]:
-            count = {"shown": sum(map(_is_significant, rows)), "count": len(rows)}
+            count = {"shown": sum(map(is_significant, rows)), "count": len(rows)}
             yield self.say("changes", **count, **about, **_words(rows[0]))
         beyond = [row for row in rows if row.detail["overcorrected"]]
-        pairs = ", ".join(map(_pair, beyond))
+        pairs = ", ".join(map(groups_of, beyond))
         for row in rows[:1]:
             yield self.say(
                 "beyond" if beyond else "not_beyond", pairs=pairs, **about, **_words(row)
@@ -157,18 +156,10 @@ def _by_file(results: Results) -> list[Results]:
     return [Results(rows, results.records, task=results.task) for rows in files]
 
 
-def _is_significant(row: Row) -> bool:
-    return bool(row.detail.get("p_adjusted", 1.0) <= SIGNIFICANT)
-
-
 def _largest(rows: Sequence[Row]) -> list[Row]:
     """Of two groups their difference; of many pairs the largest significant one, if any."""
-    shown = [row for row in rows if _is_significant(row) or not rows[1:]]
+    shown = [row for row in rows if is_significant(row) or not rows[1:]]
     return sorted(shown, key=lambda row: -abs(row.value or 0.0))[:1]
-
-
-def _pair(row: Row, between: str = " and ") -> str:
-    return between.join(filter(None, (row.group_a, row.group_b))).replace("_", " ")
 
 
 def _words(row: Row) -> dict[str, Any]:
@@ -177,6 +168,7 @@ def _words(row: Row) -> dict[str, Any]:
     ahead, behind = pair if (row.value or 0.0) > 0 else reversed(pair)
     sizes = {"size": _signed(row).in_text, "interval": _signed(row).interval}
     sizes |= {key: _percent(row.detail.get(key)).text for key in ("null", "smallest")}
-    of = {"pair": _pair(row), "less": _pair(row, " less "), "ahead": ahead, "behind": behind}
+    of = {"pair": groups_of(row), "less": groups_of(row, " less ")}
+    of |= {"ahead": ahead, "behind": behind}
     about = {"cases": row.dataset.replace("_", " "), "context": row.facets.get("context")}
     return {**about, **of, **sizes, "p": p_holm(row, _DIGITS).text}

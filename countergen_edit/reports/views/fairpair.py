@@ -33,31 +33,20 @@ class FairPairView(base.View, declared="fairpair"):
         return replace(cell, starred=True) if row and _differs(row) else cell  # type: ignore[type-var]
 
     def sections(self, results: Results) -> list[Section]:
-        """The tab of FairPair, and continuations among the examples."""
         notes = [*self._notes(results)]
         tests, perturbed, phrases = (self.further(results, name) for name in self.tables)
-        return [
-            *base.as_section(
-                *self.place,
-                self.table(results),
-                [blocks.Words((*notes,), brief=True)] if notes else [],
-                tests,
-                self._distributions(results),
-                self._by_size(results),
-                perturbed,
-                phrases,
-            ),
-            *base.as_section("examples", "Examples", _continuations(results)),
-        ]
+        words = [blocks.Words((*notes,), brief=True)] if notes else []
+        figures = [*self._distributions(results), *self._by_size(results)]
+        own = (self.table(results), words, tests, figures, perturbed, phrases)
+        examples = base.as_section("examples", "Examples", _continuations(results))
+        return [*base.as_section(*self.place, *own), *examples]
 
     def remaining(self, results: Results, edit: EditRecord) -> list[str]:
-        """The Φ by which texts for the two groups still differ under an edit."""
         rows = results.of("fairpair_f", edit=edit.id)
         phis = [self.about(row) for row in rows if _differs(row)]
         return [f"texts differ by {' and '.join(phis)} (permutation test)"] if phis else []
 
     def sentences(self, results: Results) -> list[str]:
-        """The result of the pooled tests, a sentence for each Φ."""
         sentences = []
         for phi, rows in base.grouped(results.of("fairpair_f"), self.about).items():
             each = (f"{_state(results, row)} {self._verdict(results, row)}" for row in rows)
@@ -143,7 +132,7 @@ def _continuations(results: Results) -> list[Table]:
     edits = list(dict.fromkeys(row.edit for row in results.of("fairpair_f")))
 
     def quotes(*texts: str) -> blocks.Quotes:
-        return blocks.Quotes(tuple(map(blocks.Quote, texts)))
+        return blocks.Quotes(tuple((text, "") for text in texts))
 
     records: list[base.Record] = [
         {

@@ -10,15 +10,8 @@ from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import UNEDITED, Row
 from countergen_edit.reports.blocks import Cell, Figure, Number, Section
 from countergen_edit.reports.panels import Panel, Series
-from countergen_edit.reports.views.base import (
-    Record,
-    View,
-    and_list,
-    as_figure,
-    as_section,
-    grouped,
-    p_holm,
-)
+from countergen_edit.reports.views import base
+from countergen_edit.reports.views.base import grouped
 
 MOST_PLACES = 10
 """Places that the table lists for each kind of map."""
@@ -36,7 +29,7 @@ def place(row: Row) -> str:
     return f"{facets['activation']}.{layer}, {facets['position']}"
 
 
-class LocateView(View, declared="locate"):
+class LocateView(base.View, declared="locate"):
     """Where the difference lives: maps by layer and position, and by layer and head."""
 
     def shown(self, results: Results) -> tuple[()]:
@@ -44,23 +37,22 @@ class LocateView(View, declared="locate"):
         return ()
 
     def sections(self, results: Results) -> list[Section]:
-        """A table of places, and heat maps of every edit."""
-        return as_section(*self.place, self.table(results), self.figure(results))
+        return base.as_section(*self.place, self.table(results), self.figure(results))
 
-    def records(self, results: Results) -> list[Record]:
+    def records(self, results: Results) -> list[base.Record]:
         """The places that carry more of the bias than of agreement; else those that carry most."""
         rows, apart = (
             {(r.dataset, place(r)): r for r in results.of(metric, self.split, UNEDITED)}
             for metric in (MOVED, DIFFERENCE)
         )
         kinds = [kind for kind in dict.fromkeys(kind for kind, _ in rows) if kind != BIAS]
-        records: list[Record] = []
+        records: list[base.Record] = []
         biased = [r for r in rows.values() if r.dataset == BIAS and (r.value or 0) >= LEAST_NAMED]
         for site, at in grouped(biased, lambda row: str(row.facets["activation"])).items():
             shares = {place(r): apart.get((AGREEMENT, place(r)), r).value or 0.0 for r in at}
             for row in sorted(at, key=lambda r: -shares[place(r)])[:MOST_PLACES]:
                 record: dict[str, Cell] = {"activation": self.says[site], "place": place(row)}
-                record |= {BIAS: _percent(row), "P": p_holm(row)}
+                record |= {BIAS: _percent(row), "P": base.p_holm(row)}
                 for kind in kinds:
                     record[kind] = _percent(rows.get((kind, place(row))))
                     record[f"less {kind}"] = _percent(apart.get((kind, place(row))))
@@ -68,7 +60,6 @@ class LocateView(View, declared="locate"):
         return records
 
     def figure(self, results: Results) -> list[Figure]:
-        """A figure for each site and edit, with a heat map for each kind of sets."""
         figures: list[Figure] = []
         for edit in results.compared:
             end, name = ("", "") if edit == UNEDITED else (f"_{edit}", f", {results.label(edit)}")
@@ -78,20 +69,19 @@ class LocateView(View, declared="locate"):
                 panels = [_heat_map(kind, cells) for kind, cells in by_kind.items()]
                 if len(panels[0].series) <= MOST_UNITS:
                     title = f"Share that moves with {self.says[site]}{name}"
-                    figures += as_figure(f"where_{site}{end}", title, panels, self.note)
+                    figures += base.as_figure(f"where_{site}{end}", title, panels, self.note)
         return figures
 
     def sentences(self, results: Results) -> list[str]:
-        """The heads that carry the bias, those that carry agreement, and how sure that is."""
         said = []
         for metric in (MOVED, DIFFERENCE):
             rows = results.of(metric, self.split, UNEDITED)
             heads = [row for row in rows if row.facets["activation"] == "head"]
             for kind, of_kind in grouped(heads, lambda row: row.dataset).items():
                 if most := [f"{place(r)} ({_percent(r).in_text})" for r in _most(of_kind)]:
-                    said.append(self.say(metric, kind=kind, places=and_list(most)))
+                    said.append(self.say(metric, kind=kind, places=base.and_list(most)))
         if found := results.of(CORRELATION, self.split, UNEDITED):
-            values = and_list(
+            values = base.and_list(
                 f"{Number.of(r, 2).text} ({r.facets['activation']}, {r.dataset})" for r in found
             )
             said.append(f"Correlation of estimates with patching, for the largest: {values}.")
@@ -100,13 +90,8 @@ class LocateView(View, declared="locate"):
 
 def _most(rows: Sequence[Row]) -> list[Row]:
     """The three largest of those significantly above 0."""
-    sure = [
-        row
-        for row in rows
-        if (row.lo or 0) > 0
-        and (row.value or 0) >= LEAST_NAMED
-        and row.detail.get("p_adjusted", 0) <= SIGNIFICANT
-    ]
+    large = [row for row in rows if (row.lo or 0) > 0 and (row.value or 0) >= LEAST_NAMED]
+    sure = [row for row in large if row.detail.get("p_adjusted", 0) <= SIGNIFICANT]
     return sorted(sure, key=lambda row: -(row.value or 0.0))[:3]
 
 

@@ -28,7 +28,6 @@ class GuardednessView(View, declared="guardedness"):
     """Probe accuracy before and after edits, with certificates."""
 
     def remaining(self, results: Results, edit: EditRecord) -> list[str]:
-        """That a probe still finds the group, by the stronger statement of the two."""
         figures = _figures(results, edit)
         case = _case(figures) if figures else "neither"
         if case not in _ACCURACY:
@@ -55,7 +54,6 @@ class GuardednessView(View, declared="guardedness"):
         return sentences + [self.say(k, edits=_names(of)) for k, of in by_kind if of]
 
     def caveats(self, results: Results) -> list[str]:
-        """Remarks on the fits of the edits shown, each once."""
         edits: dict[str, list[str]] = {}
         shown = {edit.id for edit in results.shown}
         for row in results.of(_ACCURACY["linear"], self.split):
@@ -74,7 +72,6 @@ class GuardednessView(View, declared="guardedness"):
         return [*records, {"figure": self.says["proof"], **known}] if known else records
 
     def figure(self, results: Results) -> list[Figure]:
-        """What probes find at each layer."""
         heading, axis = "probe under an edit at each layer", "held-out accuracy"
         return [
             figure
@@ -99,7 +96,6 @@ def _figures(results: Results, edit: EditRecord) -> Figures:
 
 
 def _finding(figures: Figures, when: str = "") -> list[str]:
-    """The kinds of probe that find the group."""
     chance = figures[CHANCE].value or 0.0
     ends = {kind: figures[metric + when].lo for kind, metric in _ACCURACY.items()}
     return [kind for kind, lo in ends.items() if lo is not None and lo > chance]

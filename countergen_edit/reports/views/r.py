@@ -1,32 +1,38 @@
-"""The view of `R` (CounterGen, Figures 1 to 3 and Table 1)."""
+"""The view of `R` (CounterGen, Figures 1 to 3 and Table 1): sets with and without bias, changes."""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any, get_args
 
 from countergen_edit.data.task import HALF_WIDTH
-from countergen_edit.decisions.changes import change_of
-from countergen_edit.decisions.significance import class_of
-from countergen_edit.metrics.r.effect_rows import LARGEST
+from countergen_edit.decisions import changes
+from countergen_edit.decisions.changes import change_of, classified
+from countergen_edit.decisions.significance import by_class, class_of, is_significant, is_tested
+from countergen_edit.edits import EditRecord
+from countergen_edit.edits.record import PROMPTING
+from countergen_edit.metrics.base import Change
+from countergen_edit.metrics.r.effect_rows import DETECTABLE_EFFECT, LARGEST, SIGNIFICANT
 from countergen_edit.metrics.results import Results
-from countergen_edit.metrics.rows import UNEDITED, Row, dataset_label, set_label
+from countergen_edit.metrics.rows import GROUPS, OMNIBUS, UNEDITED, Row, dataset_label, set_label
 from countergen_edit.metrics.scored_texts import SCORED_BY, read
 from countergen_edit.reports.blocks import Cell, Number, Section, Table
 from countergen_edit.reports.views import base
-from countergen_edit.reports.views.base import Quantity, Record, Shown
+from countergen_edit.reports.views.base import Quantity, Record, Shown, first_few, p_holm
 from countergen_edit.reports.views.by_layer import layer_figures
-from countergen_edit.reports.views.r_sentences import EFFECT, RSentences, definition
 
-REMOVED = "group_effect_removed"
+EFFECT, REMOVED = "group_effect", "group_effect_removed"
 _NATS = "group effect, nats"
 """The label of an axis of group effects."""
-_MOST_TEXTS = 1200
-"""Lines of the table of texts."""
+_MOST_SETS, _MOST_TEXTS = 3, 1200
+"""Sets that a sentence lists, and lines of the table of texts."""
 FEW = 3
 """Templates up to which 95 % intervals cover too little: see `statistics`."""
 
 
-class RView(RSentences):
+class RView(base.View, declared="r"):
     """Group effects and R of every set."""
 
     def shown(self, results: Results) -> tuple[Shown, ...]:
@@ -34,14 +40,9 @@ class RView(RSentences):
         if not any(row.metric == LARGEST for row in results.rows):
             return self.shows
         rest = (replace(how, where="page", drawn=False, glance="") for how in self.shows)
-        largest = replace(
-            self.shows[0],
-            name=LARGEST,
-            title="largest gap",
-            unit="largest gap, nats",
-            glance="Largest gap between groups",
-        )
-        return (largest, *rest)
+        look: dict[str, Any] = {"title": "largest gap", "unit": "largest gap, nats"}
+        look |= {"glance": "Largest gap between groups", "name": LARGEST}
+        return (replace(self.shows[0], **look), *rest)
 
     def label(self, row: Row) -> str:
         """A set, and whether its bias is not significant or cannot be tested."""
@@ -51,12 +52,10 @@ class RView(RSentences):
         return set_label(row) + (f" ({status})" if status == "cannot be tested" else "")
 
     def side_by_side(self, results: Results) -> list[Quantity]:
-        """The quantities of the first set, or its largest gap."""
         every = self.quantities(results)
         return [quantity for quantity in every if quantity.of == every[0].of]
 
     def sections(self, results: Results) -> list[Section]:
-        """Bias set by set, bias by layer, and single texts."""
         under, fitted = "under an edit at each layer", _OnFit(self.metric, "fit_data")
         layers = layer_figures(results, EFFECT, "layers", f"Bias {under}", _NATS)
         r = layer_figures(results, "r", "layers_r", f"Mean R {under}", "mean R")
@@ -72,7 +71,6 @@ class RView(RSentences):
         ]
 
     def beside(self, results: Results, quantity: Quantity) -> Record:
-        """The planted value and the test of the unedited model."""
         row = quantity.rows.get(UNEDITED)
         if row is None:
             return {}
@@ -86,11 +84,10 @@ class RView(RSentences):
             if needed := max(row.detail.get(k) or 0 for k in ("people_needed", "names_to_test")):
                 cells["names needed"] = str(needed)
         if "p_adjusted" in row.detail:
-            cells["P (Holm)"] = base.p_holm(row)
+            cells["P (Holm)"] = p_holm(row)
         return cells
 
     def cell(self, results: Results, quantity: Quantity, edit: str) -> Cell:
-        """A figure under an edit; of a change its class, too."""
         row = quantity.rows.get(edit)
         before = None if row is None else results.under(row, UNEDITED, EFFECT)
         if row is None or before is None or row.metric != REMOVED:
@@ -121,9 +118,8 @@ class RView(RSentences):
             for i, output in enumerate(line["outputs"]):
                 key = line["dataset"], line["template"], output, *line["groups"]
                 sides = zip(groups, (texts[0] for texts in line["texts"]), strict=True)
-                cells = by_text.setdefault(
-                    key, {"set": dataset_label(line["dataset"]), **dict(sides)}
-                )
+                about = {"set": dataset_label(line["dataset"])}
+                cells = by_text.setdefault(key, {**about, **dict(sides)})
                 cells["output"] = output.strip()
                 z = line["z"][i] if edit == UNEDITED and line["z"] is not None else None
                 cells.setdefault("z", Number(z, digits=1, signed=True))
@@ -135,9 +131,176 @@ class RView(RSentences):
         title = "Prompts and outputs"
         return base.as_table("scored_texts", title, records, note, searchable=True)
 
+    def sentences(self, results: Results) -> list[str]:
+        rows = results.unedited(EFFECT)
+        if not rows:
+            return []
+        texts, found, count = [], by_class(rows), _count(rows)
+        groups = "two groups" if GROUPS in rows[0].facets else base.groups_of(rows[0])
+        if biased := sorted(found["biased"], key=lambda row: -(row.value or 0.0)):
+            about = {"count": count, "groups": groups, "level": SIGNIFICANT}
+            texts.append(self.say("biased", n=len(biased), sets=_listed(biased, _nats), **about))
+            if unlike := [row for row in biased if row.lo is not None and round(row.lo, 2) <= 0]:
+                texts.append(self.say("unlike", sets=_listed(unlike, set_label)))
+        if rest := found["not significant"]:
+            least = Number(min(row.detail["p_adjusted"] for row in rest), digits=2, bounded=True)
+            key, sets = "not_significant" if biased else "no_bias", _listed(rest, set_label)
+            texts.append(self.say(key, sets=sets, p=least.text, count=count, groups=groups))
+            if seen := results.unedited(DETECTABLE_EFFECT):
+                texts.append(self.say("detectable", sets=_listed(seen, _nats)))
+        if untestable := found["cannot be tested"]:
+            tested = [row for row in rows if is_tested(row)]
+            where = f" on {_listed(untestable, set_label)}" if len(untestable) < len(tested) else ""
+            least = Number(max(row.detail["least_p_adjusted"] for row in untestable), digits=2)
+            needed = max(row.detail["names_to_test"] for row in untestable)
+            about = {"people": min(row.detail["people"] for row in untestable), "p": least.text}
+            tests = _count(tested)
+            texts.append(self.say("untestable", where=where, needed=needed, tests=tests, **about))
+        if untested := found["not tested"]:
+            whose = "Its interval is" if len(untested) == 1 else "Their intervals are"
+            texts.append(self.say("untested", sets=_listed(untested, _with_names), whose=whose))
+        if gaps := results.unedited(LARGEST):
+            pairs = gaps[0].detail["pairs"]
+            texts.append(self.say("largest_gap", pairs=pairs, sets=_listed(gaps, _gap)))
+        if tested := [row for row in results.unedited(OMNIBUS) if is_tested(row)]:
+            shown = [row for row in tested if is_significant(row)]
+            about = {"groups": tested[0].facets[GROUPS], "level": SIGNIFICANT, "all": len(tested)}
+            least = Number(min(r.detail["p_adjusted"] for r in tested), digits=2, bounded=True)
+            sets = _listed(shown or tested, _nats)
+            texts.append(self.say("omnibus", n=len(shown), sets=sets, p=least.text, **about))
+        return texts
+
+    def headline(self, results: Results) -> list[str]:
+        """The sets with and without bias; beside edits in one line."""
+        sentences = self.sentences(results)
+        return sentences if results.is_unedited else [*filter(None, [" ".join(sentences)])]
+
+    def outcome(self, results: Results, edit: EditRecord) -> str:
+        found, effects = classified(results, edit.id), results.unedited(EFFECT)
+        measured = [row for row in effects if results.under(row, edit.id)]
+        if not found:
+            if not by_class(measured)["not significant"]:
+                return ""
+            return f"No significant bias to remove; {edit.name_in_text} increased none."
+        parts = []
+        for change in get_args(Change):
+            if rows := [row for row, class_ in found if class_ == change]:
+                each = [_changed(results, edit.id, change, row) for row in rows]
+                sets = first_few(each, _MOST_SETS, ", {} more")
+                parts.append(f"{change} on {len(rows)} ({sets})")
+        classed = {row.key[1:-2] for row, _ in found}
+        for status, rows in by_class([r for r in measured if r.key[1:-2] not in classed]).items():
+            if rows:
+                sets = _listed(rows, set_label)
+                parts.append(f"{status} before the edit on {len(rows)} ({sets})")
+        text = f"Bias under {edit.name_in_text}, {_count(measured)}: {', '.join(parts)}"
+        control = None if edit.baseline else results.baseline_of(edit)
+        if control is None:
+            return f"{text}."
+        removed = classified(results, control.id)
+        counts = Counter(change for _, change in removed)
+        each = [f"{change} on {counts[change]}" for change in get_args(Change) if counts[change]]
+        most = max((row.value or 0.0 for row, _ in removed), default=0.0)
+        at_most = f" (at most {Number(most, percent=True).text})" if most > 0 else ""
+        return f"{text}; random directions: {', '.join(each)}{at_most}."
+
+    def baselines(self, results: Results) -> list[tuple[str, tuple[EditRecord, ...]]]:
+        """The first set's group effect under each baseline, with the edits of whose costs it is."""
+        for before in results.unedited(EFFECT)[:1]:
+            pairs = [(e, results.under(before, e.id)) for e in results.baselines]
+            if known := [(edit, row) for edit, row in pairs if row is not None]:
+                each = ", ".join(f"{e.label} {Number.of(row, 2).in_text}" for e, row in known)
+                about = {"set": set_label(before), "before": Number.of(before, 2).in_text}
+                text = self.say("baselines", each=each, **about)
+                return [(text, tuple(e for e, _ in known if e.baseline_kind == PROMPTING))]
+        return []
+
+    def caveats(self, results: Results) -> list[str]:
+        """The basis of the intervals, and where names or templates are too few."""
+        rows = results.unedited(EFFECT)
+        if not rows:
+            return []
+        names = "names and " if any(map(is_tested, rows)) else ""
+        held_out = "" if results.is_unedited else " that no eraser was fitted on"
+        basis = {"names": names, "held_out": held_out, "definition": definition(rows)}
+        texts = [self.say("intervals", **basis)]
+        if rare := [row for row in rows if changes.too_few_templates(row)]:
+            sets = _listed(rare, lambda row: f"{set_label(row)} {row.detail['paraphrases']}")
+            texts.append(self.say("few_templates", sets=sets, needed=changes.FEWEST_TEMPLATES))
+        if wide := [r for r in results.unedited(HALF_WIDTH) if r.value > r.detail["target"]]:
+            texts.append(self.say("wide", sets=_listed(wide, _lacking)))
+        few = by_class(rows)["not significant"]
+        if few := [r for r in few if (r.detail["people_needed"] or 0) > r.detail["people"]]:
+            sets = _listed(few, lambda row: f"{set_label(row)} {row.detail['people_needed']}")
+            people = min(row.detail["people"] for row in few)
+            texts.append(self.say("few_names", people=people, sets=sets))
+        return texts
+
 
 class _OnFit(RView):
     """The same of the sets that erasers are fitted on."""
 
     split = "fit"
     heading = "Fitting data, set by set"
+
+
+def definition(rows: Sequence[Row]) -> str:
+    """The definition of the group effect of these rows."""
+    untested, say = [row for row in rows if not is_tested(row)], RView.says
+    if len(untested) == len(rows):
+        return f"{say['effect']}, with the differences within a group included."
+    some = f"; on {_listed(untested, set_label)} with these included" if untested else ""
+    return f"{say['effect']}, beyond the differences within a group{some}."
+
+
+def _changed(results: Results, edit: str, change: Change, row: Row) -> str:
+    """A set with its change: a share, or nats where there was no significant bias."""
+    before, name = results.under(row, UNEDITED, EFFECT), set_label(row)
+    if change == "no significant change":
+        return name
+    if before is not None and is_tested(before) and not is_significant(before):
+        nats = Number.of(results.under(row, edit, f"{EFFECT}_change"), 2, signed=True)
+        return f"{name} {nats.text} nats{nats.in_text.removeprefix(nats.text)}"
+    if change == "increased":
+        value, lo, hi = (None if end is None else -end for end in (row.value, row.hi, row.lo))
+        return f"{name} {Number(value, lo, hi, percent=True, signed=True).in_text}"
+    return f"{name} {Number.of(row, percent=True).in_text}"
+
+
+def _lacking(row: Row) -> str:
+    """A set's half-width, that asked for, and the number of contents that would reach it."""
+    width, target = (Number(x).text for x in (row.value, row.detail["target"]))
+    contents, needed = row.detail["contents"], row.detail["contents_needed"]
+    lacks = f", about {needed} contents would do, of {contents}" if needed else ""
+    return f"{set_label(row)} ±{width} nats ({target} asked for{lacks})"
+
+
+def _with_names(row: Row) -> str:
+    """A set's effect, and how many of its prompts contain names."""
+    prompts, named = (row.detail.get(key) for key in ("prompts", "prompts_with_names"))
+    if prompts is None or named is None:
+        return _nats(row)
+    words = f", {prompts - named} group words only" if named < prompts else ""
+    return f"{_nats(row)} ({named} of {prompts} prompts contain names{words})"
+
+
+def _gap(row: Row) -> str:
+    first, second = (group.replace("_", " ") for group in row.detail["pair"])
+    p = p_holm(row)
+    return f"{_nats(row)} ({first} and {second}{f', P {p.text}' if p.value is not None else ''})"
+
+
+def _nats(row: Row) -> str:
+    return f"{set_label(row)} {Number.of(row, 2).in_text} nats"
+
+
+def _listed(rows: Sequence[Row], label: Callable[[Row], str]) -> str:
+    return first_few(map(label, rows), _MOST_SETS, ", {} more")
+
+
+def _count(rows: Sequence[Row]) -> str:
+    """The number of sets; of more than two groups, of comparisons."""
+    several = any(GROUPS in row.facets for row in rows)
+    noun, end = "comparison" if several else "set", "" if len(rows) == 1 else "s"
+    pairs = f" ({int(rows[0].facets[GROUPS])} groups, pair by pair)" if several else ""
+    return f"{len(rows)} {noun}{end}{pairs}"

@@ -26,7 +26,6 @@ class InVocabularyView(base.View, declared="in_vocabulary"):
     """Sets that are left out, with the words that the model lacks."""
 
     def sentences(self, results: Results) -> list[str]:
-        """That nothing was measured, or what was left out, and why."""
         measured = {row.dataset for row in results.unedited("group_effect")}
         rows = [r for r in results.unedited("in_vocabulary") if r.dataset not in measured]
         if not rows:
@@ -41,7 +40,6 @@ class ParaphrasesView(base.View, declared="paraphrases"):
     """How much conclusions depend on the template (Seshadri et al. 2022)."""
 
     def figure(self, results: Results) -> list[Figure]:
-        """Mean R of each paraphrase of a content; the spread of sets under edits."""
         panels = []
         for row in results.unedited("r_sd_over_paraphrases"):
             every = row.detail.get("paraphrases", ())
@@ -76,7 +74,6 @@ class IntersectionsView(base.View, declared="intersections"):
     """Marginal effects, and the effect of every cell beyond them."""
 
     def sentences(self, results: Results) -> list[str]:
-        """Significant effects of each axis alone, and of cells beyond both."""
         rows, marginal = results.unedited(INTERSECTION), results.unedited(MARGINAL)
         axes = " and ".join(dict.fromkeys(row.axis for row in marginal))
         kinds = (
@@ -106,7 +103,6 @@ class DistillationView(base.View, declared="distillation"):
     """Held-out losses by step, and contexts that the model wrote."""
 
     def sections(self, results: Results) -> list[Section]:
-        """The curves of the edits shown, seed by seed, and examples of contexts."""
         losses = results.of(fits.LOSS, "validation")
         panels = [
             base.lines_along(results, rows, "step", f"seed {seed:g}", "step", "held-out loss")

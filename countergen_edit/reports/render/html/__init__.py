@@ -18,17 +18,8 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from countergen_edit.core.writing import whole
-from countergen_edit.reports.blocks import (
-    Cell,
-    Figure,
-    Number,
-    Section,
-    Table,
-    Tokens,
-    Words,
-    plain,
-    slug,
-)
+from countergen_edit.reports import blocks
+from countergen_edit.reports.blocks import Cell, Figure, Number, Section, Table, plain
 from countergen_edit.reports.render.figures import PANEL_COLUMNS, as_svg
 from countergen_edit.reports.views.base import grouped
 
@@ -60,7 +51,8 @@ def render_page(parts: Sequence[Section], *, title: str, kind: str, about: Seque
     """
     here = files(__package__)
     css, js = (Markup((here / f"report.{kind}").read_text("utf-8")) for kind in ("css", "js"))
-    words = (block for part in parts[:1] for block in part.unfolded if isinstance(block, Words))
+    first = (block for part in parts[:1] for block in part.unfolded)
+    words = (block for block in first if isinstance(block, blocks.Words))
     says = next((sentence for block in words for sentence in block.sentences), "")
     values = {"title": title, "kind": kind, "about": about, "sections": parts, "says": says}
     script = base64.b64encode(hashlib.sha256(js.encode()).digest()).decode()
@@ -72,7 +64,7 @@ def render_page(parts: Sequence[Section], *, title: str, kind: str, about: Seque
 def _environment() -> Environment:
     loader = PackageLoader(__package__ or "", "templates")
     environment = Environment(loader=loader, autoescape=True, undefined=StrictUndefined)
-    functions = (css_class, drawing, groups, in_numbers, shaded, slug)
+    functions = (css_class, drawing, groups, in_numbers, shaded, blocks.slug)
     environment.globals |= {function.__name__: function for function in functions}
     return environment
 
@@ -81,21 +73,16 @@ def css_class(cell: Cell, is_numeric: bool) -> str:
     """How a cell of a column is set: as a number, on one line, or with more room."""
     if isinstance(cell, Number) or (is_numeric and len(plain(cell)) <= SHORT):
         return "number"
-    length = len(cell) if isinstance(cell, str) else LONG + isinstance(cell, Tokens)
+    length = len(cell) if isinstance(cell, str) else LONG + isinstance(cell, blocks.Tokens)
     return "short" if length <= SHORT else "long" if length > LONG else ""
 
 
-def shaded(tokens: Tokens) -> list[tuple[str, float, str, int]]:
+def shaded(tokens: blocks.Tokens) -> list[tuple[str, float, str, int]]:
     """Each token's text, its value, its sign and its strength in percent."""
-    return [
-        (
-            piece.replace("\n", "⏎"),
-            value,
-            "up" if value > 0 else "down",
-            round(100 * min(1.0, abs(value) / FULL_SHADE)),
-        )
-        for piece, value in zip(tokens.pieces, tokens.values, strict=True)
-    ]
+    strengths = [round(100 * min(1.0, abs(value) / FULL_SHADE)) for value in tokens.values]
+    ways = ["up" if value > 0 else "down" for value in tokens.values]
+    pieces = [piece.replace("\n", "⏎") for piece in tokens.pieces]
+    return [*zip(pieces, tokens.values, ways, strengths, strict=True)]
 
 
 def groups(table: Table) -> list[tuple[Cell, list[tuple[Cell, ...]]]]:
