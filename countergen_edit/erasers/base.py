@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 from annotated_types import Ge, Le
@@ -25,8 +25,9 @@ Share = Annotated[float, Ge(0), Le(1)]
 class BaseEraser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """A scikit-learn transformer that erases a concept from rows of activations.
 
-    Subclasses take parameters in `__init__` and call `_store` in `fit`. Metadata that `fit` takes
-    beyond `X` and `y` are requested in `__metadata_request__fit`; per row unless stated otherwise:
+    Subclasses take parameters in `__init__`, here that of a dataclass, and call `_store` in `fit`.
+    Metadata that `fit` takes beyond `X` and `y` are requested in `__metadata_request__fit`; per row
+    unless stated otherwise:
 
     - `contexts`, `pairs`, `people`, `families`: ids of the template, the counterfactual pair, the
       person and the family of templates;
@@ -94,10 +95,11 @@ class BaseEraser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type
         self.check()
         return labelled_rows(self, X, y)
 
-    def _store(self, erasure: AffineErasure, classes: np.ndarray) -> None:
+    def _store(self, erasure: AffineErasure, classes: np.ndarray) -> Self:
         self.erasure_ = erasure
         self.rank_ = erasure.rank
         self.classes_ = classes
+        return self
 
 
 def fit_eraser(eraser: BaseEraser, X: Any, y: Any, **metadata: Any) -> BaseEraser:

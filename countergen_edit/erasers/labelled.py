@@ -121,9 +121,7 @@ def require_classes(rows: LabelledRows) -> None:
 
 
 def require_rank(rank: int, d: int) -> None:
-    """Raise a `UserError` unless `rank` is a whole number from 1 to d - 1."""
-    if not isinstance(rank, (int, np.integer)) or rank < 1:
-        raise UserError(f"rank = {rank!r} is not a number of dimensions: use 1 to d - 1")
+    """Raise a `UserError` for a rank of d or more."""
     if rank >= d:
         raise UserError(
             f"rank = {rank} would erase all of n_features = {d}: use {max(d - 1, 1)} or less"

@@ -15,7 +15,7 @@ a penalty the relaxed game is flat for P ≺ I; large penalties make it easy, so
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from typing import Any, Literal
 
@@ -103,27 +103,9 @@ class Game:
         return P, gap, n_iter, probe
 
 
+@dataclass(eq=False, repr=False)
 class RLACE(BaseEraser):
     """Erase the orthogonal projection that wins the game; mean: balanced over the groups.
-
-    Parameters
-    ----------
-    rank : int
-        Dimensions to erase, k.
-    solver : str
-        "auto" (the closed form if k ≥ c - 1, else the game), "minimax" (the game as published) or
-        "cvxpy" (the game with each subproblem solved by cvxpy). Beyond c - 1 the closed form erases
-        where the class covariances differ most.
-    start : str
-        Where the game begins: "class_means" or "random".
-    penalty : float
-        Of the final adversary, for rows scaled to E‖x - E x‖² = 1; the paper has none.
-    tol : float
-        Gap in nats at which a stage ends.
-    max_iter : int
-        Maximum number of steps of P in each of the four stages.
-    random_state : int
-        Seed of a random start.
 
     Attributes
     ----------
@@ -137,27 +119,25 @@ class RLACE(BaseEraser):
     True
     """
 
-    def __init__(
-        self,
-        rank: Rank = 1,
-        *,
-        solver: Literal["auto", "minimax", "cvxpy"] = "auto",
-        start: Literal["class_means", "random"] = "class_means",
-        penalty: float = 1e-3,
-        tol: float = 1e-4,
-        max_iter: int = 200,
-        random_state: int = 0,
-    ) -> None:
-        self.rank = rank
-        self.solver = solver
-        self.start = start
-        self.penalty = penalty
-        self.tol = tol
-        self.max_iter = max_iter
-        self.random_state = random_state
+    rank: Rank = 1
+    """Dimensions to erase, k."""
+    _: KW_ONLY
+    solver: Literal["auto", "minimax", "cvxpy"] = "auto"
+    """"auto" (the closed form if k ≥ c - 1, else the game), "minimax" (the game as published) or
+    "cvxpy" (the game with each subproblem solved by cvxpy). Beyond c - 1 the closed form erases
+    where the class covariances differ most."""
+    start: Literal["class_means", "random"] = "class_means"
+    """Where the game begins: "class_means" or "random"."""
+    penalty: float = 1e-3
+    """Of the final adversary, for rows scaled to E‖x - E x‖² = 1; the paper has none."""
+    tol: float = 1e-4
+    """Gap in nats at which a stage ends."""
+    max_iter: int = 200
+    """Maximum number of steps of P in each of the four stages."""
+    random_state: int = 0
+    """Seed of a random start."""
 
     def fit(self, X: Any, y: Any) -> RLACE:
-        """Fit to rows `X` `[n, d]` and classes `y`."""
         rows = self._read(X, y)
         require_rank(self.rank, rows.X.shape[1])
         span = span_of_means(rows.class_means)
@@ -174,8 +154,7 @@ class RLACE(BaseEraser):
         else:
             self.note_ = ""
             directions = self._play(rows, span)
-        self._store(AffineErasure.orthogonal(directions, rows.balanced_mean), rows.classes)
-        return self
+        return self._store(AffineErasure.orthogonal(directions, rows.balanced_mean), rows.classes)
 
     def _play(self, rows: LabelledRows, span: Float[np.ndarray, "s d"]) -> Float[np.ndarray, "k d"]:
         centred = rows.X - rows.mean

@@ -16,7 +16,6 @@ from countergen_edit.core.errors import UserError, unknown
 from countergen_edit.models.batching import Batch, batch_tokens, plan, runs_trees
 from countergen_edit.models.language_model import LanguageModel
 from countergen_edit.models.memory import within_memory
-from countergen_edit.models.progress import track
 from countergen_edit.models.resumption import Scratch
 from countergen_edit.models.tokens import encode, excerpt
 
@@ -49,7 +48,6 @@ def capture(
     starts: Sequence[int] | None = None,
     positions: Literal["last", "onward", "all"] = "last",
     scratch: Scratch | None = None,
-    progress: str | None = None,
 ) -> Activations:
     """Read activations in one pass that stops short of the output matrix; attached edits act.
 
@@ -106,7 +104,7 @@ def capture(
             max_batch_tokens=batch_tokens(lm, CAPTURE),
             branch=runs_trees(lm, max(map(len, sequences), default=0)),
         )
-        for batch in track(batches, progress):
+        for batch in batches:
             hooks = [
                 (name, partial(keep, batch, site, k))
                 for site, names in names_at.items()

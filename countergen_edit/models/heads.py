@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
-from countergen_edit.models.language_model import weights_hash
-from countergen_edit.models.overflow import require_finite
+from countergen_edit.models.language_model import require_finite, weights_hash
 from countergen_edit.models.progress import track
 
 
@@ -43,17 +42,17 @@ class HeadModel:
             batches[-1].append(i)
         for batch in track(batches, progress):
             padded = self.tokenizer.pad([dict(rows[i]) for i in batch], return_tensors="pt")
-            padded = padded.to(self.hf_model.device)
+            padded = dict(padded.to(self.hf_model.device))
             with torch.inference_mode():
                 logits = self.hf_model(**padded).logits
-            require_finite(logits, partial(_only, padded), self.hf_model, self)
+
+            def inputs_of(i: int, padded: dict[str, Tensor] = padded) -> dict[str, Tensor]:
+                return {key: value[[i]] for key, value in padded.items()}
+
+            require_finite(logits, inputs_of, self.hf_model, self)
             yield batch, logits
 
     @cached_property
     def fingerprint(self) -> str:
         """SHA-256 of config and weights."""
         return weights_hash(self.hf_model)
-
-
-def _only(inputs: Mapping[str, Tensor], i: int) -> dict[str, Tensor]:
-    return {key: value[[i]] for key, value in inputs.items()}

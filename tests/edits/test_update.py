@@ -5,23 +5,19 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from peft import PeftModel
 from safetensors.torch import load_file
+from transformers import AutoModelForCausalLM
 
 from countergen_edit.core.errors import UserError
-from countergen_edit.edits import Edit, LowRankUpdate, applied, load_edit, save_edit
+from countergen_edit.edits import Edit, LowRankUpdate, applied
 from countergen_edit.edits.checkpoints import save_checkpoint
 from countergen_edit.edits.checkpoints.forms import fold
 from countergen_edit.edits.checkpoints.stock import stock_model
-from countergen_edit.models import LanguageModel, encode, load_model, resuming
+from countergen_edit.models import LanguageModel, encode, resuming
 from countergen_edit.runs.student import block_names, matrices
-from tests.tiny_models import FAMILIES, tiny_model_dir
 
 TEXT = "Jane is a nurse and John"
-
-
-@pytest.fixture(scope="module", params=FAMILIES)
-def model(request, tmp_path_factory):
-    return load_model(tiny_model_dir(request.param, tmp_path_factory.mktemp(request.param)))
 
 
 def update_of(
@@ -88,13 +84,6 @@ def test_two_updates_are_their_sum(model: LanguageModel) -> None:
         np.testing.assert_allclose(b @ a, sum(y @ x for x, y in parts), atol=1e-6)
 
 
-def test_a_saved_edit_has_its_update(model: LanguageModel, tmp_path) -> None:
-    edit = Edit((), update=update_of(model))
-    save_edit(edit, tmp_path)
-    assert load_edit(tmp_path).digest == edit.digest
-    assert edit.digest != Edit((), update=update_of(model, seed=1)).digest
-
-
 def test_an_update_of_another_model_is_refused(model: LanguageModel) -> None:
     update = LowRankUpdate({"nowhere": (np.zeros((1, 3), "float32"), np.zeros((3, 1), "float32"))})
     with (
@@ -105,9 +94,6 @@ def test_an_update_of_another_model_is_refused(model: LanguageModel) -> None:
 
 
 def test_stock_transformers_and_peft_load_what_is_saved(model: LanguageModel, tmp_path) -> None:
-    from peft import PeftModel
-    from transformers import AutoModelForCausalLM
-
     edit = Edit((), update=update_of(model))
     with applied(model, edit):
         expected = logits(model)

@@ -55,7 +55,6 @@ def greedy(model: Any, ids: list[int]) -> list[int]:
 def test_a_checkpoint_is_the_edited_model(form, family, site, models, tmp_path):
     model, folder = models[family], tmp_path / "saved"
     edit, ids = edit_at(model, site), model.tokenizer(TEXT).input_ids
-    folder.mkdir()
     write_model(model, edit, folder, form)
     # As TransformerLens runs attention, so that nothing but the edit can differ.
     stranger = load(folder, attn_implementation="eager")
