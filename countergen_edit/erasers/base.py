@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from annotated_types import Ge, Le
@@ -95,11 +95,10 @@ class BaseEraser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type
         self.check()
         return labelled_rows(self, X, y)
 
-    def _store(self, erasure: AffineErasure, classes: np.ndarray) -> Self:
+    def _store(self, erasure: AffineErasure, classes: np.ndarray) -> None:
         self.erasure_ = erasure
         self.rank_ = erasure.rank
         self.classes_ = classes
-        return self
 
 
 def fit_eraser(eraser: BaseEraser, X: Any, y: Any, **metadata: Any) -> BaseEraser:

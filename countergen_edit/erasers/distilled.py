@@ -51,7 +51,6 @@ class Distilled(BaseEraser):
     random_state: int = 0
 
     def rate(self, width: int) -> float:
-        """The learning rate for a model of a width."""
         return RATE_TIMES_WIDTH / width if self.learning_rate is None else self.learning_rate
 
     def first_block(self, n_layers: int) -> int:

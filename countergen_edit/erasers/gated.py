@@ -127,4 +127,5 @@ class Gated(BaseEraser):
         self.gate_: Gate | None = None
         if kept.any() or len(others):
             self.gate_ = fit_gate(rows.X[~kept], rows.X[kept], others, self.penalty)
-        return self._store(replace(start.erasure_, gate=self.gate_), rows.classes)
+        self._store(replace(start.erasure_, gate=self.gate_), rows.classes)
+        return self

@@ -61,7 +61,8 @@ class INLP(BaseEraser):
                 found = np.vstack([found, new])
                 left.project(new)
             directions = found if left.basis is None else found @ left.basis.T
-        return self._store(AffineErasure.orthogonal(directions, rows.balanced_mean), rows.classes)
+        self._store(AffineErasure.orthogonal(directions, rows.balanced_mean), rows.classes)
+        return self
 
 
 def _directions(weights: np.ndarray, found: np.ndarray) -> np.ndarray:

@@ -24,7 +24,6 @@ class LabelledRows:
 
     @property
     def sizes(self) -> Float[np.ndarray, " c"]:
-        """Number of rows of each class."""
         return np.bincount(self.codes, minlength=len(self.classes)).astype(np.float64)
 
     @property
@@ -35,7 +34,6 @@ class LabelledRows:
 
     @property
     def mean(self) -> Float[np.ndarray, " d"]:
-        """Mean of all rows."""
         return np.asarray(np.ones(len(self.X)) @ self.X / len(self.X))
 
     @property

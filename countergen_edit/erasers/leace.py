@@ -57,7 +57,8 @@ class LEACE(BaseEraser):
         left = cross_covariance_span(rows)
         solved = _solve_covariance(covariance, left)
         right = np.linalg.solve(left.T @ solved, solved.T)
-        return self._store(AffineErasure(left, right, _mean(rows)), rows.classes)
+        self._store(AffineErasure(left, right, _mean(rows)), rows.classes)
+        return self
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -111,7 +112,8 @@ class SPLINCE(BaseEraser):
             )
         right = np.linalg.solve(gram, solved.T)
         right += (np.eye(len(gram)) - right @ both) @ right  # corrects rounding
-        return self._store(AffineErasure(A, right[: A.shape[1]], every.mean(axis=0)), rows.classes)
+        self._store(AffineErasure(A, right[: A.shape[1]], every.mean(axis=0)), rows.classes)
+        return self
 
 
 def _span_of(rows: LabelledRows, some: Int[np.ndarray, " some"]) -> Float[np.ndarray, "d k"]:

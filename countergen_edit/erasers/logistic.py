@@ -40,11 +40,9 @@ class Probe:
     n_iter: int
 
     def probabilities(self, X: Float[np.ndarray, "row d"]) -> Float[np.ndarray, "row c"]:
-        """The probability of each class in each row."""
         return np.asarray(softmax(_all_logits(X @ self.weights + self.intercept), axis=1))
 
     def predict(self, X: Float[np.ndarray, "row d"]) -> Int[np.ndarray, " row"]:
-        """The most probable class code of each row."""
         return np.asarray(_all_logits(X @ self.weights + self.intercept).argmax(axis=1))
 
 
@@ -172,7 +170,6 @@ class ProbeRows:
         return np.asarray(rooted.T @ rooted)
 
     def _factor(self, curvature: Float[np.ndarray, "r r"]) -> Float[np.ndarray, "r r"]:
-        """The Cholesky factor of A."""
         A = curvature.copy()
         A.flat[:: len(A) + 1] += self.ridge[:, 0]
         A[0, 0] += 1e-12  # where the classes are all but separated

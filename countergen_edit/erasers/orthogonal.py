@@ -32,7 +32,8 @@ class MeanDifference(BaseEraser):
     def fit(self, X: Any, y: Any) -> MeanDifference:
         rows = self._read(X, y)
         span = span_of_means(rows.class_means)
-        return self._store(AffineErasure.orthogonal(span, rows.balanced_mean), rows.classes)
+        self._store(AffineErasure.orthogonal(span, rows.balanced_mean), rows.classes)
+        return self
 
 
 def span_of_means(means: Float[np.ndarray, "c d"]) -> Float[np.ndarray, "k d"]:
@@ -65,7 +66,8 @@ class SAL(BaseEraser):
                     f"{span.shape[1]} directions: use at most that, or eraser 'inlp'"
                 )
             span = span[:, : self.rank]
-        return self._store(AffineErasure.orthogonal(span.T, rows.balanced_mean), rows.classes)
+        self._store(AffineErasure.orthogonal(span.T, rows.balanced_mean), rows.classes)
+        return self
 
 
 @dataclass(eq=False, repr=False)
@@ -105,7 +107,8 @@ class SentenceDebias(BaseEraser):
                 "use at most that, or pass more pairs (fit(…, pairs=ids))"
             )
         directions = fix_signs(components[: self.rank])
-        return self._store(AffineErasure.orthogonal(directions, rows.balanced_mean), rows.classes)
+        self._store(AffineErasure.orthogonal(directions, rows.balanced_mean), rows.classes)
+        return self
 
 
 def _differences(rows: LabelledRows, pairs: Any) -> Float[np.ndarray, "member d"]:
@@ -148,4 +151,5 @@ class RandomDirections(BaseEraser):
         require_rank(self.rank, d)
         normal = generator(self.random_state, "random directions", d).normal(size=(d, self.rank))
         basis, _ = np.linalg.qr(normal)
-        return self._store(AffineErasure.orthogonal(basis.T, rows.balanced_mean), rows.classes)
+        self._store(AffineErasure.orthogonal(basis.T, rows.balanced_mean), rows.classes)
+        return self

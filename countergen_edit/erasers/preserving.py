@@ -149,4 +149,5 @@ class PreservingEraser(BaseEraser):
             kept = frame.whiten[:, None] * demands.keep
             right = keeping_within_cvxpy(frame.A[:, :rank], kept, self.keep_within) * frame.whiten
         to_rows = axes if basis is None else basis @ axes
-        return self._store(AffineErasure(to_rows @ left, right @ to_rows.T, mean), rows.classes)
+        self._store(AffineErasure(to_rows @ left, right @ to_rows.T, mean), rows.classes)
+        return self

@@ -154,7 +154,8 @@ class RLACE(BaseEraser):
         else:
             self.note_ = ""
             directions = self._play(rows, span)
-        return self._store(AffineErasure.orthogonal(directions, rows.balanced_mean), rows.classes)
+        self._store(AffineErasure.orthogonal(directions, rows.balanced_mean), rows.classes)
+        return self
 
     def _play(self, rows: LabelledRows, span: Float[np.ndarray, "s d"]) -> Float[np.ndarray, "k d"]:
         centred = rows.X - rows.mean

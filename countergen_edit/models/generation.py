@@ -158,8 +158,7 @@ def new_tokens(
             )
     finally:
         model.generation_config = own
-    new: list[list[int]] = output[:, 1 if lm.is_encoder_decoder else ids.shape[1] :].tolist()
-    return new
+    return list(output[:, 1 if lm.is_encoder_decoder else ids.shape[1] :].tolist())
 
 
 def text_after(lm: LanguageModel, prompt: list[int], new: list[int]) -> str:

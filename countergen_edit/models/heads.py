@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, ClassVar
 
 import torch
@@ -42,17 +42,16 @@ class HeadModel:
             batches[-1].append(i)
         for batch in track(batches, progress):
             padded = self.tokenizer.pad([dict(rows[i]) for i in batch], return_tensors="pt")
-            padded = dict(padded.to(self.hf_model.device))
+            padded = padded.to(self.hf_model.device)
             with torch.inference_mode():
                 logits = self.hf_model(**padded).logits
-
-            def inputs_of(i: int, padded: dict[str, Tensor] = padded) -> dict[str, Tensor]:
-                return {key: value[[i]] for key, value in padded.items()}
-
-            require_finite(logits, inputs_of, self.hf_model, self)
+            require_finite(logits, partial(_only, padded), self.hf_model, self)
             yield batch, logits
 
     @cached_property
     def fingerprint(self) -> str:
-        """SHA-256 of config and weights."""
         return weights_hash(self.hf_model)
+
+
+def _only(inputs: Mapping[str, Tensor], i: int) -> dict[str, Tensor]:
+    return {key: value[[i]] for key, value in inputs.items()}

@@ -219,8 +219,7 @@ def opens_texts(lm: LanguageModel) -> bool:
 def _first(lm: LanguageModel) -> list[int]:
     """The special tokens that the tokenizer puts before a text."""
     table = lm.tokenizer("a", return_special_tokens_mask=True)
-    ids: list[int] = table["input_ids"][: table["special_tokens_mask"].index(0)]
-    return ids
+    return list(table["input_ids"][: table["special_tokens_mask"].index(0)])
 
 
 def split_names(lm: LanguageModel, names: Iterable[str]) -> dict[str, int]:

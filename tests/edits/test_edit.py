@@ -22,6 +22,7 @@ from countergen_edit.models import (
     preface_ids,
     resuming,
 )
+from tests.edits.checkpoints.conftest import logits
 from tests.tiny_models import tiny_model_dir
 
 PROMPTS = ["Jane is a nurse and", "John works at the hospital", "Ahmed was asked why"]
@@ -38,11 +39,6 @@ def random_erasure(d: int = 32, seed: int = 0) -> AffineErasure:
 @pytest.fixture(scope="module")
 def gpt2(models: dict[str, LanguageModel]) -> LanguageModel:
     return models["gpt2"]
-
-
-def logits(model: LanguageModel) -> torch.Tensor:
-    ids = model.tokenizer(PROMPTS[0], return_tensors="pt").input_ids
-    return model.logits(ids, torch.ones_like(ids))
 
 
 def scores(model: LanguageModel) -> np.ndarray:
@@ -69,8 +65,7 @@ def test_edits_compose_and_are_removed_one_by_one(gpt2):
     a = Edit.at("attn_out", {0: random_erasure(seed=1)})
     b = Edit.at("resid_post", {1: random_erasure(seed=2)})
     before = logits(gpt2)
-    with applied(gpt2, a + b):
-        together = logits(gpt2)
+    together = logits(gpt2, a + b)
     with applied(gpt2, a):
         with_first = logits(gpt2)
         with applied(gpt2, b):

@@ -14,10 +14,9 @@ from countergen_edit.edits import Edit, LowRankUpdate, applied
 from countergen_edit.edits.checkpoints import save_checkpoint
 from countergen_edit.edits.checkpoints.forms import fold
 from countergen_edit.edits.checkpoints.stock import stock_model
-from countergen_edit.models import LanguageModel, encode, resuming
+from countergen_edit.models import LanguageModel, resuming
 from countergen_edit.runs.student import block_names, matrices
-
-TEXT = "Jane is a nurse and John"
+from tests.edits.checkpoints.conftest import logits, plain_logits
 
 
 def update_of(
@@ -35,31 +34,16 @@ def update_of(
     return LowRankUpdate(found)
 
 
-def logits(model: LanguageModel) -> torch.Tensor:
-    [encoding] = encode(model, [TEXT])
-    ids = torch.tensor([encoding.ids])
-    return model.logits(ids, torch.ones_like(ids))[0]
-
-
-def stock_logits(model: LanguageModel, plain: torch.nn.Module) -> torch.Tensor:
-    [encoding] = encode(model, [TEXT])
-    with torch.inference_mode():
-        return plain(torch.tensor([encoding.ids])).logits[0]
-
-
 def test_an_attached_update_is_the_merged_matrices_and_leaves_no_bit(model: LanguageModel) -> None:
     before, update = logits(model), update_of(model)
-    with applied(model, Edit((), update=update)):
-        edited = logits(model)
-    plain = stock_model(model)
+    edited, plain = logits(model, Edit((), update=update)), stock_model(model)
     for name, (a, b) in update.factors.items():  # by hand, not by our merging
         module = plain.get_submodule(name)
         change = torch.from_numpy(b @ a)
         change = change if isinstance(module, torch.nn.Linear) else change.T
         module.weight = torch.nn.Parameter(module.weight + change)
-    torch.testing.assert_close(edited, stock_logits(model, plain), rtol=1e-4, atol=1e-5)
-    folded = fold(model, Edit((), update=update))
-    torch.testing.assert_close(edited, stock_logits(model, folded), rtol=1e-4, atol=1e-5)
+    for merged in (plain, fold(model, Edit((), update=update))):
+        torch.testing.assert_close(plain_logits(merged, model), edited, rtol=1e-4, atol=1e-5)
     assert (edited - before).abs().max() > 1e-3
     assert torch.equal(logits(model), before)
 
@@ -67,11 +51,8 @@ def test_an_attached_update_is_the_merged_matrices_and_leaves_no_bit(model: Lang
 def test_a_model_that_skips_blocks_runs_those_of_the_update(model: LanguageModel) -> None:
     last = model.n_layers - 1
     quick, update = resuming(model, range(model.n_layers)), update_of(model, first=last)
-    unedited = logits(quick)
-    with applied(quick, Edit((), update=update)):
-        edited = logits(quick)
-    with applied(model, Edit((), update=update)):
-        assert torch.equal(edited, logits(model))
+    unedited, edited = (logits(quick, edit) for edit in (None, Edit((), update=update)))
+    assert torch.equal(edited, logits(model, Edit((), update=update)))
     assert torch.equal(logits(quick), unedited)
 
 
@@ -95,15 +76,11 @@ def test_an_update_of_another_model_is_refused(model: LanguageModel) -> None:
 
 def test_stock_transformers_and_peft_load_what_is_saved(model: LanguageModel, tmp_path) -> None:
     edit = Edit((), update=update_of(model))
-    with applied(model, edit):
-        expected = logits(model)
-    saved = save_checkpoint(model, edit, tmp_path / "saved")
+    expected, saved = logits(model, edit), save_checkpoint(model, edit, tmp_path / "saved")
     assert saved.form == "folded"
-    merged = AutoModelForCausalLM.from_pretrained(saved.folder, attn_implementation="eager")
-    torch.testing.assert_close(stock_logits(model, merged), expected, rtol=1e-4, atol=1e-5)
     base = AutoModelForCausalLM.from_pretrained(model.directory, attn_implementation="eager")
     adapter = save_checkpoint(model, edit, tmp_path / "adapter", form="adapter").folder
-    adapted = PeftModel.from_pretrained(base, str(adapter)).eval()
-    torch.testing.assert_close(stock_logits(model, adapted), expected, rtol=1e-4, atol=1e-5)
+    for plain in (saved.folder, PeftModel.from_pretrained(base, str(adapter))):
+        torch.testing.assert_close(plain_logits(plain, model), expected, rtol=1e-4, atol=1e-5)
     factors = edit.update.factors if edit.update else ()
     assert len(load_file(adapter / "adapter_model.safetensors")) == 2 * len(factors)

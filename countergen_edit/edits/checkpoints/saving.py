@@ -166,15 +166,7 @@ def save_checkpoint(
         if (folder / PARITY).is_file():
             parity = Parity(**json_mapping(folder / PARITY))
         else:
-            parity = check_parity(
-                model,
-                edit,
-                folder,
-                texts,
-                form=its_form,
-                dtype=source.dtype if source else None,
-                foreign=source.foreign if source else (),
-            )
+            parity = check_parity(model, edit, folder, texts, form=its_form, source=source)
         write_json(folder / PARITY, asdict(parity))
         if card is not None:
             (folder / CARD).write_text(card(its_form, parity), "utf-8")
