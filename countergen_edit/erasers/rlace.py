@@ -36,6 +36,7 @@ from countergen_edit.erasers.numerics import (
 )
 from countergen_edit.erasers.orthogonal import span_of_means
 
+Symmetric = Float[np.ndarray, "r r"]
 PENALTY_FACTORS = (1000.0, 100.0, 10.0, 1.0)
 """Penalties of the stages, in units of the last."""
 
@@ -47,17 +48,15 @@ class Game:
     rows: LabelledRows
     k: int
     adversary: Callable[[LabelledRows, float, Probe | None], Probe]
-    project: Callable[[Float[np.ndarray, "r r"], int], Float[np.ndarray, "r r"]]
+    project: Callable[[Symmetric, int], Symmetric]
 
-    def value(
-        self, P: Float[np.ndarray, "r r"], penalty: float, warm: Probe | None
-    ) -> tuple[float, Probe]:
+    def value(self, P: Symmetric, penalty: float, warm: Probe | None) -> tuple[float, Probe]:
         """V(P) and the probe that attains it."""
         X = self.rows.X - self.rows.X @ P
         probe = self.adversary(replace(self.rows, X=X), penalty, warm)
         return probe.loss + 0.5 * penalty * float((probe.weights**2).sum()), probe
 
-    def slope(self, P: Float[np.ndarray, "r r"], probe: Probe) -> Float[np.ndarray, "r r"]:
+    def slope(self, P: Symmetric, probe: Probe) -> Symmetric:
         """∇V(P)."""
         X = self.rows.X
         residual = probe.probabilities(X - X @ P) - np.eye(len(self.rows.classes))[self.rows.codes]
@@ -67,13 +66,8 @@ class Game:
         return np.asarray((slope + slope.T) / 2)
 
     def climb(
-        self,
-        P: Float[np.ndarray, "r r"],
-        warm: Probe | None,
-        penalty: float,
-        tol: float,
-        max_iter: int,
-    ) -> tuple[Float[np.ndarray, "r r"], float, int, Probe]:
+        self, P: Symmetric, warm: Probe | None, penalty: float, tol: float, max_iter: int
+    ) -> tuple[Symmetric, float, int, Probe]:
         """Raise V from `P` until the gap is at most `tol`: the new P, gap, steps and probe."""
         bound = label_entropy(self.rows)
         now, probe = self.value(P, penalty, warm)
