@@ -16,7 +16,7 @@ from safetensors.numpy import load_file, save
 from countergen_edit.core.errors import UserError
 from countergen_edit.core.reading import json_mapping
 from countergen_edit.core.typed import built
-from countergen_edit.core.writing import as_json, whole_folder
+from countergen_edit.core.writing import as_json, whole_folder, write_json
 from countergen_edit.edits.edit import Edit, Placement, Shift, tensors
 from countergen_edit.edits.record import (
     RECORD,
@@ -166,8 +166,7 @@ class NamedEdit:
         """Write the edit as a folder, atomically; an existing folder is replaced."""
         with whole_folder(directory) as folder:
             save_edit(self.edit, folder, made_for=made_for)
-            text = json.dumps(self.record.to_dict(), indent=2, ensure_ascii=False) + "\n"
-            (folder / RECORD).write_text(text, "utf-8")
+            write_json(folder / RECORD, self.record.to_dict())
 
     @classmethod
     def load(cls, directory: Path) -> NamedEdit:

@@ -36,7 +36,6 @@ class LowRankUpdate:
         return max(len(a) for a, _ in self.factors.values())
 
     def scaled(self, factor: float) -> LowRankUpdate:
-        """The update times a factor."""
         return LowRankUpdate({name: (a, factor * b) for name, (a, b) in self.factors.items()})
 
     def then(self, other: LowRankUpdate) -> LowRankUpdate:

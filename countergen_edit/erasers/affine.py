@@ -108,8 +108,7 @@ class AffineErasure:
     @property
     def offset(self) -> Float[np.ndarray, " k"]:
         """`right · mean`, rounded the same whatever the memory layout of `right`."""
-        offset: Float[np.ndarray, " k"] = np.ascontiguousarray(self.right) @ self.mean
-        return offset
+        return np.asarray(np.ascontiguousarray(self.right) @ self.mean)
 
     @property
     def linear(self) -> AffineErasure:

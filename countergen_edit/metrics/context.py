@@ -13,7 +13,7 @@ from countergen_edit.metrics.rows import UNEDITED
 from countergen_edit.metrics.scores import SetScores, StoredScores, score
 from countergen_edit.metrics.statistics import RESAMPLES
 from countergen_edit.models import LanguageModel, TextScores, announce_memory, text_log_probs
-from countergen_edit.models.overflow import OverflowedError
+from countergen_edit.models.language_model import OverflowedError
 
 
 class EvaluationContext:

@@ -16,9 +16,8 @@ from torch.nn.utils.rnn import pad_sequence
 
 from countergen_edit.core.errors import UserError
 from countergen_edit.core.seeds import unit_seed
-from countergen_edit.models.language_model import LanguageModel
+from countergen_edit.models.language_model import LanguageModel, require_finite
 from countergen_edit.models.memory import reduced, within_memory
-from countergen_edit.models.overflow import require_finite
 from countergen_edit.models.progress import track
 from countergen_edit.models.tokens import encode, encode_replies, excerpt
 
@@ -159,22 +158,16 @@ def new_tokens(
             )
     finally:
         model.generation_config = own
-    new: list[list[int]] = output[:, 1 if lm.is_encoder_decoder else ids.shape[1] :].tolist()
-    return new
+    return list(output[:, 1 if lm.is_encoder_decoder else ids.shape[1] :].tolist())
 
 
 def text_after(lm: LanguageModel, prompt: list[int], new: list[int]) -> str:
     """Decode `new` in context: on its own, a SentencePiece tokenizer drops the leading space."""
-
-    def decode(ids: list[int]) -> str:
-        text: str = lm.tokenizer.decode(
-            ids, skip_special_tokens=True, clean_up_tokenization_spaces=False
-        )
-        return text
-
+    how = {"skip_special_tokens": True, "clean_up_tokenization_spaces": False}
+    decode = partial(lm.tokenizer.decode, **how)
     before, joint = decode(prompt), decode(prompt + new)
     # A prompt that ends within a character decodes differently once the character is complete.
-    return joint[len(before) :] if joint.startswith(before) else decode(new)
+    return str(joint[len(before) :] if joint.startswith(before) else decode(new))
 
 
 def end_tokens(lm: LanguageModel) -> list[int]:

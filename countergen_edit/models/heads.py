@@ -10,8 +10,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from countergen_edit.models.language_model import weights_hash
-from countergen_edit.models.overflow import require_finite
+from countergen_edit.models.language_model import require_finite, weights_hash
 from countergen_edit.models.progress import track
 
 
@@ -51,7 +50,6 @@ class HeadModel:
 
     @cached_property
     def fingerprint(self) -> str:
-        """SHA-256 of config and weights."""
         return weights_hash(self.hf_model)
 
 

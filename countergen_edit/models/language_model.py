@@ -18,7 +18,6 @@ from torch import Tensor
 
 from countergen_edit.core.errors import UserError
 from countergen_edit.models.blocks import run_stock_blocks
-from countergen_edit.models.overflow import require_finite
 
 _T = TypeVar("_T")
 Mask = Int[Tensor, "row time"] | Bool[Tensor, "row time time"]
@@ -245,6 +244,40 @@ _NOT_IDENTITY = (
     *("_name_or_path", "transformers_version", "_attn_implementation"),
     *(ORIGIN, *NAMES_CODE),
 )
+
+
+class OverflowedError(UserError):
+    """A text whose logits are not finite."""
+
+
+def require_finite(
+    logits: Tensor, inputs_of: Callable[[int], dict[str, Any]], hf_model: Any, owner: Any
+) -> None:
+    """Refuse logits of `owner` that are not finite, with the first module whose output is not.
+
+    The first such row, by `inputs_of`, is run again to find it.
+    """
+    broken = (~(logits.amin(-1).isfinite() & logits.amax(-1).isfinite())).nonzero()
+    if not len(broken):
+        return
+    inputs, found = inputs_of(int(broken[0, 0])), list[str]()
+
+    def watch(name: str, module: Any, inputs: Any, output: Any) -> None:
+        first = output[0] if isinstance(output, tuple) else output
+        if isinstance(first, Tensor) and not first.isfinite().all():
+            found.append(stock_name(name))
+
+    with ExitStack() as stack, torch.inference_mode():
+        for name, module in hf_model.named_modules():
+            if type(module).__name__ != "HookPoint":  # some of them hold masked scores
+                stack.callback(module.register_forward_hook(partial(watch, name)).remove)
+        hf_model(**inputs)
+    dtype = str(hf_model.dtype).removeprefix("torch.")
+    half = dtype == "float16"
+    advice = "use model.dtype=bfloat16 or float32" if half else "check its weights and config.json"
+    text = owner.tokenizer.decode(inputs["input_ids"][0], skip_special_tokens=True)[:60]
+    where = f"in {[*found, 'its logits'][0]} on the text {text!r}"
+    raise OverflowedError(f"{owner.name} overflows {dtype} {where}: {advice}")
 
 
 def stock_name(name: str) -> str:

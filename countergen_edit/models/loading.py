@@ -17,7 +17,7 @@ from typing import Any
 
 import torch
 
-from countergen_edit.core.errors import UserError, unknown
+from countergen_edit.core.errors import UserError, require_known, unknown
 from countergen_edit.core.locating import ADAPTER, Location, location_of
 from countergen_edit.core.reading import json_mapping
 from countergen_edit.core.typed import require
@@ -34,12 +34,7 @@ MaxMemory = Mapping[int | str, int | str]
 """Device → most memory for its weights, such as {0: "20GiB", "cpu": "60GiB"}."""
 Bos = bool | str
 """Whether texts begin with BOS; "auto" follows the tokenizer."""
-_DTYPES = {
-    "float32": torch.float32,
-    "float16": torch.float16,
-    "bfloat16": torch.bfloat16,
-    "float64": torch.float64,
-}
+_DTYPES = {k: getattr(torch, k) for k in ("float32", "float16", "bfloat16", "float64")}
 _DEVICES = ("auto", "cpu", "cuda", "mps")
 QUANTIZATIONS: dict[str, dict[str, Any]] = {
     "4bit": {"load_in_4bit": True, "bnb_4bit_quant_type": "nf4"},
@@ -79,8 +74,7 @@ def load_model(
     `UserError` if the model is absent, incomplete or of an unsupported kind, or a setting is
     unknown.
     """
-    if dtype not in _DTYPES:
-        raise unknown("dtype", dtype, _DTYPES)
+    require_known("dtype", dtype, _DTYPES)
     if device_map is not None and device != "auto":
         raise UserError(f"device={device} and device_map={device_map} exclude each other: give one")
     if max_memory is not None and device_map is None:
@@ -136,8 +130,7 @@ def quantized(quantization: str, dtype: torch.dtype) -> Any:
     """The config of bitsandbytes; `UserError` for another name or where it is not installed."""
     from transformers import BitsAndBytesConfig
 
-    if quantization not in QUANTIZATIONS:
-        raise unknown("quantization", quantization, QUANTIZATIONS)
+    require_known("quantization", quantization, QUANTIZATIONS)
     if find_spec("bitsandbytes") is None:
         raise UserError(
             f"model.quantization={quantization} needs bitsandbytes: "
@@ -196,8 +189,7 @@ def load_head(
     import transformers
     from transformers.models.auto import modeling_auto
 
-    if dtype not in _DTYPES:
-        raise unknown("dtype", dtype, _DTYPES)
+    require_known("dtype", dtype, _DTYPES)
     target = device_named(device)
     location = location_of(model, revision)
     config = _read_config(location)

@@ -57,18 +57,15 @@ class Bar:
         self._stage = ""
 
     def begin(self, stage: str, units: int | None) -> None:
-        """Start a stage."""
         self._stage = stage
         self._progress.reset(units)
         self._progress.set_description_str(stage)
 
     def show(self, unit: str) -> None:
-        """Name the running unit."""
         text = f"{self._stage}: {unit}" if self._stage not in ("", unit) else unit
         self._progress.set_description_str(text)
 
     def advance(self) -> None:
-        """Count one unit."""
         self._progress.update()
 
 

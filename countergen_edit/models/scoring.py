@@ -261,5 +261,4 @@ def read_log_probs(
     logits = lm.logits(batch.ids, batch.mask, (cells[0], cells[1]))
     cell, targets = cell.to(logits.device), targets.to(logits.device)
     own = to_float64(logits[cell, targets])
-    values: Float64[np.ndarray, " read"] = (own - _log_norms(logits)[cell]).cpu().numpy()
-    return values
+    return np.asarray((own - _log_norms(logits)[cell]).cpu().numpy())

@@ -64,7 +64,6 @@ class Unavailable:
         )
 
     def __call__(self, *_: Any, **__: Any) -> Any:
-        """Raise."""
         return self.anything
 
 

@@ -61,7 +61,6 @@ class Server:
         self._kept = cache / digest(self.url)[:16]
 
     def models(self) -> list[str]:
-        """The server's model names."""
         return self._send("models", None, lambda reply: [str(m["id"]) for m in reply["data"]])[1]
 
     def answers(

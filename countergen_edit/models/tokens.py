@@ -19,7 +19,7 @@ from jinja2 import Environment
 from jinja2.meta import find_undeclared_variables
 
 from countergen_edit.core.characters import require_encodable
-from countergen_edit.core.errors import UserError, unknown
+from countergen_edit.core.errors import UserError, require_known
 from countergen_edit.models.language_model import INSTRUCTION, Chat, LanguageModel
 
 TODAY = datetime(2024, 7, 26, 12)
@@ -37,11 +37,6 @@ _GENERATION = re.compile(r"\{%-?\s*(?:end)?generation\s*-?%\}")
 _REPLY = "@reply@"
 
 
-def has_chat_template(lm: LanguageModel) -> bool:
-    """Whether the tokenizer has a chat template."""
-    return bool(lm.tokenizer.chat_template)
-
-
 def before_reply(lm: LanguageModel, message: str) -> str:
     """A user's message in the chat template, up to where the model's reply begins.
 
@@ -49,7 +44,7 @@ def before_reply(lm: LanguageModel, message: str) -> str:
     finished conversation would, behind a closed thought or a channel; behind an empty thought, if
     the prompt opens one all the same. `UserError` without a template, or if it rejects the message.
     """
-    if not has_chat_template(lm):
+    if not lm.tokenizer.chat_template:
         raise UserError(f"{lm.name} has no chat template, and so nobody to ask it anything")
     asked = [{"role": "user", "content": message}]
     render = partial(
@@ -224,8 +219,7 @@ def opens_texts(lm: LanguageModel) -> bool:
 def _first(lm: LanguageModel) -> list[int]:
     """The special tokens that the tokenizer puts before a text."""
     table = lm.tokenizer("a", return_special_tokens_mask=True)
-    ids: list[int] = table["input_ids"][: table["special_tokens_mask"].index(0)]
-    return ids
+    return list(table["input_ids"][: table["special_tokens_mask"].index(0)])
 
 
 def split_names(lm: LanguageModel, names: Iterable[str]) -> dict[str, int]:
@@ -247,10 +241,9 @@ def in_template(lm: LanguageModel, template: str, instruction: str | None = None
 
     `UserError` if `template` is unknown, or needs a template and the model has no usable one.
     """
-    if template not in CHAT_MODES:
-        raise unknown("template", template, CHAT_MODES)
+    require_known("template", template, CHAT_MODES)
     lm = replace(lm, chat=Chat(INSTRUCTION if instruction is None else instruction))
-    why = "" if has_chat_template(lm) else "has no chat template"
+    why = "" if lm.tokenizer.chat_template else "has no chat template"
     if lm.is_encoder_decoder:
         why = "is an encoder-decoder model, whose texts stand in no conversation"
     if template in (CHAT, BOTH) and why:

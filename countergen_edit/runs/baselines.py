@@ -22,7 +22,7 @@ from countergen_edit.edits.record import PROMPTING, TEMPLATE_KEY, Place, edit_id
 from countergen_edit.erasers import AffineErasure, MeanDifference
 from countergen_edit.erasers.affine import randomly_rotated
 from countergen_edit.models import LanguageModel, check_texts, preface_ids
-from countergen_edit.models.tokens import before_reply, has_chat_template
+from countergen_edit.models.tokens import before_reply
 from countergen_edit.runs.fits import Candidate, FitCache
 from countergen_edit.runs.plan import texts_of
 
@@ -114,12 +114,12 @@ class Prompting(Baseline):
     def told(self, model: LanguageModel, task: Task) -> dict[str, str]:
         """Messages by name, with the people of the task; the template alone has an empty one."""
         a, b = _people(task)
-        alone = {"": ""} if has_chat_template(model) and not model.chat.is_on else {}
+        alone = {"": ""} if model.tokenizer.chat_template and not model.chat.is_on else {}
         return alone | {name: text.format(a=a, b=b) for name, text in self.requests.items()}
 
     def preface(self, model: LanguageModel, words: str) -> str:
         """What stands before a text."""
-        if has_chat_template(model):
+        if model.tokenizer.chat_template:
             chat = replace(model.chat, request=words)
             return before_reply(model, chat.message(chat.instruction))
         return f"{words}\n"

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from countergen_edit.core.errors import UserError
-from countergen_edit.edits import Edit, NamedEdit, Placement, Shift, applied, load_edit, save_edit
+from countergen_edit.edits import Edit, Placement, Shift, applied
 from countergen_edit.edits.checkpoints import save_checkpoint
 from countergen_edit.erasers import AffineErasure
 from countergen_edit.models import (
@@ -22,7 +22,8 @@ from countergen_edit.models import (
     preface_ids,
     resuming,
 )
-from tests.tiny_models import FAMILIES, tiny_model_dir
+from tests.edits.checkpoints.conftest import logits
+from tests.tiny_models import tiny_model_dir
 
 PROMPTS = ["Jane is a nurse and", "John works at the hospital", "Ahmed was asked why"]
 SITES = ["resid_post", "attn_out", "mlp_out"]
@@ -36,24 +37,8 @@ def random_erasure(d: int = 32, seed: int = 0) -> AffineErasure:
 
 
 @pytest.fixture(scope="module")
-def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, LanguageModel]:
-    root = tmp_path_factory.mktemp("models")
-    return {family: load_model(tiny_model_dir(family, root / family)) for family in FAMILIES}
-
-
-@pytest.fixture(scope="module", params=FAMILIES)
-def model(request: pytest.FixtureRequest, models: dict[str, LanguageModel]) -> LanguageModel:
-    return models[request.param]
-
-
-@pytest.fixture(scope="module")
 def gpt2(models: dict[str, LanguageModel]) -> LanguageModel:
     return models["gpt2"]
-
-
-def logits(model: LanguageModel) -> torch.Tensor:
-    ids = model.tokenizer(PROMPTS[0], return_tensors="pt").input_ids
-    return model.logits(ids, torch.ones_like(ids))
 
 
 def scores(model: LanguageModel) -> np.ndarray:
@@ -80,8 +65,7 @@ def test_edits_compose_and_are_removed_one_by_one(gpt2):
     a = Edit.at("attn_out", {0: random_erasure(seed=1)})
     b = Edit.at("resid_post", {1: random_erasure(seed=2)})
     before = logits(gpt2)
-    with applied(gpt2, a + b):
-        together = logits(gpt2)
+    together = logits(gpt2, a + b)
     with applied(gpt2, a):
         with_first = logits(gpt2)
         with applied(gpt2, b):
@@ -94,10 +78,8 @@ def test_edits_compose_and_are_removed_one_by_one(gpt2):
 
 
 def test_half_precision_activations_are_erased_in_float32(tmp_path):
-    model, erasure = (
-        load_model(tiny_model_dir("llama", tmp_path), dtype="bfloat16"),
-        random_erasure(),
-    )
+    model = load_model(tiny_model_dir("llama", tmp_path), dtype="bfloat16")
+    erasure = random_erasure()
     with applied(model, Edit.at("resid_post", {0: erasure})):
         after = capture(model, PROMPTS, layers=[0]).values["resid_post"][0]
     left = (after - erasure.mean) @ erasure.right.T
@@ -110,6 +92,8 @@ def test_half_precision_activations_are_erased_in_float32(tmp_path):
         ("resid_post", 0, 16, r"width 16, but model .* has width 32"),
         ("resid_pst", 0, 32, "did you mean 'resid_post'"),
         ("resid_post", 3, 32, "layer 3"),
+        ("head.9", 1, 8, r"unknown head.9 of .*: heads are 0\.\.3"),
+        ("head.x", 1, 8, "unknown site 'head.x': did you mean 'head"),
     ],
 )
 def test_an_edit_that_does_not_fit_is_refused(gpt2, site, layer, d, message):
@@ -118,10 +102,12 @@ def test_an_edit_that_does_not_fit_is_refused(gpt2, site, layer, d, message):
         pass
 
 
-def test_two_erasures_at_one_place_are_refused():
+def test_two_erasures_at_one_place_and_a_shift_by_nan_are_refused():
     edit = Edit.at("resid_post", {0: random_erasure(8)})
     with pytest.raises(UserError, match="two erasures at site 'resid_post', layer 0"):
         edit + edit
+    with pytest.raises(UserError, match="vector of a shift must"):
+        Shift(np.array([1.0, np.nan]))
 
 
 # Steering vectors and words
@@ -163,19 +149,6 @@ def test_words_act_in_the_model_that_is_yielded_with_the_erasure_beside_them(mod
     np.testing.assert_array_equal(scores(model), before)
 
 
-def test_words_and_shifts_come_back_from_files_and_tell_edits_apart(tmp_path):
-    edits = [ERASING, shifting(), Edit((), WORDS), Edit(ERASING.placements, WORDS)]
-    assert len({edit.digest for edit in edits}) == len(edits)
-    for i, edit in enumerate(edits):
-        save_edit(edit, tmp_path / str(i))
-        again = load_edit(tmp_path / str(i))
-        assert (again.digest, again.preface) == (edit.digest, edit.preface)
-        named = NamedEdit.of(edit, "own", baseline_kind="prompting", variant="x")
-        named.save(tmp_path / f"named{i}")
-        assert NamedEdit.load(tmp_path / f"named{i}").record == named.record
-        assert named.record.baseline
-
-
 def test_words_are_refused_where_they_cannot_act(gpt2, tmp_path):
     prompting = Edit((), WORDS)
     with pytest.raises(UserError, match="choose one"):
@@ -185,8 +158,3 @@ def test_words_are_refused_where_they_cannot_act(gpt2, tmp_path):
         with pytest.raises(UserError, match="a checkpoint holds erasures"):
             save_checkpoint(gpt2, edit, tmp_path / "saved")
     assert not (tmp_path / "saved").exists()
-
-
-def test_a_shift_takes_one_finite_vector():
-    with pytest.raises(UserError, match="vector of a shift must"):
-        Shift(np.array([1.0, np.nan]))

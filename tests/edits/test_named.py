@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from countergen_edit.core.errors import UserError
-from countergen_edit.edits import Edit, LowRankUpdate, NamedEdit, read_record
+from countergen_edit.edits import Edit, LowRankUpdate, NamedEdit, Placement, Shift, read_record
 from countergen_edit.edits.record import COMBINED, RECORD, Place
-from countergen_edit.erasers import AffineErasure
+from countergen_edit.erasers import AffineErasure, Gate
 
 
 def erasure(rank: int = 2, d: int = 32, seed: int = 0) -> AffineErasure:
@@ -36,16 +36,30 @@ def test_an_id_depends_on_the_basis_or_else_on_the_tensors():
     assert "own-py-Mine-" in long
 
 
-def test_a_changed_bit_a_place_or_a_shape_gives_another_digest():
+def test_edits_that_differ_in_anything_have_other_digests_and_come_back_from_files(tmp_path):
+    """In a bit, a place, a shape, a limit, a gate, an update or words."""
     one = erasure()
-    edits = [Edit.at("resid_post", {3: one}), Edit.at("resid_post", {4: one})]
-    edits += [Edit.at("mlp_out", {3: one}), Edit.at("embed", {None: one}), Edit(())]
+    maps = [one, erasure(rank=1), Shift(one.mean)]
     for part in ("left", "right", "mean"):
         value = getattr(one, part).copy()
         value.view(np.uint64).reshape(-1)[-1] ^= 1
-        edits.append(Edit.at("resid_post", {3: replace(one, **{part: value})}))
-    edits.append(Edit.at("resid_post", {3: erasure(rank=1)}))
+        maps.append(replace(one, **{part: value}))
+    maps += [replace(one, gate=Gate(one.mean, bias)) for bias in (0.5, 0.4)]
+    places = [Placement("resid_post", 3, own) for own in maps]
+    places += [Placement("resid_post", 3, one, limit) for limit in (7.5, np.nextafter(7.5, 8))]
+    places += [Placement(*at, one) for at in (("resid_post", 4), ("mlp_out", 3), ("embed", None))]
+    edits = [Edit((place,)) for place in places] + [updated(2, "a").edit, updated(3, "a").edit]
+    edits += [Edit(()), Edit((), "words"), Edit((places[0],), "words")]
     assert len({edit.digest for edit in edits}) == len(edits)
+    for edit in edits:
+        of_edit = NamedEdit.of(edit, "own", baseline_kind="prompting", variant="x")
+        of_edit.save(tmp_path / "edit")
+        again = NamedEdit.load(tmp_path / "edit")
+        assert again.record == of_edit.record
+        assert again.record.baseline
+        assert (again.edit.digest, again.edit.preface) == (edit.digest, edit.preface)
+        limits = [place.limit for place in edit.placements]
+        assert [p.limit for p in again.record.places if p.site != "weights"] == limits
 
 
 def test_save_and_load_is_bit_for_bit(tmp_path):
@@ -119,10 +133,8 @@ def test_one_eraser_with_two_settings_is_a_combination():
 
 def test_a_combination_of_combinations_is_that_of_all_their_parts():
     a, b, c = named(2), named(3, eraser="sal"), named(4, eraser="rlace", baseline=True)
-    flat, nested = (
-        NamedEdit.combined([a, b, c]),
-        NamedEdit.combined([NamedEdit.combined([a, b]), c]),
-    )
+    flat = NamedEdit.combined([a, b, c])
+    nested = NamedEdit.combined([NamedEdit.combined([a, b]), c])
     assert nested.record == flat.record
     assert nested.edit.digest == flat.edit.digest
     assert flat.record.rank == 3

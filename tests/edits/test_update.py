@@ -5,23 +5,18 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from peft import PeftModel
 from safetensors.torch import load_file
+from transformers import AutoModelForCausalLM
 
 from countergen_edit.core.errors import UserError
-from countergen_edit.edits import Edit, LowRankUpdate, applied, load_edit, save_edit
+from countergen_edit.edits import Edit, LowRankUpdate, applied
 from countergen_edit.edits.checkpoints import save_checkpoint
 from countergen_edit.edits.checkpoints.forms import fold
 from countergen_edit.edits.checkpoints.stock import stock_model
-from countergen_edit.models import LanguageModel, encode, load_model, resuming
+from countergen_edit.models import LanguageModel, resuming
 from countergen_edit.runs.student import block_names, matrices
-from tests.tiny_models import FAMILIES, tiny_model_dir
-
-TEXT = "Jane is a nurse and John"
-
-
-@pytest.fixture(scope="module", params=FAMILIES)
-def model(request, tmp_path_factory):
-    return load_model(tiny_model_dir(request.param, tmp_path_factory.mktemp(request.param)))
+from tests.edits.checkpoints.conftest import logits, plain_logits
 
 
 def update_of(
@@ -39,31 +34,16 @@ def update_of(
     return LowRankUpdate(found)
 
 
-def logits(model: LanguageModel) -> torch.Tensor:
-    [encoding] = encode(model, [TEXT])
-    ids = torch.tensor([encoding.ids])
-    return model.logits(ids, torch.ones_like(ids))[0]
-
-
-def stock_logits(model: LanguageModel, plain: torch.nn.Module) -> torch.Tensor:
-    [encoding] = encode(model, [TEXT])
-    with torch.inference_mode():
-        return plain(torch.tensor([encoding.ids])).logits[0]
-
-
 def test_an_attached_update_is_the_merged_matrices_and_leaves_no_bit(model: LanguageModel) -> None:
     before, update = logits(model), update_of(model)
-    with applied(model, Edit((), update=update)):
-        edited = logits(model)
-    plain = stock_model(model)
+    edited, plain = logits(model, Edit((), update=update)), stock_model(model)
     for name, (a, b) in update.factors.items():  # by hand, not by our merging
         module = plain.get_submodule(name)
         change = torch.from_numpy(b @ a)
         change = change if isinstance(module, torch.nn.Linear) else change.T
         module.weight = torch.nn.Parameter(module.weight + change)
-    torch.testing.assert_close(edited, stock_logits(model, plain), rtol=1e-4, atol=1e-5)
-    folded = fold(model, Edit((), update=update))
-    torch.testing.assert_close(edited, stock_logits(model, folded), rtol=1e-4, atol=1e-5)
+    for merged in (plain, fold(model, Edit((), update=update))):
+        torch.testing.assert_close(plain_logits(merged, model), edited, rtol=1e-4, atol=1e-5)
     assert (edited - before).abs().max() > 1e-3
     assert torch.equal(logits(model), before)
 
@@ -71,11 +51,8 @@ def test_an_attached_update_is_the_merged_matrices_and_leaves_no_bit(model: Lang
 def test_a_model_that_skips_blocks_runs_those_of_the_update(model: LanguageModel) -> None:
     last = model.n_layers - 1
     quick, update = resuming(model, range(model.n_layers)), update_of(model, first=last)
-    unedited = logits(quick)
-    with applied(quick, Edit((), update=update)):
-        edited = logits(quick)
-    with applied(model, Edit((), update=update)):
-        assert torch.equal(edited, logits(model))
+    unedited, edited = (logits(quick, edit) for edit in (None, Edit((), update=update)))
+    assert torch.equal(edited, logits(model, Edit((), update=update)))
     assert torch.equal(logits(quick), unedited)
 
 
@@ -88,13 +65,6 @@ def test_two_updates_are_their_sum(model: LanguageModel) -> None:
         np.testing.assert_allclose(b @ a, sum(y @ x for x, y in parts), atol=1e-6)
 
 
-def test_a_saved_edit_has_its_update(model: LanguageModel, tmp_path) -> None:
-    edit = Edit((), update=update_of(model))
-    save_edit(edit, tmp_path)
-    assert load_edit(tmp_path).digest == edit.digest
-    assert edit.digest != Edit((), update=update_of(model, seed=1)).digest
-
-
 def test_an_update_of_another_model_is_refused(model: LanguageModel) -> None:
     update = LowRankUpdate({"nowhere": (np.zeros((1, 3), "float32"), np.zeros((3, 1), "float32"))})
     with (
@@ -105,19 +75,12 @@ def test_an_update_of_another_model_is_refused(model: LanguageModel) -> None:
 
 
 def test_stock_transformers_and_peft_load_what_is_saved(model: LanguageModel, tmp_path) -> None:
-    from peft import PeftModel
-    from transformers import AutoModelForCausalLM
-
     edit = Edit((), update=update_of(model))
-    with applied(model, edit):
-        expected = logits(model)
-    saved = save_checkpoint(model, edit, tmp_path / "saved")
+    expected, saved = logits(model, edit), save_checkpoint(model, edit, tmp_path / "saved")
     assert saved.form == "folded"
-    merged = AutoModelForCausalLM.from_pretrained(saved.folder, attn_implementation="eager")
-    torch.testing.assert_close(stock_logits(model, merged), expected, rtol=1e-4, atol=1e-5)
     base = AutoModelForCausalLM.from_pretrained(model.directory, attn_implementation="eager")
     adapter = save_checkpoint(model, edit, tmp_path / "adapter", form="adapter").folder
-    adapted = PeftModel.from_pretrained(base, str(adapter)).eval()
-    torch.testing.assert_close(stock_logits(model, adapted), expected, rtol=1e-4, atol=1e-5)
+    for plain in (saved.folder, PeftModel.from_pretrained(base, str(adapter))):
+        torch.testing.assert_close(plain_logits(plain, model), expected, rtol=1e-4, atol=1e-5)
     factors = edit.update.factors if edit.update else ()
     assert len(load_file(adapter / "adapter_model.safetensors")) == 2 * len(factors)

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from countergen_edit.edits import Edit, applied
-from countergen_edit.erasers import AffineErasure
 from countergen_edit.models import LanguageModel, continuation_log_probs
 from countergen_edit.models.batching import plan, runs_trees, trees
 from tests import tiny_models
+from tests.edits.checkpoints.conftest import oblique_erasure
 from tests.tiny_models import FAMILIES, config_of, tiny_model
 
 ROWS = st.lists(st.lists(st.integers(1, 3), min_size=1, max_size=5).map(tuple), max_size=12)
@@ -114,8 +114,7 @@ def test_outputs_after_one_prompt_share_its_row_and_score_as_alone(family, monke
     lm = model(family)
     assert runs_trees(lm, 30)
     np.testing.assert_allclose(scores(lm), alone(lm), atol=1e-5)
-    directions = np.linalg.qr(np.random.default_rng(0).standard_normal((lm.d_model, 2)))[0].T
-    erasure = AffineErasure.orthogonal(directions, np.ones(lm.d_model))
+    erasure = oblique_erasure(lm.d_model)
     for site in ("resid_post", "embed"):
         with applied(lm, Edit.at(site, {None if site == "embed" else 1: erasure})):
             np.testing.assert_allclose(scores(lm), alone(lm), atol=1e-5)

@@ -11,20 +11,14 @@ import pytest
 
 from countergen_edit.core.errors import UserError
 from countergen_edit.edits import Edit, applied
-from countergen_edit.erasers import AffineErasure
 from countergen_edit.models import LanguageModel, continuation_log_probs, load_model
 from countergen_edit.models.resumption import Scratch, last_intact_block, resuming
+from tests.edits.checkpoints.conftest import oblique_erasure
 from tests.tiny_models import tiny_model_dir
 
 PROMPTS = ["Jane is a", "John is an", "Jane is a nurse and she", "My friend Ahmed is a"]
 OUTPUTS = [" nurse", " engineer, working", " works at the", " manager for his company"]
 PAIRS = [(p, o) for p in PROMPTS for o in OUTPUTS]
-
-
-def erasure(d: int, seed: int) -> AffineErasure:
-    rng = np.random.default_rng(seed)
-    directions = np.linalg.qr(rng.standard_normal((d, 2)))[0].T
-    return AffineErasure.orthogonal(directions, rng.standard_normal(d))
 
 
 def scores(model: LanguageModel, edit: Edit | None = None) -> np.ndarray:
@@ -52,7 +46,7 @@ def test_a_resumed_run_equals_a_full_one(site, lm):
     resumed, unedited = resuming(lm, range(lm.n_layers)), scores(lm)
     assert np.abs(scores(resumed) - unedited).max() < 1e-5
     for layer in [None] if site == "embed" else range(lm.n_layers):
-        edit = Edit.at(site, {layer: erasure(lm.d_model, 1)})
+        edit = Edit.at(site, {layer: oblique_erasure(lm.d_model, seed=1)})
         full = scores(lm, edit)
         assert np.abs(full - unedited).max() > 1e-2  # the edit does something
         for _ in range(2):  # remembered, then used
@@ -71,8 +65,8 @@ def test_a_resumed_run_equals_a_full_one(site, lm):
 def test_the_blocks_below_are_not_run(site, layer, expected, gpt2):
     resumed = resuming(gpt2, range(3))
     scores(resumed)
-    edit = Edit.at(site, {layer: erasure(gpt2.d_model, 1)})
-    above = Edit.at("resid_post", {2: erasure(gpt2.d_model, 2)})
+    edit = Edit.at(site, {layer: oblique_erasure(gpt2.d_model, seed=1)})
+    above = Edit.at("resid_post", {2: oblique_erasure(gpt2.d_model, seed=2)})
     for own in (edit, edit.then(above)):
         with blocks_run(gpt2) as ran:
             scores(resumed, own)
@@ -81,7 +75,7 @@ def test_the_blocks_below_are_not_run(site, layer, expected, gpt2):
 
 def test_what_is_remembered_under_an_edit_is_what_the_edit_left_alone(llama):
     resumed = resuming(llama, range(2))
-    low, high = (Edit.at("resid_post", {k: erasure(llama.d_model, k)}) for k in (0, 1))
+    low, high = (Edit.at("resid_post", {k: oblique_erasure(llama.d_model, seed=k)}) for k in (0, 1))
     for edit in (low, high, low):  # no unedited pass at all
         assert np.abs(scores(resumed, edit) - scores(llama, edit)).max() < 1e-5
 
@@ -95,7 +89,7 @@ def test_the_model_is_itself_again_afterwards(gpt2):
     scores(resumed)
     with (
         pytest.raises(RuntimeError, match="stop"),
-        applied(resumed, Edit.at("resid_post", {1: erasure(gpt2.d_model, 1)})),
+        applied(resumed, Edit.at("resid_post", {1: oblique_erasure(gpt2.d_model, seed=1)})),
         gpt2.bridge.hooks(fwd_hooks=[("blocks.2.hook_out", _stop)]),
     ):
         continuation_log_probs(resumed, ["Jane is a"], [" nurse"])
@@ -110,7 +104,7 @@ def _stop(x: object, hook: object) -> None:
 
 def test_half_precision_is_remembered_as_it_is(tmp_path):
     model = load_model(tiny_model_dir("llama", tmp_path / "llama"), dtype="bfloat16")
-    edit = Edit.at("resid_post", {0: erasure(model.d_model, 1)})
+    edit = Edit.at("resid_post", {0: oblique_erasure(model.d_model, seed=1)})
     resumed = resuming(model, range(2))
     assert np.array_equal(scores(resumed), scores(model))
     assert np.array_equal(scores(resumed, edit), scores(model, edit))
@@ -119,7 +113,7 @@ def test_half_precision_is_remembered_as_it_is(tmp_path):
 def test_states_that_outgrow_memory_go_to_disk_and_come_back(gpt2, tmp_path):
     scratch = Scratch(budget=0, directory=tmp_path)
     resumed = resuming(gpt2, range(3), scratch)
-    edit = Edit.at("resid_post", {1: erasure(gpt2.d_model, 1)})
+    edit = Edit.at("resid_post", {1: oblique_erasure(gpt2.d_model, seed=1)})
     scores(resumed)
     assert isinstance(scratch.empty((3,), np.uint8), np.memmap)
     assert np.abs(scores(resumed, edit) - scores(gpt2, edit)).max() < 1e-5

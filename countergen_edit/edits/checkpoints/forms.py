@@ -42,7 +42,6 @@ from countergen_edit.models import LanguageModel
 from countergen_edit.models.capture import EVERYWHERE, features, head_of
 
 INSTEAD = "save it with form=carried"
-MODEL_TYPE = "countergen_edited"
 CODE = "modeling_edited.py"
 
 
@@ -262,7 +261,7 @@ def carried_patch(model: LanguageModel, edit: Edit) -> Patch:
         "erasures": places,
         "stock_model_type": plain.config.model_type,
         "original_architecture": model_class,  # by which TransformerBridge finds its adapter
-        "model_type": MODEL_TYPE,
+        "model_type": modeling_edited.EditedConfig.model_type,
     }
     code = Path(modeling_edited.__file__).read_text("utf-8")
     code = code.replace("import GPT2Config as", f"import {config_class} as")

@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from torch import Tensor
 from countergen_edit.core.errors import UserError
 from countergen_edit.edits import UNCHANGED, Edit, applied
 from countergen_edit.edits.checkpoints import reload_script
+from countergen_edit.edits.checkpoints.source import SourceFiles
 from countergen_edit.edits.checkpoints.stock import stock_model
 from countergen_edit.models import LanguageModel, encode
 
@@ -59,25 +60,25 @@ def check_parity(
     texts: Sequence[str] = (),
     *,
     form: str,
-    dtype: torch.dtype | None = None,
-    foreign: Collection[str] = (),
+    source: SourceFiles | None = None,
 ) -> Parity:
     """Compare logits of a saved model with those of the edited one in memory, on a few texts.
 
     `model` is unedited. Code is run of a carried checkpoint alone; an adapter is put on the model
-    as stock code writes it. Weights are saved in `dtype`, by default the model's. Raises a
-    `UserError` if logits differ, or keys but those of `foreign` tensors are missing or unexpected.
+    as stock code writes it. Weights are saved in the type of their `source`, or else the model's.
+    Raises a `UserError` if logits differ, or keys but foreign ones are missing or unexpected.
     """
-    ids, types = compared_ids(model, texts), [model.dtype, *filter(None, [dtype])]
+    ids, types = compared_ids(model, texts), [model.dtype, *([source.dtype] if source else [])]
     names = dict.fromkeys(str(each).removeprefix("torch.") for each in types)
-    source, adapter = folder, list[str]()
+    loaded, adapter = folder, list[str]()
     with tempfile.TemporaryDirectory() as place:
         if form == "adapter":
-            source, adapter = Path(place), [str(folder.resolve())]
+            loaded, adapter = Path(place), [str(folder.resolve())]
             stock_model(model).save_pretrained(place)
         how = (form == "carried", *adapter)
-        logits, keys = reload({name: (source, ids, name, *how) for name in names})
-    if lost := {key for own in keys.values() for key in own} - {*foreign}:
+        logits, keys = reload({name: (loaded, ids, name, *how) for name in names})
+    foreign = source.foreign if source else frozenset[str]()
+    if lost := {key for own in keys.values() for key in own} - foreign:
         raise UserError(
             f"the checkpoint does not load whole: {', '.join(sorted(lost)[:3])} missing or "
             "unexpected; nothing was saved"

@@ -18,7 +18,7 @@ from typing import Any, Literal, cast, get_args
 from safetensors import SafetensorError
 
 from countergen_edit.core.describing import versions
-from countergen_edit.core.errors import UserError, command, unknown
+from countergen_edit.core.errors import UserError, command, require_known
 from countergen_edit.core.locating import RECIPE, Location, without_places
 from countergen_edit.core.reading import json_mapping
 from countergen_edit.core.writing import OLD, as_json, put_back, whole_folder, write_json
@@ -75,8 +75,7 @@ def choose_form(model: LanguageModel, form: str = "auto") -> Form:
 
     Raises a `UserError` for an unknown form, or a model that carries an edit already.
     """
-    if form not in FORMS:
-        raise unknown("form", form, FORMS)
+    require_known("form", form, FORMS)
     if hasattr(model.bridge, "carried"):
         again = command("edit", f"model={model.name}", "axis=NAME", "save=DIR")
         raise UserError(
@@ -167,15 +166,7 @@ def save_checkpoint(
         if (folder / PARITY).is_file():
             parity = Parity(**json_mapping(folder / PARITY))
         else:
-            parity = check_parity(
-                model,
-                edit,
-                folder,
-                texts,
-                form=its_form,
-                dtype=source.dtype if source else None,
-                foreign=source.foreign if source else (),
-            )
+            parity = check_parity(model, edit, folder, texts, form=its_form, source=source)
         write_json(folder / PARITY, asdict(parity))
         if card is not None:
             (folder / CARD).write_text(card(its_form, parity), "utf-8")

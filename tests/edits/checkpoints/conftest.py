@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from torch import Tensor
+from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from countergen_edit.edits import Edit
 from countergen_edit.edits.checkpoints.parity import edited_logits
 from countergen_edit.erasers import AffineErasure
 from countergen_edit.models import LanguageModel, capture, load_model
 from countergen_edit.testbed import directory
-from tests.tiny_models import FAMILIES, tiny_model_dir
 
 TEXT = "Jane is a nurse and John"
 
@@ -40,11 +42,23 @@ def logits(model: LanguageModel, edit: Edit | None = None) -> Tensor:
     return edited_logits(model, edit, model.tokenizer(TEXT).input_ids)
 
 
+def plain_logits(plain: Any, model: LanguageModel) -> Tensor:
+    """Of every token of the text, by a model of plain transformers or the folder of one.
+
+    Attention runs as in TransformerLens, so that nothing but the edit can differ.
+    """
+    if isinstance(plain, Path):
+        code = any(plain.glob("*.py"))
+        how = {"attn_implementation": "eager", "trust_remote_code": code}
+        plain = AutoModelForCausalLM.from_pretrained(plain, **how)
+    with torch.inference_mode():
+        found: Tensor = plain.eval()(torch.tensor([model.tokenizer(TEXT).input_ids])).logits[0]
+    return found.double()
+
+
 @pytest.fixture(scope="session")
 def wide_testbed(tmp_path_factory):
     """The testbed, whose shipped weights are float16, from a folder of float32."""
-    from transformers import AutoModelForCausalLM, AutoTokenizer
-
     folder = tmp_path_factory.mktemp("testbed")
     plain: Any = AutoModelForCausalLM.from_pretrained(directory(), dtype="float32")
     plain.save_pretrained(folder)
@@ -53,7 +67,5 @@ def wide_testbed(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def models(tmp_path_factory, wide_testbed):
-    root = tmp_path_factory.mktemp("sources")
-    tiny = {family: load_model(tiny_model_dir(family, root / family)) for family in FAMILIES}
-    return {"testbed": wide_testbed} | tiny
+def models(models, wide_testbed):
+    return {"testbed": wide_testbed} | models

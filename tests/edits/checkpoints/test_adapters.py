@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 import torch
+from peft import PeftModel
+from transformers import AutoModelForCausalLM
 
 from countergen_edit.core.errors import UserError
 from countergen_edit.core.reading import json_mapping
@@ -20,20 +22,15 @@ from countergen_edit.edits.checkpoints import (
 )
 from countergen_edit.edits.checkpoints.saving import write_model
 from countergen_edit.models import LanguageModel, load_model
-from tests.edits.checkpoints.conftest import TEXT, edit_at, logits, oblique_erasure
+from tests.edits.checkpoints.conftest import edit_at, logits, oblique_erasure, plain_logits
 from tests.edits.checkpoints.test_heads import edit_of as at_heads
 from tests.edits.test_update import update_of
 
 
 def adapted(model: LanguageModel, folder: Path) -> torch.Tensor:
     """Logits of the unedited model with an adapter, by transformers and peft alone."""
-    from peft import PeftModel
-    from transformers import AutoModelForCausalLM
-
     base: Any = AutoModelForCausalLM.from_pretrained(model.directory, attn_implementation="eager")
-    with torch.inference_mode():
-        own = PeftModel.from_pretrained(base, str(folder)).eval()
-        return own(torch.tensor([model.tokenizer(TEXT).input_ids])).logits[0].double()
+    return plain_logits(PeftModel.from_pretrained(base, str(folder)), model)
 
 
 def edit_named(kind: str, model: LanguageModel) -> Edit:
@@ -121,12 +118,9 @@ def test_two_updates_of_two_axes_merge_into_one(models, tmp_path):
     assert [edit["axis"] for edit in edits_in_record(merged.record)] == ["gender", "age"]
     for form in ("adapter", "folded"):
         save_checkpoint(base.model, merged.edit, tmp_path / form, form=form)
-    ids = torch.tensor([model.tokenizer(TEXT).input_ids])
-    with torch.inference_mode():
-        folded = fold(model, merged.edit)(ids).logits[0].double()
     found = {
         "hooks": logits(model, merged.edit),
-        "folded": folded,
+        "folded": plain_logits(fold(model, merged.edit), model),
         "saved": logits(load_checkpoint(tmp_path / "folded")),
         "adapter": adapted(model, tmp_path / "adapter"),
         "one on the other": logits(

@@ -22,7 +22,7 @@ from countergen_edit.edits.checkpoints import (
 )
 from countergen_edit.edits.checkpoints.saving import write_model
 from countergen_edit.models import capture
-from tests.edits.checkpoints.conftest import TEXT, logits, oblique_erasure
+from tests.edits.checkpoints.conftest import TEXT, logits, oblique_erasure, plain_logits
 
 pytestmark = pytest.mark.slow  # every test is of whole runs
 
@@ -69,12 +69,7 @@ def test_plain_transformers_gives_the_hooks_logits_to_the_bit_or_to_the_rounding
 ):
     model, edit = models[family], NamedEdit.combined(chained(*places)).edit
     write_model(model, edit, tmp_path, form)  # type: ignore[arg-type]
-    loaded = AutoModelForCausalLM.from_pretrained(
-        tmp_path, trust_remote_code=form == "carried", attn_implementation="eager"
-    ).eval()
-    with torch.inference_mode():
-        found = loaded(torch.tensor([model.tokenizer(TEXT).input_ids])).logits[0].double()
-    expected = logits(model, edit)
+    found, expected = plain_logits(tmp_path, model), logits(model, edit)
     if form == "carried":
         assert torch.equal(found, expected)
     torch.testing.assert_close(found, expected, atol=1e-5, rtol=0)

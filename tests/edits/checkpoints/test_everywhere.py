@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from countergen_edit.core.errors import UserError
-from countergen_edit.edits import Edit, Placement, load_edit, save_edit
+from countergen_edit.edits import Edit, Placement
 from countergen_edit.edits.checkpoints import fold, save_checkpoint, stream_writers
 from countergen_edit.edits.checkpoints.parity import edited_logits
 from countergen_edit.edits.checkpoints.stock import stock_model
@@ -233,8 +233,3 @@ def test_an_edit_everywhere_is_saved_folded_or_not_at_all(tmp_path):
     with pytest.raises(UserError, match="as behind a norm"):
         save_checkpoint(made("gemma2"), edit, tmp_path / "saved")
     assert not [*tmp_path.iterdir()]
-    save_edit(edit, tmp_path / "edit")
-    assert load_edit(tmp_path / "edit").digest == edit.digest
-
-
-# Saved

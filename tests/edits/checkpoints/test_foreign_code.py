@@ -8,14 +8,16 @@ from typing import Any
 
 import pytest
 import torch
+from transformers import AutoTokenizer, GPT2Config, GPT2LMHeadModel
 
 from countergen_edit.core.errors import UserError
+from countergen_edit.core.reading import json_mapping
 from countergen_edit.edits.checkpoints import fold, load_checkpoint, save_checkpoint
-from countergen_edit.edits.checkpoints.parity import edited_logits, reload
+from countergen_edit.edits.checkpoints.parity import reload
 from countergen_edit.edits.checkpoints.saving import write_model
 from countergen_edit.edits.checkpoints.stock import empty_stock_model
 from countergen_edit.models import from_pretrained_objects, load_model
-from tests.edits.checkpoints.conftest import TEXT, edit_at
+from tests.edits.checkpoints.conftest import TEXT, edit_at, logits, plain_logits
 from tests.tiny_models import tiny_hf_model, tiny_model_dir, tiny_tokenizer
 
 pytestmark = pytest.mark.slow  # every test is of whole runs
@@ -32,10 +34,6 @@ class Own(GPT2LMHeadModel):
 """
 
 
-def content(path: Path) -> Any:
-    return json.loads(path.read_text("utf-8"))
-
-
 def name_code(path: Path, module: str, **more: Any) -> None:
     """Name custom code in the configs, as hub models do."""
     (path / "own.py").write_text(CODE.format(marker=str(path.parent / "marker")))
@@ -46,7 +44,7 @@ def name_code(path: Path, module: str, **more: Any) -> None:
         ("tokenizer_config.json", {"AutoTokenizer": [None, f"{module}Own"]}),
     ):
         code = {"auto_map": auto_map, "custom_pipelines": {"own": {"impl": f"{module}Own"}}}
-        (path / name).write_text(json.dumps(content(path / name) | code | more))
+        (path / name).write_text(json.dumps(json_mapping(path / name) | code | more))
 
 
 @pytest.fixture(scope="module", params=["own.", "{folder}--own."])
@@ -59,13 +57,11 @@ def source(request, tmp_path_factory):
 
 @pytest.mark.parametrize("form", ["folded", "carried"])
 def test_a_saved_model_names_no_code_but_ours(form, source, tmp_path):
-    from transformers import AutoModelForCausalLM, AutoTokenizer
-
     model, marker = source
-    edit, ids = edit_at(model, "mlp_out"), model.tokenizer(TEXT).input_ids
+    edit, of_tokenizer = edit_at(model, "mlp_out"), tmp_path / "tokenizer_config.json"
     write_model(model, edit, tmp_path, form)
-    config = content(tmp_path / "config.json")
-    assert not {"auto_map", "custom_pipelines"} & set(content(tmp_path / "tokenizer_config.json"))
+    config = json_mapping(tmp_path / "config.json")
+    assert not {"auto_map", "custom_pipelines"} & set(json_mapping(of_tokenizer))
     assert "custom_pipelines" not in config
     ours = {
         "AutoConfig": "modeling_edited.EditedConfig",
@@ -74,21 +70,16 @@ def test_a_saved_model_names_no_code_but_ours(form, source, tmp_path):
     is_carried = form == "carried"
     assert config.get("auto_map") == (ours if is_carried else None)
     assert [p.name for p in tmp_path.glob("*.py")] == ["modeling_edited.py"] * is_carried
-    plain = AutoModelForCausalLM.from_pretrained(
-        tmp_path, attn_implementation="eager", trust_remote_code=is_carried
-    )
-    with torch.inference_mode():
-        logits = plain(torch.tensor([ids])).logits[0].double()
-    torch.testing.assert_close(logits, edited_logits(model, edit, ids), atol=1e-5, rtol=0)
-    assert AutoTokenizer.from_pretrained(tmp_path)(TEXT).input_ids == ids
+    found = plain_logits(tmp_path, model)
+    torch.testing.assert_close(found, logits(model, edit), atol=1e-5, rtol=0)
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path)
+    assert tokenizer(TEXT).input_ids == model.tokenizer(TEXT).input_ids
     assert not marker.exists()
     assert not hasattr(fold(model, edit).config, "auto_map")
     assert model.bridge.original_model.config.auto_map  # the model in memory is as it was
 
 
 def test_a_part_of_a_config_names_no_code_either(models):
-    from transformers import GPT2Config
-
     config = models["gpt2"].bridge.original_model.config
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(config, "part", GPT2Config(auto_map={"AutoConfig": "own.Own"}), raising=False)
@@ -107,8 +98,6 @@ def test_no_code_is_run_unless_it_is_said_to_be_ours(tmp_path):
 
 
 def test_a_model_that_needs_code_of_its_own_is_not_saved(tmp_path):
-    from transformers import GPT2LMHeadModel
-
     class Own(GPT2LMHeadModel):
         """Any class that transformers does not have."""
 

@@ -29,7 +29,6 @@ def test_the_harness_scores_a_checkpoint_as_the_edited_model_in_memory(
 ):
     rows = [{"question": q, "choices": c, "label": y} for q, c, y in QUESTIONS]
     edit, folder = edit_at(models[family], site), tmp_path / "saved"
-    folder.mkdir()
     write_model(models[family], edit, folder, form)
     task = local_choices(rows, tmp_path, "acc")
     results = evaluated(folder, [task], model_args={"trust_remote_code": True})

@@ -59,7 +59,6 @@ def trained(model: LanguageModel) -> Edit:
 def test_its_log_probabilities_and_greedy_tokens_are_those_of_the_edited_model(kind, tmp_path):
     model = load_model(tiny_model_dir("llama", tmp_path / "model"))
     edit = kind(model)
-    (tmp_path / "saved").mkdir()
     write_model(model, edit, tmp_path / "saved", "folded")
     saved = AutoModelForCausalLM.from_pretrained(tmp_path / "saved")
     write_gguf(tmp_path / "saved.gguf", saved, model.tokenizer)

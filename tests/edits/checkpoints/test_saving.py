@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-import transformers
 from safetensors.torch import load_file, save_file
 
 from countergen_edit.core.errors import UserError
@@ -31,10 +30,10 @@ from countergen_edit.edits.checkpoints import (
 )
 from countergen_edit.edits.checkpoints.forms import CODE
 from countergen_edit.edits.checkpoints.parity import compare_logits
-from countergen_edit.models import LanguageModel, capture, from_pretrained_objects, load_model
+from countergen_edit.models import LanguageModel, capture, load_model
 from tests.edits.checkpoints.conftest import TEXT, edit_at, logits, oblique_erasure
 from tests.runs.runs import contents
-from tests.tiny_models import config_of, tiny_tokenizer
+from tests.tiny_models import CONFIGS, GROUPED, config_of, tiny_model
 
 
 @pytest.fixture(scope="module")
@@ -286,14 +285,9 @@ def test_folded_weights_are_the_formula(family, path, models):
     assert torch.equal(logits(model), unedited)  # the model in memory is as it was
 
 
-def of_config(name: str, tokenizer: Any, **sizes: int) -> LanguageModel:
-    config = config_of(f"{name}Config", **sizes)(len(tokenizer))
-    model = getattr(transformers, f"{name}ForCausalLM")(config).eval()
-    return from_pretrained_objects(name, model, tokenizer)
-
-
-def test_a_mixture_of_experts_does_not_fold():
-    experts = {"intermediate_size": 48, "num_key_value_heads": 2, "num_local_experts": 2}
-    model = of_config("Mixtral", tiny_tokenizer(), **experts)
+def test_a_mixture_of_experts_does_not_fold(monkeypatch):
+    experts = config_of("MixtralConfig", num_local_experts=2, **GROUPED)
+    monkeypatch.setitem(CONFIGS, "mixtral", experts)
+    model = tiny_model("mixtral")
     with pytest.raises(UserError, match=r"not the plain output of one matrix.*form=carried"):
         fold(model, edit_at(model, "mlp_out"))

@@ -34,7 +34,6 @@ def test_a_served_checkpoint_writes_what_the_edited_model_does(
 ):
     model, folder = models[family], tmp_path / "saved"
     edit = edit_at(model, site)
-    folder.mkdir()
     write_model(model, edit, folder, form)
     command = [str(Path(sys.executable).with_name("transformers")), "serve"]
     if form == "carried":

@@ -16,14 +16,20 @@ from safetensors import deserialize, safe_open
 from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM, AutoTokenizer, GPT2LMHeadModel
 
+from countergen_edit.core.reading import json_mapping
 from countergen_edit.edits import Edit
 from countergen_edit.edits.checkpoints import fold, load_base, load_checkpoint, save_checkpoint
 from countergen_edit.edits.checkpoints.forms import folded_patch
-from countergen_edit.edits.checkpoints.parity import edited_logits
 from countergen_edit.edits.checkpoints.saving import write_model
 from countergen_edit.edits.checkpoints.source import find_source
 from countergen_edit.models import LanguageModel, from_pretrained_objects, load_model
-from tests.edits.checkpoints.conftest import TEXT, edit_at, oblique_erasure
+from tests.edits.checkpoints.conftest import (
+    TEXT,
+    edit_at,
+    logits,
+    oblique_erasure,
+    plain_logits,
+)
 from tests.edits.test_update import update_of
 from tests.tiny_models import CONFIGS, EXPERTS, WIDE, config_of, tiny_hf_model, tiny_tokenizer
 
@@ -97,16 +103,12 @@ def source(
         size = sum(tensor.nbytes for tensor in tensors.values())
         index = {"metadata": {"total_size": size}, "weight_map": where}
         (folder / "model.safetensors.index.json").write_text(json.dumps(index))
-    config = content(folder / "config.json") | {"dtype": dtype, "_name_or_path": "/home/me/x"}
+    config = json_mapping(folder / "config.json") | {"dtype": dtype, "_name_or_path": "/home/me/x"}
     (folder / "config.json").write_text(json.dumps(config))
     for name, text in (COPIED | LEFT).items():
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text(text)
     return folder
-
-
-def content(path: Path) -> Any:
-    return json.loads(path.read_text("utf-8"))
 
 
 def tensors_of(folder: Path) -> dict[str, Tensors]:
@@ -161,7 +163,7 @@ def test_a_saved_folder_is_the_source_with_edited_tensors_changed(family, dtype,
         folder / "tokenizer.json"
     ).read_bytes()
     for name in ("config.json", "tokenizer_config.json"):
-        old, new = content(folder / name), content(saved.folder / name)
+        old, new = json_mapping(folder / name), json_mapping(saved.folder / name)
         wanted = {key: value for key, value in old.items() if key != "_name_or_path"}
         unties = {"tie_word_embeddings": False} if name == "config.json" and edit.placements else {}
         fast = {"tokenizer_class": "PreTrainedTokenizerFast"} if "tokenizer_class" in old else {}
@@ -247,11 +249,11 @@ def test_a_carried_folder_is_the_source_with_tensors_beside_it(family, dtype, sh
 def test_files_without_the_prefix_of_the_class_keep_their_names(tmp_path):
     folder = source(tmp_path / "source", "gpt2", "bfloat16", prefix="transformer.")
     model = load_model(folder)
-    write_model(model, edit_of(model, "gpt2"), made(tmp_path / "saved"), "folded")
+    write_model(model, edit_of(model, "gpt2"), tmp_path / "saved", "folded")
     old, new = flat(tensors_of(folder)), flat(tensors_of(tmp_path / "saved"))
     assert "h.0.attn.c_proj.weight" in old
     assert {*new} - {*old} == {"lm_head.weight"}
-    write_model(model, edit_at(model, "resid_post"), made(tmp_path / "carried"), "carried")
+    write_model(model, edit_at(model, "resid_post"), tmp_path / "carried", "carried")
     assert "transformer.h.0.attn.c_proj.weight" in flat(tensors_of(tmp_path / "carried"))
     for name in ("saved", "carried"):
         _, report = AutoModelForCausalLM.from_pretrained(
@@ -264,13 +266,13 @@ def test_files_without_the_prefix_of_the_class_keep_their_names(tmp_path):
 def test_a_switched_on_bias_stands_beside_its_weight(tmp_path):
     folder = source(tmp_path / "source", "llama", "bfloat16", 3)
     model = load_model(folder)
-    write_model(model, edit_at(model, "attn_out"), made(tmp_path / "saved"), "folded")
+    write_model(model, edit_at(model, "attn_out"), tmp_path / "saved", "folded")
     old, new = flat(tensors_of(folder)), flat(tensors_of(tmp_path / "saved"))
     assert len({*new} - {*old}) == 2 * 4
     assert all(key.endswith("_proj.bias") for key in {*new} - {*old})
     edited = [key for key in old if old[key] != new[key]]
     assert edited == ["model.layers.1.self_attn.o_proj.weight"]
-    index = content(tmp_path / "saved" / "model.safetensors.index.json")
+    index = json_mapping(tmp_path / "saved" / "model.safetensors.index.json")
     assert index["weight_map"].keys() == new.keys()
     assert index["metadata"]["total_size"] == sum(len(x["data"]) for x in new.values())
 
@@ -278,7 +280,7 @@ def test_a_switched_on_bias_stands_beside_its_weight(tmp_path):
 def test_of_a_source_that_was_read_in_a_narrower_type_the_wider_weights_are_edited(tmp_path):
     folder, places = source(tmp_path / "source", "gpt2"), {1: erasure()}
     model, edit = load_model(folder, dtype="bfloat16"), Edit.at("mlp_out", places)
-    write_model(model, edit, made(tmp_path / "saved"), "folded")
+    write_model(model, edit, tmp_path / "saved", "folded")
     expected = fold(load_model(folder, dtype="float64"), edit).state_dict()
     for key, found in values(tmp_path / "saved").items():
         if key not in FOREIGN:
@@ -292,7 +294,7 @@ def test_weights_that_differ_in_memory_are_saved_as_they_are_there(tmp_path):
     weight = model.bridge.original_model.state_dict()
     key = next(key for key in weight if key.replace("._original_component", "") == name)
     weight[key].mul_(0.5)
-    write_model(model, edit_at(model, "mlp_out"), made(tmp_path / "saved"), "folded")
+    write_model(model, edit_at(model, "mlp_out"), tmp_path / "saved", "folded")
     old, new = values(folder), values(tmp_path / "saved")
     assert torch.equal(new[name], old[name] / 2)
     assert [key for key in old if not torch.equal(old[key], new[key])] == sorted(
@@ -303,7 +305,7 @@ def test_weights_that_differ_in_memory_are_saved_as_they_are_there(tmp_path):
 def test_a_tokenizer_that_was_changed_is_written_anew(tmp_path):
     folder = source(tmp_path / "source", "gpt2")
     model = load_model(folder, bos=True)
-    write_model(model, edit_at(model, "mlp_out"), made(tmp_path / "saved"), "folded")
+    write_model(model, edit_at(model, "mlp_out"), tmp_path / "saved", "folded")
     tokenizer = AutoTokenizer.from_pretrained(tmp_path / "saved")
     assert tokenizer(TEXT).input_ids == model.tokenizer(TEXT).input_ids
     assert tokenizer(TEXT).input_ids[0] == tokenizer.bos_token_id
@@ -344,16 +346,8 @@ def test_a_model_in_memory_is_saved_by_transformers(tmp_path):
     tokenizer = tiny_tokenizer()
     model = from_pretrained_objects("memory", tiny("gpt2").to(torch.float32), tokenizer)
     edit = edit_at(model, "mlp_out")
-    assert write_model(model, edit, made(tmp_path / "saved"), "folded") is None
-    plain = AutoModelForCausalLM.from_pretrained(tmp_path / "saved", attn_implementation="eager")
-    ids = model.tokenizer(TEXT).input_ids
-    with torch.inference_mode():
-        logits = plain(torch.tensor([ids])).logits[0].double()
-    torch.testing.assert_close(logits, edited_logits(model, edit, ids), atol=1e-5, rtol=0)
+    assert write_model(model, edit, tmp_path / "saved", "folded") is None
+    found = plain_logits(tmp_path / "saved", model)
+    torch.testing.assert_close(found, logits(model, edit), atol=1e-5, rtol=0)
     for path in (tmp_path / "saved").glob("*config.json"):
         assert not [word for word in FORBIDDEN if word in path.read_text()], path
-
-
-def made(folder: Path) -> Path:
-    folder.mkdir()
-    return folder

@@ -6,15 +6,13 @@ import copy
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
 from countergen_edit.edits import applied
-from countergen_edit.edits.checkpoints.parity import edited_logits
 from countergen_edit.edits.checkpoints.saving import write_model
-from tests.edits.checkpoints.conftest import TEXT, edit_at
+from tests.edits.checkpoints.conftest import TEXT, edit_at, logits, plain_logits
 from tests.tiny_models import FAMILIES
 
 pytestmark = pytest.mark.slow  # every test is of whole runs
@@ -37,12 +35,6 @@ def load(folder: Path, **how: Any) -> Any:
     return model.eval()
 
 
-def logits(model: Any, ids: list[int]) -> np.ndarray:
-    with torch.inference_mode():
-        values: np.ndarray = model(torch.tensor([ids])).logits[0].double().numpy()
-    return values
-
-
 def greedy(model: Any, ids: list[int]) -> list[int]:
     """Greedy tokens, with the cache."""
     row = torch.tensor([ids])
@@ -55,13 +47,12 @@ def greedy(model: Any, ids: list[int]) -> list[int]:
 def test_a_checkpoint_is_the_edited_model(form, family, site, models, tmp_path):
     model, folder = models[family], tmp_path / "saved"
     edit, ids = edit_at(model, site), model.tokenizer(TEXT).input_ids
-    folder.mkdir()
     write_model(model, edit, folder, form)
     # As TransformerLens runs attention, so that nothing but the edit can differ.
     stranger = load(folder, attn_implementation="eager")
-    edited = edited_logits(model, edit, ids).numpy()
-    np.testing.assert_allclose(logits(stranger, ids), edited, atol=1e-5)
-    assert np.abs(edited - edited_logits(model, None, ids).numpy()).max() > 0.1
+    edited = logits(model, edit)
+    torch.testing.assert_close(plain_logits(stranger, model), edited, atol=1e-5, rtol=1e-7)
+    assert (edited - logits(model)).abs().max() > 0.1
     with applied(model, edit):
         assert greedy(stranger, ids) == greedy(model.bridge.original_model, ids)
     assert AutoTokenizer.from_pretrained(folder)(TEXT).input_ids == ids
@@ -75,11 +66,12 @@ def test_a_checkpoint_is_the_edited_model(form, family, site, models, tmp_path):
     stranger.save_pretrained(tmp_path / "again")
     # With the attention that transformers chooses, whose sums run in another order: the unedited
     # testbed, whose logits reach 20, differs by 1.5e-5 between two kinds.
-    tolerance = max(1e-5, 1.5e-6 * float(np.abs(edited).max()))
+    tolerance = max(1e-5, 1.5e-6 * float(edited.abs().max()))
     for other in (copy.deepcopy(stranger), load(tmp_path / "again")):
-        np.testing.assert_allclose(logits(other, ids), edited, atol=tolerance)
+        found = plain_logits(other, model)
+        torch.testing.assert_close(found, edited, atol=tolerance, rtol=1e-7)
     half = load(folder, dtype=torch.bfloat16)
     erasures = {t.dtype for name, t in half.named_buffers() if ".erasure." in name}
     assert (half.dtype, erasures) == (torch.bfloat16, {torch.float32})
     # bfloat16 keeps eight bits; without the edit the difference would be far larger.
-    assert np.abs(logits(half, ids) - edited).mean() < 0.03 * np.abs(edited).max()
+    assert (plain_logits(half, model) - edited).abs().mean() < 0.03 * edited.abs().max()
