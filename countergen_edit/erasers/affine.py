@@ -108,7 +108,8 @@ class AffineErasure:
     @property
     def offset(self) -> Float[np.ndarray, " k"]:
         """`right · mean`, rounded the same whatever the memory layout of `right`."""
-        return np.asarray(np.ascontiguousarray(self.right) @ self.mean)
+        offset: Float[np.ndarray, " k"] = np.ascontiguousarray(self.right) @ self.mean
+        return offset
 
     @property
     def linear(self) -> AffineErasure:

@@ -25,9 +25,8 @@ Share = Annotated[float, Ge(0), Le(1)]
 class BaseEraser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """A scikit-learn transformer that erases a concept from rows of activations.
 
-    Subclasses take parameters in `__init__`, here that of a dataclass, and call `_store` in `fit`.
-    Metadata that `fit` takes beyond `X` and `y` are requested in `__metadata_request__fit`; per row
-    unless stated otherwise:
+    Subclasses take parameters in `__init__` and call `_store` in `fit`. Metadata that `fit` takes
+    beyond `X` and `y` are requested in `__metadata_request__fit`; per row unless stated otherwise:
 
     - `contexts`, `pairs`, `people`, `families`: ids of the template, the counterfactual pair, the
       person and the family of templates;

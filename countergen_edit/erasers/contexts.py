@@ -88,6 +88,7 @@ class Contexts:
         return replace(self, X=self.X[some], codes=self.codes[some], context=self.context[some])
 
     def by_context(self) -> Iterable[tuple[int, list[Float[np.ndarray, "some d"]]]]:
+        """Each context with the rows of each group."""
         order = np.argsort(self.context, kind="stable")
         numbers, first = np.unique(self.context[order], return_index=True)
         for number, here in zip(numbers, np.split(order, first[1:]), strict=False):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass
 from typing import Annotated, Any, ClassVar
 
 from annotated_types import Ge, Gt
@@ -14,12 +13,34 @@ from countergen_edit.erasers.base import BaseEraser
 RATE_TIMES_WIDTH = 0.576
 
 
-@dataclass(eq=False, repr=False)
 class Distilled(BaseEraser):
     """Settings of a low-rank update (LoRA) that is trained through the model.
 
     It updates weight matrices instead of projecting activations, so that it is fitted by `audit`
     and `search`, not by `fit`.
+
+    Parameters
+    ----------
+    rank : int
+        Rank of the update of each matrix.
+    target_modules : sequence of str, optional
+        Ends of names of the linear modules that are updated, as in `peft.LoraConfig`; by default
+        all but those of queries, keys and gates. Joint matrices of queries, keys and values
+        are updated.
+    first_layer : float
+        Share of the blocks below the first that is updated, where no layers are named.
+    steps : int
+        Steps of training; fewer take less time and remove less.
+    learning_rate : float, optional
+        Of Adam; it warms up and decays as a cosine. By default 0.576 over the width of the model,
+        as the best rate of matrices falls with it (Yang et al. 2022, arXiv 2203.03466).
+    contexts : int
+        Continuations that the model writes itself, from which contexts are cut.
+    check_every : int
+        Steps between two evaluations of held-out terms.
+    scale : float
+        Factor of the trained update. `debias` lowers it where the whole update is over a budget.
+    random_state : int
     """
 
     trains_weights = True
@@ -28,29 +49,31 @@ class Distilled(BaseEraser):
     )
     refit_in_folds = False
 
-    rank: Annotated[int, Gt(0)] = 16
-    """Rank of the update of each matrix."""
-    _: KW_ONLY
-    target_modules: Sequence[str] | None = None
-    """Ends of names of the linear modules that are updated, as in `peft.LoraConfig`; by default
-    all but those of queries, keys and gates. Joint matrices of queries, keys and values are
-    updated."""
-    first_layer: Annotated[float, Ge(0)] = 0.27
-    """Share of the blocks below the first that is updated, where no layers are named."""
-    steps: Annotated[int, Gt(0)] = 90
-    """Steps of training; fewer take less time and remove less."""
-    learning_rate: Annotated[float, Gt(0)] | None = None
-    """Of Adam; it warms up and decays as a cosine. By default 0.576 over the width of the model,
-    as the best rate of matrices falls with it (Yang et al. 2022, arXiv 2203.03466)."""
-    contexts: Annotated[int, Gt(0)] = 400
-    """Continuations that the model writes itself, from which contexts are cut."""
-    check_every: Annotated[int, Gt(0)] = 20
-    """Steps between two evaluations of held-out terms."""
-    scale: Annotated[float, Gt(0)] = 1.0
-    """Factor of the trained update. `debias` lowers it where the whole update is over a budget."""
-    random_state: int = 0
+    def __init__(
+        self,
+        rank: Annotated[int, Gt(0)] = 16,
+        *,
+        target_modules: Sequence[str] | None = None,
+        first_layer: Annotated[float, Ge(0)] = 0.27,
+        steps: Annotated[int, Gt(0)] = 90,
+        learning_rate: Annotated[float, Gt(0)] | None = None,
+        contexts: Annotated[int, Gt(0)] = 400,
+        check_every: Annotated[int, Gt(0)] = 20,
+        scale: Annotated[float, Gt(0)] = 1.0,
+        random_state: int = 0,
+    ) -> None:
+        self.rank = rank
+        self.target_modules = target_modules
+        self.first_layer = first_layer
+        self.steps = steps
+        self.learning_rate = learning_rate
+        self.contexts = contexts
+        self.check_every = check_every
+        self.scale = scale
+        self.random_state = random_state
 
     def rate(self, width: int) -> float:
+        """The learning rate for a model of a width."""
         return RATE_TIMES_WIDTH / width if self.learning_rate is None else self.learning_rate
 
     def first_block(self, n_layers: int) -> int:

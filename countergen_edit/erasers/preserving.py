@@ -13,7 +13,7 @@ keeps a covariance in the same way. M grows like 1/sin of the angle between Ã a
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import product
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -41,12 +41,26 @@ RANKS = (1, 2, 4, 6, 8, 12, 16, 24, 32, 48, 64)
 """Candidate ranks, besides all."""
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
 class PreservingEraser(BaseEraser):
     """Erase group differences context by context; mean: balanced over the groups.
 
     "cv" selects from `RANKS` or `_GRID` by held-out scores (`contexts.scores`); with fewer than
     three contexts to erase it means every rank and "ledoit_wolf".
+
+    Parameters
+    ----------
+    rank : int, "cv" or None
+        Maximum number of directions to erase, those first in which contexts agree.
+    shrinkage : float, "ledoit_wolf" or "cv"
+        Of Σ towards a sphere, from 0 to 1.
+    min_angle : float
+        Smallest angle in radians, in the metric of Σ, between A and B that are kept exactly.
+    keep_strength : float or None
+        Penalty λ on moving what is kept; None keeps it exactly. More than 48 contexts, or d / 6 if
+        that is more, are kept by the means of their families. λ ≥ 0 keeps each, and adds
+        λ Σ_b w_b ‖M b‖² to the objective instead, w_b being the share of the context's rows.
+    keep_within : float
+        If above 0, ‖M b‖ ≤ keep_within ‖b‖ in the metric of Σ for every b, solved by cvxpy.
 
     Attributes
     ----------
@@ -62,18 +76,20 @@ class PreservingEraser(BaseEraser):
     )
     no_guarantee_because = "contexts that are kept keep their group difference"
 
-    rank: Rank | Literal["cv"] | None = None
-    """Maximum number of directions to erase, those first in which contexts agree."""
-    shrinkage: Share | Literal["cv", "ledoit_wolf"] = "cv"
-    """Of Σ towards a sphere, from 0 to 1."""
-    min_angle: float = 0.01
-    """Smallest angle in radians, in the metric of Σ, between A and B that are kept exactly."""
-    keep_strength: Annotated[float, Ge(0)] | None = None
-    """Penalty λ on moving what is kept; None keeps it exactly. More than 48 contexts, or d / 6 if
-    that is more, are kept by the means of their families. λ ≥ 0 keeps each, and adds
-    λ Σ_b w_b ‖M b‖² to the objective instead, w_b being the share of the context's rows."""
-    keep_within: Annotated[float, Ge(0)] = 0.0
-    """If above 0, ‖M b‖ ≤ keep_within ‖b‖ in the metric of Σ for every b, solved by cvxpy."""
+    def __init__(
+        self,
+        *,
+        rank: Rank | Literal["cv"] | None = None,
+        shrinkage: Share | Literal["cv", "ledoit_wolf"] = "cv",
+        min_angle: float = 0.01,
+        keep_strength: Annotated[float, Ge(0)] | None = None,
+        keep_within: Annotated[float, Ge(0)] = 0.0,
+    ) -> None:
+        self.rank = rank
+        self.shrinkage = shrinkage
+        self.min_angle = min_angle
+        self.keep_strength = keep_strength
+        self.keep_within = keep_within
 
     def fit(
         self,

@@ -15,7 +15,7 @@ a penalty the relaxed game is flat for P ≺ I; large penalties make it easy, so
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal
 
@@ -36,7 +36,6 @@ from countergen_edit.erasers.numerics import (
 )
 from countergen_edit.erasers.orthogonal import span_of_means
 
-Symmetric = Float[np.ndarray, "r r"]
 PENALTY_FACTORS = (1000.0, 100.0, 10.0, 1.0)
 """Penalties of the stages, in units of the last."""
 
@@ -48,15 +47,17 @@ class Game:
     rows: LabelledRows
     k: int
     adversary: Callable[[LabelledRows, float, Probe | None], Probe]
-    project: Callable[[Symmetric, int], Symmetric]
+    project: Callable[[Float[np.ndarray, "r r"], int], Float[np.ndarray, "r r"]]
 
-    def value(self, P: Symmetric, penalty: float, warm: Probe | None) -> tuple[float, Probe]:
+    def value(
+        self, P: Float[np.ndarray, "r r"], penalty: float, warm: Probe | None
+    ) -> tuple[float, Probe]:
         """V(P) and the probe that attains it."""
         X = self.rows.X - self.rows.X @ P
         probe = self.adversary(replace(self.rows, X=X), penalty, warm)
         return probe.loss + 0.5 * penalty * float((probe.weights**2).sum()), probe
 
-    def slope(self, P: Symmetric, probe: Probe) -> Symmetric:
+    def slope(self, P: Float[np.ndarray, "r r"], probe: Probe) -> Float[np.ndarray, "r r"]:
         """∇V(P)."""
         X = self.rows.X
         residual = probe.probabilities(X - X @ P) - np.eye(len(self.rows.classes))[self.rows.codes]
@@ -66,8 +67,13 @@ class Game:
         return np.asarray((slope + slope.T) / 2)
 
     def climb(
-        self, P: Symmetric, warm: Probe | None, penalty: float, tol: float, max_iter: int
-    ) -> tuple[Symmetric, float, int, Probe]:
+        self,
+        P: Float[np.ndarray, "r r"],
+        warm: Probe | None,
+        penalty: float,
+        tol: float,
+        max_iter: int,
+    ) -> tuple[Float[np.ndarray, "r r"], float, int, Probe]:
         """Raise V from `P` until the gap is at most `tol`: the new P, gap, steps and probe."""
         bound = label_entropy(self.rows)
         now, probe = self.value(P, penalty, warm)
@@ -97,9 +103,27 @@ class Game:
         return P, gap, n_iter, probe
 
 
-@dataclass(eq=False, repr=False)
 class RLACE(BaseEraser):
     """Erase the orthogonal projection that wins the game; mean: balanced over the groups.
+
+    Parameters
+    ----------
+    rank : int
+        Dimensions to erase, k.
+    solver : str
+        "auto" (the closed form if k ≥ c - 1, else the game), "minimax" (the game as published) or
+        "cvxpy" (the game with each subproblem solved by cvxpy). Beyond c - 1 the closed form erases
+        where the class covariances differ most.
+    start : str
+        Where the game begins: "class_means" or "random".
+    penalty : float
+        Of the final adversary, for rows scaled to E‖x - E x‖² = 1; the paper has none.
+    tol : float
+        Gap in nats at which a stage ends.
+    max_iter : int
+        Maximum number of steps of P in each of the four stages.
+    random_state : int
+        Seed of a random start.
 
     Attributes
     ----------
@@ -113,25 +137,27 @@ class RLACE(BaseEraser):
     True
     """
 
-    rank: Rank = 1
-    """Dimensions to erase, k."""
-    _: KW_ONLY
-    solver: Literal["auto", "minimax", "cvxpy"] = "auto"
-    """"auto" (the closed form if k ≥ c - 1, else the game), "minimax" (the game as published) or
-    "cvxpy" (the game with each subproblem solved by cvxpy). Beyond c - 1 the closed form erases
-    where the class covariances differ most."""
-    start: Literal["class_means", "random"] = "class_means"
-    """Where the game begins: "class_means" or "random"."""
-    penalty: float = 1e-3
-    """Of the final adversary, for rows scaled to E‖x - E x‖² = 1; the paper has none."""
-    tol: float = 1e-4
-    """Gap in nats at which a stage ends."""
-    max_iter: int = 200
-    """Maximum number of steps of P in each of the four stages."""
-    random_state: int = 0
-    """Seed of a random start."""
+    def __init__(
+        self,
+        rank: Rank = 1,
+        *,
+        solver: Literal["auto", "minimax", "cvxpy"] = "auto",
+        start: Literal["class_means", "random"] = "class_means",
+        penalty: float = 1e-3,
+        tol: float = 1e-4,
+        max_iter: int = 200,
+        random_state: int = 0,
+    ) -> None:
+        self.rank = rank
+        self.solver = solver
+        self.start = start
+        self.penalty = penalty
+        self.tol = tol
+        self.max_iter = max_iter
+        self.random_state = random_state
 
     def fit(self, X: Any, y: Any) -> RLACE:
+        """Fit to rows `X` `[n, d]` and classes `y`."""
         rows = self._read(X, y)
         require_rank(self.rank, rows.X.shape[1])
         span = span_of_means(rows.class_means)

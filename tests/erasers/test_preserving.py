@@ -98,6 +98,13 @@ def test_the_best_choice_on_held_out_contexts_is_taken():
     np.testing.assert_array_equal(again.erasure_.right, eraser.erasure_.right)
 
 
+def soft_terms(X, eraser, found):
+    """Σ and B W Bᵀ, about the mean of the groups."""
+    centred = X - X.mean(axis=0)
+    B, w = found.demands().keep, found.demands().keep_weight
+    return centred.T @ centred / len(X), (B * w) @ B.T
+
+
 def test_more_contexts_than_there_is_room_for_are_kept_by_the_means_of_their_families():
     d = 120
     X, z, contexts = in_contexts(d=d, n_names=8, keep=d)  # each would ask for two dimensions
@@ -126,9 +133,8 @@ def test_no_change_that_meets_the_demands_is_smaller(strength: float | None) -> 
     found = read_contexts(labelled_rows(None, X, z), contexts, kept_ids(contexts))
     eraser = PreservingEraser(shrinkage=0.0, keep_strength=strength)
     eraser.fit(X, z, contexts=contexts, keep=kept_ids(contexts))
-    demanded, centred = found.demands(), X - X.mean(axis=0)
-    A, B = demanded.erase, demanded.keep
-    sigma, kept = centred.T @ centred / len(X), (B * demanded.keep_weight) @ B.T
+    sigma, kept = soft_terms(X, eraser, found)
+    A, B = found.demands().erase, found.demands().keep
     M = cp.Variable((10, 10))
     demands = [M @ A == A] if strength is not None else [M @ A == A, M @ B == 0]
     root = np.linalg.cholesky(sigma + (strength or 0.0) * kept)
