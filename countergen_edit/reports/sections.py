@@ -247,7 +247,7 @@ def _candidates(
 def head(run: Run) -> dict[str, Any]:
     """The title of the page, the kind of the run, and facts about it."""
     manifest = run.manifest
-    kinds = [str(word).capitalize() for word in manifest.get("command", [])][1:2]
+    commands = [str(word) for word in manifest.get("command", [])][1:2]
     made_of, version = manifest.get("model_origin"), manifest.get("versions", {})
     facts = [
         f"run {run.name}",
@@ -258,7 +258,7 @@ def head(run: Run) -> dict[str, Any]:
         f"countergen-edit {version['countergen-edit']}" if "countergen-edit" in version else "",
         f"{len(run.results.rows)} result rows",
     ]
-    kind = f"{kinds[0]} of a language model" if kinds else ""
+    kind = f"countergen-edit {commands[0]}" if commands else ""
     return {"title": run.title, "kind": kind, "about": [*filter(None, facts)]}
 
 
