@@ -276,6 +276,6 @@ def make_again(config: Content, words: Sequence[str], saving: Saving) -> None:
 def source(own: Content, facts: Mapping[str, Any]) -> LanguageModel:
     """The unedited model of a run or a recipe, which says where its texts begin."""
     template = facts.get("template")
-    told = template["instruction"] if template else own["instruction"]
+    instruction = template["instruction"] if template else own["instruction"]
     where = {"bos": facts.get("bos", own["bos"]), "template": mode_of(template)}
-    return model_loader({**own, **where, "instruction": told})()
+    return model_loader({**own, **where, "instruction": instruction})()

@@ -26,7 +26,7 @@ def source_digest() -> str:
     """SHA-256 of the package's own code and data, so that a changed program starts a new run."""
     root = Path(countergen_edit.__file__).parent
     sha = hashlib.sha256()
-    for path in sorted(p for p in root.rglob("*") if p.suffix in (".py", ".yaml")):
+    for path in sorted(p for p in root.rglob("*") if p.suffix in (".py", ".yaml", ".txt")):
         sha.update(str(path.relative_to(root)).encode() + path.read_bytes())
     return sha.hexdigest()
 

@@ -177,7 +177,7 @@ class Plan:
         for site in self.sites:
             for layer in self.layers or (0,):
                 hook_name(model, site, layer)
-        # An update of weights is nowhere in the stream, whatever the site of the plan.
+        # An update of weights edits no activations, whatever the site of the plan.
         if EVERYWHERE in self.sites and any(not e.trains_weights for e in self.erasers.values()):
             stream_writers(model)
         check_texts(replying(model) or model, texts_of(task.every_set))

@@ -589,7 +589,7 @@ def test_a_search_scales_an_update_that_is_over_a_budget_until_it_is_within(
     assert kl[whole] > costs["budget"] >= kl[chosen]
     assert [*kl][-1] == chosen
     edits = [RunFolder(tmp_path / "run", {}, IDENTITY).edit(key) for key in kl]
-    assert len({edit.label for edit in edits}) == len(edits), "tables tell them apart"
+    assert len({edit.label for edit in edits}) == len(edits), "labels of tables differ"
     updates = [named.edit.update for named in edits]
     [first, last] = [
         {k: b @ a for k, (a, b) in u.factors.items()} for u in (updates[0], updates[-1])
