@@ -141,10 +141,9 @@ class FitCache:
             )
 
     def data(self, candidate: Candidate) -> FitData:
-        """The fitting data of a candidate; of those outside the plan's pass the latest are kept."""
-        planned = None if candidate.after else self._captured.get(candidate.site)
-        if planned is not None and candidate.layer in planned.layers:
-            return planned
+        """The fitting data of a candidate; of those after others the latest are kept."""
+        if not candidate.after:
+            return self._captured[candidate.site]
         key = digest([*map(self.id_of, candidate.after), candidate.site])
         latest = self._latest
         if latest is None or latest[0] != key or candidate.layer not in latest[1].layers:
