@@ -40,28 +40,6 @@ class Classifier(HeadModel):
         if config.pad_token_id is None:
             config.pad_token_id = tokenizer.pad_token_id
 
-    def encoded(
-        self, texts: Sequence[str], pairs: Sequence[str] | None = None, cut: bool = False
-    ) -> list[dict[str, list[int]]]:
-        """Model inputs of texts, or pairs of texts; `UserError` beyond the context unless `cut`."""
-        if not texts:
-            return []
-        config = self.hf_model.config
-        room = getattr(config, "max_position_embeddings", None) or self.tokenizer.model_max_length
-        if "roberta" in config.model_type:  # position tables begin behind the padding index
-            room -= (config.pad_token_id or 0) + 1
-        both = [*texts], None if pairs is None else [*pairs]
-        table = self.tokenizer(
-            *both, truncation=cut, max_length=room if cut else None, verbose=False
-        )
-        for text, ids in zip(texts, table["input_ids"], strict=True):
-            if len(ids) > room:
-                raise UserError(
-                    f"a text of {len(ids)} tokens exceeds the context of {self.name} ({room}): "
-                    f"{excerpt(text)}"
-                )
-        return [{key: table[key][i] for key in table} for i in range(len(texts))]
-
     def probabilities(
         self,
         texts: Sequence[str],
@@ -75,7 +53,22 @@ class Classifier(HeadModel):
         `pairs` are the hypotheses of premises; `cut` truncates texts beyond the context, which
         otherwise raise a `UserError`.
         """
-        rows = self.encoded(texts, pairs, cut)
+        if not texts:
+            return dict.fromkeys(self.roles, np.zeros(0))
+        config = self.hf_model.config
+        room = getattr(config, "max_position_embeddings", None) or self.tokenizer.model_max_length
+        if "roberta" in config.model_type:  # position tables begin behind the padding index
+            room -= (config.pad_token_id or 0) + 1
+        both = [*texts], None if pairs is None else [*pairs]
+        most = room if cut else None
+        table = self.tokenizer(*both, truncation=cut, max_length=most, verbose=False)
+        for text, ids in zip(texts, table["input_ids"], strict=True):
+            if len(ids) > room:
+                raise UserError(
+                    f"a text of {len(ids)} tokens exceeds the context of {self.name} ({room}): "
+                    f"{excerpt(text)}"
+                )
+        rows = [{key: table[key][i] for key in table} for i in range(len(texts))]
         values = np.zeros((len(texts), len(self.roles)))
         for batch, logits in self.logits(rows, progress):
             x = to_float64(logits)

@@ -24,7 +24,6 @@ from countergen_edit.core.errors import UserError
 from countergen_edit.models.generation import (
     check_room,
     end_tokens,
-    greedy_config,
     new_tokens,
     text_after,
 )
@@ -63,8 +62,10 @@ def contrast(
     Logits may differ from log p by a constant per row; `strength` is λ of each pair.
     """
     top, token = logits.topk(top_k)
-    log_p = to_float64(top) - _log_norm(logits)
-    log_q = to_float64(contrast_logits.gather(1, token)) - _log_norm(contrast_logits)
+    both = logits, contrast_logits
+    log_norm, contrast_norm = (to_float64(x).logsumexp(-1, keepdim=True) for x in both)
+    log_p = to_float64(top) - log_norm
+    log_q = to_float64(contrast_logits.gather(1, token)) - contrast_norm
     delta = log_p.exp() - log_q.exp()
     return (log_p + strength.to(log_p)[:, None] * delta).log_softmax(-1), delta, token
 
@@ -86,10 +87,6 @@ def jensen_shannon(
         return torch.where(log.isneginf(), 0.0, log.exp() * (log - log_m)).sum(-1)
 
     return (to_middle(log_p) + to_middle(log_q)) / 2
-
-
-def _log_norm(logits: Float[Tensor, "pair vocab"]) -> Float64[Tensor, "pair 1"]:
-    return to_float64(logits).logsumexp(-1, keepdim=True)
 
 
 class ContrastiveScores:
@@ -155,28 +152,25 @@ def contrastive_generate(
     """
     if isinstance(strength, int | float):
         strength = [strength] * len(prompts)
-    strengths = [float(value) for value in strength]
+    strengths = [*map(float, strength)]
     if batch_size < 1:
         raise UserError(f"batch_size={batch_size}: at least 1")
-    x, other = check_contrasts(
-        lm, prompts, contrasts, strengths, max_new_tokens=max_new_tokens, top_k=top_k
-    )
+    sizes = {"max_new_tokens": max_new_tokens, "top_k": top_k}
+    x, other = check_contrasts(lm, prompts, contrasts, strengths, **sizes)
     ends = end_tokens(lm)
-    stops = {*ends, *(_sentence_ends(lm) if sentence else ())}
-    config = greedy_config(lm, max_new_tokens, sorted(stops))
+    stops = sorted({*ends, *(_sentence_ends(lm) if sentence else ())})
     order = sorted(range(len(prompts)), key=lambda i: (max(len(x[i]), len(other[i])), i))
     chunks = [order[i : i + batch_size] for i in range(0, len(order), batch_size)]
     results: dict[int, Contrasted] = {}
     for chunk in track(chunks, progress):
         processor = ContrastiveScores([strengths[i] for i in chunk], top_k, trace)
         rows = [*(x[i] for i in chunk), *(other[i] for i in chunk)]
-        new = new_tokens(lm, rows, config, [processor])[: len(chunk)]
+        new = new_tokens(lm, rows, max_new_tokens, stops, [processor])[: len(chunk)]
         for i, row, *traces in zip(chunk, new, *processor.traced(new), strict=True):
             stop = next((j for j, t in enumerate(row) if t in stops), len(row))
             tokens = row[: stop + 1]
-            visible = tokens[:-1] if tokens[-1] in ends else tokens
             delta, divergence = (tuple(trace[: len(tokens)]) for trace in traces)
-            text = text_after(lm, x[i], visible)
+            text = text_after(lm, x[i], tokens[:-1] if tokens[-1] in ends else tokens)
             results[i] = Contrasted(text, tuple(tokens), delta, divergence)
     return [results[i] for i in range(len(prompts))]
 
@@ -212,12 +206,11 @@ def check_contrasts(
             f"{len(prompts)} prompts, {len(contrasts)} contrasts and {len(strengths)} values of "
             "lambda: give one of each"
         )
-    for value in strengths:
-        if not 0 <= value < math.inf:
-            raise UserError(
-                f"lambda={value:g} is not a number from 0 up; to turn the contrast round, swap the "
-                "prompts"
-            )
+    if wrong := [value for value in strengths if not 0 <= value < math.inf]:
+        raise UserError(
+            f"lambda={wrong[0]:g} is not a number from 0 up; to turn the contrast round, swap the "
+            "prompts"
+        )
     if max_new_tokens < 1:
         raise UserError(f"max_new_tokens={max_new_tokens}: at least 1")
     if not 1 <= top_k <= lm.vocab_size:
@@ -225,11 +218,10 @@ def check_contrasts(
             f"top_k={top_k} is not between 1 and the vocabulary's {lm.vocab_size} tokens"
         )
     x, other = ([e.ids for e in encode(lm, texts)] for texts in (prompts, contrasts))
-    for prompt, own, its in zip(prompts, x, other, strict=True):
-        if own == its:
-            raise UserError(
-                f"the prompt equals its contrast, {excerpt(prompt)}: there is nothing to contrast"
-            )
+    if same := [p for p, own, its in zip(prompts, x, other, strict=True) if own == its]:
+        raise UserError(
+            f"the prompt equals its contrast, {excerpt(same[0])}: there is nothing to contrast"
+        )
     for text, ids in zip([*prompts, *contrasts], [*x, *other], strict=True):
         check_room(lm, text, ids, max_new_tokens)
     return x, other

@@ -32,23 +32,17 @@ class Header:
     """What transformers loses of a GGUF file's metadata.
 
     `bos` is "auto" where neither the file nor llama.cpp's rule says whether texts begin with BOS;
-    `weights` is the type of most of its numbers, such as Q4_1, and `count` their number.
+    `origin` names the file and its rounding, and `count` is how many numbers it holds.
     """
 
     path: Path
-    sha256: str
     bos: bool | str
-    weights: str
+    origin: dict[str, str]
     count: int
 
     def settle(self, hf_model: Any) -> None:
         """Write the file's name and rounding into a model's config, and warn of lost numbers."""
-        bits = re.search(r"\d+", self.weights)
-        words = f"a {f'{bits[0]}-bit ' if bits else ''}rounding ({self.weights}), dequantised"
-        if _WHOLE.fullmatch(self.weights):
-            words = f"weights as stored ({self.weights})"
-        origin = {"file": self.path.name, "sha256": self.sha256, "weights": words}
-        setattr(hf_model.config, ORIGIN, origin)
+        setattr(hf_model.config, ORIGIN, self.origin)
         hf_model.config.name_or_path = str(self.path)  # was the folder of `alone`
         tensors = {tensor.data_ptr(): tensor for tensor in hf_model.state_dict().values()}
         lost = self.count - sum(tensor.numel() for tensor in tensors.values())
@@ -80,16 +74,17 @@ def read_header(path: Path) -> Header:
     numbers: Counter[str] = Counter()
     for tensor in reader.tensors:
         numbers[tensor.tensor_type.name] += int(tensor.n_elements)
+    kind = max(numbers, key=numbers.__getitem__, default="F32")
+    bits = re.search(r"\d+", kind)
+    words = f"a {f'{bits[0]}-bit ' if bits else ''}rounding ({kind}), dequantised"
+    if _WHOLE.fullmatch(kind):
+        words = f"weights as stored ({kind})"
     with path.open("rb") as file:
         sha256 = hashlib.file_digest(file, "sha256").hexdigest()
     default = True if fields.get("tokenizer.ggml.pre") in BOS_PRE_TOKENIZERS else "auto"
-    return Header(
-        path,
-        sha256,
-        fields.get("tokenizer.ggml.add_bos_token", default),
-        max(numbers, key=numbers.__getitem__, default="F32"),
-        numbers.total(),
-    )
+    bos = fields.get("tokenizer.ggml.add_bos_token", default)
+    origin = {"file": path.name, "sha256": sha256, "weights": words}
+    return Header(path, bos, origin, numbers.total())
 
 
 @contextmanager

@@ -177,29 +177,32 @@ class LanguageModel:
         with torch.inference_mode():
             logits = self.differentiable_logits(ids, mask, at)
 
-        def inputs_of(i: int) -> dict[str, Tensor]:
+        def ids_of(i: int) -> Tensor:
             row, column = (i, -1) if at is None else (int(axis[i]) for axis in at)
             seen = mask[row, column] if mask.ndim == 3 else mask[row]
-            return {"input_ids": ids[[row]][:, seen.bool()].to(self.device)}
+            return ids[row, seen.bool()]
 
-        require_finite(logits, inputs_of, self.bridge.original_model, self)
+        require_finite(logits, ids_of, self, self.dtype)
         return logits
 
     def differentiable_logits(
         self, ids: Int[Tensor, "row time"], mask: Mask, at: Cells | None = None
     ) -> Logits:
         """`logits` with the gradients of attached hooks."""
-        self._require_causal()
         return read_logits(self.bridge.original_model, self.inputs(ids, mask), at)
 
     def run_blocks(self, ids: Int[Tensor, "row time"], mask: Mask) -> None:
         """Run right-padded rows up to the output matrix."""
-        self._require_causal()
         with torch.inference_mode():
             self.bridge.original_model.base_model(**self.inputs(ids, mask))
 
     def inputs(self, ids: Int[Tensor, "row time"], mask: Mask) -> dict[str, Any]:
-        """The arguments of the model's forward pass."""
+        """The arguments of a causal model's forward pass."""
+        if self.is_encoder_decoder:
+            raise UserError(
+                f"{self.name} is an encoder-decoder model: it generates continuations, but scores "
+                "and activations of a text take a causal language model"
+            )
         inputs = {"input_ids": ids.to(self.device), "use_cache": False}
         mask = mask.to(self.device)
         if mask.ndim == 2:
@@ -207,13 +210,6 @@ class LanguageModel:
         hidden = torch.zeros(mask.shape, dtype=self.dtype, device=self.device)
         hidden.masked_fill_(~mask.bool(), torch.finfo(self.dtype).min)
         return inputs | {"attention_mask": hidden[:, None], "position_ids": mask.sum(-1) - 1}
-
-    def _require_causal(self) -> None:
-        if self.is_encoder_decoder:
-            raise UserError(
-                f"{self.name} is an encoder-decoder model: it generates continuations, but scores "
-                "and activations of a text take a causal language model"
-            )
 
     def with_preface(self, preface: Sequence[int], request: str = "") -> LanguageModel:
         """The same model with this preface and a user's request."""
@@ -251,33 +247,18 @@ class OverflowedError(UserError):
 
 
 def require_finite(
-    logits: Tensor, inputs_of: Callable[[int], dict[str, Any]], hf_model: Any, owner: Any
+    logits: Tensor, ids_of: Callable[[int], Any], owner: Any, dtype: torch.dtype
 ) -> None:
-    """Refuse logits of `owner` that are not finite, with the first module whose output is not.
-
-    The first such row, by `inputs_of`, is run again to find it.
-    """
+    """Refuse logits of `owner` that are not finite, with the first such row's text by `ids_of`."""
     broken = (~(logits.amin(-1).isfinite() & logits.amax(-1).isfinite())).nonzero()
     if not len(broken):
         return
-    inputs, found = inputs_of(int(broken[0, 0])), list[str]()
-
-    def watch(name: str, module: Any, inputs: Any, output: Any) -> None:
-        first = output[0] if isinstance(output, tuple) else output
-        if isinstance(first, Tensor) and not first.isfinite().all():
-            found.append(stock_name(name))
-
-    with ExitStack() as stack, torch.inference_mode():
-        for name, module in hf_model.named_modules():
-            if type(module).__name__ != "HookPoint":  # some of them hold masked scores
-                stack.callback(module.register_forward_hook(partial(watch, name)).remove)
-        hf_model(**inputs)
-    dtype = str(hf_model.dtype).removeprefix("torch.")
-    half = dtype == "float16"
-    advice = "use model.dtype=bfloat16 or float32" if half else "check its weights and config.json"
-    text = owner.tokenizer.decode(inputs["input_ids"][0], skip_special_tokens=True)[:60]
-    where = f"in {[*found, 'its logits'][0]} on the text {text!r}"
-    raise OverflowedError(f"{owner.name} overflows {dtype} {where}: {advice}")
+    text = owner.tokenizer.decode(ids_of(int(broken[0, 0])), skip_special_tokens=True)[:60]
+    advice = "check its weights and config.json"
+    if dtype == torch.float16:
+        advice = "use model.dtype=bfloat16 or float32"
+    kind = str(dtype).removeprefix("torch.")
+    raise OverflowedError(f"{owner.name} overflows {kind} on the text {text!r}: {advice}")
 
 
 def stock_name(name: str) -> str:

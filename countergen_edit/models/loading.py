@@ -42,7 +42,6 @@ QUANTIZATIONS: dict[str, dict[str, Any]] = {
 }
 """Settings of bitsandbytes."""
 _NUMBER = re.compile(r"\b\d+\b")
-_SHOWN = 3  # weights named in an error
 
 
 def load_model(
@@ -314,8 +313,8 @@ def _read_weights(
     from safetensors import SafetensorError
     from transformers import GgufConfig
 
-    how = GgufConfig(dequantize=True) if location.gguf else quantization
-    quantised = {} if how is None else {"quantization_config": how}
+    if how := GgufConfig(dequantize=True) if location.gguf else quantization:
+        spread["quantization_config"] = how
     try:
         with without_progress_bar():
             hf_model, report = auto.from_pretrained(
@@ -326,7 +325,6 @@ def _read_weights(
                 trust_remote_code=False,
                 **spread,
                 **location.options,
-                **quantised,
             )
     except pickle.UnpicklingError as error:
         raise UserError(
@@ -348,22 +346,13 @@ def _read_weights(
             f"{location} has {len(dropped)} weights of layers that its config.json does not have, "
             f"which would be dropped: {_first(dropped)}"
         )
-    if not location.gguf and _says_tied(hf_model):
-        raise UserError(
-            f"{location} has an output matrix of its own, but its config.json says that it is the "
-            'embedding: write "tie_word_embeddings": false there'
-        )
     weights = [(name, w) for name, w in hf_model.named_parameters() if not w.is_meta]
     if broken := [name for name, weight in weights if not torch.isfinite(weight).all()]:
+        what = f"{location} has {len(broken)} weights of NaN or infinity: {_first(broken)}"
         if dtype == torch.float16:
-            del hf_model, weights
-            # Refuses weights that are damaged themselves.
-            _read_weights(auto, location, torch.float32, quantization, **spread)
             advice = "use model.dtype=bfloat16 or float32"
-            raise UserError(f"{location} overflows float16 in weights, {_first(broken)}: {advice}")
-        raise UserError(
-            f"{location} has {len(broken)} weights of NaN or infinity: {_first(broken)}"
-        )
+            what = f"{location} overflows float16 in weights, {_first(broken)}: {advice}"
+        raise UserError(what)
     for module in hf_model.modules():
         if hasattr(module, "support_avx512bf16_for_cpu"):
             # This kernel of bitsandbytes has no gradients, rounds to bfloat16, and needs widths
@@ -372,20 +361,9 @@ def _read_weights(
     return hf_model
 
 
-def _says_tied(hf_model: Any) -> bool:
-    """Whether the config says that embedding and output matrix are one, and they differ."""
-    ends = [hf_model.get_input_embeddings(), hf_model.get_output_embeddings()]
-    config = hf_model.config.get_text_config(decoder=True)
-    is_choice = not getattr(type(config)(tie_word_embeddings=False), "tie_word_embeddings", True)
-    if None in ends or not (is_choice and config.tie_word_embeddings):
-        return False
-    read, out = (end.weight for end in ends)
-    return not out.is_meta and read.shape == out.shape and not torch.equal(read, out)
-
-
 def _first(names: Iterable[str]) -> str:
-    ordered = sorted(names)
-    return ", ".join(ordered[:_SHOWN]) + (", …" if len(ordered) > _SHOWN else "")
+    first, *others = sorted(names)
+    return ", ".join([first, *others[:2], *(["…"] if others[2:] else [])])
 
 
 @contextmanager

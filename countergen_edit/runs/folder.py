@@ -25,7 +25,6 @@ from countergen_edit.core.typed import require
 from countergen_edit.core.writing import LOCK, NEW, append, hold, tidy, whole
 from countergen_edit.edits import EditRecord, NamedEdit, read_record
 from countergen_edit.metrics.rows import SCHEMA, Row
-from countergen_edit.models.progress import Bar
 from countergen_edit.runs.files import (
     CONFIG,
     EDITS,
@@ -275,17 +274,20 @@ def _recorded(folder: Path) -> tuple[dict[str, int], bytes, int]:
 class Units:
     """Runs the units that the folder lacks, with a progress bar."""
 
-    def __init__(self, folder: RunFolder, progress: Bar) -> None:
-        self._folder, self._bar = folder, progress
+    def __init__(self, folder: RunFolder, progress: Any) -> None:
+        self._folder, self._bar, self._stage = folder, progress, ""
 
     def stage(self, name: str, units: int | None = None) -> None:
         """Begin a stage of so many units; None where the number is unknown."""
-        self._bar.begin(name, units)
+        self._stage = name
+        self._bar.reset(units)
+        self._bar.set_description_str(name)
         stage(name if units is None else f"{name}: {units} {'unit' if units == 1 else 'units'}")
 
     def __call__(self, unit: str, description: str, work: Callable[[], list[Row]]) -> None:
         """Run the work of a unit, unless the folder holds it."""
         if not self._folder.done(unit):
-            self._bar.show(description)
+            before = "" if self._stage in ("", description) else f"{self._stage}: "
+            self._bar.set_description_str(f"{before}{description}")
             self._folder.record(unit, work())
-        self._bar.advance()
+        self._bar.update()

@@ -13,6 +13,7 @@ from functools import cached_property, partial
 from typing import Any
 
 from sklearn.base import clone
+from tqdm import tqdm
 
 from countergen_edit.core.errors import NotWrittenError, UserError
 from countergen_edit.core.seeds import unit_seed
@@ -40,7 +41,6 @@ from countergen_edit.metrics.rows import IN_CHAT, Row
 from countergen_edit.metrics.scores import StoredScores
 from countergen_edit.models import LanguageModel, reductions_kept, replying
 from countergen_edit.models.capture import EVERYWHERE, HEAD
-from countergen_edit.models.progress import bar
 from countergen_edit.runs.distillation import SMALLEST
 from countergen_edit.runs.files import FAILED, SCORES_FOLDER
 from countergen_edit.runs.fit_data import openings
@@ -72,7 +72,7 @@ def run(plan: Plan, model: LanguageModel, folder: RunFolder) -> None:
     """
     known = folder.manifest.get("batch_reductions", {})
     kept = reductions_kept(model, known, lambda counts: folder.note(batch_reductions=counts))
-    with bar() as progress, kept:
+    with tqdm(leave=False, disable=None) as progress, kept:
         run_unit = Units(folder, progress)
         if plan.joint:
             _run_joint(plan, model, folder, run_unit)
