@@ -84,7 +84,7 @@ def capture(
     ends = np.cumsum([0, *map(len, sequences)])
     row_of = np.full(ends[-1], -1)
     places = [end + k for end, span in zip(ends[:-1], spans, strict=True) for k in span]
-    row_of[places] = range(len(places))
+    row_of[places] = np.arange(len(places))
     norms = {s: np.empty((len(names), len(row_of)), np.float32) for s, names in names_at.items()}
 
     def keep(batch: Batch, site: str, k: int, x: Float[Tensor, "batch time *d"], hook: Any) -> None:

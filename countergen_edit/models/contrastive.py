@@ -92,8 +92,8 @@ def jensen_shannon(
 class ContrastiveScores:
     """Logits processor for greedy `generate` on a doubled batch, [x rows; x' rows].
 
-    `strength` is λ of each pair, `top_k` the number K of candidates; `trace` keeps Δ and divergence
-    of every step.
+    `strength` is λ of each pair, `top_k` the number K of candidates; with `trace`, `steps` holds Δ
+    of the likeliest candidate, which is written, and the divergence, of every pair at each step.
     """
 
     def __init__(
@@ -102,7 +102,7 @@ class ContrastiveScores:
         self.strength = torch.as_tensor(strength, dtype=torch.float64)
         self.top_k = top_k
         self.trace = trace
-        self._steps: list[tuple[Tensor, Tensor, Tensor]] = []
+        self.steps: list[tuple[Float64[Tensor, " pair"], Float64[Tensor, " pair"]]] = []
 
     def __call__(
         self, input_ids: Int[Tensor, "row time"], scores: Float[Tensor, "row vocab"]
@@ -110,22 +110,12 @@ class ContrastiveScores:
         x, other = scores.chunk(2)
         log_p, delta, token = contrast(x, other, self.strength, self.top_k)
         if self.trace:
-            self._steps.append((delta.cpu(), token.cpu(), jensen_shannon(x, other).cpu()))
+            written = delta.gather(1, log_p.argmax(-1, keepdim=True))[:, 0]
+            self.steps.append((written, jensen_shannon(x, other)))
         # In float64, so that no two tokens come to tie; Apple's device has none.
         wide = scores.dtype if scores.device.type == "mps" else torch.float64
         half = torch.full(x.shape, -torch.inf, dtype=wide, device=scores.device)
         return half.scatter_(1, token, log_p.to(half)).repeat(2, 1)
-
-    def traced(self, new: Sequence[Sequence[int]]) -> tuple[list[list[float]], list[list[float]]]:
-        """Δ of the tokens chosen and the divergence, step by step; empty without `trace`.
-
-        A token outside the K, such as padding after an end, has a Δ of 0.
-        """
-        if not self._steps:
-            return [[] for _ in new], [[] for _ in new]
-        delta, token, divergence = (torch.stack(x, dim=1) for x in zip(*self._steps, strict=True))
-        matches = token == torch.tensor(new)[:, :, None]
-        return (delta * matches).sum(-1).tolist(), divergence.tolist()
 
 
 def contrastive_generate(
@@ -158,7 +148,7 @@ def contrastive_generate(
     sizes = {"max_new_tokens": max_new_tokens, "top_k": top_k}
     x, other = check_contrasts(lm, prompts, contrasts, strengths, **sizes)
     ends = end_tokens(lm)
-    stops = sorted({*ends, *(_sentence_ends(lm) if sentence else ())})
+    stops = {*ends, *(_sentence_ends(lm) if sentence else ())}
     order = sorted(range(len(prompts)), key=lambda i: (max(len(x[i]), len(other[i])), i))
     chunks = [order[i : i + batch_size] for i in range(0, len(order), batch_size)]
     results: dict[int, Contrasted] = {}
@@ -166,9 +156,10 @@ def contrastive_generate(
         processor = ContrastiveScores([strengths[i] for i in chunk], top_k, trace)
         rows = [*(x[i] for i in chunk), *(other[i] for i in chunk)]
         new = new_tokens(lm, rows, max_new_tokens, stops, [processor])[: len(chunk)]
-        for i, row, *traces in zip(chunk, new, *processor.traced(new), strict=True):
-            stop = next((j for j, t in enumerate(row) if t in stops), len(row))
-            tokens = row[: stop + 1]
+        steps = zip(*processor.steps, strict=True) if trace else ()
+        traced = [torch.stack(values, dim=1).tolist() for values in steps]
+        untraced = [[()] * len(chunk)] * 2
+        for i, tokens, *traces in zip(chunk, new, *(traced or untraced), strict=True):
             delta, divergence = (tuple(trace[: len(tokens)]) for trace in traces)
             text = text_after(lm, x[i], tokens[:-1] if tokens[-1] in ends else tokens)
             results[i] = Contrasted(text, tuple(tokens), delta, divergence)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial, singledispatch
 from itertools import count
@@ -96,8 +96,7 @@ def sample_texts(
             batch = [rows[i] for i in chunk]
             made = new_tokens(lm, batch, sampling.max_new_tokens, ends, processors)
             for i, new in zip(chunk, made, strict=True):
-                end = next((k for k, token in enumerate(new) if token in ends), len(new))
-                texts[i] = text_after(lm, rows[i], new[:end])
+                texts[i] = text_after(lm, rows[i], new[:-1] if new[-1] in ends else new)
         return texts
 
     return within_memory(lm, "text", run)
@@ -124,10 +123,10 @@ def new_tokens(
     lm: LanguageModel,
     rows: list[list[int]],
     max_new_tokens: int,
-    stops: Sequence[int],
+    stops: Collection[int],
     processors: list[Any],
 ) -> list[list[int]]:
-    """New token ids of each row up to one of `stops`, padding included, by `transformers`.
+    """New token ids of each row through the first of `stops`, by `transformers`.
 
     Decoding is greedy, as a sampling processor leaves one token to choose from. Rows are padded on
     the left, and positions derived from the mask by `generate`; an encoder is padded on the right,
@@ -144,7 +143,7 @@ def new_tokens(
     config = GenerationConfig(  # type: ignore[no-untyped-call]
         max_new_tokens=max_new_tokens,
         do_sample=False,
-        eos_token_id=[*stops] or None,
+        eos_token_id=sorted(stops) or None,
         pad_token_id=ends[0] if ends else 0,
         decoder_start_token_id=next((start for start in starts if start is not None), None),
     )
@@ -168,7 +167,9 @@ def new_tokens(
             )
     finally:
         model.generation_config = own
-    return list(output[:, 1 if lm.is_encoder_decoder else ids.shape[1] :].tolist())
+    new = output[:, 1 if lm.is_encoder_decoder else ids.shape[1] :].tolist()
+    ends_at = (next((k for k, token in enumerate(row) if token in stops), None) for row in new)
+    return [row if k is None else row[: k + 1] for row, k in zip(new, ends_at, strict=True)]
 
 
 def text_after(lm: LanguageModel, prompt: list[int], new: list[int]) -> str:

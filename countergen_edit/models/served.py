@@ -44,7 +44,7 @@ from countergen_edit.models.tokens import (
 _T = TypeVar("_T")
 Body = Mapping[str, Any]
 API_KEY = "OPENAI_API_KEY"
-"""Environment variable of the key; an unset one sends none."""
+"""Environment variable of the key, read when a request is sent, and stored nowhere."""
 TIMEOUT = 60.0
 """Longest wait for an answer, in seconds."""
 SILENCE = 5.0
@@ -211,8 +211,8 @@ def _score_pairs(
         values = [value for end, value in tokens if end > len(prompt)]
         known = [value for value in values if value is not None]
         if not known or (every and len(known) < len(values)):
-            whole = excerpt(prompt + text)
-            raise UserError(f"nothing precedes the first token of {whole}: give a longer prompt")
+            said = excerpt(prompt + text)
+            raise UserError(f"nothing precedes the first token of {said}: give a longer prompt")
         sums[i], counts[i] = np.sum(known), len(known)
     return TextScores(sums, counts)
 

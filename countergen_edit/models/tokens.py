@@ -232,7 +232,8 @@ def in_template(lm: LanguageModel, template: str, instruction: str | None = None
     `UserError` if `template` is unknown, or needs a template and the model has no usable one.
     """
     require_known("template", template, CHAT_MODES)
-    lm = replace(lm, chat=Chat(INSTRUCTION if instruction is None else instruction))
+    chat = Chat(INSTRUCTION if instruction is None else instruction)
+    lm = replace(lm, chat=chat, preface=())
     why = "" if lm.tokenizer.chat_template else "has no chat template"
     if lm.is_encoder_decoder:
         why = "is an encoder-decoder model, whose texts stand in no conversation"

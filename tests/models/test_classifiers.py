@@ -11,8 +11,13 @@ import torch
 from countergen_edit.core.errors import UserError
 from countergen_edit.data.template_bank import load_bank
 from countergen_edit.metrics.classifier_tasks import TASKS
-from countergen_edit.models.classifiers import Classifier, classifier_from_objects, map_labels
-from countergen_edit.models.heads import MaskedModel, MaskedText
+from countergen_edit.models.classifiers import (
+    Classifier,
+    MaskedModel,
+    MaskedText,
+    classifier_from_objects,
+    map_labels,
+)
 from countergen_edit.testbed.classifiers import build, plant
 
 
