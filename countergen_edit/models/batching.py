@@ -8,12 +8,11 @@ tree: a token attends to its own ancestors and has the position of its own text.
 from __future__ import annotations
 
 import sys
-from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections import OrderedDict, defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import takewhile
+from itertools import pairwise, takewhile
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -79,7 +78,7 @@ def plan(
     positions: Sequence[Sequence[int]],
     *,
     max_batch_tokens: int,
-    max_batch_reads: int | None = None,
+    max_batch_reads: int = sys.maxsize,
     share: bool = True,
     branch: bool = False,
 ) -> list[Batch]:
@@ -91,34 +90,45 @@ def plan(
     """
     slots = np.cumsum([0, *map(len, positions)])
     active = [i for i, reads in enumerate(positions) if len(reads)]
-    max_batch_reads = sys.maxsize if max_batch_reads is None else max_batch_reads
-    most = min(max_batch_tokens, max_batch_reads)
-    guests = [{sequences[i]: [i]} for i in active]
-    if share:
-        host, own = _hosts({sequences[i] for i in active}), dict[Ids, list[int]]()
-        for i in active:
-            own.setdefault(host[sequences[i]], []).append(i)
-        guests = [own]
-    rows = [
-        _Row(tree, [(i, at) for text, at in tree.columns.items() for i in own[text]])
-        for own in guests
-        for tree in trees([*own], most if branch else 0)
-    ]
+    most = min(max_batch_tokens, max_batch_reads) if branch else 0
+    rows: list[tuple[Tree, list[_Read]]] = []
+    for group in [active] if share else [[i] for i in active]:
+        own = defaultdict[Ids, list[int]](list)
+        for i in group:
+            own[sequences[i]].append(i)
+        for tree in trees([*own], most):
+            members = [(i, columns) for text, columns in tree.columns.items() for i in own[text]]
+            reads = [
+                (columns[p], int(slots[i]) + k)
+                for i, columns in members
+                for k, p in enumerate(positions[i])
+            ]
+            rows.append((tree, reads))
 
-    batches: list[list[_Row]] = []
-    total = 0
-    for row in sorted(rows, key=lambda row: (-len(row.tree.ids), row.tree.ids)):
-        cells = len({columns[p] for i, columns in row.reads for p in positions[i]})
-        if batches:
-            height, width = len(batches[-1]) + 1, len(batches[-1][0].tree.ids)
-            fits = len(row.tree.ids) >= FULL * width or height * width <= BUSY
-            if fits and height * width <= max_batch_tokens and total + cells <= max_batch_reads:
-                batches[-1].append(row)
-                total += cells
-                continue
-        batches.append([row])
-        total = cells
-    return [_batch(members, positions, slots) for members in batches]
+    batches: list[list[tuple[Tree, list[_Read]]]] = []
+    width = total = 0
+    for tree, reads in sorted(rows, key=lambda row: (-len(row[0].ids), row[0].ids)):
+        cells = len({column for column, _ in reads})
+        tokens = (len(batches[-1]) + 1) * width if batches else sys.maxsize
+        is_full = tokens > max_batch_tokens or total + cells > max_batch_reads
+        if is_full or (len(tree.ids) < FULL * width and tokens > BUSY):
+            batches.append([])
+            width, total = len(tree.ids), 0
+        batches[-1].append((tree, reads))
+        total += cells
+    return [_batch(members) for members in batches]
+
+
+_Read = tuple[int, int]
+"""The column and the slot of a value to read."""
+
+
+def _batch(rows: Sequence[tuple[Tree, list[_Read]]]) -> Batch:
+    own = [tree for tree, _ in rows]
+    cells = [(number, *read) for number, (_, reads) in enumerate(rows) for read in reads]
+    row, column, slot = np.array(cells, dtype=np.int64).T
+    ids, mask = padded_trees(own, any(tree.branches for tree in own))
+    return Batch(ids, mask, torch.from_numpy(row), torch.from_numpy(column), slot)
 
 
 @dataclass
@@ -132,9 +142,11 @@ class Tree:
     follows: list[int] = field(default_factory=list)
     columns: dict[Ids, list[int]] = field(default_factory=dict)
 
-    def add(self, text: Ids, shared: int) -> None:
-        """Add a text that has its first `shared` tokens in common with the last one."""
-        columns = next(reversed(self.columns.values()))[:shared] if self.columns else []
+    def add(self, text: Ids) -> None:
+        """Add a text, which shares the tokens that it and the last one begin with."""
+        last = next(reversed(self.columns), ())
+        shared = _shared(last, text)
+        columns = self.columns[last][:shared] if shared else []
         for token in text[shared:]:
             self.follows.append(columns[-1] if columns else -1)
             columns.append(len(self.ids))
@@ -145,11 +157,14 @@ class Tree:
     def of(cls, texts: Iterable[Ids]) -> Tree:
         """All texts in one row, each common beginning once."""
         tree = cls()
-        previous: Ids = ()
         for text in sorted({*texts}):
-            tree.add(text, _shared(previous, text))
-            previous = text
+            tree.add(text)
         return tree
+
+    @property
+    def branches(self) -> bool:
+        """Whether a token follows another than the one before it."""
+        return self.follows != [*range(-1, len(self.ids) - 1)]
 
     @property
     def sees(self) -> Bool[Tensor, "time time"]:
@@ -159,42 +174,6 @@ class Tree:
             if previous >= 0:
                 sees[column] |= sees[previous]
         return torch.from_numpy(sees)
-
-
-@dataclass(frozen=True)
-class _Row:
-    """A row to run, and the columns of each sequence that is read off it."""
-
-    tree: Tree
-    reads: list[tuple[int, list[int]]]
-
-
-def _hosts(sequences: set[Ids]) -> dict[Ids, Ids]:
-    """For each sequence the longest that begins with it, by its neighbour in sorted order."""
-    host: dict[Ids, Ids] = {}
-    following: Ids = ()
-    for sequence in sorted(sequences, reverse=True):
-        extended = following[: len(sequence)] == sequence
-        host[sequence] = host[following] if extended else sequence
-        following = sequence
-    return host
-
-
-def _batch(
-    rows: list[_Row],
-    positions: Sequence[Sequence[int]],
-    slots: Int[np.ndarray, " sequence_plus_one"],
-) -> Batch:
-    reads = []
-    for number, row in enumerate(rows):
-        for i, columns in row.reads:
-            own = enumerate(positions[i])
-            reads += [(number, columns[p], int(slots[i]) + k) for k, p in own]
-    ids, mask = padded_trees(
-        [row.tree for row in rows], any(len(row.tree.columns) > 1 for row in rows)
-    )
-    row_, column, slot = np.array(reads, dtype=np.int64).T
-    return Batch(ids, mask, torch.from_numpy(row_), torch.from_numpy(column), slot)
 
 
 def padded_trees(rows: Sequence[Tree], in_trees: bool) -> tuple[Int[Tensor, "row time"], Mask]:
@@ -214,20 +193,23 @@ def padded_trees(rows: Sequence[Tree], in_trees: bool) -> tuple[Int[Tensor, "row
     return ids, mask
 
 
-def trees(texts: Sequence[Ids], most: int) -> list[Tree]:
-    """Group distinct texts, none a prefix of another, into rows of up to `most` tokens."""
+def trees(texts: Iterable[Ids], most: int) -> list[Tree]:
+    """Group distinct texts into rows of up to `most` tokens; one that begins another adds none."""
     rows: list[Tree] = []
-    previous: Ids = ()
-    for text in sorted(texts):
-        shared = _shared(previous, text)
-        joins = bool(rows) and shared >= SHARED * len(text)
-        if joins:
-            width, room = len(rows[-1].ids), len(next(iter(rows[-1].columns))) + BRANCHES
-            joins = width + len(text) - shared <= min(room, most)
-        if not joins:
+    last: Ids = ()
+    waiting, room = list[Ids](), 0
+    for text, following in pairwise([*sorted(texts), ()]):
+        waiting.append(text)
+        if following[: len(text)] == text:
+            continue
+        shared = _shared(last, text)
+        width = len(rows[-1].ids) + len(text) - shared if rows else sys.maxsize
+        if shared < SHARED * len(text) or width > min(room, most):
             rows.append(Tree())
-        rows[-1].add(text, shared if joins else 0)
-        previous = text
+            room = len(text) + BRANCHES
+        for own in waiting:
+            rows[-1].add(own)
+        last, waiting = text, []
     return rows
 
 
@@ -247,13 +229,17 @@ def runs_trees(lm: LanguageModel, length: int) -> bool:
     state-space models have no mask, and a sliding window ends within long texts.
     """
     trials = _TRIALS.setdefault(lm.bridge, {})
-    size = _SHORTEST_TRIAL
-    while size < length:
-        size *= 2
-    size = min(size, lm.context_length)
+    size = min(max(_SHORTEST_TRIAL, 1 << (length - 1).bit_length()), lm.context_length)
     if size not in trials:
-        with _unhooked(lm.bridge):
+        points = [point for point in lm.bridge.hook_dict.values() if point.has_hooks("fwd")]
+        attached = [point._forward_hooks for point in points]
+        try:
+            for point in points:
+                point._forward_hooks = OrderedDict()
             trials[size] = _trial(lm, size)
+        finally:
+            for point, hooks in zip(points, attached, strict=True):
+                point._forward_hooks = hooks
     return trials[size]
 
 
@@ -281,16 +267,3 @@ def _trial(lm: LanguageModel, size: int) -> bool:
     allowed = _AGREEMENT if lm.dtype.itemsize > 2 else HALF_AGREEMENT
     difference = together.float().log_softmax(-1) - alone.float().log_softmax(-1)
     return bool(difference.abs().max() <= allowed)
-
-
-@contextmanager
-def _unhooked(bridge: Any) -> Iterator[None]:
-    points = [point for point in bridge.hook_dict.values() if point.has_hooks("fwd")]
-    attached = [point._forward_hooks for point in points]
-    try:
-        for point in points:
-            point._forward_hooks = OrderedDict()
-        yield
-    finally:
-        for point, hooks in zip(points, attached, strict=True):
-            point._forward_hooks = hooks

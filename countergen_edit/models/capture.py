@@ -20,8 +20,6 @@ from countergen_edit.models.progress import track
 from countergen_edit.models.resumption import Scratch
 from countergen_edit.models.tokens import encode, excerpt
 
-CAPTURE = "capture"
-"""The method, by which batches are halved."""
 SINK_RANGE = (3.0, 5.0)
 """Medians between which the norm limit of sinks lies, where norms leave the widest gap. In SmolLM2
 of 135 million parameters other tokens reach 1.3 medians, sinks 4 to 170; in the blocks before and
@@ -76,17 +74,17 @@ def capture(
         every = range(len(encoding.ids))
         spans.append({"last": span[-1:], "onward": span, "all": every}[positions])
 
-    counts = [len(span) for span in spans]
+    counts = [*map(len, spans)]
     empty = np.empty if scratch is None else scratch.empty
     values = {
         site: empty((len(names), sum(counts), width(lm, site)), np.float32)
         for site, names in names_at.items()
     }
     sequences = [tuple(e.ids[: span[-1] + 1]) for e, span in zip(encodings, spans, strict=True)]
-    wanted = [
-        k in span for s, span in zip(sequences, map(set, spans), strict=True) for k in range(len(s))
-    ]
-    row_of = np.where(np.array(wanted, bool), np.cumsum(wanted, dtype=np.int64) - 1, -1)
+    ends = np.cumsum([0, *map(len, sequences)])
+    row_of = np.full(ends[-1], -1)
+    places = [end + k for end, span in zip(ends[:-1], spans, strict=True) for k in span]
+    row_of[places] = np.arange(len(places))
     norms = {s: np.empty((len(names), len(row_of)), np.float32) for s, names in names_at.items()}
 
     def keep(batch: Batch, site: str, k: int, x: Float[Tensor, "batch time *d"], hook: Any) -> None:
@@ -103,7 +101,7 @@ def capture(
         batches = plan(
             sequences,
             [range(len(sequence)) for sequence in sequences],
-            max_batch_tokens=batch_tokens(lm, CAPTURE),
+            max_batch_tokens=batch_tokens(lm, "capture"),
             branch=runs_trees(lm, max(map(len, sequences), default=0)),
         )
         for batch in track(batches, progress):
@@ -115,7 +113,7 @@ def capture(
             with lm.bridge.hooks(fwd_hooks=hooks):
                 lm.run_blocks(batch.ids, batch.mask)
 
-    within_memory(lm, CAPTURE, run)
+    within_memory(lm, "capture", run)
     return Activations(values, np.repeat(np.arange(len(texts)), counts), norms)
 
 
@@ -137,13 +135,6 @@ UNITS = {HEAD: "attn_out", "neuron": "mlp_out"}
 """Units of a block, with the site that each writes."""
 _INPUTS = {"head": "blocks.{layer}.attn.o.hook_in", "neuron": "blocks.{layer}.mlp.out.hook_in"}
 """Hooks of the inputs of output matrices, which hold all units of a block."""
-DECODER_SITES: dict[str, str] = {
-    "resid_post": "decoder_blocks.{layer}.hook_out",
-    "attn_out": "decoder_blocks.{layer}.hook_attn_out",
-    "mlp_out": "decoder_blocks.{layer}.hook_mlp_out",
-}
-"""The same in an encoder-decoder model, whose text comes from the decoder. There is no `embed`:
-encoder and decoder share it in some families, and its hook is then silent."""
 
 
 def has_layers(site: str) -> bool:
@@ -198,8 +189,10 @@ def hook_name(lm: LanguageModel, site: str, layer: int | None = None) -> str:
     head, heads = head_of(site), int(getattr(lm.bridge.cfg, "n_heads", 0))
     if head is not None and head >= heads:
         raise UserError(f"unknown {site} of {lm.name}: heads are 0..{heads - 1}")
-    table = DECODER_SITES if lm.is_encoder_decoder else SITES
-    name = (_INPUTS | table).get(site.split(".")[0], site).format(layer=layer)
+    name = (_INPUTS | SITES).get(site.split(".")[0], site).format(layer=layer)
+    if lm.is_encoder_decoder:
+        # The text comes from the decoder, which shares `embed` with the encoder in some families.
+        name = f"decoder_{name}" if site in ("attn_out", "mlp_out", "resid_post") else site
     if name not in lm.bridge.hook_dict:
         raise UserError(f"{lm.name} has no site {site} (no hook {name}): use resid_post")
     return name

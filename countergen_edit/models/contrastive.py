@@ -24,7 +24,6 @@ from countergen_edit.core.errors import UserError
 from countergen_edit.models.generation import (
     check_room,
     end_tokens,
-    greedy_config,
     new_tokens,
     text_after,
 )
@@ -63,8 +62,10 @@ def contrast(
     Logits may differ from log p by a constant per row; `strength` is λ of each pair.
     """
     top, token = logits.topk(top_k)
-    log_p = to_float64(top) - _log_norm(logits)
-    log_q = to_float64(contrast_logits.gather(1, token)) - _log_norm(contrast_logits)
+    both = logits, contrast_logits
+    log_norm, contrast_norm = (to_float64(x).logsumexp(-1, keepdim=True) for x in both)
+    log_p = to_float64(top) - log_norm
+    log_q = to_float64(contrast_logits.gather(1, token)) - contrast_norm
     delta = log_p.exp() - log_q.exp()
     return (log_p + strength.to(log_p)[:, None] * delta).log_softmax(-1), delta, token
 
@@ -88,15 +89,11 @@ def jensen_shannon(
     return (to_middle(log_p) + to_middle(log_q)) / 2
 
 
-def _log_norm(logits: Float[Tensor, "pair vocab"]) -> Float64[Tensor, "pair 1"]:
-    return to_float64(logits).logsumexp(-1, keepdim=True)
-
-
 class ContrastiveScores:
     """Logits processor for greedy `generate` on a doubled batch, [x rows; x' rows].
 
-    `strength` is λ of each pair, `top_k` the number K of candidates; `trace` keeps Δ and divergence
-    of every step.
+    `strength` is λ of each pair, `top_k` the number K of candidates; with `trace`, `steps` holds Δ
+    of the likeliest candidate, which is written, and the divergence, of every pair at each step.
     """
 
     def __init__(
@@ -105,7 +102,7 @@ class ContrastiveScores:
         self.strength = torch.as_tensor(strength, dtype=torch.float64)
         self.top_k = top_k
         self.trace = trace
-        self._steps: list[tuple[Tensor, Tensor, Tensor]] = []
+        self.steps: list[tuple[Float64[Tensor, " pair"], Float64[Tensor, " pair"]]] = []
 
     def __call__(
         self, input_ids: Int[Tensor, "row time"], scores: Float[Tensor, "row vocab"]
@@ -113,22 +110,12 @@ class ContrastiveScores:
         x, other = scores.chunk(2)
         log_p, delta, token = contrast(x, other, self.strength, self.top_k)
         if self.trace:
-            self._steps.append((delta.cpu(), token.cpu(), jensen_shannon(x, other).cpu()))
+            written = delta.gather(1, log_p.argmax(-1, keepdim=True))[:, 0]
+            self.steps.append((written, jensen_shannon(x, other)))
         # In float64, so that no two tokens come to tie; Apple's device has none.
         wide = scores.dtype if scores.device.type == "mps" else torch.float64
         half = torch.full(x.shape, -torch.inf, dtype=wide, device=scores.device)
         return half.scatter_(1, token, log_p.to(half)).repeat(2, 1)
-
-    def traced(self, new: Sequence[Sequence[int]]) -> tuple[list[list[float]], list[list[float]]]:
-        """Δ of the tokens chosen and the divergence, step by step; empty without `trace`.
-
-        A token outside the K, such as padding after an end, has a Δ of 0.
-        """
-        if not self._steps:
-            return [[] for _ in new], [[] for _ in new]
-        delta, token, divergence = (torch.stack(x, dim=1) for x in zip(*self._steps, strict=True))
-        matches = token == torch.tensor(new)[:, :, None]
-        return (delta * matches).sum(-1).tolist(), divergence.tolist()
 
 
 def contrastive_generate(
@@ -155,28 +142,26 @@ def contrastive_generate(
     """
     if isinstance(strength, int | float):
         strength = [strength] * len(prompts)
-    strengths = [float(value) for value in strength]
+    strengths = [*map(float, strength)]
     if batch_size < 1:
         raise UserError(f"batch_size={batch_size}: at least 1")
-    x, other = check_contrasts(
-        lm, prompts, contrasts, strengths, max_new_tokens=max_new_tokens, top_k=top_k
-    )
+    sizes = {"max_new_tokens": max_new_tokens, "top_k": top_k}
+    x, other = check_contrasts(lm, prompts, contrasts, strengths, **sizes)
     ends = end_tokens(lm)
     stops = {*ends, *(_sentence_ends(lm) if sentence else ())}
-    config = greedy_config(lm, max_new_tokens, sorted(stops))
     order = sorted(range(len(prompts)), key=lambda i: (max(len(x[i]), len(other[i])), i))
     chunks = [order[i : i + batch_size] for i in range(0, len(order), batch_size)]
     results: dict[int, Contrasted] = {}
     for chunk in track(chunks, progress):
         processor = ContrastiveScores([strengths[i] for i in chunk], top_k, trace)
         rows = [*(x[i] for i in chunk), *(other[i] for i in chunk)]
-        new = new_tokens(lm, rows, config, [processor])[: len(chunk)]
-        for i, row, *traces in zip(chunk, new, *processor.traced(new), strict=True):
-            stop = next((j for j, t in enumerate(row) if t in stops), len(row))
-            tokens = row[: stop + 1]
-            visible = tokens[:-1] if tokens[-1] in ends else tokens
+        new = new_tokens(lm, rows, max_new_tokens, stops, [processor])[: len(chunk)]
+        steps = zip(*processor.steps, strict=True) if trace else ()
+        traced = [torch.stack(values, dim=1).tolist() for values in steps]
+        untraced = [[()] * len(chunk)] * 2
+        for i, tokens, *traces in zip(chunk, new, *(traced or untraced), strict=True):
             delta, divergence = (tuple(trace[: len(tokens)]) for trace in traces)
-            text = text_after(lm, x[i], visible)
+            text = text_after(lm, x[i], tokens[:-1] if tokens[-1] in ends else tokens)
             results[i] = Contrasted(text, tuple(tokens), delta, divergence)
     return [results[i] for i in range(len(prompts))]
 
@@ -212,12 +197,11 @@ def check_contrasts(
             f"{len(prompts)} prompts, {len(contrasts)} contrasts and {len(strengths)} values of "
             "lambda: give one of each"
         )
-    for value in strengths:
-        if not 0 <= value < math.inf:
-            raise UserError(
-                f"lambda={value:g} is not a number from 0 up; to turn the contrast round, swap the "
-                "prompts"
-            )
+    if wrong := [value for value in strengths if not 0 <= value < math.inf]:
+        raise UserError(
+            f"lambda={wrong[0]:g} is not a number from 0 up; to turn the contrast round, swap the "
+            "prompts"
+        )
     if max_new_tokens < 1:
         raise UserError(f"max_new_tokens={max_new_tokens}: at least 1")
     if not 1 <= top_k <= lm.vocab_size:
@@ -225,11 +209,10 @@ def check_contrasts(
             f"top_k={top_k} is not between 1 and the vocabulary's {lm.vocab_size} tokens"
         )
     x, other = ([e.ids for e in encode(lm, texts)] for texts in (prompts, contrasts))
-    for prompt, own, its in zip(prompts, x, other, strict=True):
-        if own == its:
-            raise UserError(
-                f"the prompt equals its contrast, {excerpt(prompt)}: there is nothing to contrast"
-            )
+    if same := [p for p, own, its in zip(prompts, x, other, strict=True) if own == its]:
+        raise UserError(
+            f"the prompt equals its contrast, {excerpt(same[0])}: there is nothing to contrast"
+        )
     for text, ids in zip([*prompts, *contrasts], [*x, *other], strict=True):
         check_room(lm, text, ids, max_new_tokens)
     return x, other

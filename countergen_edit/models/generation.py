@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial, singledispatch
 from itertools import count
@@ -20,9 +20,6 @@ from countergen_edit.models.language_model import LanguageModel, require_finite
 from countergen_edit.models.memory import reduced, within_memory
 from countergen_edit.models.progress import track
 from countergen_edit.models.tokens import encode, encode_replies, excerpt
-
-TEXT = "text"
-"""The method, by which batches are halved."""
 
 
 def generate(
@@ -86,25 +83,23 @@ def sample_texts(
     for prompt, ids in zip(prompts, rows, strict=True):
         check_room(lm, prompt, ids, sampling.max_new_tokens)
     ends, seeds = end_tokens(lm), row_seeds(sampling.seed, prompts)
-    # Greedy, as the sampler leaves one token to choose from.
-    config = greedy_config(lm, sampling.max_new_tokens, ends)
     order = sorted(range(len(prompts)), key=lambda i: (len(rows[i]), i))
 
     def run() -> list[str]:
-        size = reduced(lm, TEXT, batch_size)
+        size = reduced(lm, "text", batch_size)
         chunks = [order[i : i + size] for i in range(0, len(order), size)]
         texts = [""] * len(prompts)
         for chunk in track(chunks, progress):
             own = [seeds[i] for i in chunk]
             sampler = RowSampler(own, top_p=sampling.top_p, temperature=sampling.temperature)
             processors = [sampler] if sampling.do_sample else []
-            made = new_tokens(lm, [rows[i] for i in chunk], config, processors)
+            batch = [rows[i] for i in chunk]
+            made = new_tokens(lm, batch, sampling.max_new_tokens, ends, processors)
             for i, new in zip(chunk, made, strict=True):
-                end = next((k for k, token in enumerate(new) if token in ends), len(new))
-                texts[i] = text_after(lm, rows[i], new[:end])
+                texts[i] = text_after(lm, rows[i], new[:-1] if new[-1] in ends else new)
         return texts
 
-    return within_memory(lm, TEXT, run)
+    return within_memory(lm, "text", run)
 
 
 def check_room(lm: LanguageModel, prompt: str, ids: Sequence[int], max_new_tokens: int) -> None:
@@ -125,28 +120,42 @@ def row_seeds(seed: int, prompts: Sequence[str]) -> list[int]:
 
 
 def new_tokens(
-    lm: LanguageModel, rows: list[list[int]], config: Any, processors: list[Any]
+    lm: LanguageModel,
+    rows: list[list[int]],
+    max_new_tokens: int,
+    stops: Collection[int],
+    processors: list[Any],
 ) -> list[list[int]]:
-    """New token ids of each row, padding included, by Hugging Face's `generate`.
+    """New token ids of each row through the first of `stops`, by `transformers`.
 
-    Padded on the left, and positions derived from the mask by `generate`; an encoder is padded on
-    the right, as it counts positions from the left.
+    Decoding is greedy, as a sampling processor leaves one token to choose from. Rows are padded on
+    the left, and positions derived from the mask by `generate`; an encoder is padded on the right,
+    as it counts positions from the left.
     """
+    from transformers import GenerationConfig
+
+    ends, model = end_tokens(lm), lm.bridge.original_model
+    own = model.generation_config  # `generate` would fill every gap from it
+    # An encoder-decoder model names the token that its decoder begins with.
+    configs = (own, model.config) if lm.is_encoder_decoder else ()
+    keys = ("decoder_start_token_id", "bos_token_id")
+    starts = [getattr(config, key, None) for config in configs for key in keys]
+    config = GenerationConfig(  # type: ignore[no-untyped-call]
+        max_new_tokens=max_new_tokens,
+        do_sample=False,
+        eos_token_id=sorted(stops) or None,
+        pad_token_id=ends[0] if ends else 0,
+        decoder_start_token_id=next((start for start in starts if start is not None), None),
+    )
     side = "right" if lm.is_encoder_decoder else "left"
     pad = partial(pad_sequence, batch_first=True, padding_side=side)
     ids = pad([torch.tensor(row) for row in rows], padding_value=config.pad_token_id)
     mask = pad([torch.ones(len(row), dtype=torch.long) for row in rows])
-    model = lm.bridge.original_model
 
     def finite(seen: Tensor, logits: Tensor) -> Tensor:
-        def inputs_of(i: int) -> dict[str, Tensor]:
-            written = {"decoder_input_ids": seen[[i]]} if lm.is_encoder_decoder else {}
-            return {"input_ids": seen.new_tensor([rows[i]]), **written}
-
-        require_finite(logits, inputs_of, model, lm)
+        require_finite(logits, rows.__getitem__, lm, model.dtype)
         return logits
 
-    own = model.generation_config  # `generate` would fill every gap from it
     try:
         model.generation_config = type(own)()
         with torch.inference_mode():
@@ -158,7 +167,9 @@ def new_tokens(
             )
     finally:
         model.generation_config = own
-    return list(output[:, 1 if lm.is_encoder_decoder else ids.shape[1] :].tolist())
+    new = output[:, 1 if lm.is_encoder_decoder else ids.shape[1] :].tolist()
+    ends_at = (next((k for k, token in enumerate(row) if token in stops), None) for row in new)
+    return [row if k is None else row[: k + 1] for row, k in zip(new, ends_at, strict=True)]
 
 
 def text_after(lm: LanguageModel, prompt: list[int], new: list[int]) -> str:
@@ -182,28 +193,8 @@ def end_tokens(lm: LanguageModel) -> list[int]:
     return valid or ([] if end is None else [end])
 
 
-def greedy_config(lm: LanguageModel, max_new_tokens: int, stops: Sequence[int]) -> Any:
-    """Greedy decoding up to one of some tokens, padded with the model's end-of-text token."""
-    from transformers import GenerationConfig
-
-    ends, model = end_tokens(lm), lm.bridge.original_model
-    # An encoder-decoder model names the token that its decoder begins with.
-    configs = (model.generation_config, model.config) if lm.is_encoder_decoder else ()
-    keys = ("decoder_start_token_id", "bos_token_id")
-    starts = (getattr(config, key, None) for config in configs for key in keys)
-    return GenerationConfig(  # type: ignore[no-untyped-call]
-        max_new_tokens=max_new_tokens,
-        do_sample=False,
-        eos_token_id=[*stops] or None,
-        pad_token_id=ends[0] if ends else 0,
-        decoder_start_token_id=next((start for start in starts if start is not None), None),
-    )
-
-
 _CPU_AT_ONCE, _ACCELERATOR_AT_ONCE = 1 << 20, 1 << 24
 """Logits that are sampled from together; a CPU is faster while they stay in its cache."""
-
-
 _STEP = 0x632BE59BD9B4E019
 _TOKEN, *_MIX = (
     word - (1 << 64)  # as a signed integer
@@ -260,10 +251,7 @@ class RowSampler:
 def gumbel(seeds: Int[Tensor, " row"], step: int, tokens: int) -> Float[Tensor, "row token"]:
     """Standard Gumbel noise of seed, step and token alone, by SplitMix64 (Steele et al. 2014)."""
     token = torch.arange(tokens, device=seeds.device) * _TOKEN
-    return _noise((seeds + step * _STEP % 2**62)[:, None] + token)
-
-
-def _noise(x: Int[Tensor, "row token"]) -> Float[Tensor, "row token"]:
+    x = (seeds + step * _STEP % 2**62)[:, None] + token
     for shift, factor in zip((30, 27), _MIX, strict=True):
         x ^= (x >> shift).bitwise_and_((1 << (64 - shift)) - 1)  # unsigned, as the words are
         x *= factor

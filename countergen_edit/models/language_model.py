@@ -5,19 +5,18 @@ from __future__ import annotations
 import copy
 import hashlib
 import json
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property, partial, wraps
 from types import MethodType
 from typing import Any, TypeVar, cast
 
 import torch
 from jaxtyping import Bool, Float, Int
-from torch import Tensor
+from torch import Tensor, nn
 
 from countergen_edit.core.errors import UserError
-from countergen_edit.models.blocks import run_stock_blocks
 
 _T = TypeVar("_T")
 Mask = Int[Tensor, "row time"] | Bool[Tensor, "row time time"]
@@ -177,29 +176,32 @@ class LanguageModel:
         with torch.inference_mode():
             logits = self.differentiable_logits(ids, mask, at)
 
-        def inputs_of(i: int) -> dict[str, Tensor]:
+        def ids_of(i: int) -> Tensor:
             row, column = (i, -1) if at is None else (int(axis[i]) for axis in at)
             seen = mask[row, column] if mask.ndim == 3 else mask[row]
-            return {"input_ids": ids[[row]][:, seen.bool()].to(self.device)}
+            return ids[row, seen.bool()]
 
-        require_finite(logits, inputs_of, self.bridge.original_model, self)
+        require_finite(logits, ids_of, self, self.dtype)
         return logits
 
     def differentiable_logits(
         self, ids: Int[Tensor, "row time"], mask: Mask, at: Cells | None = None
     ) -> Logits:
         """`logits` with the gradients of attached hooks."""
-        self._require_causal()
         return read_logits(self.bridge.original_model, self.inputs(ids, mask), at)
 
     def run_blocks(self, ids: Int[Tensor, "row time"], mask: Mask) -> None:
         """Run right-padded rows up to the output matrix."""
-        self._require_causal()
         with torch.inference_mode():
             self.bridge.original_model.base_model(**self.inputs(ids, mask))
 
     def inputs(self, ids: Int[Tensor, "row time"], mask: Mask) -> dict[str, Any]:
-        """The arguments of the model's forward pass."""
+        """The arguments of a causal model's forward pass."""
+        if self.is_encoder_decoder:
+            raise UserError(
+                f"{self.name} is an encoder-decoder model: it generates continuations, but scores "
+                "and activations of a text take a causal language model"
+            )
         inputs = {"input_ids": ids.to(self.device), "use_cache": False}
         mask = mask.to(self.device)
         if mask.ndim == 2:
@@ -208,24 +210,10 @@ class LanguageModel:
         hidden.masked_fill_(~mask.bool(), torch.finfo(self.dtype).min)
         return inputs | {"attention_mask": hidden[:, None], "position_ids": mask.sum(-1) - 1}
 
-    def _require_causal(self) -> None:
-        if self.is_encoder_decoder:
-            raise UserError(
-                f"{self.name} is an encoder-decoder model: it generates continuations, but scores "
-                "and activations of a text take a causal language model"
-            )
-
     def with_preface(self, preface: Sequence[int], request: str = "") -> LanguageModel:
         """The same model with this preface and a user's request."""
         chat = replace(self.chat, request=request)
         return LanguageModel(self.name, self.bridge, self.tokenizer, tuple(preface), chat)
-
-    def alone(self) -> LanguageModel:
-        """The same model without preface and template."""
-        if not self.preface and not self.chat.is_on:
-            return self
-        chat = replace(self.chat, request="", is_on=False)
-        return LanguageModel(self.name, self.bridge, self.tokenizer, (), chat)
 
     def memo(self, key: Hashable, make: Callable[[], _T]) -> _T:
         """`make()`, which depends on the text alone; may be cached by its key."""
@@ -251,33 +239,18 @@ class OverflowedError(UserError):
 
 
 def require_finite(
-    logits: Tensor, inputs_of: Callable[[int], dict[str, Any]], hf_model: Any, owner: Any
+    logits: Tensor, ids_of: Callable[[int], Any], owner: Any, dtype: torch.dtype
 ) -> None:
-    """Refuse logits of `owner` that are not finite, with the first module whose output is not.
-
-    The first such row, by `inputs_of`, is run again to find it.
-    """
+    """Refuse logits of `owner` that are not finite, with the first such row's text by `ids_of`."""
     broken = (~(logits.amin(-1).isfinite() & logits.amax(-1).isfinite())).nonzero()
     if not len(broken):
         return
-    inputs, found = inputs_of(int(broken[0, 0])), list[str]()
-
-    def watch(name: str, module: Any, inputs: Any, output: Any) -> None:
-        first = output[0] if isinstance(output, tuple) else output
-        if isinstance(first, Tensor) and not first.isfinite().all():
-            found.append(stock_name(name))
-
-    with ExitStack() as stack, torch.inference_mode():
-        for name, module in hf_model.named_modules():
-            if type(module).__name__ != "HookPoint":  # some of them hold masked scores
-                stack.callback(module.register_forward_hook(partial(watch, name)).remove)
-        hf_model(**inputs)
-    dtype = str(hf_model.dtype).removeprefix("torch.")
-    half = dtype == "float16"
-    advice = "use model.dtype=bfloat16 or float32" if half else "check its weights and config.json"
-    text = owner.tokenizer.decode(inputs["input_ids"][0], skip_special_tokens=True)[:60]
-    where = f"in {[*found, 'its logits'][0]} on the text {text!r}"
-    raise OverflowedError(f"{owner.name} overflows {dtype} {where}: {advice}")
+    text = owner.tokenizer.decode(ids_of(int(broken[0, 0])), skip_special_tokens=True)[:60]
+    advice = "check its weights and config.json"
+    if dtype == torch.float16:
+        advice = "use model.dtype=bfloat16 or float32"
+    kind = str(dtype).removeprefix("torch.")
+    raise OverflowedError(f"{owner.name} overflows {kind} on the text {text!r}: {advice}")
 
 
 def stock_name(name: str) -> str:
@@ -377,3 +350,78 @@ def from_pretrained_objects(name: str, hf_model: Any, tokenizer: Any) -> Languag
             object.__setattr__(module, "forward", MethodType(_norm_itself, module))
     run_stock_blocks(bridge)
     return LanguageModel(name=name, bridge=bridge, tokenizer=tokenizer)
+
+
+_PARTIAL = ("_stop_at_layer_idx", "_start_at_layer_idx")
+"""Attributes of a block by which the bridge runs a part of the model."""
+
+
+def run_stock_blocks(bridge: Any) -> None:
+    """Let the blocks of a `TransformerBridge` run their wrappers only where one is hooked.
+
+    Where batches are small or the device is fast, the wrappers take as long as the model. The
+    copies without wrappers share weights and PyTorch hooks with the stock modules, and the outputs
+    are the same.
+    """
+    from transformer_lens.model_bridge.generalized_components import BlockBridge
+
+    for block in bridge.original_model.modules():
+        if getattr(type(block), "forward", None) is BlockBridge.forward:
+            _run_stock(block)
+
+
+def _run_stock(block: Any) -> None:
+    block._maybe_wire_capture_hooks()  # the bridge's own hooks, which alone need no wrappers
+    whole = block.original_component
+    stock, shared = _unwrapped(whole)
+    wrappers = [module for module in block.modules() if id(module) not in shared | {id(block)}]
+    ends = (block.hook_in, block.hook_out)
+
+    @wraps(type(whole).forward)  # the bridge reads the signature
+    def inner(self: Any, *args: Any, **kwargs: Any) -> Any:
+        module = self if self.hooked_inside() else self.stock
+        return type(module).forward(module, *args, **kwargs)
+
+    def outer(self: Any, *args: Any, **kwargs: Any) -> Any:
+        # Called alone, without keywords, a block of the bridge returns a tuple.
+        partial = any(getattr(self, name, None) is not None for name in _PARTIAL)
+        if partial or not kwargs or self.hooked():
+            return type(self).forward(self, *args, **kwargs)
+        return self.original_component(*args, **kwargs)
+
+    inside = [module for module in wrappers if module not in ends]
+    _set(whole, inner, stock=stock, hooked_inside=_Hooks(inside))
+    _set(block, outer, hooked=_Hooks(wrappers))
+
+
+def _set(module: Any, forward: Any, **attributes: Any) -> None:
+    """Set plain attributes, not submodules; bound, so that a copy of the model has its own."""
+    for name, value in {**attributes, "forward": MethodType(forward, module)}.items():
+        object.__setattr__(module, name, value)
+
+
+class _Hooks:
+    """Whether some modules have other hooks than when this was made (the bridge's own)."""
+
+    def __init__(self, modules: Iterable[Any]) -> None:
+        kinds = ("_forward_pre_hooks", "_forward_hooks", "_backward_hooks")
+        every = [getattr(module, kind) for module in modules for kind in kinds]
+        self.empty = [hooks for hooks in every if not hooks]
+        self.own = [(hooks, set(hooks)) for hooks in every if hooks]
+
+    def __call__(self) -> bool:
+        return any(self.empty) or any(hooks.keys() - own for hooks, own in self.own)
+
+
+def _unwrapped(module: Any) -> tuple[nn.Module, set[int]]:
+    """A copy of a module without wrappers, and the ids of the modules that it shares all with."""
+    inner = getattr(module, "original_component", None) or module
+    plain, shared = copy.copy(inner), {id(inner)}
+    children = {}
+    for name, child in inner._modules.items():
+        children[name] = child
+        if child is not None:
+            children[name], more = _unwrapped(child)
+            shared |= more
+    object.__setattr__(plain, "_modules", children)
+    return plain, shared

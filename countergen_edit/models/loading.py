@@ -6,13 +6,17 @@ language model with a random head.
 
 from __future__ import annotations
 
+import hashlib
 import pickle
 import re
 import warnings
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
@@ -21,8 +25,8 @@ from countergen_edit.core.errors import UserError, require_known, unknown
 from countergen_edit.core.locating import ADAPTER, Location, location_of
 from countergen_edit.core.reading import json_mapping
 from countergen_edit.core.typed import require
-from countergen_edit.models.gguf import alone, read_header
 from countergen_edit.models.language_model import (
+    ORIGIN,
     REVISION,
     LanguageModel,
     adds_bos,
@@ -41,8 +45,15 @@ QUANTIZATIONS: dict[str, dict[str, Any]] = {
     "8bit": {"load_in_8bit": True},
 }
 """Settings of bitsandbytes."""
+_BOS_PRE_TOKENIZERS = (
+    *("llama3", "llama-v3", "llama-bpe", "falcon3", "falcon-h1", "pixtral", "midm-2.0", "lfm2"),
+    "jina-v5-nano",
+)
+"""Pre-tokenizers (`tokenizer.ggml.pre`) of GGUF files whose texts begin with BOS unless the file
+says otherwise: llama.cpp, src/llama-vocab.cpp. transformers adds none."""
+_WHOLE = re.compile(r"B?F\d+")
+"""GGUF types of numbers one by one; others are of blocks of small integers with their scale."""
 _NUMBER = re.compile(r"\b\d+\b")
-_SHOWN = 3  # weights named in an error
 
 
 def load_model(
@@ -86,13 +97,7 @@ def load_model(
     base = model
     if adapter is None and (own := base_of_adapter(model)):
         base, adapter = own, model
-    try:
-        hf_model, tokenizer = load_plain(base, dtype, place, revision, how, max_memory)
-    except UserError as error:
-        if base is model:
-            raise
-        both = f"model=NAME model.adapter={model}"
-        raise UserError(f"{error}; or say where the adapter's model is: {both}") from error
+    hf_model, tokenizer = load_plain(base, dtype, place, revision, how, max_memory)
     if adapter is not None:
         hf_model = with_adapter(hf_model, adapter)
     setattr(hf_model, REVISION, revision)
@@ -150,7 +155,7 @@ def load_plain(
 ) -> tuple[Any, Any]:
     """The `transformers` model and tokenizer that `load_model` wraps, under the same checks."""
     place = location_of(model, revision)
-    header = read_header(place.gguf) if place.gguf else None
+    header = _read_header(place.gguf) if place.gguf else None
     if header and quantization:
         raise UserError(f"{model} is a GGUF file, which has its own rounding: no quantization")
 
@@ -158,15 +163,72 @@ def load_plain(
     # missing weights that is read here from `output_loading_info` instead.
     import transformer_lens  # noqa: F401
 
-    with alone(place) as location:
+    with _alone(place) as location:
         kind = _auto_class(location)
         tokenizer = load_tokenizer(location)
         spread = {"device_map": device_map, "max_memory": max_memory and {**max_memory}}
         hf_model = _read_weights(kind, location, _DTYPES[dtype], quantization, **spread)
     if header:
-        header.settle(hf_model)
-        set_bos(tokenizer, header.bos, str(model))
+        bos, origin, count = header
+        set_bos(tokenizer, bos, str(model))
+        setattr(hf_model.config, ORIGIN, origin)
+        hf_model.config.name_or_path = str(place)  # was the folder of `_alone`
+        tensors = {tensor.data_ptr(): tensor for tensor in hf_model.state_dict().values()}
+        lost = count - sum(tensor.numel() for tensor in tensors.values())
+        if lost > 0:
+            warnings.warn(
+                f"transformers leaves out {lost:,} of the {count:,} numbers in {place} (a scaling "
+                "of positions, for instance): the model may not be quite what llama.cpp runs",
+                stacklevel=2,
+            )
     return hf_model, tokenizer
+
+
+def _read_header(path: Path) -> tuple[Bos, dict[str, str], int]:
+    """What transformers loses of a GGUF file: BOS, what it is, and how many numbers it holds.
+
+    BOS is "auto" where neither the file nor llama.cpp's rule says whether texts begin with it.
+    `UserError` if the file is not whole.
+    """
+    try:
+        from gguf import GGUFReader
+    except ImportError as error:
+        raise UserError(
+            f"{path} takes the package gguf, which is not installed: "
+            "pip install 'countergen-edit[gguf]'"
+        ) from error
+    try:
+        reader = GGUFReader(path)
+        fields = {k: f.contents() for k, f in reader.fields.items() if len(f.data) == 1}
+    except (ValueError, LookupError, OSError, OverflowError) as error:
+        raise UserError(
+            f"{path} is not a whole GGUF file: {error or type(error).__name__}"
+        ) from error
+    numbers: Counter[str] = Counter()
+    for tensor in reader.tensors:
+        numbers[tensor.tensor_type.name] += int(tensor.n_elements)
+    kind = max(numbers, key=numbers.__getitem__, default="F32")
+    bits = re.search(r"\d+", kind)
+    words = f"a {f'{bits[0]}-bit ' if bits else ''}rounding ({kind}), dequantised"
+    if _WHOLE.fullmatch(kind):
+        words = f"weights as stored ({kind})"
+    with path.open("rb") as file:
+        sha256 = hashlib.file_digest(file, "sha256").hexdigest()
+    default = True if fields.get("tokenizer.ggml.pre") in _BOS_PRE_TOKENIZERS else "auto"
+    bos = fields.get("tokenizer.ggml.add_bos_token", default)
+    origin = {"file": path.name, "sha256": sha256, "weights": words}
+    return bos, origin, numbers.total()
+
+
+@contextmanager
+def _alone(location: Location) -> Iterator[Location]:
+    """The location with nothing beside the GGUF file, such as the config of another model."""
+    if location.gguf is None:
+        yield location
+        return
+    with TemporaryDirectory() as place:
+        (Path(place) / location.gguf.name).symlink_to(location.gguf.resolve())
+        yield replace(location, name=place)
 
 
 HEADS = {
@@ -314,8 +376,8 @@ def _read_weights(
     from safetensors import SafetensorError
     from transformers import GgufConfig
 
-    how = GgufConfig(dequantize=True) if location.gguf else quantization
-    quantised = {} if how is None else {"quantization_config": how}
+    if how := GgufConfig(dequantize=True) if location.gguf else quantization:
+        spread["quantization_config"] = how
     try:
         with without_progress_bar():
             hf_model, report = auto.from_pretrained(
@@ -326,7 +388,6 @@ def _read_weights(
                 trust_remote_code=False,
                 **spread,
                 **location.options,
-                **quantised,
             )
     except pickle.UnpicklingError as error:
         raise UserError(
@@ -348,22 +409,13 @@ def _read_weights(
             f"{location} has {len(dropped)} weights of layers that its config.json does not have, "
             f"which would be dropped: {_first(dropped)}"
         )
-    if not location.gguf and _says_tied(hf_model):
-        raise UserError(
-            f"{location} has an output matrix of its own, but its config.json says that it is the "
-            'embedding: write "tie_word_embeddings": false there'
-        )
     weights = [(name, w) for name, w in hf_model.named_parameters() if not w.is_meta]
     if broken := [name for name, weight in weights if not torch.isfinite(weight).all()]:
+        what = f"{location} has {len(broken)} weights of NaN or infinity: {_first(broken)}"
         if dtype == torch.float16:
-            del hf_model, weights
-            # Refuses weights that are damaged themselves.
-            _read_weights(auto, location, torch.float32, quantization, **spread)
             advice = "use model.dtype=bfloat16 or float32"
-            raise UserError(f"{location} overflows float16 in weights, {_first(broken)}: {advice}")
-        raise UserError(
-            f"{location} has {len(broken)} weights of NaN or infinity: {_first(broken)}"
-        )
+            what = f"{location} overflows float16 in weights, {_first(broken)}: {advice}"
+        raise UserError(what)
     for module in hf_model.modules():
         if hasattr(module, "support_avx512bf16_for_cpu"):
             # This kernel of bitsandbytes has no gradients, rounds to bfloat16, and needs widths
@@ -372,20 +424,9 @@ def _read_weights(
     return hf_model
 
 
-def _says_tied(hf_model: Any) -> bool:
-    """Whether the config says that embedding and output matrix are one, and they differ."""
-    ends = [hf_model.get_input_embeddings(), hf_model.get_output_embeddings()]
-    config = hf_model.config.get_text_config(decoder=True)
-    is_choice = not getattr(type(config)(tie_word_embeddings=False), "tie_word_embeddings", True)
-    if None in ends or not (is_choice and config.tie_word_embeddings):
-        return False
-    read, out = (end.weight for end in ends)
-    return not out.is_meta and read.shape == out.shape and not torch.equal(read, out)
-
-
 def _first(names: Iterable[str]) -> str:
-    ordered = sorted(names)
-    return ", ".join(ordered[:_SHOWN]) + (", …" if len(ordered) > _SHOWN else "")
+    first, *others = sorted(names)
+    return ", ".join([first, *others[:2], *(["…"] if others[2:] else [])])
 
 
 @contextmanager

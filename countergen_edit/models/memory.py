@@ -25,8 +25,6 @@ M_MMAP_THRESHOLD = -3
 """The number of this option in glibc."""
 MOST_REDUCTIONS = 8
 """To 64 tokens on an accelerator."""
-
-
 _COUNTS: WeakKeyDictionary[Any, dict[str, int]] = WeakKeyDictionary()
 """Of each model, the halvings by method."""
 _KEEP: WeakKeyDictionary[Any, Callable[[dict[str, int]], None]] = WeakKeyDictionary()
@@ -47,13 +45,12 @@ def within_memory(lm: LanguageModel, method: str, run: Callable[[], _T]) -> _T:
             return run()
         except torch.OutOfMemoryError as error:
             counts = _COUNTS.setdefault(lm.bridge, {})
-            count = counts.get(method, 0) + 1
-            if count > MOST_REDUCTIONS:
+            if counts.get(method, 0) == MOST_REDUCTIONS:
                 raise UserError(
                     f"{lm.device} has too little memory for {lm.name}, even in the smallest "
                     "batches: use model.dtype=bfloat16, model.device_map=auto or a smaller model"
                 ) from error
-            counts[method] = count
+            counts[method] = counts.get(method, 0) + 1
             if lm.bridge in _KEEP:
                 _KEEP[lm.bridge]({**counts})
 

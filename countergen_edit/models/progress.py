@@ -6,8 +6,7 @@ import math
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import psutil
 from tqdm import tqdm
@@ -47,30 +46,3 @@ def track(
 def announce(text: str) -> None:
     """Print on standard error, above any bar."""
     tqdm.write(text, file=sys.stderr)
-
-
-class Bar:
-    """The progress bar of a command: its stage and the units done."""
-
-    def __init__(self, progress: Any) -> None:
-        self._progress = progress
-        self._stage = ""
-
-    def begin(self, stage: str, units: int | None) -> None:
-        self._stage = stage
-        self._progress.reset(units)
-        self._progress.set_description_str(stage)
-
-    def show(self, unit: str) -> None:
-        text = f"{self._stage}: {unit}" if self._stage not in ("", unit) else unit
-        self._progress.set_description_str(text)
-
-    def advance(self) -> None:
-        self._progress.update()
-
-
-@contextmanager
-def bar() -> Iterator[Bar]:
-    """The bar of a command, within the block."""
-    with tqdm(leave=False, disable=None) as progress:
-        yield Bar(progress)

@@ -6,7 +6,7 @@ and scored in portions. Whole next-token distributions come one batch at a time 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial, singledispatch
 from itertools import pairwise
@@ -23,7 +23,6 @@ from countergen_edit.models.language_model import LanguageModel
 from countergen_edit.models.memory import within_memory
 from countergen_edit.models.progress import track
 from countergen_edit.models.tokens import (
-    Encoding,
     encode,
     encode_replies,
     excerpt,
@@ -112,7 +111,14 @@ def after_preface(lm: LanguageModel, batch: Batch, base: LanguageModel) -> Batch
     )
 
 
-@singledispatch
+@dataclass(frozen=True)
+class TextScores:
+    """Log P of texts in nats, and the number of tokens it is summed over."""
+
+    log_p: Float64[np.ndarray, " text"]
+    tokens: Int[np.ndarray, " text"]
+
+
 def continuation_log_probs(
     lm: LanguageModel,
     prompts: Sequence[str],
@@ -128,36 +134,9 @@ def continuation_log_probs(
 
     `UserError` if a continuation is empty, or nothing precedes its first token.
     """
-    check_continuations(prompts, continuations)
-
-    def make(lm: LanguageModel, pairs: Pairs) -> _Reading:
-        encodings = encode(lm, [p + c for p, c in pairs])
-        spans = []
-        for (prompt, continuation), encoding in zip(pairs, encodings, strict=True):
-            span = encoding.after(len(prompt))
-            if not span:
-                raise UserError(f"empty continuation {continuation!r} after {excerpt(prompt)}")
-            if span[0] == 0:
-                raise UserError(
-                    f"nothing precedes the first token of {excerpt(prompt + continuation)}: "
-                    f"{lm.name} has no beginning-of-text token, so give a longer prompt"
-                )
-            spans.append(span)
-        return _reading(lm, encodings, spans)
-
-    pairs = [*zip(prompts, continuations, strict=True)]
-    return _score(lm, pairs, make, progress, "continuations").log_p
+    return score_pairs(lm, _paired(prompts, continuations), False, True, progress).log_p
 
 
-@dataclass(frozen=True)
-class TextScores:
-    """Log P of texts in nats, and the number of tokens it is summed over."""
-
-    log_p: Float64[np.ndarray, " text"]
-    tokens: Int[np.ndarray, " text"]
-
-
-@singledispatch
 def text_log_probs(
     lm: LanguageModel,
     prompts: Sequence[str],
@@ -172,65 +151,20 @@ def text_log_probs(
     `chat`, prompts are a user's messages in the chat template and texts the whole replies.
     `UserError` for a text without a token to score.
     """
-    check_continuations(prompts, texts)
-
-    def make(lm: LanguageModel, pairs: Pairs) -> _Reading:
-        whole = [prompt + text for prompt, text in pairs]
-        encodings = encode_replies(lm, *zip(*pairs, strict=True)) if chat else encode(lm, whole)
-        opened = chat or opens_texts(lm)
-        spans = []
-        for (prompt, text), encoding in zip(pairs, encodings, strict=True):
-            span = encoding.after(0 if chat else len(prompt))
-            if not opened and span and not encoding.after(0).index(span[0]):
-                span = span[1:]
-            if not span:
-                raise UserError(
-                    f"no token of {excerpt(text)} has another before it in {lm.name}: give a "
-                    "longer text, or load the model with bos=true"
-                )
-            spans.append(span)
-        return _reading(lm, encodings, spans)
-
-    return _score(lm, [*zip(prompts, texts, strict=True)], make, progress, "texts", chat)
+    return score_pairs(lm, _paired(prompts, texts), chat, False, progress)
 
 
-def check_continuations(prompts: Sequence[str], continuations: Sequence[str]) -> None:
-    """Raise a `UserError` unless there are as many prompts as continuations."""
-    if len(prompts) != len(continuations):
-        raise UserError(
-            f"{len(prompts)} prompts, {len(continuations)} continuations: give one for each"
-        )
+def _paired(prompts: Sequence[str], texts: Sequence[str]) -> Pairs:
+    if len(prompts) != len(texts):
+        raise UserError(f"{len(prompts)} prompts, {len(texts)} continuations: give one for each")
+    return [*zip(prompts, texts, strict=True)]
 
 
-@dataclass(frozen=True)
-class _Reading:
-    """Batches and target tokens of some texts, and the number of targets of each."""
-
-    targets: Int[np.ndarray, " token"]
-    batches: list[Batch]
-    counts: Int[np.ndarray, " text"]
-
-
-def _reading(
-    lm: LanguageModel, encodings: Sequence[Encoding], spans: Sequence[list[int]]
-) -> _Reading:
-    """Plan reading the tokens at `spans`; a row's last token is never an input."""
-    targets = [e.ids[k] for e, span in zip(encodings, spans, strict=True) for k in span]
-    texts = [tuple(e.ids[: max(s, default=0)]) for e, s in zip(encodings, spans, strict=True)]
-    batches = plan(
-        texts,
-        [[k - 1 for k in span] for span in spans],
-        max_batch_tokens=batch_tokens(lm, SCORES),
-        max_batch_reads=batch_reads(lm, SCORES, 4),
-        branch=runs_trees(lm, max(map(len, texts), default=0)),
-    )
-    counts = np.array([len(span) for span in spans], dtype=np.int64)
-    return _Reading(np.array(targets, dtype=np.int64), batches, counts)
-
-
-def _score(
-    lm: LanguageModel, pairs: Pairs, make: Callable[..., _Reading], progress: str | None, *key: Any
+@singledispatch
+def score_pairs(
+    lm: LanguageModel, pairs: Pairs, chat: bool, every: bool, progress: str | None
 ) -> TextScores:
+    """Score texts after their prompts, by the kind of model; with `every`, each of their tokens."""
     ends, count = np.cumsum([len(prompt) + len(text) for prompt, text in pairs]), len(pairs)
     edges = [0, *(np.flatnonzero(np.diff(ends // PORTION)) + 1).tolist(), count]
     if len(edges) > 2:  # nothing of so many texts is kept for another pass
@@ -240,15 +174,53 @@ def _score(
         sums, counts = np.empty(count), np.empty(count, np.int64)
         for first, end in pairwise(edges) if count else ():
             own = pairs[first:end]
-            reading = lm.memo((batch_tokens(lm, SCORES), *key, *own), partial(make, lm, own))
-            values = np.empty(len(reading.targets))
-            for batch in track(reading.batches, progress, (first / count, end / count)):
-                values[batch.slot] = read_log_probs(lm, reading.targets, batch)
-            starts = np.cumsum([0, *reading.counts])[:-1]
-            sums[first:end], counts[first:end] = np.add.reduceat(values, starts), reading.counts
+            key = (batch_tokens(lm, SCORES), chat, every, *own)
+            targets, batches, lengths = lm.memo(key, partial(_reading, lm, own, chat, every))
+            values = np.empty(len(targets))
+            for batch in track(batches, progress, (first / count, end / count)):
+                values[batch.slot] = read_log_probs(lm, targets, batch)
+            starts = np.cumsum([0, *lengths])[:-1]
+            sums[first:end], counts[first:end] = np.add.reduceat(values, starts), lengths
         return TextScores(sums, counts)
 
     return within_memory(lm, SCORES, run)
+
+
+def _reading(
+    lm: LanguageModel, pairs: Pairs, chat: bool, every: bool
+) -> tuple[Int[np.ndarray, " token"], list[Batch], list[int]]:
+    """Target tokens, the batches that read them, and the number of targets of each text."""
+    whole = [prompt + text for prompt, text in pairs]
+    encodings = encode_replies(lm, *zip(*pairs, strict=True)) if chat else encode(lm, whole)
+    opened = chat or every or opens_texts(lm)
+    spans = []
+    for (prompt, text), encoding in zip(pairs, encodings, strict=True):
+        span = encoding.after(0 if chat else len(prompt))
+        if every and not span:
+            raise UserError(f"empty continuation {text!r} after {excerpt(prompt)}")
+        if every and span[0] == 0:
+            raise UserError(
+                f"nothing precedes the first token of {excerpt(prompt + text)}: "
+                f"{lm.name} has no beginning-of-text token, so give a longer prompt"
+            )
+        if not opened and span and span[0] == encoding.after(0)[0]:
+            span = span[1:]
+        if not span:
+            raise UserError(
+                f"no token of {excerpt(text)} has another before it in {lm.name}: give a "
+                "longer text, or load the model with bos=true"
+            )
+        spans.append(span)
+    batches = plan(
+        # A row's last token is never an input.
+        [tuple(e.ids[: span[-1]]) for e, span in zip(encodings, spans, strict=True)],
+        [[k - 1 for k in span] for span in spans],
+        max_batch_tokens=batch_tokens(lm, SCORES),
+        max_batch_reads=batch_reads(lm, SCORES, 4),
+        branch=runs_trees(lm, max(span[-1] for span in spans)),
+    )
+    targets = [e.ids[k] for e, span in zip(encodings, spans, strict=True) for k in span]
+    return np.array(targets, dtype=np.int64), batches, [len(span) for span in spans]
 
 
 def read_log_probs(

@@ -5,30 +5,31 @@ Greedy texts agree with those of the same model run locally; samples are the ser
 
 from __future__ import annotations
 
+import json
 import math
+import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cache
 from itertools import accumulate, pairwise, product
 from pathlib import Path
-from typing import Any
+from threading import Timer
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
 
 import numpy as np
 import torch
-from jaxtyping import Float64
 
 from countergen_edit.core.errors import UserError, require_known
-from countergen_edit.core.writing import digest
+from countergen_edit.core.writing import digest, whole
 from countergen_edit.models.contrastive import check_contrasts
 from countergen_edit.models.generation import Sampling, row_seeds, sample_texts
 from countergen_edit.models.language_model import LanguageModel
-from countergen_edit.models.scoring import (
-    TextScores,
-    check_continuations,
-    continuation_log_probs,
-    text_log_probs,
-)
-from countergen_edit.models.server import Server
+from countergen_edit.models.progress import announce, track
+from countergen_edit.models.scoring import Pairs, TextScores, score_pairs
 from countergen_edit.models.tokens import (
     BOTH,
     CHAT,
@@ -40,6 +41,21 @@ from countergen_edit.models.tokens import (
     opens_texts,
 )
 
+_T = TypeVar("_T")
+Body = Mapping[str, Any]
+API_KEY = "OPENAI_API_KEY"
+"""Environment variable of the key, read when a request is sent, and stored nowhere."""
+TIMEOUT = 60.0
+"""Longest wait for an answer, in seconds."""
+SILENCE = 5.0
+"""Seconds without an answer after which a wait is announced."""
+AGAIN = frozenset((408, 409, 425, 429, 500, 502, 503, 504, 529))
+"""Statuses after which the same request may succeed."""
+LONGEST_WAIT = 600.0
+"""Longest Retry-After that is respected, in seconds."""
+MALFORMED = (KeyError, IndexError, TypeError, ValueError, AttributeError)
+"""What reading an answer outside the protocol raises; a repetition may succeed."""
+_MESSAGE = 300  # characters of a server's own error message that are shown
 CHARACTERS = 4
 """Characters of English text in a token, about."""
 LOG_PROBS = (ECHO, SILENT) = ("echo", "none")
@@ -173,63 +189,32 @@ def _check_contrasts(lm: ServedModel, *texts: Any, **settings: Any) -> Any:
     )
 
 
-@continuation_log_probs.register(ServedModel)
-def _continuation_log_probs(
-    lm: ServedModel,
-    prompts: Sequence[str],
-    continuations: Sequence[str],
-    *,
-    progress: str | None = None,
-) -> Float64[np.ndarray, " row"]:
-    values = _values_after(lm, prompts, continuations, progress)
-    for prompt, continuation, scores in zip(prompts, continuations, values, strict=True):
-        if None in scores:
-            text = excerpt(prompt + continuation)
-            raise UserError(f"nothing precedes the first token of {text}: give a longer prompt")
-    return np.array([np.array(scores, dtype=np.float64).sum() for scores in values])
-
-
-@text_log_probs.register(ServedModel)
-def _text_log_probs(
-    lm: ServedModel,
-    prompts: Sequence[str],
-    texts: Sequence[str],
-    *,
-    chat: bool = False,
-    progress: str | None = None,
+@score_pairs.register(ServedModel)
+def _score_pairs(
+    lm: ServedModel, pairs: Pairs, chat: bool, every: bool, progress: str | None
 ) -> TextScores:
     _refuse_messages(lm, chat)
-    sums, counts = np.zeros(len(texts)), np.zeros(len(texts), dtype=np.int64)
-    for i, scores in enumerate(_values_after(lm, prompts, texts, progress)):
-        known = [value for value in scores if value is not None]
-        if not known:
-            whole = excerpt(prompts[i] + texts[i])
-            raise UserError(f"no token of {whole} has another before it in {lm.name}")
-        sums[i], counts[i] = np.sum(known), len(known)
-    return TextScores(sums, counts)
-
-
-def _values_after(
-    lm: ServedModel, prompts: Sequence[str], continuations: Sequence[str], progress: str | None
-) -> list[list[float | None]]:
-    """Log-probabilities of the tokens of each continuation."""
-    check_continuations(prompts, continuations)
     if lm.way == SILENT:
         raise UserError(f"{lm.name} gives no likelihoods of texts, {lm.no_likelihoods}")
-    for prompt, continuation in zip(prompts, continuations, strict=True):
-        if not continuation:
-            raise UserError(f"empty continuation {continuation!r} after {excerpt(prompt)}")
+    for prompt, text in pairs:
+        if not text:
+            raise UserError(f"empty continuation {text!r} after {excerpt(prompt)}")
     # One token is written too: some servers take 0 for as many as there is room for.
     how = {"model": lm.name, "max_tokens": 1, "temperature": 0.0, "echo": True, "logprobs": 1}
     answers = lm.server.answers(
-        [how | {"prompt": p + c} for p, c in zip(prompts, continuations, strict=True)],
+        [how | {"prompt": prompt + text} for prompt, text in pairs],
         lambda reply, asked: token_scores(reply["choices"][0], asked["prompt"], lm.name),
         progress,
     )
-    return [
-        [value for end, value in tokens if end > len(prompt)]
-        for prompt, tokens in zip(prompts, answers, strict=True)
-    ]
+    sums, counts = np.zeros(len(pairs)), np.zeros(len(pairs), dtype=np.int64)
+    for i, ((prompt, text), tokens) in enumerate(zip(pairs, answers, strict=True)):
+        values = [value for end, value in tokens if end > len(prompt)]
+        known = [value for value in values if value is not None]
+        if not known or (every and len(known) < len(values)):
+            said = excerpt(prompt + text)
+            raise UserError(f"nothing precedes the first token of {said}: give a longer prompt")
+        sums[i], counts[i] = np.sum(known), len(known)
+    return TextScores(sums, counts)
 
 
 def token_scores(choice: Mapping[str, Any], text: str, name: str) -> list[TokenScore]:
@@ -283,3 +268,159 @@ def _write(
         for request, seed in zip(requests, row_seeds(sampling.seed, prompts), strict=True):
             request |= {"top_p": sampling.top_p, "seed": seed % _SEEDS}
     return lm.server.answers(requests, lambda reply, _: str(reply["choices"][0]["text"]), progress)
+
+
+class Server:
+    """A server of OpenAI's completions protocol at `url`, such as http://127.0.0.1:8000/v1.
+
+    `parallel` requests run at once, each up to `attempts` times, with growing pauses or the
+    server's Retry-After. Answers are kept in the folder `cache`, a file each. `UserError` for an
+    address that may hold a secret, or absent client libraries.
+    """
+
+    def __init__(self, url: str, *, parallel: int = 8, attempts: int = 6, cache: Path) -> None:
+        self.url = checked_url(url)
+        try:
+            import httpx
+            import tenacity  # noqa: F401
+        except ImportError as error:
+            raise UserError(
+                f"a served model needs {error.name}: pip install 'countergen-edit[served]'"
+            ) from error
+        limits = httpx.Limits(max_connections=parallel)
+        self._client = httpx.Client(timeout=TIMEOUT, limits=limits)
+        self.parallel, self.attempts = parallel, attempts
+        # By address: another server may call another model by the same name.
+        self._kept = cache / digest(self.url)[:16]
+
+    def models(self) -> list[str]:
+        return self._send("models", None, lambda reply: [str(m["id"]) for m in reply["data"]])[1]
+
+    def answers(
+        self, requests: Sequence[Body], read: Callable[[Any, Body], _T], progress: str | None
+    ) -> list[_T]:
+        """`read(answer, request)` of each request; equal requests are sent once.
+
+        An answer that `read` fails on is not kept; the request is repeated unless that is a
+        `UserError`. All others are kept, also when one request fails.
+        """
+        distinct = {digest(request): request for request in requests}
+        pool = ThreadPoolExecutor(self.parallel)
+        try:
+            futures = {k: pool.submit(self._answer, k, r, read) for k, r in distinct.items()}
+            done = as_completed(futures.values())
+            for _, future in zip(track(range(len(futures)), progress), done, strict=True):
+                future.result()
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+        return [futures[digest(request)].result() for request in requests]
+
+    def _answer(self, key: str, request: Body, read: Callable[[Any, Body], _T]) -> _T:
+        file = self._kept / f"{key}.json"
+        if file.is_file():
+            return read(json.loads(file.read_text("utf-8")), request)
+        reply, value = self._send("completions", request, lambda reply: read(reply, request))
+        with whole(file) as temporary:
+            temporary.write_text(json.dumps(reply, ensure_ascii=False), "utf-8")
+        return value
+
+    def _send(self, path: str, request: Body | None, read: Callable[[Any], _T]) -> tuple[Any, _T]:
+        """The answer and its `read` value, with retries."""
+        import httpx
+        from tenacity import Retrying, retry_if_exception, stop_after_attempt
+
+        method, attempts = ("POST", self.attempts) if request else ("GET", 2)
+
+        def attempt() -> tuple[Any, _T]:
+            key = os.environ.get(API_KEY)
+            headers = {"Authorization": f"Bearer {key}"} if key else {}
+            how: dict[str, Any] = {"json": request, "headers": headers}
+            timer = Timer(SILENCE, say_once, [self.url, attempts])
+            timer.start()
+            try:
+                response = self._client.request(method, f"{self.url}/{path}", **how)
+            finally:
+                timer.cancel()
+            if response.status_code < 500 and "html" in response.headers.get("content-type", ""):
+                raise self._failed("is a web page (the address of an API ends in /v1)")
+            reply = response.raise_for_status().json()
+            return reply, read(reply)
+
+        retry, stop = retry_if_exception(_may_pass), stop_after_attempt(attempts)
+        try:
+            return Retrying(retry=retry, stop=stop, wait=_pause, reraise=True)(attempt)
+        except UserError:
+            raise
+        except (httpx.HTTPError, httpx.InvalidURL, *MALFORMED) as error:
+            if isinstance(error, httpx.HTTPStatusError):
+                why = f"answers {error.response.status_code} ({_message(error.response)})"
+            elif isinstance(error, MALFORMED):
+                why = (
+                    f"answers what is not a completion ({_line(f'{type(error).__name__} {error}')})"
+                )
+            else:
+                why = f"cannot be reached ({type(error).__name__})"
+            raise self._failed(why) from error
+
+    def _failed(self, what: str) -> UserError:
+        return UserError(
+            f"the server {self.url} {what}: see that it runs, knows the model and takes the key in "
+            f"${API_KEY}; what was answered is kept, and the same command continues"
+        )
+
+
+@cache
+def say_once(url: str, attempts: int) -> None:
+    """Say that an answer is waited for, and for how long."""
+    text = f"no answer from {url} for {SILENCE:g} s: waiting up to {TIMEOUT:g} s"
+    announce(f"countergen-edit: {text} in each of {attempts} attempts")
+
+
+def _line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _message(response: Any) -> str:
+    """The server's own error message, without the key."""
+    try:
+        message = response.json()["error"]["message"]
+    except MALFORMED:
+        message = response.text
+    text, key = _line(str(message))[:_MESSAGE], os.environ.get(API_KEY)
+    return text.replace(key, "***") if key else text
+
+
+def _may_pass(error: BaseException) -> bool:
+    import httpx
+
+    if isinstance(error, httpx.HTTPStatusError):
+        return error.response.status_code in AGAIN
+    passing = (httpx.TransportError, *MALFORMED)
+    return isinstance(error, passing) and not isinstance(error, UserError)
+
+
+def _pause(state: Any) -> float:
+    """Seconds before another attempt: the server's Retry-After, or growing ones."""
+    from tenacity import wait_random_exponential
+
+    with suppress(AttributeError, KeyError, ValueError):
+        asked = float(state.outcome.exception().response.headers["Retry-After"])
+        return min(max(asked, 0.0), LONGEST_WAIT)
+    return wait_random_exponential(0.2, max=20)(state)
+
+
+def checked_url(url: str) -> str:
+    """The address without its last slash; `UserError` if it is not HTTP or may hold a secret.
+
+    >>> checked_url("http://127.0.0.1:8000/v1/")
+    'http://127.0.0.1:8000/v1'
+    """
+    parts = urlsplit(url)
+    if "@" in parts.netloc or parts.query or parts.fragment:
+        raise UserError(
+            f"the address of {parts.hostname} has more than a host and a path: a key belongs in "
+            f"the environment, in ${API_KEY}"
+        )
+    if parts.scheme not in ("http", "https") or not parts.netloc:
+        raise UserError(f"{url!r} is not an address: write one such as http://127.0.0.1:8000/v1")
+    return url.rstrip("/")

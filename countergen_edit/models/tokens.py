@@ -12,7 +12,6 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial, singledispatch
-from itertools import pairwise
 from typing import Any
 
 from jinja2 import Environment
@@ -161,8 +160,7 @@ def _encode(
     table = backend.encode_batch(list(texts))
     opening = len(_first(lm))
     encodings = []
-    rows = zip(texts, prefaces, table, strict=True)
-    for text, preface, own in rows:
+    for text, preface, own in zip(texts, prefaces, table, strict=True):
         first = opening if preface else 0
         ids = [*preface, *own.ids[first:]]
         if len(ids) > lm.context_length:
@@ -187,14 +185,6 @@ def preface_ids(lm: LanguageModel, words: str) -> tuple[int, ...]:
     ids = lm.tokenizer(words, add_special_tokens=False, verbose=False).input_ids
     first = _first(lm)
     return tuple(ids if {*first} & {*ids} else [*first, *ids])
-
-
-def doubled(lm: LanguageModel) -> list[str]:
-    """The special tokens that the chat template writes twice in a row."""
-    ids = preface_ids(lm, before_reply(lm, lm.chat.instruction))
-    special = {*lm.tokenizer.all_special_ids}
-    twice = dict.fromkeys(a for a, b in pairwise(ids) if a == b and a in special)
-    return [str(token) for token in lm.tokenizer.convert_ids_to_tokens([*twice])]
 
 
 def opening_ids(lm: LanguageModel) -> tuple[int, ...]:
@@ -242,7 +232,8 @@ def in_template(lm: LanguageModel, template: str, instruction: str | None = None
     `UserError` if `template` is unknown, or needs a template and the model has no usable one.
     """
     require_known("template", template, CHAT_MODES)
-    lm = replace(lm, chat=Chat(INSTRUCTION if instruction is None else instruction))
+    chat = Chat(INSTRUCTION if instruction is None else instruction)
+    lm = replace(lm, chat=chat, preface=())
     why = "" if lm.tokenizer.chat_template else "has no chat template"
     if lm.is_encoder_decoder:
         why = "is an encoder-decoder model, whose texts stand in no conversation"

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import clone
+from tqdm import tqdm
 
 from countergen_edit.core.errors import NotWrittenError, UserError
 from countergen_edit.core.seeds import unit_seed
@@ -43,7 +44,6 @@ from countergen_edit.metrics.rows import IN_CHAT, SCREENING, Row
 from countergen_edit.metrics.scores import StoredScores
 from countergen_edit.models import LanguageModel, reductions_kept, replying
 from countergen_edit.models.capture import EVERYWHERE, HEAD
-from countergen_edit.models.progress import Bar, bar
 from countergen_edit.runs.distillation import SMALLEST
 from countergen_edit.runs.files import FAILED, SCORES_FOLDER
 from countergen_edit.runs.fit_data import openings
@@ -81,7 +81,7 @@ def run(plan: Plan, model: LanguageModel, folder: RunFolder) -> None:
     """
     known = folder.manifest.get("batch_reductions", {})
     kept = reductions_kept(model, known, lambda counts: folder.note(batch_reductions=counts))
-    with bar() as progress, kept:
+    with tqdm(leave=False, disable=None) as progress, kept:
         runners = [Runner(plan, model, task, folder, progress) for task in plan.tasks]
         for runner in runners:
             runner.measure_candidates() if plan.erasers else runner.measure_unedited()
@@ -109,10 +109,10 @@ class Runner:
     """The run of one task; the model is unedited whenever a method has returned."""
 
     def __init__(
-        self, plan: Plan, model: LanguageModel, task: Task, folder: RunFolder, progress: Bar
+        self, plan: Plan, model: LanguageModel, task: Task, folder: RunFolder, progress: Any
     ) -> None:
         self.plan, self.model, self.task, self.folder = plan, model, task, folder
-        self.progress = progress
+        self._bar, self._stage = progress, ""
         self.fits = FitCache(model, task, folder, plan)
         self.metrics = [metric.bound(task) for metric in plan.metrics]
         self.costs = [metric for metric in self.metrics if isinstance(metric, Cost)]
@@ -189,16 +189,19 @@ class Runner:
 
     def stage(self, name: str, units: int | None = None) -> None:
         """Begin a stage of so many units; None where the number is unknown."""
-        self.progress.begin(name, units)
+        self._stage = name
+        self._bar.reset(units)
+        self._bar.set_description_str(name)
         stage(name if units is None else f"{name}: {units} {'unit' if units == 1 else 'units'}")
 
     def record(self, unit: str, about: str, work: Callable[..., list[Row]], *args: Any) -> None:
         """Record the rows of a unit of the task, unless the folder holds it."""
         name = f"{self.task.name}/{unit}"
         if not self.folder.done(name):
-            self.progress.show(about)
+            before = "" if self._stage in ("", about) else f"{self._stage}: "
+            self._bar.set_description_str(f"{before}{about}")
             self.folder.record(name, work(*args))
-        self.progress.advance()
+        self._bar.update()
 
     def rows(self, unit: str | None = None) -> list[Row]:
         """The task's recorded rows, or those of one unit."""

@@ -1,4 +1,4 @@
-"""Numbers beyond a model's dtype end in a line that says where, on which text, and what helps."""
+"""Numbers beyond a model's dtype end in a line that says on which text, and what helps."""
 
 from __future__ import annotations
 
@@ -51,11 +51,10 @@ def scaled(family: str, *names: str, by: float) -> Callable[[], Any]:
     return make
 
 
-GPT2 = "transformer.h.1.mlp.c_proj"
 MODELS = {
-    "gpt2": (scaled("gpt2", GPT2, by=5e4), GPT2),
-    "logits": (scaled("llama", "lm_head", by=1e5), "lm_head"),
-    "t5": (scaled("t5", "lm_head", "decoder.final_layer_norm", by=400.0), "lm_head"),
+    "gpt2": scaled("gpt2", "transformer.h.1.mlp.c_proj", by=5e4),
+    "logits": scaled("llama", "lm_head", by=1e5),
+    "t5": scaled("t5", "lm_head", "decoder.final_layer_norm", by=400.0),
 }
 
 
@@ -63,7 +62,7 @@ MODELS = {
 def saved(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     def save(name: str) -> Path:
         path = tmp_path_factory.mktemp("overflow") / name
-        MODELS[name][0]().half().save_pretrained(path)
+        MODELS[name]().half().save_pretrained(path)
         tiny_tokenizer().save_pretrained(path)
         return path
 
@@ -85,10 +84,10 @@ def refused(*words: str) -> str:
 @pytest.mark.parametrize(
     ("name", "metric"), [("gpt2", "r"), ("logits", "r"), ("gpt2", "fairpair"), ("t5", "fairpair")]
 )
-def test_an_overflow_names_module_text_and_dtype(name: str, metric: str, saved: Any) -> None:
+def test_an_overflow_names_text_and_dtype(name: str, metric: str, saved: Any) -> None:
     path, own = saved(name), ["data=p.jsonl", "eraser=none", f"metric={metric}", "cost=[]"]
     line = refused("audit", f"model={path}", HALF, *own, "run_dir=run")
-    assert f"error: {path} overflows float16 in {MODELS[name][1]} on the text 'J" in line
+    assert f"error: {path} overflows float16 on the text 'J" in line
     assert line.endswith(ADVICE)
     assert not Path("run/results.jsonl").read_bytes()
     said("audit", f"model={path}", "model.dtype=bfloat16", *own, "run_dir=wider")
@@ -100,23 +99,18 @@ def test_an_edit_that_overflows_is_named(layers: str) -> None:
     own = ["eraser=mine.py:Huge", "metric=r", "cost=[]", f"edit.layers={layers}"]
     line = refused("audit", HALF, *own, names(3, 2, 2, 2, few=2), "run_dir=run")
     layer = {"[2]": 2, "best": 0}[layers]
-    assert f"error: under Huge-1@resid_post.{layer}, testbed overflows float16 in " in line
-    assert f"transformer.h.{layer} on the text '" in line
+    assert (
+        f"error: under Huge-1@resid_post.{layer}, testbed overflows float16 on the text '" in line
+    )
     assert line.endswith(ADVICE)
 
 
-@pytest.mark.parametrize(
-    ("value", "says"),
-    [
-        (1e5, f"m overflows float16 in weights, transformer.h.0.mlp.c_proj.weight: {ADVICE}"),
-        (float("inf"), "m has 1 weights of NaN or infinity: transformer.h.0.mlp.c_proj."),
-    ],
-)
-def test_a_cast_that_overflows_is_told_from_damaged_weights(value: float, says: str) -> None:
+def test_a_cast_that_overflows_names_the_weights() -> None:
     model = tiny_hf_model("gpt2", tiny_tokenizer())
-    model.transformer.h[0].mlp.c_proj.weight.data[0, 0] = value
+    model.transformer.h[0].mlp.c_proj.weight.data[0, 0] = 1e5
     model.save_pretrained("m")
     tiny_tokenizer().save_pretrained("m")
+    says = f"m overflows float16 in weights, transformer.h.0.mlp.c_proj.weight: {ADVICE}"
     assert says in refused("audit", "model=./m", HALF, "data=p.jsonl", "eraser=none")
     assert not Path("runs").exists()
 
@@ -138,4 +132,4 @@ def test_a_head_that_overflows_is_refused(task: str, slot: str, head: str) -> No
     weight[:, ::2], weight[:, 1::2] = 6e4, -6e4
     model.save_pretrained("m")
     line = refused("classifiers", *own, HALF)
-    assert f"m overflows float16 in {head} on the text '" in line
+    assert "m overflows float16 on the text '" in line

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from countergen_edit.models import LanguageModel
-from countergen_edit.models import server as server_module
+from countergen_edit.models import LanguageModel, served
 from tests.cli.support import call, fails, rows_of, said, sets
 from tests.models.completions_server import Completions, serving
 
@@ -81,8 +80,8 @@ def test_what_a_served_model_cannot_do_is_said_before_anything_is_asked(server, 
 
 
 def test_a_server_that_hangs_is_waited_for_aloud(monkeypatch):
-    monkeypatch.setattr(server_module, "SILENCE", 0.1)
-    monkeypatch.setattr(server_module, "TIMEOUT", 0.5)
+    monkeypatch.setattr(served, "SILENCE", 0.1)
+    monkeypatch.setattr(served, "TIMEOUT", 0.5)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"http://127.0.0.1:{silent.getsockname()[1]}/v1"
         ended = call("audit", f"model={url}", "eraser=none", "metric=r")

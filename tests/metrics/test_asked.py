@@ -14,7 +14,7 @@ from countergen_edit.metrics.base import METRICS
 from countergen_edit.metrics.benchmarks.metric import is_asked, likelihoods
 from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.fairpair import FairPair
-from countergen_edit.models import LanguageModel, generate
+from countergen_edit.models import LanguageModel, generate, in_template
 from tests.made_benchmarks import settings
 from tests.metrics.fairpair_settings import TASK
 from tests.metrics.small import chat_model
@@ -45,7 +45,7 @@ def test_a_question_is_the_users_and_the_rest_is_the_reply(
     for name, is_question in asked.items():
         items = metric.items(name, 0)
         assert is_asked(model, items) is is_question
-        assert not is_asked(model.alone(), items)
+        assert not is_asked(in_template(model, "none"), items)
         scores = likelihoods(context, None, metric.read[name][0], items)
         for item, own in zip(items, scores, strict=True):
             if is_question:
@@ -85,7 +85,7 @@ def test_fairpair_draws_replies_where_prompts_are_asked(
     [sampled] = metric.sampled(EvaluationContext(model, tmp_path), None)
     asked, short = sampled.prompt.source, {"max_new_tokens": 5}
     # The same conversation, likeliest tokens: what is drawn from is the reply.
-    expected = generate(model.alone(), [f"<{asked}>\n"], **short)
+    expected = generate(in_template(model, "none"), [f"<{asked}>\n"], **short)
     assert expected == generate(model, [asked], chat=True, **short)
     drawn = generate(model, [asked] * 4, chat=True, do_sample=True, top_p=0.9, **short)
     assert list(sampled.g_x) == drawn

@@ -33,7 +33,7 @@ from countergen_edit.metrics.decisions.metric import Decisions, taken_rows
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.statistics import Estimate, share_interval
-from countergen_edit.models import LanguageModel, TextScores, text_log_probs
+from countergen_edit.models import LanguageModel, TextScores, in_template, text_log_probs
 from countergen_edit.reports.gate import gate_run
 from countergen_edit.reports.views.decisions import DecisionsView
 from tests.made_cases import make_cases
@@ -312,7 +312,7 @@ def test_a_planted_preference_is_found_in_direction_and_size(
     asked: bool, model: LanguageModel, metric: Decisions
 ) -> None:
     """Of fair models none is shown, and what would be shown is said."""
-    own = model if asked else model.alone()
+    own = model if asked else in_template(model, "none")
     for gap, says in (
         (1.2, "higher for female than for male"),
         (-1.2, "higher for male than for female"),
@@ -381,7 +381,7 @@ def test_what_an_edit_changes_is_paired(model: LanguageModel, metric: Decisions)
 def test_every_answer_is_that_of_its_case_and_person(model: LanguageModel, tmp_path: Path) -> None:
     metric = bound(cases=str(make_cases(tmp_path, answers="nurse|plumber|chef")), names=2)
     [own] = metric.asked
-    for lm, asked in ((model, True), (model.alone(), False)):
+    for lm, asked in ((model, True), (in_template(model, "none"), False)):
         metric.check(lm)
         table = metric.table(own, EvaluationContext(lm, tmp_path), None).decisions
         for i, (group, name, case, order) in enumerate(own.units):

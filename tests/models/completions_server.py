@@ -43,8 +43,7 @@ class Completions(ThreadingHTTPServer):
     def complete(self, request: dict[str, Any]) -> dict[str, Any]:
         prompt, echo = request["prompt"], request.get("echo", False)
         ids = self.tokenizer(prompt).input_ids
-        generator = torch.Generator().manual_seed(request.get("seed", 0))
-        new = self._write(ids, request, generator)
+        new = self._write(ids, request)
         text = self.tokenizer.decode(new, skip_special_tokens=True)
         choice = {"index": 0, "text": prompt * echo + text, "logprobs": None}
         if "logprobs" in request and "logprobs" not in self.without:
@@ -57,21 +56,18 @@ class Completions(ThreadingHTTPServer):
             choice["logprobs"] = {"tokens": tokens, "token_logprobs": values}
         return {"object": "text_completion", "model": self.name, "choices": [choice]}
 
-    def _write(self, ids: list[int], request: dict[str, Any], generator: Any) -> list[int]:
-        new: list[int] = []
-        for _ in range(request["max_tokens"]):
-            logits = self._logits([*ids, *new])[-1]
-            if request.get("temperature", 1.0) == 0:
-                token = int(logits.argmax())
-            else:
-                p = (logits / request["temperature"]).softmax(-1)
-                values, order = p.sort(descending=True)
-                kept = values.cumsum(-1) - values < request.get("top_p", 1.0)
-                token = int(order[torch.multinomial(values * kept, 1, generator=generator)])
-            if token == self.tokenizer.eos_token_id:
-                break
-            new.append(token)
-        return new
+    def _write(self, ids: list[int], request: dict[str, Any]) -> list[int]:
+        how = {"do_sample": False}
+        if request.get("temperature", 1.0):
+            how = {key: request.get(key, 1.0) for key in ("temperature", "top_p")}
+            how |= {"do_sample": True, "top_k": 0}
+        with torch.random.fork_rng([]):
+            torch.manual_seed(request.get("seed", 0))
+            given = torch.tensor([ids])
+            mask, most = torch.ones_like(given), request["max_tokens"]
+            text = self.model.generate(given, attention_mask=mask, max_new_tokens=most, **how)
+        new: list[int] = text[0, len(ids) :].tolist()
+        return new[:-1] if new[-1] == self.tokenizer.eos_token_id else new
 
     def _logits(self, ids: list[int]) -> torch.Tensor:
         with torch.inference_mode():

@@ -11,8 +11,13 @@ import torch
 from countergen_edit.core.errors import UserError
 from countergen_edit.data.template_bank import load_bank
 from countergen_edit.metrics.classifier_tasks import TASKS
-from countergen_edit.models.classifiers import Classifier, classifier_from_objects, map_labels
-from countergen_edit.models.masked import MaskedModel, MaskedText, masked_from_objects
+from countergen_edit.models.classifiers import (
+    Classifier,
+    MaskedModel,
+    MaskedText,
+    classifier_from_objects,
+    map_labels,
+)
 from countergen_edit.testbed.classifiers import build, plant
 
 
@@ -59,7 +64,7 @@ def test_association_is_kuritas_formula(objects, monkeypatch):
         return float(logits[tokenizer.convert_tokens_to_ids("he")])
 
     expected = log_p("[MASK] was brave.") - log_p("[MASK] was [MASK].")
-    model = masked_from_objects("testbed", hf_model, tokenizer)
+    model = MaskedModel("testbed", hf_model, tokenizer)
     texts = [MaskedText("He was brave.", (0, 2), (7, 12))] * 3
     monkeypatch.setattr(MaskedModel, "batch_tokens", 30)
     np.testing.assert_allclose(model.associations(texts), [expected] * 3, atol=1e-5)
@@ -133,6 +138,6 @@ def test_long_texts_and_split_targets_are_refused(objects):
     with pytest.raises(UserError, match="exceeds the context"):
         model.probabilities(["sad " * 100])
     assert model.probabilities(["sad " * 100], cut=True)["positive"].shape == (1,)
-    mlm = masked_from_objects("m", *objects["masked"])
+    mlm = MaskedModel("m", *objects["masked"])
     with pytest.raises(UserError, match="target 'He is' is 2 tokens"):
         mlm.associations([MaskedText("He is brave.", (0, 5), (6, 11))])

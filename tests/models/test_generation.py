@@ -20,29 +20,25 @@ PROMPTS = [
 ]
 
 
-def greedy(plain, prompt: str, n: int, start: int | None = None) -> list[int]:
-    """Greedy decoding without cache, one prompt at a time; `start` begins a decoder's text."""
+def definition(plain, prompt: str, n: int) -> str:
+    """Greedy decoding without cache, one prompt at a time."""
     model, tokenizer = plain
-    ids = tokenizer(prompt)["input_ids"]
-    new: list[int] = []
+    ids, new = torch.tensor([tokenizer(prompt)["input_ids"]]), list[int]()
+    start = model.config.decoder_start_token_id if model.config.is_encoder_decoder else None
     while len(new) < n and (not new or new[-1] != tokenizer.eos_token_id):
         with torch.no_grad():
             if start is None:
-                logits = model(torch.tensor([ids + new])).logits
+                logits = model(torch.cat([ids, torch.tensor([new], dtype=torch.long)], 1)).logits
             else:
-                logits = model(torch.tensor([ids]), decoder_input_ids=torch.tensor([[start, *new]]))
-                logits = logits.logits
+                logits = model(ids, decoder_input_ids=torch.tensor([[start, *new]])).logits
         new.append(int(logits[0, -1].argmax()))
-    return new
+    return tokenizer.decode(new, skip_special_tokens=True)
 
 
 @pytest.mark.parametrize("batch_size", [1, 3, 64])
 def test_greedy_text_is_that_of_the_definition_whatever_the_batches(lm, plain, batch_size):
     texts = generate(lm, PROMPTS, max_new_tokens=12, batch_size=batch_size)
-    tokenizer = plain[1]
-    for prompt, text in zip(PROMPTS, texts, strict=True):
-        ids = tokenizer(prompt)["input_ids"] + greedy(plain, prompt, 12)
-        assert tokenizer.decode(ids, skip_special_tokens=True) == prompt + text
+    assert texts == [definition(plain, prompt, 12) for prompt in PROMPTS]
 
 
 def test_a_text_ends_at_the_end_token(gpt2):
@@ -119,11 +115,9 @@ def test_a_decoder_writes_what_the_definition_says(encoder_decoder, batch_size):
     from transformers import AutoModelForSeq2SeqLM
 
     model = AutoModelForSeq2SeqLM.from_pretrained(encoder_decoder.name).eval()
-    tokenizer, start = encoder_decoder.tokenizer, model.config.decoder_start_token_id
     texts = generate(encoder_decoder, PROMPTS, max_new_tokens=8, batch_size=batch_size)
-    for prompt, text in zip(PROMPTS, texts, strict=True):
-        new = greedy((model, tokenizer), prompt, 8, start)
-        assert text == tokenizer.decode(new, skip_special_tokens=True)
+    plain = model, encoder_decoder.tokenizer
+    assert texts == [definition(plain, prompt, 8) for prompt in PROMPTS]
 
 
 @pytest.mark.parametrize("site", ["resid_post", "attn_out", "mlp_out"])

@@ -21,8 +21,6 @@ from tests.tiny_models import BOS, tiny_hf_model, tiny_tokenizer
 gguf = pytest.importorskip("gguf", reason="pip install 'countergen-edit[gguf]'")
 
 KINDS = ("F16", "Q8_0", "Q4_1")
-STEPS = {"Q8_0": 2 * 127, "Q4_1": 15}
-"""Steps between the least and the largest number that a block can hold."""
 SCRIPTS = Path(ce.__file__).parent.parent / "scripts"
 
 
@@ -47,17 +45,11 @@ def written(path: Path, family: str = "llama", kind: str = "Q4_1", **fields: Any
 @pytest.mark.parametrize("family", ARCHITECTURES)
 def test_the_weights_are_those_that_were_written(tmp_path, family, kind):
     model, tokenizer = tiny(family)
-    before = {name: tensor.numpy().copy() for name, tensor in model.state_dict().items()}
     weights = write_gguf(tmp_path / "tiny.gguf", model, tokenizer, kind)
     loaded, _ = load_plain(tmp_path / "tiny.gguf", "float32")
     state = loaded.state_dict()
     for name, values in weights.items():
         np.testing.assert_array_equal(state[name].numpy(), values, err_msg=name)
-        if kind in STEPS and values.ndim == 2:
-            # Half a step, and the rounding of the scale to half precision over half of the steps.
-            most = 0.5 + STEPS[kind] / 2 / 2**11
-            largest = np.abs(before[name]).max() * 2 / STEPS[kind]
-            assert np.abs(before[name] - values).max() <= most * largest
     assert state.keys() - weights.keys() <= {"lm_head.weight"}
     model.load_state_dict({n: torch.from_numpy(v) for n, v in weights.items()}, strict=False)
     ids = torch.tensor([tokenizer("Jane is a nurse")["input_ids"]])

@@ -1,4 +1,4 @@
-"""Words before every text, a chat template among them: the same tokens follow, by one path."""
+"""Tokens are those of the tokenizer, and the same follow words before every text, as a template."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from countergen_edit.core.errors import UserError
 from countergen_edit.edits import Edit, applied
@@ -17,6 +19,7 @@ from countergen_edit.models import (
     after_preface,
     batches,
     capture,
+    check_texts,
     continuation_log_probs,
     contrastive_generate,
     encode,
@@ -29,6 +32,7 @@ from countergen_edit.models import (
 )
 from countergen_edit.models.language_model import INSTRUCTION
 from countergen_edit.models.tokens import before_reply
+from countergen_edit.testbed import directory
 from tests.tiny_models import tiny_model_dir
 
 TEMPLATE = (
@@ -85,8 +89,8 @@ def test_it_is_decided_when_a_model_is_loaded(folder, model):
     plain = load_model(folder)
     assert (plain.preface, plain.conversation, plain.chat.is_on) == ((), None, False)
     assert list(model.preface) == conversation(model, "Write.")
-    assert (model.alone().preface, model.alone().conversation) == ((), None)
-    assert plain.alone() is plain
+    without = in_template(model, "none")
+    assert (without.preface, without.conversation) == ((), None)
     assert model.fingerprint == plain.fingerprint
 
 
@@ -128,7 +132,7 @@ def test_a_reply_stands_after_its_own_question(model):
 
 
 def test_what_is_written_and_captured_follows_the_template(model):
-    plain = model.alone()
+    plain = in_template(model, "none")
     bos = "<s>" if model.adds_bos else ""
     words, *requests = (before_reply(model, m).removeprefix(bos) for m in ("Write.", *PROMPTS))
     told = [f"{words}{prompt}" for prompt in PROMPTS]
@@ -167,8 +171,8 @@ def test_running_text_is_read_at_its_own_tokens_alone(model):
 def test_models_that_remember_tell_conversations_apart(model):
     """One memory serves a model within its template, in another, and without one."""
     resumed = resuming(model, [0])
-    other = in_template(model.alone(), "chat", "Say something.")
-    for lm in (model, other, model.alone(), model):
+    other = in_template(model, "chat", "Say something.")
+    for lm in (model, other, in_template(model, "none"), model):
         own = replace(resumed, chat=lm.chat, preface=lm.preface)
         for asked in (False, True):
             np.testing.assert_allclose(
@@ -221,3 +225,41 @@ def test_an_empty_prompt_can_follow_words_and_too_many_are_refused(gpt2):
     assert continuation_log_probs(prefaced, [""], ["Jane"])[0] < 0
     with pytest.raises(UserError, match="exceeds the context"):
         encode(gpt2.with_preface(preface_ids(gpt2, WORDS * 9)), PROMPTS)
+
+
+# No words
+
+
+TEXTS = ["Jane is a nurse", "", " ", "naïve café: “good”", "日本 語", "a\n\nb ", "<s> x"]
+LONG = st.lists(st.text(max_size=90), max_size=6)
+
+
+def refusal(call: object) -> str:
+    try:
+        call()  # type: ignore[operator]
+    except UserError as error:
+        return str(error)
+    return ""
+
+
+@pytest.mark.parametrize("padded", [False, True])
+def test_encodings_are_those_of_the_tokenizer(lm, padded):
+    if padded:  # as some checkpoints have it
+        lm.tokenizer.backend_tokenizer.enable_padding(length=50)
+        lm.tokenizer.backend_tokenizer.enable_truncation(2)
+    found = encode(lm, TEXTS)
+    table = lm.tokenizer(TEXTS, return_offsets_mapping=True)
+    assert [own.ids for own in found] == table["input_ids"]
+    assert [own.offsets for own in found] == [[*map(tuple, own)] for own in table["offset_mapping"]]
+
+
+@given(texts=LONG)
+def test_texts_are_refused_as_if_all_were_tokenised(lm, texts):
+    assert refusal(lambda: check_texts(lm, texts)) == refusal(lambda: encode(lm, texts))
+
+
+def test_a_tokenizer_of_another_model_is_refused(lm):
+    other = LanguageModel("other", lm.bridge, load_model(directory()).tokenizer)
+    rare = [f" {word}" for word in other.tokenizer.get_vocab()]
+    with pytest.raises(UserError, match=r"gives token .*: give the tokenizer that belongs to"):
+        check_texts(other, rare)

@@ -33,11 +33,6 @@ PROMPTS = [
 CONTINUATIONS = [" a", " a nurse and she", " manager", "er said", " works", " nurse", "good”"]
 
 
-def distributions(lm, batch) -> torch.Tensor:
-    logits = lm.logits(batch.ids, batch.mask, (batch.row, batch.position))
-    return logits.double().log_softmax(-1)
-
-
 def brute_force(plain, prompt: str, text: str) -> tuple[float, int]:
     """Likelihood of the tokens that show a text and have one before them, and their number."""
     model, tokenizer = plain
@@ -140,29 +135,22 @@ def test_a_text_of_which_nothing_can_be_scored_is_refused(lm):
 TEXTS = ["Jane is a nurse and she works", "Jane is", "John", "Jane is", "The naïve café owner"]
 
 
-def test_every_real_position_gets_its_distribution(lm, plain, monkeypatch):
+def test_every_real_position_gets_its_distribution_batch_by_batch(lm, plain, monkeypatch):
     model, tokenizer = plain
     with torch.no_grad():
         expected = torch.cat(
             [model(torch.tensor([tokenizer(t)["input_ids"]])).logits[0] for t in TEXTS]
         ).double()
-    for limit in (1, 16384):
+    monkeypatch.setattr("countergen_edit.models.scoring._CPU_WIDE", lm.vocab_size * 2)
+    for limit in (1, 10, 16384):
         everything = torch.full_like(expected, torch.nan)
         monkeypatch.setattr(TOKENS, limit)
         for batch in batches(lm, TEXTS):
-            everything[torch.from_numpy(batch.slot)] = distributions(lm, batch)
+            before = lm.logits(batch.ids, batch.mask, (batch.row, batch.position))
+            log_p = everything[torch.from_numpy(batch.slot)] = before.double().log_softmax(-1)
+            to_uniform = np.log(lm.vocab_size) + (log_p.exp() * log_p).sum(-1)
+            kl = divergence(before, torch.zeros_like(before))
+            torch.testing.assert_close(kl, to_uniform)
+            likeliest = log_likelihood(before, before.argmax(-1))
+            torch.testing.assert_close(likeliest, log_p.amax(-1))
         torch.testing.assert_close(everything, expected.log_softmax(-1), atol=1e-5, rtol=0)
-
-
-def test_the_kl_to_an_edited_model_is_computed_batch_by_batch(gpt2, monkeypatch):
-    monkeypatch.setattr(TOKENS, 10)
-    monkeypatch.setattr("countergen_edit.models.scoring._CPU_WIDE", gpt2.vocab_size * 2)
-    for batch in batches(gpt2, TEXTS):
-        before = gpt2.logits(batch.ids, batch.mask, (batch.row, batch.position))
-        log_p = before.double().log_softmax(-1)
-        entropy = -(log_p.exp() * log_p).sum(-1)
-        kl = divergence(before, torch.zeros_like(before))
-        torch.testing.assert_close(kl, np.log(gpt2.vocab_size) - entropy)
-        likeliest = before.argmax(-1)
-        expected = log_p.gather(1, likeliest[:, None])[:, 0]
-        torch.testing.assert_close(log_likelihood(before, likeliest), expected)

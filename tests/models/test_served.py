@@ -61,7 +61,7 @@ def test_samples_depend_on_seed_and_prompt_and_on_no_other_prompt(server, tmp_pa
 def test_every_fault_that_passes_is_survived_and_nothing_is_asked_twice(
     server, testbed, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr("countergen_edit.models.server.TIMEOUT", 5.0)
+    monkeypatch.setattr("countergen_edit.models.served.TIMEOUT", 5.0)
     faults = [(429, {"Retry-After": "1"}), (500, {}), "cut", "malformed", "odd", "hang"]
     server.faults = list(faults)
     begin = time.monotonic()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from rich.progress import Progress
+from tqdm import tqdm
 
 from countergen_edit.data.task import Task
 from countergen_edit.data.templates import Template, expand
@@ -13,7 +13,6 @@ from countergen_edit.erasers import AffineErasure, Gate, make_eraser
 from countergen_edit.metrics.fits import OPEN, gate_rows
 from countergen_edit.metrics.rows import Row
 from countergen_edit.models import LanguageModel, capture
-from countergen_edit.models.progress import Bar
 from countergen_edit.runs.fit_data import openings
 from countergen_edit.runs.fits import Candidate, sequential
 from countergen_edit.runs.folder import RunFolder
@@ -115,7 +114,7 @@ def test_what_is_closed_is_what_the_edit_leaves_to_the_last_bit(testbed, site, l
 def test_a_gate_fitted_in_turn_is_read_under_what_stands_before_it(testbed, tmp_path):
     folder, task = RunFolder(tmp_path, {}, IDENTITY), planted_task()
     plan = make_plan(task=task, layers=(2, 4))
-    study = Runner(plan, testbed, task, folder, Bar(Progress()))
+    study = Runner(plan, testbed, task, folder, tqdm(disable=True))
     soft = make_eraser("gated", start="leace", penalty=10.0)  # open in part almost everywhere
     erasers = {2: make_eraser("leace"), 4: soft}
     first, second = sequential(

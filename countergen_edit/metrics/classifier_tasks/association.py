@@ -13,7 +13,7 @@ from countergen_edit.data.template_bank import PERSON, TemplateBank
 from countergen_edit.metrics.classifier_tasks.base import ClassifierTask, TemplateRows
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.statistics import bootstrap_mean
-from countergen_edit.models.masked import MaskedText, masked_from_objects
+from countergen_edit.models.classifiers import MaskedModel, MaskedText
 
 SCORE_DECIMALS = 3
 """Decimals of a bias score, in nats; the rest is rounding of models in single precision."""
@@ -58,4 +58,4 @@ class Association(ClassifierTask):
     def wrap(
         self, name: str, hf_model: Any, tokenizer: Any, labels: Sequence[str] | None = None
     ) -> Any:
-        return masked_from_objects(name, hf_model, tokenizer)
+        return MaskedModel(name, hf_model, tokenizer)
