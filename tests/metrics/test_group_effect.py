@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.stats import permutation_test
 from statsmodels.stats.power import TTestIndPower
 
 from countergen_edit.metrics.r.effect_rows import DETECTABLE_EFFECT, effect_rows, removed
@@ -54,6 +55,28 @@ def test_the_squared_effect_is_the_mean_over_pairs_of_different_people(
     products = [(a[i] - b[k]) * (a[j] - b[m]) for (i, j), (k, m) in product(pairs, pairs)]
     expected = float(np.mean(products))
     assert GroupEffect(scores_of(a, b, paraphrases)).squared == pytest.approx(expected, abs=1e-12)
+
+
+def test_the_p_value_is_that_of_an_independent_permutation_test() -> None:
+    scores = simulated(3, 6, 1.0, 0.45, "few")
+
+    log_p = scores.log_p.transpose(1, 2, 0).reshape(12, -1)
+
+    def statistic(a: Array, b: Array) -> float:
+        difference = log_p[a.astype(int)].mean(axis=0) - log_p[b.astype(int)].mean(axis=0)
+        return float((difference**2).mean())
+
+    judged = permutation_test(
+        (np.arange(6), np.arange(6, 12)),
+        statistic,
+        vectorized=False,
+        alternative="greater",
+        n_resamples=5000,
+        rng=np.random.default_rng(0),
+    )
+    own = GroupEffect(scores).p_value
+    assert own == pytest.approx(judged.pvalue, abs=0.03)
+    assert 0.02 < judged.pvalue < 0.6  # a case that could come out otherwise
 
 
 @pytest.mark.parametrize("kind", ["free", "few"])

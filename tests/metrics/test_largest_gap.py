@@ -92,6 +92,16 @@ def test_its_interval_covers_the_truth_where_pairs_tie_and_where_one_stands_out(
     assert covered >= 36  # of a true 95 % fewer would be seen once in 20 such tests
 
 
+def test_where_nothing_differs_holm_over_pairs_finds_something_once_in_twenty() -> None:
+    found = 0
+    for seed in range(60):
+        rng = np.random.default_rng(100 + seed)
+        scores = scores_of(planted(rng, means(rng, 0.0, 0.0, 0.0), 6, 1.0))
+        rows = effect_rows(effects_of([scores], seed))
+        found += any(row.detail.get("p_adjusted", 1.0) <= 0.05 for row in rows)
+    assert found <= 7
+
+
 def test_the_omnibus_p_is_that_of_every_permutation_within_places() -> None:
     rng = np.random.default_rng(4)
     groups = planted(rng, means(rng, 0.0, 0.2, 0.4), 4, 1.0)
