@@ -233,7 +233,7 @@ METRICS: Registry[type[Metric]] = Registry(
         "perplexity": f"{_ROOM}.costs.perplexity:Perplexity",
         "kl": f"{_ROOM}.costs.perplexity:KL",
         "legitimate_differences": f"{_ROOM}.costs.legitimate_differences:LegitimateDifferences",
-        "off_target": f"{_ROOM}.off_target:OffTarget",
+        "off_target": f"{_ROOM}.r.metric:OffTarget",
         "locate": f"{_ROOM}.locate:Locate",
         "benchmarks": f"{_ROOM}.benchmarks.metric:Benchmarks",
         "decisions": f"{_ROOM}.decisions.metric:Decisions",

@@ -22,7 +22,6 @@ from countergen_edit.metrics.costs.neutral import DATASETS
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.statistics import Clusters, Estimate
 
-PROBES = ("linear", "nonlinear")
 LOSS = "distillation_loss"
 OWN_CONTEXTS = "own_contexts"
 """The row of the number of contexts that a model wrote itself, with examples in its detail."""
@@ -30,6 +29,7 @@ FACETS = ("seed", "step")
 _TERMS = ("bias", "people", "keep", "neutral", "agreement", "legitimate")
 """Of a loss."""
 TextKind = Literal["neutral", "agreement", "erase"]
+TEXT_COLUMNS = ("text", "template", "group", "name")
 OPEN = "gate_open"
 _SHARES = ("not_closed", "not_closed_lo", "not_closed_hi")
 CLOSED = "where it stays closed, a token is left as it was, to the last bit."
@@ -50,7 +50,7 @@ def certificate_rows(
     """
     figures = {
         f"{kind}_probe_accuracy{end}": f"{kind}_accuracy_{when}"
-        for kind in PROBES
+        for kind in ("linear", "nonlinear")
         for when, end in (("before", "_before"), ("after", ""))
     }
     figures |= {"probe_majority_rate": "majority_rate", "variance_removed": "variance_removed"}
@@ -58,7 +58,7 @@ def certificate_rows(
     detail |= {"refitted": refitted, "remark": remark}
     if len(task.groups) > 2:
         detail["groups"] = [*task.groups]
-    about = _sets(task) | {"n": n, "detail": detail}
+    about = {"dataset": _joined(task), "n": n, "detail": detail}
     return [
         Row.of(
             metric,
@@ -70,34 +70,26 @@ def certificate_rows(
     ]
 
 
-def curve_rows(curve: Sequence[Mapping[str, float]], task: Task) -> list[Row]:
-    """A row for each look at the losses of a fit (`Distillation.curve`), with its terms."""
+def training_rows(
+    curve: Sequence[Mapping[str, float]], contexts: Mapping[str, Any], task: Task
+) -> list[Row]:
+    """Rows of a fit that trains weights (`Distillation.recorded`).
+
+    `distillation_loss` at each look at the losses, with its terms, and `own_contexts`, of what the
+    model wrote itself.
+    """
+    about: dict[str, Any] = {"data": task.fit[0], "dataset": _joined(task)}
     rows = []
     for look in curve:
-        about: dict[str, Any] = {"facets": {name: look[name] for name in FACETS}}
-        about["detail"] = {name: look[name] for name in _TERMS if name in look}
-        rows.append(Row.of(LOSS, look["loss"], task.fit[0], **about | _sets(task)))
-    return rows
+        facets = {name: look[name] for name in FACETS}
+        detail = {name: look[name] for name in _TERMS if name in look}
+        rows.append(Row.of(LOSS, look["loss"], facets=facets, detail=detail, **about))
+    written = float(contexts["to_erase"])
+    return [*rows, Row.of(OWN_CONTEXTS, written, split="fit", detail=dict(contexts), **about)]
 
 
-def own_contexts_row(summary: Mapping[str, Any], task: Task) -> Row:
-    """The row of a summary of `OwnContexts`."""
-    about = {"split": "fit", "detail": dict(summary)} | _sets(task)
-    return Row.of(OWN_CONTEXTS, float(summary["to_erase"]), task.fit[0], **about)
-
-
-def _sets(task: Task) -> dict[str, Any]:
-    return {"dataset": "+".join(data.name for data in task.fit)}
-
-
-@dataclass(frozen=True)
-class GateText:
-    """A text with its template, group and name."""
-
-    text: str
-    paraphrase: str
-    group: str = ""
-    name: str | None = None
+def _joined(task: Task) -> str:
+    return "+".join(data.name for data in task.fit)
 
 
 @dataclass(frozen=True)
@@ -105,42 +97,50 @@ class GateTexts:
     """Texts of one kind, and the sets that prompts are from; none of running text."""
 
     kind: TextKind
-    each: tuple[GateText, ...]
+    table: pd.DataFrame
+    """The text, template, group and name of each."""
     sets: tuple[CounterfactualSet, ...] = ()
+
+    @classmethod
+    def of(cls, kind: TextKind, sets: Sequence[CounterfactualSet]) -> GateTexts:
+        """The prompts of some sets, each text once."""
+        samples = (sample for data in sets for sample in data.samples)
+        each = {
+            v.text: (v.text, sample.template, v.group, v.name)
+            for sample in samples
+            for v in sample.variations
+        }
+        return cls(kind, pd.DataFrame(each.values(), columns=TEXT_COLUMNS), tuple(sets))
 
     @property
     def dataset(self) -> str:
         return "+".join(data.name for data in self.sets) or DATASETS["validation"]
 
+    def clusters(self, seed: int) -> Clusters:
+        """Templates, and names of each group; of running text, the texts."""
+        table, kinds = self.table, dict[tuple[object, ...], Int[np.ndarray, " text"]]()
+        first = "templates" if self.sets else "texts"
+        kinds[self.dataset, first] = table["template"].factorize()[0]
+        for group, own in table[table["name"].notna()].groupby("group", sort=False):
+            kinds[self.dataset, "names", group] = np.full(len(table), -1)
+            kinds[self.dataset, "names", group][own.index] = own["name"].factorize()[0]
+        return Clusters(seed, kinds)
+
 
 def gate_texts(task: Task) -> list[GateTexts]:
     """Validation data of each kind that the task has, each text once."""
-    running = dict.fromkeys(task.neutral.get("validation", ()))
-    every = [GateTexts("neutral", tuple(GateText(text, text) for text in running))]
+    running = [(text, text, "", None) for text in dict.fromkeys(task.neutral.get("validation", ()))]
     agreement = task.agreement.get("validation")
-    prompts: dict[TextKind, Sequence[CounterfactualSet]] = {
-        "agreement": [agreement] if agreement else [],
-        "erase": task.validation,
-    }
-    for kind, sets in prompts.items():
-        samples = (sample for data in sets for sample in data.samples)
-        each = {
-            v.text: GateText(v.text, sample.template, v.group, v.name)
-            for sample in samples
-            for v in sample.variations
-        }
-        every.append(GateTexts(kind, tuple(each.values()), tuple(sets)))
-    return [texts for texts in every if texts.each]
+    every = [
+        GateTexts("neutral", pd.DataFrame(running, columns=TEXT_COLUMNS)),
+        GateTexts.of("agreement", [agreement] if agreement else []),
+        GateTexts.of("erase", task.validation),
+    ]
+    return [texts for texts in every if len(texts.table)]
 
 
-@dataclass(frozen=True)
-class Opening:
-    """How far a gate is open, from 0 to 1, at the tokens of some texts."""
-
-    texts: GateTexts
-    opened: Float64[np.ndarray, " token"]
-    text: Int[np.ndarray, " token"]
-    """Index into `texts.each`."""
+Opening = tuple[GateTexts, Float64[np.ndarray, " token"], Int[np.ndarray, " token"]]
+"""Some texts, how far a gate is open at each of their tokens, from 0 to 1, and in which text."""
 
 
 def gate_rows(openings: Iterable[Opening], seed: int) -> list[Row]:
@@ -150,11 +150,10 @@ def gate_rows(openings: Iterable[Opening], seed: int) -> list[Row]:
     the share at which it was wholly open, and how many tokens there are.
     """
     rows = []
-    for opening in openings:
-        texts, opened, count = opening.texts, opening.opened, len(opening.texts.each)
-        drawn = _clusters(texts, seed)
+    for texts, opened, text in openings:
+        drawn, count = texts.clusters(seed), len(texts.table)
         tokens, *sums = (
-            drawn.mean(np.bincount(opening.text, own, count))
+            drawn.mean(np.bincount(text, own, count))
             for own in (np.ones(len(opened)), opened, np.asarray(opened > 0, dtype=np.float64))
         )
         with np.errstate(invalid="ignore"):  # a draw may hold nobody of a drawn template
@@ -166,14 +165,3 @@ def gate_rows(openings: Iterable[Opening], seed: int) -> list[Row]:
         first, value = next(iter(texts.sets), None), drawn.estimate(mean, within=(0, 1))
         rows.append(Row.of(OPEN, value, first, **about, n=count, detail=detail))
     return rows
-
-
-def _clusters(texts: GateTexts, seed: int) -> Clusters:
-    """Templates, and names of each group; of running text, the texts."""
-    table = pd.DataFrame(map(vars, texts.each))
-    kinds: dict[tuple[object, ...], Int[np.ndarray, " text"]] = {}
-    kinds[texts.dataset, "templates" if texts.sets else "texts"] = table.paraphrase.factorize()[0]
-    for group, own in table[table["name"].notna()].groupby("group", sort=False):
-        kinds[texts.dataset, "names", group] = np.full(len(table), -1)
-        kinds[texts.dataset, "names", group][own.index] = own["name"].factorize()[0]
-    return Clusters(seed, kinds)

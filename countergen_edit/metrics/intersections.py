@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
 from typing import ClassVar
@@ -26,31 +26,22 @@ from jaxtyping import Float64, Int
 
 from countergen_edit.core.seeds import generator
 from countergen_edit.data.axis import Axis, DoesNotFitError
-from countergen_edit.data.counterfactual import CounterfactualSet
 from countergen_edit.edits import NamedEdit
 from countergen_edit.metrics.base import MeasuredSplit, Metric, Way
 from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.r.effect_rows import holm_tests, permutations_for
 from countergen_edit.metrics.r.group_effect import GroupEffect
 from countergen_edit.metrics.rows import Row
-from countergen_edit.metrics.scores import SetScores
+from countergen_edit.metrics.scores import SetScores, shared
 
 MARGINAL, INTERSECTION = "marginal_effect", "intersection"
 CellWeights = tuple[float, ...]
-About = tuple[str, str, str]
-"""The axis, and the one or two groups that a contrast is about."""
-ScoredContrast = tuple[SetScores, About, CellWeights]
+About = tuple[str, str, str, str]
+"""The set, the axis, and the one or two groups that a contrast is about."""
 
 
 def cell_parts(axis: Axis, groups: Sequence[str]) -> list[Mapping[str, str]] | None:
-    """The group of each cell on each axis; None where the table is incomplete.
-
-    >>> from countergen_edit.data.axis import Group
-    >>> cells = {g: Group(g, {}, {}, {"x": g[0], "y": g[1]}) for g in ("ac", "ad", "bc", "bd")}
-    >>> axis = Axis("x_y", cells, ("x", "y"))
-    >>> len(cell_parts(axis, [*cells])), cell_parts(axis, ["ac", "ad", "bc"])
-    (4, None)
-    """
+    """The group of each cell on each axis; None where the table is incomplete."""
     if not axis.made_of or any(group not in axis.groups for group in groups):
         return None
     parts = [{a: axis.groups[group].parts.get(a, "") for a in axis.made_of} for group in groups]
@@ -87,25 +78,50 @@ def interactions(parts: Sequence[Mapping[str, str]]) -> list[CellWeights]:
 
 @dataclass(frozen=True)
 class ContrastPeople:
-    """The people of all groups, for the properties of `People` that a contrast has."""
+    """The people of all groups, as far as a contrast asks `People` about them."""
 
     difference: Float64[np.ndarray, " item"]
     residuals: Float64[np.ndarray, "person item"]
     """What each person adds to the noise of the contrast."""
-    side: Int[np.ndarray, " person"]
-    """The list of names that each person stands in."""
+    sides: tuple[Int[np.ndarray, " own"], ...]
+    """The people of each list of names."""
+    blocks: list[tuple[Int[np.ndarray, " person"], slice]]
     fewest: int
     """People of the smallest group."""
     person: None = None
     pair: None = None
 
-    @property
-    def sides(self) -> tuple[Int[np.ndarray, " own"], ...]:
-        return tuple(np.flatnonzero(self.side == side) for side in np.unique(self.side))
+    @classmethod
+    def of(cls, scores: SetScores, weights: Sequence[float]) -> ContrastPeople:
+        """The people of the groups that have a weight.
 
-    @property
-    def blocks(self) -> list[tuple[Int[np.ndarray, " person"], slice]]:
-        return [(np.arange(len(self.side)), slice(None))]
+        They can be drawn where every prompt is asked of the same ones.
+        """
+        weighed = [group for group, weight in enumerate(weights) if weight]
+        lists = [shared(scores.data, scores.data.groups[group]) or () for group in weighed]
+        side_of: dict[str, int] = {}
+        for side, people in enumerate(dict.fromkeys(lists) if all(lists) else ()):
+            for person in people:
+                side_of.setdefault(person, side)
+        place = {person: row for row, person in enumerate(side_of)}
+        items = len(scores.output)
+        means, noise = np.zeros((len(weights), items)), np.zeros((max(len(place), 1), items))
+        for group, own in zip(weighed, lists, strict=True):
+            log_p = np.where(scores.present[:, group], scores.log_p[:, group], np.nan)
+            mean = np.nanmean(log_p, axis=1)
+            means[group] = weights[group] * mean
+            if place and len(own) > 1:
+                scale = weights[group] / np.sqrt(len(own) * (len(own) - 1.0))
+                rows = [place[person] for person in own]
+                noise[rows] += scale * (log_p[:, : len(own)] - mean[:, None]).T
+        sides = np.array([*side_of.values()] or [0])
+        return cls(
+            means.sum(axis=0),
+            noise,
+            tuple(np.flatnonzero(sides == one) for one in np.unique(sides)),
+            [(np.arange(len(sides)), slice(None))],
+            min(map(len, lists)) if place else 1,
+        )
 
 
 @dataclass(frozen=True)
@@ -117,7 +133,7 @@ class Contrast(GroupEffect):
 
     @cached_property
     def people(self) -> ContrastPeople:  # type: ignore[override]
-        return contrast_people(self.scores, self.weights)
+        return ContrastPeople.of(self.scores, self.weights)
 
     def least_p(self, names: int | None = None) -> float:
         """The smallest P that so many draws of the noise can give, with any number of people."""
@@ -134,48 +150,7 @@ class Contrast(GroupEffect):
             few = max(len(own) - 1, 1)
             multipliers[:, own] *= np.sqrt(few / rng.chisquare(few, self.permutations))[:, None]
         noise = ((multipliers @ self._gram) * multipliers).sum(axis=1)
-        observed = float((self.people.difference**2).mean())
-        return float((1 + (noise >= observed).sum()) / (1 + len(noise)))
-
-
-def contrast_people(scores: SetScores, weights: Sequence[float]) -> ContrastPeople:
-    """The people of all groups that have a weight, with their noise.
-
-    People can be drawn where every prompt is asked of the same ones.
-    """
-    lists = [shared_people(scores.data, group) for group in scores.data.groups]
-    known = [own for own, weight in zip(lists, weights, strict=True) if weight]
-    people = [own or () for own in known] if all(known) else []
-    side_of: dict[str, int] = {}
-    for side, own in enumerate(dict.fromkeys(people)):
-        side_of |= {person: side for person in own if person not in side_of}
-    place = {person: row for row, person in enumerate(side_of)}
-    items = len(scores.output)
-    means, noise = np.zeros((len(weights), items)), np.zeros((max(len(place), 1), items))
-    for group, weight in enumerate(weights):
-        if not weight:
-            continue
-        log_p = np.where(scores.present[:, group], scores.log_p[:, group], np.nan)
-        mean = np.nanmean(log_p, axis=1)
-        means[group] = weight * mean
-        own = lists[group] or ()
-        if people and len(own) > 1:
-            scale = weight / np.sqrt(len(own) * (len(own) - 1.0))
-            rows = [place[person] for person in own]
-            noise[rows] += scale * (log_p[:, : len(own)] - mean[:, None]).T
-    return ContrastPeople(
-        means.sum(axis=0),
-        noise,
-        np.array([*side_of.values()] or [0]),
-        min(map(len, people), default=1),
-    )
-
-
-def shared_people(data: CounterfactualSet, group: str) -> tuple[str, ...] | None:
-    """The people of a group, if every sample has the same; else None."""
-    lists = {tuple(v.person for v in sample.of(group)) for sample in data.samples}
-    people = tuple(person for person in next(iter(lists)) if person)
-    return people if lists == {people} else None
+        return float((1 + (noise >= self.observed.mean()).sum()) / (1 + len(noise)))
 
 
 class Intersections(Metric):
@@ -189,7 +164,7 @@ class Intersections(Metric):
             known = all(v.person for sample in data.samples for v in sample.variations)
             if not known or data.widest == 1 or cell_parts(self.task.axis, data.groups) is None:
                 continue
-            if any(shared_people(data, group) is None for group in data.groups):
+            if any(shared(data, group) is None for group in data.groups):
                 raise DoesNotFitError(
                     f"intersections need the same people in every template, and set {data.name!r} "
                     "has others in each: give it anew: false, or the same names"
@@ -198,35 +173,31 @@ class Intersections(Metric):
     def measure(
         self, context: EvaluationContext, edit: NamedEdit | None, split: MeasuredSplit = "test"
     ) -> list[Row]:
-        by_kind: dict[str, list[ScoredContrast]] = {MARGINAL: [], INTERSECTION: []}
+        by_kind: dict[str, dict[About, Contrast]] = {MARGINAL: {}, INTERSECTION: {}}
         for data in self.task.test if split == "test" else ():
-            parts = cell_parts(self.task.axis, data.groups)
-            if parts is None:
+            if (parts := cell_parts(self.task.axis, data.groups)) is None:
                 continue
             scores = context.scores(data, edit)
-            by_kind[MARGINAL] += ((scores, key, w) for key, w in marginals(parts).items())
-            by_kind[INTERSECTION] += (
-                (scores, (data.axis, group, ""), w)
-                for group, w in zip(data.groups, interactions(parts), strict=True)
-            )
-        return [
-            row
-            for kind, contrasts in by_kind.items()
-            for row in _rows(kind, contrasts, context.seed)
-        ]
+            beyond = zip(data.groups, interactions(parts), strict=True)
+            every = {
+                MARGINAL: marginals(parts),
+                INTERSECTION: {(data.axis, group, ""): weights for group, weights in beyond},
+            }
+            for kind, contrasts in every.items():
+                by_kind[kind] |= {
+                    (data.name, *about): Contrast(scores, context.seed, weights=weights)
+                    for about, weights in contrasts.items()
+                }
+        return [row for kind, contrasts in by_kind.items() for row in _rows(kind, contrasts)]
 
 
-def _rows(kind: str, contrasts: Sequence[ScoredContrast], seed: int) -> list[Row]:
+def _rows(kind: str, contrasts: Mapping[About, Contrast]) -> list[Row]:
     permutations = permutations_for(len(contrasts))
-    effects = [
-        Contrast(scores, seed, permutations=permutations, weights=weights)
-        for scores, _, weights in contrasts
-    ]
+    effects = [replace(contrast, permutations=permutations) for contrast in contrasts.values()]
     rows = []
-    for effect, test, (scores, (axis, a, b), _) in zip(
-        effects, holm_tests(effects), contrasts, strict=True
-    ):
+    for effect, test, about in zip(effects, holm_tests(effects), contrasts, strict=True):
         detail = {"people": effect.people.fewest, "squared": effect.squared} | test
-        about = {"axis": axis, "group_a": a, "group_b": b, "detail": detail}
-        rows.append(Row.of(kind, effect.estimate, scores.data, n=effect.items, **about))
+        columns = dict(zip(("dataset", "axis", "group_a", "group_b"), about, strict=True))
+        estimate, data = effect.estimate, effect.scores.data
+        rows.append(Row.of(kind, estimate, data, n=effect.items, detail=detail, **columns))
     return rows

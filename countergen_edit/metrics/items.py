@@ -1,18 +1,11 @@
 """Scores of single items in logs of other tools, and the change between two logs.
 
-Rows `logged_score` of one log, `logged_change` of two.
-
-Repeated scores of an item (epochs, duplicates in a data set) are not independent observations and
-count once, by their mean.
-
-The difference of two means over the same items is that of the items' own differences d. Its
-interval and P are those of Student's paired t. Where every score is 0 or 1 they are
-made for that: P is McNemar's exact one (Psychometrika 12, 1947), a binomial test of the items that
-changed, and the interval that of Bonett and Price (Journal of Educational and Behavioral
-Statistics 37, 2012), which does not shrink to a point where few items changed.
-
-For one item, or items that all differ by the same, the interval is NaN and P is None.
-The smallest detectable difference has a power of 80 % at 5 %, two-sided.
+Repeated scores of an item (epochs, duplicates in a data set) are not independent and count once, by
+their mean. The interval and P of a change are those of Student's paired t. Where every score is 0
+or 1, P is McNemar's exact one (Psychometrika 12, 1947), a binomial test of the items that changed,
+and the interval that of Bonett and Price (Journal of Educational and Behavioral Statistics 37,
+2012), which does not shrink to a point where few items changed. For one item, or items that all
+differ by the same, the interval is NaN and P is None.
 
 In 2,000 simulations each of 30, 100 and 400 items of which 2, 10 or 30 % change, Bonett and Price's
 intervals covered 94.5 to 100 %, those of the paired t 46.6 to 100 %.
@@ -36,12 +29,11 @@ from countergen_edit.metrics.statistics import TAIL, Estimate
 
 _ROUNDING = 1e-12
 """A spread of no more than this share of the scores is one of their last digits."""
-PAIRED_T, MCNEMAR = "paired t", "McNemar"
-METHODS = {
-    MCNEMAR: "of scores of 0 and 1 McNemar's exact P and Bonett and Price's interval",
-    PAIRED_T: "of other scores Student's paired t",
-}
-"""Methods of an interval and a P, with their descriptions."""
+MCNEMAR = "of scores of 0 and 1 McNemar's exact P and Bonett and Price's interval"
+PAIRED_T = "of other scores Student's paired t"
+_SCORE, _CHANGE = "logged_score", "logged_change"
+FIGURE = "figure"
+"""The facet that tells the metrics of a task apart."""
 
 
 @dataclass(frozen=True)
@@ -70,31 +62,10 @@ class Scores:
 
 ByTask = Mapping[tuple[str, str], Scores]
 """Scores by task and metric."""
-_SCORE, _CHANGE = "logged_score", "logged_change"
-FIGURE = "figure"
-"""The facet that tells the metrics of a task apart."""
-
-
-@dataclass(frozen=True)
-class ItemChange:
-    """What changed of a mean over items from one measurement to another."""
-
-    before: float
-    after: float
-    difference: Estimate
-    p: float | None
-    """Two-sided; None where nothing can be tested."""
-    test: str
-    items: int
 
 
 def item_scores(items: Iterable[Item]) -> dict[tuple[str, str], Scores]:
-    """Scores by task and metric.
-
-    >>> twice = [Item("t", "acc", "a", 1.0), Item("t", "acc", "a", 0.0), Item("t", "acc", "b", 1.0)]
-    >>> item_scores(twice)["t", "acc"].values
-    {'a': 0.5, 'b': 1.0}
-    """
+    """Scores by task and metric."""
     every: dict[tuple[str, str], dict[str, list[Item]]] = {}
     for item in items:
         every.setdefault((item.task, item.metric), {}).setdefault(item.id, []).append(item)
@@ -118,26 +89,32 @@ def mean(scores: Scores) -> Estimate:
     return _paired_t(values, _size(values))[0]
 
 
-def change(before: Scores, after: Scores) -> ItemChange:
-    """What changed on the items that both have, one at least."""
+def change(before: Scores, after: Scores) -> tuple[Estimate, dict[str, Any]]:
+    """What changed of the mean on the items that both have, one at least.
+
+    Beside the difference, the means, P (two-sided; None where nothing can be tested) and its
+    method, the smallest detectable difference, and how many items both have.
+    """
     shared = [key for key in before.values if key in after.values]
     first, second = (np.array([side.values[key] for key in shared]) for side in (before, after))
     if _is_binary(first) and _is_binary(second):
-        found = _mcnemar(first, second)
+        difference, p, method = _mcnemar(first, second)
     else:
-        found = _paired_t(second - first, max(_size(first), _size(second)))
-    return ItemChange(float(first.mean()), float(second.mean()), *found, len(shared))
+        difference, p, method = _paired_t(second - first, max(_size(first), _size(second)))
+    means = {"before": float(first.mean()), "after": float(second.mean())}
+    test = {"p": p, "method": method, "smallest": difference.smallest}
+    return difference, means | test | {"samples": len(shared)}
 
 
 def logged_scores(scores: ByTask, seed: int) -> list[Row]:
     """The mean of every task and metric."""
     rows = []
     for (task, figure), found in scores.items():
-        columns = mean(found).columns if found.values else {"value": None}
         detail: dict[str, Any] = {"repeated": found.repeated, "unscored": found.unscored}
         detail |= {} if found.values else {"reason": "no item has a score"}
-        about: dict[str, Any] = {"facets": {FIGURE: figure}, "n": len(found.values), **columns}
-        rows.append(Row(_SCORE, dataset=task, split="test", seed=seed, detail=detail, **about))
+        value = mean(found) if found.values else math.nan
+        about: dict[str, Any] = {"dataset": task, "split": "test", "facets": {FIGURE: figure}}
+        rows.append(Row.of(_SCORE, value, n=len(found.values), seed=seed, detail=detail, **about))
     return rows
 
 
@@ -150,27 +127,18 @@ def logged_changes(
     """
     rows = []
     for (task, figure), first in before.items():
-        second = after.get((task, figure))
-        if second is None or not first.values.keys() & second.values.keys():
-            continue
-        found = change(first, second)
+        second = after.get((task, figure), Scores({}))
         either = len(first.values.keys() | second.values.keys())
-        own = {
-            "of": figure,
-            "before": found.before,
-            "after": found.after,
-            "p": found.p,
-            "method": METHODS[found.test],
-            "smallest": found.difference.smallest,
-            "samples": found.items,
-            "samples_of_either": either,
-            "samples_of_one": either - found.items,
-            "repeated": max(first.repeated, second.repeated),
-            "unscored": max(first.unscored, second.unscored),
-        }
-        about: dict[str, Any] = {"facets": {FIGURE: figure}, "detail": {**detail, **own}}
-        about |= {"dataset": task, "split": "test", "n": found.items, "seed": seed}
-        rows.append(Row(_CHANGE, **found.difference.columns, **about))
+        alone = len(first.values.keys() ^ second.values.keys())
+        if alone == either:
+            continue
+        difference, found = change(first, second)
+        counts = {"samples_of_either": either, "samples_of_one": alone}
+        odd = ("repeated", "unscored")
+        most = {key: max(getattr(first, key), getattr(second, key)) for key in odd}
+        about: dict[str, Any] = {"dataset": task, "split": "test", "facets": {FIGURE: figure}}
+        about["detail"] = {**detail, "of": figure, **found, **counts, **most}
+        rows.append(Row.of(_CHANGE, difference, n=found["samples"], seed=seed, **about))
     return rows
 
 

@@ -19,7 +19,6 @@ import pandas as pd
 from jaxtyping import Float64, Int
 from scipy.stats import ttest_1samp
 
-from countergen_edit.data.counterfactual import CounterfactualSet
 from countergen_edit.edits import NamedEdit
 from countergen_edit.metrics.base import MeasuredSplit, Metric
 from countergen_edit.metrics.context import EvaluationContext
@@ -38,19 +37,13 @@ NO_PARAPHRASES = "no sample of this set is a paraphrase of another"
 
 
 def paired_p(differences: Float64[np.ndarray, "*tested pair"]) -> Float64[np.ndarray, "*tested"]:
-    """Two-sided p-value of the paired t-test; 1 where there is no difference at all.
-
-    >>> float(paired_p(np.array([0.1, 0.2, 0.3])).round(4))
-    0.0742
-    """
+    """Two-sided P of the paired t-test; 1 where there is no difference at all."""
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore", RuntimeWarning)  # differences that are all the same
         p = np.asarray(ttest_1samp(differences, 0.0, axis=-1).pvalue, dtype=np.float64)
     mean, spread = differences.mean(axis=-1), np.ptp(differences, axis=-1)
-    values: Float64[np.ndarray, "*tested"] = np.where(
-        spread == 0, np.where(mean == 0, 1.0, 0.0), np.nan_to_num(p, nan=1.0)
-    )
-    return values
+    alike = np.where(mean == 0, 1.0, 0.0)
+    return np.where(spread == 0, alike, np.nan_to_num(p, nan=1.0))
 
 
 def categories(differences: Sequence[Float64[np.ndarray, "_ ..."]]) -> list[Category]:
@@ -91,8 +84,7 @@ def leaning(d: Measure) -> Float64[np.ndarray, "template tested"]:
     finding, tested = (d[..., ::2], d[..., 1::2]) if several else (d, d)
     summed = finding.sum(axis=-1, keepdims=True)
     direction = np.sign(summed.sum(axis=0) - summed)
-    aligned: Float64[np.ndarray, "template tested"] = (direction * tested).mean(axis=1)
-    return aligned
+    return np.asarray((direction * tested).mean(axis=1))
 
 
 def crossed_variances(d: Measure) -> Float64[np.ndarray, "output 3"]:
@@ -127,10 +119,9 @@ class Paraphrases(Metric):
         for data in self.task.test:
             came = context.scores(data, None).pairs
             for before, now in zip(came, context.scores(data, edit).pairs, strict=True):
-                own = spread_rows(now, context.seed)
-                own += holding_rows(before, now, context.seed) if edit else []
-                rows += among(own, len(data.groups))
-        return rows
+                rows += spread_rows(now, context.seed)
+                rows += holding_rows(before, now, context.seed) if edit else []
+        return among(rows, self.task.test)
 
 
 def holding_rows(before: SetScores, after: SetScores, seed: int) -> list[Row]:
@@ -154,14 +145,13 @@ def holding_rows(before: SetScores, after: SetScores, seed: int) -> list[Row]:
     ]
 
 
-def contents(data: CounterfactualSet) -> list[dict[str, list[int]]]:
-    """For each content in two templates or more, template → items of the set's scores."""
-    families: dict[tuple[str, tuple[str, ...]], dict[str, list[int]]] = {}
-    first = 0
-    for sample in data.samples:
-        items = [*range(first, first := first + len(sample.outputs))]
+def contents(scores: SetScores) -> list[dict[str, Int[np.ndarray, " output"]]]:
+    """For each content in two templates or more, template → items."""
+    families: dict[object, dict[str, Int[np.ndarray, " output"]]] = {}
+    items = np.split(np.arange(len(scores.output)), scores.first[1:])
+    for sample, own in zip(scores.data.samples, items, strict=True):
         if sample.content is not None:
-            families.setdefault((sample.content, sample.outputs), {})[sample.template] = items
+            families.setdefault((sample.content, sample.outputs), {})[sample.template] = own
     return [family for family in families.values() if len(family) > 1]
 
 
@@ -173,27 +163,29 @@ def spread_rows(scores: SetScores, seed: int) -> list[Row]:
     against them (-1), and how many outputs are likelier after group `a`, after `b`, or
     `insignificant`. Without paraphrases its value is None and it is alone.
     """
-    data, paraphrased = scores.data, contents(scores.data)
-    if not paraphrased:
+    data, families = scores.data, contents(scores)
+    if not families:
         reason = {"reason": NO_PARAPHRASES}
         return [Row.of("r_sd_over_paraphrases", math.nan, data, detail=reason)]
     r = r_values(scores)
     named = all(len(scores.names(side) or ()) > 1 for side in (0, 1))
     pairs = relative_difference(*scores.log_p.swapaxes(0, 1)) if named else r[:, None]
-    items: list[Int[np.ndarray, "template output"]] = [np.array([*c.values()]) for c in paraphrased]
-    measures: list[Measure] = [pairs[of_content] for of_content in items]
-    by_output = categories(measures)
-    abs_r = [np.abs(r[of_content]).mean(axis=1) for of_content in items]
-    columns = {
-        "content": [next(iter(content)) for content in paraphrased for _ in content],
-        "paraphrase": [text for content in paraphrased for text in content],
-        "r": np.concatenate([r[of_content].mean(axis=1) for of_content in items]),
-        "mean_abs_r": np.concatenate(abs_r),
-        "leans": np.concatenate(categories([leaning(d) for d in measures])),
-    }
-    for name, sign in (("a", 1), ("b", -1), ("insignificant", 0)):
-        columns[name] = np.concatenate([(table == sign).sum(axis=1) for table in by_output])
-    table = pd.DataFrame(columns)
+    items = [np.array([*family.values()]) for family in families]
+    measures: list[Measure] = [pairs[own] for own in items]
+    by_output, leanings = categories(measures), categories([leaning(d) for d in measures])
+    tables = []
+    for family, own, found, leans in zip(families, items, by_output, leanings, strict=True):
+        columns = {
+            "content": next(iter(family)),
+            "paraphrase": [*family],
+            "r": r[own].mean(axis=1),
+            "mean_abs_r": np.abs(r[own]).mean(axis=1),
+            "leans": leans,
+        }
+        for name, sign in (("a", 1), ("b", -1), ("insignificant", 0)):
+            columns[name] = (found == sign).sum(axis=1)
+        tables.append(pd.DataFrame(columns))
+    table = pd.concat(tables, ignore_index=True)
     detail: dict[str, Any] = {
         "paraphrases": table.to_dict("records"),
         "range": [float(table.mean_abs_r.min()), float(table.mean_abs_r.max())],
@@ -201,9 +193,9 @@ def spread_rows(scores: SetScores, seed: int) -> list[Row]:
         "correction": CORRECTION,
         "tested": pairs.shape[1] > 3,  # half of them find the direction; else categories are signs
     }
-    freedom = sum(len(values) - 1 for values in abs_r)
+    abs_r = [own.mean_abs_r.to_numpy() for own in tables]
     squares = sum(float(((values - values.mean()) ** 2).sum()) for values in abs_r)
-    flips = np.concatenate([flip_counts(table) for table in by_output])
+    flips = np.concatenate([flip_counts(found) for found in by_output])
     of = np.concatenate([np.full(x.shape[1], math.comb(len(x), 2)) for x in by_output])
     outputs = [scores.output[i] for of_content in items for i in of_content[0]]
     kinds = [numbered(outputs), np.repeat(range(len(items)), [x.shape[1] for x in items])]
@@ -215,6 +207,7 @@ def spread_rows(scores: SetScores, seed: int) -> list[Row]:
         shares = variances[:, 0] / variances.sum(axis=1)
     rate, share = (drawn.estimate(x, within=(0, 1), whole=1.0) for x in (rates, shares))
     holding, against = (int((table.leans == sign).sum()) for sign in (1, -1))
+    freedom = len(table) - len(tables)
     about: dict[str, Any] = {"data": data, "n": len(table)}
     return [
         Row.of("r_sd_over_paraphrases", math.sqrt(squares / freedom), **about, detail=detail),

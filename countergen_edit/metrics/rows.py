@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from countergen_edit.core.errors import UserError
 from countergen_edit.core.typed import built
 from countergen_edit.data.counterfactual import CounterfactualSet
-
-if TYPE_CHECKING:
-    from countergen_edit.metrics.statistics import Estimate
+from countergen_edit.metrics.statistics import Estimate, adjusted
 
 SCHEMA = 4
 """Version of the columns, facets and details of rows; a run's manifest tells it."""
@@ -146,3 +144,19 @@ def set_label(row: Row) -> str:
     label = dataset_label(row.dataset)
     pair = f"{row.group_a} and {row.group_b}".replace("_", " ")
     return f"{label}, {pair}" if GROUPS in row.facets and row.group_b else label
+
+
+def with_holm(rows: Sequence[Row], key: str = "p") -> list[Row]:
+    """The rows, with P of a key of their details adjusted over all that have it; None is taken out.
+
+    >>> rows = [Row("r", 0.1, detail={"p": p}) for p in (0.01, 0.04, None)]
+    >>> [row.detail.get("p_adjusted") for row in with_holm(rows)], rows[2].detail
+    ([0.02, 0.04, None], {})
+    """
+    tested = [row for row in rows if row.detail.get(key) is not None]
+    for row, p in zip(tested, adjusted([row.detail[key] for row in tested]), strict=True):
+        row.detail[f"{key}_adjusted"] = float(p)
+    for row in rows:
+        if row.detail.get(key) is None:
+            row.detail.pop(key, None)
+    return [*rows]

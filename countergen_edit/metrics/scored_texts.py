@@ -14,6 +14,8 @@ from countergen_edit.core.reading import json_lines
 from countergen_edit.core.typed import built
 from countergen_edit.core.writing import write_json_lines
 from countergen_edit.data.counterfactual import CounterfactualSet, Sample, Variation
+from countergen_edit.metrics.r.formula import r_values
+from countergen_edit.metrics.r.group_effect import GroupEffect
 from countergen_edit.metrics.scores import SetScores
 
 SCORED_BY = "r"
@@ -34,27 +36,21 @@ class ScoredText:
     names: tuple[list[str | None], list[str | None]]
     r: list[float]
     z: list[float] | None
+    """None where no test is."""
     log_p: list[tuple[list[float], list[float]]]
     """Output by output, the log-probability after each text of either side."""
 
 
-def write_scored_texts(
-    path: Path, edit: str, sets: Sequence[tuple[SetScores, Sequence[float], Sequence[float] | None]]
-) -> None:
-    """Write the scores of an edit, by its id, whole or not at all.
-
-    `sets` has the scores, R and z of every item of each set; no z where no test is.
-    """
-    write_json_lines(path, (line for of_set in sets for line in _lines(edit, *of_set)))
+def write_scored_texts(path: Path, edit: str, effects: Sequence[GroupEffect]) -> None:
+    """Write the scores of every set under an edit, by its id, whole or not at all."""
+    write_json_lines(path, (line for effect in effects for line in _lines(edit, effect)))
 
 
-def _lines(
-    edit: str, scores: SetScores, r: Sequence[float], z: Sequence[float] | None
-) -> Iterator[dict[str, Any]]:
-    data, first = scores.data, 0
-    for sample in data.samples:
-        items = range(first, first + len(sample.outputs))
-        first += len(sample.outputs)
+def _lines(edit: str, effect: GroupEffect) -> Iterator[dict[str, Any]]:
+    scores, data, z = effect.scores, effect.scores.data, effect.z
+    r = r_values(scores)
+    by_sample = np.split(np.arange(len(scores.output)), scores.first[1:])
+    for sample, items in zip(data.samples, by_sample, strict=True):
         sides = [sample.of(group) for group in data.groups]
         yield {
             "edit": edit,
@@ -65,8 +61,8 @@ def _lines(
             "outputs": list(sample.outputs),
             "texts": [[v.text for v in own] for own in sides],
             "names": [[v.name for v in own] for own in sides],
-            "r": [float(r[i]) for i in items],
-            "z": None if z is None else [float(z[i]) for i in items],
+            "r": r[items].tolist(),
+            "z": None if z is None else z[items].tolist(),
             "log_p": [
                 [scores.log_p[i, side, : len(own)].tolist() for side, own in enumerate(sides)]
                 for i in items

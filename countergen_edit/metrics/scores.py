@@ -82,9 +82,7 @@ class SetScores:
 
     def names(self, side: int) -> tuple[str, ...] | None:
         """One side's names, if every sample has the same; else None."""
-        lists = {tuple(v.name for v in s.of(self.data.groups[side])) for s in self.data.samples}
-        names = tuple(name for name in next(iter(lists)) if name is not None)
-        return names if lists == {names} else None
+        return shared(self.data, self.data.groups[side], "name")
 
     @cached_property
     def pairs_of_people(self) -> tuple[tuple[tuple[str, str], ...], ...] | None:
@@ -94,15 +92,11 @@ class SetScores:
         """
         if len(self.data.groups) > 2 or (self.names(0) is not None and self.names(1) is not None):
             return None
-        a, b = self.data.groups
         pairs = []
         for sample in self.data.samples:
-            sides = ([v.person for v in sample.of(group)] for group in (a, b))
-            own = tuple((x, y) for x, y in zip(*sides, strict=True) if x and y)
-            if len(own) < len(sample.of(a)):
-                return None
-            pairs.append(own)
-        return tuple(pairs)
+            a, b = ([v.person or "" for v in sample.of(group)] for group in self.data.groups)
+            pairs.append(tuple(zip(a, b, strict=True)))
+        return tuple(pairs) if all(x and y for own in pairs for x, y in own) else None
 
     @property
     def twins(self) -> bool:
@@ -152,19 +146,16 @@ class SetScores:
 
 @dataclass(frozen=True)
 class StoredScores:
-    """Unedited log-probabilities of sets on disk, for this run and for others beside it.
-
-    Attributes:
-        folder: `scores` in the folder of this run.
-        key: digest of all but the data that scores depend on.
-        read: whether scores are read; else they are only written.
-        others: the folders of other runs that scores were read from.
-    """
+    """Unedited log-probabilities of sets on disk, for this run and for others beside it."""
 
     folder: Path
+    """`scores` in the folder of this run."""
     key: str
+    """Digest of all but the data that scores depend on."""
     read: bool = True
+    """Whether scores are read; else they are only written."""
     others: set[str] = field(default_factory=set)
+    """The folders of other runs that scores were read from."""
 
     def score(self, model: LanguageModel, data: CounterfactualSet, progress: str) -> SetScores:
         """`score`, read where this run or one beside it has it, else written."""
@@ -184,6 +175,13 @@ class StoredScores:
         with whole(own) as temporary, temporary.open("wb") as file:
             np.save(file, scores.log_p[scores.present])
         return scores
+
+
+def shared(data: CounterfactualSet, group: str, who: str = "person") -> tuple[str, ...] | None:
+    """The people (or names) of a group, if every sample has the same; else None."""
+    lists = {tuple(getattr(v, who) for v in sample.of(group)) for sample in data.samples}
+    people = tuple(person for person in next(iter(lists)) if person)
+    return people if lists == {people} else None
 
 
 def means_by_group(

@@ -27,7 +27,6 @@ from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.proportion import proportion_confint
 
 from countergen_edit.core.seeds import generator
-from countergen_edit.metrics.rows import Row
 
 LEVEL = 0.95
 TAIL = 1 - (1 - LEVEL) / 2
@@ -275,19 +274,3 @@ def adjusted(
     finally:
         gc.unfreeze()
     return corrected
-
-
-def with_holm(rows: Sequence[Row], key: str = "p") -> list[Row]:
-    """The rows, with P of a key of their details adjusted over all that have it; None is taken out.
-
-    >>> rows = [Row("r", 0.1, detail={"p": p}) for p in (0.01, 0.04, None)]
-    >>> [row.detail.get("p_adjusted") for row in with_holm(rows)], rows[2].detail
-    ([0.02, 0.04, None], {})
-    """
-    tested = [row for row in rows if row.detail.get(key) is not None]
-    for row, p in zip(tested, adjusted([row.detail[key] for row in tested]), strict=True):
-        row.detail[f"{key}_adjusted"] = float(p)
-    for row in rows:
-        if row.detail.get(key) is None:
-            row.detail.pop(key, None)
-    return [*rows]

@@ -312,14 +312,14 @@ def openings(
     for texts in gate_texts(task):
         activations = capture(
             model,
-            [one.text for one in texts.each],
+            [*texts.table["text"]],
             sites=(place.site,),
             layers=[] if place.layer is None else [place.layer],
-            starts=[0] * len(texts.each),
+            starts=[0] * len(texts.table),
             positions="last" if texts.sets else "onward",
             scratch=None if scratch is None else replace(scratch),  # its own, which it gives back
         )
         [rows] = activations.values[place.site]
         opened = np.where(within(rows, place.limit), gate(rows), 0.0).astype(np.float64)
-        found.append(Opening(texts, opened, activations.row_text))
+        found.append((texts, opened, activations.row_text))
     return found

@@ -37,7 +37,7 @@ from countergen_edit.edits import WEIGHTS, NamedEdit, applied
 from countergen_edit.erasers import BaseEraser, fitting_threads
 from countergen_edit.metrics.base import DEFAULT_BIAS, METRICS, Cost, MeasuredSplit, Metric, bias_of
 from countergen_edit.metrics.context import EvaluationContext
-from countergen_edit.metrics.fits import certificate_rows, curve_rows, gate_rows, own_contexts_row
+from countergen_edit.metrics.fits import certificate_rows, gate_rows, training_rows
 from countergen_edit.metrics.locate import HEAD_COUNTS, carriers
 from countergen_edit.metrics.results import STORE
 from countergen_edit.metrics.rows import IN_CHAT, SCREENING, Row
@@ -457,7 +457,7 @@ class Runner:
         if candidate.trains_weights:
             named = self.fits.part(candidate)
             curve, own = self.fits.distillation(candidate).recorded()
-            rows = [*curve_rows(curve, self.task), own_contexts_row(own, self.task)]
+            rows = training_rows(curve, own, self.task)
             return self.marked(rows, named, "validation")
         data = self.fits.data(candidate)
         state = unit_seed(seed, "certificate", candidate.layer) % 2**32

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -28,24 +28,25 @@ from tests.metrics.small import edit_of, log_p, log_softmax, set_of
 from tests.tiny_models import tiny_model_dir
 
 TEXTS = ["The hospital is at the café.", "John is an engineer.", "a b"]
-
-
 EDIT = edit_of().edit
+Under = Callable[[LanguageModel, str], torch.Tensor]
 
 
-def brute_force(model: LanguageModel, edit: Edit) -> tuple[float, float, float]:
-    """Perplexity without and with the edit, and KL in nats per token, text by text."""
-    nll, nll_edited, kl, tokens = 0.0, 0.0, 0.0, 0
-    for text in TEXTS:
-        ids, p = log_softmax(model, text)
-        with applied(model, edit):
-            _, q = log_softmax(model, text)
+def edited(model: LanguageModel, text: str) -> torch.Tensor:
+    """Log P of every next token under the edit."""
+    with applied(model, EDIT):
+        return log_softmax(model, text)[1]
+
+
+def brute_force(model: LanguageModel, under: Under) -> np.ndarray:
+    """Of each text: -log P without and under something, KL, and how many tokens are predicted."""
+    sums = np.zeros((4, len(TEXTS)))
+    for i, text in enumerate(TEXTS):
+        (ids, p), q = log_softmax(model, text), under(model, text)
         for t in range(len(ids) - 1):
-            nll -= float(p[t, ids[t + 1]])
-            nll_edited -= float(q[t, ids[t + 1]])
-            kl += float((p[t].exp() * (p[t] - q[t])).sum())
-            tokens += 1
-    return np.exp(nll / tokens), np.exp(nll_edited / tokens), kl / tokens
+            kl = float((p[t].exp() * (p[t] - q[t])).sum())
+            sums[:, i] += -float(p[t, ids[t + 1]]), -float(q[t, ids[t + 1]]), kl, 1
+    return sums
 
 
 def task_of(
@@ -75,7 +76,8 @@ def by_metric(
 
 
 def test_perplexity_and_kl_are_their_definitions(context: EvaluationContext) -> None:
-    before, after, kl = brute_force(context.model, EDIT)
+    nll, nll_edited, kl, tokens = brute_force(context.model, edited).sum(axis=1)
+    before, after, kl = np.exp(nll / tokens), np.exp(nll_edited / tokens), kl / tokens
     task = task_of({"test": tuple(TEXTS), "validation": ("The station is at the park.",)})
     rows = by_metric(task, context, EDIT)
     for metric, value in (("perplexity", after), ("perplexity_ratio", after / before)):
@@ -83,6 +85,9 @@ def test_perplexity_and_kl_are_their_definitions(context: EvaluationContext) -> 
     assert rows["kl"].value == pytest.approx(kl, rel=1e-4)
     assert kl > 0
     assert {(row.dataset, row.n) for row in rows.values()} == {("neutral", 3)}
+    rows = by_metric(task, context, None)  # nothing is paid without an edit
+    assert {"perplexity", "perplexity_ratio", "kl"} == set(rows)
+    assert (rows["kl"].value, rows["perplexity_ratio"].value) == (0, 1)
     # Validation text has a name of its own, so that it is drawn apart.
     rows = by_metric(task, context, EDIT, "validation")
     assert {(row.dataset, row.n) for row in rows.values()} == {("neutral_validation", 1)}
@@ -93,20 +98,16 @@ def test_under_words_before_a_text_the_same_tokens_are_paired(
 ) -> None:
     """Token by token on the plain model: with BOS the first word counts, without it does not."""
     words = "they told Emily a story.\n"
+
+    def asked(model: LanguageModel, text: str) -> torch.Tensor:
+        before, first = preface_ids(model, words), int(model.adds_bos)
+        ids, _ = log_softmax(model, text)
+        row = torch.tensor([[*before, *ids[first:].tolist()]])
+        q = model.logits(row, torch.ones_like(row))[0].double().log_softmax(-1)
+        return q[len(before) - first :]  # at the same tokens; at BOS, at the preface's last
+
     for model in (context.model, load_model(tiny_model_dir("llama", tmp_path / "llama"))):
-        before = preface_ids(model, words)
-        first = int(model.adds_bos)
-        nll, nll_asked, kl, tokens = np.zeros((4, len(TEXTS)))
-        for i, text in enumerate(TEXTS):
-            ids, p = log_softmax(model, text)
-            row = torch.tensor([[*before, *ids[first:].tolist()]])
-            q = model.logits(row, torch.ones_like(row))[0].double().log_softmax(-1)
-            q = q[len(before) - first :]  # at the same tokens; at BOS, at the preface's last
-            for t in range(len(ids) - 1):
-                nll[i] -= float(p[t, ids[t + 1]])
-                nll_asked[i] -= float(q[t, ids[t + 1]])
-                kl[i] += float((p[t].exp() * (p[t] - q[t])).sum())
-                tokens[i] += 1
+        nll, nll_asked, kl, tokens = brute_force(model, asked)
         for own in (model, resuming(model, [0])):
             cost = neutral_cost(own, Edit((), words), TEXTS)
             np.testing.assert_allclose(cost.nll_unedited, nll, rtol=1e-5)
@@ -116,12 +117,6 @@ def test_under_words_before_a_text_the_same_tokens_are_paired(
         unasked = neutral_cost(model, None, TEXTS)
         np.testing.assert_array_equal(unasked.tokens, tokens)
         assert np.all(kl > 0)
-
-
-def test_nothing_is_paid_without_an_edit(context: EvaluationContext) -> None:
-    rows = by_metric(task_of({"test": tuple(TEXTS)}), context, None)
-    assert {"perplexity", "perplexity_ratio", "kl"} == set(rows)
-    assert (rows["kl"].value, rows["perplexity_ratio"].value) == (0, 1)
 
 
 @pytest.mark.parametrize(

@@ -9,15 +9,7 @@ from countergen_edit.data.counterfactual import CounterfactualSet
 from countergen_edit.data.task import Task
 from countergen_edit.edits import EditRecord
 from countergen_edit.edits.record import Place
-from countergen_edit.metrics.fits import (
-    CLOSED,
-    OPEN,
-    GateText,
-    GateTexts,
-    Opening,
-    gate_rows,
-    gate_texts,
-)
+from countergen_edit.metrics.fits import CLOSED, OPEN, gate_rows, gate_texts
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row
 from countergen_edit.reports.views.probes import GatesView
@@ -38,9 +30,10 @@ def people(count: int, paraphrases: int = 1) -> CounterfactualSet:
 
 
 def test_a_figure_is_a_mean_over_tokens_and_not_over_texts() -> None:
-    texts = GateTexts("neutral", (GateText("long", "long"), GateText("short", "short")))
+    neutral = {"validation": ("long", "short")}
+    [texts] = gate_texts(Task(load_axis("gender"), ("f", "m"), neutral=neutral))
     opened = np.array([1.0, 1.0, 0.5, 0.0, 0.0, 0.0, 0.0, 1.0])
-    [row] = gate_rows([Opening(texts, opened, np.array([0] * 7 + [1]))], seed=0)
+    [row] = gate_rows([(texts, opened, np.array([0] * 7 + [1]))], seed=0)
     assert row.value == pytest.approx(3.5 / 8)
     assert row.detail["not_closed"] == 4 / 8
     assert row.detail["wholly_open"] == 3 / 8
@@ -55,8 +48,8 @@ def test_people_are_drawn_and_not_prompts(paraphrases: int) -> None:
     [texts] = gate_texts(Task(load_axis("gender"), ("f", "m"), validation=(data,)))
     values = np.random.default_rng(0).uniform(size=40)
     of_person = dict(zip([*names("f", 20), *names("m", 20)], values, strict=True))
-    opened = np.array([of_person[str(one.name)] for one in texts.each])
-    [row] = gate_rows([Opening(texts, opened, np.arange(len(opened)))], seed=0)
+    opened = np.array([of_person[name] for name in texts.table["name"]])
+    [row] = gate_rows([(texts, opened, np.arange(len(opened)))], seed=0)
     halves = [values[:20], values[20:]]
     error = np.sqrt(sum(half.var(ddof=1) / 20 for half in halves)) / 2
     assert row.value == pytest.approx(values.mean())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,41 +13,29 @@ from hypothesis import strategies as st
 from scipy import stats
 from scipy.stats import contingency, ttest_rel
 
-from countergen_edit.metrics.items import (
-    MCNEMAR,
-    PAIRED_T,
-    Item,
-    ItemChange,
-    Scores,
-    change,
-    item_scores,
-    mean,
-)
-from countergen_edit.metrics.statistics import DETECTABLE
+from countergen_edit.metrics.items import MCNEMAR, PAIRED_T, Item, Scores, change, item_scores, mean
+from countergen_edit.metrics.statistics import DETECTABLE, Estimate
 
 
 def scores(values: Sequence[float]) -> Scores:
     return item_scores(Item("t", "m", str(n), float(v)) for n, v in enumerate(values))["t", "m"]
 
 
-def changed(before: Sequence[float], after: Sequence[float]) -> ItemChange:
+def changed(before: Sequence[float], after: Sequence[float]) -> tuple[Estimate, dict[str, Any]]:
     return change(scores(before), scores(after))
 
 
 def test_scores_of_0_and_1_are_tested_by_the_items_that_changed() -> None:
     """Of 20 items 6 got better and 1 worse: P = 2 · (C(7,0) + C(7,1)) / 2⁷ = 16/128."""
-    before = [0] * 6 + [1] * 8 + [0] * 6
-    after = [1] * 6 + [1] * 7 + [0] * 7
-    found = changed(before, after)
-    assert found.test == MCNEMAR
-    assert found.p == pytest.approx(16 / 128)
-    assert (found.before, found.after) == (0.4, 0.65)
+    difference, found = changed([0] * 6 + [1] * 8 + [0] * 6, [1] * 6 + [1] * 7 + [0] * 7)
+    assert (found["method"], found["before"], found["after"]) == (MCNEMAR, 0.4, 0.65)
+    assert found["p"] == pytest.approx(16 / 128)
     # (6+1)/22 and (1+1)/22: the difference of both is 5/22, its variance (9/22 - (5/22)²)/22.
     error = math.sqrt((9 / 22 - (5 / 22) ** 2) / 22)
     ends = 5 / 22 - 1.959964 * error, 5 / 22 + 1.959964 * error
-    assert (found.difference.lo, found.difference.hi) == pytest.approx(ends, abs=1e-6)
-    assert found.difference.value == pytest.approx(0.25)
-    assert found.difference.smallest == pytest.approx(DETECTABLE * error)
+    assert (difference.lo, difference.hi) == pytest.approx(ends, abs=1e-6)
+    assert difference.value == pytest.approx(0.25)
+    assert found["smallest"] == pytest.approx(DETECTABLE * error)
 
 
 @given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=60))
@@ -55,22 +44,21 @@ def test_mcnemars_p_is_that_of_statsmodels(pairs: list[tuple[bool, bool]]) -> No
 
     before, after = (np.array(side, float) for side in zip(*pairs, strict=True))
     table = contingency.crosstab(before, after, levels=([0, 1], [0, 1])).count
-    found = changed([*before], [*after])
-    assert found.p == pytest.approx(min(1.0, float(mcnemar(table, exact=True).pvalue)))
-    assert found.difference.lo <= found.difference.value <= found.difference.hi
-    assert found.difference.lo < found.difference.hi  # shares that did not change are not certain
+    difference, found = changed([*before], [*after])
+    assert found["p"] == pytest.approx(min(1.0, float(mcnemar(table, exact=True).pvalue)))
+    assert difference.lo <= difference.value <= difference.hi
+    assert difference.lo < difference.hi  # shares that did not change are not certain
 
 
 def test_other_scores_are_tested_by_students_paired_t() -> None:
     rng = np.random.default_rng(0)
     before = rng.normal(size=40)
     after = before + rng.normal(0.3, 1, size=40)
-    found, theirs = changed([*before], [*after]), ttest_rel(after, before)
-    assert found.test == PAIRED_T
-    assert found.p == pytest.approx(float(theirs.pvalue))
-    ends = theirs.confidence_interval(0.95)
-    assert (found.difference.lo, found.difference.hi) == pytest.approx((ends.low, ends.high))
-    assert found.difference.smallest == pytest.approx(DETECTABLE * stats.sem(after - before))
+    (difference, found), theirs = changed([*before], [*after]), ttest_rel(after, before)
+    assert found["method"] == PAIRED_T
+    assert found["p"] == pytest.approx(float(theirs.pvalue))
+    assert (difference.lo, difference.hi) == pytest.approx((*theirs.confidence_interval(0.95),))
+    assert found["smallest"] == pytest.approx(DETECTABLE * stats.sem(after - before))
 
 
 @pytest.mark.parametrize(
@@ -79,11 +67,10 @@ def test_other_scores_are_tested_by_students_paired_t() -> None:
     ids=["one item", "all alike", "no change"],
 )
 def test_where_nothing_can_be_said_nothing_is(before: list[float], after: list[float]) -> None:
-    found = changed(before, after)
-    assert found.p is None
-    assert found.difference.smallest is None
-    assert math.isnan(found.difference.lo)
-    assert found.difference.value == pytest.approx(found.after - found.before)
+    difference, found = changed(before, after)
+    assert found["p"] is found["smallest"] is None
+    assert math.isnan(difference.lo)
+    assert difference.value == pytest.approx(found["after"] - found["before"])
 
 
 def test_an_item_that_stands_twice_counts_once_and_one_without_a_score_not_at_all() -> None:
@@ -91,8 +78,8 @@ def test_an_item_that_stands_twice_counts_once_and_one_without_a_score_not_at_al
     found = item_scores([*items, Item("t", "other", "a", 3.0)])
     assert found["t", "m"].values == {"a": 0.5, "b": 1.0}
     assert (found["t", "m"].repeated, found["t", "m"].unscored) == (1, 1)
-    paired = change(scores([0, 1, 1]), scores([1, 0]))  # of which both have two
-    assert (paired.items, paired.before, paired.after) == (2, 0.5, 0.5)
+    _, paired = change(scores([0, 1, 1]), scores([1, 0]))  # of which both have two
+    assert (paired["samples"], paired["before"], paired["after"]) == (2, 0.5, 0.5)
 
 
 @given(
@@ -102,17 +89,17 @@ def test_an_item_that_stands_twice_counts_once_and_one_without_a_score_not_at_al
 def test_order_does_not_matter_and_sides_turn_the_sign(
     pairs: list[tuple[float, float]], random: st.DataObject
 ) -> None:
-    before, after = zip(*pairs, strict=True)
-    found, turned = changed(before, after), changed(after, before)
     shuffled = [*pairs]
     random.shuffle(shuffled)  # type: ignore[attr-defined]
-    other = changed(*zip(*shuffled, strict=True))
-    assert other.difference.value == pytest.approx(found.difference.value, abs=1e-12)
-    assert turned.difference.value == pytest.approx(-found.difference.value, abs=1e-12)
-    if found.p is not None and other.p is not None and turned.p is not None:
-        assert other.p == pytest.approx(found.p, rel=1e-6)
-        assert turned.p == pytest.approx(found.p, rel=1e-6)
-        assert turned.difference.lo == pytest.approx(-found.difference.hi, rel=1e-6, abs=1e-9)
+    before, after = zip(*pairs, strict=True)
+    every = changed(before, after), changed(after, before), changed(*zip(*shuffled, strict=True))
+    (difference, found), (turned, turned_test), (other, other_test) = every
+    assert other.value == pytest.approx(difference.value, abs=1e-12)
+    assert turned.value == pytest.approx(-difference.value, abs=1e-12)
+    if None not in (found["p"], other_test["p"], turned_test["p"]):
+        assert other_test["p"] == pytest.approx(found["p"], rel=1e-6)
+        assert turned_test["p"] == pytest.approx(found["p"], rel=1e-6)
+        assert turned.lo == pytest.approx(-difference.hi, rel=1e-6, abs=1e-9)
 
 
 def test_means_of_shares_stay_within_0_and_1() -> None:
@@ -129,8 +116,8 @@ def test_intervals_cover_the_truth_and_what_is_detectable_is_found() -> None:
     covered, found = [], []
     truth = DETECTABLE * math.sqrt(1 / 120)
     for _ in range(400):
-        got = changed([0.0] * 120, [*(truth + rng.normal(0, 1, size=120))])
-        covered.append(got.difference.lo <= truth <= got.difference.hi)
-        found.append((got.p or 0.0) <= 0.05)
+        got, test = changed([0.0] * 120, [*(truth + rng.normal(0, 1, size=120))])
+        covered.append(got.lo <= truth <= got.hi)
+        found.append(test["p"] <= 0.05)
     assert 0.92 <= np.mean(covered) <= 0.98
     assert 0.74 <= np.mean(found) <= 0.86

@@ -13,13 +13,11 @@ from countergen_edit.metrics.r.effect_rows import (
     bands,
     effect_rows,
     effects_of,
-    gap_rows,
     largest_gap,
     omnibus_p,
-    omnibus_rows,
     r_rows,
+    rows_of_all_groups,
 )
-from countergen_edit.metrics.r.formula import r_values
 from countergen_edit.metrics.r.group_effect import GroupEffect
 from countergen_edit.metrics.rows import GROUPS
 from countergen_edit.metrics.scored_texts import read, write_scored_texts
@@ -58,21 +56,27 @@ def test_p_is_holms_over_all_pairs_and_all_sets() -> None:
     rows = [row for row in effect_rows(effects) if row.metric == "group_effect"]
     expected = multipletests([e.p_value for e in effects], method="holm")[1]
     assert [row.detail["p_adjusted"] for row in rows] == pytest.approx([*expected])
+    assert {row.detail["people"] for row in rows} == {PEOPLE}
     assert len(rows) == 6
-    assert gap_rows(effects_of([sets[0].pairs[0]], 0), rows) == []  # two groups have none
+    two = sets[0].pairs[:1]
+    assert rows_of_all_groups(two, effects_of(two, 0), rows) == []
 
 
-def test_the_largest_gap_is_that_of_the_planted_pair_and_says_so() -> None:
+def test_the_largest_gap_is_that_of_the_planted_pair_and_the_omnibus_row_of_all() -> None:
     rng = np.random.default_rng(3)
     scores = scores_of(planted(rng, means(rng, 0.3, 0.0, 1.0, 0.5), 40, 0.3))
     effects = effects_of([scores], seed=0)
     rows = effect_rows(effects)
-    [row] = gap_rows(effects, rows)
+    row, omnibus = rows_of_all_groups([scores], effects, rows)
     assert (row.metric, row.detail["pair"], row.detail["pairs"]) == ("largest_gap", ["b", "c"], 6)
     assert row.facets == {GROUPS: 4}
     assert row.value == max(r.value for r in rows if r.metric == "group_effect" and r.value)
     assert row.lo < 1.0 < row.hi
     assert row.detail["p_adjusted"] < 0.05
+    assert (omnibus.metric, omnibus.group_a, omnibus.facets) == ("omnibus_effect", "", row.facets)
+    assert omnibus.value == pytest.approx(np.sqrt(np.mean([e.squared for e in effects])))
+    assert omnibus.lo < omnibus.value < omnibus.hi
+    assert omnibus.detail["p"] == omnibus.detail["p_adjusted"] < 0.05
 
 
 @pytest.mark.parametrize("places", [(0.0, 0.0, 0.0, 0.0), (0.0, 0.6, 0.6, 0.6), (0, 0.2, 0.5, 1)])
@@ -126,18 +130,6 @@ def test_the_omnibus_test_keeps_its_level_and_finds_the_one_group_that_differs()
     assert found[0.5] >= 30
 
 
-def test_a_set_of_several_groups_has_one_omnibus_row_with_the_mean_of_its_pairs() -> None:
-    rng = np.random.default_rng(5)
-    two, three = (scores_of(planted(rng, means(rng, *m), 8, 0.5)) for m in ((0, 1), (0, 0.2, 1)))
-    assert omnibus_rows([two], effects_of([two], 0)) == []
-    effects = effects_of([three], 0)
-    [row] = omnibus_rows([three], effects)
-    assert (row.metric, row.group_a, row.facets) == ("omnibus_effect", "", {GROUPS: 3})
-    assert row.value == pytest.approx(np.sqrt(np.mean([e.squared for e in effects])))
-    assert row.lo < row.value < row.hi
-    assert row.detail["p"] == row.detail["p_adjusted"] < 0.05
-
-
 def test_bands_hold_for_all_at_once_and_are_no_wider_than_need_be() -> None:
     rng = np.random.default_rng(6)
     drawn = rng.standard_normal((10, 1000))
@@ -171,8 +163,7 @@ def test_single_texts_of_every_pair_are_kept_and_read_again(named: bool, tmp_pat
     rng = np.random.default_rng(8)
     groups = planted(rng, means(rng, 0.0, 0.4, 1.0), 1 if not named else 3, 0.1)
     scores = scores_of(groups, paraphrases=2, named=named)
-    texts = [(pair, r_values(pair).tolist(), None) for pair in scores.pairs]
-    write_scored_texts(tmp_path / "none.jsonl", "none", texts)
+    write_scored_texts(tmp_path / "none.jsonl", "none", [*map(GroupEffect, scores.pairs)])
     lines = read(tmp_path / "none.jsonl")
     for pair in scores.pairs:
         own = scores_of_lines([li for li in lines if tuple(li["groups"]) == pair.data.groups])

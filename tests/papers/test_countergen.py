@@ -21,26 +21,17 @@ from countergen_edit.testbed import directory
 from tests.papers.test_inlp import textbook
 
 JOBS = [" nurse", " engineer", " teacher"]
-SETS: dict[str, list[dict[str, Any]]] = {
-    "fit": [
-        {
-            "source": "templates",
-            "name": "appendix",
-            "templates": ["{name} works as a", "{name} has a job as a"],
-            "outputs": JOBS[:2],
-        }
-    ],
-    "validation": [
-        {"source": "templates", "name": "chosen", "templates": ["{name} is a"], "outputs": JOBS}
-    ],
+
+
+def prompts(name: str, *templates: str, **more: Any) -> dict[str, Any]:
+    return {"source": "templates", "name": name, "templates": [*templates], "outputs": JOBS} | more
+
+
+SETS = {
+    "fit": [prompts("appendix", "{name} works as a", "{name} has a job as a", outputs=JOBS[:2])],
+    "validation": [prompts("chosen", "{name} is a")],
     "test": [
-        {
-            "source": "templates",
-            "name": name,
-            "templates": ["I think that {name} is a", "{name} was a"],
-            "outputs": JOBS,
-            "sum_outputs": name == "any",
-        }
+        prompts(name, "I think that {name} is a", "{name} was a", sum_outputs=name == "any")
         for name in ("each", "any")
     ],
 }
@@ -105,8 +96,9 @@ def task() -> Task:
     return Task.from_config("gender", content, names=names)
 
 
-def rows_of(rows: Sequence[ce.Row], **columns: Any) -> list[ce.Row]:
-    return [row for row in rows if all(getattr(row, k) == v for k, v in columns.items())]
+def row_of(rows: Sequence[ce.Row], **columns: Any) -> ce.Row:
+    [row] = [row for row in rows if all(getattr(row, k) == v for k, v in columns.items())]
+    return row
 
 
 def test_table_1_takes_an_output_each_or_their_sum(
@@ -115,7 +107,7 @@ def test_table_1_takes_an_output_each_or_their_sum(
     rows = R().bound(task).measure(EvaluationContext(testbed, tmp_path), None)
     plain, found = Plain(), {}
     for data in task.test:
-        [row] = rows_of(rows, metric="r", dataset=data.name)
+        row = row_of(rows, metric="r", dataset=data.name)
         assert row.value == pytest.approx(plain.r(data, data.sum_outputs), abs=2e-5)
         assert row.n == len(data.samples) * (1 if data.sum_outputs else len(JOBS))
         assert ("outputs" in row.detail) == data.sum_outputs
@@ -147,13 +139,7 @@ def test_the_curves_of_figure_2_are_of_fitting_and_of_test_data(
         z = np.array([fit.groups.index(group) for _, group in labelled])
         plain.project(layer, X.mean(axis=0), textbook(X, z, rank=2))
         for data, split in ((fit, "fit"), (task.test[0], "test")):
-            [row] = rows_of(
-                run.results.rows,
-                metric="r",
-                dataset=data.name,
-                split=split,
-                layers=(layer,),
-                eraser="inlp",
-            )
+            about = {"dataset": data.name, "split": split, "layers": (layer,), "eraser": "inlp"}
+            row = row_of(run.results.rows, metric="r", **about)
             # Activations are float32, and rounds of INLP amplify rounding.
             assert row.value == pytest.approx(plain.r(data, summed=False), abs=1e-3)

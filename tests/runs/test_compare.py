@@ -19,6 +19,7 @@ from countergen_edit.edits import Edit, NamedEdit
 from countergen_edit.erasers import AffineErasure
 from countergen_edit.metrics.benchmarks.metric import BENCHMARK_STORE as KEPT
 from countergen_edit.metrics.r.formula import mean_r, r_values
+from countergen_edit.metrics.r.group_effect import GroupEffect
 from countergen_edit.metrics.results import STORE
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.scored_texts import read, scores_of, write_scored_texts
@@ -68,14 +69,14 @@ def run_of(folder: Path, **edits: SetScores) -> Path:
             run.keep(named)
             edit = named.id
         path = folder / STORE / "gender" / "r" / f"{edit}.jsonl"
-        write_scored_texts(path, edit, [(scores, r_values(scores).tolist(), None)])
+        write_scored_texts(path, edit, [GroupEffect(scores)])
     run.record("unit", [])
     return folder
 
 
 def test_scores_come_back_from_their_texts_digit_for_digit(tmp_path):
     scores = make_scores()
-    write_scored_texts(tmp_path / "none.jsonl", "none", [(scores, r_values(scores).tolist(), None)])
+    write_scored_texts(tmp_path / "none.jsonl", "none", [GroupEffect(scores)])
     back = scores_of(read(tmp_path / "none.jsonl"))
     assert np.array_equal(back.log_p, scores.log_p)
     assert back.output == scores.output

@@ -36,8 +36,8 @@ from countergen_edit.metrics.benchmarks.figures import (
 from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.fairpair.continuations import joined, require_room
 from countergen_edit.metrics.fairpair.phi import Sentiment
-from countergen_edit.metrics.rows import Row
-from countergen_edit.metrics.statistics import Estimate, with_holm
+from countergen_edit.metrics.rows import Row, with_holm
+from countergen_edit.metrics.statistics import Estimate
 from countergen_edit.models import LanguageModel, generate, lengths, opens_texts
 
 BENCHMARK_STORE = "benchmarks"

@@ -8,6 +8,7 @@ small, and so are their changes; a change of all outputs alike shows in perplexi
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float64
@@ -33,47 +34,34 @@ def shares(scores: SetScores) -> Float64[np.ndarray, "item side variation"]:
         return np.asarray(np.exp(scores.log_p - total[scores.sample]))
 
 
-def changes(pair: ScorePair) -> Float64[np.ndarray, "sample side variation"]:
-    """Mean |change| of a prompt's shares, in [0, 1]; NaN where nobody is asked."""
-    before, after = pair
-    moved = np.add.reduceat(np.abs(shares(after) - shares(before)), before.first, axis=0)
-    return np.asarray(moved / np.bincount(before.sample)[:, None, None])
-
-
 def change_row(pairs: Sequence[ScorePair], metric: str, seed: int) -> Row:
-    """Mean |change| over the prompts of some sets together, template by template.
+    """Mean |change| over the prompts of some sets together, template by template, in [0, 1].
 
-    Its interval draws the templates of each set, and names, which several sets may share.
+    Its interval draws the templates of each set, and names, which several sets may share. The
+    detail has the largest |change| of any share, and the text in which it is.
     """
-    every = [before for before, _ in pairs]
-    sets, moved = [scores.data for scores in every], [changes(pair) for pair in pairs]
-    means, drawn, asked = np.zeros(1), [], sum(map(len, moved))
+    every, moved, asked = [before for before, _ in pairs], [], 0
+    largest: dict[str, Any] = {"largest": 0.0}
+    for before, after in pairs:
+        by_output = np.abs(shares(after) - shares(before))
+        by_prompt = np.add.reduceat(by_output, before.first, axis=0)
+        moved.append(by_prompt / np.bincount(before.sample)[:, None, None])
+        asked += len(by_prompt)
+        known = np.nan_to_num(by_output)
+        item, side, variation = np.unravel_index(known.argmax(), known.shape)
+        if (size := float(known[item, side, variation])) > largest["largest"]:
+            sample = before.data.samples[before.sample[item]]
+            text = sample.of(before.data.groups[side])[variation].text
+            largest = {"largest": size, "largest_in": text + before.output[item]}
+    sets, means, drawn = [scores.data for scores in every], np.zeros(1), []
     for people, by_set in means_by_group(every, moved, seed):
         drawn.append(people)
         for own, of_set in zip(moved, by_set, strict=True):
             means = means + of_set * len(own) / (len(sets[0].groups) * asked)
     templates = [scores.template_weights(seed) for scores in every]
-    return Row.of(
-        metric,
-        estimate(means, *templates, *drawn, within=(0, 1)),
-        sets[0],
-        dataset="+".join(data.name for data in sets),
-        n=sum(len(data.texts) for data in sets),
-        detail=_largest(pairs),
-    )
-
-
-def _largest(pairs: Sequence[ScorePair]) -> dict[str, float | str]:
-    """The largest |change| of any share, and the text in which it is."""
-    size, text = 0.0, ""
-    for before, after in pairs:
-        moved = np.nan_to_num(np.abs(shares(after) - shares(before)))
-        item, side, variation = np.unravel_index(moved.argmax(), moved.shape)
-        if moved[item, side, variation] > size:
-            sample = before.data.samples[before.sample[item]]
-            asked = sample.of(before.data.groups[side])[variation]
-            size, text = float(moved[item, side, variation]), asked.text + before.output[item]
-    return {"largest": size, "largest_in": text} if text else {"largest": size}
+    value = estimate(means, *templates, *drawn, within=(0, 1))
+    about: dict[str, Any] = {"dataset": "+".join(data.name for data in sets), "detail": largest}
+    return Row.of(metric, value, sets[0], n=sum(len(data.texts) for data in sets), **about)
 
 
 def left_row(pairs: Sequence[ScorePair], seed: int) -> Row:

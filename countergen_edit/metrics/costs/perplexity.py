@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 import numpy as np
@@ -17,16 +16,17 @@ from countergen_edit.metrics.costs.neutral import DATASETS, NeutralCost
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.statistics import Clusters
 
-PerToken = Callable[[Float64[np.ndarray, " text"]], Float64[np.ndarray, " resample"]]
-"""The mean per predicted token, in each resample of the texts, of what was summed over each."""
-NeutralFigure = tuple[str, Float64[np.ndarray, " resample"], float]
-"""A metric, its value in each resample and the least that it can be."""
+Summed = Callable[[NeutralCost], Float64[np.ndarray, " text"]]
 
 
 class NeutralTextCost(Cost):
     """A cost on the task's neutral text."""
 
     reads_logits = True
+    figures: ClassVar[Mapping[str, tuple[Summed, float]]]
+    """Row → what is summed over each text, and the least that the row can be."""
+    is_exponential: ClassVar[bool] = False
+    """Whether a row is e to the power of the mean over tokens, not the mean itself."""
 
     def measure(
         self, context: EvaluationContext, edit: NamedEdit | None, split: MeasuredSplit = "test"
@@ -37,17 +37,14 @@ class NeutralTextCost(Cost):
             return []
         cost, dataset = context.neutral(texts, edit), DATASETS[split]
         drawn = Clusters(context.seed, {(dataset, "texts"): np.arange(len(texts))})
-        tokens = drawn.mean(cost.tokens)
+        tokens, rows = drawn.mean(cost.tokens), []
         detail = {"tokens": int(cost.tokens.sum())}
         about: dict[str, Any] = {"dataset": dataset, "n": len(texts), "detail": detail}
-        return [
-            Row.of(metric, drawn.estimate(values, within=(least, math.inf)), **about)
-            for metric, values, least in self.figures(cost, lambda x: drawn.mean(x) / tokens)
-        ]
-
-    @abstractmethod
-    def figures(self, cost: NeutralCost, per_token: PerToken) -> Iterator[NeutralFigure]:
-        """What it measures of the texts."""
+        for metric, (summed, least) in self.figures.items():
+            mean = drawn.mean(summed(cost)) / tokens
+            values = np.exp(mean) if self.is_exponential else mean
+            rows.append(Row.of(metric, drawn.estimate(values, within=(least, math.inf)), **about))
+        return rows
 
 
 class Perplexity(NeutralTextCost):
@@ -57,10 +54,11 @@ class Perplexity(NeutralTextCost):
     better: ClassVar[Mapping[str, Way]] = {"perplexity": "lower"}
     default_budget = 0.01
     title = "perplexity ratio"
-
-    def figures(self, cost: NeutralCost, per_token: PerToken) -> Iterator[NeutralFigure]:
-        yield "perplexity", np.exp(per_token(cost.nll_edited)), 1
-        yield "perplexity_ratio", np.exp(per_token(cost.nll_edited - cost.nll_unedited)), 0
+    is_exponential = True
+    figures: ClassVar[Mapping[str, tuple[Summed, float]]] = {
+        "perplexity": (lambda cost: cost.nll_edited, 1),
+        "perplexity_ratio": (lambda cost: cost.nll_edited - cost.nll_unedited, 0),
+    }
 
     def degradation(self, before: Row, after: Row) -> Degradation | None:
         """The share of perplexity that is gained; what rounding adds to a ratio is taken off."""
@@ -77,6 +75,4 @@ class KL(NeutralTextCost):
     default_budget = 0.05
     title = "KL"
     digits = 4
-
-    def figures(self, cost: NeutralCost, per_token: PerToken) -> Iterator[NeutralFigure]:
-        yield "kl", per_token(cost.kl), 0
+    figures: ClassVar[Mapping[str, tuple[Summed, float]]] = {"kl": (lambda cost: cost.kl, 0)}

@@ -37,8 +37,7 @@ from countergen_edit.metrics.base import MeasuredSplit, Metric, Way
 from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.decisions.figures import DecisionFigures, DecisionTable, Scale
 from countergen_edit.metrics.in_vocabulary import EXAMPLES
-from countergen_edit.metrics.rows import Row
-from countergen_edit.metrics.statistics import with_holm
+from countergen_edit.metrics.rows import Row, with_holm
 from countergen_edit.models import LanguageModel, encode, encode_replies
 
 GROUP_RATE, RATE_DIFFERENCE, GAP = "decision_rate", "decision_difference", "decision_gap"

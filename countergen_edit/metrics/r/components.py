@@ -50,29 +50,18 @@ class Components:
         outputs, people = np.bincount(sample), effect.people
         count = people.fewest
         g = np.bincount(sample, effect.by_item) / outputs
-        # One person of a group, such as a pronoun, has no spread.
-        residuals = people.residuals if effect.has_spread else np.zeros_like(people.log_p)
+        residuals, shares = people.residuals, np.eye(len(samples))[sample]
         v = np.bincount(sample, (residuals**2).sum(axis=0)) / outputs
-        influence = (
-            2
-            * (residuals * people.difference)
-            @ (np.eye(len(samples))[sample] / outputs[sample][:, None])
-        )
+        influence = 2 * (residuals * people.difference) @ (shares / outputs[sample][:, None])
         noise = float((influence**2).sum(axis=0).mean())
         frames, contents = (
             numbered([getattr(one, key) for one in samples]) for key in ("frame", "content")
         )
         template, content, rest = henderson(g, frames, contents)
-        cell = max(rest - noise, 0.0)
-        return cls(
-            max(float(g.mean()), float(g.std(ddof=1)) / math.sqrt(len(g))),
-            float(v.mean()) * count,
-            template,
-            content,
-            cell,
-            min(noise, max(rest, 0.0)) * count,
-            float(effect.observed.mean()),
-        )
+        cell, of_people = max(rest - noise, 0.0), min(noise, max(rest, 0.0)) * count
+        squared = max(float(g.mean()), float(g.std(ddof=1)) / math.sqrt(len(g)))
+        noise, mean = float(v.mean()) * count, float(effect.observed.mean())
+        return cls(squared, noise, template, content, cell, of_people, mean)
 
     @property
     def relative(self) -> float:

@@ -10,29 +10,30 @@ paired.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, replace
-from itertools import groupby
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float64
 
 from countergen_edit.core.seeds import generator
-from countergen_edit.data.task import HALF_WIDTH, SetDesign
+from countergen_edit.data.counterfactual import CounterfactualSet
 from countergen_edit.metrics.r.formula import mean_r
 from countergen_edit.metrics.r.group_effect import PERMUTATIONS, Draws, GroupEffect, interval, root
 from countergen_edit.metrics.r.people import numbered
-from countergen_edit.metrics.rows import GROUPS, OMNIBUS, Row
+from countergen_edit.metrics.rows import GROUPS, OMNIBUS, Row, with_holm
 from countergen_edit.metrics.scores import SetScores
-from countergen_edit.metrics.statistics import LEVEL, Estimate, adjusted, with_holm
+from countergen_edit.metrics.statistics import LEVEL, Estimate, adjusted
 
 SIGNIFICANT = 0.05
 MOST_NAMES = 100
 """The largest number of names per group that a test is said to need."""
 TESTED = ("p", "p_adjusted", "least_p_adjusted", "names_to_test")
 """The details of a test in a row."""
+GROUP_EFFECT = "group_effect"
 LARGEST = "largest_gap"
 """The row of the largest group effect among the pairs of a set."""
+OFF_TARGET_CHANGE = "off_target_change"
 PER_TEST = 50
 """Deals for each test of a table, so that Holm's correction can still find what is there."""
 LEAST = 0.02
@@ -49,28 +50,19 @@ def holm_tests(effects: Sequence[GroupEffect]) -> list[dict[str, Any]]:
     `names_to_test`: the least names per group with which it is not. Empty without a test.
     """
     tested = [effect for effect in effects if effect.p_value is not None]
-    least = np.array([effect.least_p() for effect in tested])
-    corrected, least_corrected = adjusted([e.p_value or 0.0 for e in tested]), adjusted(least)
-    needed = np.zeros(len(tested), dtype=int)  # names, had all effects as many
-    for names in range(2, MOST_NAMES):
-        if needed.all():
+    p, least = [e.p_value or 0.0 for e in tested], np.array([e.least_p() for e in tested])
+    columns = zip(p, adjusted(p).tolist(), adjusted(least).tolist(), strict=True)
+    found: list[dict[str, Any]] = [dict(zip(TESTED, test, strict=False)) for test in columns]
+    for names in range(2, MOST_NAMES):  # names, had all effects as many
+        lacking = [test for test in found if test["least_p_adjusted"] > SIGNIFICANT]
+        if all("names_to_test" in test for test in lacking):
             break
         possible = adjusted(np.minimum(least, [effect.least_p(names) for effect in tested]))
-        needed[(needed == 0) & (possible <= SIGNIFICANT)] = names
-    numbers = zip(corrected, least_corrected, needed, strict=True)
-    tests: list[dict[str, Any]] = []
-    for effect in effects:
-        tests.append({})
-        if effect.p_value is not None:
-            p, lowest, names = next(numbers)
-            tests[-1] = {
-                "p": effect.p_value,
-                "p_adjusted": float(p),
-                "least_p_adjusted": float(lowest),
-            }
-            if lowest > SIGNIFICANT and names:
-                tests[-1]["names_to_test"] = int(names)
-    return tests
+        for test, lowest in zip(found, possible, strict=True):
+            if test in lacking and lowest <= SIGNIFICANT:
+                test.setdefault("names_to_test", names)
+    given = iter(found)
+    return [{} if effect.p_value is None else next(given) for effect in effects]
 
 
 def permutations_for(count: int) -> int:
@@ -130,19 +122,19 @@ def removed_draws(before: Sequence[GroupEffect], after: Sequence[GroupEffect]) -
 
     NaN where there was nothing to remove. Before and after are drawn alike.
     """
+    squared = []
+    for effects in (before, after):
+        items = np.array([effect.items for effect in effects])
+        drawn = items @ np.stack([effect.squared_draws for effect in effects])
+        squared.append(drawn / items.sum())
     with np.errstate(divide="ignore", invalid="ignore"):
-        share = 1 - root(_pooled(after)) / root(_pooled(before))
+        share = 1 - root(squared[1]) / root(squared[0])
     return np.where(np.isfinite(share), share, np.nan)
 
 
 def removed(before: Sequence[GroupEffect], after: Sequence[GroupEffect]) -> Estimate:
     """The share of G removed over some sets together, with its interval."""
     return interval(removed_draws(before, after))
-
-
-def _pooled(effects: Sequence[GroupEffect]) -> Draws:
-    items = np.array([effect.items for effect in effects])
-    return np.asarray(items @ np.stack([e.squared_draws for e in effects]) / items.sum())
 
 
 def r_rows(scores: SetScores, seed: int) -> list[Row]:
@@ -157,7 +149,7 @@ def r_rows(scores: SetScores, seed: int) -> list[Row]:
     return rows
 
 
-def group_effect_rows(effects: Sequence[GroupEffect], metric: str = "group_effect") -> list[Row]:
+def group_effect_rows(effects: Sequence[GroupEffect], metric: str = GROUP_EFFECT) -> list[Row]:
     """A row of each effect; P is Holm's over all of them.
 
     A set with a prompt of fewer than two names per group has no test: `detail` then has no p.
@@ -193,39 +185,20 @@ def effect_rows(effects: Sequence[GroupEffect], power: bool = False) -> list[Row
     return rows
 
 
-def design_row(effect: GroupEffect, design: SetDesign) -> Row:
-    """Row `half_width`: that of the interval of a group effect, with the design behind it."""
-    value = (effect.estimate.hi - effect.estimate.lo) / 2
-    return Row.of(HALF_WIDTH, value, effect.scores.data, n=effect.items, detail=asdict(design))
+def change_rows(before: Sequence[GroupEffect], after: Sequence[GroupEffect]) -> list[Row]:
+    """A row `off_target_change` for each set; its P is Holm's over them."""
+    rows = []
+    for was, now in zip(before, after, strict=True):
+        change, p = changed(was, now)
+        about = {"n": now.items, "detail": {"p": p}}
+        rows.append(Row.of(OFF_TARGET_CHANGE, change, now.scores.data, **about))
+    return with_holm(rows)
 
 
-def gap_rows(effects: Sequence[GroupEffect], rows: Sequence[Row]) -> list[Row]:
-    """A row `largest_gap` for each set of more than two groups, of the effects of every pair.
-
-    It takes the P of the same table from `rows`.
-    """
-    by_pair = {(r.dataset, r.group_a, r.group_b): r for r in rows if r.metric == "group_effect"}
-    found = []
-    for _, of_set in groupby(effects, key=lambda effect: effect.scores.data.name):
-        own = list(of_set)
-        if len(own) < 2:
-            continue
-        widest, gap = largest_gap(own)
-        data = widest.scores.data
-        row = by_pair[data.name, data.groups[0], data.groups[1]]
-        groups = dict.fromkeys(group for effect in own for group in effect.scores.data.groups)
-        detail = {"pair": [*data.groups], "groups": [*groups], "pairs": len(own)}
-        detail |= {k: row.detail[k] for k in ("p_adjusted",) if k in row.detail}
-        about = {"group_a": "", "group_b": "", "facets": {GROUPS: len(groups)}}
-        found.append(Row.of(LARGEST, gap, data, n=row.n, detail=detail, **about))
-    return found
-
-
-def among(rows: Sequence[Row], groups: int) -> list[Row]:
-    """Rows about pairs, which say of how many groups where there are more than two."""
-    if groups == 2:
-        return [*rows]
-    return [replace(row, facets={**row.facets, GROUPS: groups}) for row in rows]
+def among(rows: Sequence[Row], sets: Sequence[CounterfactualSet]) -> list[Row]:
+    """Rows about pairs, which say of how many groups their set has where these are several."""
+    several = {data.name: {GROUPS: len(data.groups)} for data in sets if len(data.groups) > 2}
+    return [replace(row, facets=row.facets | several.get(row.dataset, {})) for row in rows]
 
 
 def omnibus_p(scores: SetScores, seed: int, permutations: int) -> float | None:
@@ -259,20 +232,29 @@ def omnibus_p(scores: SetScores, seed: int, permutations: int) -> float | None:
     return float((np.array(totals) >= totals[0] * (1 - 1e-12)).mean())
 
 
-def omnibus_rows(every: Sequence[SetScores], effects: Sequence[GroupEffect]) -> list[Row]:
-    """A row `omnibus_effect` for each set of more than two groups; P is Holm's over these sets.
+def rows_of_all_groups(
+    every: Sequence[SetScores], effects: Sequence[GroupEffect], rows: Sequence[Row]
+) -> list[Row]:
+    """Rows `largest_gap` and `omnibus_effect` of each set of more than two groups.
 
-    It is the root mean square of the group effects of every pair, in nats.
+    `effects` are of every pair of these sets, and `rows` theirs: the P of the largest gap is that
+    of its pair there. The omnibus effect is the root mean square over pairs, in nats; its P is
+    Holm's over sets.
     """
-    rows = []
+    tests = {(r.dataset, r.group_a, r.group_b): r.detail for r in rows if r.metric == GROUP_EFFECT}
+    gaps, omnibus = [], []
     for scores in every:
-        own = [effect for effect in effects if effect.scores.data.name == scores.data.name]
+        data = scores.data
+        own = [effect for effect in effects if effect.scores.data.name == data.name]
         if len(own) < 2:
             continue
-        squared = np.mean([effect.squared_draws for effect in own], axis=0)
-        detail = {"p": omnibus_p(scores, own[0].seed, own[0].permutations)}
-        about = {"group_a": "", "group_b": "", "facets": {GROUPS: len(scores.data.groups)}}
-        estimate = interval(root(squared))
-        n = own[0].items
-        rows.append(Row.of(OMNIBUS, estimate, scores.data, n=n, detail=detail, **about))
-    return with_holm(rows)
+        about = {"group_a": "", "group_b": "", "facets": {GROUPS: len(data.groups)}}
+        n, (widest, gap) = own[0].items, largest_gap(own)
+        a, b = widest.scores.data.groups
+        test, detail = tests[data.name, a, b], {"pair": [a, b], "groups": [*data.groups]}
+        detail |= {"pairs": len(own)} | {k: test[k] for k in ("p_adjusted",) if k in test}
+        gaps.append(Row.of(LARGEST, gap, data, n=n, detail=detail, **about))
+        p = omnibus_p(scores, own[0].seed, own[0].permutations)
+        pooled = interval(root(np.mean([effect.squared_draws for effect in own], axis=0)))
+        omnibus.append(Row.of(OMNIBUS, pooled, data, n=n, detail={"p": p}, **about))
+    return [*gaps, *with_holm(omnibus)]

@@ -27,8 +27,7 @@ def relative_difference(
     0.6321205588285577
     """
     delta = np.asarray(log_p_a - log_p_b, dtype=np.float64)
-    values: Float64[np.ndarray, "*shape"] = np.sign(delta) * -np.expm1(-np.abs(delta))
-    return values
+    return np.asarray(np.sign(delta) * -np.expm1(-np.abs(delta)))
 
 
 def r_values(scores: SetScores) -> Float64[np.ndarray, " item"]:

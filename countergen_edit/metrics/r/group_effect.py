@@ -22,11 +22,9 @@ templates without contents that share their names, it has no useful upper bound,
 prompts about one person each it covers less: templates are then drawn with the resamples of the
 other metrics.
 
-In simulations with components like those of SmolLM2-135M (400 audits of each design; table in
-docs/findings.md), 95 % intervals covered 90 to 96 % over 4 to 48 contents with names drawn anew,
-and 88 to 100 % with names that all prompts share, the least with 24 names and the most skewed
-effects. Without an effect the test rejected in 2 to 8 %, 4.6 % on average. Over names alone,
-intervals covered 94 to 99 %, 88 to 90 % where a large spread of names lies along G.
+In simulations intervals covered 88 to 100 %, and without an effect the test rejected in 4.6 %
+(table in docs/findings.md). Over names alone, intervals covered 94 to 99 %, 88 to 90 % where a
+large spread of names lies along G.
 """
 
 from __future__ import annotations
@@ -140,8 +138,6 @@ class GroupEffect:
     @cached_property
     def by_item(self) -> Float64[np.ndarray, " item"]:
         """Unbiased squared group difference of each item, nats²."""
-        if not self.has_spread:
-            return self.observed
         return np.asarray(self.observed - (self.people.residuals**2).sum(axis=0))
 
     @cached_property
@@ -154,7 +150,9 @@ class GroupEffect:
         """Share of the squared difference between two people of the two groups that is G²."""
         if not self.has_spread:
             return None
-        own, group = float(self.people.own_variance.mean()), max(self.squared, 0.0)
+        people, group = self.people, max(self.squared, 0.0)
+        counts = people.counts[0] if people.twins else people.counts[people.side]
+        own = float((people.residuals**2 * counts).sum(axis=0).mean())
         return group / (group + own) if group + own > 0 else None
 
     @property
@@ -254,12 +252,11 @@ class GroupEffect:
             return None
         scale = self.people.fewest
         along, across = self._noise()
-        for count in np.unique(np.geomspace(2, _MOST_PEOPLE, 400).astype(int)):
-            null = np.sqrt(2 * across) * scale / count
-            spread = np.sqrt(4 * along * self.squared * scale / count + null**2)
-            if self.squared > norm.ppf(LEVEL) * null + norm.ppf(_POWER) * spread:
-                return int(count)
-        return None
+        counts = np.unique(np.geomspace(2, _MOST_PEOPLE, 400).astype(int))
+        null = np.sqrt(2 * across) * scale / counts
+        spread = np.sqrt(4 * along * self.squared * scale / counts + null**2)
+        enough = self.squared > norm.ppf(LEVEL) * null + norm.ppf(_POWER) * spread
+        return int(counts[enough][0]) if enough.any() else None
 
     def detectable(self, level: float) -> float | None:
         """The smallest G, nats, that is significant at `level` about 4 times in 5 with few names.
@@ -289,7 +286,7 @@ class GroupEffect:
         crossed = (gram[np.ix_(*two)] for two in combinations(sides, 2))
         across += 2 * sum(float((block**2).sum()) for block in crossed)
         toward = toward / np.sqrt(self.items)
-        length = float((self.people.difference**2).mean())
+        length = float(self.observed.mean())
         naive = float(toward @ toward) / length if length > 0 else 0.0
         largest = max(naive, *(float(np.linalg.eigvalsh(own)[-1]) for own in grams))
         null = np.sqrt(2 * across)
@@ -315,8 +312,7 @@ class GroupEffect:
         """G² in every draw of the names that all prompts share, templates as they are."""
         if self.people.pair is not None:  # of each cluster's own people, its spread tells
             return np.full(RESAMPLES, self.squared)
-        observed = float((self.people.difference**2).mean())
-        gram = self._gram if self.has_spread else np.zeros((1, 1))
+        observed, gram = float(self.observed.mean()), self._gram
         if gram.trace() <= 1e-15 * observed:
             return np.full(RESAMPLES, self.squared)
         rng = generator(self.seed, self.scores.data.name, "people")
@@ -419,7 +415,7 @@ class GroupEffect:
         """Variance of G², nats⁴, from people and templates that several clusters share."""
         people, samples = self.people, self.scores.data.samples
         total = 0.0
-        if people.person is not None and self.has_spread:
+        if people.person is not None:
             influence = 2 * people.residuals * people.difference / self.items
             block, row = people.places
             own = row < len(influence)  # of twins the first

@@ -1,32 +1,33 @@
-"""The metric `r`: R, mean |R|, the group effect, and the share of it that an edit removes."""
+"""R, mean |R|, the group effect and what an edit removes of it; its change on other axes."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import ClassVar
 
 import numpy as np
 from jaxtyping import Float64
 
 from countergen_edit.data.axis import Split
+from countergen_edit.data.task import HALF_WIDTH
 from countergen_edit.edits import NamedEdit
 from countergen_edit.metrics.base import Kind, MeasuredSplit, Metric, Way
 from countergen_edit.metrics.context import EvaluationContext, id_of
 from countergen_edit.metrics.r.effect_rows import (
     LARGEST,
     among,
+    change_rows,
     changed,
-    design_row,
     effect_rows,
     effects_of,
-    gap_rows,
-    omnibus_rows,
+    group_effect_rows,
     r_rows,
     removed,
     removed_draws,
+    rows_of_all_groups,
 )
-from countergen_edit.metrics.r.formula import abs_r_reduction, r_values
+from countergen_edit.metrics.r.formula import abs_r_reduction
 from countergen_edit.metrics.r.group_effect import GroupEffect
 from countergen_edit.metrics.rows import OMNIBUS, Row
 from countergen_edit.metrics.scored_texts import SCORED_BY, write_scored_texts
@@ -63,9 +64,9 @@ class R(Metric):
         edit has `abs_r_reduction`, `group_effect_removed` and `group_effect_change`, the unedited
         model `half_width` of a pilot's design, `detectable_effect` of few names, the planted truth.
         """
+        rows, effects = self._of_sets(context, edit, split), []
         if split != "test":
-            return self._of_sets(context, edit, split)
-        rows, texts = self._of_sets(context, edit, split), []
+            return rows
         if self.fit_data:
             rows += [replace(row, split="fit") for row in self._of_sets(context, edit, "fit")]
         designs = {} if edit else {design.dataset: design for design in self.task.design}
@@ -73,14 +74,13 @@ class R(Metric):
             both = (context.scores(data, e).pairs for e in (None, edit))
             for before, now in zip(*both, strict=True):
                 effect = GroupEffect(now, context.seed)
-                own = self._planted(effect) if edit is None else _changes(before, effect)
-                if data.name in designs:
-                    own.append(design_row(effect, designs[data.name]))
-                rows += among(own, len(data.groups))
-                z = None if effect.z is None else effect.z.tolist()
-                texts.append((now, r_values(now).tolist(), z))
-        write_scored_texts(context.place(SCORED_BY, edit), id_of(edit), texts)
-        return rows
+                rows += self._planted(effect) if edit is None else _changes(before, effect)
+                if design := designs.get(data.name):
+                    width, detail = (effect.estimate.hi - effect.estimate.lo) / 2, asdict(design)
+                    rows.append(Row.of(HALF_WIDTH, width, now.data, n=effect.items, detail=detail))
+                effects.append(effect)
+        write_scored_texts(context.place(SCORED_BY, edit), id_of(edit), effects)
+        return among(rows, self.task.test)
 
     def _of_sets(
         self, context: EvaluationContext, edit: NamedEdit | None, split: Split
@@ -89,10 +89,8 @@ class R(Metric):
         scores = [context.scores(data, edit) for data in sets]
         effects = effects_of(scores, context.seed)
         found = effect_rows(effects, power=edit is None and split == "test")
-        groups = {data.name: len(data.groups) for data in sets}
-        rows = [*(row for e in effects for row in r_rows(e.scores, context.seed)), *found]
-        rows = [one for row in rows for one in among([row], groups[row.dataset])]
-        return [*rows, *gap_rows(effects, found), *omnibus_rows(scores, effects)]
+        rows = [row for effect in effects for row in r_rows(effect.scores, context.seed)]
+        return among([*rows, *found, *rows_of_all_groups(scores, effects, found)], sets)
 
     def removed(
         self, context: EvaluationContext, edit: NamedEdit, split: MeasuredSplit = "test"
@@ -153,3 +151,30 @@ def _changes(before: SetScores, after: GroupEffect) -> list[Row]:
         "group_effect_change": changed(unedited, after)[0],
     }
     return [Row.of(m, e, after.scores.data, n=after.items) for m, e in shares.items()]
+
+
+class OffTarget(Metric):
+    """The group effect on axes that an edit was not fitted on, `other_axes`, and its change.
+
+    Rows are `off_target` and `off_target_change`, whose P is two-sided, of paired draws, and Holm's
+    over the sets of an edit. A set with neither names nor templates to draw has no interval and no
+    P. In 300 simulations each, an edit that moved people at random was found to change an axis 0 to
+    0.3 % of the time, and intervals covered 99.7 to 100 %: they are too wide rather than too
+    narrow.
+    """
+
+    title = "Bias on other axes"
+    better: ClassVar[Mapping[str, Way]] = {"off_target": "lower"}
+    has_baseline = True
+
+    def measure(
+        self, context: EvaluationContext, edit: NamedEdit | None, split: MeasuredSplit = "test"
+    ) -> list[Row]:
+        if split != "test":
+            return []
+        now, before = (
+            [GroupEffect(context.scores(data, e), context.seed) for data in self.task.other_axes]
+            for e in (edit, None)
+        )
+        rows = group_effect_rows(now, "off_target")
+        return rows if edit is None else [*rows, *change_rows(before, now)]

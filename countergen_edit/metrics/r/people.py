@@ -2,9 +2,8 @@
 
 The squares of an item's residuals sum to the sampling variance of the group difference. Without
 names that all prompts share, the variations of each prompt take their place; people drawn anew for
-each prompt may come back in another. Twins are the names
-of both groups, which other words tell apart; the two residuals of a twin are one, since a leaning
-of both is not noise of the difference.
+each prompt may come back in another. Twins are the names of both groups, which other words tell
+apart; the two residuals of a twin are one, since a leaning of both is not noise of the difference.
 """
 
 from __future__ import annotations
@@ -43,8 +42,7 @@ class People:
     def of(cls, scores: SetScores) -> People:
         """Names where every sample is asked of the same ones, else the variations of each."""
         everybody = scores.names(0) is not None and scores.names(1) is not None
-        starts = np.flatnonzero(np.diff(scores.sample, prepend=-1))
-        known = np.where(scores.present, scores.log_p, np.nan)
+        starts, known = scores.first, np.where(scores.present, scores.log_p, np.nan)
         table = np.ascontiguousarray(known.reshape(len(known), -1).T)
         side, twins = np.repeat([0, 1], known.shape[2]), scores.twins
         if (pairs := scores.pairs_of_people) is None:
@@ -102,19 +100,14 @@ class People:
         """What each person adds to the noise of `difference`; zero where nobody is asked.
 
         The squares of an item's column sum to the sampling variance s²/n of the first mean plus
-        that of the second.
+        that of the second. One person of a group, such as a pronoun, has no spread: all are zero.
         """
         means, counts = self.means[self.side], self.counts[self.side]
-        scaled = (self.log_p - means) / np.sqrt(counts * (counts - 1.0))
+        scale = np.sqrt(counts * (counts - 1.0)) if counts.min() > 1 else np.inf
+        scaled = (self.log_p - means) / scale
         signed = np.where(self.side == 0, 1.0, -1.0)[:, None] * scaled
         own = np.where(np.isnan(self.log_p), 0.0, signed)
         return own[self.side == 0] + own[self.side == 1] if self.twins else own
-
-    @property
-    def own_variance(self) -> Float64[np.ndarray, " item"]:
-        """Variance between two people of the two groups that is not their group's, nats²."""
-        counts = self.counts[0] if self.twins else self.counts[self.side]
-        return np.asarray(np.nansum(self.residuals**2 * counts, axis=0))
 
     def deals(self, names: int | None = None) -> int:
         """In how many ways the groups can be dealt out among these people, or `names` a group."""

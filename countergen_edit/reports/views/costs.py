@@ -8,8 +8,7 @@ from dataclasses import replace
 from countergen_edit.decisions import JUDGEMENT
 from countergen_edit.decisions.significance import is_significant
 from countergen_edit.edits import EditRecord
-from countergen_edit.metrics.off_target import OFF_TARGET_CHANGE
-from countergen_edit.metrics.r.effect_rows import LEAST, SIGNIFICANT
+from countergen_edit.metrics.r.effect_rows import LEAST, OFF_TARGET_CHANGE, SIGNIFICANT
 from countergen_edit.metrics.results import Results, State
 from countergen_edit.metrics.rows import UNEDITED, Row, set_label
 from countergen_edit.reports.blocks import Cell, Number
