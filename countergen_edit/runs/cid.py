@@ -14,8 +14,12 @@ import numpy as np
 from countergen_edit.core.writing import whole
 from countergen_edit.edits import NamedEdit, load_edit
 from countergen_edit.edits.record import RECORD
-from countergen_edit.metrics.cid.perturbation_effect import effects, perturbation_rows
-from countergen_edit.metrics.cid.perturbations import Perturbation, Similarity
+from countergen_edit.metrics.cid.perturbations import (
+    Perturbation,
+    Similarity,
+    effects,
+    perturbation_rows,
+)
 from countergen_edit.metrics.rows import Row
 from countergen_edit.models import LanguageModel, contrastive_generate, token_texts
 from countergen_edit.runs.folder import RunFolder
