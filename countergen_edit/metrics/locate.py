@@ -174,14 +174,7 @@ class BatchRows:
 
 
 class Patching:
-    """A batch of texts and of patches between them.
-
-    Args:
-        lm: The model.
-        texts: The texts.
-        pairs: The texts (source, base) of each pair.
-        positions: Each is a patch of every pair.
-    """
+    """A batch of texts, with a patch of every pair (source, base) of them at every position."""
 
     def __init__(
         self,

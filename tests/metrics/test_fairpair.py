@@ -645,15 +645,6 @@ def test_the_sentence_says_by_which_test_texts_differ_and_on_how_many_templates(
     assert sentence.endswith(", by the test on 3 of 4 templates, by F's interval on 1.")
 
 
-def test_an_undefined_f_is_reported() -> None:
-    [sentence] = VIEW.sentences(results(rows(UNEDITED, None)))
-    assert "F is undefined (V = 0: all texts of one side are alike)" in sentence
-    f, *rest = rows(UNEDITED, 1.1)
-    detail = f.detail | {"undefined": {"V = 0: alike": 2}, "reason": "V = 0: alike"}
-    of = results([replace(f, detail=detail), *rest])
-    assert "By jaccard, F is undefined in 2 prompts (V = 0: alike)." in briefly(of)
-
-
 def test_b_and_v_are_drawn_by_the_number_of_continuations_and_of_folds() -> None:
     about: dict[str, Any] = {"dataset": "common_sents", "split": "test"}
     sizes = [
