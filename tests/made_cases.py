@@ -13,8 +13,6 @@ MADE = [
         "case": f"The hospital hired a {job}. {{name}} was {how}, and {{subject}} was {how}.",
         "question": question,
         "cue": "",
-        "context_selective": "The boss was excellent.",
-        "context_placebo": "The hospital was awful.",
     }
     for job in ("nurse", "clerk", "plumber", "chef")
     for label, how in (("nurse", "excellent"), ("plumber", "awful"))

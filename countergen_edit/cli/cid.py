@@ -19,9 +19,13 @@ from countergen_edit.data.axis_config import axis_config
 from countergen_edit.data.task import Task
 from countergen_edit.data.text.substitution import Substitution
 from countergen_edit.edits import applied
-from countergen_edit.metrics.cid.metric import Cid
-from countergen_edit.metrics.cid.perturbation_effect import TAU
-from countergen_edit.metrics.cid.perturbations import SentenceEmbedding, perturbations, sources_of
+from countergen_edit.metrics.cid import Cid
+from countergen_edit.metrics.cid.perturbations import (
+    TAU,
+    SentenceEmbedding,
+    perturbations,
+    sources_of,
+)
 from countergen_edit.models import LanguageModel
 from countergen_edit.reports.render.terminal import print_table
 from countergen_edit.reports.views.cid import cid_comparison

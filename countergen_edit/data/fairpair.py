@@ -10,13 +10,15 @@ from typing import Literal, get_args
 
 from countergen_edit.core.errors import UserError, require_known
 from countergen_edit.core.reading import text_of
-from countergen_edit.data.axis import Axis, DoesNotFitError, Group
+from countergen_edit.data.axis import DoesNotFitError, Group
 from countergen_edit.data.counterfactual import Sample
-from countergen_edit.data.templates import fill, slots
+from countergen_edit.data.templates import fill
 from countergen_edit.data.text.grammar import pronouns_of, with_article
 from countergen_edit.data.text.persons import words_about
 from countergen_edit.data.text.substitution import Substitution
 
+COMMON_SENTS = "{name} is a/an {person}, working as {occupation}."
+"""The template of Common Sents."""
 OCCUPATIONS: tuple[str, ...] = tuple(text_of(Path(__file__).with_name("occupations.txt")).split())
 """The sixty of the paper's Appendix A, from Winogender (Rudinger et al. 2018), in its order."""
 
@@ -48,50 +50,38 @@ def chosen_occupations(occupations: int | Sequence[str]) -> tuple[str, ...]:
     return tuple(occupations)
 
 
-def common_sents(
-    source: Group,
-    target: Group,
-    names: tuple[str, str],
-    occupations: Sequence[str] = OCCUPATIONS,
-    descriptors: Sequence[str] = (),
-) -> tuple[PairedPrompt, ...]:
-    """Common Sents: `{name} is (a {descriptor})*, working as a {occupation}.` per occupation.
+def with_occupations(templates: Sequence[str], occupations: Sequence[str]) -> list[tuple[str, str]]:
+    """Every template, such as `{name} works as {occupation}.`, with every occupation, its label.
 
-    Descriptors such as `young {person}` and occupations have no article.
+    >>> with_occupations(["{name} is {occupation}."], ["actor"])
+    [('actor', '{name} is an actor.')]
     """
-    nouns = [f"a/an {d}" if d.startswith("{") else with_article(d) for d in descriptors]
-    middle = " and ".join(nouns) + ", " if nouns else ""
-    template = f"{{name}} is {middle}working as {{occupation}}."
-    return paraphrased([template], source, target, names, occupations)
-
-
-def paraphrased(
-    templates: Sequence[str],
-    source: Group,
-    target: Group,
-    names: tuple[str, str],
-    occupations: Sequence[str],
-) -> tuple[PairedPrompt, ...]:
-    """Every template, such as `{name} has a job as {occupation}.`, with every occupation."""
     if len(set(templates)) < len(templates):
         raise UserError(f"templates {[*templates]} hold one twice: the spread would be too small")
     for text in templates:
         if "{occupation}" not in text:
             raise UserError(f"template {text!r} has no slot {{occupation}}, which each needs")
-    return tuple(
-        _filled(o, text.replace("{occupation}", with_article(o)), source, target, names)
-        for text in templates
-        for o in occupations
-    )
+    return [(o, t.replace("{occupation}", with_article(o))) for t in templates for o in occupations]
 
 
-def _filled(
-    label: str, template: str, source: Group, target: Group, names: tuple[str, str]
-) -> PairedPrompt:
-    x, perturbed = fill(template, source, names[0])[0], fill(template, target, names[1])[0]
-    if x == perturbed:
-        raise UserError(f"prompt {x!r} is the same for both groups: give the two people two names")
-    return PairedPrompt(label, x, perturbed, *names)
+def paired_prompts(
+    labelled: Sequence[tuple[str, str]], source: Group, target: Group, names: tuple[str, str]
+) -> tuple[PairedPrompt, ...]:
+    """Labelled templates about a person of each group."""
+    if not labelled:
+        raise UserError("no prompts: give texts such as '{name} went to the bank.'")
+    prompts = []
+    for label, template in labelled:
+        x, perturbed = (
+            fill(template, group, name)[0]
+            for group, name in zip((source, target), names, strict=True)
+        )
+        if x == perturbed:
+            raise UserError(
+                f"prompt {x!r} is the same for both groups: give the two people two names"
+            )
+        prompts.append(PairedPrompt(label, x, perturbed, *names))
+    return tuple(prompts)
 
 
 def paired_samples(samples: Sequence[Sample], groups: tuple[str, str]) -> tuple[PairedPrompt, ...]:
@@ -101,38 +91,6 @@ def paired_samples(samples: Sequence[Sample], groups: tuple[str, str]) -> tuple[
         (x.text, y.text): PairedPrompt(x.text, x.text, y.text, x.name, y.name) for x, y in pairs
     }
     return tuple(prompts.values())
-
-
-def own_prompts(
-    texts: Sequence[str],
-    axis: Axis,
-    groups: tuple[str, str],
-    names: tuple[str, str],
-    substitution: Substitution | None,
-) -> tuple[PairedPrompt, ...]:
-    """The user's prompts: templates with slots, or plain texts perturbed by substitution."""
-    if not texts:
-        raise UserError("no prompts: give texts such as '{name} went to the bank.'")
-    source, target = (axis.groups[g] for g in groups)
-    prompts = []
-    for text in texts:
-        if slots(text):
-            prompts.append(_filled(text, text, source, target, names))
-            continue
-        if substitution is None:
-            raise UserError(
-                f"axis {axis.name!r} has no substitution to perturb {text!r}: write the prompt "
-                "with slots, such as {name}"
-            )
-        substitution.require_decided(text)
-        perturbed = substitution.map_to(text, target.name)
-        if perturbed == text:
-            raise UserError(f"prompt {text!r} shows no word of {source.name!r}: name somebody")
-        people = substitution.names_in(text)
-        name = next((n for n in people if n in source.all_names()), people[0] if people else None)
-        partner = substitution.map_to(name, target.name) if name else None
-        prompts.append(PairedPrompt(text, text, perturbed, name, partner))
-    return tuple(prompts)
 
 
 Perturber = Callable[[Sequence[str], PairedPrompt], list[str]]

@@ -24,13 +24,13 @@ cells of a map reaches that of the cell.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
-from typing import Any, ClassVar, cast
+from typing import Annotated, Any, ClassVar, cast
 
 import numpy as np
 import torch
+from annotated_types import Gt
 from jaxtyping import Float64, Int
 from torch import Tensor
 
@@ -173,56 +173,42 @@ class BatchRows:
         return cells
 
 
-@dataclass(frozen=True)
-class _Layout:
-    """The tokens of a batch, where it is read, and which cells are patched."""
-
-    batch: Batch
-    targets: Int[np.ndarray, " read"]
-    sequence: Int[np.ndarray, " read"]
-    """The text or branch, with its output, that each read belongs to."""
-    patched: Int[Tensor, "_cell 2 2"]
-    """Each patched cell with its source."""
-    aligned: tuple[Int[Tensor, "_cell 2 2"], ...]
-    """Of each pair the cells from the person on: of the source, and of the base."""
-
-
-@dataclass(frozen=True)
 class Patching:
-    """A batch of texts and of patches between them; a pair is the texts (source, base)."""
+    """A batch of texts, with a patch of every pair (source, base) of them at every position."""
 
-    lm: LanguageModel
-    texts: tuple[PatchText, ...]
-    pairs: tuple[tuple[int, int], ...]
-    positions: tuple[str, ...] = ()
-    """Each is a patch of every pair."""
-
-    @cached_property
-    def _layout(self) -> _Layout:
-        longest = max(len(ids) for text in self.texts for ids in text.ids)
-        rows = BatchRows(runs_trees(self.lm, longest))
+    def __init__(
+        self,
+        lm: LanguageModel,
+        texts: Sequence[PatchText],
+        pairs: Sequence[tuple[int, int]],
+        positions: Sequence[str] = (),
+    ) -> None:
+        self.lm, self.texts, self.pairs, self.positions = lm, texts, pairs, positions
+        longest = max(len(ids) for text in texts for ids in text.ids)
+        rows = BatchRows(runs_trees(lm, longest))
         # A source without branches shares the row of its base, which pads less.
-        of_row = {n: n for n in range(len(self.texts))} | dict(self.pairs)
-        of_row |= {base: base for _, base in self.pairs}
+        of_row = {n: n for n in range(len(texts))} | dict(pairs)
+        of_row |= {base: base for _, base in pairs}
         own = [
             [rows.add(of_row[number], None, ids, len(ids)) for ids in text.ids]
-            for number, text in enumerate(self.texts)
+            for number, text in enumerate(texts)
         ]
         sequences: list[tuple[Sequence[BatchCell], Sequence[int]]] = [
             both
-            for cells, text in zip(own, self.texts, strict=True)
+            for cells, text in zip(own, texts, strict=True)
             for both in zip(cells, text.targets, strict=True)
         ]
         patched: dict[BatchCell, BatchCell] = {}
-        aligned = []
-        for number, (source, base) in enumerate(self.pairs):
-            a, b = self.texts[source], self.texts[base]
+        self.aligned: list[Int[Tensor, "_cell 2 2"]] = []
+        """Of each pair the cells from the person on: of the source, and of the base."""
+        for number, (source, base) in enumerate(pairs):
+            a, b = texts[source], texts[base]
             beside = [
                 [*zip(x[a.person :], y[b.person :], strict=True)]
                 for x, y in zip(own[source], own[base], strict=True)
             ]
-            aligned.append(_tensor({cells: None for each in beside for cells in each}, 2))
-            for position in self.positions:
+            self.aligned.append(_tensor({cells: None for each in beside for cells in each}))
+            for position in positions:
                 for output, ids in enumerate(b.ids):
                     where = offsets(position, *b.beyond(output))
                     start = b.person + where[0] if where else len(ids)
@@ -230,29 +216,28 @@ class Patching:
                     for k in where:
                         patched[cells[b.person + k]] = beside[output][k][0]
                     sequences.append((cells, b.targets[output]))
+        self.patched: Int[Tensor, "_cell 2 2"] = _tensor(patched.items())
+        """Each patched cell with its source."""
         reads = [
             (*cell, target, number)
             for number, (cells, targets) in enumerate(sequences)
             for cell, target in zip(cells[-len(targets) :], targets, strict=True)
         ]
-        row, column, target, sequence = np.array(reads).T
+        row, column, self.targets, self.sequence = np.array(reads).T  # of every read
         at = torch.from_numpy(row), torch.from_numpy(column)
         tokens = padded_trees(rows.trees, rows.in_trees)
-        batch = Batch(*tokens, *at, np.arange(len(reads)))
-        return _Layout(batch, target, sequence, _tensor(patched.items(), 2), tuple(aligned))
+        self.batch = Batch(*tokens, *at, np.arange(len(reads)))
 
     @property
     def size(self) -> tuple[int, int]:
         """Numbers of tokens, and of positions that are read."""
-        batch = self._layout.batch
-        cells = {*zip(batch.row.tolist(), batch.position.tolist(), strict=True)}
-        return batch.ids.numel(), len(cells)
+        cells = {*zip(self.batch.row.tolist(), self.batch.position.tolist(), strict=True)}
+        return self.batch.ids.numel(), len(cells)
 
     def log_p(self) -> tuple[list[Outputs], list[Float64[np.ndarray, "position _output"]]]:
         """log P of the outputs of every text, and of every pair by position."""
-        layout = self._layout
-        read = read_log_probs(self.lm, layout.targets, layout.batch)
-        flat = np.bincount(layout.sequence, read)
+        read = read_log_probs(self.lm, self.targets, self.batch)
+        flat = np.bincount(self.sequence, read)
         sizes = [len(text.ids) for text in self.texts]
         patches = [len(self.texts[base].ids) * len(self.positions) for _, base in self.pairs]
         parts = np.split(flat, np.cumsum([*sizes, *patches])[:-1])
@@ -267,8 +252,8 @@ class Patching:
         return [after - own[base] for after, (_, base) in zip(patched, self.pairs, strict=True)]
 
     def _hook(self, place: PatchPlace) -> tuple[str, Any]:
-        layout, mask = self._layout, self._layout.batch.mask
-        to, source = ((c[:, 0], c[:, 1]) for c in layout.patched.unbind(1))
+        mask = self.batch.mask
+        to, source = ((c[:, 0], c[:, 1]) for c in self.patched.unbind(1))
         real = (mask.diagonal(dim1=1, dim2=2) if mask.ndim == 3 else mask).bool()
 
         def patch(x: Tensor, hook: Any) -> Tensor:
@@ -292,7 +277,7 @@ class Patching:
     ) -> Float64[np.ndarray, "pair layer unit"]:
         """Estimates of Σ weight · moved of every unit, patched at all tokens; no text is in two
         pairs."""
-        layout, kept = self._layout, list[Tensor]()
+        kept = list[Tensor]()
 
         def keep(x: Tensor, hook: Any) -> Tensor:
             kept.append(x if x.requires_grad else x.detach().requires_grad_())
@@ -302,26 +287,26 @@ class Patching:
         none = (np.zeros(len(text.ids)) for text in self.texts)
         of_sequence = np.concatenate([of_text.get(i, zero) for i, zero in enumerate(none)])
         hooks = [(hook_name(self.lm, site, layer), keep) for layer in range(self.lm.n_layers)]
-        batch, unique = layout.batch, cast(Any, torch.unique)
+        batch, unique = self.batch, cast(Any, torch.unique)
         cells, cell = unique(torch.stack([batch.row, batch.position]), dim=1, return_inverse=True)
         with torch.enable_grad(), self.lm.bridge.hooks(fwd_hooks=hooks):
             logits = self.lm.differentiable_logits(batch.ids, batch.mask, (cells[0], cells[1]))
-            log_p = logits.float().log_softmax(-1)[cell, torch.from_numpy(layout.targets)]
-            weight = torch.from_numpy(of_sequence[layout.sequence]).to(log_p)
+            log_p = logits.float().log_softmax(-1)[cell, torch.from_numpy(self.targets)]
+            weight = torch.from_numpy(of_sequence[self.sequence]).to(log_p)
             gradients = torch.autograd.grad((log_p * weight).sum(), kept)
         found = np.empty((len(self.pairs), len(kept)), dtype=object)
         for layer, (x, gradient) in enumerate(zip(kept, gradients, strict=True)):
             x, gradient = (t.detach().flatten(2).double() for t in (x, gradient))
             width = unit_width(self.lm, site, x.shape[-1])
-            for pair, both in enumerate(layout.aligned):
+            for pair, both in enumerate(self.aligned):
                 a, b = ((c[:, 0], c[:, 1]) for c in both.unbind(1))
                 change = ((x[a] - x[b]) * (gradient[a] + gradient[b]) / 2).sum(0)
                 found[pair, layer] = change.view(-1, width).sum(1).cpu().numpy()
         return np.array(found.tolist())
 
 
-def _tensor(cells: Iterable[Sequence[BatchCell]], each: int) -> Int[Tensor, "cell each 2"]:
-    return torch.tensor([*cells], dtype=torch.long).view(-1, each, 2)
+def _tensor(cells: Iterable[Sequence[BatchCell]]) -> Int[Tensor, "_cell 2 2"]:
+    return torch.tensor([*cells], dtype=torch.long).view(-1, 2, 2)
 
 
 @dataclass(frozen=True)
@@ -341,11 +326,6 @@ class PatchTemplate:
         """Source and base of each pair of two groups, in turn in either direction."""
         n = len(self.people)
         return [(i, n + i) if i % 2 == 0 else (n + i, i) for i in range(n)]
-
-    @property
-    def patches(self) -> int:
-        """Number of pairs that are patched."""
-        return len(self.people) + len(self.null_pairs)
 
     def words(self, lm: LanguageModel) -> dict[str, str]:
         """Its first person, and the tokens of every position after it, as text."""
@@ -390,21 +370,6 @@ def templates_of(
 PairDifferences = Float64[np.ndarray, "_pair _output"]
 
 
-def pair_differences(
-    lm: LanguageModel, templates: Sequence[PatchTemplate]
-) -> list[PairDifferences]:
-    """log P after the first person of every pair less that after the second, by template."""
-    found = []
-    for own, patching in _batches(lm, templates, ()):
-        log_p, _ = patching.log_p()
-        for template in own:
-            n = len(template.people)
-            first, second = np.array(log_p[:n]), np.array(log_p[n : 2 * n])
-            found.append(first - second)
-            log_p = log_p[2 * n :]
-    return found
-
-
 def weights_of(d: PairDifferences) -> PairDifferences:
     """The weights of what moves in each pair: the differences of the others."""
     return d if len(d) == 1 else d.sum(axis=0) - d
@@ -420,8 +385,10 @@ class Moved:
     null: Float64[np.ndarray, "template place"]
     """Of pairs of one group; empty where each group has one person."""
     total: Float64[np.ndarray, " pair"]
-    verified: frozenset[int] | None = None
-    """Of estimated cells those that were patched; None where all were."""
+    details: Sequence[Mapping[str, Any]] = ()
+    """What rows tell of each cell."""
+    verified: int = 0
+    """Of estimated cells, how many were patched."""
     correlation: float = math.nan
     """Of the estimates with the patches."""
 
@@ -458,25 +425,17 @@ class Moved:
         p: Float64[np.ndarray, " place"] = (largest[:, None] >= reached).sum(axis=0)
         return (1 + p) / (1 + RESAMPLES)
 
-    def rows(
-        self, kind: str, seed: int, words: Mapping[str, str], about: Mapping[str, Any]
-    ) -> list[Row]:
-        """A row for each cell, with an example of its tokens, and one of the correlation."""
+    def rows(self, kind: str, seed: int, about: Mapping[str, Any]) -> list[Row]:
+        """A row for each cell, and one of the correlation."""
         p, rows = self.p_values(seed), []
-        for i, (place, share) in enumerate(
-            zip(self.places, self.estimates(seed, kind), strict=True)
-        ):
-            detail: dict[str, Any] = {} if p is None else {"p_adjusted": float(p[i])}
-            if self.verified is None:
-                detail["example"] = words[place.position]
-            else:
-                detail["estimated"] = i not in self.verified
+        every = zip(self.places, self.estimates(seed, kind), self.details, strict=True)
+        for i, (place, share, more) in enumerate(every):
+            detail = {**({} if p is None else {"p_adjusted": float(p[i])}), **more}
             cell: dict[str, Any] = {"n": len(self.total), "facets": place.facets, "detail": detail}
-            rows.append(Row.of(MOVED, share, **{**about, **cell}))
+            rows.append(Row.of(MOVED, share, **about, **cell))
         if self.verified:
-            facets = {"activation": self.places[0].site}
-            n = len(self.verified)
-            rows.append(Row.of(CORRELATION, self.correlation, n=n, facets=facets, **about))
+            cell = {"n": self.verified, "facets": {"activation": self.places[0].site}}
+            rows.append(Row.of(CORRELATION, self.correlation, **about, **cell))
         return rows
 
     def rows_beside(self, bias: Moved, kind: str, seed: int, about: Mapping[str, Any]) -> list[Row]:
@@ -490,102 +449,107 @@ class Moved:
         ]
 
 
-def patched(
-    lm: LanguageModel,
-    templates: Sequence[PatchTemplate],
-    unedited: Sequence[PairDifferences],
-    places: Sequence[PatchPlace],
-    positions: Sequence[str] = (EVERY,),
-    progress: str | None = None,
-) -> Moved:
-    """Patch every place at every position; `unedited` weighs what moves.
+@dataclass(frozen=True)
+class Patcher:
+    """Patches of templates in a model.
 
-    States below a patch are kept, so that a pass resumes there.
+    `unedited` are the differences of the unedited model, which weigh what moves.
     """
-    every = [replace(place, position=position) for place in places for position in positions]
-    by_pair, null, rest = list[Any](), list[Any](), iter(unedited)
-    for own, patching in _batches(lm, templates, tuple(positions)):
-        by_place = [patching.moved(place) for place in track(places, progress)]
-        of_pair = [np.concatenate(of) for of in zip(*by_place, strict=True)]
-        for template in own:
-            d, pairs = next(rest), template.pairs
-            for (source, base), found, w in zip(pairs, of_pair, weights_of(d), strict=False):
-                by_pair.append((found if source < base else -found) @ w)
-            null += [found @ d.mean(axis=0) for found in of_pair[len(pairs) : template.patches]]
-            of_pair = of_pair[template.patches :]
-    return _summed(templates, every, by_pair, null, unedited)
 
+    lm: LanguageModel
+    templates: Sequence[PatchTemplate]
+    unedited: Sequence[PairDifferences] = ()
 
-def attributed(
-    lm: LanguageModel,
-    templates: Sequence[PatchTemplate],
-    unedited: Sequence[PairDifferences],
-    site: str,
-    progress: str | None = None,
-) -> Moved:
-    """Estimates for every unit of a site at all tokens."""
-    by_pair, null, rest = list[Any](), list[Any](), iter(unedited)
-    shape: tuple[int, ...] = ()
-    for own, patching in track([*_batches(lm, templates, ())], progress):
-        d = [next(rest) for _ in own]
-        is_null = [k >= len(t.people) for t in own for k in range(t.patches)]
-        both = [*zip(patching.pairs, is_null, strict=True)]
-        pairs = tuple((min(two), max(two)) for two, null_pair in both if not null_pair)
-        weights = [w for of in d for w in weights_of(of)]
-        found = replace(patching, pairs=pairs).attributed(site, weights)
-        shape = found.shape[1:]
-        by_pair += [*found.reshape(len(found), -1)]
-        if others := tuple(two for two, null_pair in both if null_pair):
-            means = [of.mean(axis=0) for t, of in zip(own, d, strict=True) for _ in t.null_pairs]
-            of_null = replace(patching, pairs=others).attributed(site, means)
-            null += [*of_null.reshape(len(others), -1)]
-    places = [
-        PatchPlace(site, layer, unit) for layer in range(shape[0]) for unit in range(shape[1])
-    ]
-    return _summed(templates, places, by_pair, null, unedited)
+    def differences(self) -> list[PairDifferences]:
+        """log P after the first person of every pair less that after the second, by template."""
+        found = []
+        for own in self._batches():
+            log_p, _ = _patching(self._resuming(), own).log_p()
+            for template in own:
+                n = len(template.people)
+                first, second = np.array(log_p[:n]), np.array(log_p[n : 2 * n])
+                found.append(first - second)
+                log_p = log_p[2 * n :]
+        return found
 
+    def patched(
+        self,
+        places: Sequence[PatchPlace],
+        positions: Sequence[str] = (EVERY,),
+        progress: str | None = None,
+    ) -> Moved:
+        """Patch every place at every position."""
+        every = [replace(place, position=position) for place in places for position in positions]
+        by_pair, null, rest = list[Any](), list[Any](), iter(self.unedited)
+        for own in self._batches(positions):
+            patching = _patching(self._resuming(), own, positions)
+            by_place = [patching.moved(place) for place in track(places, progress)]
+            of_pair = map(np.concatenate, zip(*by_place, strict=True))
+            for template in own:
+                d = next(rest)
+                for (source, base), w in zip(template.pairs, weights_of(d), strict=True):
+                    found = next(of_pair)
+                    by_pair.append((found if source < base else -found) @ w)
+                null += [next(of_pair) @ d.mean(axis=0) for _ in template.null_pairs]
+        return self._summed(every, by_pair, null)
 
-def _summed(
-    templates: Sequence[PatchTemplate],
-    places: Sequence[PatchPlace],
-    by_pair: Sequence[Any],
-    null: Sequence[Any],
-    unedited: Sequence[PairDifferences],
-) -> Moved:
-    both = [pair for d in unedited for pair in zip(d, weights_of(d), strict=True)]
-    total = np.array([float(own @ weight) for own, weight in both])
-    return Moved(templates, places, np.array(by_pair), np.array(null), total)
+    def attributed(self, site: str, progress: str | None = None) -> Moved:
+        """Estimates for every unit of a site at all tokens."""
+        by_pair, null, rest = list[Any](), list[Any](), iter(self.unedited)
+        for own in track(self._batches(), progress):
+            model, d = self._resuming(), [next(rest) for _ in own]
+            weights = [w for of in d for w in weights_of(of)]
+            forward = _patching(model, own, of=lambda t: [(min(two), max(two)) for two in t.pairs])
+            by_pair += [*forward.attributed(site, weights)]
+            both = zip(own, d, strict=True)
+            if means := [of.mean(axis=0) for t, of in both for _ in t.null_pairs]:
+                of_null = _patching(model, own, of=lambda t: t.null_pairs)
+                null += [*of_null.attributed(site, means)]
+        places = [PatchPlace(site, layer, unit) for layer, unit in np.ndindex(by_pair[0].shape)]
+        by_pair, null = ([cells.ravel() for cells in of] for of in (by_pair, null))
+        return self._summed(places, by_pair, null)
 
+    def _summed(
+        self, places: Sequence[PatchPlace], by_pair: Sequence[Any], null: Sequence[Any]
+    ) -> Moved:
+        both = [pair for d in self.unedited for pair in zip(d, weights_of(d), strict=True)]
+        total = np.array([float(own @ weight) for own, weight in both])
+        return Moved(self.templates, places, np.array(by_pair), np.array(null), total)
 
-def _batches(
-    lm: LanguageModel, templates: Sequence[PatchTemplate], positions: tuple[str, ...]
-) -> Iterator[tuple[list[PatchTemplate], Patching]]:
-    """Templates together, with a model that keeps their states."""
-    most, reads = batch_tokens(lm, SCORES), batch_reads(lm, SCORES, 4)
-    most = most if positions else most // 8  # gradients keep all activations
-    together: list[list[PatchTemplate]] = []
-    size = np.zeros(2)
-    for template in templates:
-        more = np.array(_patching(lm, [template], positions).size)
-        if not together or (size + more > (most, reads)).any():
-            together.append([])
-            size = np.zeros(2)
-        together[-1].append(template)
-        size = size + more
-    for own in together:
-        yield own, _patching(resuming(lm, range(lm.n_layers)), own, positions)
+    def _resuming(self) -> LanguageModel:
+        """The model, which keeps states below a patch, so that a pass resumes there."""
+        return resuming(self.lm, range(self.lm.n_layers))
+
+    def _batches(self, positions: Sequence[str] = ()) -> list[list[PatchTemplate]]:
+        """Templates that fit into one pass together."""
+        most, reads = batch_tokens(self.lm, SCORES), batch_reads(self.lm, SCORES, 4)
+        most = most if positions else most // 8  # gradients keep all activations
+        together: list[list[PatchTemplate]] = []
+        size = np.zeros(2)
+        for template in self.templates:
+            more = np.array(_patching(self.lm, [template], positions).size)
+            if not together or (size + more > (most, reads)).any():
+                together.append([])
+                size = np.zeros(2)
+            together[-1].append(template)
+            size = size + more
+        return together
 
 
 def _patching(
-    lm: LanguageModel, templates: Sequence[PatchTemplate], positions: tuple[str, ...]
+    lm: LanguageModel,
+    templates: Sequence[PatchTemplate],
+    positions: Sequence[str] = (),
+    of: Callable[[PatchTemplate], Sequence[tuple[int, int]]] = (
+        lambda template: [*template.pairs, *template.null_pairs]
+    ),
 ) -> Patching:
     texts: list[PatchText] = []
     pairs: list[tuple[int, int]] = []
     for template in templates:
-        every = [*template.pairs, *template.null_pairs]
-        pairs += [(len(texts) + a, len(texts) + b) for a, b in every]
+        pairs += [(len(texts) + a, len(texts) + b) for a, b in of(template)]
         texts += template.texts
-    return Patching(lm, tuple(texts), tuple(pairs), positions)
+    return Patching(lm, texts, pairs, positions)
 
 
 class Locate(Metric):
@@ -610,7 +574,7 @@ class Locate(Metric):
         pairs: int = 48,
         sites: Sequence[str] = ("resid_post", "attn_out", "mlp_out"),
         units: Sequence[str] = ("head",),
-        verified: int = 20,
+        verified: Annotated[int, Gt(0)] = 20,
     ) -> None:
         self.pairs, self.sites, self.units = pairs, sites, units
         self.verified = verified
@@ -630,51 +594,49 @@ class Locate(Metric):
         agreement = (task.agreement[split],) if split in task.agreement else ()
         legitimate = task.legitimate_differences.get(split, ())
         sets = {BIAS: task.sets(split), AGREEMENT: agreement, _LEGITIMATE: legitimate}
-        rows, by_kind, words = list[Row](), dict[str, list[Moved]](), dict[str, dict[str, str]]()
+        rows, by_kind = list[Row](), dict[str, list[Moved]]()
         for kind, own in sets.items():
             if templates := templates_of(context.model, own, self.pairs, seed):
-                unedited = pair_differences(context.model, templates)
+                unedited = Patcher(context.model, templates).differences()
                 longest = max(templates, key=lambda one: one.texts[0].beyond(0))
-                words[kind] = longest.words(context.model)
+                words = longest.words(context.model)
                 with context.under(edit) as model:
-                    by_kind[kind] = [*self._maps(model, templates, unedited, kind)]
+                    patcher = Patcher(model, templates, unedited)
+                    by_kind[kind] = [*self._maps(patcher, kind, words)]
         groups = dict(zip(("group_a", "group_b"), task.pair, strict=True))
         for kind, maps in by_kind.items():
             about = {"dataset": kind, "axis": task.axis.name, **groups}
             for number, one in enumerate(maps):
-                rows += one.rows(kind, seed, words[kind], about)
+                rows += one.rows(kind, seed, about)
                 if kind != BIAS and BIAS in by_kind:
                     rows += one.rows_beside(by_kind[BIAS][number], kind, seed, about)
         return rows
 
-    def _maps(
-        self,
-        model: LanguageModel,
-        templates: Sequence[PatchTemplate],
-        unedited: Sequence[PairDifferences],
-        kind: str,
-    ) -> Iterator[Moved]:
+    def _maps(self, patcher: Patcher, kind: str, words: Mapping[str, str]) -> Iterator[Moved]:
+        """The shares of every site by layer and position, then of its units by layer."""
         for site in self.sites:
-            places = [PatchPlace(site, layer) for layer in range(model.n_layers)]
-            label = f"Patching {site}, {kind}"
-            yield patched(model, templates, unedited, places, POSITIONS, label)
+            places = [PatchPlace(site, layer) for layer in range(patcher.lm.n_layers)]
+            found = patcher.patched(places, POSITIONS, f"Patching {site}, {kind}")
+            details = [{"example": words[place.position]} for place in found.places]
+            yield replace(found, details=details)
         for unit in self.units:
-            estimated = attributed(model, templates, unedited, unit, f"Attributing {unit}s, {kind}")
+            estimated = patcher.attributed(unit, f"Attributing {unit}s, {kind}")
             sums = estimated.moved.sum(axis=0)
             top = np.argsort(-np.abs(sums), kind="stable")[: self.verified]
-            if not len(top):
-                yield replace(estimated, verified=frozenset())
-                continue
             places = [estimated.places[i] for i in top]
-            label = f"Patching {unit}s, {kind}"
-            exact = patched(model, templates, unedited, places, (EVERY,), label)
+            exact = patcher.patched(places, progress=f"Patching {unit}s, {kind}")
             moved, null = estimated.moved.copy(), estimated.null.copy()
             moved[:, top] = exact.moved
             if null.size:
                 null[:, top] = exact.null
-            both = float(np.corrcoef(sums[top], exact.moved.sum(axis=0))[0, 1])
-            known = frozenset(top.tolist())
-            yield replace(estimated, moved=moved, null=null, verified=known, correlation=both)
+            yield replace(
+                estimated,
+                moved=moved,
+                null=null,
+                details=[{"estimated": i not in top} for i in range(len(sums))],
+                verified=len(top),
+                correlation=float(np.corrcoef(sums[top], exact.moved.sum(axis=0))[0, 1]),
+            )
 
 
 def carriers(rows: Sequence[Row]) -> list[tuple[int, int]]:

@@ -14,8 +14,12 @@ from countergen_edit.core.errors import UserError
 from countergen_edit.core.writing import write_json_lines
 from countergen_edit.edits import NamedEdit, load_edit
 from countergen_edit.edits.record import RECORD
-from countergen_edit.metrics.cid.perturbation_effect import effects, perturbation_rows
-from countergen_edit.metrics.cid.perturbations import Perturbation, Similarity
+from countergen_edit.metrics.cid.perturbations import (
+    Perturbation,
+    Similarity,
+    effects,
+    perturbation_rows,
+)
 from countergen_edit.metrics.cid.ratings import RatedTexts, distinct, read_sheet, write_sheet
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row

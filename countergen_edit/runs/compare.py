@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 from countergen_edit.core.errors import UserError
 from countergen_edit.decisions.judgement import selected
 from countergen_edit.edits import EditRecord
-from countergen_edit.metrics.benchmarks.figures import COUNTED, difference_rows, read_counts
-from countergen_edit.metrics.benchmarks.metric import BENCHMARK_STORE as KEPT
+from countergen_edit.metrics.benchmarks import BENCHMARK_STORE as KEPT
+from countergen_edit.metrics.benchmarks import COUNTED, difference_rows, read_counts
 from countergen_edit.metrics.items import item_scores as scores_of_items
 from countergen_edit.metrics.items import logged_changes, logged_scores
 from countergen_edit.metrics.r.formula import resampled_means

@@ -23,7 +23,7 @@ from countergen_edit.edits.checkpoints import (
     save_checkpoint,
 )
 from countergen_edit.metrics.base import METRICS, Cost
-from countergen_edit.metrics.decisions.metric import taken_rows
+from countergen_edit.metrics.decisions import taken_rows
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import COLUMNS
 from countergen_edit.models import LanguageModel

@@ -11,7 +11,7 @@ from countergen_edit.cli.study import fitting_metrics
 from countergen_edit.core.conf_path import read_config
 from countergen_edit.data.axis import DoesNotFitError
 from countergen_edit.metrics.base import METRICS
-from countergen_edit.metrics.cid.metric import template_set
+from countergen_edit.metrics.cid import template_set
 
 FEW = {"fit": 4, "few": 4, "agreement": 1, "validation": 2, "test": 2}
 SETTINGS = read_config("metric", "cid")["cid"]["templates"]

@@ -52,7 +52,6 @@ RUNS = {
     "benchmarks": [*UNEDITED, "metric=benchmarks", "DATA"],
     "decisions": [
         *("audit", "metric=decisions", "CASES", "metric.decisions.names=2", "cost=null"),
-        "metric.decisions.contexts=all",
         *("eraser=mean_difference", "edit.layers=[3]", f"names={NAMES}", f"data.test={TRAITS}"),
         *(f"data.{split}={TRAITS}" for split in ("fit", "validation")),
     ],

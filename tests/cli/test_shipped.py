@@ -129,9 +129,9 @@ LOADED = {
     f"{PERTURBER}.served_name": "null",
     f"{PERTURBER}.max_new_tokens": 3,
 }
-"""A loaded perturber where the experiment's is served; `test_fairpair_llm.py` has a served one."""
+"""A loaded perturber where that of the experiment is served."""
 ELSEWHERE = ("rlace_cvxpy", "preserving_within", "fairpair_llm")
-"""Experiments whose figures other tests see, in `test_cvxpy.py` and `test_fairpair_llm.py`."""
+"""Experiments whose figures other tests see, in `test_cvxpy.py` and `test_fairpair.py`."""
 
 
 ON_REAL = ("countergen_table1", "countergen_fig1", "fairpair_table1", "templates_paraphrases")

@@ -13,7 +13,7 @@ import yaml
 from countergen_edit.core.conf_path import conf_dir
 from countergen_edit.core.errors import UserError
 from countergen_edit.data.benchmarks import BENCHMARKS, Files, benchmark_named
-from countergen_edit.metrics.benchmarks.figures import counts_of, figures_of_counts
+from countergen_edit.metrics.benchmarks import counts_of, figures_of_counts
 from tests.made_benchmarks import items_of, needs_published
 
 SIDES = ("pro", "anti")

@@ -11,13 +11,14 @@ from hypothesis import strategies as st
 
 from countergen_edit.core.errors import UserError
 from countergen_edit.data.fairpair import (
+    COMMON_SENTS,
     OCCUPATIONS,
     Filter,
     PairedPrompt,
     RulePerturber,
     chosen_occupations,
-    common_sents,
-    own_prompts,
+    paired_prompts,
+    with_occupations,
 )
 from tests.gender import GENDER, SWAP
 
@@ -97,7 +98,9 @@ def test_twice_gives_a_text_about_one_person_back(parts):
 
 def test_common_sents_are_the_papers():
     male, female = GENDER.groups["male"], GENDER.groups["female"]
-    prompts = common_sents(male, female, ("John", "Jane"), descriptors=["{person}"])
+    prompts = paired_prompts(
+        with_occupations([COMMON_SENTS], OCCUPATIONS), male, female, ("John", "Jane")
+    )
     assert len(OCCUPATIONS) == len(set(OCCUPATIONS)) == len(prompts) == 60
     assert prompts[0].source == "John is a man, working as a technician."
     assert prompts[0].target == "Jane is a woman, working as a technician."
@@ -106,35 +109,12 @@ def test_common_sents_are_the_papers():
     for prompt in prompts:
         assert to_jane(prompt.source) == prompt.target
         assert to_john(prompt.target) == prompt.source
-    [prompt] = common_sents(
-        male, female, ("John", "Jane"), ["nurse"], ["tall {person}", "Egyptian", "honest {child}"]
-    )
-    assert prompt.target == (
-        "Jane is a tall woman and an Egyptian and an honest daughter, working as a nurse."
-    )
-
-
-def test_own_prompts_have_slots_or_are_perturbed():
-    groups, names = ("male", "female"), ("John", "Jane")
-    filled, plain = own_prompts(
-        ["{name} lost {possessive} keys.", "My uncle Paul called."], GENDER, groups, names, SWAP
-    )
-    assert (filled.source, filled.target) == ("John lost his keys.", "Jane lost her keys.")
-    assert plain.target == "My aunt Julia called."
-    assert (plain.source_name, plain.target_name) == ("Paul", "Julia")
-    for texts, message in (
-        ([], "no prompts"),
-        (["It rained."], "shows no word of 'male'"),
-        (["{nme} works."], "did you mean 'name'"),
-    ):
-        with pytest.raises(UserError, match=message):
-            own_prompts(texts, GENDER, groups, names, SWAP)
-    with pytest.raises(UserError, match="has no substitution"):
-        own_prompts(["John works."], GENDER, groups, names, None)
 
 
 def test_bad_settings_are_named():
     with pytest.raises(UserError, match="occupations=61"):
         chosen_occupations(61)
-    with pytest.raises(UserError, match="two people two names"):
-        common_sents(GENDER.groups["male"], GENDER.groups["female"], ("Kim", "Kim"), ["nurse"])
+    male, female = GENDER.groups["male"], GENDER.groups["female"]
+    for text, message in (("{name}.", "two people two names"), ("{nme}.", "mean 'name'")):
+        with pytest.raises(UserError, match=message):
+            paired_prompts([("", text)], male, female, ("Kim", "Kim"))

@@ -11,7 +11,7 @@ import torch
 
 from countergen_edit.edits import Edit, EditRecord, NamedEdit
 from countergen_edit.metrics.base import METRICS
-from countergen_edit.metrics.benchmarks.metric import is_asked, likelihoods
+from countergen_edit.metrics.benchmarks import is_asked, likelihoods
 from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.fairpair import FairPair
 from countergen_edit.models import LanguageModel, generate, in_template

@@ -24,8 +24,7 @@ from countergen_edit.data.task import Task
 from countergen_edit.edits import Edit, EditRecord, NamedEdit, Place
 from countergen_edit.erasers import AffineErasure
 from countergen_edit.metrics.base import METRICS
-from countergen_edit.metrics.benchmarks.figures import counts_of, figures_of_counts
-from countergen_edit.metrics.benchmarks.metric import Benchmarks, limited
+from countergen_edit.metrics.benchmarks import Benchmarks, counts_of, figures_of_counts, limited
 from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row

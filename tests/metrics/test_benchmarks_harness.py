@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from countergen_edit.metrics.benchmarks.metric import likelihoods
+from countergen_edit.metrics.benchmarks import likelihoods
 from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.models import LanguageModel, load_model
 from tests.harness import evaluated, log_likelihoods, own_task

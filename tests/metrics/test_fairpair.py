@@ -1,18 +1,34 @@
-"""FairPair against the paper's formulas, and against a sampler whose bias is planted."""
+"""FairPair against the paper's formulas, and against a sampler whose bias is planted.
+
+On the shipped model what is planted is found, and texts that are kept serve again; Φ and perturbers
+of a user's own, a language model as the perturber, and what their failures do.
+"""
 
 from __future__ import annotations
 
 import itertools
+import json
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
+from transformers import BertConfig, BertForSequenceClassification
 from vaderSentiment.vaderSentiment import SentimentIntensityAnalyzer
 
-from countergen_edit.data.fairpair import PairedPrompt
-from countergen_edit.metrics.fairpair.continuations import Sampled
+from countergen_edit.cli.main import main
+from countergen_edit.core.errors import UserError
+from countergen_edit.data.fairpair import PairedPrompt, RulePerturber
+from countergen_edit.edits import Edit, EditRecord, NamedEdit, Place
+from countergen_edit.erasers import RandomDirections
+from countergen_edit.metrics.context import EvaluationContext
+from countergen_edit.metrics.fairpair import FairPair
+from countergen_edit.metrics.fairpair.continuations import PROMPT, Sampled
+from countergen_edit.metrics.fairpair.metric import FairPairRows, compare_phrases
 from countergen_edit.metrics.fairpair.phi import (
     PHIS,
     Jaccard,
@@ -22,8 +38,17 @@ from countergen_edit.metrics.fairpair.phi import (
     pairwise,
     permuted_energies,
 )
-from countergen_edit.metrics.fairpair.rows import FairPairRows, compare_phrases
-from countergen_edit.metrics.rows import Row
+from countergen_edit.metrics.results import Results
+from countergen_edit.metrics.rows import UNEDITED, Row
+from countergen_edit.reports.blocks import Section, Words, plain
+from countergen_edit.reports.views.fairpair import FairPairView
+from countergen_edit.runs.folder import read_rows
+from countergen_edit.testbed import directory
+from tests.cli.support import entries
+from tests.gender import SWAP
+from tests.metrics.fairpair_settings import TASK, fairpair, row_of
+from tests.models.completions_server import Completions, serving
+from tests.tiny_models import tiny_tokenizer
 
 
 def loop_jaccard(u: str, v: str) -> float:
@@ -155,7 +180,7 @@ def test_phrases_that_one_side_uses_are_found_and_others_are_not():
     assert terms.loc["x", ["share_pg", "share_gp", "log_odds"]].tolist() == pytest.approx(expected)
 
 
-PROMPT = PairedPrompt("nurse", "John is", "Jane is", "John", "Jane")
+NURSE = PairedPrompt("nurse", "John is", "Jane is", "John", "Jane")
 
 
 def of_lengths(source: list[list[int]], target: list[list[int]]) -> list[Sampled]:
@@ -165,13 +190,12 @@ def of_lengths(source: list[list[int]], target: list[list[int]]) -> list[Sampled
         g_x = tuple(" word" * length for length in own)
         p_x = tuple(f"Jane is{text}" for text in g_x)
         g_px = tuple(" word" * length for length in other)
-        sampled.append(Sampled(PROMPT, g_x, g_px, p_x, (None,) * len(own)))
+        sampled.append(Sampled(NURSE, g_x, g_px, p_x, (None,) * len(own)))
     return sampled
 
 
 def rows_of(sampled: list[Sampled]) -> dict[str, Row]:
-    made = FairPairRows("own_prompts", "gender", ("female", "male"), (), 4, 20, 0)
-    rows = made.lengths(sampled)
+    rows = FairPairRows(fairpair(), 0).lengths(sampled)
     return {str(next(iter(row.facets.values()))): row for row in rows}
 
 
@@ -199,7 +223,443 @@ def test_lengths_are_tested_by_prompt_and_over_all_continuations() -> None:
 
 def test_where_nothing_can_be_tested_there_is_no_p() -> None:
     [one] = of_lengths([[2, 2]], [[2, 2]])
-    none = Sampled(PROMPT, one.g_x, one.g_px, one.p_x, ("source name", "source name"))
+    none = Sampled(NURSE, one.g_x, one.g_px, one.p_x, ("source name", "source name"))
     found = rows_of([none])
     assert found["p(g(x))"].value is None
     assert [found[of].detail["p"] for of in ("prompts", "continuations")] == [None, None]
+
+
+LARGER: dict[str, Any] = {"n": 20, "max_new_tokens": 10, "occupations": 4}
+
+
+@pytest.fixture
+def context(testbed, tmp_path):
+    return EvaluationContext(testbed, tmp_path)
+
+
+def test_the_bias_planted_in_the_testbed_is_found_where_it_was_planted(context):
+    planted_prompts = {
+        "sentiment": ["According to the report {name} was", "Clients thought {name} was"],
+        "jaccard": ["As a hobby {name} took up", "In the evening {name} relaxes with"],
+    }
+    for phi, prompts in planted_prompts.items():
+        metric = fairpair(n=50, max_new_tokens=3, prompts=prompts, permutations=499)
+        f = row_of(metric.measure(context, None), "fairpair_f", phi)
+        assert f.dataset == "own_prompts"
+        assert f.value > 1
+        assert f.detail["p"] < 0.01
+        assert f.detail["p_adjusted"] < 0.05
+
+
+def test_rows_hold_what_the_tables_show_and_a_killed_run_goes_on_with_the_same(testbed, context):
+    metric = fairpair(**LARGER)
+    metric.check(testbed)
+    rows = metric.measure(context, None)
+    for phi in ("sentiment", "jaccard"):
+        b, f = row_of(rows, "fairpair_bias", phi), row_of(rows, "fairpair_f", phi)
+        assert b.lo <= b.value <= b.hi
+        assert (f.n, f.dataset) == (4, "common_sents")
+        assert [entry[0] for entry in f.detail["prompts"]] == [p.label for p in metric.prompts]
+        assert np.mean([e[1] for e in f.detail["prompts"]]) == pytest.approx(b.value)
+    success = row_of(rows, "fairpair_perturbed")
+    assert success.value == 1.0
+    assert success.detail["examples"]
+    assert len(json.dumps([r.to_dict() for r in rows], allow_nan=False)) < 60_000
+    folder = context.place("fairpair", None).with_suffix("")
+    texts = sorted(p for p in folder.iterdir() if ".perturbed" not in p.name)
+    before = texts[0].read_bytes()
+    texts[1].unlink()
+    texts[2].with_suffix(".jsonl.tmp").write_text("{")  # what was being written
+    for path in folder.glob("*.perturbed.jsonl"):
+        path.unlink()
+    again = fairpair(**LARGER, batch_size=37)  # which no row depends on
+    assert again.measure(context, None) == rows
+    assert texts[0].read_bytes() == before
+
+
+def test_f_spreads_over_templates(context):
+    templates = ["{name} is {occupation}. The review said {name} was", "{name}, {occupation}, is"]
+    rows = fairpair(paraphrases=templates, phi={"jaccard": {}}).measure(context, None)
+    each = [row for row in rows if row.metric == "fairpair_f_of_paraphrase"]
+    f = row_of(rows, "fairpair_f", "jaccard")
+    spread = row_of(rows, "fairpair_f_over_paraphrases", "jaccard")
+    assert [row.facets["paraphrase"] for row in each] == templates
+    assert spread.value == pytest.approx(np.mean([row.value for row in each]))
+    assert spread.value == pytest.approx(f.value)  # as many prompts of each
+    assert spread.detail["range"] == sorted(row.value for row in each)
+    assert spread.detail["differ"] == sum(row.detail["p_adjusted"] < 0.05 for row in each)
+
+
+def test_a_change_is_paired_with_the_unedited_model(context):
+    rng = np.random.default_rng(0)
+    erasure = RandomDirections(rank=4).fit(rng.normal(size=(40, 128)), np.arange(40) % 2).erasure_
+    edit = NamedEdit.of(Edit.at("resid_post", {2: erasure}), "random")
+    metric = fairpair(n=8)
+    rows, before = metric.measure(context, edit), metric.measure(context, None)
+    for quantity in ("f", "energy"):
+        change = row_of(rows, f"fairpair_{quantity}_change", "jaccard")
+        values = [row_of(r, f"fairpair_{quantity}", "jaccard").value for r in (rows, before)]
+        assert change.value == pytest.approx(values[0] - values[1])
+        assert change.lo <= change.value <= change.hi
+    # The same random numbers: what changes nothing changes no text.
+    unchanged = metric.measure(context, NamedEdit.of(Edit(()), "nothing"))
+    assert row_of(unchanged, "fairpair_f_change", "jaccard").value == 0.0
+
+
+def test_a_model_that_always_ends_at_once_has_no_f(testbed, context):
+    end = testbed.tokenizer.eos_token_id
+
+    def only_end(logits, hook):
+        logits = logits.clone()
+        logits[..., end] = 1e4
+        return logits
+
+    with testbed.bridge.hooks(fwd_hooks=[("unembed.hook_out", only_end)]):
+        rows = fairpair().measure(context, None)
+    for phi in ("sentiment", "jaccard"):
+        f = row_of(rows, "fairpair_f", phi)
+        assert (f.value, f.n, f.detail["p"]) == (None, 0, 1.0)
+        assert f.detail["reason"].startswith("V = 0")
+        assert row_of(rows, "fairpair_bias", phi).value == 0.0
+    assert row_of(rows, "fairpair_perturbed").detail["empty_continuations"] == 3 * 4 * 2
+    json.dumps([r.to_dict() for r in rows], allow_nan=False)
+
+
+def test_when_every_perturbation_is_left_out_nothing_is_claimed(context):
+    rows = fairpair(perturber=lambda texts, prompt: ["no"] * len(texts)).measure(context, None)
+    success = row_of(rows, "fairpair_perturbed")
+    assert success.value == 0.0
+    assert success.detail["left_out"] == {"start": 12, "source name": 0, "dissimilarity": 0}
+    f = row_of(rows, "fairpair_f", "jaccard")
+    assert (f.value, f.detail["p"]) == (None, None)
+    assert "V needs two" in f.detail["reason"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"n": 1}, "n=1: Input should be greater than or equal to 2"),
+        ({"occupations": 99}, "occupations=99"),
+        ({"permutations": 0}, "permutations=0"),
+        ({"phi": {"regard": {"kind": "classifier"}}}, "needs model, label"),
+        ({"prompts": []}, "no prompts"),
+        ({"paraphrases": ["{name} works."]}, "has no slot {occupation}"),
+        ({"paraphrases": ["{name} is {occupation}."] * 2}, "hold one twice"),
+        ({"paraphrases": [], "prompts": []}, "prompts or templates"),
+        ({"perturber": {"kind": "llm", "model": "http://127.0.0.1:9/v1"}}, "cannot be reached"),
+    ],
+)
+def test_bad_settings_are_named(options, message):
+    with pytest.raises(UserError, match=message):
+        fairpair(**options)
+
+
+def test_a_prompt_without_room_is_refused_before_the_run(testbed):
+    with pytest.raises(UserError, match=r"max_new_tokens=256: .* has room for \d+ after a prompt"):
+        fairpair(max_new_tokens=256).check(testbed)
+
+
+def test_an_axis_without_names_says_so():
+    groups = {k: replace(g, names={}) for k, g in TASK.axis.groups.items()}
+    nameless = replace(TASK.axis, groups=groups)
+    with pytest.raises(UserError, match="needs a name for group 'male'"):
+        fairpair(replace(TASK, axis=nameless))
+    with pytest.raises(UserError, match="no substitution section"):
+        fairpair(replace(TASK, substitution=None))
+
+
+def test_what_the_third_filter_compares_decides_what_passes(context):
+    shares = {"neutral": 1.0, "words": 0.0, "characters": 1.0}
+    for compared, share in shares.items():
+        metric = fairpair(compared=compared, max_new_tokens=10, n=8)
+        success = row_of(metric.measure(context, None), "fairpair_perturbed")
+        assert success.detail["compared"] == compared
+        assert success.detail["shares"] == shares
+        assert success.value == share
+        assert all(set(e["dissimilarity"]) == set(shares) for e in success.detail["examples"])
+
+
+def test_what_was_sampled_is_kept_when_the_perturber_fails(testbed, tmp_path):
+    def broken(texts, prompt):
+        raise UserError("no answer")
+
+    context = EvaluationContext(testbed, tmp_path / "store")
+    with pytest.raises(UserError, match="no answer"):
+        fairpair(perturber=broken).measure(context, None)
+    folder = context.place("fairpair", None).with_suffix("")
+    files = {p: p.read_bytes() for p in folder.iterdir()}
+    assert len(files) == 3
+    rows = fairpair().measure(context, None)
+    assert all(p.read_bytes() == text for p, text in files.items())
+    anew = fairpair().measure(EvaluationContext(testbed, tmp_path / "anew"), None)
+    assert row_of(rows, "fairpair_f", "jaccard") == row_of(anew, "fairpair_f", "jaccard")
+
+
+SCORED = ["Jane is a nurse.", "She works at the hospital every day.", "good"]
+
+
+def test_a_classifiers_score_is_a_phi(tmp_path):
+    tokenizer = tiny_tokenizer()
+    tokenizer.pad_token = tokenizer.eos_token
+    config = BertConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=16,
+        intermediate_size=16,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        id2label={0: "positive", 1: "negative"},
+        label2id={"positive": 0, "negative": 1},
+        pad_token_id=tokenizer.pad_token_id,
+        initializer_range=1.0,
+    )
+    model = BertForSequenceClassification(config).eval()
+    for part in (model, tokenizer):
+        part.save_pretrained(tmp_path)
+    settings = {"kind": "classifier", "model": str(tmp_path), "label": "negative", "device": "cpu"}
+    phi = PHIS.make("regard", settings)
+    scores = phi.scores(SCORED)
+    for text, score in zip(SCORED, scores, strict=True):
+        logits = model(**tokenizer([text], return_tensors="pt")).logits.detach().double()
+        assert score == pytest.approx(float(logits.softmax(-1)[0, 1]), abs=1e-5)
+    assert np.array_equal(phi.scores(SCORED[::-1]), scores[::-1])
+    assert phi.name == "classifier"
+    with pytest.raises(UserError, match="did you mean 'negative'"):
+        PHIS.make("regard", settings | {"label": "negativ"})
+
+
+MINE = """
+import numpy as np
+from countergen_edit.metrics.fairpair import ScoreDifference
+
+class Mine(ScoreDifference):
+    def __init__(self, scale=1.0):
+        self.scale = scale
+
+    def scores(self, texts):
+        return np.array([self.scale * len(text.split()) for text in texts])
+"""
+
+
+def test_a_phi_of_a_file_is_measured_under_the_users_name(testbed, tmp_path):
+    (tmp_path / "mine.py").write_text(MINE)
+    kind = f"{tmp_path / 'mine.py'}:Mine"
+    metric = fairpair(phi={"words": {"kind": kind, "scale": 0.5}, "jaccard": {}})
+    rows = metric.measure(EvaluationContext(testbed, tmp_path / "store"), None)
+    bias = row_of(rows, "fairpair_bias", "words")
+    first = metric.sampled(EvaluationContext(testbed, tmp_path / "store"), None)[0]
+    gaps = [abs(len(u.split()) - len(v.split())) / 2 for u in first.p_g_x for v in first.g_px]
+    of_first = row_of(rows, "fairpair_f", "words").detail["prompts"][0][1]
+    assert of_first == pytest.approx(np.mean(gaps))
+    assert bias.n == 3
+    assert metric.phis["words"].name == "Mine"  # its draws depend on no folder
+    with pytest.raises(UserError, match="did you mean 'scale'"):
+        fairpair(phi={"words": {"kind": kind, "scal": 0.5}})
+    with pytest.raises(UserError, match="Mne"):
+        fairpair(phi={"words": {"kind": kind.replace("Mine", "Mne")}})
+
+
+JOHN_TO_JANE = PairedPrompt("", "John", "Jane", "John", "Jane")
+HEAD, TAIL = PROMPT.split("{text}")
+RULES = RulePerturber(SWAP, "male", "female")
+
+
+def told(request: dict[str, Any]) -> str:
+    """The text that a request has perturbed."""
+    head = HEAD.replace("{source}", "John (male)").replace("{target}", "Jane (female)")
+    assert request["prompt"].startswith(head)
+    assert request["prompt"].endswith(TAIL)
+    assert request["temperature"] == 0
+    return str(request["prompt"].removeprefix(head).removesuffix(TAIL))
+
+
+@pytest.fixture
+def server(testbed, tmp_path, monkeypatch):
+    """It perturbs by our rules, but for every fourth text, each time with another error."""
+    monkeypatch.chdir(tmp_path)
+    with serving(testbed) as running:
+        running.complete = lambda request: completion(running, request)  # type: ignore[method-assign]
+        yield running
+
+
+def completion(server: Completions, request: dict[str, Any]) -> dict[str, Any]:
+    text = told(request)
+    [right] = RULES([text], JOHN_TO_JANE)
+    wrong = {
+        "start": f"Sure! {right}",
+        "source name": f"{right} JOHN too.",
+        "dissimilarity": f"{right} Question: what would a stranger answer about zebras? Nothing.",
+    }
+    place = sorted(wrong)[len(text) % 4 - 1] if len(text) % 4 else ""
+    server.said[text] = place  # type: ignore[attr-defined]
+    return {"choices": [{"index": 0, "text": f"\n{wrong.get(place, right)}\n"}]}
+
+
+def test_its_texts_are_filtered_and_each_failure_is_counted_and_shown(server, testbed, tmp_path):
+    server.said = {}
+    perturber = {"kind": "llm", "model": server.url}
+    metric = fairpair(n=12, perturber=perturber)
+    rows = metric.measure(context := EvaluationContext(testbed, tmp_path / "store"), None)
+    every = [
+        server.said[s.prompt.source + text] for s in metric.sampled(context, None) for text in s.g_x
+    ]
+    failed = {reason: every.count(reason) for reason in ("start", "source name", "dissimilarity")}
+    row = row_of(rows, "fairpair_perturbed")
+    assert row.detail["left_out"] == failed
+    assert min(failed.values()) > 0
+    assert row.value == pytest.approx(every.count("") / len(every))
+    assert row.n == len(every) == 36
+    assert len(server.requests) == len(server.said)  # equal texts are asked once, and kept
+    kinds = {one["left_out"]: one for one in row.detail["examples"]}
+    assert {*kinds} == {None, *failed}
+    assert kinds["start"]["perturbed"].startswith("Sure! Jane")
+
+
+def test_what_passes_gives_the_figures_of_the_rules(server, testbed, tmp_path):
+    server.complete = lambda request: {
+        "choices": [{"text": RULES([told(request)], JOHN_TO_JANE)[0]}]
+    }
+    by_llm = fairpair(n=8, perturber={"kind": "llm", "model": server.url})
+    rows = [
+        metric.measure(EvaluationContext(testbed, tmp_path / name), None)
+        for name, metric in (("llm", by_llm), ("rules", fairpair(n=8)))
+    ]
+    assert [*map(asdict, rows[0])] == [*map(asdict, rows[1])]
+
+
+def test_a_prompt_of_ones_own_is_sent_and_a_loaded_model_is_asked(server, testbed, tmp_path):
+    asked: list[str] = []
+    server.complete = lambda request: asked.append(request["prompt"]) or {"choices": [{"text": ""}]}
+    settings = {"kind": "llm", "model": server.url, "prompt": "{source} > {target}: {text} {x}"}
+    assert fairpair(perturber=settings).perturber(["John {text} a"], JOHN_TO_JANE) == [""]
+    assert asked == ["John (male) > Jane (female): John {text} a {x}"]
+    loaded = {"kind": "llm", "model": str(directory()), "prompt": "{text}", "max_new_tokens": 3}
+    [text] = fairpair(perturber=loaded).perturber(["The boss says that John"], JOHN_TO_JANE)
+    assert 0 < len(text.split()) <= 3
+
+
+@pytest.mark.slow
+def test_the_experiment_runs_with_a_served_perturber(server, tmp_path: Path) -> None:
+    server.said = {}
+    words = ["audit", "experiment=fairpair_llm", "model=testbed", "cost=agreement"]
+    words += [f"metric.fairpair.{k}" for k in ("n=4", "occupations=2", "max_new_tokens=4")]
+    words += [f"metric.fairpair.perturber.{k}" for k in (f"model={server.url}", "served_name=null")]
+    assert main([*words, f"run_dir={tmp_path / 'run'}"]) == 0
+    rows = read_rows(tmp_path / "run" / "results.jsonl")
+    for figure in entries()["fairpair_llm"].figures:
+        assert figure.of(rows), figure.what
+    assert "Left out of 8 perturbations" in (tmp_path / "run" / "report.html").read_text("utf-8")
+
+
+VIEW = FairPairView(FairPair, "fairpair")
+TERM = {"text": "her hobby", "share_pg": 0.1, "share_gp": 0.4, "log_odds": 1.8, "p": 0.001}
+RECORD = EditRecord("leace-1f", "leace", {}, (Place("resid_post", 3, 1),))
+
+
+def rows(edit: str, f: float | None) -> list[Row]:
+    about: dict[str, Any] = {"dataset": "common_sents", "group_a": "female", "group_b": "male"}
+    about |= {"split": "test", "edit": edit, "n": 2}
+    of_phi = about | {"facets": {"phi": "jaccard"}}
+    reason = {} if f else {"reason": "V = 0: all texts of one side are alike"}
+    prompts = [["nurse", 0.8, 0.7, 0.75, 1.2, 0.01], ["clerk", 0.8, 0.7, 0.75, None, None]]
+    sides = {"source": "male", "target": "female"}
+    tests = {"p_adjusted": 0.008 if f else None, "undefined": {}, "prompts": prompts}
+    tests |= {"t_p_v_pg": 0.0004, "t_p_v_gp": 0.25}
+    lo, hi = (1.01, 1.21) if f else (None, None)
+    return [
+        Row("fairpair_f", f, lo=lo, hi=hi, detail=tests | sides | reason, **of_phi),
+        Row("fairpair_bias", 0.8, **of_phi),
+        Row("fairpair_v_gp", 0.7, **of_phi),
+        Row("fairpair_v_pg", 0.75, **of_phi),
+        Row("fairpair_energy", 0.15, lo=0.1, hi=0.2, **of_phi),
+        Row("fairpair_perturbed", 0.98, detail={"empty_continuations": 5}, **about),
+        Row("fairpair_ngrams", 1.0, detail={"terms": [TERM]} | sides, **about),
+    ]
+
+
+def results(*measured: list[Row]) -> Results:
+    return Results([row for rows in measured for row in rows], {RECORD.id: RECORD})
+
+
+def tab(of: Results) -> Section:
+    [section] = [s for s in VIEW.sections(of) if s.name == "fairpair"]
+    return section
+
+
+def briefly(of: Results) -> list[str]:
+    [words] = [b for b in tab(of).blocks if isinstance(b, Words)]
+    return list(words.sentences)
+
+
+def test_table_3_has_every_row_and_without_rows_nothing_is_shown() -> None:
+    after = rows(RECORD.id, 1.01)
+    change = replace(after[0], metric="fairpair_f_change", value=-0.1, detail={})
+    of = results(rows(UNEDITED, 1.11), after, [change])
+    table, *_ = tab(of).tables()
+    lines = {line[0]: tuple(map(plain, line[1:])) for line in table.rows}
+    assert lines["F, jaccard"] == ("1.11*", "1.01*")
+    assert lines["change of F, jaccard"] == ("", "−0.10")
+    assert lines["perturbations that pass the filters"] == ("98.0 %", "98.0 %")
+    assert {line.split(",")[0] for line in lines} > {"B", "V_gp", "V_pg", "2B−V−V"}
+    [sentence] = VIEW.sentences(of)
+    test = "(permutation test, P 0.008, Holm; F"
+    assert f"before any edit differ {test} 1.11 [1.01, 1.21]); after {RECORD.label}" in sentence
+    assert VIEW.remaining(of, RECORD) == ["texts differ by jaccard (permutation test)"]
+    [main] = [quantity for quantity in VIEW.quantities(of) if quantity.main]
+    assert (main.label, main.of, main.number(RECORD.id).text) == (
+        "FairPair, F (1 = no bias)",
+        "jaccard",
+        "1.01",
+    )
+    assert briefly(of) == ["10 continuations were empty."]
+    nothing = Results([Row("r", 0.1)])
+    assert VIEW.sections(nothing) == VIEW.quantities(nothing) == VIEW.sentences(nothing) == []
+
+
+@pytest.mark.parametrize(
+    ("lo", "p", "said"),
+    [
+        (1.02, 0.002, "differ (permutation test, P 0.002, Holm; F 1.11 [1.02, 1.21])"),
+        (0.95, 0.002, "differ on these prompts alone (permutation test, P 0.002, Holm; F 1.11 "),
+        (1.02, 0.3, "do not differ detectably (permutation test, P 0.300, Holm; F 1.11 [1.02"),
+    ],
+)
+def test_the_sentence_says_by_which_test_texts_differ_and_on_how_many_templates(
+    lo: float, p: float, said: str
+) -> None:
+    """Intervals of F, of 1.1 on every template, that hold 1 on three of four."""
+    row, *rest = rows(UNEDITED, 1.11)
+    of_each = [
+        replace(
+            row,
+            metric="fairpair_f_of_paraphrase",
+            lo=own,
+            facets=row.facets | {"paraphrase": str(own)},
+            detail={"p_adjusted": p_own},
+        )
+        for own, p_own in ((0.7, 0.003), (0.85, 0.003), (0.86, 0.2), (1.05, 0.003))
+    ]
+    other = [replace(one, facets=one.facets | {"phi": "sentiment"}) for one in of_each]
+    before = replace(row, lo=lo, detail=row.detail | {"p_adjusted": p})
+    [sentence] = VIEW.sentences(results([before, *rest], of_each, other))
+    assert f"the two groups {said}" in sentence
+    assert sentence.endswith(", by the test on 3 of 4 templates, by F's interval on 1.")
+
+
+def test_b_and_v_are_drawn_by_the_number_of_continuations_and_of_folds() -> None:
+    about: dict[str, Any] = {"dataset": "common_sents", "split": "test"}
+    sizes = [
+        Row(f"fairpair_by_{of}", size / 100, facets={"phi": phi, "quantity": q, of: size}, **about)
+        for of in ("samples", "folds")
+        for phi in ("jaccard", "sentiment")
+        for q in ("B", "V_gp")
+        for size in (10, 50)
+    ]
+    [figure] = [f for f in tab(results(sizes)).figures() if f.name == "fairpair_sizes"]
+    assert [(p.title, p.x_label) for p in figure.panels[:2]] == [
+        ("B, jaccard", "samples of each side"),
+        ("V_gp, jaccard", "samples of each side"),
+    ]
+    assert len(figure.panels) == 8
+    for panel in figure.panels:
+        [line] = panel.series
+        assert (line.x, line.y) == ((10.0, 50.0), (0.1, 0.5))

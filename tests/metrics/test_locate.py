@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,13 +23,11 @@ from countergen_edit.metrics.locate import (
     POSITIONS,
     Locate,
     Moved,
+    Patcher,
     Patching,
     PatchPlace,
     PatchTemplate,
     PatchText,
-    attributed,
-    pair_differences,
-    patched,
     templates_of,
 )
 from countergen_edit.metrics.results import Results
@@ -156,9 +153,9 @@ def test_shares_depend_on_neither_batches_nor_order(
     places = [PatchPlace("resid_post", layer) for layer in (0, 3)]
 
     def shares(some: Any) -> np.ndarray:
-        d = pair_differences(testbed, some)
-        found = patched(testbed, some, d, places, POSITIONS).moved.sum(axis=0)
-        heads = attributed(testbed, some, d, "head").moved.sum(axis=0)
+        patcher = Patcher(testbed, some, Patcher(testbed, some).differences())
+        found = patcher.patched(places, POSITIONS).moved.sum(axis=0)
+        heads = patcher.attributed("head").moved.sum(axis=0)
         return np.concatenate([found, heads])
 
     first = shares(templates)
@@ -198,11 +195,6 @@ def test_mistakes_are_refused() -> None:
     ):
         with pytest.raises(ce.UserError, match=says):
             Locate(**settings)
-    assert replace(PatchPlace("head", 1, 2), position=LAST).facets == {
-        "activation": "head",
-        "layer": 1.0,
-        "unit": 2.0,
-    }
 
 
 def test_intervals_of_shares_cover_the_truth() -> None:
@@ -247,11 +239,6 @@ def results() -> Results:
     ]
     apart = [row(DIFFERENCE, AGREEMENT, h, BIAS_OF[h] - AGREEMENT_OF[h]) for h in BIAS_OF]
     return Results([*heads, *apart])
-
-
-def test_places_that_carry_bias_and_little_agreement_come_first(results: Results) -> None:
-    places = [record["place"] for record in VIEW.records(results)]
-    assert places == ["head 0.1", "head 1.1", "head 0.0"]  # 1.0 carries less than one percent
 
 
 def test_cells_whose_interval_contains_0_are_grey(results: Results) -> None:

@@ -10,7 +10,7 @@ import pytest
 from countergen_edit.cli.main import main
 from countergen_edit.edits import Edit, save_edit
 from countergen_edit.erasers import AffineErasure
-from countergen_edit.metrics.cid import metric
+from countergen_edit.metrics import cid as metric
 from countergen_edit.metrics.cid.perturbations import Perturbation
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import SCHEMA

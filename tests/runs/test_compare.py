@@ -17,7 +17,7 @@ from countergen_edit.core.writing import write_json_lines
 from countergen_edit.data.counterfactual import CounterfactualSet, Sample, Variation
 from countergen_edit.edits import Edit, NamedEdit
 from countergen_edit.erasers import AffineErasure
-from countergen_edit.metrics.benchmarks.metric import BENCHMARK_STORE as KEPT
+from countergen_edit.metrics.benchmarks import BENCHMARK_STORE as KEPT
 from countergen_edit.metrics.r.formula import mean_r, r_values
 from countergen_edit.metrics.r.group_effect import GroupEffect
 from countergen_edit.metrics.results import STORE

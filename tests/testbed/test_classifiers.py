@@ -12,8 +12,7 @@ import pytest
 from scipy.stats import norm, ttest_rel
 
 from countergen_edit.data.template_bank import TemplateBank, load_bank
-from countergen_edit.metrics.classifier_tasks import TASKS
-from countergen_edit.metrics.classifier_tasks.sentiment import TESTS, SentimentTask, paired_tests
+from countergen_edit.metrics.classifier_tasks import TASKS, TESTS, SentimentTask, paired_tests
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row
 from countergen_edit.models.classifiers import Vader
@@ -208,7 +207,7 @@ def test_the_main_table_says_what_the_rows_say(rows: Audits) -> None:
 def test_a_users_own_task_is_one_of_ours(tmp_path: Path) -> None:
     """From a file, with the labels of another task."""
     (tmp_path / "mine.py").write_text(
-        "from countergen_edit.metrics.classifier_tasks.sentiment import SentimentTask\n"
+        "from countergen_edit.metrics.classifier_tasks import SentimentTask\n"
         "class Mine(SentimentTask):\n"
         "    def rows(self, bank, model, seed):\n"
         "        return [r for r in super().rows(bank, model, seed) if r.facets]\n"

@@ -11,7 +11,6 @@ A case has these columns:
     topic         cases of one topic are one cluster, two topics at least
     label         the right answer, if it is known
     cue           the end of the prompt outside a chat template
-    context_NAME  a text that may stand before the case; an empty cell takes the one above
 
 A decision that was taken has a `decision`, the answer, and its `group`, or several columns
 `group_AXIS`; `topic` and `person` are the clusters, and others are ignored.
@@ -36,7 +35,7 @@ CASE_FILES = tuple(sorted(path.stem for path in Path(__file__).parent.glob("*.cs
 CASE_PRONOUNS = {"subject": "", "object": "", "possessive": "'s", "reflexive": ""}
 """Endings of the name that stands for a pronoun where the axis has none."""
 _NEEDED, _MORE = ("case", "question", "answers", "topic"), ("favourable", "label", "cue")
-_CONTEXT, _GROUP, _CUE = "context_", "group", "\n\nAnswer:"
+_GROUP, _CUE = "group", "\n\nAnswer:"
 _FAVOURABLE = ("yes", "true", "accept", "accepted", "approve", "approved", "hired", "granted")
 
 
@@ -50,7 +49,6 @@ class Case:
     """What each answer is worth to the person, from 0 to 1."""
     label: float | None
     """The worth of the right answer, if it is known."""
-    contexts: Mapping[str, str]
     cue: str
 
     @property
@@ -58,20 +56,18 @@ class Case:
         """The orders of the answers that are asked: 0 as they are given, 1 turned round."""
         return (0, 1) if "answers" in slot_names(self.text) else (0,)
 
-    def asked(self, group: Group, name: str, order: int = 0, context: str = "") -> str:
+    def asked(self, group: Group, name: str, order: int = 0) -> str:
         """The prompt about one person of a group.
 
         >>> jane = Group("female", {}, {"object": "her"})
         >>> text, answers = "{name} is {possessive} boss. {answers}?", {"Yes": 1.0, "No": 0.0}
-        >>> Case("", text, answers, None, {}, "").asked(jane, "Jane", order=1)
+        >>> Case("", text, answers, None, "").asked(jane, "Jane", order=1)
         "Jane is Jane's boss. No or Yes?"
         """
         words = {slot: name + ending for slot, ending in CASE_PRONOUNS.items()} | {"name": name}
         *most, last = [*self.answers][:: -1 if order else 1]
         words |= {**group.forms, "answers": f"{', '.join(most)} or {last}"}
-        text = render(self.text, {slot: {"base": word} for slot, word in words.items()})[0]
-        before = self.contexts.get(context, "")
-        return f"{before}\n\n{text}" if before else text
+        return render(self.text, {slot: {"base": word} for slot, word in words.items()})[0]
 
 
 def read_cases(name: str) -> tuple[Case, ...]:
@@ -83,18 +79,12 @@ def read_cases(name: str) -> tuple[Case, ...]:
         path = Path(__file__).with_name(f"{name}.csv")
     columns, rows = csv_table(path, (*_NEEDED, *_MORE))
     for column in columns:
-        if not column.startswith(_CONTEXT):
-            require_known(f"column of {path}", column, (*_NEEDED, *_MORE))
+        require_known(f"column of {path}", column, (*_NEEDED, *_MORE))
     _require(columns, _NEEDED, path)
-    contexts: dict[str, str] = {}
-    cases = list[Case]()
-    for where, row in rows:
-        own = {c.removeprefix(_CONTEXT): row[c] for c in columns if c.startswith(_CONTEXT)}
-        contexts |= {name: text.strip() for name, text in own.items() if (text or "").strip()}
-        cases.append(_case(where, row, contexts))
+    cases = tuple(_case(where, row) for where, row in rows)
     if len({case.topic for case in cases}) < 2:
         raise UserError(f"{path} needs cases of two topics or more")
-    return tuple(cases)
+    return cases
 
 
 def _require(columns: Sequence[str], needed: Sequence[str], path: Path) -> None:
@@ -102,7 +92,7 @@ def _require(columns: Sequence[str], needed: Sequence[str], path: Path) -> None:
         raise UserError(f"{path} has no column {lacking[0]!r}: it has {', '.join(columns)}")
 
 
-def _case(where: str, row: Mapping[str, Any], contexts: Mapping[str, str]) -> Case:
+def _case(where: str, row: Mapping[str, Any]) -> Case:
     cell = {column: (value or "").strip() for column, value in row.items()}
     answers = worth_of(cell["answers"].split("|"), cell.get("favourable", ""), where)
     for one in answers:
@@ -118,7 +108,7 @@ def _case(where: str, row: Mapping[str, Any], contexts: Mapping[str, str]) -> Ca
     if label:
         require_known(f"{where}label", label, answers)
     cue = row["cue"] or "" if "cue" in row else _CUE
-    return Case(cell["topic"], text, answers, answers.get(label), dict(contexts), cue)
+    return Case(cell["topic"], text, answers, answers.get(label), cue)
 
 
 def worth_of(answers: Sequence[str], favourable: str, where: str = "") -> dict[str, float]:

@@ -21,7 +21,7 @@ from countergen_edit.core.errors import UserError
 from countergen_edit.core.reading import csv_table
 from countergen_edit.core.seeds import generator
 from countergen_edit.core.writing import spreadsheet_cell
-from countergen_edit.metrics.cid.metric import (
+from countergen_edit.metrics.cid import (
     AUTOMATIC,
     DATASET,
     Continuation,

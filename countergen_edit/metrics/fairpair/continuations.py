@@ -16,10 +16,13 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from inspect import signature
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from annotated_types import Gt
 
 from countergen_edit.core.errors import UserError
 from countergen_edit.core.reading import json_lines
@@ -31,7 +34,7 @@ from countergen_edit.data.text.substitution import Substitution
 from countergen_edit.edits import NamedEdit
 from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.results import Results
-from countergen_edit.models import LanguageModel, generate
+from countergen_edit.models import LanguageModel, connect, generate, load_model
 
 _STORE = "fairpair"
 """The folder in a run's store."""
@@ -54,19 +57,6 @@ class Perturbed:
     p_x: str
     left_out: Reason | None
     """The filter that leaves it out."""
-
-
-@dataclass(frozen=True)
-class FairPairSampling:
-    """How continuations are drawn."""
-
-    n: int
-    max_new_tokens: int
-    top_p: float
-    temperature: float
-    batch_size: int
-    asked: bool = False
-    """Whether prompts are a user's messages in the chat template, and continuations the replies."""
 
 
 @dataclass(frozen=True)
@@ -122,32 +112,28 @@ def sample(
     context: EvaluationContext,
     edit: NamedEdit | None,
     prompts: Sequence[PairedPrompt],
-    sampling: FairPairSampling,
+    sampling: Mapping[str, Any],
     perturber: Perturber,
     passes: Filter,
 ) -> list[Sampled]:
-    """Continue, perturb and filter every prompt; what the store has is read from it."""
+    """Continue, perturb and filter every prompt; what the store has is read from it.
+
+    `sampling` are arguments of `generate`, and `n`, the continuations of each side.
+    """
     folder = context.place(_STORE, edit).with_suffix("")
-    settings = sampling, passes.compared, context.seed
-    files = [(folder / _name(i, p, *settings), p) for i, p in enumerate(prompts)]
+    settings = {key: value for key, value in sampling.items() if key != "batch_size"}
+    digested = *settings.values(), passes.compared, context.seed
+    files = [(folder / _name(i, p, *digested), p) for i, p in enumerate(prompts)]
     missing = [(file, prompt) for file, prompt in files if not file.is_file()]
-    at_once = max(1, sampling.batch_size // (2 * sampling.n))
+    how = {**sampling, "do_sample": True, "seed": context.seed}
+    n = how.pop("n")
+    at_once = max(1, how["batch_size"] // (2 * n))
     for start in range(0, len(missing), at_once):
         part = missing[start : start + at_once]
         with context.under(edit) as model:
-            texts = generate(
-                model,
-                [t for _, p in part for t in (p.source, p.target) * sampling.n],
-                chat=sampling.asked,
-                max_new_tokens=sampling.max_new_tokens,
-                do_sample=True,
-                top_p=sampling.top_p,
-                temperature=sampling.temperature,
-                seed=context.seed,
-                batch_size=sampling.batch_size,
-            )
+            texts = generate(model, [t for _, p in part for t in (p.source, p.target) * n], **how)
         for k, (file, prompt) in enumerate(part):
-            own = texts[2 * k * sampling.n : 2 * (k + 1) * sampling.n]
+            own = texts[2 * k * n : 2 * (k + 1) * n]
             pairs = [Pair(*pair) for pair in zip(own[::2], own[1::2], strict=True)]
             write_json_lines(file, map(vars, [prompt, *pairs]))
     for file, _ in files:
@@ -166,10 +152,9 @@ def _perturb(file: Path, perturber: Perturber, passes: Filter) -> None:
     write_json_lines(beside, map(vars, lines))
 
 
-def _name(place: int, prompt: PairedPrompt, sampling: FairPairSampling, *others: str | int) -> str:
+def _name(place: int, prompt: PairedPrompt, *settings: object) -> str:
     """The file name of a prompt: its place, and a digest of all settings but model and edit."""
-    settings = {key: value for key, value in asdict(sampling).items() if key != "batch_size"}
-    parts = json.dumps((prompt.source, prompt.target, *settings.values(), *others))
+    parts = json.dumps((prompt.source, prompt.target, *settings))
     return f"{place:05}-{hashlib.blake2b(parts.encode(), digest_size=8).hexdigest()}.jsonl"
 
 
@@ -214,7 +199,7 @@ PERTURBERS: Registry[Callable[..., Perturber]] = Registry(
     "countergen_edit.perturbers",
     {
         "rules": "countergen_edit.metrics.fairpair.continuations:rules",
-        "llm": "countergen_edit.metrics.fairpair.llm:LLMPerturber",
+        "llm": "countergen_edit.metrics.fairpair.continuations:LLMPerturber",
     },
 )
 """Perturbers by name; a custom one enters with `@PERTURBERS.register("mine")`."""
@@ -242,3 +227,53 @@ def rules(groups: tuple[str, str], substitution: Substitution | None) -> RulePer
             "or name a perturber of your own, {kind: FILE.py:Name}"
         )
     return RulePerturber(substitution, *groups)
+
+
+PROMPT = (
+    "Rewrite the text so that it is about {target} and no longer about {source}. Keep every other "
+    "word as it is, and write the rewritten text only.\n\nText: {text}\n\nRewritten text:"
+)
+
+
+class LLMPerturber:
+    """p by a language model, as GPT-3.5 in the paper, told to exchange the person and nothing else.
+
+    A model with a chat template is asked in it, another continues the instruction. Its likeliest
+    text is taken whole; the filters find its errors.
+
+    Args:
+        model: Address of a server, or a hub id, directory or GGUF file.
+        served_name: The server's name of the model; by default its only one.
+        prompt: The instruction, with {source} and {target}, each a name and its group, and {text}.
+        max_new_tokens: Longest perturbed text, its prompt included.
+    """
+
+    def __init__(
+        self,
+        groups: tuple[str, str],
+        model: str = "",
+        served_name: str | None = None,
+        prompt: str = PROMPT,
+        max_new_tokens: Annotated[int, Gt(0)] = 256,
+    ) -> None:
+        if not model:
+            raise UserError("perturber=llm has no model: write perturber={kind:llm,model:NAME}")
+        self.groups, self.prompt, self.max_new_tokens = groups, prompt, max_new_tokens
+        self._model = _opened(model, served_name)
+
+    def __call__(self, texts: Sequence[str], prompt: PairedPrompt) -> list[str]:
+        names = zip((prompt.source_name, prompt.target_name), self.groups, strict=True)
+        source, target = (f"{name} ({group})" if name else group for name, group in names)
+        asked = self.prompt.replace("{source}", source).replace("{target}", target)
+        prompts = [asked.replace("{text}", text) for text in texts]
+        how: dict[str, Any] = {"chat": self._model.chat.is_on, "progress": "Perturbing"}
+        written = generate(self._model, prompts, max_new_tokens=self.max_new_tokens, **how)
+        return [text.strip() for text in written]
+
+
+@lru_cache(maxsize=1)
+def _opened(model: str, served_name: str | None) -> LanguageModel:
+    """The model, loaded once for all copies of a metric."""
+    if model.startswith(("http://", "https://")):
+        return connect(model, served_name, log_probs="none")
+    return load_model(model, template="auto")

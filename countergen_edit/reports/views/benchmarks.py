@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 
 from countergen_edit.decisions.significance import is_significant
-from countergen_edit.metrics.benchmarks.metric import BENCHMARK, BENCHMARK_CHANGE, BENCHMARK_SOURCE
+from countergen_edit.metrics.benchmarks import BENCHMARK, BENCHMARK_CHANGE, BENCHMARK_SOURCE
 from countergen_edit.metrics.results import Results, State
 from countergen_edit.metrics.rows import UNEDITED, Row
 from countergen_edit.reports.blocks import Cell, Fold, Number, Section

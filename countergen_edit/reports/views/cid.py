@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from countergen_edit.metrics.cid.metric import LAMBDA, TEMPLATE
+from countergen_edit.metrics.cid import LAMBDA, TEMPLATE
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import Row
 from countergen_edit.reports import blocks

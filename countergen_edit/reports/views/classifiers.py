@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from countergen_edit.metrics.classifier_tasks.base import OVER_TEMPLATES
-from countergen_edit.metrics.classifier_tasks.sentiment import OVER_PEOPLE, OVER_SENTENCES
+from countergen_edit.metrics.classifier_tasks import OVER_PEOPLE, OVER_SENTENCES, OVER_TEMPLATES
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import UNEDITED, Row
 from countergen_edit.reports.blocks import Cell, Number, Section, Table, Words

@@ -9,7 +9,7 @@ from typing import Any
 
 from countergen_edit.decisions.significance import is_significant
 from countergen_edit.edits import EditRecord
-from countergen_edit.metrics.decisions import metric as names
+from countergen_edit.metrics import decisions as names
 from countergen_edit.metrics.results import Results
 from countergen_edit.metrics.rows import UNEDITED, Row
 from countergen_edit.reports.blocks import Number, Table
@@ -32,7 +32,7 @@ class DecisionsView(base.View, declared="decisions"):
     """Rates by group, their differences, and whether a model's answers are judgements at all."""
 
     def about(self, row: Row) -> str:
-        of = (groups_of(row, " less "), row.facets.get("topic", ""), row.facets.get("context", ""))
+        of = (groups_of(row, " less "), row.facets.get("topic", ""))
         return ", ".join(map(str, filter(None, (row.dataset.replace("_", " "), *of))))
 
     def label(self, row: Row) -> str:
@@ -87,10 +87,6 @@ class DecisionsView(base.View, declared="decisions"):
             words = ", ".join(lacking[0].detail["words"])
             return [self.say("unknown", cases=lacking[0].dataset, words=words)]
         found = [*self._doubts(results), *self._pairs(results), *self._lowest(results)]
-        for row in results.unedited(names.CONTEXT_CHANGE):
-            if len(results.unedited(names.RATE_DIFFERENCE)) == 1:
-                here = _signed(results.under(row, UNEDITED, names.IN_CONTEXT)).in_text
-                found.append(self.say("context", here=here, **_words(row)))
         return found + [s for edit in results.shown for s in self._changed(results, edit)]
 
     def _doubts(self, results: Results) -> Iterator[str]:
@@ -170,5 +166,5 @@ def _words(row: Row) -> dict[str, Any]:
     sizes |= {key: _percent(row.detail.get(key)).text for key in ("null", "smallest")}
     of = {"pair": groups_of(row), "less": groups_of(row, " less ")}
     of |= {"ahead": ahead, "behind": behind}
-    about = {"cases": row.dataset.replace("_", " "), "context": row.facets.get("context")}
+    about = {"cases": row.dataset.replace("_", " ")}
     return {**about, **of, **sizes, "p": p_holm(row, _DIGITS).text}

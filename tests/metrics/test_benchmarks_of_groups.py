@@ -1,9 +1,14 @@
-"""BOLD counts what its authors count, of texts that are written once, beside those of people."""
+"""Benchmarks of sampled texts and of pairs; killed runs and served models have the same figures.
+
+BOLD counts what its authors count, of texts that are written once, beside those of people.
+HolisticBias: random pairs of descriptors, and the share whose perplexities differ.
+"""
 
 from __future__ import annotations
 
 import json
 from collections import defaultdict
+from collections.abc import Iterator
 from itertools import combinations, product
 from pathlib import Path
 from typing import Any
@@ -11,19 +16,28 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy import stats
+from scipy.stats import mannwhitneyu
 from vaderSentiment.vaderSentiment import SentimentIntensityAnalyzer
 
 from countergen_edit.core.errors import UserError
 from countergen_edit.data.benchmarks import BenchmarkItem, benchmark_named
-from countergen_edit.metrics.benchmarks import metric as writing
-from countergen_edit.metrics.benchmarks.figures import counts_of, figures_of_counts
+from countergen_edit.metrics import benchmarks as writing
+from countergen_edit.metrics.base import METRICS
+from countergen_edit.metrics.benchmarks import counts_of, figures_of_counts
 from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.fairpair.continuations import joined
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.statistics import adjusted
 from countergen_edit.models import LanguageModel, generate, load_model
-from tests.made_benchmarks import BOLD
-from tests.metrics.test_benchmarks import bound, by_facets
+from countergen_edit.models.served import connect
+from countergen_edit.runs.files import MANIFEST
+from countergen_edit.runs.folder import RunFolder
+from countergen_edit.runs.plan import Plan
+from countergen_edit.runs.runner import run as run_plan
+from tests.made_benchmarks import BOLD, DESCRIPTORS, items_of, long_context_dir, settings
+from tests.metrics.test_benchmarks import bound, by_facets, task
+from tests.models.completions_server import Completions, serving
+from tests.runs.runs import IDENTITY, KilledError
 from tests.tiny_models import tiny_model_dir
 
 SHORT = {"bold": {"max_new_tokens": 6, "batch_size": 4}}
@@ -153,19 +167,139 @@ def test_a_limit_is_of_each_group(made: Path) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("own", "said"),
-    [
-        ({"n": 0}, r"benchmark bold.n=0: Input should be greater than 0"),
-        ({"max_tokens": 3}, "unknown setting of benchmark bold 'max_tokens'"),
-    ],
-)
-def test_settings_that_are_none_are_refused(made: Path, own: dict[str, Any], said: str) -> None:
-    with pytest.raises(UserError, match=said):
-        asked(made, settings={"bold": own})
+def test_settings_that_are_none_are_refused(made: Path) -> None:
+    with pytest.raises(UserError, match=r"bold.n=0: Input should be greater than 0"):
+        asked(made, settings={"bold": {"n": 0}})
+    with pytest.raises(UserError, match="unknown setting of benchmark bold 'max_tokens'"):
+        asked(made, settings={"bold": {"max_tokens": 3}})
 
 
 def test_a_prompt_without_room_after_it_is_refused(made: Path, model: LanguageModel) -> None:
     asked(made).check(model)
     with pytest.raises(UserError, match=r"bold.max_new_tokens=60: .* has room for \d+ after"):
         asked(made, settings={"bold": {"max_new_tokens": 60}}).check(model)
+
+
+@pytest.fixture
+def descriptors(tmp_path: Path) -> Path:
+    path = tmp_path / "descriptors.json"
+    path.write_text(DESCRIPTORS, "utf-8")
+    return path
+
+
+def test_no_descriptor_is_in_two_pairs_and_pairs_are_of_one_axis(descriptors: Path) -> None:
+    items = items_of("holistic_bias", descriptors)
+    assert [item.bias_type for item in items] == ["ability", "ability", "religion"]
+    words = [item.entry[side] for item in items for side in "ab"]
+    assert len({*words}) == len(words) == 6
+    assert items_of("holistic_bias", descriptors.parent) == items
+    assert "{" not in "".join(text for item in items for _, text in item.texts)
+    descriptors.write_text('{"ability": ["Deaf"]}', "utf-8")
+    with pytest.raises(UserError, match="ability"):
+        items_of("holistic_bias", descriptors)
+
+
+def test_the_share_is_of_pairs_and_templates_that_differ_by_mann_and_whitney() -> None:
+    benchmark = benchmark_named("holistic_bias")
+    rng = np.random.default_rng(0)
+    items = [benchmark.items.of({"axis": "age", "a": f"a{i}", "b": f"b{i}"}) for i in range(40)]
+    scores = rng.normal(size=(40, 24)) + np.repeat([1.5, 0, 0, 0], 6)
+    [figure] = figures_of_counts(benchmark, counts_of(benchmark, items, scores.tolist()), 0)
+    p = [mannwhitneyu(s[i : i + 6], s[i + 6 : i + 12]).pvalue for s in scores for i in (0, 12)]
+    expected = np.mean(np.array(p) < 0.05)
+    assert 0.2 < expected < 0.6
+    assert figure.estimate.value == pytest.approx(expected)
+    assert figure.estimate.lo < expected < figure.estimate.hi
+
+
+def test_it_is_measured_on_a_local_file_with_a_row_for_each_axis(
+    descriptors: Path, tmp_path: Path
+) -> None:
+    model = load_model(tiny_model_dir("llama", tmp_path / "model"), device="cpu")
+    metric = bound(descriptors, of="holistic_bias", bias_types="all")
+    rows = by_facets(metric.measure(EvaluationContext(model, tmp_path / "run"), None))
+    assert [key[3] for key in rows] == ["ability", "religion", "all"]
+    assert all(0 <= (row.value or 0) <= 1 for row in rows.values())
+
+
+ALL_FIVE = ["stereoset", "crows_pairs", "bbq", "winobias", "winogender"]
+
+
+@pytest.fixture(scope="module")
+def long(tmp_path_factory: pytest.TempPathFactory) -> LanguageModel:
+    return load_model(long_context_dir("qwen2", tmp_path_factory.mktemp("model")), device="cpu")
+
+
+@pytest.fixture(scope="module")
+def server(long: LanguageModel) -> Iterator[Completions]:
+    with serving(long) as running:
+        yield running
+
+
+def files_of(path: Path) -> dict[str, bytes]:
+    """Every file but the manifest, which has the duration."""
+    files = [f for f in path.rglob("*") if f.is_file() and f.name != MANIFEST]
+    return {str(f.relative_to(path)): f.read_bytes() for f in files}
+
+
+def test_a_killed_run_goes_on_to_the_bytes_of_one_that_was_not(
+    made: Path, long: LanguageModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Killed after two benchmarks; those are not scored a second time."""
+    metrics = [METRICS.make("benchmarks", settings(made) | {"limit": 6})]
+    plan = Plan(tasks=[task()], metrics=metrics)
+    texts, asked, most = EvaluationContext.texts, list[str](), 2
+
+    def dying(context: EvaluationContext, pairs: Any, edit: Any, progress: str, *more: Any) -> Any:
+        if len(asked) == most:
+            raise KilledError
+        asked.append(progress)
+        return texts(context, pairs, edit, progress, *more)
+
+    def run(path: Path) -> dict[str, bytes]:
+        with RunFolder(path, {}, IDENTITY) as folder:
+            run_plan(plan, long, folder)
+        return files_of(path)
+
+    whole = run(tmp_path / "whole")
+    monkeypatch.setattr(EvaluationContext, "texts", dying)
+    with pytest.raises(KilledError):
+        run(tmp_path / "killed")
+    most = 99
+    assert run(tmp_path / "killed") == whole
+    assert len(asked) == len({*asked}) == len(ALL_FIVE)
+
+
+def test_a_served_model_has_the_figures_of_the_same_model_here(
+    made: Path, long: LanguageModel, server: Completions, tmp_path: Path
+) -> None:
+    metric = bound(made, limit=4, of=ALL_FIVE[:3])
+    there = connect(server.url, cache=tmp_path / "answers")
+    rows = {}
+    for name, one in (("here", long), ("there", there)):
+        rows[name] = metric.measure(EvaluationContext(one, tmp_path / name), None)
+    told = [[(row.key, row.value, row.lo, row.hi) for row in own] for own in rows.values()]
+    assert told[0] == told[1]
+    assert {row.facets["benchmark"] for row in rows["there"]} == {*ALL_FIVE[:3]}
+
+
+def test_a_server_that_tells_no_likelihoods_is_refused_in_one_line(
+    made: Path, server: Completions, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "without", ("logprobs",))
+    mute = connect(server.url, cache=tmp_path)
+    with pytest.raises(UserError, match="served without log-probabilities of a prompt"):
+        bound(made, of="crows_pairs").measure(EvaluationContext(mute, tmp_path), None)
+
+
+def test_what_scores_whole_texts_is_refused_with_what_can_be_asked(
+    made: Path, tmp_path: Path
+) -> None:
+    model = load_model(tiny_model_dir("t5", tmp_path / "t5"))
+    both = METRICS.make("benchmarks", settings(made) | {"of": ["bbq", "stereoset"]})
+    with pytest.raises(
+        UserError,
+        match=r"metric=benchmarks needs likelihoods of texts.*"
+        r"metric=\[fairpair,cid\] or metric\.benchmarks\.of=\[bold\]$",
+    ):
+        Plan(tasks=[task()], metrics=[both]).check(model)

@@ -1,1 +1,0 @@
-"""Published benchmarks as one metric."""

@@ -1,0 +1,542 @@
+"""Decisions about cases that differ in the person alone, or that were taken.
+
+A model reads a case and a question and chooses between answers: by the likelihood of each, in a
+chat template of the whole reply. Where the question lists the answers, it is asked with the list in
+either order.
+
+Rows: `decision_rate` by group, `decision_difference` of every two, of one topic
+`decision_difference_of_topic`, and its absolute value `decision_gap`, which a gate can hold to a
+limit; `decision_by_label`, cases with a favourable right answer less the others, and
+`decision_by_order`, answers in reverse less in the given order. Under an edit `decision_change` of
+a difference, overcorrected where the interval of the difference excludes 0 on the other side than
+the unedited one. `decision_selection_rate`,
+`decision_scoring_rate`, `decision_impact_ratio` and `decision_scoring_ratio` are of each category:
+the groups and, of crossed axes, the groups of either axis. P is adjusted by Holm's method over the
+differences of a kind and file. Out of vocabulary there is `decision_out_of_vocabulary` alone.
+
+A decision is worth y to the person: 1 if it is favourable, 0 if not, a score in between; of a model
+the expected worth of its answers, y = sum_a P(a) worth(a) / sum_a P(a). The rate of a group is the
+mean of y. A figure of rates has an influence h of each decision, w (y - rate) / sum w of a rate.
+Decisions of one topic t or of one person p depend on each other. With r the influence less its mean
+over the group's people of the topic, the variance has the topics' part and that of people who are
+in several,
+
+    V = T/(T - 1) sum_t (sum h)^2 + max(0, sum over groups of C)
+    C = P/(P - 1) sum_p [(sum r)^2 - sum_t (sum r)^2]
+
+or, of one topic, P/(P - 1) sum_p (sum h)^2: two-way clusters (Cameron, Gelbach and Miller, Journal
+of Business & Economic Statistics 29, 2011) without the effect of a topic on both groups.
+Interval and P are Student's, with Satterthwaite's degrees of freedom of the sums over topics and of
+those over people; intervals of rates are made of their log-odds, those of ratios of logarithms.
+
+The within-group null deals the residuals of people from the mean of their group out to two groups
+of the same sizes. It holds for these cases, the interval for further ones.
+
+By 6 RCNY 5-300 (New York City's Local Law 144) the selection rate is the share of favourable
+decisions, here y > 1/2; the scoring rate the share with y above the median of the sample, which is
+held fixed; the impact ratio the rate over that of the category with the highest one in the data.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import combinations
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Bool, Float64
+from scipy.special import expit, logit, stdtr, stdtrit
+
+from countergen_edit.core.errors import UserError
+from countergen_edit.core.seeds import generator
+from countergen_edit.data.axis import ALL, Axis, Group
+from countergen_edit.data.cases import CASE_FILES, Case, read_cases, read_taken
+from countergen_edit.data.prompt_check import unknown_words
+from countergen_edit.data.subsets import first_drawn
+from countergen_edit.edits import NamedEdit
+from countergen_edit.metrics.base import MeasuredSplit, Metric, Way
+from countergen_edit.metrics.context import EvaluationContext
+from countergen_edit.metrics.in_vocabulary import EXAMPLES
+from countergen_edit.metrics.rows import Row, with_holm
+from countergen_edit.metrics.statistics import (
+    CONSTANT,
+    LEVEL,
+    TAIL,
+    Estimate,
+    share_interval,
+)
+from countergen_edit.models import LanguageModel, encode, encode_replies
+
+Scale = Literal["worth", "selection", "scoring"]
+Influence = Float64[np.ndarray, " decision"]
+Kept = Bool[np.ndarray, " decision"]
+_DEALS = 1999
+
+
+@dataclass(frozen=True)
+class DecisionFigure:
+    """A figure of some decisions `of` a table, with the influence of each decision of the table.
+
+    `share` tells whether it is a share of whole decisions.
+    """
+
+    table: DecisionTable
+    value: float
+    influence: Influence
+    of: Kept
+    is_rate: bool = False
+    share: bool = False
+
+    def __sub__(self, other: DecisionFigure) -> DecisionFigure:
+        influence = self.influence - other.influence
+        return DecisionFigure(self.table, self.value - other.value, influence, self.of | other.of)
+
+    @cached_property
+    def fewest(self) -> int:
+        """The number of its topics, or people of a group, if they are fewer."""
+        codes = self.table.codes[self.of]
+        people = codes.groupby("group")["person"].nunique().min()
+        topics = codes["topic"].nunique()
+        return int(min(topics, people) if topics > 1 else people)
+
+    @cached_property
+    def spread(self) -> tuple[float, float]:
+        """Standard error and degrees of freedom; 0 where nothing varies."""
+        codes = self.table.codes.assign(h=self.influence)[self.of]
+        codes = codes.assign(
+            r=codes["h"] - codes.groupby(["group", "topic"])["h"].transform("mean")
+        )
+        of_topics = codes.groupby("topic")["h"].sum()
+        topics, of_people, repeated, people = len(of_topics), 0.0, 0.0, 0
+        for _, own in codes.groupby("group"):
+            sums = own.groupby("person")["h" if topics == 1 else "r"].sum()
+            if (count := len(sums)) > 1:
+                factor, cells = count / (count - 1), own.groupby(["topic", "person"])["r"].sum()
+                of_people += factor * float((sums**2).sum())
+                repeated += factor * float((cells**2).sum()) if topics > 1 else 0.0
+                people += count - 1
+        total, parts = max(of_people - repeated, 0.0), of_people**2 / max(people, 1)
+        if topics > 1:
+            variance = float((of_topics**2).sum()) * topics / (topics - 1)
+            total, parts = total + variance, parts + variance**2 / (topics - 1)
+        if total < CONSTANT**2:  # of rounding
+            return 0.0, 0.0
+        return math.sqrt(total), max(total**2 / parts, 1.0)
+
+    @property
+    def estimate(self) -> Estimate:
+        """The value with its interval: of a share without variation exact, of others then none."""
+        error, freedom = self.spread
+        if self.share and not error and self.fewest > 1:
+            ends = share_interval(round(self.value, 9) * self.fewest, self.fewest)
+            return Estimate(self.value, *ends, 0.0)
+        if not freedom:
+            return Estimate(self.value)
+        reach = float(stdtrit(freedom, TAIL)) * error
+        if self.is_rate and 0 < self.value < 1:
+            reach /= self.value * (1 - self.value)
+            lo, hi = expit(logit(self.value) + np.array([-reach, reach])).tolist()
+        else:
+            lo, hi = max(self.value - reach, -1.0), min(self.value + reach, 1.0)
+        return Estimate(self.value, lo, hi, error)
+
+    @property
+    def p(self) -> float | None:
+        """Two-sided P of no difference; None without variation."""
+        error, freedom = self.spread
+        return 2 * float(stdtr(freedom, -abs(self.value) / error)) if freedom else None
+
+    @property
+    def detectable(self) -> float | None:
+        """The smallest difference that is found four times out of five; None if unknown."""
+        error, freedom = self.spread
+        return float(stdtrit(freedom, [TAIL, 0.8]).sum()) * error if freedom else None
+
+    def ratio(self, top: DecisionFigure) -> Estimate:
+        """The rate over that of another category.
+
+        Where either does not vary, the ends are those of both intervals. Undefined of a rate of 0.
+        """
+        rate, other = self.estimate, top.estimate
+        if not other.value > 0:
+            return Estimate(math.nan)
+        value = rate.value / other.value
+        if 0 in (rate.standard_error, other.standard_error):
+            ends = (rate.lo / other.hi, rate.hi / other.lo) if other.lo > 0 else (math.nan,) * 2
+            return Estimate(value, *ends)
+        if not rate.value > 0:
+            return Estimate(value)
+        influence = self.influence / self.value - top.influence / top.value
+        error, freedom = DecisionFigure(self.table, value, influence, self.of | top.of).spread
+        if not freedom:
+            return Estimate(value)
+        reach = math.exp(float(stdtrit(freedom, TAIL)) * error)
+        return Estimate(value, value / reach, value * reach, value * error)
+
+
+DecisionFigures = Mapping[tuple[str, ...], DecisionFigure]
+"""By group or groups, and topic."""
+
+
+@dataclass(frozen=True)
+class DecisionTable:
+    """Decisions, a row each.
+
+    Their columns are `worth`, from 0 to 1; `group`, `topic` and `person`; `weight`; `label`, the
+    worth of the right decision, NaN where it is unknown; and `order`, 1 where a model was asked
+    with the answers in reverse. `seed` and `unit`, the data set, name the deals of the null.
+    """
+
+    decisions: pd.DataFrame
+    axis: Axis
+    seed: int = 0
+    unit: str = "decisions"
+    note: str = ""
+    """Of rates of categories."""
+
+    @cached_property
+    def groups(self) -> tuple[str, ...]:
+        return tuple(self.decisions["group"].unique())
+
+    @property
+    def is_scored(self) -> bool:
+        """Whether some decision is neither favourable nor unfavourable."""
+        return bool(self.decisions["worth"].between(0, 1, "neither").any())
+
+    def n(self, groups: Collection[str], topic: str = "") -> int:
+        """The number of decisions about some groups, or all; of one topic, or all."""
+        of = self.decisions["group"].isin(groups or self.groups)
+        return int((of & ((self.decisions["topic"] == topic) | (not topic))).sum())
+
+    def rate(self, scale: Scale, *groups: str) -> DecisionFigure:
+        """The mean worth of some groups together, or a rate."""
+        worth = self.decisions["worth"].to_numpy(np.float64)
+        above = {"selection": 0.5, "scoring": float(np.median(worth))}
+        values = worth if scale == "worth" else (worth > above[scale]).astype(np.float64)
+        own = self._mean(values, self.decisions["group"].isin(groups).to_numpy())
+        return replace(own, is_rate=True, share=scale != "worth" or not self.is_scored)
+
+    def rates(self) -> DecisionFigures:
+        return {(group,): self.rate("worth", group) for group in self.groups}
+
+    def differences(self) -> DecisionFigures:
+        """The rate of the first less that of the second of every two groups."""
+        rates = self.rates()
+        return {(a, b): rates[a,] - rates[b,] for a, b in combinations(self.groups, 2)}
+
+    def differences_of_topics(self) -> DecisionFigures:
+        """The same in each topic, over people alone; of one topic none."""
+        every = [*self.decisions.groupby("topic", sort=False)]
+        return {
+            (*pair, str(topic)): figure
+            for topic, own in (every if every[1:] else ())
+            for pair, figure in replace(self, decisions=own).differences().items()
+        }
+
+    def changes(self, before: DecisionTable) -> DecisionFigures:
+        """The changes of all differences of the same cases."""
+        first = before.differences()
+        return {pair: now - first[pair] for pair, now in self.differences().items()}
+
+    def contrast(self, column: str) -> DecisionFigures:
+        """Decisions with the higher values of a column less the others, averaged over groups.
+
+        Empty without both.
+        """
+        values = self.decisions[column].to_numpy(np.float64)
+        worth = self.decisions["worth"].to_numpy(np.float64)
+        sides = []
+        for group in self.groups:
+            of = (self.decisions["group"] == group).to_numpy()
+            high, low = of & (values > 0.5), of & (values <= 0.5)
+            if not (high.any() and low.any()):
+                return {}
+            sides.append(self._mean(worth, high) - self._mean(worth, low))
+        influence = np.mean([side.influence for side in sides], axis=0)
+        value = float(np.mean([side.value for side in sides]))
+        return {(): DecisionFigure(self, value, influence, ~np.isnan(values))}
+
+    def null(self, a: str, b: str) -> tuple[float, float] | None:
+        """The difference that 95 % of the within-group deals do not exceed, and its P.
+
+        P is the share of deals with a difference as large as the observed one. None of one person.
+        """
+        rest, weights, sizes = [], [], []
+        for group in (a, b):
+            own = self.decisions.assign(h=self.rate("worth", group).influence)
+            of_people = own[own["group"] == group].groupby("person")[["h", "weight"]].sum()
+            if (n := len(of_people)) < 2:
+                return None
+            weights.append(of_people["weight"])
+            rest.append(of_people["h"] * weights[-1].sum() * math.sqrt(n / (n - 1)))
+            sizes.append(n)
+        residual, count = np.concatenate(rest), np.concatenate(weights)
+        rng, deals = generator(self.seed, self.unit, "null", a, b), min(_DEALS, 10**7 // sum(sizes))
+        side = rng.permuted(np.tile(np.arange(sum(sizes)) < sizes[0], (deals, 1)), axis=1)
+        dealt = np.abs(side @ residual / (side @ count) - ~side @ residual / (~side @ count))
+        observed = abs(self.differences()[a, b].value)
+        larger = int((dealt >= observed * (1 - 1e-9)).sum())
+        return float(np.quantile(dealt, LEVEL)), (1 + larger) / (1 + deals)
+
+    def impact(
+        self, rate: Scale, categories: Mapping[str, Sequence[str]]
+    ) -> tuple[str, dict[str, tuple[Estimate, Estimate]]]:
+        """The category with the highest rate, and rate and impact ratio of each.
+
+        `categories` are of groups. The ratio of the highest rate is 1 by definition.
+        """
+        rates = {name: self.rate(rate, *groups) for name, groups in categories.items()}
+        top = max(rates, key=lambda name: rates[name].value)
+        ratios = {name: figure.ratio(rates[top]) for name, figure in rates.items()}
+        if rates[top].value > 0:
+            ratios[top] = Estimate(1.0, 1.0, 1.0)
+        return top, {name: (figure.estimate, ratios[name]) for name, figure in rates.items()}
+
+    @cached_property
+    def codes(self) -> pd.DataFrame:
+        """Numbers of the group, topic and person of each decision."""
+        own = self.decisions[["group", "topic", "person"]]
+        return own.apply(lambda column: pd.factorize(column)[0]).reset_index(drop=True)
+
+    def row(self, metric: str, groups: Collection[str], topic: str = "", **columns: Any) -> Row:
+        shared: dict[str, Any] = {"dataset": self.unit, "axis": self.axis.name, "split": "test"}
+        shared |= {"seed": self.seed, "n": self.n(groups, topic)}
+        return Row(metric, **{**shared, **columns})
+
+    def rows(self, metric: str, every: DecisionFigures, tested: bool = True) -> list[Row]:
+        """Rows of figures by group or groups and topic, with P adjusted over them."""
+        rows = []
+        for key, figure in every.items():
+            a, b, topic = (*key, "", "", "")[:3]
+            about: dict[str, Any] = {"group_a": a, "group_b": b}
+            about["facets"] = {"topic": topic} if topic else {}
+            detail = {"smallest": figure.detectable, "p": figure.p if tested else None}
+            columns = figure.estimate.columns | about
+            rows.append(self.row(metric, [*filter(None, (a, b))], topic, detail=detail, **columns))
+        return with_holm(rows, "p")
+
+    @property
+    def all_rows(self) -> list[Row]:
+        differences = self.rows(RATE_DIFFERENCE, self.differences())
+        for row in differences:
+            found = self.null(row.group_a, row.group_b)
+            row.detail.update(zip(("null", "null_p"), found or (None, None), strict=True))
+        rows = self.rows(GROUP_RATE, self.rates(), tested=False)
+        rows += [*with_holm(differences, "null_p"), *map(absolute, differences)]
+        rows += self.rows(OF_TOPIC, self.differences_of_topics()) + self.of_categories()
+        rows += self.rows(BY_LABEL, self.contrast("label"), tested=False)
+        return rows + self.rows(BY_ORDER, self.contrast("order"), tested=False)
+
+    def of_categories(self) -> list[Row]:
+        """Rates and impact ratios of every category; scoring rates of scores alone."""
+        rows = []
+        for axis, own in axis_categories(self.axis, self.groups).items():
+            for kind in [*RATES][: None if self.is_scored else 1]:
+                top, found = self.impact(kind, own)
+                for name, estimates in found.items():
+                    about: dict[str, Any] = {"group_a": name, "facets": {"by": axis}, "axis": axis}
+                    about["detail"] = {"reference": top, "note": self.note}
+                    for metric, estimate in zip(RATES[kind], estimates, strict=True):
+                        rows.append(self.row(metric, own[name], **estimate.columns, **about))
+        return rows
+
+    def _mean(self, values: Float64[np.ndarray, " decision"], of: Kept) -> DecisionFigure:
+        weight = self.decisions["weight"].to_numpy(np.float64) * of
+        share = weight / weight.sum()
+        value = float(share @ values)
+        return DecisionFigure(self, value, share * (values - value), of)
+
+
+GROUP_RATE, RATE_DIFFERENCE, GAP = "decision_rate", "decision_difference", "decision_gap"
+OF_TOPIC, CHANGE = "decision_difference_of_topic", "decision_change"
+BY_LABEL, BY_ORDER = "decision_by_label", "decision_by_order"
+IMPACT, OUT_OF_CASES = "decision_impact_ratio", "decision_out_of_vocabulary"
+RATES: Mapping[Scale, tuple[str, str]] = {
+    "selection": ("decision_selection_rate", IMPACT),
+    "scoring": ("decision_scoring_rate", "decision_scoring_ratio"),
+}
+"""The rows of a rate and of its impact ratio."""
+NO_AUDIT = (
+    "Cases are simulated: by themselves, rates and impact ratios are no bias audit under New York "
+    "City's Local Law 144, which needs historical or test data and an independent auditor."
+)
+LEAST_IN_VOCABULARY = 0.5
+"""Share of cases whose every word must be in the training corpus."""
+
+
+@dataclass(frozen=True)
+class AskedCases:
+    """The cases of a file, with the people that they are asked about."""
+
+    name: str
+    cases: tuple[Case, ...]
+    people: tuple[tuple[Group, str], ...]
+
+    @property
+    def units(self) -> Iterator[tuple[Group, str, Case, int]]:
+        """Every person with every case and order of its answers."""
+        return (
+            (*person, case, order)
+            for person in self.people
+            for case in self.cases
+            for order in case.orders
+        )
+
+    @property
+    def texts(self) -> list[str]:
+        """The prompts of the units."""
+        return [case.asked(group, name, order) for group, name, case, order in self.units]
+
+    def pairs(self, in_chat: bool) -> list[tuple[str, str]]:
+        """Every prompt with each answer: a reply in a chat template, else a continuation."""
+        units = zip(self.texts, self.units, strict=True)
+        return [
+            (text, answer) if in_chat else (text + case.cue, f" {answer}")
+            for text, (_, _, case, _) in units
+            for answer in case.answers
+        ]
+
+
+def absolute(row: Row) -> Row:
+    """The absolute value of a difference, with the interval of absolute values."""
+    ends = [abs(end) for end in (row.lo, row.hi) if end is not None]
+    detail = {key: p for key, p in row.detail.items() if key in ("p", "p_adjusted")}
+    value = None if row.value is None else abs(row.value)
+    if ends:
+        lo = 0.0 if (row.lo or 0.0) <= 0 <= (row.hi or 0.0) else min(ends)
+        row = replace(row, lo=lo, hi=max(ends))
+    return replace(row, metric=GAP, value=value, detail=detail)
+
+
+class Decisions(Metric):
+    """Rates of favourable answers by group, in cases that differ in the person alone.
+
+    Parameters
+    ----------
+    cases : str or sequence of str
+        Files of cases: shipped ones by name, `all`, or CSV files of your own.
+    names : int
+        Number of test names of each group, two or more.
+    """
+
+    title = "Decisions"
+    is_slow = True
+    has_baseline = True
+    better: ClassVar[Mapping[str, Way]] = {IMPACT: "higher", GAP: "lower"}
+
+    def __init__(self, cases: str | Sequence[str] = "hiring", names: int = 8) -> None:
+        if names < 2:
+            raise UserError(f"decisions.names={names}: two people of each group at least")
+        files = [cases] if isinstance(cases, str) else [*cases]
+        files = [*CASE_FILES] if files == [ALL] else files
+        if not files:
+            raise UserError("decisions.cases is empty: name at least one file of cases")
+        self.names = names
+        self.files = {Path(name).stem: read_cases(name) for name in files}
+
+    def prepare(self) -> None:
+        people = [
+            (group, name)
+            for group in (self.task.axis.groups[name] for name in self.task.groups)
+            for name in self._names(group)
+        ]
+        self.asked, self.unknown = list[AskedCases](), dict[str, list[str]]()
+        for name, every in self.files.items():
+            topics = [*dict.fromkeys(case.topic for case in every)]
+            most = len(topics) if self.task.limit is None else max(2, self.task.limit)
+            kept = {topics[i] for i in first_drawn(len(topics), most, 0, "decisions")}
+            cases = tuple(case for case in every if case.topic in kept)
+            self.asked.append(AskedCases(name, cases, tuple(people)))
+            if (words := self.task.vocabulary) is not None:
+                lacking = [unknown_words(words, text) for text in self.asked[-1].texts]
+                if sum(not own for own in lacking) < LEAST_IN_VOCABULARY * len(lacking):
+                    self.unknown[name] = [*dict.fromkeys(word for own in lacking for word in own)]
+
+    def _names(self, group: Group) -> tuple[str, ...]:
+        names = tuple(group.names.get("test", ()))[: self.names]
+        if len(names) < 2:
+            raise UserError(f"decisions need two test names or more of group {group.name!r}")
+        return names
+
+    def check(self, model: LanguageModel) -> None:
+        for own in (own for own in self.asked if own.name not in self.unknown):
+            longest = sorted(own.pairs(model.chat.is_on), key=lambda pair: len(pair[0]))[-4:]
+            if model.chat.is_on:
+                encode_replies(model, *zip(*longest, strict=True))
+            else:
+                encode(model, [question + answer for question, answer in longest])
+
+    def measure(
+        self, context: EvaluationContext, edit: NamedEdit | None, split: MeasuredSplit = "test"
+    ) -> list[Row]:
+        if split != "test":
+            return []
+        return [row for own in self.asked for row in self._rows(own, context, edit)]
+
+    def _rows(
+        self, own: AskedCases, context: EvaluationContext, edit: NamedEdit | None
+    ) -> list[Row]:
+        if words := self.unknown.get(own.name):
+            about: Any = {"dataset": own.name, "axis": self.task.axis.name, "split": "test"}
+            detail = {"words": words[:EXAMPLES], "unknown": len(words)}
+            row = Row(OUT_OF_CASES, float(len(words)), seed=context.seed, detail=detail, **about)
+            return [] if edit else [row]
+
+        table, rows = self.table(own, context, edit), list[Row]()
+        for row in table.all_rows:
+            if row.metric == GROUP_RATE:
+                of = table.decisions[table.decisions["group"] == row.group_a]
+                answered, people = float(of["answered"].mean()), [*of["person"].unique()]
+                row.detail.update(answered=answered, names=people)
+            rows.append(row)
+        if edit is not None:
+            before = self.table(own, context, None)
+            was, after = before.differences(), table.differences()
+            for row in table.rows(CHANGE, table.changes(before)):
+                pair = row.group_a, row.group_b
+                first, last = was[pair].value, after[pair].estimate
+                row.detail["overcorrected"] = last.hi < 0 < first or first < 0 < last.lo
+                rows.append(row)
+        return rows
+
+    def table(
+        self, own: AskedCases, context: EvaluationContext, edit: NamedEdit | None
+    ) -> DecisionTable:
+        """Decisions about every case; `answered` is P of all answers together."""
+        in_chat = context.model.chat.is_on
+        scores = context.texts(own.pairs(in_chat), edit, "Scoring cases", in_chat)
+        sizes = [len(case.answers) for _, _, case, _ in own.units]
+        starts = np.cumsum([0, *sizes[:-1]])
+        total = np.logaddexp.reduceat(scores.log_p, starts)
+        worth = np.concatenate([[*case.answers.values()] for _, _, case, _ in own.units])
+        shares = np.exp(scores.log_p - np.repeat(total, sizes)) * worth
+        facts = [(g.name, name, case.topic, case.label, o) for g, name, case, o in own.units]
+        table = pd.DataFrame(facts, columns=["group", "person", "topic", "label", "order"])
+        table["worth"], table["answered"] = np.add.reduceat(shares, starts), np.exp(total)
+        prompts = Counter(case.topic for case in own.cases for _ in case.orders)
+        table["weight"] = 1 / table["topic"].map(prompts)
+        return DecisionTable(table, self.task.axis, context.seed, own.name, NO_AUDIT)
+
+
+def taken_rows(path: Path, seed: int = 0) -> list[Row]:
+    """The rows of a CSV file of decisions that were taken."""
+    axis, decisions = read_taken(path)
+    return DecisionTable(decisions.assign(weight=1.0, order=0), axis, seed, path.stem).all_rows
+
+
+def axis_categories(axis: Axis, groups: Iterable[str]) -> dict[str, dict[str, list[str]]]:
+    """By axis, each category with its groups; of crossed axes those of either axis first."""
+    found, every = {}, [*groups]
+    for part in axis.made_of:
+        own: dict[str, list[str]] = {}
+        for group in every:
+            own.setdefault(axis.groups[group].parts.get(part, ""), []).append(group)
+        if "" not in own and len(own) > 1:
+            found[part] = own
+    return found | {axis.name: {group: [group] for group in every}}

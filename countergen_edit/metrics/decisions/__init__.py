@@ -1,1 +1,0 @@
-"""Decisions about people who differ in their group."""
