@@ -15,8 +15,7 @@ from typing import Any, Literal
 from countergen_edit.core.conf_path import PROMPT_FILES, conf_dir, config_of, read_config
 from countergen_edit.core.errors import UserError, command, require_known
 from countergen_edit.core.typed import require
-from countergen_edit.data.axis import SPLITS, Axis, DoesNotFitError, NoFormsError, Split
-from countergen_edit.data.axis_config import OWN
+from countergen_edit.data.axis import OWN, SPLITS, Axis, DoesNotFitError, NoFormsError, Split
 from countergen_edit.data.counterfactual import CounterfactualSet, joined_sets
 from countergen_edit.data.prompt_check import check_prompts
 from countergen_edit.data.sources import SOURCES, load_set

@@ -13,8 +13,7 @@ import numpy as np
 
 from countergen_edit.core.errors import UserError
 from countergen_edit.core.seeds import generator
-from countergen_edit.data.axis import SPLITS, Axis, Split
-from countergen_edit.data.axis_config import OWN
+from countergen_edit.data.axis import OWN, SPLITS, Axis, Split
 from countergen_edit.data.counterfactual import (
     CounterfactualSet,
     Sample,

@@ -12,8 +12,15 @@ from typing import Any
 
 from countergen_edit.core.conf_path import config_of
 from countergen_edit.core.errors import UserError, require_known
-from countergen_edit.data.axis import NAME_COUNTS, SPLITS, Axis, Split
-from countergen_edit.data.axis_config import OF_AXIS, axis_config, data_of
+from countergen_edit.data.axis import (
+    NAME_COUNTS,
+    OF_AXIS,
+    SPLITS,
+    Axis,
+    Split,
+    axis_config,
+    data_of,
+)
 from countergen_edit.data.counterfactual import CounterfactualSet
 from countergen_edit.data.neutral import from_config
 from countergen_edit.data.prompt_check import OutOfVocabulary, out_of_vocabulary, set_warnings

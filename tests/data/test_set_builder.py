@@ -9,8 +9,7 @@ import pytest
 
 from countergen_edit.core.conf_path import conf_dir, read_config
 from countergen_edit.core.errors import UserError
-from countergen_edit.data.axis import Split
-from countergen_edit.data.axis_config import data_of
+from countergen_edit.data.axis import Split, data_of
 from countergen_edit.data.counterfactual import CounterfactualSet, Sample, Variation, joined_sets
 from countergen_edit.data.set_builder import NamedSet, distinctly_named
 from countergen_edit.data.task import Task
