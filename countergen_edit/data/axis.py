@@ -20,7 +20,14 @@ NonEmpty = Annotated[str, MinLen(1)]
 Split = Literal["fit", "validation", "test"]
 SPLITS: tuple[Split, ...] = ("fit", "validation", "test")
 ENGLISH = "en"
-_KEYS = ("name", "language", "groups", "substitution", "data", "made_of")
+_AXIS: Mapping[str, Any] = {
+    "name": str,
+    "language": str | None,
+    "groups": Mapping[str, Mapping[str, Any]],
+    "substitution": Any,
+    "data": Any,
+    "made_of": Sequence[str],
+}
 _GROUP: Mapping[str, Any] = {
     "names": Mapping[str, Sequence[NonEmpty]],
     "forms": Mapping[str, NonEmpty],
@@ -111,13 +118,10 @@ class Axis:
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> Axis:
         """An axis from the mapping of `conf/axis/*.yaml`; `UserError` for a wrong key or type."""
-        for key in config:
-            require_known("axis key", key, _KEYS)
+        require_keys(config, _AXIS, "axis key", "axis.")
         for key in ("name", "groups"):
             if not config.get(key):
                 raise UserError(f"an axis needs a {key!r}; this one holds {sorted(config)}")
-        require(str, config["name"], "axis.name")
-        require(Mapping[str, Mapping[str, Any]], config["groups"], "axis.groups")
         groups = {}
         for group_name, entry in config["groups"].items():
             kind, at = f"key of group {group_name!r}:", f"axis.groups.{group_name}."
@@ -299,7 +303,7 @@ def _intersection(a: Group, b: Group, axes: tuple[str, str]) -> Group | None:
 
 def _within(group: Group, fixed: Mapping[str, str]) -> Group:
     """The group with those of its alternating names that belong to groups of other axes."""
-    names, parts = group.names, dict(group.parts)
+    names, parts = group.names, dict[str, Any](group.parts)
     for axis in [x for x in parts if x in fixed and not isinstance(parts[x], str)]:
         turns = parts.pop(axis)
         names = {

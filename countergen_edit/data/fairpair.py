@@ -12,7 +12,7 @@ from countergen_edit.core.errors import UserError, require_known
 from countergen_edit.core.reading import text_of
 from countergen_edit.data.axis import Axis, DoesNotFitError, Group
 from countergen_edit.data.counterfactual import Sample
-from countergen_edit.data.templates import fill, slots
+from countergen_edit.data.templates import fill, slot_names
 from countergen_edit.data.text.grammar import pronouns_of, with_article
 from countergen_edit.data.text.persons import words_about
 from countergen_edit.data.text.substitution import Substitution
@@ -116,7 +116,7 @@ def own_prompts(
     source, target = (axis.groups[g] for g in groups)
     prompts = []
     for text in texts:
-        if slots(text):
+        if slot_names(text):
             prompts.append(_filled(text, text, source, target, names))
             continue
         if substitution is None:

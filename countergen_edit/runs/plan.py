@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeVar
 from countergen_edit.core.errors import UserError, unknown
 from countergen_edit.data.axis import Split
 from countergen_edit.data.counterfactual import CounterfactualSet
-from countergen_edit.data.splits import without_overlap
+from countergen_edit.data.subsets import without_overlap
 from countergen_edit.data.task import Task
 from countergen_edit.edits import NamedEdit
 from countergen_edit.edits.checkpoints import stream_writers

@@ -17,7 +17,7 @@ from countergen_edit.core.registry import Registry
 from countergen_edit.core.typed import require_arguments, require_keys
 from countergen_edit.data.axis import Axis, Split
 from countergen_edit.data.counterfactual import CounterfactualSet, Sample, Variation
-from countergen_edit.data.subsets import NameDraw, first_names
+from countergen_edit.data.subsets import NameDraw
 from countergen_edit.data.templates import Template, expand, require_same_slots
 from countergen_edit.data.text.substitution import Substitution
 
@@ -107,7 +107,9 @@ def load_set(
     words = words if groups is None else words.between(groups)
     first = config.get("first_names")
     draw = (names or NameDraw()) if first is None else NameDraw()
-    drawn = draw.draw(axis) if first is None else first_names(axis, first)
+    drawn = draw.draw(axis)
+    if first is not None:
+        drawn = axis.with_names(lambda group, split: group.names[split][:first])
     request = Request(drawn, split, words.groups, words, config.get("name"), axis, draw)
     arguments = {k: v for k, v in config.items() if k not in _SHARED}
     require_arguments(source, arguments, label)

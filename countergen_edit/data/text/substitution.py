@@ -20,12 +20,10 @@ from countergen_edit.core.errors import UserError, require_known
 from countergen_edit.core.typed import built, hints_of, require, require_keys
 from countergen_edit.data.axis import SPLITS, Axis, Group
 from countergen_edit.data.axis import NonEmpty as Spelling
-from countergen_edit.data.language import language_of
+from countergen_edit.data.language import Rules, language_of
 from countergen_edit.data.text import grammar
-from countergen_edit.data.text.concord import columns_of, with_agreeing
 from countergen_edit.data.text.grammar import Word, WordKind, reading
-from countergen_edit.data.text.rules import Rules
-from countergen_edit.data.text.staying import Meanings, settled
+from countergen_edit.data.text.marking import Meanings, columns_of, settled, with_agreeing
 
 _MARKS = "\u0300-\u036f"  # combining accents, which \w leaves out
 _WORD = rf"[\w{_MARKS}]+"
@@ -88,7 +86,7 @@ class WordTable:
     def name_pairs(self, a: Group, b: Group, own: Mapping[str, str]) -> list[tuple[str, str]]:
         """Names of two groups, one to one: the name map's, then the axis's by place in its lists.
 
-        A name of the axis whose partner has another in the map is paired with the next free one.
+        Names whose partners have others in the map are paired with each other.
         """
         candidates = [*_by_place(a, b), *self._cells(self.names, a, b)]
         of_a, of_b = [p[0] for p in candidates], [p[1] for p in candidates]
@@ -161,11 +159,7 @@ class Substitution:
         return replace(self, groups=(a.name, b.name))
 
     def with_names(self, names: Mapping[str, str]) -> Substitution:
-        """The same with a name map, which takes precedence over the names of the axis.
-
-        Of names that the axis does not know, keys belong to the first group and values to the
-        second, unless their partners decide.
-        """
+        """The same with a name map from the first to the second group, which takes precedence."""
         return replace(self, own_names=dict(names))
 
     @property
