@@ -14,8 +14,7 @@ from countergen_edit.cli.study import command_line, listed, model_loader, new_ru
 from countergen_edit.core.conf_path import config_of
 from countergen_edit.core.errors import UserError, command, require_known
 from countergen_edit.core.writing import digest
-from countergen_edit.data.axis import SPLITS, Axis
-from countergen_edit.data.axis_config import axis_config
+from countergen_edit.data.axis import SPLITS, Axis, axis_config
 from countergen_edit.data.task import Task
 from countergen_edit.data.text.substitution import Substitution
 from countergen_edit.edits import applied

@@ -16,8 +16,7 @@ from countergen_edit.core.conf_path import config_of
 from countergen_edit.core.errors import UserError, require_known
 from countergen_edit.core.registry import Registry
 from countergen_edit.core.typed import hints_of, require, require_arguments, require_keys
-from countergen_edit.data.axis import DoesNotFitError
-from countergen_edit.data.axis_config import axis_config, data_of
+from countergen_edit.data.axis import DoesNotFitError, axis_config, data_of
 from countergen_edit.data.task import SetDesign, Task
 from countergen_edit.erasers import ERASERS, BaseEraser
 from countergen_edit.metrics.base import METRICS, Metric

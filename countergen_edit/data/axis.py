@@ -1,13 +1,18 @@
-"""An axis of comparison: its groups, and the words each group brings into a sentence."""
+"""An axis of comparison: its groups, and the words each group brings into a sentence.
+
+An axis is read from a config, or crosses two others; its config names its data.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import product
 from typing import Annotated, Any, Literal
 
 from annotated_types import MinLen
 
+from countergen_edit.core.conf_path import config_of
 from countergen_edit.core.errors import UserError, require_known
 from countergen_edit.core.typed import require, require_keys
 
@@ -15,12 +20,27 @@ NonEmpty = Annotated[str, MinLen(1)]
 Split = Literal["fit", "validation", "test"]
 SPLITS: tuple[Split, ...] = ("fit", "validation", "test")
 ENGLISH = "en"
-_KEYS = ("name", "language", "groups", "substitution", "data", "made_of")
-GROUP_TYPES: Mapping[str, Any] = {
+_AXIS: Mapping[str, Any] = {
+    "name": str,
+    "language": str | None,
+    "groups": Mapping[str, Mapping[str, Any]],
+    "substitution": Any,
+    "data": Any,
+    "made_of": Sequence[str],
+}
+_GROUP: Mapping[str, Any] = {
     "names": Mapping[str, Sequence[NonEmpty]],
     "forms": Mapping[str, NonEmpty],
     "is": Mapping[str, str | Sequence[str]],
 }
+CROSS = "cross"
+"""The key of an axis config that lists the two axes to cross."""
+CROSSED_DATA = {"natural": "crossed", "testbed": "crossed_testbed"}
+"""The default data of crossed axes, by the prompts of `texts`."""
+OF_AXIS = "of_axis"
+"""The data config, and its key, that takes every null key from the axis's own data."""
+OWN = "own"
+"""The value of `data.fit` that fits on a part of the user's prompts."""
 ALL = "all"
 """Every group of an axis, where groups are chosen."""
 NAME_COUNTS: Mapping[str, int] = {
@@ -98,17 +118,14 @@ class Axis:
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> Axis:
         """An axis from the mapping of `conf/axis/*.yaml`; `UserError` for a wrong key or type."""
-        for key in config:
-            require_known("axis key", key, _KEYS)
+        require_keys(config, _AXIS, "axis key", "axis.")
         for key in ("name", "groups"):
             if not config.get(key):
                 raise UserError(f"an axis needs a {key!r}; this one holds {sorted(config)}")
-        require(str, config["name"], "axis.name")
-        require(Mapping[str, Mapping[str, Any]], config["groups"], "axis.groups")
         groups = {}
         for group_name, entry in config["groups"].items():
             kind, at = f"key of group {group_name!r}:", f"axis.groups.{group_name}."
-            require_keys(entry, GROUP_TYPES, kind, at)
+            require_keys(entry, _GROUP, kind, at)
             for split in entry.get("names", {}):
                 require_known("split", split, SPLITS)
             groups[group_name] = Group(
@@ -173,3 +190,124 @@ class Axis:
         if compared >= len(self.groups):
             return ""
         return f"{compared} of {len(self.groups)} groups; groups={ALL} compares every pair"
+
+
+def axis_config(value: object) -> dict[str, Any]:
+    """The config of an axis given by name, file, mapping, or a list of two axes to cross."""
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        value = {CROSS: value}
+    content = config_of("axis", value)
+    if CROSS not in content:
+        return content
+    axes = content.pop(CROSS)
+    if not isinstance(axes, Sequence) or isinstance(axes, str) or len(axes) != 2:
+        raise UserError(f"axis={axes!r}: write two axes to cross, such as [gender,nationality]")
+    first, second = (config_of("axis", axis) for axis in axes)
+    return crossed_axes(first, second) | content
+
+
+def data_of(
+    axis: Mapping[str, Any], data: Mapping[str, Any], prompts: object = None
+) -> tuple[dict[str, Any], frozenset[str]]:
+    """The data config with its null keys filled from the data of the axis, and these keys.
+
+    Null keys are filled where `data` has the key `of_axis`. The key `data` of the axis names one
+    data config, or one for each value of `texts.prompts`, of which `prompts` is the model's.
+    `UserError` if it names none.
+
+    >>> data_of({"name": "x", "data": "drinks"}, {"of_axis": True, "facts": []})[0]["facts"]
+    []
+    """
+    content = {key: value for key, value in data.items() if key != OF_AXIS}
+    if content.get("fit") == OWN:  # a part of the user's prompts is the validation set too
+        content["validation"] = content.get("validation") or []
+    if not data.get(OF_AXIS):
+        return content, frozenset()
+    named = axis.get("data")
+    if isinstance(named, Mapping):
+        prompts = str(prompts or next(iter(named)))
+        require_known("prompts of texts:", prompts, named)
+        named = named[prompts]
+    if not named:
+        if all(content.get(split) is not None for split in SPLITS):
+            return content, frozenset()
+        raise UserError(
+            f"axis {axis.get('name')!r} has no data of its own: name some, such as "
+            f"data=FILE.yaml, or write data: FILE.yaml into the axis; "
+            f"data.fit={OWN} fits on a part of your own prompts"
+        )
+    own, _ = data_of({"name": axis.get("name")}, config_of("data", named))
+    taken = frozenset(key for key in own if content.get(key) is None)
+    return content | {key: own[key] for key in taken}, taken
+
+
+def crossed_axes(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
+    """The config of the axis whose groups are the intersections of two axes' groups.
+
+    The names of an intersection are those of the axis that has names. Where both have, one axis
+    must state the groups of its people on the other (`is`: one group, or several in turn), or they
+    must share names. The first axis decides forms that both have.
+    """
+    one, two = (Axis.from_config(config) for config in (first, second))
+    axes = (one.name, two.name)
+    if one.name == two.name:
+        raise UserError(f"axis={[*axes]}: an axis is crossed with another, not with itself")
+    if one.language != two.language:
+        raise UserError(
+            f"axes {[*axes]} are in the languages {one.language!r} and {two.language!r}: "
+            "cross axes of one"
+        )
+    sides = (
+        [
+            replace(group, parts={axis.name: name, **config["groups"][name].get("is", {})})
+            for name, group in axis.groups.items()
+        ]
+        for axis, config in ((one, first), (two, second))
+    )
+    groups = {}
+    for a, b in product(*sides):
+        if (cell := _intersection(a, b, axes)) is not None:
+            names = {split: [*own] for split, own in cell.names.items()}
+            groups[cell.name] = {"names": names, "forms": cell.forms, "is": cell.parts}
+    if len(groups) < 2:
+        raise UserError(
+            f"no names are on both {one.name!r} and {two.name!r}: state in one of the "
+            "axes the groups of its people on the other, as conf/axis/nationality.yaml does (is: …)"
+        )
+    content = {"name": "_".join(axes), "groups": groups, "made_of": [*axes], "data": CROSSED_DATA}
+    content["language"] = one.language
+    # An axis that states everything of the other has the same groups, and its words still swap.
+    words = next((c for c in (first, second) if set(c["groups"]) == set(groups)), {})
+    return content | {k: words[k] for k in ("substitution",) if k in words}
+
+
+def _intersection(a: Group, b: Group, axes: tuple[str, str]) -> Group | None:
+    """The group of the people in both, whose parts may be lists; None where there are none."""
+    on_a, on_b = ({k: v for k, v in g.parts.items() if isinstance(v, str)} for g in (a, b))
+    if any(on_a[axis] != on_b[axis] for axis in on_a.keys() & on_b.keys()):
+        return None
+    one, two = _within(a, on_b), _within(b, on_a)
+    is_named = any(one.names.values())
+    if not any(two.names.values()) or (is_named and axes[1] in a.parts):
+        names = one.names
+    elif not is_named or axes[0] in b.parts:
+        names = two.names
+    else:
+        both = {split: {*two.names.get(split, ())} for split in SPLITS}
+        names = {s: tuple(n for n in one.names.get(s, ()) if n in both[s]) for s in SPLITS}
+        if not all(names.values()):
+            return None
+    name = a.name if axes[1] in on_a else b.name if axes[0] in on_b else f"{a.name}_{b.name}"
+    return Group(name, names, {**b.forms, **a.forms}, {**one.parts, **two.parts})
+
+
+def _within(group: Group, fixed: Mapping[str, str]) -> Group:
+    """The group with those of its alternating names that belong to groups of other axes."""
+    names, parts = group.names, dict[str, Any](group.parts)
+    for axis in [x for x in parts if x in fixed and not isinstance(parts[x], str)]:
+        turns = parts.pop(axis)
+        names = {
+            split: tuple(n for i, n in enumerate(own) if turns[i % len(turns)] == fixed[axis])
+            for split, own in names.items()
+        }
+    return replace(group, names=names, parts=parts)

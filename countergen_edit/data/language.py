@@ -1,19 +1,152 @@
-"""Languages: folders of data files, shipped in `languages/` or of the user."""
+"""Languages: folders of data files, shipped in `languages/` or of the user.
+
+The rules of a language are tables: what stands before, at and after a place. A rule has a field for
+each place, and an answer: `before | word | after -> answer`. A field lists what may stand there (if
+empty, anything): a word, or in capitals a class or shape; `a+b` is both, `!a` is not a. The first
+rule that fits answers.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
-from countergen_edit.core.errors import require_known
+from countergen_edit.core.errors import UserError, require_known
 from countergen_edit.core.reading import shipped_yaml, text_of, yaml_mapping
+from countergen_edit.core.typed import require_keys
 from countergen_edit.data.axis import ENGLISH, DoesNotFitError
-from countergen_edit.data.text.rules import Rules
 
 _SHIPPED = Path(__file__).with_name("languages")
+Labels = frozenset[str]
+Rule = tuple[list[list[tuple[Labels, Labels]]], str]
+"""For each field what may stand there, as what it has and what it lacks; and the answer."""
+NO_WORD: Labels = frozenset({"", "END"})
+"""The labels of the place before the first word or after the last."""
+_Lists = Mapping[str, str]
+_TYPES: Mapping[str, Any] = {
+    **dict.fromkeys(("rules", "classes", "coreference"), _Lists),
+    "endings": Mapping[str, _Lists],
+    **dict.fromkeys(("pronouns", "pronoun_forms"), Sequence[str]),
+    "agreement_form": str,
+    "agreeing": Mapping[str, Sequence[Sequence[str]]],
+    "contractions": Sequence[tuple[str, str]],
+}
+_FIELDS = {"possessive": 4, "agreement": 2}
+"""Fields of the rules of a table, where they are not three."""
+
+
+def _option(text: str) -> tuple[Labels, Labels]:
+    has = frozenset(part for part in text.split("+") if part[0] != "!")
+    return has, frozenset(part[1:] for part in text.split("+") if part[0] == "!")
+
+
+def _rule(line: str, table: str) -> Rule:
+    places, arrow, answer = line.split("#")[0].partition("->")
+    fields, count = places.split("|"), _FIELDS.get(table, 3)
+    if not arrow or len(fields) != count:
+        raise UserError(f"rule {line.strip()!r} of {table}: write {count} fields | … -> answer")
+    return [[*map(_option, field.split())] for field in fields], answer.strip()
+
+
+def _classes(lists: _Lists) -> dict[str, Labels]:
+    return {name: frozenset(words.split()) for name, words in lists.items()}
+
+
+class Rules:
+    """The `substitution.yaml` of a language; docs/languages.md explains its keys.
+
+    A table that a language lacks answers nothing. `UserError` for a wrong key, type or rule.
+    """
+
+    def __init__(self, content: Mapping[str, Any]) -> None:
+        require_keys(content, _TYPES, "key of substitution.yaml:", "substitution.")
+        self.words = _classes(content.get("classes", {}))
+        """Classes of words."""
+        self.coreference = _classes(content.get("coreference", {}))
+        self.pronouns: Sequence[str] = content.get("pronouns", ())
+        """The pronouns of each group by case, where a word serves two cases."""
+        self.pronoun_forms: Sequence[str] = content.get("pronoun_forms", ())
+        """Word forms of an axis that are no words of their own in running text."""
+        self.agreement_form: str = content.get("agreement_form", "")
+        """The form of a group that stands in the first row of the first of `agreeing`."""
+        self.agreeing: Mapping[str, Sequence[Sequence[str]]] = content.get("agreeing", {})
+        """Words, or endings after a hyphen, by name: a column for each grammatical gender."""
+        contractions: Sequence[tuple[str, str]] = content.get("contractions", ())
+        self.expanded = _replacing({short: full for full, short in contractions})
+        """The text with the words that contractions stand for."""
+        self.contracted = _replacing(dict(contractions))
+        """The text with contractions."""
+        self._endings: Mapping[str, _Lists] = content.get("endings", {})
+        self._tables: Mapping[str, Sequence[Rule]] = {
+            name: [_rule(line, name) for line in table.splitlines()]
+            for name, table in content.get("rules", {}).items()
+        }
+        self._closed = self.words.get("prepositions", NO_WORD) | self.words.get("closed", NO_WORD)
+        both, each = (
+            "|".join(map(re.escape, sorted(self.words.get(key, {"-"})))) for key in ("both", "each")
+        )
+        self.joining = re.compile(rf"\.?(?:\s*[/&]\s*|,?[\s-](?:{both})[\s-](?:(?:{each})\s)?)")
+        """The characters between two words of groups in a phrase that names both on purpose."""
+        self.labels_of = cache(self._labels_of)
+
+    def answer(self, table: str, *labels: Labels) -> str:
+        """The answer of the first rule of a table that fits; empty where none does."""
+        for fields, result in self._tables.get(table, ()):
+            for options, own in zip(fields, labels, strict=True):
+                if options and not any(has <= own and own.isdisjoint(no) for has, no in options):
+                    break
+            else:
+                return result
+        return ""
+
+    @property
+    def ordinary(self) -> Labels:
+        """Words that are no names."""
+        return frozenset().union(
+            *(own for key, own in self.words.items() if key not in ("months", "surnames"))
+        )
+
+    def _labels_of(self, key: str) -> Labels:
+        """The word itself, and in capitals its classes and what its ending shows."""
+        classes = (name.upper() for name, words in self.words.items() if key in words)
+        found = frozenset({key, *classes})
+        shapes = {
+            shape: own.get("but") not in found
+            and any(
+                key.endswith(end)
+                and (
+                    "after" not in own or key.removesuffix(end) in self.words.get(own["after"], ())
+                )
+                for end in own["of"].split()
+            )
+            for shape, own in self._endings.items()
+            if not key.endswith(tuple(own.get("not", "-").split()))
+        }
+        shapes |= {
+            "NUMBER": key[:1].isdigit(),
+            "CARDINAL": key.isdigit(),
+            "CLOSED": key in self._closed,
+        }
+        return labelled(found, **shapes, SIDED=key.startswith("<"), END=not key)
+
+
+def _replacing(pairs: Mapping[str, str]) -> Callable[[str], str]:
+    """A function that replaces phrases in a text, in small letters or capitalised."""
+    if not pairs:
+        return str
+    every = dict(pairs) | {a[0].upper() + a[1:]: b[0].upper() + b[1:] for a, b in pairs.items()}
+    longest = sorted(map(re.escape, every), key=len, reverse=True)
+    found = re.compile(rf"(?<!\w)(?:{'|'.join(longest)})(?!\w)")
+    return lambda text: found.sub(lambda match: every[match[0]], text)
+
+
+def labelled(labels: Labels, **shapes: object) -> Labels:
+    """Labels and the shapes that hold."""
+    return labels | {shape for shape, holds in shapes.items() if holds}
 
 
 @dataclass(frozen=True)

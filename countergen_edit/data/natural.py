@@ -1,25 +1,28 @@
 """Natural text of a language: neutral text, agreement, legitimate differences, and families.
 
 A family's prompts are templates crossed with contents, in which a person is mentioned: "My aunt
-writes that Jane works as a". A cell is one template with one content. Cells are drawn so that no
-template or content comes back before all have had their turn; every cell has people of its own, who
-come back as late.
+writes that Jane works as a". A cell is one template with one content. No template, content or
+person comes back before all have had their turn.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from inspect import signature
+from pathlib import Path
 from typing import Annotated, Any
 
-import numpy as np
 from annotated_types import Gt
 
-from countergen_edit.core.errors import require_known
+from countergen_edit.core.conf_path import MAYBE_PATHS
+from countergen_edit.core.errors import UserError, require_known
+from countergen_edit.core.reading import text_of
+from countergen_edit.core.registry import Registry
 from countergen_edit.core.seeds import generator
-from countergen_edit.data.axis import ENGLISH, Axis, DoesNotFitError, NoFormsError, Split
+from countergen_edit.core.typed import require
+from countergen_edit.data.axis import ENGLISH, SPLITS, Axis, DoesNotFitError, NoFormsError, Split
 from countergen_edit.data.counterfactual import CounterfactualSet, Sample, Variation
 from countergen_edit.data.language import language_of
-from countergen_edit.data.neutral import TextsBySplit, split_texts
 from countergen_edit.data.sources import Request
 from countergen_edit.data.templates import Template, fill, slot_names
 
@@ -28,11 +31,66 @@ CELLS: Mapping[Split, int] = {"fit": 24, "validation": 12, "test": 48}
 PEOPLE_OF_SPLIT: Mapping[Split, int] = {"fit": 10, "validation": 4, "test": 2}
 """People of each group in a cell, unless `names` of the split are fewer."""
 _PRONOUNS = ("{subject}",)
+_TURNS: tuple[Split, ...] = (
+    *("fit", "validation", "test", "fit", "fit", "test"),
+    *("fit", "validation", "fit", "test", "fit"),
+)
+"""Splits of successive texts: six to fit, two to validate, three to test."""
+
+TextsBySplit = Mapping[Split, tuple[str, ...]]
+NEUTRAL: Registry[Callable[..., TextsBySplit]] = Registry(
+    "neutral text",
+    "countergen_edit.neutral",
+    {
+        "natural": "countergen_edit.data.natural:neutral",
+        "testbed_neutral": "countergen_edit.testbed.files:testbed_neutral",
+        "file": "countergen_edit.data.natural:file",
+        "texts": "countergen_edit.data.natural:split_texts",
+    },
+)
+"""Sources of neutral text by their names in a data config."""
 
 
 def neutral(*, language: str = ENGLISH) -> TextsBySplit:
-    """Texts of one to three sentences that mention nobody, from many kinds of writing."""
+    """Texts of one to three sentences that mention nobody."""
     return split_texts(language_of(language).neutral())
+
+
+def split_texts(texts: Sequence[str]) -> TextsBySplit:
+    """Distinct texts by split, in turn."""
+    distinct = [*dict.fromkeys(map(str, texts))]
+    if len(distinct) < len(SPLITS):
+        raise UserError(
+            f"neutral text: {len(distinct)} text(s) cannot be split into {', '.join(SPLITS)}: "
+            f"give {len(SPLITS)} or more"
+        )
+    return {
+        split: tuple(t for i, t in enumerate(distinct) if _TURNS[i % len(_TURNS)] == split)
+        for split in SPLITS
+    }
+
+
+def file(path: str) -> TextsBySplit:
+    """A text file with one text per line."""
+    return split_texts([line.strip() for line in text_of(path).splitlines() if line.strip()])
+
+
+def neutral_of(content: object, language: str = ENGLISH) -> TextsBySplit:
+    """The texts of a config: a source with its settings, a source's name, or a file's path.
+
+    A source with a parameter `language` has texts of that language.
+    """
+    require(Mapping[str, Any] | str, content, "neutral")
+    if isinstance(content, Mapping):
+        settings = dict(content)
+        name = str(settings.pop("source", None))
+    elif Path(str(content)).suffix in MAYBE_PATHS["neutral"]:
+        name, settings = "file", {"path": content}
+    else:
+        name, settings = str(content), {}
+    if "language" in signature(NEUTRAL.get(name)).parameters:
+        settings.setdefault("language", language)
+    return NEUTRAL.make(name, settings)  # type: ignore[no-any-return]
 
 
 def agreement(request: Request) -> CounterfactualSet:
@@ -101,17 +159,21 @@ def natural(
     own = families[family]
     frames = read("templates", own["templates"], request.split)
     contents = []
-    for kind, outputs in own["contents"].items():
-        spaced = tuple(f" {o}" for o in _outputs(read("families", "outputs", outputs), request))
+    for kind, key in own["contents"].items():
+        outputs = read("families", "outputs", key)
+        if isinstance(outputs, Mapping):
+            require_known("axis with natural stereotypes", request.axis.name, outputs)
+            outputs = outputs[request.axis.name]
+        spaced = tuple(f" {output}" for output in outputs)
         contents += [(text, spaced) for text in read("contents", kind, request.split)]
     mentions = _mentions(own.get("mentions"), request)
     default = PEOPLE_OF_SPLIT[request.split]
-    drawn = request.draw.of(request.split)
+    drawn = request.draw.counts.get(request.split)
     count = people or (default if drawn is None else min(default, drawn))
     cells = CELLS[request.split] if templates is None else templates
     cells = min(cells, len(frames) * len(contents))
     rng = generator(request.draw.seed, "natural", family, request.split)
-    pairs = _cells(rng.permutation(len(frames)), rng.permutation(len(contents)), cells)
+    frame_order, content_order = rng.permutation(len(frames)), rng.permutation(len(contents))
     groups = [request.whole.groups[group] for group in request.groups]
     listed = [len(g.names.get(request.split, ())) for g in request.whole.groups.values()]
     named = any("name" in slot_names(mention) for mention in mentions)
@@ -119,8 +181,10 @@ def natural(
     # Distinct people for each cell; fewer people, or cells, are among more.
     order, steps = rng.permutation(known), rng.permutation(known)[:count]
     samples = []
-    for k, (f, c) in enumerate(pairs):
-        frame, (content, outputs) = frames[f], contents[c]
+    for k in range(cells):
+        # Each pass over the contents meets other templates.
+        frame = frames[frame_order[(k + k // len(contents)) % len(frames)]]
+        content, outputs = contents[content_order[k % len(contents)]]
         variations = []
         for group in groups:
             for place in order[((k if anew else 0) + steps) % known].tolist():
@@ -134,13 +198,6 @@ def natural(
         whole = _filled(frame, content)
         samples.append(Sample(whole, outputs, tuple(variations), content, frame))
     return request.make(f"{family}_{request.split}", samples)
-
-
-def _outputs(outputs: Any, request: Request) -> Sequence[str]:
-    if not isinstance(outputs, Mapping):
-        return outputs  # type: ignore[no-any-return]
-    require_known("axis with natural stereotypes", request.axis.name, outputs)
-    return outputs[request.axis.name]  # type: ignore[no-any-return]
 
 
 def _mentions(kind: str | None, request: Request) -> Sequence[str]:
@@ -162,14 +219,6 @@ def _mentions(kind: str | None, request: Request) -> Sequence[str]:
         if any(fit):
             return max(fit, key=len)
     raise NoFormsError(request.axis.name, request.groups, f"{kind or 'names or words'} of people")
-
-
-def _cells(
-    frames: Sequence[int] | np.ndarray, contents: Sequence[int] | np.ndarray, count: int
-) -> Iterator[tuple[int, int]]:
-    """Pairs of a template and a content; each pass over the contents meets other templates."""
-    for k in range(count):
-        yield int(frames[(k + k // len(contents)) % len(frames)]), int(contents[k % len(contents)])
 
 
 def _filled(frame: str, content: str) -> str:

@@ -11,12 +11,12 @@ from typing import Any
 from countergen_edit.core.errors import UserError
 from countergen_edit.data.axis import Split
 from countergen_edit.data.counterfactual import CounterfactualSet, Sample
+from countergen_edit.data.language import Labels, labelled
 from countergen_edit.data.sources import Request
 from countergen_edit.data.sources.files import OUTPUTS, prompt_rows, samples_of
 from countergen_edit.data.subsets import NameDraw
 from countergen_edit.data.text import grammar
 from countergen_edit.data.text.grammar import Word
-from countergen_edit.data.text.rules import Labels, labelled
 from countergen_edit.data.text.substitution import Substitution
 
 CONTROL = re.compile(r"<[|｜]\S+?[|｜]>|\[/?INST]|<</?SYS>>|<(?:\w+_of_turn|/?s|[be]os|pad|unk)>")
@@ -50,7 +50,7 @@ def check_prompts(path: str, substitution: Substitution) -> list[CheckedPrompt]:
     for where, row in prompt_rows(path, groups):
         line = where.rpartition(", ")[2].rstrip(": ")
         try:
-            made = [*samples_of(row, where, request)]
+            made = samples_of(row, where, request)
         except UserError as error:
             text, said = str(row.get("input") or row.get(groups[0])), str(error)
             found[where] = CheckedPrompt(line, text, ((), ()), (said.removeprefix(where),))
@@ -210,7 +210,7 @@ class OutOfVocabulary:
 
     data: CounterfactualSet
     share: float
-    """Of the prompts with outputs of the group with fewest, those within the vocabulary."""
+    """As `in_vocabulary_share`."""
     words: tuple[str, ...]
     """Words outside the vocabulary, those that tell the groups apart first."""
 
@@ -229,15 +229,15 @@ def out_of_vocabulary(words: Collection[str], data: CounterfactualSet) -> OutOfV
     share = in_vocabulary_share(words, data)
     if share >= IN_VOCABULARY:
         return None
-    found = [
+    every = [
         [w for s in data.samples for v in s.of(group) for w in unknown_words(words, v.text)]
         for group in data.groups
     ]
-    shared = set.intersection(*map(set, found))
-    telling = [word for own in found for word in own if word not in shared]
+    shared = set.intersection(*map(set, every))
+    found = [word for own in every for word in own]
     outputs = [w for s in data.samples for o in s.outputs for w in unknown_words(words, o)]
-    every = [*telling, *outputs, *(word for own in found for word in own)]
-    return OutOfVocabulary(data, share, tuple(dict.fromkeys(every)))
+    telling = [word for word in found if word not in shared]
+    return OutOfVocabulary(data, share, tuple(dict.fromkeys([*telling, *outputs, *found])))
 
 
 def vocabulary_warnings(

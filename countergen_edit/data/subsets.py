@@ -1,69 +1,71 @@
-"""Subsets by a seed: names of an axis, and few variations, prompts or texts of a set.
+"""Parts of data by a seed: drawn names, subsets of a set, and splits that share nothing.
 
-Under one seed, a smaller subset is part of a larger one.
+Under one seed, a smaller subset is part of a larger one. CounterGen, section 3.4: test data "far
+from" training data.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any
 
+import numpy as np
 from annotated_types import Gt
 
-from countergen_edit.core.errors import UserError, require_known
+from countergen_edit.core.errors import UserError
 from countergen_edit.core.seeds import generator
-from countergen_edit.core.typed import require
-from countergen_edit.data.axis import NAME_COUNTS, Axis, Group, Split
-from countergen_edit.data.counterfactual import CounterfactualSet, Sample
+from countergen_edit.core.typed import require, require_keys
+from countergen_edit.data.axis import NAME_COUNTS, OWN, SPLITS, Axis, Group, Split
+from countergen_edit.data.counterfactual import (
+    CounterfactualSet,
+    Sample,
+    Variation,
+    normalised,
+    words_of,
+)
 
 LEAST_VARIATIONS = 2
-"""Of each group in a sample, where a set becomes smaller."""
+"""Of each group in a sample: their differences tell how much people vary."""
 FULLY_CROSSED = 2
 """Number of templates of a fitting set that are crossed with all drawn names."""
+_TURNS: tuple[Split, ...] = ("fit", "test", "fit", "validation", "test", "fit")
+"""Splits of successive clusters of the user's prompts, the largest cluster first."""
+LEAST_CLUSTERS = 2 * len(_TURNS)
+"""Minimum number of clusters: six to fit, two to choose, four to test."""
+_NEAR = 0.8
+"""Jaccard index of the words of two templates from which they are nearly the same."""
 
 
 @dataclass(frozen=True)
 class NameDraw:
-    """Numbers of names per group to draw; None takes all.
+    """How many names per group are drawn.
 
     `few` of the names of `fit` fill the templates of a fitting set after the first; `agreement` of
     those of `validation` and `test` fill each template of agreement, round robin.
     """
 
-    fit: int | None = None
-    few: int | None = None
-    agreement: int | None = None
-    validation: int | None = None
-    test: int | None = None
+    counts: Mapping[str, int | None] = field(default_factory=dict)
+    """By split, of `few` and of `agreement`; all where there is no number."""
     seed: int = 0
-
-    def __post_init__(self) -> None:
-        for key in NAME_COUNTS:
-            require(Annotated[int, Gt(0)] | None, getattr(self, key), f"names.{key}")
 
     @classmethod
     def from_config(cls, names: Any, seed: int = 0) -> NameDraw:
         """Build from the setting `names`; missing keys are as in `NAME_COUNTS`, None takes all."""
         if names is None:
             return cls(seed=seed)
-        if not isinstance(names, Mapping):
-            raise UserError(f"names={names!r}: write names={{test: 24}}, or null for all")
-        for key in names:
-            require_known("names setting", key, NAME_COUNTS)
-        return cls(**{**NAME_COUNTS, **names}, seed=seed)
-
-    def of(self, split: Split) -> int | None:
-        """The number of names of a split; None for all."""
-        count: int | None = getattr(self, split)
-        return count
+        require(Mapping[str, Any], names, "names")
+        count = Annotated[int, Gt(0)] | None
+        require_keys(names, dict.fromkeys(NAME_COUNTS, count), "names setting", "names.")
+        return cls({**NAME_COUNTS, **names}, seed)
 
     def draw(self, axis: Axis) -> Axis:
         """The axis with the drawn names, in order; from equal lists the same places."""
 
         def drawn(group: Group, split: Split) -> Sequence[str]:
-            names, count = group.names[split], self.of(split)
+            names, count = group.names[split], self.counts.get(split)
             if count is None or not names:
                 return names
             lengths = {len(own) for g in axis.groups.values() if (own := g.names.get(split))}
@@ -78,10 +80,11 @@ class NameDraw:
 
         Templates that are not crossed with the drawn names, such as those of a file, stay whole.
         """
-        count = min((n for n in (self.fit, self.few) if n is not None), default=None)
+        limits = (self.counts.get("fit"), self.counts.get("few"))
+        count = min((n for n in limits if n is not None), default=None)
         many, few = (
             {group: draw.draw(axis).groups[group].names.get("fit") for group in data.groups}
-            for draw in (self, replace(self, fit=count))
+            for draw in (self, NameDraw({"fit": count}, self.seed))
         )
         kept = {name for names in few.values() for name in names or ()}
 
@@ -92,11 +95,6 @@ class NameDraw:
 
         whole, rest = data.samples[:FULLY_CROSSED], data.samples[FULLY_CROSSED:]
         return replace(data, samples=(*whole, *map(thinned, rest)))
-
-
-def first_names(axis: Axis, count: int) -> Axis:
-    """The axis with the first names of every list."""
-    return axis.with_names(lambda group, split: group.names[split][:count])
 
 
 def first_drawn(count: int, most: int, seed: int, *unit: object) -> list[int]:
@@ -110,20 +108,14 @@ def first_drawn(count: int, most: int, seed: int, *unit: object) -> list[int]:
 
 
 def few_variations(data: CounterfactualSet, most: int, seed: int) -> CounterfactualSet:
-    """The set with at most `most` variations per group in each sample.
-
-    Paired variations stay or go together, and samples of equal size keep the same names.
-    """
+    """The set with at most `most` variations per group in each sample; pairs stay together."""
     if data.widest <= most:
         return data
     return _subset(data, lambda _, size: first_drawn(size, most, seed, "names"))
 
 
 def few_of(data: CounterfactualSet, share: float, seed: int) -> CounterfactualSet:
-    """The set with a share of its variations: fewer in each sample, then fewer samples.
-
-    Two of each group stay in a sample, as their differences tell how much people vary.
-    """
+    """The set with a share of its variations: fewer in each sample, then fewer samples."""
     wanted = share * data.widest
     most = max(round(wanted), LEAST_VARIATIONS)
     few = few_variations(data, most, seed)
@@ -160,3 +152,123 @@ def few_prompts(data: CounterfactualSet, most: int, seed: int) -> Counterfactual
 def few_texts(texts: Sequence[str], most: int, seed: int) -> tuple[str, ...]:
     """At most `most` of the texts."""
     return tuple(texts[i] for i in first_drawn(len(texts), most, seed, "texts"))
+
+
+def check_leakage(
+    fit: Sequence[CounterfactualSet], test: Sequence[CounterfactualSet], axis: Axis | None = None
+) -> None:
+    """Refuse test sets that share a data set, template, content, prompt or name with fitting sets.
+
+    Case and spacing do not count. A name is shared wherever it is a word of a prompt of the other.
+    The error names other names of `axis`.
+    """
+    for fitted in fit:
+        for tested in test:
+            for kind, culprit in _shared(fitted, tested):
+                free = axis.other_names(culprit, tested.names) if axis and kind == "name" else ()
+                instead = f", or use another name, such as {', '.join(free)}" if free else ""
+                raise UserError(
+                    f"{kind} {culprit!r} is in fitting set {fitted.name!r} and in test set "
+                    f"{tested.name!r}: figures would be measured on what was fitted; "
+                    f"take it out of one of them{instead}, or fit nothing (eraser=none)"
+                )
+
+
+def without_overlap(
+    fitted: CounterfactualSet, test: Sequence[CounterfactualSet]
+) -> CounterfactualSet | None:
+    """A fitting set without what test sets have, pairs kept together; None if nothing is left."""
+    templates = {normalised(template) for data in test for template in data.templates}
+    words = frozenset[str]().union(*(data.words for data in test))
+    prompts = frozenset[str]().union(*(data.plain_texts for data in test))
+    names = {word for data in test for name in data.names for word in words_of(name)}
+
+    def is_new(variation: Variation) -> bool:
+        own = words_of(variation.name or "")
+        known = (bool(own) and own <= words) or normalised(variation.text) in prompts
+        return not known and names.isdisjoint(words_of(variation.text))
+
+    samples = []
+    for sample in fitted.samples:
+        pairs = zip(*(sample.of(group) for group in fitted.groups), strict=True)
+        kept = [pair for pair in pairs if all(map(is_new, pair))]
+        if kept and normalised(sample.template) not in templates:
+            sides = zip(*kept, strict=True)
+            samples.append(replace(sample, variations=tuple(v for side in sides for v in side)))
+    return replace(fitted, samples=tuple(samples)) if samples else None
+
+
+def _shared(a: CounterfactualSet, b: CounterfactualSet) -> Iterator[tuple[str, str]]:
+    if a.name == b.name:
+        yield "data set", a.name
+    templates = {normalised(template) for template in b.templates}
+    yield from (("template", t) for t in a.templates if normalised(t) in templates)
+    for kind in ("content", "frame"):
+        first, second = ({getattr(s, kind) for s in d.samples if s.frame} for d in (a, b))
+        yield from ((kind, text) for text in sorted(first & second))
+    if a.plain_texts & b.plain_texts:
+        yield from (("prompt", text) for text in a.texts if normalised(text) in b.plain_texts)
+    for one, other in ((a, b), (b, a)):
+        known = {*other.names}
+        yield from (("name", n) for n in one.names if n in known or words_of(n) <= other.words)
+
+
+def split_prompts(
+    sets: Sequence[CounterfactualSet], seed: int
+) -> dict[Split, tuple[CounterfactualSet, ...]]:
+    """The user's prompts by split: half to fit on, a sixth to choose by, a third to test on.
+
+    Prompts that share a name, a text, a content or nearly a template stay in one split. Sets are
+    named SET_SPLIT; a set may lack a split.
+    """
+    places = [(i, sample) for i, data in enumerate(sets) for sample in data.samples]
+    samples = [sample for _, sample in places]
+    clusters = _clusters(samples)
+    sizes = Counter(clusters)
+    if len(sizes) < LEAST_CLUSTERS:
+        names = " and ".join(dict.fromkeys(data.name for data in sets))
+        raise UserError(
+            f"data.fit={OWN}: {names} has {len(sizes)} groups of prompts that share no name, text "
+            f"or template ({len(samples)} prompts); {LEAST_CLUSTERS} are needed. Add prompts, or "
+            "leave data.fit out, which fits on the axis's own data"
+        )
+    drawn = generator(seed, "own parts").permutation(len(sizes))
+    order = sorted(sizes, key=lambda c: (-sizes[c], drawn[c]))
+    split_of = {c: _TURNS[i % len(_TURNS)] for i, c in enumerate(order)}
+    own: dict[Split, dict[int, list[Sample]]] = {split: {} for split in SPLITS}
+    for (i, sample), c in zip(places, clusters, strict=True):
+        own[split_of[c]].setdefault(i, []).append(sample)
+    return {
+        split: tuple(
+            replace(sets[i], name=f"{sets[i].name}_{split}", samples=tuple(samples))
+            for i, samples in own[split].items()
+        )
+        for split in SPLITS
+    }
+
+
+def _clusters(samples: Sequence[Sample]) -> list[int]:
+    """The cluster of each sample: connected components of samples that share something."""
+    from scipy.sparse import coo_array  # late: help does without
+    from scipy.sparse.csgraph import connected_components
+    from sklearn.feature_extraction.text import CountVectorizer
+
+    names = {word for s in samples for v in s.variations for word in words_of(v.name or "")}
+    incidence = CountVectorizer(analyzer=list, binary=True).fit_transform
+    shared = incidence([[*_keys(sample, names)] for sample in samples])
+    words = incidence([[*words_of(s.template.casefold())] or [""] for s in samples])
+    both, counts = (words @ words.T).tocoo(), np.asarray(words.sum(axis=1)).ravel()
+    near = both.data >= _NEAR * (counts[both.row] + counts[both.col] - both.data)
+    alike = coo_array((near.astype(float), (both.row, both.col)), shape=both.shape)
+    graph = coo_array(shared @ shared.T) + alike
+    return [int(label) for label in connected_components(graph, directed=False)[1]]
+
+
+def _keys(sample: Sample, names: set[str]) -> Iterator[tuple[str, str]]:
+    """The templates, contents, prompts and names that two splits may not share."""
+    yield "template", normalised(sample.template)
+    if sample.content is not None:
+        yield "content", normalised(sample.content)
+    for variation in sample.variations:
+        yield "prompt", normalised(variation.text)
+        yield from (("name", word) for word in words_of(variation.text) & names)

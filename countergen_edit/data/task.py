@@ -12,15 +12,21 @@ from typing import Any
 
 from countergen_edit.core.conf_path import config_of
 from countergen_edit.core.errors import UserError, require_known
-from countergen_edit.data.axis import NAME_COUNTS, SPLITS, Axis, Split
-from countergen_edit.data.axis_config import OF_AXIS, axis_config, data_of
+from countergen_edit.data.axis import (
+    NAME_COUNTS,
+    OF_AXIS,
+    SPLITS,
+    Axis,
+    Split,
+    axis_config,
+    data_of,
+)
 from countergen_edit.data.counterfactual import CounterfactualSet
-from countergen_edit.data.neutral import from_config
+from countergen_edit.data.natural import neutral_of
 from countergen_edit.data.prompt_check import OutOfVocabulary, out_of_vocabulary, set_warnings
-from countergen_edit.data.set_builder import TEMPLATES, Drawable, SetBuilder, sets_of
+from countergen_edit.data.set_builder import TEMPLATES, Drawable, SetBuilder, entries_of, sets_of
 from countergen_edit.data.sources import fingerprint
-from countergen_edit.data.splits import check_leakage
-from countergen_edit.data.subsets import NameDraw, few_of, few_prompts, few_texts
+from countergen_edit.data.subsets import NameDraw, check_leakage, few_of, few_prompts, few_texts
 from countergen_edit.data.text.substitution import Substitution
 
 _TEXTS = ("agreement", "neutral", "keep", "other_axes", "prompts")
@@ -189,16 +195,15 @@ class Task:
         splits: Sequence[Split],
     ) -> Task:
         """The task with fewer sets and texts of some splits."""
+
+        def of(own: Mapping[Split, Any], smaller: Callable[[Any], Any]) -> dict[Split, Any]:
+            return {s: smaller(value) if s in splits else value for s, value in own.items()}
+
         changed: dict[str, Any] = {split: tuple(map(few, self.sets(split))) for split in splits}
-        kinds: dict[str, Callable[[Any], Any]] = {
-            "agreement": few,
-            "legitimate_differences": lambda sets: tuple(map(few, sets)),
-            "neutral": texts,
-        }
-        for key, smaller in kinds.items():
-            own = getattr(self, key).items()
-            changed[key] = {s: smaller(value) if s in splits else value for s, value in own}
-        return replace(self, **changed)
+        changed["agreement"] = of(self.agreement, few)
+        changed["neutral"] = of(self.neutral, texts)
+        differences = of(self.legitimate_differences, lambda own: tuple(map(few, own)))
+        return replace(self, **changed, legitimate_differences=differences)
 
     def in_vocabulary(self, words: frozenset[str], keys: Collection[str]) -> Task:
         """The task without the sets of fields `keys` that are out of a model's vocabulary."""
@@ -245,7 +250,7 @@ class Task:
         """Build the task of an axis config and a data config.
 
         Args:
-            axis: a name under `conf/axis`, a file, a mapping, or a list of these to cross.
+            axis: a name under `conf/axis`, a file, a mapping, or a list of two to cross.
             data: a name under `conf/data`, a file or a mapping: sets by split, each a name under
                 `conf/dataset` or a mapping with its `source`. The axis's own by default.
             groups: two or more, of which every pair is compared, or `all`; by default the axis's
@@ -265,8 +270,9 @@ class Task:
         for content, kind, keys in ((own, "data", _KEYS), (shared, "texts", _TEXTS)):
             for key in content:
                 require_known(f"{kind} setting", key, keys)
-        own_keep = own.get("keep") is not None
-        content = {**shared, **own, "keep": (own if own_keep else shared).get("keep")}
+        content = shared | own
+        if own.get("keep") is None:  # sets for many axes, of which some lack forms
+            content["keep"] = [{**entry, "if_fits": True} for entry in entries_of(shared, "keep")]
         compared = tuple(group.name for group in own_axis.chosen(groups))
         words = config.get("substitution")
         substitution = Substitution.from_config(own_axis, words) if words else None
@@ -281,10 +287,10 @@ class Task:
         task = cls(
             axis=own_axis,
             groups=compared,
-            neutral=from_config(neutral, own_axis.language) if neutral else {},
+            neutral=neutral_of(neutral, own_axis.language) if neutral else {},
             substitution=substitution,
             name=name,
-            **sets_of(builder, content, own_keep),
+            **sets_of(builder, content),
         )
         sets = (data for split in SPLITS for data in task.sets(split))
         return replace(task, warnings=tuple(set_warnings(sets)))

@@ -49,14 +49,13 @@ class Family:
 
 @dataclass(frozen=True)
 class Filled:
-    """A template filled with one choice of words.
-
-    `words` maps a slot to the base form of its word, `spans` to the characters of the first one.
-    """
+    """A template filled with one choice of words."""
 
     text: str
     words: Mapping[str, str]
+    """Slot → base form of its word."""
     spans: Mapping[str, tuple[int, int]]
+    """Slot → characters of its first word."""
     toxic: bool | None = None
 
     def beside(self, slot: str) -> tuple[tuple[str, str], ...]:
@@ -98,11 +97,7 @@ class TemplateBank:
     def fill(
         self, template: str, group: str | None = None, person: int = 0, *, role: str = PERSON
     ) -> Iterator[Filled]:
-        """The template with every combination of words, for one person of a group.
-
-        `group` is the first by default, `person` an index, and `role` the slot that the person
-        takes.
-        """
+        """The template with every combination of words; a person of a group is in slot `role`."""
         own = sorted(slot_names(template) - {role})
         for slot in own:
             if slot not in self.words:
@@ -139,10 +134,7 @@ class TemplateBank:
         return replace(self, families=families, published={})
 
     def thinned(self, most: Mapping[str, Any]) -> TemplateBank:
-        """The bank with the first words of each kind of some slots; None takes all.
-
-        `sizes` keep the whole numbers. `UserError` for an unknown slot or a number below one.
-        """
+        """The bank with the first words of each kind of some slots; None takes all."""
         words, sizes = dict(self.words), dict(self.sizes)
         for slot, count in most.items():
             if count is None:
@@ -207,23 +199,22 @@ def bank_from_config(config: Mapping[str, Any]) -> TemplateBank:
         words[slot] = tuple(word for word, _ in entries)
         if own := {word["base"]: kind for word, kind in entries if kind}:
             kinds[slot] = own
+    families = []
+    for entry in config["families"]:
+        require_keys(entry, hints_of(Family), "key of a template family:", "template family: ")
+        own = {"row": entry["name"]} if "name" in entry else {}
+        families.append(built(Family, {"paraphrases": (), **own, **entry}, "template family: "))
     rest = {k: config[k] for k in ("hypothesis", "published", "sizes", "table") if k in config}
     if "groups" in config:
         rest["people"] = _people(config["groups"])
     return TemplateBank(
         task=config["task"],
-        families=tuple(map(_family, config["families"])),
+        families=tuple(families),
         words=words,
         kinds=kinds,
         published_for=tuple(config.get("published_for", ())),
         **rest,
     )
-
-
-def _family(entry: Mapping[str, Any]) -> Family:
-    require_keys(entry, hints_of(Family), "key of a template family:", "template family: ")
-    row = {"row": entry["name"]} if "name" in entry else {}
-    return built(Family, {"paraphrases": (), **row, **entry}, "template family: ")
 
 
 def _word(entry: Any) -> dict[str, str]:

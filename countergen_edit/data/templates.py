@@ -30,15 +30,6 @@ class Template:
     """Templates of one content are paraphrases of each other."""
 
 
-def slots(text: str) -> tuple[str, ...]:
-    """The slots of a template in order.
-
-    >>> slots("{name} lost {possessive}")
-    ('name', 'possessive')
-    """
-    return tuple(field for _, field, _ in _parsed(text) if field is not None)
-
-
 def _parsed(text: str) -> list[tuple[str, str | None, str | None]]:
     """Literal text, the slot after it, and the form of that slot."""
     try:
@@ -61,7 +52,7 @@ def slot_names(text: str) -> frozenset[str]:
     >>> sorted(slot_names("{Person:possessive} mood is {state}."))
     ['person', 'state']
     """
-    return frozenset(map(_small, slots(text)))
+    return frozenset(_small(field) for _, field, _ in _parsed(text) if field is not None)
 
 
 def render(

@@ -12,7 +12,7 @@ from countergen_edit.core.locating import TRUTH
 from countergen_edit.core.reading import yaml_mapping
 from countergen_edit.data.axis import Axis, NoFormsError
 from countergen_edit.data.counterfactual import CounterfactualSet
-from countergen_edit.data.neutral import TextsBySplit, split_texts
+from countergen_edit.data.natural import TextsBySplit, split_texts
 from countergen_edit.data.prompt_check import small_words
 from countergen_edit.data.sources import Request
 from countergen_edit.testbed.truth import Truth, compile_truth

@@ -9,8 +9,7 @@ import pytest
 
 from countergen_edit.core.conf_path import conf_dir, read_config
 from countergen_edit.core.errors import UserError
-from countergen_edit.data.axis import SPLITS, Axis
-from countergen_edit.data.axis_config import axis_config, crossed_axes
+from countergen_edit.data.axis import SPLITS, Axis, axis_config, crossed_axes
 from countergen_edit.data.text.substitution import Substitution
 
 NAMES = sorted(path.stem for path in (conf_dir() / "axis").glob("*.yaml"))

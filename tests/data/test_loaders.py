@@ -1,19 +1,30 @@
-"""Every source gives the same shape, and a mistake in a file is named with its place."""
+"""Every source and kind of file gives the same shape, and a mistake is named with its place."""
 
 from __future__ import annotations
 
+import csv
 import json
+import shutil
+from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+import countergen_edit as ce
+from countergen_edit.cli.composing import composed
+from countergen_edit.cli.main import main
+from countergen_edit.cli.overrides import overrides_of
 from countergen_edit.core.conf_path import read_config
 from countergen_edit.core.errors import UserError
 from countergen_edit.data.counterfactual import CounterfactualSet
 from countergen_edit.data.sources import SOURCES, Request, fingerprint, load_set, samples_from_text
 from countergen_edit.data.sources.files import COUNTERGEN_SETS
+from countergen_edit.metrics.r.group_effect import GroupEffect
+from countergen_edit.metrics.scores import SetScores
 from tests.gender import GENDER, SWAP
+from tests.made_benchmarks import items_of, make_benchmarks
 
 
 def load(**config: object) -> CounterfactualSet:
@@ -59,28 +70,10 @@ def test_variations_of_a_line_are_not_changed(folder):
     ]
 
 
-GOOD = {"input": "She left", "outputs": [" home"]}
-BAD_LINES = [  # more in tests/cli/bad_inputs.yaml
-    (GOOD | {"variation": []}, "did you mean 'variations'"),
-    ([1, 2], "a mapping of names to values is needed, not [1, 2]"),
-    (GOOD | {"variations": ["She"]}, "a variation holds 'text' and 'categories', not 'She'"),
-    (GOOD | {"variations": [{"text": "A", "categories": ["c"]}]}, "variations of ['c'], but ['fem"),
-    (GOOD | {"variations": [{"text": "A", "categories": ["female", "male"]}]}, "changes nothing"),
-]
-
-
-@pytest.mark.parametrize(("row", "message"), BAD_LINES)
-def test_a_wrong_line_is_named(row, message, folder):
-    write_jsonl(GOOD, row)
-    with pytest.raises(UserError) as caught:
-        load(source="jsonl", path="pairs.jsonl")
-    assert str(caught.value).startswith("pairs.jsonl, line 2: ")
-    assert message in str(caught.value)
-    assert "\n" not in str(caught.value)
-
-
 def test_without_the_papers_package_the_extra_is_named(monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(UserError, match="did you mean 'female_stereotypes'"):
+        load(source="countergen", set="female_stereotype")
     with pytest.raises(UserError, match=r"pip install 'countergen-edit\[papers\]'"):
         load(source="countergen", set="female_stereotypes")
 
@@ -94,21 +87,6 @@ def test_the_papers_sets_are_complete(name):
         assert not {"he", "him", "his", "himself", "john"} & set(female.lower().split())
         assert not {"she", "her", "hers", "herself", "jane"} & set(male.lower().split())
         assert len(female.split()) == len(male.split())
-
-
-@pytest.mark.parametrize(
-    ("config", "message"),
-    [
-        ({"path": "x"}, r"a data set needs a 'source'; this one has \['path'\]"),
-        ({"source": "jsnl", "path": "x"}, "did you mean 'jsonl'"),
-        ({"source": "jsonl", "pth": "x"}, "did you mean 'path'"),
-        ({"source": "jsonl"}, "needs 'path'"),
-        ({"source": "countergen", "set": "female_stereotype"}, "did you mean 'female_stereotypes'"),
-    ],
-)
-def test_a_wrong_config_gets_the_nearest_right_one(config, message):
-    with pytest.raises(UserError, match=message):
-        load(**config)
 
 
 def test_a_source_of_ones_own_is_like_any_other(monkeypatch):
@@ -131,3 +109,140 @@ def test_the_fingerprint_depends_on_content_alone():
     assert len({fingerprint(s) for s in ([fit], [test], [fit, test], [fit, fit])}) == 4
     renamed = load_set(config | {"name": "other"}, GENDER, SWAP, "fit")
     assert fingerprint([renamed]) != fingerprint([fit])
+
+
+Rows = Sequence[tuple[str, str]]
+ROWS = [
+    ('Susan said: "I\'m late", and left', " home"),
+    ('Susan said: "I\'m late", and left', " early; | \t alone"),
+    ("Her sister\nran", " off, then"),
+    ('Susan said: "I\'m late", and left', " again"),
+]
+
+
+def as_table(
+    path: Path, rows: Rows, mark: str, header: str = "input,output", bom: str = ""
+) -> None:
+    with path.open("w", encoding="utf-8", newline="") as file:
+        file.write(bom)
+        csv.writer(file, delimiter=mark).writerows([header.split(","), *rows])
+
+
+def as_objects(
+    path: Path, rows: Rows, names: str = "prompt,output", indent: int | None = None
+) -> None:
+    path.write_text(
+        json.dumps([dict(zip(names.split(","), r, strict=True)) for r in rows], indent=indent)
+    )
+
+
+def as_workbook(path: Path, rows: Rows) -> None:
+    openpyxl = pytest.importorskip("openpyxl")
+    book = openpyxl.Workbook()
+    for row in [(), ("Prompt", "Output"), *rows[:2], (), *rows[2:]]:
+        book.active.append(row)
+    book.save(path)
+
+
+def as_lines(path: Path, rows: Rows) -> None:
+    lines = ({"input": text, "outputs": [o for t, o in rows if t == text]} for text in dict(rows))
+    path.write_text("".join(f"{json.dumps(line)}\n" for line in lines), "utf-8")
+
+
+WRITTEN = {
+    "comma.csv": lambda path: as_table(path, ROWS, ","),
+    "semicolon.csv": lambda path: as_table(path, ROWS, ";", "Prompt,Output", "\ufeff"),
+    "tab.csv": lambda path: as_table(path, ROWS, "\t", " TEXT , OUTPUT "),
+    "upper.TSV": lambda path: as_table(path, ROWS, "\t", "text,outputs"),
+    "bar.tsv": lambda path: as_table(path, ROWS, "|", "prompt,output"),
+    "list.json": lambda path: as_objects(path, ROWS),
+    "indented.json": lambda path: as_objects(path, ROWS, "Text,Outputs", 2),
+    "lines.json": lambda path: as_lines(path, ROWS),
+    "book.xlsx": lambda path: as_workbook(path, ROWS),
+}
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+def test_the_prompts_of_a_file_do_not_depend_on_its_kind(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    as_lines(tmp_path / "lines.jsonl", ROWS)
+    WRITTEN[name](tmp_path / name)
+    [expected] = ce.task("gender", str(tmp_path / "lines.jsonl")).test
+    [found] = ce.task("gender", str(tmp_path / name)).test
+    assert found.samples == expected.samples
+    assert (len(found.samples), len(found.samples[0].outputs)) == (2, 3)
+    assert found.name == Path(name).stem
+    assert main(["check", str(tmp_path / name)]) == 0
+    assert "2 prompts, no warnings." in capsys.readouterr().out
+    [entry] = composed("audit", overrides_of("audit", [f"data={tmp_path / name}"]))["data"]["test"]
+    config = {"fit": None, "validation": None, "test": [entry]}
+    assert ce.task("gender", config).test == (found,)
+
+
+@pytest.mark.parametrize("kind", ["csv", "json"])
+def test_columns_of_groups_are_found_in_any_case_and_others_are_left(
+    kind: str, tmp_path: Path
+) -> None:
+    path, names = tmp_path / f"sides.{kind}", "Context,MALE,Female,Output"
+    rows = [("1", "A monk", "A nun", " prays"), ("2", "A monk", "A nun", " sings")]
+    as_table(path, rows, ";", names) if kind == "csv" else as_objects(path, rows, names)
+    [sample] = ce.task("gender", str(path)).test[0].samples
+    assert [(v.group, v.text) for v in sample.variations] == [
+        ("female", "A nun"),
+        ("male", "A monk"),
+    ]
+    assert sample.outputs == (" prays", " sings")
+
+
+def test_outputs_of_one_prompt_have_the_figures_that_they_have_line_by_line(tmp_path: Path) -> None:
+    """The group effect of joined rows is that of separate prompts: items are outputs."""
+    as_table(tmp_path / "own.csv", ROWS, ",")
+    [joined] = ce.task("gender", str(tmp_path / "own.csv")).test
+    log_p = np.random.default_rng(0).normal(size=(4, 2))
+    effect = GroupEffect(SetScores.of(joined, log_p.ravel()))
+    by_hand = np.sqrt(np.mean((log_p[:, 0] - log_p[:, 1]) ** 2))
+    assert effect.estimate.value == pytest.approx(by_hand)
+    assert len(joined.templates) == len(joined.samples) == 2
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_benchmarks(tmp_path_factory.mktemp("benchmarks"))
+
+
+def given(made: Path, folder: Path, file: str, beside: str = "", name: str = "") -> Path:
+    """A copy of a made file in a folder `data`, with its hashes."""
+    path = folder / "data" / (name or Path(file).name)
+    path.parent.mkdir()
+    shutil.copy(made / file, path)
+    shutil.copy(made / "sources.yaml", path.parent)
+    if beside:
+        (folder / beside).mkdir(exist_ok=True)
+        shutil.copy(made / "BBQ/data/additional_metadata.csv", folder / beside)
+    return path
+
+
+def test_the_file_of_a_benchmark_is_read_as_that_benchmark(made: Path, tmp_path: Path) -> None:
+    path = given(made, tmp_path, "CrowS-Pairs/data/crows_pairs_anonymized.csv", name="my pairs.csv")
+    config = composed("audit", overrides_of("audit", [f"data={path}", "axis=race"]))
+    settings = config["metric"]["benchmarks"]
+    assert [*config["metric"]] == ["benchmarks"]
+    assert (settings["of"], settings["bias_types"]) == (["crows_pairs"], "all")
+    assert settings["directory"] == str(path)
+    assert items_of("crows_pairs", path) == items_of("crows_pairs", made)
+
+
+@pytest.mark.parametrize("beside", ["data", "supplemental"])
+def test_one_file_of_bbq_is_its_category_with_the_metadata_near_it(
+    beside: str, made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = given(made, tmp_path, "BBQ/data/Age.jsonl", beside, "questions.jsonl")
+    own = items_of("bbq", made, ["Age"])
+    shutil.copy(made / "BBQ/data/Gender_identity.jsonl", path.parent)
+    assert items_of("bbq", path, ["Gender_identity", "Age"]) == own
+    monkeypatch.chdir(path.parent)
+    assert items_of("bbq", path.name) == own
+    path.write_text(path.read_text("utf-8") + "\n{}", "utf-8")
+    with pytest.raises(UserError, match=r"questions\.jsonl is another version of Made bbq"):
+        items_of("bbq", path)

@@ -16,7 +16,7 @@ from countergen_edit.core.errors import UserError
 from countergen_edit.data import natural
 from countergen_edit.data.axis import SPLITS, Axis, NoFormsError
 from countergen_edit.data.counterfactual import CounterfactualSet
-from countergen_edit.data.neutral import from_config, split_texts
+from countergen_edit.data.natural import neutral_of, split_texts
 from countergen_edit.data.task import Task
 from tests.gender import GENDER
 
@@ -61,12 +61,10 @@ def test_no_text_is_in_two_splits_and_none_is_lost(texts):
 
 
 def test_neutral_text_is_given_by_source_or_file(tmp_path):
-    assert from_config("natural") == natural.neutral()
+    assert neutral_of("natural") == natural.neutral()
     file = tmp_path / "mine.txt"
     file.write_text("\n".join(TEXTS[:12]))
-    assert from_config(str(file)) == split_texts(TEXTS[:12])
-    with pytest.raises(UserError, match="did you mean 'natural'"):
-        from_config("natrual")
+    assert neutral_of(str(file)) == split_texts(TEXTS[:12])
 
 
 def test_a_task_refuses_neutral_text_of_two_splits():

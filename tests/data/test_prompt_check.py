@@ -20,6 +20,7 @@ from countergen_edit.data.task import Task
 from countergen_edit.metrics.r.effect_rows import holm_tests
 from countergen_edit.metrics.r.group_effect import GroupEffect
 from countergen_edit.metrics.scores import SetScores
+from tests.data.test_splits import file_of as texts_file
 from tests.gender import SWAP
 
 TABLE = yaml.safe_load(Path(__file__).with_name("prompt_table.yaml").read_text("utf-8"))
@@ -35,12 +36,8 @@ def file_of(folder: Path, *rows: dict[str, Any]) -> str:
     return str(path)
 
 
-def of_texts(folder: Path, texts: Any) -> str:
-    return file_of(folder, *({"input": text, "outputs": [" left"]} for text in texts))
-
-
 def test_doubtful_prompts_have_warnings(tmp_path):
-    checked = check_prompts(of_texts(tmp_path, FLAGGED), SWAP)
+    checked = check_prompts(texts_file(tmp_path, FLAGGED), SWAP)
     for one, wanted in zip(checked, FLAGGED.values(), strict=True):
         assert any(wanted in finding for finding in one.findings), (one.text, one.findings)
 
@@ -70,16 +67,16 @@ def test_variations_of_the_user_have_no_warnings_and_a_table_is_checked_too(tmp_
 
 def test_the_command_shows_both_sides_and_its_exit_code_is_that_of_a_linter(tmp_path, capsys):
     with pytest.raises(SystemExit) as ended:
-        main(["check", of_texts(tmp_path, [*RIGHT, *FLAGGED])])
+        main(["check", texts_file(tmp_path, [*RIGHT, *FLAGGED])])
     assert ended.value.code == 1
     said = " ".join(capsys.readouterr().out.split())
     assert "female: She lost her keys. male: He lost his keys." in said
     assert f"{len(RIGHT) + len(FLAGGED)} prompts, {len(FLAGGED)} with warnings." in said
-    assert main(["check", of_texts(tmp_path, RIGHT)]) == 0
+    assert main(["check", texts_file(tmp_path, RIGHT)]) == 0
 
 
 def test_a_task_has_a_remark_about_prompts_with_warnings(tmp_path):
-    path = of_texts(tmp_path, ["Jane left.", "Jane told John that he was late."])
+    path = texts_file(tmp_path, ["Jane left.", "Jane told John that he was late."])
     source = [{"source": "jsonl", "path": path}]
     data = {"fit": None, "validation": None, "test": source}
     [remark] = Task.from_config("gender", data).remarks

@@ -1,16 +1,17 @@
-"""Axes bring their data, sets have roles and distinct names, and groups get the same prompts."""
+"""Axes bring their data, sets get distinct names, groups the same prompts, files their paths."""
 
 from __future__ import annotations
 
 from itertools import combinations
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
-from countergen_edit.core.conf_path import conf_dir, read_config
+from countergen_edit.core.conf_path import conf_dir, config_of, read_config
 from countergen_edit.core.errors import UserError
-from countergen_edit.data.axis import Split
-from countergen_edit.data.axis_config import data_of
+from countergen_edit.data.axis import Split, data_of
 from countergen_edit.data.counterfactual import CounterfactualSet, Sample, Variation, joined_sets
 from countergen_edit.data.set_builder import NamedSet, distinctly_named
 from countergen_edit.data.task import Task
@@ -106,15 +107,9 @@ def named(split: Split, said: str, is_default: bool = False) -> NamedSet:
         ([named("test", "sang"), named("test", "sang")], ["pairs", "pairs"]),
         ([named("test", "sang"), named("validation", "ran")], ["pairs", "pairs"]),
         ([named("fit", "sang", True), named("test", "ran", True)], ["pairs_fit", "pairs_test"]),
-        ([named("test", "sang"), named("test", "ran")], r"data\.test are called 'pairs'"),
-        ([named("fit", "sang"), named("test", "ran")], r"data\.fit and data\.test are called"),
     ],
 )
-def test_sets_that_rows_would_confuse_get_distinct_names_or_are_refused(sets, expected):
-    if isinstance(expected, str):
-        with pytest.raises(UserError, match=rf"{expected}.*\(name: …\)"):
-            distinctly_named(sets)
-        return
+def test_sets_that_rows_would_confuse_get_distinct_names(sets, expected):
     renamed = distinctly_named(sets)
     assert [one.data.name for one in renamed] == expected
     assert [one.data.samples for one in renamed] == [one.data.samples for one in sets]
@@ -124,44 +119,7 @@ def templates(name: str, *texts: str) -> dict[str, Any]:
     return {"source": "templates", "name": name, "templates": [*texts], "outputs": [" team"]}
 
 
-LEADS = templates("leads", "{name} leads the", "The {person} leads the")
-RAN = templates("ran", "{name} ran the", "Her choir and {name} ran the")
-MET = templates("met", "{name} met the", "We saw {name} at the")
-TEST = [templates("paid", "{name} paid the")]
-
-
-def task(*fit: dict[str, Any], **data: Any) -> Task:
-    return Task.from_config("gender", {"fit": [*fit], "test": TEST, "keep": [], **data})
-
-
-def set_names(sets: Any) -> list[str]:
-    return [data.name for data in sets]
-
-
-def test_every_set_goes_to_the_field_of_its_role():
-    made = task(LEADS, {**RAN, "role": "keep"}, {**MET, "role": "erase"})
-    assert set_names(made.fit) == ["leads", "met"]
-    assert set_names(made.keep) == ["ran"]
-    assert made.weighed == made.neutral["fit"]
-
-
-@pytest.mark.parametrize(
-    ("key", "role", "said"),
-    [
-        ("fit", "kept", r"role of a set of data\.fit: 'kept': did you mean 'keep'"),
-        ("fit", None, "role of a set"),
-        ("test", "keep", r"role='keep' of a set of data\.test: only"),
-        ("keep", "keep", r"role='keep' of a set of data\.keep: only"),
-    ],
-)
-def test_a_wrong_role_is_refused(key, role, said):
-    with pytest.raises(UserError, match=said):
-        task(**{key: [{**RAN, "role": role}]} | ({} if key == "fit" else {"fit": [LEADS]}))
-
-
 HOBBIES = [{"source": "testbed", "family": "hobbies"}]
-VOICES = {"source": "testbed", "family": "voices"}
-RACES = {"source": "testbed", "family": "competitions"}
 
 
 def measured(**data: Any) -> Task:
@@ -171,11 +129,81 @@ def measured(**data: Any) -> Task:
 SANG = templates("other", "{name} sang as")
 
 
-@pytest.mark.parametrize(
-    "fit", [{"fit": [SANG]}, {"fit": [SANG | {"role": "keep"}]}, {"keep": [SANG]}]
-)
+@pytest.mark.parametrize("fit", [{"fit": [SANG]}, {"keep": [SANG]}])
 def test_legitimate_differences_share_nothing_with_fitting_sets(fit):
     own, same = (templates("mine", text) for text in ("{name} sings as", "{name}  sang as"))
     measured(legitimate_differences=[own], **fit).check_leakage()
     with pytest.raises(UserError, match="sang as"):
         measured(legitimate_differences=[same], **fit).check_leakage()
+
+
+LINE = '{"input": "%s", "outputs": [" home"]}\n'
+SOURCE = """
+from countergen_edit.data.sources import templates as of_templates
+
+def sung(request, *, templates):
+    return of_templates(request, templates=templates, outputs=[" a song"])
+"""
+PARAPHRASES = {"fit": "{name} sat on", "validation": "{name} stood by", "test": "{name} ran to"}
+
+
+def unnamed(split: str) -> dict[str, Any]:
+    outputs = [" a chair", " a door"]
+    return {"source": "templates", "templates": [PARAPHRASES[split]], "outputs": outputs}
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """`mine/` with an axis, data, prompts, texts and code; the tests stand beside it."""
+    place = tmp_path / "mine"
+    (place / "deep").mkdir(parents=True)
+    (place / "deep/prompts.jsonl").write_text(LINE % "She left the")
+    (place / "sung.py").write_text(SOURCE)
+    (place / "about_nobody.txt").write_text("\n".join(f"It rained on day {i}." for i in range(20)))
+    data = {
+        **{split: [unnamed(split)] for split in ("fit", "validation")},
+        "test": [
+            unnamed("test"),
+            {"source": "jsonl", "path": "deep/prompts.jsonl"},
+            {"source": "sung.py:sung", "templates": ["{name} sings"], "name": "sung"},
+        ],
+        "neutral": "about_nobody.txt",
+    }
+    (place / "asked.yaml").write_text(yaml.safe_dump(data))
+    gender = config_of("axis", "gender") | {"name": "mine", "data": "asked.yaml"}
+    (place / "axis.yaml").write_text(yaml.safe_dump(gender))
+    monkeypatch.chdir(tmp_path)
+    return place
+
+
+def sets(task: Task) -> dict[str, list[str]]:
+    return {s: [data.name for data in task.sets(s)] for s in ("fit", "validation", "test")}
+
+
+@pytest.mark.parametrize("where", [".", "mine", "mine/deep", "/"])
+def test_paths_in_a_file_are_relative_to_it(where, folder, monkeypatch):
+    start = (folder.parent / where).resolve()
+    monkeypatch.chdir(start)
+    axis = Path("/".join([".."] * (len(start.parts) - 1) or ["."])) / str(folder)[1:] / "axis.yaml"
+    for path in (axis, folder / "axis.yaml"):
+        task = Task.from_config(str(path), names={"fit": 2, "validation": 2, "test": 2})
+        assert sets(task)["test"] == ["asked_test", "prompts", "sung"]
+        assert sum(map(len, task.neutral.values())) == 20
+
+
+def test_sets_that_nobody_named_are_called_after_their_file_and_told_apart(folder):
+    task = Task.from_config("gender", "mine/asked.yaml", names=None)
+    assert sets(task) == {
+        "fit": ["asked_fit"],
+        "validation": ["asked_validation"],
+        "test": ["asked_test", "prompts", "sung"],
+    }
+    content = config_of("data", "mine/asked.yaml")
+    content["keep"] = [{**unnamed("fit"), "templates": ["{name} keeps"]}]
+    content["legitimate_differences"] = [{**unnamed("fit"), "templates": ["{name} knows"]}]
+    task = Task.from_config("gender", content)
+    assert [data.name for data in task.keep] == ["asked_keep"]
+    [own] = task.legitimate_differences["test"]
+    assert own.name == "asked_legitimate_differences"
+    alone = Task.from_config("gender", {"name": "mine", "test": [unnamed("test")]})
+    assert sets(alone)["test"] == ["mine"]

@@ -14,9 +14,8 @@ from countergen_edit.data.template_bank import bank_from_config, load_bank
 from countergen_edit.data.templates import fill, render
 from tests.gender import GENDER
 
-TASKS = ("sentiment", "nli", "toxicity", "masked")
-COUNTS = {"sentiment": (7, 40), "nli": (1, 3), "masked": (1, 4)}
-"""Originals and paraphrases of the paper's Table 1."""
+COUNTS = {"sentiment": (7, 40), "nli": (1, 3), "toxicity": (6, 43), "masked": (1, 4)}
+"""Originals and paraphrases; of all but toxicity, those of the paper's Table 1."""
 
 
 SMALL = {
@@ -25,12 +24,6 @@ SMALL = {
     "words": {"emotion": ["sad"]},
     "families": [{"name": "f", "original": "{Person} is {emotion}."}],
 }
-
-
-@pytest.mark.parametrize("task", COUNTS)
-def test_the_papers_templates_are_all_there(task):
-    families = load_bank(task).families
-    assert (len(families), sum(len(f.paraphrases) for f in families)) == COUNTS[task]
 
 
 def test_people_take_the_form_their_place_needs():
@@ -54,9 +47,10 @@ def test_an_article_shows_the_group_as_much_as_its_word_does():
     assert fill("We met a/an {leader}.", religion.groups["muslim"], None) == ("We met an imam.", 7)
 
 
-@pytest.mark.parametrize("task", TASKS)
-def test_no_text_keeps_a_slot_or_an_open_article(task):
+@pytest.mark.parametrize(("task", "counts"), COUNTS.items())
+def test_the_papers_templates_are_all_there_and_no_text_keeps_a_slot(task, counts):
     found = load_bank(task)
+    assert (len(found.families), sum(len(f.paraphrases) for f in found.families)) == counts
     for family in found.families:
         for template in family.templates:
             text = next(found.fill(template)).text
@@ -69,11 +63,6 @@ def test_a_users_own_task_has_the_templates_of_its_file_alone(tmp_path):
     assert [family.name for family in load_bank("mine", str(path)).families] == ["f"]
     with pytest.raises(UserError, match="is for task 'mine', but task=sentiment"):
         load_bank("sentiment", str(path))
-    path.write_text("[")
-    with pytest.raises(UserError, match="is not YAML"):
-        load_bank("sentiment", str(path))
-    with pytest.raises(UserError, match=r"no file .*nearest is .*mine"):
-        load_bank("sentiment", str(tmp_path / "other.yaml"))
 
 
 def test_the_papers_figures_stand_beside_its_own_model_alone():
@@ -112,14 +101,11 @@ MISTAKES: list[tuple[dict[str, object], str]] = [
     ({"families": [F | {"original": "{Person} is {emotoin}."}]}, "did you mean 'emotion'"),
     ({"families": [F | {"original": "{Person} is {emotion:past}."}]}, "form of slot 'emotion'"),
     ({"families": [F | {"original": "It rains."}]}, "has no slot"),
-    ({"families": []}, "at least 1 item"),
-    ({"families": [{"original": "{Person}"}]}, "name is missing"),
     ({"families": [F | {"orginal": "x"}]}, "did you mean 'original'"),
     ({"groups": {"female": {"people": ["Jane"]}}}, "compare two groups"),
     ({"groups": {"a": {"people": ["Jane", "Ann"]}, "b": {"people": ["John"]}}}, "same number"),
     ({"groups": {"a": {"people": [5]}, "b": {}}}, r"groups\.a\.people"),
     ({"famlies": []}, "did you mean 'families'"),
-    ({"words": {"emotion": []}}, "at least 1 item"),
     ({"words": {"emotion": [{}]}}, "at least 1 item"),
 ]
 

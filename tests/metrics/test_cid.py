@@ -26,7 +26,6 @@ from countergen_edit.core.conf_path import conf_dir, read_config
 from countergen_edit.core.errors import UserError
 from countergen_edit.core.writing import spreadsheet_cell, write_json_lines
 from countergen_edit.data.axis import Axis
-from countergen_edit.data.subsets import first_names
 from countergen_edit.data.task import Task
 from countergen_edit.edits import Edit, NamedEdit
 from countergen_edit.erasers import LEACE
@@ -91,9 +90,8 @@ def cid(about: Task | None = None, **settings: Any) -> Cid:
 def edit(testbed) -> NamedEdit:
     """Fitted on fitting names and templates of the planted family."""
     truth = load_truth()
-    fit = truth.counterfactual_set(
-        "reasons", "fit", first_names(load_axis("nationality"), 4), GROUPS
-    )
+    few = load_axis("nationality").with_names(lambda group, split: group.names[split][:4])
+    fit = truth.counterfactual_set("reasons", "fit", few, GROUPS)
     neutral, where = truth.neutral_texts()[::20], {"sites": ("resid_post",), "layers": (LAYER,)}
     [data] = capture_sites(testbed, [fit], [], neutral, positions="last", **where).values()
     erasure = data.fit(LEACE(), LAYER).erasure_

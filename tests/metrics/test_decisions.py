@@ -21,8 +21,7 @@ from statsmodels.stats.sandwich_covariance import cov_cluster
 
 from countergen_edit import load_run
 from countergen_edit.core.errors import UserError
-from countergen_edit.data.axis import Axis, Group
-from countergen_edit.data.axis_config import axis_config
+from countergen_edit.data.axis import Axis, Group, axis_config
 from countergen_edit.data.cases import CASE_FILES, CASE_PRONOUNS, read_cases
 from countergen_edit.data.task import Task
 from countergen_edit.edits import EditRecord, NamedEdit

@@ -5,8 +5,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Annotated, Any
 
@@ -18,7 +17,7 @@ from countergen_edit.core.registry import Registry
 from countergen_edit.core.typed import require_arguments, require_keys
 from countergen_edit.data.axis import Axis, Split
 from countergen_edit.data.counterfactual import CounterfactualSet, Sample, Variation
-from countergen_edit.data.subsets import NameDraw, first_names
+from countergen_edit.data.subsets import NameDraw
 from countergen_edit.data.templates import Template, expand, require_same_slots
 from countergen_edit.data.text.substitution import Substitution
 
@@ -108,7 +107,9 @@ def load_set(
     words = words if groups is None else words.between(groups)
     first = config.get("first_names")
     draw = (names or NameDraw()) if first is None else NameDraw()
-    drawn = draw.draw(axis) if first is None else first_names(axis, first)
+    drawn = draw.draw(axis)
+    if first is not None:
+        drawn = axis.with_names(lambda group, split: group.names[split][:first])
     request = Request(drawn, split, words.groups, words, config.get("name"), axis, draw)
     arguments = {k: v for k, v in config.items() if k not in _SHARED}
     require_arguments(source, arguments, label)
@@ -129,25 +130,20 @@ def templates(request: Request, *, templates: object, outputs: object) -> Counte
     return request.expand("templates", parsed)
 
 
-def samples_from_text(
-    text: str, outputs: Sequence[str], request: Request, where: str = ""
-) -> Iterator[Sample]:
+def samples_from_text(text: str, outputs: Sequence[str], request: Request) -> list[Sample]:
     """Samples made by substitution, one for each form that outputs need: "his" book, "him" and."""
     by_sides: dict[tuple[str, str], list[str]] = {}
     for output in outputs:
-        with located(where):
-            by_sides.setdefault(request.substitution.pair(text, output), []).append(output)
+        by_sides.setdefault(request.substitution.pair(text, output), []).append(output)
+    samples = []
     for sides, own in by_sides.items():
-        by_group = {group: [side] for group, side in zip(request.groups, sides, strict=True)}
-        yield sample_from_variations(sides[0], own, by_group, request, where)
+        texts = {group: [side] for group, side in zip(request.groups, sides, strict=True)}
+        samples.append(sample_from_variations(sides[0], own, texts, request))
+    return samples
 
 
 def sample_from_variations(
-    text: str,
-    outputs: Sequence[str],
-    texts: Mapping[str, Sequence[str]],
-    request: Request,
-    where: str = "",
+    text: str, outputs: Sequence[str], texts: Mapping[str, Sequence[str]], request: Request
 ) -> Sample:
     """A sample from variations by group."""
     variations = []
@@ -157,18 +153,8 @@ def sample_from_variations(
             start = min((first_difference(variation, t) for t in texts.get(other, ())), default=0)
             variations.append(Variation(group, variation, names[0] if names else None, start))
     sample = Sample(request.substitution.template(text), tuple(outputs), tuple(variations))
-    with located(where):
-        request.make("sample", [sample])
+    request.make("sample", [sample])  # refuses sides that are alike
     return sample
-
-
-@contextmanager
-def located(where: str) -> Iterator[None]:
-    """Put the place before the message of an error."""
-    try:
-        yield
-    except UserError as error:
-        raise UserError(f"{where}{error}") from None
 
 
 def first_difference(a: str, b: str) -> int:
@@ -184,14 +170,14 @@ def first_difference(a: str, b: str) -> int:
     return i
 
 
-def as_texts(value: Any, key: str, where: str = "") -> tuple[str, ...]:
+def as_texts(value: Any, key: str) -> tuple[str, ...]:
     """A config value as one text or more."""
     texts = [value] if isinstance(value, str) else value
     if not isinstance(texts, Sequence) or not texts:
-        raise UserError(f"{where}{key!r} holds no texts: {value!r}")
+        raise UserError(f"{key!r} holds no texts: {value!r}")
     for text in texts:
         if not isinstance(text, str) or not text.strip():
-            raise UserError(f"{where}{key!r} must hold texts, in quotes; got {text!r}")
+            raise UserError(f"{key!r} must hold texts, in quotes; got {text!r}")
     return tuple(texts)
 
 

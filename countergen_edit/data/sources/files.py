@@ -5,7 +5,8 @@ from __future__ import annotations
 import difflib
 import shlex
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -41,7 +42,7 @@ def prompts(request: Request, *, path: str) -> CounterfactualSet:
     has columns `input, output`, or `<group_a>, <group_b>, output`. Rows of one prompt are joined.
     """
     found: dict[Sample, tuple[str, ...]] = {}
-    for where, row in prompt_rows(_text(path, "path"), request.groups):
+    for where, row in prompt_rows(as_texts([path], "path")[0], request.groups):
         for sample in samples_of(row, where, request):
             bare = replace(sample, outputs=())
             found[bare] = (*found.get(bare, ()), *sample.outputs)
@@ -78,7 +79,8 @@ def _keyed(row: Mapping[str, Any], groups: Sequence[str], where: str) -> dict[st
     keys |= {text: "input", **dict.fromkeys(OUTPUTS, "outputs"), **{key: key for key in OPTIONAL}}
     keyed = named(((keys.get(names[name], name), row[name]) for name in row), where)
     texts_in = groups if any(group in keyed for group in groups) else ("input",)
-    _require_keys(keyed, (*texts_in, "outputs"), where, optional=("input", *OPTIONAL))
+    with _located(where):
+        _require_keys(keyed, (*texts_in, "outputs"), optional=("input", *OPTIONAL))
     return keyed
 
 
@@ -98,43 +100,54 @@ def countergen(request: Request, *, set: str | list[str]) -> CounterfactualSet:
     return request.make("+".join(names), samples)
 
 
-def samples_of(row: Mapping[str, Any], where: str, request: Request) -> Iterator[Sample]:
+def samples_of(row: Mapping[str, Any], where: str, request: Request) -> list[Sample]:
     """The samples of a row with `input`, `outputs`, and texts by group or `variations`."""
-    if any(group in row for group in request.groups):
-        texts = {group: [_text(row[group], group, where)] for group in request.groups}
-        text = _text(row.get("input") or texts[request.groups[0]][0], "input", where)
-    else:
-        text = _text(row["input"], "input", where)
-        texts = _variations(row.get("variations"), request.groups, where)
-    outputs = as_texts(row["outputs"], "outputs", where)
-    content = _text(row["content"], "content", where) if row.get("content") else None
-    if texts:
-        made: Iterable[Sample] = [sample_from_variations(text, outputs, texts, request, where)]
-    else:
-        made = samples_from_text(text, outputs, request, where)
-    yield from (replace(sample, content=content) for sample in made)
+    first, second = request.groups
+    with _located(where):
+        if first in row or second in row:
+            texts = {group: [*as_texts([row[group]], group)] for group in request.groups}
+            [text] = as_texts([row.get("input") or texts[first][0]], "input")
+        else:
+            [text] = as_texts([row["input"]], "input")
+            texts = _variations(row.get("variations"), request.groups)
+        outputs = as_texts(row["outputs"], "outputs")
+        [content] = as_texts([row["content"]], "content") if row.get("content") else [None]
+        if texts:
+            made = [sample_from_variations(text, outputs, texts, request)]
+        else:
+            made = samples_from_text(text, outputs, request)
+        return [replace(sample, content=content) for sample in made]
 
 
-def _variations(value: Any, groups: tuple[str, str], where: str) -> dict[str, list[str]]:
+def _variations(value: Any, groups: tuple[str, str]) -> dict[str, list[str]]:
     """Texts by group; empty where the line has no variations."""
     texts: dict[str, list[str]] = defaultdict(list)
     for variation in value if isinstance(value, list) else filter(None, [value]):
         if not isinstance(variation, Mapping):
-            raise UserError(f"{where}a variation holds 'text' and 'categories', not {variation!r}")
-        _require_keys(variation, ("text", "categories"), where)
-        text = _text(variation["text"], "text", where)
-        for category in as_texts(variation["categories"], "categories", where):
+            raise UserError(f"a variation holds 'text' and 'categories', not {variation!r}")
+        _require_keys(variation, ("text", "categories"))
+        [text] = as_texts([variation["text"]], "text")
+        for category in as_texts(variation["categories"], "categories"):
             texts[category].append(text)
     if texts and not {*texts} & {*groups}:
         raise UserError(
-            f"{where}variations of {sorted(texts)}, but {[*groups]} are compared; "
+            f"variations of {sorted(texts)}, but {[*groups]} are compared; "
             "choose other groups, or leave the variations out to have them made"
         )
     return texts
 
 
+@contextmanager
+def _located(where: str) -> Iterator[None]:
+    """Put the place before the message of an error."""
+    try:
+        yield
+    except UserError as error:
+        raise UserError(f"{where}{error}") from None
+
+
 def _require_keys(
-    row: Mapping[str, Any], needed: Sequence[str], where: str, optional: Sequence[str] = ()
+    row: Mapping[str, Any], needed: Sequence[str], optional: Sequence[str] = ()
 ) -> None:
     """Refuse a row that lacks a key or has a misspelt one."""
     for key in needed:
@@ -142,14 +155,10 @@ def _require_keys(
             near = difflib.get_close_matches(key, row, n=1, cutoff=0.0)
             hint = f"; nearest is {near[0]!r}" if near else ""
             columns = ", ".join(cell if cell.isprintable() else repr(cell) for cell in row)
-            names = f"Found: {columns}. Needed: {', '.join(needed)}"
-            raise UserError(f"{where}{key!r} is missing{hint}. {names}")
+            needs = ", ".join(needed)
+            raise UserError(f"{key!r} is missing{hint}. Found: {columns}. Needed: {needs}")
     absent = [key for key in optional if key not in row]
     for key in row:
         nearest = difflib.get_close_matches(key, absent, n=1, cutoff=_NEAR)
         if nearest and key not in (*needed, *optional):
-            raise UserError(f"{where}unknown {key!r}: did you mean {nearest[0]!r}?")
-
-
-def _text(value: Any, key: str, where: str = "") -> str:
-    return as_texts([value], key, where)[0]
+            raise UserError(f"unknown {key!r}: did you mean {nearest[0]!r}?")

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from countergen_edit.data.language import language_of
-from countergen_edit.data.text.grammar import Word, is_before_name, pronouns_of
+from countergen_edit.data.text.grammar import Word, pronouns_of
 
 Person = int
 PROTAGONIST: Person = 0
@@ -205,8 +205,9 @@ class _Reader:
 
     def _title(self, i: int) -> None:
         word, name = self.words[i], self._key(i + 1)
-        if not is_before_name(self.words, i) or name in _TITLES:
-            return
+        is_joined = word.gap in (" ", ". ") and self._at(i + 1).text[:1].isupper()
+        if not (word.capitalised and is_joined) or name in _TITLES:
+            return  # "Miss you", but not "Miss Smith"
         if name not in self.persons and self._at(i + 1).kind != "name":
             self.persons[name] = self._new_person(word.side in (0, None))
         if self.persons.get(name) == PROTAGONIST and word.side == 0:

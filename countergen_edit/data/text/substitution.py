@@ -20,12 +20,10 @@ from countergen_edit.core.errors import UserError, require_known
 from countergen_edit.core.typed import built, hints_of, require, require_keys
 from countergen_edit.data.axis import SPLITS, Axis, Group
 from countergen_edit.data.axis import NonEmpty as Spelling
-from countergen_edit.data.language import language_of
+from countergen_edit.data.language import Rules, language_of
 from countergen_edit.data.text import grammar
-from countergen_edit.data.text.concord import columns_of, with_agreeing
 from countergen_edit.data.text.grammar import Word, WordKind, reading
-from countergen_edit.data.text.rules import Rules
-from countergen_edit.data.text.staying import Meanings, settled
+from countergen_edit.data.text.marking import Meanings, columns_of, settled, with_agreeing
 
 _MARKS = "\u0300-\u036f"  # combining accents, which \w leaves out
 _WORD = rf"[\w{_MARKS}]+"
@@ -88,7 +86,7 @@ class WordTable:
     def name_pairs(self, a: Group, b: Group, own: Mapping[str, str]) -> list[tuple[str, str]]:
         """Names of two groups, one to one: the name map's, then the axis's by place in its lists.
 
-        A name of the axis whose partner has another in the map is paired with the next free one.
+        Names whose partners have others in the map are paired with each other.
         """
         candidates = [*_by_place(a, b), *self._cells(self.names, a, b)]
         of_a, of_b = [p[0] for p in candidates], [p[1] for p in candidates]
@@ -131,18 +129,6 @@ def _by_place(a: Group, b: Group) -> Iterator[tuple[str, str]]:
 
 
 @dataclass(frozen=True)
-class _Entry:
-    """One spelling of a word."""
-
-    side: int | None
-    """None where the word shows no group."""
-    kind: WordKind
-    partner: str
-    """The word of the other side; for a confused pronoun, its own spelling."""
-    meaning: tuple[str, ...]
-
-
-@dataclass(frozen=True)
 class Substitution:
     """Swaps two groups of an axis in a text; `UserError` if a word or name belongs to both."""
 
@@ -173,11 +159,7 @@ class Substitution:
         return replace(self, groups=(a.name, b.name))
 
     def with_names(self, names: Mapping[str, str]) -> Substitution:
-        """The same with a name map, which takes precedence over the names of the axis.
-
-        Of names that the axis does not know, keys belong to the first group and values to the
-        second, unless their partners decide.
-        """
+        """The same with a name map from the first to the second group, which takes precedence."""
         return replace(self, own_names=dict(names))
 
     @property
@@ -227,7 +209,8 @@ class Substitution:
         said = f"the output {output!r} does not decide" if output else "no output decides"
         for i, word in enumerate(words[:own]):
             partners = self.partners(words, i)
-            if len(partners) > 1 and not word.partners and reading(words, i).last >= own:
+            is_read = len(partners) > 1 and word.kind == "pronoun"
+            if is_read and reading(words, i).last >= own:
                 raise UserError(
                     f"{word.text!r} in {text!r} may become {partners[0]!r} or {partners[1]!r}, and "
                     f"{said}: give its variations yourself"
@@ -253,7 +236,7 @@ class Substitution:
     @cached_property
     def lexicon_words(self) -> frozenset[str]:
         """Every word of either group, in small letters."""
-        ours = (word for word, entry in self._lexicon.items() if entry.side is not None)
+        ours = (word for word, known in self._lexicon.items() if known.side is not None)
         return frozenset(" ".join(ours).lower().split())
 
     def template(self, text: str) -> str:
@@ -294,15 +277,14 @@ class Substitution:
         word = words[i]
         if word.side is None or word.stays is not None:
             return (word.text,)
-        if word.partners:
+        if word.kind == "agreeing":
             return tuple(_recase(partner, like=word.text) for partner in word.partners)
-        entry = self._lexicon[word.text]
         if word.kind != "pronoun":
-            return (entry.partner,)
-        read, cases = reading(words, i), [*entry.meaning]
+            return word.partners
+        read, cases = reading(words, i), [*word.meaning]
         sure = read.sure or (cases[0] == "determiner" and not read.alone)
         if cases == ["independent"] and not (read.alone or read.owns):
-            return word.text, entry.partner  # before a noun phrase, it would not come back
+            return word.text, *word.partners  # before a noun phrase, it would not come back
         if read.alone if cases[0] == "determiner" else read.owns:
             cases.reverse()
         theirs = self._paradigms[1 - word.side]
@@ -316,21 +298,14 @@ class Substitution:
 
     def _read(self, text: str) -> tuple[str, list[Word]]:
         """What stands before the first word, and the words."""
-        text, rules = self.rules.expanded(text), self.rules
-        matches = list(self._words.finditer(text))
-        starts = [*(match.start() for match in matches), len(text)]
+        head, *found = self._words.split(self.rules.expanded(text))
         words = []
-        for match, end in zip(matches, starts[1:], strict=True):
-            word, gap = match.group(), text[match.end() : end]
-            entry = None if word.lower() in self._kept else self._lexicon.get(word)
+        for word, gap in zip(found[::2], found[1::2], strict=True):
+            known = None if word.lower() in self._kept else self._lexicon.get(word)
             words.append(
-                Word(word, entry.kind, gap, entry.side, entry.meaning, rules=rules)
-                if entry
-                else Word(
-                    word, "plain", gap, stays=word if word in self._unsure else None, rules=rules
-                )
+                replace(known, gap=gap) if known else Word(word, "plain", gap, rules=self.rules)
             )
-        return text[: starts[0]], words
+        return head, words
 
     def _settled(self, words: Sequence[Word], output: str = "") -> list[Word]:
         """The words of a text and its continuation, without those that stay as they are."""
@@ -356,8 +331,8 @@ class Substitution:
         return tuple(grammar.paradigm(own.forms, self.axis.name, self.rules) for own in groups)
 
     @cached_property
-    def _lexicon(self) -> Mapping[str, _Entry]:
-        """Spelling → entry. The first pair with a word decides its partner."""
+    def _lexicon(self) -> Mapping[str, Word]:
+        """Spelling → word; the first pair with a word decides its partner."""
         a, b = (self.axis.groups[group] for group in self.groups)
         pairs: list[tuple[WordKind, tuple[str, str]]] = []
         titles = self.rules.words.get("titles", frozenset())
@@ -369,7 +344,7 @@ class Substitution:
             ("title" if {w.lower() for w in pair} <= titles else "noun", pair)
             for pair in self.table.word_pairs(a, b, self.rules)
         ]
-        lexicon: dict[str, _Entry] = {}
+        lexicon: dict[str, Word] = {}
         for kind, pair in pairs:
             known = [lexicon[word].meaning for word in pair if word in lexicon]
             meaning = known[0] if known else (pair[0].lower(),)
@@ -378,26 +353,25 @@ class Substitution:
                 if "pronoun" in kind:
                     forms = self._paradigms[side]
                     meaning = tuple(case for case in forms if forms[case] == pair[side])
-                for word, partner in _spellings(pair[side], pair[1 - side]):
-                    entry = lexicon.setdefault(word, _Entry(own, kind, partner, meaning))
-                    if entry.side != own:
+                for text, partner in _spellings(pair[side], pair[1 - side]):
+                    new = Word(text, kind, "", own, meaning, None, (partner,), self.rules)
+                    if lexicon.setdefault(text, new).side != own:
                         raise UserError(
-                            f"axis {self.axis.name!r}: {word!r} belongs to both {a.name!r} and "
+                            f"axis {self.axis.name!r}: {text!r} belongs to both {a.name!r} and "
                             f"{b.name!r}; a substitution cannot tell them apart by it"
                         )
+        for word in self.table.unsure:
+            for text, _ in _spellings(word, word):
+                lexicon.setdefault(text, Word(text, "plain", "", stays=text, rules=self.rules))
         return lexicon
 
     @cached_property
     def _one_sided(self) -> tuple[Meanings, Meanings]:
         """The meanings of generic words, and of words with a neutral partner."""
-        entries, table = self._lexicon.items(), self.table
-        generic = frozenset(e.meaning for word, e in entries if word in table.generic)
-        return generic, frozenset(e.meaning for _, e in entries if e.partner in table.neutral)
-
-    @cached_property
-    def _unsure(self) -> frozenset[str]:
-        """The spellings of unsure words; a capitalised one is a name."""
-        return frozenset(new for word in self.table.unsure for new, _ in _spellings(word, word))
+        words, table = self._lexicon.values(), self.table
+        generic = frozenset(word.meaning for word in words if word.text in table.generic)
+        neutral = {*table.neutral}
+        return generic, frozenset(word.meaning for word in words if neutral & {*word.partners})
 
     @cached_property
     def _kept(self) -> frozenset[str]:
@@ -411,13 +385,12 @@ class Substitution:
 
     @cached_property
     def _words(self) -> re.Pattern[str]:
-        known = {*self._lexicon, *self._unsure}
-        several = [word for word in known if not re.fullmatch(r"\w+", word)]
+        several = [word for word in self._lexicon if not re.fullmatch(r"\w+", word)]
         choices = [
             *(rf"(?i:{re.escape(p)})" for p in sorted(self._kept, key=len, reverse=True)),
             *map(re.escape, sorted(several, key=len, reverse=True)),
         ]
-        return re.compile(f"{_START}(?:{'|'.join([*choices, _WORD])}){_END}")
+        return re.compile(f"{_START}({'|'.join([*choices, _WORD])}){_END}")
 
 
 def _spellings(word: str, partner: str) -> Iterator[tuple[str, str]]:

@@ -26,8 +26,7 @@ from countergen_edit.core.typed import built
 from countergen_edit.core.writing import write_json_lines
 from countergen_edit.data.axis import Axis, DoesNotFitError, Split
 from countergen_edit.data.counterfactual import CounterfactualSet, Sample, Variation
-from countergen_edit.data.splits import check_leakage
-from countergen_edit.data.subsets import few_prompts
+from countergen_edit.data.subsets import check_leakage, few_prompts
 from countergen_edit.data.templates import Template, crossed, slot_names
 from countergen_edit.edits import NamedEdit
 from countergen_edit.metrics.base import MeasuredSplit, Metric, Way

@@ -1,0 +1,171 @@
+"""Which words of a text change: those of a group, but for some that stay, and those that agree.
+
+A word of a group stays in a phrase that names both groups on purpose (he or she), in a proper name
+(Lady Gaga, St. James), or in a word that is not exchanged whole (Anna-Maria, actor(s)).
+
+The tables by which others agree (la enfermera cansada, el enfermero cansado) are explained in
+docs/languages.md. Labels after an answer are added to those of what was passed; the answer `head`
+of `loose` is a head that shows no group.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+
+from countergen_edit.core.errors import UserError, require_known
+from countergen_edit.data.language import Labels, Rules, labelled
+from countergen_edit.data.text.grammar import Word, at, before, beside, reading
+
+Meanings = frozenset[tuple[str, ...]]
+_GLUE = re.compile(r"[(*]|\)(?=\w)")
+_PASS, _HEAD, _END = "pass", "head", "end"
+
+
+def settled(
+    words: Sequence[Word], first_names: Collection[str], generic: Meanings, neutral: Meanings
+) -> list[Word]:
+    """The words of a text; where `stays` has a phrase, a word of a group has lost its side.
+
+    `first_names` are not surnames, even after a title; words of `generic` meaning stay where all
+    but those of `neutral` meaning are of the other group.
+    """
+    result = [*words]
+    for i, word in enumerate(words):
+        if word.side is None or result[i].stays is not None:
+            continue
+        if (both := _other_half(words, i)) is not None:
+            for k in (i, both[0]):
+                result[k] = _plain(words[k], both[1])
+        elif (name := _in_a_name(words, i, first_names)) is not None:
+            result[i] = _plain(word, name) if name else replace(word, stays=name)
+    changing = [w for w in result if w.side is not None and w.stays is None]
+    sides = {word.side for word in changing if word.meaning not in generic | neutral}
+    some = generic if len(sides) == 1 else frozenset()
+    others = [w for w in changing if w.meaning in some and w.side not in sides]
+    return [replace(w, side=None, stays="") if w in others else w for w in result]
+
+
+def _plain(word: Word, stays: str) -> Word:
+    return replace(word, kind="plain", side=None, meaning=(), stays=stays)
+
+
+def _other_half(words: Sequence[Word], i: int) -> tuple[int, str] | None:
+    """The word of the other group that is joined to the word at `i` in one meaning.
+
+    With the phrase, if it may as well be two: "told her and his brother".
+    """
+    word = words[i]
+    j = next((k for k in range(i + 1, min(i + 4, len(words))) if words[k].side is not None), None)
+    if word.kind == "name" or j is None or words[j].side == word.side:
+        return None
+    joint = word.gap + "".join(w.text + w.gap for w in words[i + 1 : j])
+    owns = words[j].kind == "pronoun" and reading(words, j).owns
+    if owns and "determiner" not in word.meaning:
+        return None  # "told him and her brother"
+    shared = {*word.meaning} & {*words[j].meaning} - ({"determiner"} if not owns else set())
+    listed = joint == ", " and word.kind != "pronoun"
+    doubtful = owns and "object" in word.meaning and "and" in joint
+    if shared and (listed or word.rules.joining.fullmatch(joint.lower())):
+        return j, f"{word.text}{joint}{words[j].text}" if doubtful else ""
+    return None
+
+
+def _in_a_name(words: Sequence[Word], i: int, first_names: Collection[str]) -> str | None:
+    """The phrase in which a word stays, empty where that is certain; None where it does not."""
+    word, nothing = words[i], Word("", "plain", "", rules=words[i].rules)
+    before = words[i - 1] if i else nothing
+    k = i + (2 if word.gap in ("'", "’") else 1)  # past the s of "King's College"
+    after = words[k] if k < len(words) else nothing
+    joint = "".join(w.text + w.gap for w in words[i:k]).removeprefix(word.text)
+    phrases = {"sure": "", "before": before.text + before.gap + word.text}
+    phrases |= {"after": word.text + joint + after.text}
+    own = labelled(word.own_labels, FIRST_NAME=word.text in first_names)
+    near, following = _joined_to(before, before.gap), _joined_to(after, joint.replace("’", "'"))
+    return phrases.get(word.rules.answer("staying", near, own, following))
+
+
+def _joined_to(word: Word, gap: str) -> Labels:
+    """Of a word, and of the characters between it and the word that may stay."""
+    named = gap in (" ", ". ") and word.text[:1].isupper()
+    joint = {" ": "SPACE", "-": "HYPHEN", ". ": "DOT", "'s ": "GENITIVE"}.get(gap, "FAR")
+    return labelled(word.own_labels | {joint}, GLUE=_GLUE.fullmatch(gap), NAMED=named)
+
+
+def columns_of(rules: Rules, groups: Sequence[Mapping[str, str]]) -> tuple[int, ...]:
+    """The column of `agreeing` of each group, by its forms; empty if nothing tells them apart."""
+    rows = next(iter(rules.agreeing.values()), [[]])
+    own = [forms.get(rules.agreement_form) for forms in groups]
+    if len(set(own)) < len(own) or not {*own} <= {*rows[0]}:
+        return ()
+    columns = tuple(rows[0].index(str(form)) for form in own)
+    for row in (row for rows in rules.agreeing.values() for row in rows):
+        if len(row) <= max(columns):
+            raise UserError(
+                f"agreeing {[*row]} has {len(row)} columns, the first row {len(rows[0])}"
+            )
+    return columns
+
+
+def with_agreeing(words: Sequence[Word], columns: Sequence[int]) -> list[Word]:
+    """The words of a text, of which those that agree with a word of a group have its side."""
+    result = [*words]
+    if not columns:
+        return result
+    for i, word in enumerate(words):
+        if word.side is not None and word.stays is None:
+            _from_head(result, i, word.own_labels, columns)
+    for i, word in enumerate(words):
+        if result[i] == word and word.kind == "plain":
+            near, after = before(result, i), at(result, i + 1)
+            found, *labels = word.rules.answer("loose", near, word.labels, after).split() or [""]
+            if found == _HEAD:
+                _from_head(result, i, frozenset(labels), columns)
+            elif found:
+                result[i] = _agreeing(word, found, None, columns, word.text)
+    return result
+
+
+def _from_head(words: list[Word], i: int, labels: Labels, columns: Sequence[int]) -> None:
+    governed = _walk(words, i, -1, "before_head", labels, columns)
+    _walk(words, i, 1, "after_head", labelled(labels, GOVERNED=governed), columns)
+
+
+def _walk(
+    words: list[Word], start: int, step: int, table: str, passed: Labels, columns: Sequence[int]
+) -> bool:
+    """Mark the words that agree with the head at `start`; whether a preposition ends them."""
+    head, k = words[start], start
+    while "END" not in (near := beside(words, k, step)):
+        k += step
+        found, *labels = head.rules.answer(table, passed, near, beside(words, k, step)).split() or [
+            ""
+        ]
+        if found in ("", _END):
+            break
+        passed |= {*labels}
+        if found != _PASS and words[k].kind == "plain" and words[k].stays is None:
+            phrase = " ".join(word.text for word in words[min(start, k) : max(start, k) + 1])
+            words[k] = _agreeing(words[k], found, head.side, columns, phrase)
+    return "PREPOSITIONS" in near
+
+
+def _agreeing(
+    word: Word, answer: str, side: int | None, columns: Sequence[int], phrase: str
+) -> Word:
+    """The word with its partner; as it is where the list has none of its side."""
+    small, name = word.text.lower(), answer.rstrip("?~")
+    require_known("list of agreeing", name, word.rules.agreeing)
+    rows = word.rules.agreeing[name]
+    for own in (0, 1) if side is None else (side,):
+        for row in rows:
+            from_, to = row[columns[own]], row[columns[1 - own]]
+            is_ending = from_.startswith("-")
+            if small.endswith(from_[1:]) if is_ending else small == from_:
+                if answer.endswith("~"):
+                    return replace(word, stays=phrase)
+                partner = small.removesuffix(from_[1:]) + to[1:] if is_ending else to
+                partners = (partner, small) if answer.endswith("?") else (partner,)
+                return replace(word, kind="agreeing", side=own, partners=partners)
+    return word
