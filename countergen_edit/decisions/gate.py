@@ -41,26 +41,30 @@ class Check:
     p_adjusted: float | None
     """P of a true value at the limit, Holm's over the sets; None without an interval."""
     verdict: GateVerdict
+    figure: str = ""
+    of: str = ""
+    """The task, set, groups and facets, as people read them."""
+    text: str = ""
 
 
 def checked(rows: Sequence[Row], limit: float, better: Way, *, strict: bool = True) -> list[Check]:
     """Hold the rows of a figure, one for each set, to a limit.
 
-    Parameters
-    ----------
-    rows : of every set
-    limit : that each must keep, in the figure's unit
-    better : which way the figure is better
-    strict : whether intervals decide; else estimates do
+    Intervals decide; estimates do if not `strict`.
     """
     p_values = [p_at(row, limit) for row in rows]
     corrected = iter(adjusted([p for p in p_values if p is not None]).tolist())
-    found = []
+    sign, found = 1 if better == "lower" else -1, []
     for row, p in zip(rows, p_values, strict=True):
         p_adjusted = None if p is None else float(next(corrected))
+        ends = [row.lo, row.hi] if strict else [row.value]
+        excess = [sign * (end - limit) for end in ends if end is not None]
         doubtful = strict and (p_adjusted is None or p_adjusted > SIGNIFICANT)
-        ends = (row.lo, row.hi) if strict else (row.value,)
-        verdict: GateVerdict = "cannot tell" if doubtful else _side(ends, limit, better)
+        verdict: GateVerdict = "cannot tell"
+        if excess and not doubtful and max(excess) <= 0:  # a limit is on its own better side
+            verdict = "holds"
+        elif excess and not doubtful and min(excess) > 0:
+            verdict = "fails"
         found.append(Check(row, limit, better, p_adjusted, verdict))
     return found
 
@@ -102,12 +106,3 @@ def overall(checks: Sequence[Check]) -> GateVerdict:
     verdicts = {check.verdict for check in checks}
     order: tuple[GateVerdict, ...] = ("fails", "cannot tell", "holds")
     return next(verdict for verdict in order if verdict in verdicts)
-
-
-def _side(ends: Sequence[float | None], limit: float, better: Way) -> GateVerdict:
-    """On which side of a limit all ends are; a limit itself is on its better side."""
-    sign = 1 if better == "lower" else -1
-    excess = [sign * (end - limit) for end in ends if end is not None]
-    if not excess or min(excess) <= 0 < max(excess):
-        return "cannot tell"
-    return "holds" if max(excess) <= 0 else "fails"

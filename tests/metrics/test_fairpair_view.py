@@ -64,12 +64,14 @@ def test_table_3_has_every_row_and_without_rows_nothing_is_shown() -> None:
     assert lines["change of F, jaccard"] == ("", "−0.10")
     assert lines["perturbations that pass the filters"] == ("98.0 %", "98.0 %")
     assert {line.split(",")[0] for line in lines} > {"B", "V_gp", "V_pg", "2B−V−V"}
+    [tests] = [t for t in tab(of).tables() if t.name == "fairpair_tests"]
+    assert [*map(plain, tests.rows[0])] == ["jaccard", "unedited", "0.008", "< 0.001", "0.250"]
     [sentence] = VIEW.sentences(of)
     test = "(permutation test, P 0.008, Holm; F"
     assert f"before any edit differ {test} 1.11 [1.01, 1.21]); after {RECORD.label}" in sentence
     assert VIEW.remaining(of, RECORD) == ["texts differ by jaccard (permutation test)"]
     [main] = [quantity for quantity in VIEW.quantities(of) if quantity.main]
-    assert (main.label, main.of, main.number(RECORD.id).text) == (
+    assert (main.how.label, main.of, main.number(RECORD.id).text) == (
         "FairPair, F (1 = no bias)",
         "jaccard",
         "1.01",
@@ -107,27 +109,6 @@ def test_the_sentence_says_by_which_test_texts_differ_and_on_how_many_templates(
     [sentence] = VIEW.sentences(results([before, *rest], of_each, other))
     assert f"the two groups {said}" in sentence
     assert sentence.endswith(", by the test on 3 of 4 templates, by F's interval on 1.")
-
-
-def test_an_undefined_f_is_reported() -> None:
-    [sentence] = VIEW.sentences(results(rows(UNEDITED, None)))
-    assert "F is undefined (V = 0: all texts of one side are alike)" in sentence
-    f, *rest = rows(UNEDITED, 1.1)
-    detail = f.detail | {"undefined": {"V = 0: alike": 2}, "reason": "V = 0: alike"}
-    of = results([replace(f, detail=detail), *rest])
-    assert "By jaccard, F is undefined in 2 prompts (V = 0: alike)." in briefly(of)
-
-
-def test_the_papers_t_tests_stand_beside_the_permutation_test() -> None:
-    [table] = [t for t in tab(results(rows(UNEDITED, 1.1))).tables() if t.name == "fairpair_tests"]
-    shown = dict(zip(table.columns, map(plain, table.rows[0]), strict=True))
-    assert shown == {
-        "Φ": "jaccard",
-        "edit": "unedited",
-        "permutations": "0.008",
-        "t-test, V_pg": "< 0.001",
-        "t-test, V_gp": "0.250",
-    }
 
 
 def test_b_and_v_are_drawn_by_the_number_of_continuations_and_of_folds() -> None:
