@@ -1,15 +1,10 @@
-"""Whether figures keep to a limit, by their intervals.
+"""Whether figures keep to a limit, by their intervals; docs/gate.md gives the rule and its errors.
 
-A limit holds if the whole 95 % interval is on its better side, and fails if the whole is on its
-worse side. Else, or where P by Holm's method over the sets of a figure is above 0.05, nobody can
-tell. P, of a true value at the limit, is read off the half of the interval that faces the limit, as
+P, of a true value at the limit, is read off the half of the interval that faces the limit, as
 Gaussian (Altman and Bland, BMJ 343, 2011, d2304). Few templates have heavier tails, so that a
-failure may be found too often; not so a pass: all intervals of a figure are then on the better side
-of the limit, and a true value on its worse side has them so in 2.5 % at most, however many sets
-there are (Berger, Technometrics 24, 1982).
-
-The interval of a difference of two runs that is not paired is put together from theirs as if they
-were independent (Zou and Donner, Statistics in Medicine 27, 2008): too wide on shared prompts.
+failure may be found too often; not so a pass, for which all intervals of a figure must keep the
+limit (Berger, Technometrics 24, 1982). The interval of a difference that is not paired is put
+together as if both runs were independent (Zou and Donner, Statistics in Medicine 27, 2008).
 """
 
 from __future__ import annotations
@@ -70,11 +65,7 @@ def checked(rows: Sequence[Row], limit: float, better: Way, *, strict: bool = Tr
 
 
 def p_at(row: Row, limit: float) -> float | None:
-    """Two-sided P of a true value at the limit; None without an interval.
-
-    >>> p_at(Row("group_effect", 0.2, lo=0.1, hi=0.4), 0.4), p_at(Row("kl", 0.2), 0.4)
-    (0.05, None)
-    """
+    """Two-sided P of a true value at the limit; None without an interval."""
     if row.value is None or row.lo is None or row.hi is None:
         return None
     away = abs(limit - row.value)

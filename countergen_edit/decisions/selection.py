@@ -123,12 +123,7 @@ def worse_by(
 
 
 def front(candidates: Sequence[Point]) -> list[Point]:
-    """The points that no other beats in bias removed at equal or less cost, cheapest first.
-
-    >>> def point(edit, removed, cost): return Point(edit, removed, {"kl": Degradation(cost, 1.0)})
-    >>> [p.edit for p in front([point("a", 0.9, 2), point("b", 0.8, 3), point("c", 0.5, 1)])]
-    ['c', 'a']
-    """
+    """The points that no other beats in bias removed at equal or less cost, cheapest first."""
     kept: list[Point] = []
     for point in sorted(candidates, key=lambda p: (p.cost, -p.removed)):
         if not kept or point.removed > kept[-1].removed:

@@ -93,20 +93,12 @@ Cell = str | Number | Quotes | Tokens
 
 
 def slug(name: str) -> str:
-    """A name as that of a file, and as an address within a page.
-
-    >>> slug("my table/../x")
-    'my-table-x'
-    """
+    """A name as that of a file, and as an address within a page."""
     return re.sub(r"[^\w-]+", "-", name)
 
 
 def plain(cell: Cell) -> str:
-    """A cell as text, a number without its interval.
-
-    >>> plain(Number(0.25, 0.1, 0.4)), plain(Tokens(("a", " b"), (0.0, 0.2), "0.1"))
-    ('0.250', 'a b 0.1')
-    """
+    """A cell as text, a number without its interval."""
     if isinstance(cell, Quotes):
         return "; ".join(" ".join(filter(None, quote)) for quote in cell.quotes)
     if isinstance(cell, Tokens):

@@ -215,9 +215,10 @@ def _front(rows: Sequence[Row], split: str, end: str) -> Panel:
     for name, same in by_name.items():
         pairs = [_measured(row, end) for row in same]
         if known := [(min(WRECK, x), y) for x, y in pairs if x is not None and y is not None]:
+            x, y = zip(*known, strict=True)
             kind: Any = "steps" if name == "front" else "dots"
             is_baseline = all(row.baseline for row in same)
-            series.append(Series(name, *zip(*known, strict=True), kind=kind, baseline=is_baseline))
+            series.append(Series(name, x, y, kind=kind, baseline=is_baseline))
     labels = "cost (1 = the budget)", "share of bias removed"
     return Panel(f"{split} data", *labels, tuple(series), covers=(0.0, 1.0), wide=True)
 

@@ -14,12 +14,7 @@ from countergen_edit.core.reading import text_hash, yaml_mapping
 from countergen_edit.core.writing import only_writer
 from countergen_edit.decisions.judgement import recommended
 from countergen_edit.edits import EditRecord, NamedEdit, applied
-from countergen_edit.edits.checkpoints import (
-    Saved,
-    edits_in_record,
-    folded_into,
-    save_checkpoint,
-)
+from countergen_edit.edits.checkpoints import Saved, edits_in_record, folded_into, save_checkpoint
 from countergen_edit.metrics.base import METRICS, Cost
 from countergen_edit.metrics.decisions.metric import taken_rows
 from countergen_edit.metrics.results import Results

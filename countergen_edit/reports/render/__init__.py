@@ -21,12 +21,7 @@ SPECIAL = str.maketrans(
 
 
 def as_csv(table: Table) -> str:
-    """A table with a header; `from` and `to` follow a column with intervals.
-
-    >>> print(as_csv(Table("t", "T", ("set", "R"), (("jobs", Number(0.25, 0.1, 0.4)),))), end="")
-    set,R,R from,R to
-    jobs,0.25,0.1,0.4
-    """
+    """A table with a header; `from` and `to` follow a column with intervals."""
     from pandas import Series, concat
 
     columns = []
@@ -58,11 +53,7 @@ def as_latex(table: Table) -> str:
 
 
 def latex_text(text: str) -> str:
-    """Text with LaTeX's characters escaped.
-
-    >>> latex_text("P(a_b) < 5 %")
-    'P(a\\\\_b) $<$ 5 \\\\%'
-    """
+    """Text with LaTeX's characters escaped."""
     return " ".join(text.split()).translate(SPECIAL)
 
 

@@ -118,11 +118,7 @@ def _filled(template: str, run: Run, **values: Any) -> str:
 
 
 def markdown(text: str) -> str:
-    """Text with Markdown's characters escaped.
-
-    >>> markdown("mean |R| of a_b")
-    'mean \\\\|R\\\\| of a\\\\_b'
-    """
+    """Text with Markdown's characters escaped."""
     return " ".join(str(text).split()).translate(MARKDOWN)
 
 

@@ -366,11 +366,6 @@ def as_cell(cell: str | Mapping[str, Any], values: Mapping[str, Any]) -> Cell:
 
     `of` names the value; of `row` it has the interval. With `rest` it is 1 less the value, with
     `text` a text that depends on it.
-
-    >>> as_cell({"of": "p", "bounded": True}, {"p": 0.0001}).text
-    '< 0.001'
-    >>> as_cell({"of": "left_out", "text": "no: {left_out}", "otherwise": "yes"}, {"left_out": ""})
-    'yes'
     """
     if isinstance(cell, str):
         return cell.format(**values)

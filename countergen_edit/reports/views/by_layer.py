@@ -28,11 +28,11 @@ def _single(results: Results, metric: str, split: str) -> list[_Single]:
 
 def widest_split(results: Results, metric: str) -> Split:
     """The split with most edits at one layer; the test split of equals."""
-
-    def count(split: Split) -> int:
-        return len({e.id for _, e in _single(results, metric, split) if not e.baseline})
-
-    return "validation" if count("validation") > count("test") else "test"
+    validated, tested = (
+        {edit.id for _, edit in _single(results, metric, split) if not edit.baseline}
+        for split in ("validation", "test")
+    )
+    return "validation" if len(validated) > len(tested) else "test"
 
 
 def layer_figures(
