@@ -11,13 +11,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from countergen_edit.decisions import HARMFUL, JUDGEMENT, NOTHING, RECOMMENDED, TOO_DEAR
-from countergen_edit.decisions.changes import by_set
 from countergen_edit.decisions.selection import WRECK, Point, choose, points, worse_by, worthwhile
-from countergen_edit.decisions.significance import has_significant_bias
+from countergen_edit.decisions.significance import classified, has_significant_bias
 from countergen_edit.edits import EditRecord
 from countergen_edit.metrics.base import Change, Cost
 from countergen_edit.metrics.results import Results
-from countergen_edit.metrics.rows import UNEDITED, Row
+from countergen_edit.metrics.rows import UNEDITED, Row, set_label
 
 
 def judgements(
@@ -26,14 +25,9 @@ def judgements(
     edits: Sequence[str],
     costs: Sequence[Cost],
 ) -> list[Row]:
-    """A row `judgement` for each edit; none where no bias was measured on test data.
+    """A row `judgement` for each edit of those ids; none where no bias was measured on test data.
 
-    Parameters
-    ----------
-    rows : of one task, with the test rows of the unedited model, the edits and their controls
-    records : by the id of the edit
-    edits : ids of the edits that were fitted
-    costs : with their budgets
+    `rows` are of one task: of the unedited model, the edits and their controls.
     """
     results = Results(rows, records)
     judged = [row for edit in edits if (row := _judgement(results, records[edit], costs))]
@@ -70,7 +64,7 @@ def selected(results: Results) -> EditRecord | None:
 
 
 def _judgement(results: Results, edit: EditRecord, costs: Sequence[Cost]) -> Row | None:
-    sets = by_set(results, edit.id)
+    sets = {set_label(row): change for row, change in classified(results, edit.id)}
     if not sets:
         return None
     tested = [row for row in results.rows if row.split == "test"]

@@ -64,7 +64,6 @@ class Point:
 
     @property
     def over(self) -> list[str]:
-        """The costs that are beyond their budget."""
         return [name for name, degradation in self.degradations.items() if degradation.share > 1]
 
     @property
@@ -90,11 +89,7 @@ def points(
 ) -> list[Point]:
     """The edits of a split that have every figure the rule needs, in the order of their rows.
 
-    Args:
-        rows: of one task.
-        split: whose figures.
-        costs: the metrics with budgets.
-        baselines: whether controls count; they are shown, never chosen.
+    `rows` are of one task; controls count with `baselines`, to be shown, never chosen.
     """
     by_edit: dict[str, list[Row]] = {}
     for row in rows:
@@ -109,9 +104,8 @@ def points(
         degradations, least = worse_by(costs, before, of_edit)
         if removed is not None and removed.value is not None and needed <= degradations.keys():
             low = removed.value if removed.lo is None else removed.lo
-            draws = tuple(removed.detail.get(DRAWS, ()))
-            is_shown, costs_of = is_biased and low > 0, (degradations, least)
-            candidates.append(Point(edit, removed.value, *costs_of, is_shown, low, draws))
+            shown = is_biased and low > 0, low, tuple(removed.detail.get(DRAWS, ()))
+            candidates.append(Point(edit, removed.value, degradations, least, *shown))
     return candidates
 
 
@@ -120,10 +114,7 @@ def worse_by(
 ) -> tuple[dict[str, Degradation], dict[str, Degradation]]:
     """The degradation by each cost, and the same at the better ends of the intervals.
 
-    Args:
-        costs: the metrics with budgets.
-        before: rows of the unedited model, of one split.
-        after: rows under the edit, of the same split.
+    `before` are the rows of the unedited model and `after` those under the edit, of one split.
     """
     found = {cost.name: cost.worst(before, after) for cost in costs}
     at_best = {cost.name: cost.worst(before, cost.at_best(after)) for cost in costs}
@@ -132,12 +123,7 @@ def worse_by(
 
 
 def front(candidates: Sequence[Point]) -> list[Point]:
-    """The points that no other beats in bias removed at equal or less cost, cheapest first.
-
-    >>> def point(edit, removed, cost): return Point(edit, removed, {"kl": Degradation(cost, 1.0)})
-    >>> [p.edit for p in front([point("a", 0.9, 2), point("b", 0.8, 3), point("c", 0.5, 1)])]
-    ['c', 'a']
-    """
+    """The points that no other beats in bias removed at equal or less cost, cheapest first."""
     kept: list[Point] = []
     for point in sorted(candidates, key=lambda p: (p.cost, -p.removed)):
         if not kept or point.removed > kept[-1].removed:
@@ -165,11 +151,7 @@ def removes_enough(candidates: Sequence[Point]) -> bool:
 
 
 def choose(candidates: Sequence[Point]) -> Point:
-    """The best point by the rule; of equals the first.
-
-    Raises:
-        UserError: there is none: every candidate failed.
-    """
+    """The best point by the rule, of equals the first; `UserError` if there is none."""
     if not candidates:
         raise UserError("no edit was measured, so none can be chosen: every candidate failed")
     return ordered(candidates)[0]

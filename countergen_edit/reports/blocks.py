@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
 
 from countergen_edit.metrics.rows import Row
 from countergen_edit.reports.panels import Panel
 
 HUGE = 1e6
-"""Larger values are shown in scientific notation."""
-_EDIT = "edit"
-"""The column of edits."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +58,6 @@ class Number:
 
     @property
     def interval(self) -> str:
-        """The interval as tables show it; empty without one."""
         if self.lo is None or self.hi is None:
             return ""
         return f"{self._shown(self.lo)} to {self._shown(self.hi)}"
@@ -99,20 +93,12 @@ Cell = str | Number | Quotes | Tokens
 
 
 def slug(name: str) -> str:
-    """A name as that of a file, and as an address within a page.
-
-    >>> slug("my table/../x")
-    'my-table-x'
-    """
+    """A name as that of a file, and as an address within a page."""
     return re.sub(r"[^\w-]+", "-", name)
 
 
 def plain(cell: Cell) -> str:
-    """A cell as text, a number without its interval.
-
-    >>> plain(Number(0.25, 0.1, 0.4)), plain(Tokens(("a", " b"), (0.0, 0.2), "0.1"))
-    ('0.250', 'a b 0.1')
-    """
+    """A cell as text, a number without its interval."""
     if isinstance(cell, Quotes):
         return "; ".join(" ".join(filter(None, quote)) for quote in cell.quotes)
     if isinstance(cell, Tokens):
@@ -135,6 +121,8 @@ class Table:
     """Whether the first column is a heading over the rows that share it."""
     brief: bool = False
     """Whether terminals print it too."""
+    folded: str = ""
+    """What a page folds it under; terminals leave it out."""
 
     @property
     def numeric(self) -> list[bool]:
@@ -157,14 +145,13 @@ class Table:
         kept = [
             i
             for i, (name, cells) in enumerate(zip(self.columns, self.cells, strict=True))
-            if not (name == _EDIT and len({*cells} - {""}) == 1)
+            if not (name == "edit" and len({*cells} - {""}) == 1)
             and any(plain(cell) not in ("", "–") for cell in cells)
         ]
         rows = tuple(tuple(row[i] for i in kept) for row in self.rows)
         several = len({row[0] for row in rows if isinstance(row[0], str)}) < len(rows)
-        columns = ("" if self.columns[i] == _EDIT else self.columns[i] for i in kept)
-        is_grouped = self.grouped and several
-        return replace(self, columns=tuple(columns), rows=rows, grouped=is_grouped)
+        columns = tuple(self.columns[i] if self.columns[i] != "edit" else "" for i in kept)
+        return replace(self, columns=columns, rows=rows, grouped=self.grouped and several)
 
 
 @dataclass(frozen=True)
@@ -183,17 +170,11 @@ class Words:
 
     sentences: tuple[str, ...]
     brief: bool = False
+    folded: str = ""
+    """What a page folds them under; terminals leave them out."""
 
 
-@dataclass(frozen=True)
-class Fold:
-    """Blocks that a page folds away and a terminal leaves out."""
-
-    title: str
-    blocks: tuple[Words | Table | Figure, ...]
-
-
-Block = Words | Table | Figure | Fold
+Block = Words | Table | Figure
 
 
 @dataclass(frozen=True)
@@ -204,28 +185,13 @@ class Section:
     title: str
     blocks: tuple[Block, ...] = ()
 
-    @property
-    def unfolded(self) -> list[Words | Table | Figure]:
-        """Its blocks in order, with those within folds."""
-        folds = [b.blocks if isinstance(b, Fold) else (b,) for b in self.blocks]
-        return [block for blocks in folds for block in blocks]
-
     def tables(self) -> list[Table]:
-        return [block for block in self.unfolded if isinstance(block, Table)]
+        return [block for block in self.blocks if isinstance(block, Table)]
 
     def figures(self) -> list[Figure]:
-        return [block for block in self.unfolded if isinstance(block, Figure)]
-
-    def changed(self, change: Callable[[Any], Any]) -> Section:
-        """The section with every block changed, and those within folds before their fold."""
-
-        def of(block: Any) -> Any:
-            if isinstance(block, Fold):
-                block = replace(block, blocks=tuple(map(change, block.blocks)))
-            return change(block)
-
-        return replace(self, blocks=tuple(map(of, self.blocks)))
+        return [block for block in self.blocks if isinstance(block, Figure)]
 
     def without_edits(self) -> Section:
         """The section of a run without edits; see `Table.without_edits`."""
-        return self.changed(lambda b: b.without_edits() if isinstance(b, Table) else b)
+        blocks = (b.without_edits() if isinstance(b, Table) else b for b in self.blocks)
+        return replace(self, blocks=tuple(blocks))

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 MADE = ("model", "seed", "command", "fingerprint")
-"""Facts of the manifest that the table of the runs lists."""
 UNLIKE = (
     "These runs were made on different data (sets, names, or texts, which depend on the model "
     "unless texts= is given). Only columns on the same prompts compare them."
@@ -39,9 +38,7 @@ _COUNTS = {
     "unscored": "Items without a score",
     "other_prompts": "Items with other prompts (other examples or template)",
 }
-"""Counts in the detail of a difference of items, as sentences name them."""
-LOOK: Mapping[str, bool] = {"grouped": True, "brief": True}
-"""Of every table of a comparison."""
+_LOOK = {"grouped": True, "brief": True}
 
 
 @dataclass(frozen=True)
@@ -55,11 +52,9 @@ class Comparison:
     `paired_figures` those of benchmarks on shared items, `paired_items` those of logs.
     """
     rows: DataFrame
-    """All rows of all runs, and the differences."""
     sections: tuple[Section, ...]
     """The parts of the page."""
     title: str
-    """Of the page."""
 
     def to_frame(self) -> DataFrame:
         """Every row as a line of a DataFrame."""
@@ -82,9 +77,6 @@ class Comparison:
         kind = "Comparison of language models"
         return write_page(self.sections, folder / REPORT, title=self.title, kind=kind, about=about)
 
-    def _repr_html_(self) -> str:
-        return str(self.rows._repr_html_())
-
 
 def comparison(runs: Sequence[Run], seed: int = 0) -> Comparison:
     """Compare two or more runs; the later ones are paired with the first.
@@ -105,7 +97,7 @@ def comparison(runs: Sequence[Run], seed: int = 0) -> Comparison:
         *_items_table("paired_figures", " of figures, on shared items", of_figures, by_name),
         *_items_table("paired_items", ", item by item", of_items, by_name),
     ]
-    sentences = differences_in_words(differences, by_name)
+    sentences = _differences_in_words(differences, by_name)
     words = [Words(tuple(sentences), brief=True)] if sentences else []
     first = base.as_section("overview", "Overview", words, tables, axes_figure(by_name))
     if all(run.results.is_unedited for run in runs):
@@ -140,27 +132,26 @@ def side_by_side(runs: Mapping[str, Run]) -> list[Table]:
 
     Of several quantities with one title a run shows the first.
     """
-    by_title: dict[str, dict[str, base.Quantity]] = {}
-    columns: dict[str, None] = {}
-    for name, run in runs.items():
-        compared = [q for view in run.views for q in view.side_by_side(run.results)]
-        compared = base.in_order(compared)
-        columns |= dict.fromkeys(q.title for q in compared)
-        by_title[name] = {q.title: q for q in reversed([*compared, *run.quantities()])}
+    compared = {
+        name: base.in_order(q for view in run.views for q in view.side_by_side(run.results))
+        for name, run in runs.items()
+    }
+    columns = dict.fromkeys(q.title for own in compared.values() for q in own)
     facts = {name: _facts(run) for name, run in runs.items()}
     unlike = [k for k in ("model", "seed", "prompts") if len({f[k] for f in facts.values()}) > 1]
     records: list[base.Record] = []
     for name, run in runs.items():
+        by_title = {q.title: q for q in reversed([*compared[name], *run.quantities()])}
         about = {fact: facts[name][fact] for fact in unlike}
         for edit in (UNEDITED, *(edit.id for edit in run.results.shown)):
-            known = {t: q for t, q in by_title[name].items() if t in columns and edit in q.rows}
+            known = {t: by_title[t] for t in columns if t in by_title and edit in by_title[t].rows}
             if any(q.rows[edit].value is not None for q in known.values()):
                 cells: dict[str, Cell] = dict.fromkeys(columns, "")
                 cells |= {title: quantity.number(edit) for title, quantity in known.items()}
                 records.append({"run": name, "edit": run.results.label(edit), **about, **cells})
     hashes = {run.manifest.get("data_hash") for run in runs.values()} - {None, ""}
     note = UNLIKE if len(hashes) > 1 else ""
-    return base.as_table("side_by_side", "Side by side", records, note, **LOOK)
+    return base.as_table("side_by_side", "Side by side", records, note, **_LOOK)
 
 
 def _by_axis(runs: Mapping[str, Run]) -> dict[str, list[Row]]:
@@ -190,7 +181,7 @@ def axes_table(runs: Mapping[str, Run]) -> list[Table]:
             cells |= {f"P (Holm){end}": base.p_holm(row), f"result{end}": class_of(row.detail)}
             head = dict(zip(("axis", "groups", "set"), about, strict=True))
             records[about] = {**records.get(about, head), **cells}
-    return base.as_table("axes", AXES, records.values(), OF_AXES, **LOOK)
+    return base.as_table("axes", AXES, records.values(), OF_AXES, **_LOOK)
 
 
 def axes_figure(runs: Mapping[str, Run]) -> list[Figure]:
@@ -211,13 +202,13 @@ def axes_figure(runs: Mapping[str, Run]) -> list[Figure]:
 def _facts(run: Run) -> dict[str, str]:
     facts = {key: run.manifest.get(key, "") for key in MADE}
     texts = {k: " ".join(map(str, v)) if isinstance(v, list) else str(v) for k, v in facts.items()}
-    if not (template := run.manifest.get("template")):
-        return texts | {"prompts": "plain texts"}
-    prompts = f"chat template {template['sha256'][:8]} {template['instruction']}".strip()
+    prompts = "plain texts"
+    if template := run.manifest.get("template"):
+        prompts = f"chat template {template['sha256'][:8]} {template['instruction']}".strip()
     return texts | {"prompts": prompts}
 
 
-def differences_in_words(rows: Sequence[Row], runs: Mapping[str, Run]) -> list[str]:
+def _differences_in_words(rows: Sequence[Row], runs: Mapping[str, Run]) -> list[str]:
     """The sets on which the first figure of a run is lower or higher than the first run's."""
 
     def way(row: Row) -> str:
@@ -237,12 +228,11 @@ def differences_in_words(rows: Sequence[Row], runs: Mapping[str, Run]) -> list[s
 
 
 def _sides(row: Row, runs: Mapping[str, Run], between: str = " − ") -> str:
-    d = row.detail
-    sides = ((d["run"], row.edit), (d["against_run"], d["against_edit"]))
-    return between.join(
-        f"{run}{' with' * (edit != UNEDITED)} {of.label(edit)}" if of.edits else run
-        for (run, edit), of in ((side, runs[side[0]].results) for side in sides)
-    )
+    d, sides = row.detail, []
+    for run, edit in ((d["run"], row.edit), (d["against_run"], d["against_edit"])):
+        results, under = runs[run].results, " with" * (edit != UNEDITED)
+        sides.append(f"{run}{under} {results.label(edit)}" if results.edits else run)
+    return between.join(sides)
 
 
 def _shared(row: Row) -> str:
@@ -262,13 +252,12 @@ def paired_table(rows: Sequence[Row], runs: Mapping[str, Run]) -> list[Table]:
         f"Below 0, a run is less biased than {first}. Intervals are 95 %, over templates and names."
     )
     heading = f"Paired differences from {first}, on shared prompts"
-    return base.as_table("paired", heading, records, note, **LOOK)
+    return base.as_table("paired", heading, records, note, **_LOOK)
 
 
 def _items_table(
     name: str, heading: str, rows: Sequence[Row], runs: Mapping[str, Run]
 ) -> list[Table]:
-    """Paired differences over items: of benchmark figures, or of logs."""
     records: list[base.Record] = []
     for row in rows:
         d = row.detail
@@ -280,7 +269,7 @@ def _items_table(
             | {"detectable": Number(d["smallest"], **look), "items": _shared(row)}
         )
     title, note = f"Paired differences{heading}", " ".join(_notes(rows, runs))
-    return base.as_table(name, title, records, note, **LOOK)
+    return base.as_table(name, title, records, note, **_LOOK)
 
 
 def _about(row: Row) -> str:

@@ -24,11 +24,9 @@ if TYPE_CHECKING:
     from countergen_edit.runs.run import Run
 
 _MOST_SETS = 4
-"""Sets that a sentence lists; tables list all."""
 MOST_LINES = 6
 """Lines of a verdict; two more say how to save the edit and where the page is."""
 SAME_QUESTION = ("model", "axis", "data", "texts", "names", "groups", "seed")
-"""Settings that an audit and a search share."""
 _DIGITS = re.compile(r"\d[\d.]*(?:e-?\d+)?")
 
 
@@ -237,11 +235,7 @@ def no_bias(results: Results) -> str:
 
 
 def breaches(detail: Mapping[str, Any], budgets: Mapping[str, float]) -> list[str]:
-    """The costs beyond their budgets, with the group on which each is largest.
-
-    >>> breaches({"over": ["loss"], "degradations": {"loss": 0.06}, "groups": {}}, {"loss": 0.03})
-    ['loss worse by 0.06, budget 0.03']
-    """
+    """The costs beyond their budgets, with the group on which each is largest."""
     return [
         f"{_of_group(name, detail.get('groups'))} worse by {detail['degradations'][name]:.2g}"
         + (f", budget {budgets[name]:.2g}" if name in budgets else "")
@@ -255,11 +249,7 @@ def _of_group(name: str, groups: Mapping[str, str] | None) -> str:
 
 
 def _listed(degradations: Any, groups: Mapping[str, str] | None = None) -> str:
-    """Degradations or budgets by the name of the metric, and the group if it has one.
-
-    >>> _listed({"grammar": 0.0012, "loss": -0.5}, {"grammar": "female"})
-    'grammar of female 0.0012, loss −0.5'
-    """
+    """Degradations or budgets by the name of the metric, and the group if it has one."""
     return ", ".join(
         f"{_of_group(name, groups)} {f'{value:.3g}'.replace('-', '−')}"
         for name, value in (degradations or {}).items()

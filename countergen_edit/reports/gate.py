@@ -21,30 +21,8 @@ from countergen_edit.runs.compare import paired_edits
 from countergen_edit.runs.run import Run
 
 _COLUMNS = ("task", "dataset", "axis", "group_a", "group_b", "facets", "value", "lo", "hi")
-"""The columns of a row that stand in the JSON file."""
-GatedFigures = Mapping[str, tuple[View, Shown, Way]]
+_CHECKED = ("limit", "better", "p_adjusted", "verdict")
 _Limits = Mapping[str, float | str]
-
-
-@dataclass(frozen=True)
-class GateLine:
-    """A check as people read it."""
-
-    check: Check
-    figure: str
-    of: str
-    """The set, group and facets."""
-    how: Shown
-
-    @property
-    def text(self) -> str:
-        """Verdict, figure, interval and limit."""
-        row, limit = self.check.row, self.check.limit
-        bound = "at most" if self.check.better == "lower" else "at least"
-        p = Number(self.check.p_adjusted, digits=3, bounded=True).text
-        value = Number.of(row, self.how.digits, signed=self.how.signed).in_text
-        about = ", ".join(filter(None, (self.figure, self.of)))
-        return f"{self.check.verdict:<11}  {about}: {value}, {bound} {limit:g}, P {p}"
 
 
 @dataclass(frozen=True)
@@ -52,31 +30,29 @@ class GateResult:
     """The checks of every figure and set, of the run, edit and baseline `held`."""
 
     held: str
-    checks: tuple[GateLine, ...]
+    checks: tuple[Check, ...]
     strict: bool
-    """Whether intervals decided."""
 
     @property
     def verdict(self) -> GateVerdict:
         """`holds` if every check does, `fails` if one fails, else `cannot tell`."""
-        return overall([line.check for line in self.checks])
+        return overall(self.checks)
 
     @property
     def lines(self) -> list[str]:
-        """What is held, a line for each check, and the verdict."""
-        of = [line.check.verdict for line in self.checks]
+        of = [check.verdict for check in self.checks]
         counts = ", ".join(f"{verdict} {of.count(verdict)}" for verdict in dict.fromkeys(of))
         by = "95 % intervals; P: Holm over the sets of a figure" if self.strict else "estimates"
         last = f"The gate {self.verdict}, by {by}. Checks: {counts}."
-        return [self.held, *(line.text for line in self.checks), last]
+        return [self.held, *(check.text for check in self.checks), last]
 
     def write_json(self, path: Path) -> None:
         """Write every check as JSON, whole or not at all; `NotWrittenError` if it cannot be."""
         checks = []
-        for line in self.checks:
-            row = line.check.row.to_dict()
-            about = {"figure": line.figure, **{key: row[key] for key in _COLUMNS}}
-            checks.append(about | {k: v for k, v in vars(line.check).items() if k != "row"})
+        for check in self.checks:
+            row = check.row.to_dict()
+            about = {"figure": check.figure, **{key: row[key] for key in _COLUMNS}}
+            checks.append(about | {key: getattr(check, key) for key in _CHECKED})
         content = {"held": self.held, "verdict": self.verdict, "strict": self.strict}
         with whole(path) as temporary:
             temporary.write_text(json.dumps(content | {"checks": checks}, indent=2) + "\n", "utf-8")
@@ -97,22 +73,23 @@ def gate_run(
         raise UserError("baseline=RUN and margin.FIGURE=NUMBER go together: give both or neither")
     results, edit, name = _held(run)
     known = _figures(run, results)
-    lines = _checks(run, known, results, limits, strict)
+    checks = _checks(run, known, results, limits, strict)
     if baseline is not None:
         others, other, other_name = _held(baseline)
-        both = known.keys() & _figures(baseline, others).keys()
-        against = {_about(row): row for row in others.rows if row.split == "test"}
-        every = paired_edits((baseline.path, other), (run.path, edit), results.rows[0].seed)
-        paired = {_about(row): row for row in every if row.split == "test"}
+        against = _by_subject(others.rows)
+        paired = _by_subject(
+            paired_edits((baseline.path, other), (run.path, edit), results.rows[0].seed)
+        )
 
         def minus(row: Row) -> Row:
-            beside = paired.get(_about(row, f"{row.metric}_difference"))
-            return difference(row, against.get(_about(row)), beside)
+            beside = paired.get(_subject(replace(row, metric=f"{row.metric}_difference")))
+            return difference(row, against.get(_subject(row)), beside)
 
-        of_both = {figure: of for figure, of in known.items() if figure in both}
-        lines += _checks(run, of_both, results, margins, strict, minus)
+        in_both = known.keys() & _figures(baseline, others).keys()
+        of_both = {figure: of for figure, of in known.items() if figure in in_both}
+        checks += _checks(run, of_both, results, margins, strict, minus)
         name = f"{name}; against {other_name}"
-    return GateResult(name, tuple(lines), strict)
+    return GateResult(name, tuple(checks), strict)
 
 
 def _held(run: Run) -> tuple[Results, str, str]:
@@ -133,7 +110,7 @@ def _held(run: Run) -> tuple[Results, str, str]:
     return results, edit, f"{run.path}, {run.manifest.get('model', 'model')}{label}"
 
 
-def _figures(run: Run, results: Results) -> GatedFigures:
+def _figures(run: Run, results: Results) -> dict[str, tuple[View, Shown, Way]]:
     """The measured figures of which more or less is better, by the name of their rows."""
     return {
         how.name: (view, how, ways[how.name])
@@ -147,18 +124,18 @@ def _figures(run: Run, results: Results) -> GatedFigures:
 
 def _checks(
     run: Run,
-    known: GatedFigures,
+    known: Mapping[str, tuple[View, Shown, Way]],
     results: Results,
     limits: _Limits,
     strict: bool,
     minus: Callable[[Row], Row] | None = None,
-) -> list[GateLine]:
+) -> list[Check]:
     """Every set against the limit of each figure; of differences with `minus`."""
-    lines, many = [], len(results.by_task()) > 1
-    for name, limit in limits.items():
+    checks, many = [], len(results.by_task()) > 1
+    for name, given in limits.items():
         require_known("figure", name, known)
         figure = name if minus is None else f"margin.{name}"
-        bound = _number(figure, limit)
+        limit = _number(figure, given)
         view, how, better = known[name]
         rows = results.of(name)
         for row in rows:
@@ -166,12 +143,18 @@ def _checks(
             if ends != sorted(ends):
                 raise UserError(f"{run.path}: {name}={row.value} is outside its interval")
         if minus is not None:
-            rows, how = [*map(minus, rows)], replace(how, signed=True)
-            bound = bound if better == "lower" else -bound
-        for check in checked(rows, bound, better, strict=strict):
-            of = (check.row.task if many else "", view.about(check.row))
-            lines.append(GateLine(check, figure, ", ".join(filter(None, of)), how))
-    return lines
+            rows = [*map(minus, rows)]
+            limit = limit if better == "lower" else -limit
+        bound = f"{'at most' if better == 'lower' else 'at least'} {limit:g}"
+        for check in checked(rows, limit, better, strict=strict):
+            of = ", ".join(filter(None, (check.row.task if many else "", view.about(check.row))))
+            about = ", ".join(filter(None, (figure, of)))
+            signed = how.signed or minus is not None
+            value = Number.of(check.row, how.digits, signed=signed).in_text
+            p = Number(check.p_adjusted, bounded=True).text
+            text = f"{check.verdict:<11}  {about}: {value}, {bound}, P {p}"
+            checks.append(replace(check, figure=figure, of=of, text=text))
+    return checks
 
 
 def _number(figure: str, limit: float | str) -> float:
@@ -182,7 +165,11 @@ def _number(figure: str, limit: float | str) -> float:
     raise UserError(f"{figure}={limit}: a limit is a number, such as 0.3")
 
 
-def _about(row: Row, metric: str = "") -> tuple[object, ...]:
-    """What tells a row from others of a run, whatever the edit."""
+def _subject(row: Row) -> tuple[object, ...]:
+    """What tells a row from others of a run, whatever the edit and task."""
     facets = tuple(sorted(row.facets.items()))
-    return metric or row.metric, row.dataset, row.axis, row.group_a, row.group_b, facets
+    return row.metric, row.dataset, row.axis, row.group_a, row.group_b, facets
+
+
+def _by_subject(rows: list[Row]) -> dict[tuple[object, ...], Row]:
+    return {_subject(row): row for row in rows if row.split == "test"}

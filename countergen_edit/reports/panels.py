@@ -117,10 +117,6 @@ class Panel:
 
 
 def fitting(text: str, most: int = 34) -> str:
-    """A text as a printable label of one line.
-
-    >>> fitting("a very\\n long continuation of a prompt", 12)
-    'a very long…'
-    """
+    """A text as a printable label of one line."""
     text = " ".join(printable(text).split())
     return text if len(text) <= most else text[: most - 1].rstrip() + "…"

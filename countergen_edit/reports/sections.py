@@ -11,7 +11,7 @@ from countergen_edit.decisions.judgement import recommended, selected
 from countergen_edit.decisions.selection import WRECK
 from countergen_edit.metrics.results import Results, State
 from countergen_edit.metrics.rows import UNEDITED, Row
-from countergen_edit.reports.blocks import Block, Cell, Figure, Fold, Number, Section, Table, Words
+from countergen_edit.reports.blocks import Block, Cell, Figure, Number, Section, Table, Words
 from countergen_edit.reports.compare import comparison
 from countergen_edit.reports.findings import choice, failures, of_chosen
 from countergen_edit.reports.glossary import terms
@@ -28,12 +28,10 @@ ORDER = (
     *(_OVERVIEW, CHANGED, "search", "bias", "layers", "costs", "other_axes", "paraphrases"),
     *("fairpair", "cid", "classifiers", OTHERS, "examples", "terms", "run"),
 )
-"""The tabs in their order."""
 KIND_TITLES = {"bias": "bias", "cost": "costs", "other": "other measures"}
 MOST_AT_A_GLANCE = 4
 """Edits in the first figure and in the terminal's table."""
 NOT_SHOWN = ("schema", "texts")
-"""Keys of a manifest for programs alone."""
 
 
 def sections(run: Run) -> list[Section]:
@@ -57,8 +55,7 @@ def of_task(run: Run) -> list[Section]:
     """The tabs of a run of one task."""
     of_views = [section for view in run.views for section in view.sections(run.results)]
     parts = [*overview(run), *search_section(run), *costs(run), *of_views]
-    shown = [section for section in parts if section.blocks]
-    return [s.without_edits() for s in shown] if run.results.is_unedited else shown
+    return [s.without_edits() for s in parts] if run.results.is_unedited else parts
 
 
 def _merged(parts: Iterable[Section]) -> list[Section]:
@@ -71,15 +68,14 @@ def _merged(parts: Iterable[Section]) -> list[Section]:
 
 def _named(task: str, section: Section) -> Section:
     """The section of one of several tasks, under names that tell its blocks apart."""
-
-    def named(block: Any) -> Any:
-        if isinstance(block, Words):
-            return block
-        titled = replace(block, title=f"{block.title}, {task}")
-        return titled if isinstance(block, Fold) else replace(titled, name=f"{block.name}_{task}")
-
-    section = section.changed(named)
-    return replace(section, blocks=(Words((f"Task: {task}",)), *section.blocks))
+    blocks: list[Block] = [Words((f"Task: {task}",))]
+    for block in section.blocks:
+        if not isinstance(block, Figure) and block.folded:
+            block = replace(block, folded=f"{block.folded}, {task}")
+        if not isinstance(block, Words):
+            block = replace(block, name=f"{block.name}_{task}", title=f"{block.title}, {task}")
+        blocks.append(block)
+    return replace(section, blocks=tuple(blocks))
 
 
 def overview(run: Run) -> list[Section]:
@@ -89,7 +85,7 @@ def overview(run: Run) -> list[Section]:
     blocks: list[Block] = [Words(lines, brief=True)] if lines else []
     blocks += [*at_a_glance(run), *before_and_after(run, about, _listed(about))]
     if sentences and sentences != lines:
-        blocks.append(Fold("All findings", (Words(sentences),)))
+        blocks.append(Words(sentences, folded="All findings"))
     return base.as_section(_OVERVIEW, "Overview", blocks)
 
 
@@ -148,7 +144,7 @@ def before_and_after(run: Run, results: Results, edits: Sequence[str]) -> list[T
     short = {edit: label.removesuffix(f"@{place}") for edit, label in labels.items()}
     records: list[base.Record] = []
     for q in quantities:
-        head = (q.label, q.of) if q.of and q.kind != "cost" else (KIND_TITLES[q.kind], q.title)
+        head = (q.how.label, q.of) if q.of and q.kind != "cost" else (KIND_TITLES[q.kind], q.title)
         record: dict[str, Cell] = dict(zip(("", "set"), head, strict=True))
         if is_known:
             truth = Number.of(q.truth, q.how.digits, percent=q.how.percent)
@@ -172,7 +168,7 @@ def costs(run: Run) -> list[Section]:
         if q.how.drawn:
             known = [(edit, label) for edit, label in labels.items() if edit in q.rows]
             series = [Series.of(t, [t], [q.rows[e]], results.is_reference(e)) for e, t in known]
-            panels.append(Panel(q.title, q.label, "", (*series,), True, q.view.covers))
+            panels.append(Panel(q.title, q.how.label, "", (*series,), True, q.view.covers))
         n = str(q.rows[UNEDITED].n) if UNEDITED in q.rows else ""
         records.append({"cost": q.title, "n": n, **q.cells(labels)})
     note = "Dots have 95 % intervals. Hollow dots are the unedited model and the controls."
@@ -205,7 +201,6 @@ def search_section(run: Run) -> list[Section]:
 
 
 def _measured(row: Row, end: str) -> tuple[float | None, float | None]:
-    """The cost of a candidate and the share of bias that it removes."""
     return row.detail.get("cost_test") if end else row.value, row.detail.get(f"removed{end}")
 
 
@@ -221,8 +216,8 @@ def _front(rows: Sequence[Row], split: str, end: str) -> Panel:
         pairs = [_measured(row, end) for row in same]
         if known := [(min(WRECK, x), y) for x, y in pairs if x is not None and y is not None]:
             x, y = zip(*known, strict=True)
-            is_baseline = all(row.baseline for row in same)
             kind: Any = "steps" if name == "front" else "dots"
+            is_baseline = all(row.baseline for row in same)
             series.append(Series(name, x, y, kind=kind, baseline=is_baseline))
     labels = "cost (1 = the budget)", "share of bias removed"
     return Panel(f"{split} data", *labels, tuple(series), covers=(0.0, 1.0), wide=True)

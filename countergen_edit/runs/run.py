@@ -14,14 +14,7 @@ from countergen_edit.core.reading import text_hash, yaml_mapping
 from countergen_edit.core.writing import only_writer
 from countergen_edit.decisions.judgement import recommended
 from countergen_edit.edits import EditRecord, NamedEdit, applied
-from countergen_edit.edits.checkpoints import (
-    Form,
-    Parity,
-    Saved,
-    edits_in_record,
-    folded_into,
-    save_checkpoint,
-)
+from countergen_edit.edits.checkpoints import Saved, edits_in_record, folded_into, save_checkpoint
 from countergen_edit.metrics.base import METRICS, Cost
 from countergen_edit.metrics.decisions import taken_rows
 from countergen_edit.metrics.results import Results
@@ -39,7 +32,6 @@ if TYPE_CHECKING:
     from countergen_edit.reports.views.base import Quantity, View
 
 DECISIONS = ".csv"
-"""Suffix of a file of decisions that were taken."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +54,6 @@ class Run:
 
     @property
     def name(self) -> str:
-        """The name of its folder."""
         return self.path.resolve().name
 
     @property
@@ -107,12 +98,12 @@ class Run:
         Of an audit of one edit that edit, else the recommended.
         """
         record = self.best_record
-        named = NamedEdit.load(self.path / EDITS / record.id) if record else None
-        return SelectedEdit(named, self) if named else None
+        if record is None:
+            return None
+        return SelectedEdit(NamedEdit.load(self.path / EDITS / record.id), self)
 
     @cached_property
     def best_record(self) -> EditRecord | None:
-        """The record of `best`."""
         parts = self.results.by_task().values()
         edits = [edit for edit in self.results.edits if not edit.baseline]
         if len(parts) > 1:  # the last edit that every task was measured under
@@ -195,12 +186,6 @@ class Run:
         with only_writer(self.path) if path is None else nullcontext():
             return write_page(sections(self), place, **head(self))
 
-    def _repr_html_(self) -> str:
-        from countergen_edit.reports.render.html import fragment
-        from countergen_edit.reports.sections import overview
-
-        return "".join(fragment(overview(part)) for part in self.by_task().values())
-
     def to_frame(self) -> DataFrame:
         """Every row as a line of a DataFrame, with a column for each facet and the edit's label.
 
@@ -261,24 +246,17 @@ class SelectedEdit:
         from countergen_edit.reports.render.card import model_card  # late, as in `Run`
 
         run, record, unedited = self.run, self.named.record, self._unedited(model)
-
-        def card(chosen: Form, parity: Parity) -> str:
-            return model_card(run, record, chosen, parity, folded_into(unedited))
-
-        about = {
-            "edits": [*folded_into(unedited), *edits_in_record(record)],
-            "record": record.to_dict(),
-            **{key: value for key, value in run.manifest.items() if key != "texts"},
-            "config": dict(run.config),
-        }
+        earlier = folded_into(unedited)
+        manifest = {key: value for key, value in run.manifest.items() if key != "texts"}
+        about = {"edits": [*earlier, *edits_in_record(record)], "record": record.to_dict()}
         return save_checkpoint(
             unedited,
             self.named.edit,
             Path(directory).expanduser(),
             form=form,
             texts=run.manifest.get("texts", ()),
-            record=about,
-            card=card,
+            record={**about, **manifest, "config": dict(run.config)},
+            card=lambda chosen, parity: model_card(run, record, chosen, parity, earlier),
             overwrite=overwrite,
         )
 
@@ -290,13 +268,6 @@ class SelectedEdit:
                 f"{self.run.manifest.get('model', '')!r}, as model="
             )
         return unedited
-
-
-def parameters(record: EditRecord) -> dict[str, Any]:
-    """The parameters of an edit's eraser, or of its parts' erasers, that are not defaults."""
-    if record.params or not record.parts:
-        return dict(record.params)
-    return {part.label: parameters(part) for part in record.parts if parameters(part)}
 
 
 def open_run(path: Path | str, model: LanguageModel | None = None) -> Run:

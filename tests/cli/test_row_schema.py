@@ -14,7 +14,7 @@ import countergen_edit
 from countergen_edit.cli.main import main
 from countergen_edit.metrics.base import METRICS
 from countergen_edit.metrics.rows import COLUMNS, SCHEMA, Row
-from countergen_edit.reports.views.base import VIEWS, view_of
+from countergen_edit.reports.views.base import view_of
 from countergen_edit.runs.compare import paired_items
 from countergen_edit.runs.folder import RunFolder
 from countergen_edit.runs.run import open_run, open_run_or_log
@@ -105,7 +105,7 @@ def lines(runs: list[Path]) -> Iterator[dict[str, Any]]:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [*METRICS, "guardedness", "distillation", "gates"])
 def test_every_metric_has_rows_here(name: str, runs: list[Path]) -> None:
-    view = view_of(METRICS.get(name), name) if name in METRICS else VIEWS.get(name)(None, name)
+    view = view_of(METRICS.get(name) if name in METRICS else None, name)
     results = [open_run(run).results for run in runs]
     assert any(view.sections(rows) or view.quantities(rows) for rows in results)
 

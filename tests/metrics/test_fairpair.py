@@ -605,7 +605,7 @@ def test_table_3_has_every_row_and_without_rows_nothing_is_shown() -> None:
     assert f"before any edit differ {test} 1.11 [1.01, 1.21]); after {RECORD.label}" in sentence
     assert VIEW.remaining(of, RECORD) == ["texts differ by jaccard (permutation test)"]
     [main] = [quantity for quantity in VIEW.quantities(of) if quantity.main]
-    assert (main.label, main.of, main.number(RECORD.id).text) == (
+    assert (main.how.label, main.of, main.number(RECORD.id).text) == (
         "FairPair, F (1 = no bias)",
         "jaccard",
         "1.01",

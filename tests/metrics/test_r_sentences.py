@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from countergen_edit.decisions.changes import by_set
+from countergen_edit.decisions.significance import classified
 from countergen_edit.edits import EditRecord
 from countergen_edit.edits.record import Place
 from countergen_edit.metrics.results import Results
-from countergen_edit.metrics.rows import Row
-from countergen_edit.reports.views.r import RView, definition
+from countergen_edit.metrics.rows import Row, set_label
+from countergen_edit.reports.views.r import RView
 
 VIEW = RView()
 EDIT = EditRecord("e", "leace", {}, (Place("resid_post", 3, 1),))
@@ -52,28 +52,14 @@ def results_of(
     return Results(rows, {"e": EDIT, "c": CONTROL})
 
 
+def by_set(results: Results, edit: str) -> dict[str, str]:
+    """The class of every set that has one."""
+    return {set_label(row): change for row, change in classified(results, edit)}
+
+
 FELL, ROSE, NOT_SHOWN = (0.9, 0.8, 0.95), (-0.4, -0.6, -0.2), (0.3, -0.1, 0.5)
 LOWER = (0.55, 0.45, 0.65)  # half of it may still be there
 LITTLE = (0.06, 0.02, 0.10)
-
-
-def test_every_set_stands_in_the_sentence() -> None:
-    before = {"jobs": 0.001, "traits": 0.001, "sport": 0.001, "tea": 0.6}
-    results = results_of(
-        before,
-        {"jobs": FELL, "traits": NOT_SHOWN, "sport": ROSE, "tea": FELL},
-        by_control={"jobs": NOT_SHOWN, "traits": ROSE, "sport": LOWER},
-    )
-    assert VIEW.outcome(results, EDIT) == (
-        "Bias under leace (rank 1), 4 sets: removed on 1 (jobs 90 % [80, 95]), no "
-        "significant change on 1 (traits), increased on 1 (sport +40 % [+20, +60]), not "
-        "significant before the edit on 1 (tea); random directions: partly removed on 1, no "
-        "significant change on 1, increased on 1 (at most 55 %)."
-    )
-    told, rest = VIEW.sentences(results)
-    assert told.startswith("Biased: on 3 of 4 sets female and male differ more than names within")
-    assert "jobs 1.00 [0.90, 1.10] nats" in told
-    assert rest == "Not significant: tea (smallest P 0.60, Holm)."
 
 
 @pytest.mark.parametrize(
@@ -214,18 +200,3 @@ def test_no_bias_is_told_apart_from_what_is_uncertain_or_cannot_be_tested(
 ) -> None:
     for sentence, start in zip(VIEW.sentences(Results(rows)), starts, strict=True):
         assert sentence.startswith(start)
-
-
-def test_the_effect_is_defined_once_and_as_it_was_computed() -> None:
-    alone = effect("b", None, prompts=2, prompts_with_names=0)
-    for rows, ends in (
-        ([SURE], "beyond the differences within a group."),
-        ([alone], "with the differences within a group included."),
-        ([SURE, alone], "beyond the differences within a group; on b with these included."),
-    ):
-        said = definition(rows)
-        assert said.endswith(ends)
-        results = Results(rows)
-        [section] = VIEW.sections(results)
-        notes = section.figures()[0].note, section.tables()[0].note, VIEW.caveats(results)[0]
-        assert all(said in note for note in notes)

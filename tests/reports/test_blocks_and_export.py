@@ -9,9 +9,8 @@ import pytest
 
 from countergen_edit.metrics.rows import Row
 from countergen_edit.reports.blocks import Number, Section, Table, Tokens, Words
-from countergen_edit.reports.render import export
+from countergen_edit.reports.render import as_csv, as_latex, export
 from countergen_edit.reports.render.html import render_page
-from countergen_edit.reports.render.tables import as_csv, as_latex
 from countergen_edit.reports.sections import CHANGED, ORDER, OTHERS, sections
 from countergen_edit.runs.run import open_run
 from tests.reports.runs import LEACE, in_memory, make_run

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import yaml
-from huggingface_hub import EvalResult, ModelCard
+from huggingface_hub import ModelCard
 
 from countergen_edit.edits.checkpoints import Parity
-from countergen_edit.metrics.base import METRICS
 from countergen_edit.metrics.rows import Row
 from countergen_edit.reports.findings import after_audit, after_search, nothing_fits
-from countergen_edit.reports.render.card import eval_results, model_card, write_evidence
+from countergen_edit.reports.render.card import model_card, write_evidence
 from tests.reports.runs import (
     EDITS,
     LABELS,
@@ -52,24 +49,6 @@ def test_the_card_has_every_quantity_before_and_after_and_the_control(card: str)
     assert "Bias under leace (rank 1), 3 sets: no significant change on 3" in card
 
 
-def test_the_hub_reads_every_figure_as_structured_metadata(card: str) -> None:
-    run = in_memory(audit_rows())
-    wanted = eval_results(run, RECORD)
-    found = ModelCard(card, ignore_metadata_errors=False).data.eval_results
-    assert found is not None
-
-    def order(result: EvalResult) -> list[str]:  # the hub's is by data set
-        return [str(result.dataset_name), result.metric_type, str(result.metric_name)]
-
-    assert sorted(found, key=order) == sorted(wanted, key=order)
-    assert {"bias", "cost"} <= {q.kind for q in run.quantities("test")}
-    for result in wanted:
-        assert re.fullmatch(r"(?:[\w-]+/)?[\w.-]+", result.dataset_type)  # as the hub asks
-        assert isinstance(result.metric_value, float)
-    content = yaml.safe_load(card.split("---\n")[1])
-    assert {"type", "name", "value"} <= {*content["model-index"][0]["results"][0]["metrics"][0]}
-
-
 def test_an_adapters_card_names_its_library_and_how_it_is_loaded() -> None:
     text = model_card(in_memory(audit_rows()), RECORD, "adapter", PARITY)
     assert ModelCard(text).data.library_name == "peft"
@@ -85,15 +64,6 @@ def test_a_card_has_no_path(tmp_path: Path) -> None:
     assert str(tmp_path.parent) not in text
     assert "countergen-edit edit 'model=my model' run_dir=run" in text
     assert "# my model, edited" in text
-
-
-def test_what_was_not_measured_is_said(card: str) -> None:
-    unmeasured = card.split("## What was not measured")[1].split("##")[0]
-    for name in (name for name in METRICS if ".py:" not in name):  # other tests' own
-        wanted = METRICS.get(name).is_selectable and name not in MANIFEST["metrics"]
-        title = METRICS.get(name).title
-        assert (f"\n- {title or name}: " in unmeasured) == wanted, name
-        assert title or not METRICS.get(name).is_selectable, name
 
 
 def test_a_warning_of_the_manifest_stands_in_the_verdict_the_page_and_the_card(

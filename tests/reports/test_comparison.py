@@ -64,16 +64,6 @@ def test_runs_on_different_data_are_not_shown_as_alike() -> None:
     assert "made on different data" in side_by_side(named(*hashed[1:]))[0].note
 
 
-def test_how_the_runs_were_prompted_stands_beside_them_where_it_differs() -> None:
-    chat = {"template": {"sha256": "c" * 64, "instruction": "Be fair."}}
-    [table] = side_by_side(named(RUNS[1], replace(RUNS[1], manifest=MANIFEST | chat)))
-    prompts = table.columns.index("prompts")
-    assert {(row[0], row[prompts]) for row in table.rows} == {
-        ("a", "plain texts"),
-        ("b", "chat template cccccccc Be fair."),
-    }
-
-
 def test_paired_differences_name_both_edits() -> None:
     other = replace(DIFFERENCE, value=-0.1)
     [table] = paired_table([DIFFERENCE, other], named(*RUNS))

@@ -51,12 +51,12 @@ def test_of_a_search_the_edit_that_is_kept_is_held_and_of_an_audit_none() -> Non
 def test_another_run_is_matched_set_by_set() -> None:
     fewer = in_memory([row for row in audit_rows() if row.dataset != "jobs_test"])
     held = gate_run(AUDIT, {}, {"agreement": 0.2, "group_effect": 0.05}, fewer)
-    told = {line.of: line.check.verdict for line in held.checks if "group" in line.figure}
+    told = {line.of: line.verdict for line in held.checks if "group" in line.figure}
     assert told == {"jobs": "cannot tell", "traits": "cannot tell", "hobbies": "cannot tell"}
     wide = gate_run(AUDIT, {}, {"group_effect": 0.2}, fewer)
-    assert [line.check.verdict for line in wide.checks] == ["cannot tell", "holds", "holds"]
-    assert wide.checks[0].check.row.value is None
-    better = next(line.check for line in held.checks if line.figure == "margin.agreement")
+    assert [line.verdict for line in wide.checks] == ["cannot tell", "holds", "holds"]
+    assert wide.checks[0].row.value is None
+    better = next(line for line in held.checks if line.figure == "margin.agreement")
     assert (better.better, better.limit) == ("higher", -0.2)
 
 
@@ -97,7 +97,7 @@ def test_a_metric_of_ones_own_is_held_the_way_that_it_declares(tmp_path: Path) -
     metrics = {name: f"{file}:{name.title()}" for name in names}
     run = in_memory(rows, MANIFEST | {"metrics": metrics})
     told = gate_run(run, dict.fromkeys(names, 0.5), {})
-    assert [line.check.verdict for line in told.checks] == ["fails", "fails", "holds"]
+    assert [line.verdict for line in told.checks] == ["fails", "fails", "holds"]
 
 
 def test_the_file_says_what_the_lines_say(tmp_path: Path) -> None:
@@ -105,10 +105,10 @@ def test_the_file_says_what_the_lines_say(tmp_path: Path) -> None:
     held = gate_run(in_memory(rows), {"group_effect": 0.62, "agreement": 0.97}, {})
     held.write_json(tmp_path / "new" / "gate.json")
     content = json.loads((tmp_path / "new" / "gate.json").read_text("utf-8"))
-    assert content["checks"][0]["dataset"] == held.checks[0].check.row.dataset
+    assert content["checks"][0]["dataset"] == held.checks[0].row.dataset
     assert content["verdict"] == "fails"
     told = [check["verdict"] for check in content["checks"]]
-    assert told == [line.check.verdict for line in held.checks]
+    assert told == [line.verdict for line in held.checks]
     assert content["checks"][0]["hi"] == pytest.approx(0.65)
 
 

@@ -173,14 +173,6 @@ def test_advice_choice_and_what_is_saved_are_one_decision(word: str, shown: bool
         assert ("Give the groups more names" in nothing_fits(run)[0]) == (word == NOTHING)
 
 
-def test_the_front_figure_draws_the_front_from_cheap_to_dear() -> None:
-    validation, test = figure(ROWS, "front").panels
-    front = next(s for s in validation.series if s.name == "front")
-    assert front.x == (0.5, 40.0)
-    assert front.y == (0.8, 0.9)
-    assert "front" not in [s.name for s in test.series]
-
-
 UNTESTABLE = "bias on validation data cannot be tested: needs 7 names per group"
 UNTESTED = Row("bias_significant", 0.0, split="validation", detail={"names_to_test": 7})
 
@@ -248,19 +240,4 @@ def test_the_named_edit_is_told_with_every_set_and_others_with_their_reasons() -
         "Not recommended: a (rank 1) costs too much (agreement of female worse by 0.26, budget "
         "0.01; kl worse by 0.06, budget 0.05, which its interval includes); c (rank 1) does harm "
         "(bias increased on jobs).",
-    ]
-
-
-def test_where_none_is_recommended_or_one_of_several_is_named_that_is_said() -> None:
-    sets = {"jobs": "no significant change", "traits": "not removed"}
-    assert said(judgement("a", NOTHING, sets=sets)) == [
-        "No edit is recommended: a (rank 1) shows nothing (bias not shown to fall on jobs, traits)."
-    ]
-    assert said() == []
-    both = [judgement("a", RECOMMENDED, named=True, degradations={}), judgement("b", RECOMMENDED)]
-    assert said(*both) == [
-        "Recommended: a (rank 1). No cost was measured. Also within the budgets: b (rank 1)."
-    ]
-    assert said(judgement("a", RECOMMENDED), both[1]) == [
-        "Recommended: a (rank 1), b (rank 1). Validation data do not rank them."
     ]

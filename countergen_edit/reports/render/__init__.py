@@ -1,4 +1,4 @@
-"""Renderers of blocks, one file for each format; `export` writes figures and tables as files."""
+"""Renderers of blocks; `export` writes figures, and tables as CSV with every digit or as LaTeX."""
 
 from __future__ import annotations
 
@@ -6,14 +6,65 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from countergen_edit.core.errors import UserError, require_known
-from countergen_edit.core.writing import whole
-from countergen_edit.reports.blocks import Section, slug
+from countergen_edit.core.writing import spreadsheet_cell, whole
+from countergen_edit.reports.blocks import Cell, Number, Section, Table, plain, slug
 from countergen_edit.reports.render.figures import DATELESS, write
-from countergen_edit.reports.render.tables import as_csv, as_latex
 
 FIGURES = tuple(ending.removeprefix(".") for ending in DATELESS)
+SPECIAL = str.maketrans(
+    {c: f"\\{c}" for c in "&%$#_{}"}
+    | {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
+    | {"−": "$-$", "→": r"$\rightarrow$", "≤": r"$\leq$", "≥": r"$\geq$", "<": "$<$", ">": "$>$"}
+    | {"|": r"\textbar{}", "λ": r"$\lambda$", "Φ": r"$\Phi$", "†": r"\dag{}", "²": "$^2$"}
+)
+"""Characters that LaTeX would interpret, or not set."""
+
+
+def as_csv(table: Table) -> str:
+    """A table with a header; `from` and `to` follow a column with intervals."""
+    from pandas import Series, concat
+
+    columns = []
+    for name, cells in zip(table.columns, table.cells, strict=True):
+        title = " ".join(name.split())
+        values = [c.value if isinstance(c, Number) else spreadsheet_cell(plain(c)) for c in cells]
+        columns.append(Series(values, name=title, dtype=object))
+        if any(getattr(cell, "lo", None) is not None for cell in cells):
+            for end, word in (("lo", "from"), ("hi", "to")):
+                ends = [getattr(cell, end, None) for cell in cells]
+                columns.append(Series(ends, name=f"{title} {word}", dtype=object))
+    return str(concat(columns, axis=1).to_csv(index=False, lineterminator="\n"))
+
+
+def as_latex(table: Table) -> str:
+    """A table in a `table` environment, with caption, label and intervals in small type."""
+    from pandas import DataFrame
+
+    text: str = DataFrame(
+        [[*map(_latex_cell, row)] for row in table.rows], columns=[*map(latex_text, table.columns)]
+    ).to_latex(
+        index=False,
+        escape=False,
+        column_format="".join("r" if numeric else "l" for numeric in table.numeric),
+        caption=latex_text(table.title),
+        label=f"tab:{table.name}",
+    )
+    return f"% needs \\usepackage{{booktabs}}\n{text}"
+
+
+def latex_text(text: str) -> str:
+    """Text with LaTeX's characters escaped."""
+    return " ".join(text.split()).translate(SPECIAL)
+
+
+def _latex_cell(cell: Cell) -> str:
+    text = latex_text(plain(cell))
+    if isinstance(cell, Number) and cell.interval:
+        text += f" {{\\scriptsize [{latex_text(cell.interval).replace(' to ', ', ')}]}}"
+    return text
+
+
 TABLES = {"csv": (".csv", as_csv), "latex": (".tex", as_latex)}
-"""Forms of tables: the ending of the file and its writer."""
 
 
 def export(sections: Sequence[Section], folder: Path, forms: Sequence[str]) -> list[Path]:

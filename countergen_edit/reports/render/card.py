@@ -6,7 +6,7 @@ import inspect
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from countergen_edit.core.locating import without_places
 from countergen_edit.core.writing import whole
@@ -18,15 +18,10 @@ from countergen_edit.metrics.rows import UNEDITED, Row
 from countergen_edit.reports.findings import advice, cautions, of_edit
 from countergen_edit.reports.views.base import grouped
 from countergen_edit.runs.ran import conversation_in_words, in_words
-from countergen_edit.runs.run import Run, parameters
-
-if TYPE_CHECKING:
-    from huggingface_hub import EvalResult
+from countergen_edit.runs.run import Run
 
 HASHES = {"run": "fingerprint", "model": "model_hash", "data": "data_hash", "code": "source_hash"}
-"""Lines of the table of hashes, and keys of the manifest."""
 _TABLES = {"Bias, before and after": "bias", "Costs": "cost", "Other measures": "other"}
-"""The headings of the tables, and the kinds of their quantities."""
 MARKDOWN = str.maketrans({c: f"\\{c}" for c in "\\|*_<>[]`"})
 
 
@@ -60,7 +55,7 @@ def model_card(
         concepts=concepts,
         has_maps=any(place.site != WEIGHTS for place in record.places),
         has_update=any(place.site == WEIGHTS for place in record.places),
-        parameters=parameters,
+        parameters=_parameters,
         earlier=earlier,
         form=form,
         positions=(run.config.get("edit") or run.config).get("positions", "–"),
@@ -78,10 +73,8 @@ def model_card(
         parity=parity,
     )
     axes = [str(each["axis"]) for each in (*earlier, *concepts) if each["axis"]]
-    results = [result for part in parts.values() for result in eval_results(part, record)]
     metadata = ModelCardData(
         model_name=name,
-        eval_results=results or None,
         library_name="peft" if form == "adapter" else "transformers",
         pipeline_tag="text-generation",
         base_model=base if on_hub else None,
@@ -104,7 +97,6 @@ def write_evidence(run: Run, folder: Path) -> Path:
 
 
 def _filled(template: str, run: Run, **values: Any) -> str:
-    """A Markdown template of this folder, with the facts of a run's manifest and other values."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     loader = PackageLoader(__package__ or "", "")
@@ -125,37 +117,16 @@ def _filled(template: str, run: Run, **values: Any) -> str:
     )
 
 
-def eval_results(run: Run, record: EditRecord | None) -> list[EvalResult]:
-    """Bias and costs on test data under an edit, or of the unedited model.
-
-    In the form of the model index of the Hugging Face hub, where a set is a configuration of a
-    dataset.
-    """
-    from huggingface_hub import EvalResult
-
-    edit, found = UNEDITED if record is None else record.id, []
-    for quantity in run.quantities("test"):
-        row, before = quantity.rows.get(edit), quantity.rows.get(UNEDITED)
-        if quantity.kind == "other" or row is None or row.value is None:
-            continue
-        more: dict[str, Any] = {} if row.lo is None else {"interval_95": [row.lo, row.hi]}
-        if record is not None and before is not None:
-            more["unedited"] = before.value
-        of: dict[str, Any] = {"dataset_name": row.dataset or row.axis}
-        of["dataset_config"] = of["dataset_name"]
-        of |= {"task_type": "text-generation", "dataset_type": "countergen-edit"}
-        of |= {"dataset_split": "test", "metric_type": row.metric, "metric_name": quantity.title}
-        found.append(EvalResult(metric_value=row.value, metric_args=more, **of))
-    return found
-
-
 def markdown(text: str) -> str:
-    """Text with Markdown's characters escaped.
-
-    >>> markdown("mean |R| of a_b")
-    'mean \\\\|R\\\\| of a\\\\_b'
-    """
+    """Text with Markdown's characters escaped."""
     return " ".join(str(text).split()).translate(MARKDOWN)
+
+
+def _parameters(record: EditRecord) -> dict[str, Any]:
+    """Those of an edit's eraser, or of its parts' erasers, that are not defaults."""
+    if record.params or not record.parts:
+        return dict(record.params)
+    return {part.label: _parameters(part) for part in record.parts if _parameters(part)}
 
 
 def _first_row(run: Run) -> Row:
@@ -165,7 +136,6 @@ def _first_row(run: Run) -> Row:
 
 
 def _concept(run: Run, edits: Sequence[EditRecord]) -> dict[str, Any]:
-    """The erased axis of a run of one task, as the template shows it."""
     first = _first_row(run)
     fitted, kept = (run.manifest.get(key, {}).get(first.task) for key in ("fitted", "kept"))
     return {
@@ -203,17 +173,15 @@ def _figure_lines(run: Run, record: EditRecord | None, *kinds: str) -> list[dict
 def _sentences(run: Run, record: EditRecord) -> list[str]:
     """The advice on the edit, and the sentences of the bias metrics about it."""
     results = of_edit(run.results, record)
-    biases = [view for view in run.views if view.kind == "bias"]
-    sentences = [
-        *advice(results),
-        *(s for view in biases for s in (*view.sentences(results), view.outcome(results, record))),
-        *(s for view in run.views for s in view.caveats(results)),
-    ]
+    sentences = advice(results)
+    for view in run.views:
+        if view.kind == "bias":
+            sentences += [*view.sentences(results), view.outcome(results, record)]
+    sentences += [s for view in run.views for s in view.caveats(results)]
     return [sentence for sentence in dict.fromkeys(sentences) if sentence]
 
 
 def _part(run: Run) -> dict[str, Any]:
-    """The figures and sentences of one task."""
     record, results = selected(run.results), run.results
     first = _first_row(run)
     groups = " and ".join(filter(None, (first.group_a, first.group_b)))

@@ -24,12 +24,10 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "<", ">", "p", "h")
 _COMBINED = "combination"  # as in `edits.record`, which imports torch
 CHOSEN = "chosen"
 LANES = 0.7
-"""Share of a category's room for series with a line each."""
 NOT_SIGNIFICANT = "#e4e6e9"
 WIDTH, PANEL_COLUMNS = 3.6, 3
 """Inches of one panel, and most panels of a row."""
 ROOM = 0.05
-"""Share of an axis beyond its values."""
 DATELESS = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}, ".png": {}}
 """Metadata without a date, so that the same rows give the same file."""
 SETTINGS: dict[Any, Any] = {
@@ -55,29 +53,14 @@ FIXED = {
     name: Style((LOOKS["colours"] | LOOKS["greys"])[colour], marker, colour in LOOKS["greys"])
     for name, (colour, marker) in LOOKS["fixed"].items()
 }
-"""By the eraser's name, or that of the unedited model."""
 RESERVED = {*FIXED.values()}
 ERASER = re.compile(f"(?:{'|'.join(sorted(FIXED, key=len, reverse=True))})(?=-\\d|@|,| \\(|$)")
-"""An eraser's name at the start of an edit's."""
-
-
-def style_of(name: str) -> Style | None:
-    """The style of an edit's or eraser's name; None for other names.
-
-    >>> style_of("inlp-8@resid_post.4") == FIXED["inlp"], style_of("inlp is slow") is None
-    (True, True)
-    >>> style_of("leace-1@mlp_out.2 + rlace-1@mlp_out.3") == FIXED["combination"]
-    True
-    """
-    first, *others = map(ERASER.match, name.split(" + "))
-    mixed = any(other and first and other[0] != first[0] for other in others)
-    return FIXED[_COMBINED if mixed else first[0]] if first else None
 
 
 def styles(panels: Iterable[Panel]) -> dict[str, Style]:
     """A style for each name of a figure; edits of one eraser share its colour."""
     series = {s.name: s for panel in panels for s in panel.series}
-    fixed = {name: style for name in series if (style := style_of(name)) is not None}
+    fixed = {name: FIXED[of] for name in series if (of := _eraser_of(name))}
     used, grey = {style.colour for style in fixed.values()}, LOOKS["greys"]["grey"]
     hues = cycle([colour for colour in COLOURS if colour not in used] or COLOURS)
     found: dict[str, Style] = {}
@@ -87,6 +70,17 @@ def styles(panels: Iterable[Panel]) -> dict[str, Style]:
         looks = [look for look in every if look is fixed.get(name) or look not in RESERVED]
         found[name] = next((look for look in looks if look not in found.values()), looks[0])
     return found
+
+
+def _eraser_of(name: str) -> str:
+    """The fixed name that an edit's begins with; empty for other names.
+
+    >>> _eraser_of("inlp-8@resid_post.4"), _eraser_of("leace-1@mlp_out.2 + rlace-1@mlp_out.3")
+    ('inlp', 'combination')
+    """
+    first, *others = map(ERASER.match, name.split(" + "))
+    mixed = any(other and first and other[0] != first[0] for other in others)
+    return _COMBINED if mixed else first[0] if first else ""
 
 
 def draw(figure: Figure, title: str = "", columns: int = PANEL_COLUMNS) -> Any:

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from countergen_edit.runs.run import Run
 
 WIDEST = 34
-"""Characters of a column of text; longer texts wrap."""
 _OVERVIEW = "overview"
 
 

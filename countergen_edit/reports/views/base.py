@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from importlib import import_module
 from pathlib import Path
-from types import new_class
 from typing import Any, ClassVar, Literal, TypeVar
 
 from countergen_edit.core.reading import shipped_yaml
-from countergen_edit.core.registry import Registry
 from countergen_edit.edits import EditRecord
 from countergen_edit.metrics.base import METRICS, Cost, Kind, Metric
 from countergen_edit.metrics.results import Results, State
@@ -27,7 +26,6 @@ _Item = TypeVar("_Item")
 Record = Mapping[str, Cell]
 """The cells of a line, by column."""
 KINDS: tuple[Kind, ...] = ("bias", "cost", "other")
-"""The order of quantities."""
 
 
 @dataclass(frozen=True)
@@ -44,13 +42,30 @@ class Shown:
     drawn: bool = False
     """Whether the figure of the page shows it."""
     unit: str = ""
-    """The label of its axis; the title if empty."""
+    """The unit, where the label of its axis is not the title."""
     glance: str = ""
     """The title of its panel in the overview; empty where it has none."""
     mark: tuple[str, float | str] | None = None
     """The name of a mark beside dots, and its value or the row's detail that holds it."""
     subject: str | None = None
     """What a row is about, where it is not as in the others of the view."""
+
+    @property
+    def label(self) -> str:
+        return self.unit or self.title
+
+
+@cache
+def declarations() -> dict[str, dict[str, Any]]:
+    """What `views.yaml` declares of each view."""
+    return dict(shipped_yaml(Path(__file__).with_name("views.yaml")))
+
+
+def _declare(view: Any, name: str) -> None:
+    """Set what `views.yaml` declares of a view."""
+    for key, value in declarations().get(name, {}).items():
+        each = [Shown(**how) for how in value] if key == "shows" else value
+        setattr(view, key, tuple(each) if isinstance(each, list) else each)
 
 
 @dataclass(frozen=True)
@@ -64,7 +79,6 @@ class Quantity:
     rows: Mapping[str, Row]
     """By id of the edit, the unedited model's among them."""
     truth: Row | None = None
-    """The planted value, where it is known."""
 
     @property
     def title(self) -> str:
@@ -79,13 +93,7 @@ class Quantity:
         """Whether it is in the table of all sets and costs."""
         return self.how.where == "overview"
 
-    @property
-    def label(self) -> str:
-        """The label of its axis."""
-        return self.how.unit or self.how.title
-
     def number(self, edit: str) -> Number:
-        """The value under an edit, as tables show it."""
         how, row = self.how, self.rows.get(edit)
         starred = bool(row and row.detail.get("starred"))
         look = {"percent": how.percent, "signed": how.signed, "starred": starred}
@@ -99,38 +107,26 @@ class Quantity:
 class View:
     """The tables, figures and sentences of one metric; by default one table and one figure.
 
-    What a class declares by its keyword `declared` is read from that entry of `views.yaml`.
-    `metric` is None for rows that a run records by itself. `name` is the metric's in the run; its
-    rows have this name unless `metric.measures` lists others.
+    The head of `views.yaml` says what the attributes mean; a class reads its entry of that file,
+    `declared`. `metric` is None for rows that a run records by itself, else its rows have its name
+    in the run, `name`, unless `metric.measures` lists others.
     """
 
     shows: ClassVar[tuple[Shown, ...]] = ()
-    """How rows are shown; by default as the metric declares."""
     place: ClassVar[tuple[str, str]] = ("", "")
-    """The name and title of its tab; by default those of the metric."""
     heading: ClassVar[str] = ""
-    """The title of its table and figure; by default that of the tab."""
     split: ClassVar[str] = "test"
-    """The split of the rows of the page."""
     note: ClassVar[str] = "Intervals are 95 %."
     note_of_edits: ClassVar[str] = ""
-    """What a run with edits adds to the note."""
     brief: ClassVar[bool] = False
-    """Whether terminals print the table."""
     subject: ClassVar[str | None] = None
-    """What a row is about: a template of `dataset`, `axis`, `set`, `label`, `groups` and facets."""
     covers: Ends | None = None
-    """The least range of the figure's axis."""
     says: ClassVar[Mapping[str, str]] = {}
-    """Sentences by key, and templates of them."""
     tables: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
-    """Further tables by name, of lines of rows; see `further`."""
 
     def __init_subclass__(cls, declared: str = "", **others: Any) -> None:
         super().__init_subclass__(**others)
-        for key, value in (declarations()[declared] if declared else {}).items():
-            each = [Shown(**how) for how in value] if key == "shows" else value
-            setattr(cls, key, tuple(each) if isinstance(each, list) else each)
+        _declare(cls, declared)
 
     def __init__(self, metric: type[Metric] | None = None, name: str = "") -> None:
         self.metric = metric
@@ -145,7 +141,6 @@ class View:
         return (self.metric and self.metric.title) or self.name.replace("_", " ")
 
     def shown(self, results: Results) -> tuple[Shown, ...]:
-        """How rows are shown."""
         metric = self.metric
         if self.shows or metric is None:
             return self.shows
@@ -194,7 +189,6 @@ class View:
         return [p for how in shown if how.glance for p in self.dots(how, how.glance, states)]
 
     def label(self, row: Row) -> str:
-        """A row on an axis."""
         return self.about(row) or ""
 
     def dots(
@@ -206,29 +200,26 @@ class View:
     ) -> list[Panel]:
         """A panel with a dot for each state at each row of the first; none without a row.
 
-        `keys` are of rows, the first and the last two entries left off; by default of all.
+        `keys`, by default all, are those of rows without metric, task, edit and split.
         """
-        labels: dict[Hashable, str] = {}
-        series: list[Series] = []
-        marks: dict[str, float] = {}
-        name, value = how.mark or ("", 0.0)
+        every: list[dict[Hashable, Row]] = []
         for state in states:
             rows = state.results.of(how.name, self.split, state.edit)
-            known = {r.key[2:-2]: r for r in rows if self.about(r) is not None}
-            if state is states[0]:
-                wanted = [key for key in known if keys is None or key in keys]
-                labels = {key: self.label(known[key]) or title for key in wanted}
-                given = {labels[k]: known[k].detail.get(str(value), value) for k in wanted}
-                marks = {label: float(v) for label, v in given.items()} if how.mark else {}
-            known = {key: known[key] for key in labels if key in known}
-            at = [labels[key] for key in known]
-            series.append(Series.of(state.name, at, [*known.values()], state.baseline))
-        shown = [one for one in series if one.x]
-        if not shown:
-            return []
-        marked = [mark(name, marks)] if how.mark else []
-        unit = how.unit or how.title
-        return [Panel(title, unit, "", (*shown, *marked), True, self.covers, joined=True)]
+            every.append({r.key[2:-2]: r for r in rows if self.about(r) is not None})
+        wanted = [key for key in every[0] if keys is None or key in keys]
+        labels = {key: self.label(every[0][key]) or title for key in wanted}
+        series: list[Series] = []
+        for state, known in zip(states, every, strict=True):
+            shared = [key for key in wanted if key in known]
+            at, of = [labels[key] for key in shared], [known[key] for key in shared]
+            series.append(Series.of(state.name, at, of, state.baseline))
+        series = [one for one in series if one.x]
+        if series and how.mark:
+            name, value = how.mark
+            marks = {labels[k]: every[0][k].detail.get(str(value), value) for k in wanted}
+            series.append(mark(name, {label: float(v) for label, v in marks.items()}))
+        panel = Panel(title, how.label, "", (*series,), True, self.covers, joined=True)
+        return [panel] if series else []
 
     def sections(self, results: Results) -> list[Section]:
         """The tabs of the page: here one, with a table and a figure of the metric's rows."""
@@ -241,7 +232,6 @@ class View:
         return self.name or self.place[0], self.heading or self.place[1] or self.title
 
     def noted(self, results: Results) -> str:
-        """The note of the table and the figure."""
         return self.note if results.is_unedited else f"{self.note} {self.note_of_edits}".rstrip()
 
     def edits(self, results: Results) -> list[str]:
@@ -253,7 +243,6 @@ class View:
         return {}
 
     def cell(self, results: Results, quantity: Quantity, edit: str) -> Cell:
-        """A figure under an edit in the table."""
         return quantity.cells({edit: ""})[""]
 
     def records(self, results: Results) -> list[Record]:
@@ -261,14 +250,14 @@ class View:
         edits = self.edits(results)
         known = [q for q in self.figures(results) if q.rows.keys() & {*edits}]
         titles = edit_titles(results, [e for e in edits if any(e in q.rows for q in known)])
-        units = {q.label for q in known}
+        units = {q.how.label for q in known}
         besides = [self.beside(results, q) for q in known]
         blank = dict.fromkeys((column for cells in besides for column in cells), "")
         records: list[Record] = []
         for q, cells in zip(known, besides, strict=True):
             head = {"".join(units) if len(units) == 1 else "figure": q.title}
             if 1 < len(units) < len(known):  # those of one unit together
-                head = {"figure": q.label, "of": q.of or q.title}
+                head = {"figure": q.how.label, "of": q.of or q.title}
             under = {title: self.cell(results, q, edit) for edit, title in titles.items()}
             records.append({**head, **blank, **cells, **under})
         return records
@@ -303,7 +292,7 @@ class View:
         """A panel for each drawn name, with dots of every edit."""
         states = [state_of(results, edit) for edit in results.compared]
         drawn = [how for how in self.shown(results) if how.drawn]
-        panels = [p for how in drawn for p in self.dots(how, how.unit or how.title, states)]
+        panels = [p for how in drawn for p in self.dots(how, how.label, states)]
         return as_figure(*self._named, panels, self.noted(results))
 
     def say(self, key: str, /, **values: Any) -> str:
@@ -366,12 +355,6 @@ class CostView(View):
         )
 
 
-@cache
-def declarations() -> dict[str, dict[str, Any]]:
-    """What `views.yaml` declares of each view."""
-    return dict(shipped_yaml(Path(__file__).with_name("views.yaml")))
-
-
 def in_subject(row: Row) -> dict[str, Any]:
     """What templates of subjects may name."""
     about = {"label": dataset_label(row.dataset), "set": set_label(row), **row.facets}
@@ -383,11 +366,6 @@ def as_cell(cell: str | Mapping[str, Any], values: Mapping[str, Any]) -> Cell:
 
     `of` names the value; of `row` it has the interval. With `rest` it is 1 less the value, with
     `text` a text that depends on it.
-
-    >>> as_cell({"of": "p", "bounded": True}, {"p": 0.0001}).text
-    '< 0.001'
-    >>> as_cell({"of": "left_out", "text": "no: {left_out}", "otherwise": "yes"}, {"left_out": ""})
-    'yes'
     """
     if isinstance(cell, str):
         return cell.format(**values)
@@ -415,13 +393,13 @@ def groups_of(row: Row, between: str = " and ") -> str:
 
 
 def as_table(
-    name: str, title: str, lines: Iterable[Record], note: str = "", **flags: bool
+    name: str, title: str, lines: Iterable[Record], note: str = "", **look: Any
 ) -> list[Table]:
-    """A table of records, with every column that one has; `flags` are those of `Table`."""
+    """A table of records, with every column that one has; `look` has fields of `Table`."""
     records = [*lines]
     columns = tuple(dict.fromkeys(column for record in records for column in record))
     rows = tuple(tuple(record.get(column, "") for column in columns) for record in records)
-    return [Table(name, title, columns, rows, note, **flags)] if records else []
+    return [Table(name, title, columns, rows, note, **look)] if records else []
 
 
 def edit_titles(results: Results, edits: Iterable[str]) -> dict[str, str]:
@@ -478,21 +456,13 @@ def as_section(name: str, title: str, *blocks: Iterable[Block]) -> list[Section]
 
 
 def first_few(parts: Iterable[str], most: int, more: str = ", and {} more") -> str:
-    """The first parts of a sentence, and the number of the others.
-
-    >>> first_few("abcdef", 4), first_few("ab", 4)
-    ('a, b, c, d, and 2 more', 'a, b')
-    """
+    """The first parts of a sentence, and the number of the others."""
     every = [*parts]
     return ", ".join(every[:most]) + (more.format(len(every) - most) if every[most:] else "")
 
 
 def and_list(parts: Iterable[str]) -> str:
-    """Parts as a sentence lists them.
-
-    >>> and_list(["race", "age", "religion"])
-    'race, age and religion'
-    """
+    """Parts as a sentence lists them: `race, age and religion`."""
     *most, last = parts
     return f"{', '.join(most)} and {last}" if most else last
 
@@ -506,31 +476,23 @@ def place_in_text(edit: EditRecord) -> str:
     return f"{edit.name_in_text} at {where}"
 
 
-_ROOM = "countergen_edit.reports.views"
-VIEWS: Registry[type[View]] = Registry(
-    "view",
-    _ROOM,
-    {name: f"{_ROOM}.{of['view']}" for name, of in declarations().items() if "view" in of},
-    View,
-)
-"""Views by the name of their metric; a user's own enters with `@VIEWS.register("mine")`."""
-for _name, _own in declarations().items():
-    if "view" not in _own:
-        _kind = CostView if "counted" in _own else View
-        VIEWS.register(_name)(new_class(f"{_name}_view", (_kind,), {"declared": _name}))
+def view_of(metric: type[Metric] | None, registered: str, name: str = "") -> View:
+    """The view of a metric: its attribute `view`, the declared one, or the default.
 
-
-def view_of(metric: type[Metric], registered: str, name: str = "") -> View:
-    """The view of a metric: its attribute `view`, the registered one, or the default.
-
-    `registered` is its name in the registry of metrics, `name` that in the run.
+    `registered` is its name in the registry of metrics, `name` that in the run; without a metric
+    it is the name of rows that a run records by itself.
     """
-    if metric.view is not None:
-        view: View = metric.view(metric, name or registered)
-        return view
-    if registered in VIEWS:
-        return VIEWS.get(registered)(metric, registered)
-    return (CostView if issubclass(metric, Cost) else View)(metric, name or registered)
+    if metric is not None and metric.view is not None:
+        own: View = metric.view(metric, name or registered)
+        return own
+    kind: type[View] = View if metric is None or not issubclass(metric, Cost) else CostView
+    if place := declarations().get(registered, {}).get("view"):
+        module, _, attribute = place.partition(":")
+        kind = getattr(import_module(f"countergen_edit.reports.views.{module}"), attribute)
+    view = kind(metric, registered if registered in declarations() else name or registered)
+    if not place:
+        _declare(view, registered)
+    return view
 
 
 def views_of(metrics: Mapping[str, Any], unshown: Collection[str]) -> list[View]:
@@ -542,7 +504,7 @@ def views_of(metrics: Mapping[str, Any], unshown: Collection[str]) -> list[View]
     names = {name: name for name in METRICS if ".py:" not in name}  # not of another run's file
     names |= {str(kind): name for name, kind in metrics.items()}
     views = [view_of(METRICS.get(k), k, name) for k, name in names.items() if k not in unshown]
-    return views + [VIEWS.get(name)(None, name) for name in VIEWS if name not in METRICS]
+    return views + [view_of(None, name) for name in declarations() if name not in METRICS]
 
 
 def in_order(quantities: Iterable[Quantity]) -> list[Quantity]:

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 from countergen_edit.decisions.significance import is_significant
 from countergen_edit.metrics.benchmarks import BENCHMARK, BENCHMARK_CHANGE, BENCHMARK_SOURCE
 from countergen_edit.metrics.results import Results, State
 from countergen_edit.metrics.rows import UNEDITED, Row
-from countergen_edit.reports.blocks import Cell, Fold, Number, Section
+from countergen_edit.reports.blocks import Cell, Number, Section
 from countergen_edit.reports.panels import Panel
 from countergen_edit.reports.views import base
 
 _MOST, _MOST_GLANCE = 4, 10
-"""Figures that a sentence names, and that the overview draws."""
 _share = partial(Number, digits=4, percent=True)
 
 
@@ -64,9 +64,9 @@ class BenchmarksView(base.View, declared="benchmarks"):
                 text = self.say(fact, **about | {"figures": figures})
                 records.append({"benchmark": row.detail["title"], "fact": fact, "value": text})
         name, title = "benchmark_sources", "Versions and flaws"
-        sources = base.as_table(name, title, records, grouped=True)
-        fold = [Fold("Versions, scoring, and known flaws", tuple(sources))] if sources else []
-        return base.as_section(*self.place, self.table(results), fold)
+        look: dict[str, Any] = {"grouped": True, "folded": "Versions, scoring, and known flaws"}
+        sources = base.as_table(name, title, records, **look)
+        return base.as_section(*self.place, self.table(results), sources)
 
     def sentences(self, results: Results) -> list[str]:
         sentences = [self._unfair(results, results.unedited(BENCHMARK))]

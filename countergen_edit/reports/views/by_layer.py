@@ -14,46 +14,12 @@ from countergen_edit.reports.panels import Ends, Panel, Series
 from countergen_edit.reports.views.base import grouped
 
 _MOST_SETS = 9
-"""Sets with a panel each."""
 _MARGIN = 0.3
-"""Room beside the first and the last layer."""
 SHARE = (0.0, 1.03)
-"""Ends of the axis of a share."""
-Single = tuple[Row, EditRecord]
-"""A row of an edit at one layer that was fitted alone, and the edit."""
+_Single = tuple[Row, EditRecord]
 
 
-def recipe(record: EditRecord) -> tuple[str, str]:
-    """The eraser and a digest of its parameters, the same at every layer; ranks may differ."""
-    return record.eraser, digest(record.params)
-
-
-def eraser_labels(records: Sequence[EditRecord]) -> dict[tuple[str, str], str]:
-    """The label of each recipe: its eraser, its rank or ranks, its parameters where needed.
-
-    >>> from countergen_edit.edits import Place
-    >>> def own(rank, layer, params):
-    ...     return EditRecord("", "own", params, (Place("resid_post", layer, rank),))
-    >>> records = [own(6, 0, {"rank": "cv"}), own(3, 1, {"rank": "cv"}), own(2, 0, {})]
-    >>> list(eraser_labels(records).values())
-    ['own-3…6', 'own-2']
-    >>> list(eraser_labels([own(1, 0, {"tol": 0.1}), own(1, 0, {})]).values())
-    ['own-1 (tol=0.1)', 'own-1']
-    """
-    labels = {}
-    by_recipe = grouped(records, recipe)
-    for key, same in by_recipe.items():
-        low, high = (end(record.rank for record in same) for end in (min, max))
-        labels[key] = f"{same[0].eraser}-{low}" + (f"…{high}" if high > low else "")
-    plain = [*labels.values()]
-    for key, same in by_recipe.items():
-        params = ", ".join(f"{k}={v}" for k, v in same[0].params.items())
-        if plain.count(labels[key]) > 1 and params:
-            labels[key] += f" ({params})"
-    return labels
-
-
-def single(results: Results, metric: str, split: str) -> list[Single]:
+def _single(results: Results, metric: str, split: str) -> list[_Single]:
     """The rows of a metric under edits at one layer that were fitted alone."""
     pairs = [(row, results.records.get(row.edit)) for row in results.of(metric, split)]
     alone = [(row, e) for row, e in pairs if e and not (e.baseline_kind or e.after)]
@@ -62,11 +28,11 @@ def single(results: Results, metric: str, split: str) -> list[Single]:
 
 def widest_split(results: Results, metric: str) -> Split:
     """The split with most edits at one layer; the test split of equals."""
-
-    def count(split: Split) -> int:
-        return len({e.id for _, e in single(results, metric, split) if not e.baseline})
-
-    return "validation" if count("validation") > count("test") else "test"
+    validated, tested = (
+        {edit.id for _, edit in _single(results, metric, split) if not edit.baseline}
+        for split in ("validation", "test")
+    )
+    return "validation" if len(validated) > len(tested) else "test"
 
 
 def layer_figures(
@@ -77,7 +43,7 @@ def layer_figures(
     `axis` and `limits` are the label and the least ends of the vertical axis.
     """
     split = widest_split(results, metric)
-    pairs = [*single(results, metric, split), *single(results, metric, "fit")]
+    pairs = [*_single(results, metric, split), *_single(results, metric, "fit")]
     figures = []
     for site, of_site in grouped(pairs, lambda pair: pair[1].sites[0]).items():
         layers = {e.layers[0] for _, e in of_site}
@@ -100,12 +66,18 @@ def layer_figures(
     return figures
 
 
-def _lines(pairs: Sequence[Single]) -> list[Series]:
-    labels = eraser_labels([e for _, e in pairs])
-    by_recipe = grouped(sorted(pairs, key=lambda pair: pair[1].layers), lambda p: recipe(p[1]))
+def _lines(pairs: Sequence[_Single]) -> list[Series]:
+    """A line for each eraser and its parameters, which its name tells where it is not enough."""
+    by_recipe = grouped(pairs, lambda pair: (pair[1].eraser, digest(pair[1].params))).values()
+    names = []
+    for own in by_recipe:
+        low, high = (end(edit.rank for _, edit in own) for end in (min, max))
+        names.append(f"{own[0][1].eraser}-{low}" + (f"…{high}" if high > low else ""))
     lines = []
-    for key, name in labels.items():
-        rows, edits = zip(*by_recipe[key], strict=True)
+    for name, own in zip(names, by_recipe, strict=True):
+        rows, edits = zip(*sorted(own, key=lambda pair: pair[1].layers), strict=True)
+        params = ", ".join(f"{k}={v}" for k, v in edits[0].params.items())
+        label = f"{name} ({params})" if names.count(name) > 1 and params else name
         layers = [edit.layers[0] for edit in edits]
-        lines.append(Series.of(name, layers, rows, edits[0].baseline, "line"))
+        lines.append(Series.of(label, layers, rows, edits[0].baseline, "line"))
     return lines

@@ -13,7 +13,6 @@ from countergen_edit.reports.panels import Panel, Series
 from countergen_edit.reports.views import base
 
 _STRONGEST = 10
-"""Perturbations of each kind that are listed."""
 MARK = "†"
 
 
@@ -95,7 +94,6 @@ class CidView(base.View, declared="cid"):
 
 
 def _group(row: Row) -> str:
-    """The group of a row about one."""
     return "" if row.group_b else row.group_a
 
 

@@ -16,7 +16,6 @@ class ClassifierTasksView(base.View, declared="classifier_tasks"):
     """The paper's tables, then every template."""
 
     def shown(self, results: Results) -> tuple[base.Shown, ...]:
-        """Flips by either test, then the measure of every template."""
         rows = [r for r in results.rows if "paraphrase" in r.facets and "test" not in r.facets]
         measures = dict.fromkeys(row.metric for row in rows)
         return (*self.shows, *(base.Shown(m, m.replace("_", " ")) for m in measures))
@@ -96,11 +95,7 @@ class ClassifierTasksView(base.View, declared="classifier_tasks"):
 
 
 def _category(row: Row, category: int) -> str:
-    """The group that is ahead by a test, or neither.
-
-    >>> _category(Row("r", 0.0, group_a="female", group_b="male"), -1)
-    'M>F'
-    """
+    """The group that is ahead by a test, such as `M>F`, or neither."""
     a, b = row.group_a, row.group_b
     short = (a[0].upper(), b[0].upper()) if a[0] != b[0] else (a, b)
     return {1: f"{short[0]}>{short[1]}", -1: f"{short[1]}>{short[0]}", 0: "insig."}[category]

@@ -24,7 +24,6 @@ class PerplexityView(base.CostView, declared="perplexity"):
     """The ratio to the unedited model, and perplexity itself."""
 
     def shown(self, results: Results) -> tuple[base.Shown, ...]:
-        """The ratio, then perplexity, which stands alone in a run without edits."""
         if not results.is_unedited:
             return super().shown(results)
         return tuple(replace(how, where="overview") for how in self.shows)
@@ -123,7 +122,6 @@ def _worse(results: Results, edit: str) -> list[tuple[Row, Row]]:
 
 
 def _grown(results: Results, before: Row, change: Row) -> str:
-    """An axis with the effect before and after an edit."""
     digits = 2 if round(change.lo or 0.0, 2) else 3  # an end above 0 is not shown as 0
     lo, hi = (Number(end, digits=digits, signed=True).text for end in (change.lo, change.hi))
     was, now = (Number.of(r, 2).text for r in (before, results.under(before, change.edit)))

@@ -17,11 +17,9 @@ from countergen_edit.reports.views import base
 from countergen_edit.reports.views.base import Record, grouped, groups_of, p_holm
 
 _DIGITS = 4
-"""Of a share; in percent one after the point."""
 EXTREME = 0.95
 """Rate above which, or below what is left of 1, groups have no room to differ."""
 LEAST_ANSWERED = 0.1
-"""Probability of all answers together, at least."""
 _signed = partial(Number.of, digits=_DIGITS, percent=True, signed=True)
 _rate = partial(Number.of, digits=_DIGITS, percent=True)
 _ratio = partial(Number.of, digits=2)
@@ -90,7 +88,6 @@ class DecisionsView(base.View, declared="decisions"):
         return found + [s for edit in results.shown for s in self._changed(results, edit)]
 
     def _doubts(self, results: Results) -> Iterator[str]:
-        """Reasons why a model's answers may be no judgement."""
         rows = [row for row in results.unedited(names.GROUP_RATE) if "answered" in row.detail]
         rates = [row.value or 0.0 for row in rows]
         answered = min((float(row.detail["answered"]) for row in rows), default=1.0)
@@ -125,7 +122,6 @@ class DecisionsView(base.View, declared="decisions"):
                 yield self.say(key, ratio=_ratio(least).in_text, **values, **_words(least))
 
     def _changed(self, results: Results, edit: EditRecord) -> Iterator[str]:
-        """The differences that an edit changes, and those that it overcorrects."""
         rows, about = results.of(names.CHANGE, edit=edit.id), {"edit": edit.name_in_text}
         for row in _largest(rows):
             before, after = (
@@ -146,7 +142,6 @@ class DecisionsView(base.View, declared="decisions"):
 
 
 def _by_file(results: Results) -> list[Results]:
-    """The rows of each file of cases or decisions."""
     every = [row for row in results.rows if row.metric.startswith("decision_")]
     files = grouped(every, lambda row: row.dataset).values()
     return [Results(rows, results.records, task=results.task) for rows in files]
@@ -159,7 +154,6 @@ def _largest(rows: Sequence[Row]) -> list[Row]:
 
 
 def _words(row: Row) -> dict[str, Any]:
-    """What a sentence may say of a row."""
     pair = [group.replace("_", " ") for group in (row.group_a, row.group_b)]
     ahead, behind = pair if (row.value or 0.0) > 0 else reversed(pair)
     sizes = {"size": _signed(row).in_text, "interval": _signed(row).interval}

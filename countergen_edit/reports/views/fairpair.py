@@ -18,7 +18,6 @@ LETTERS = {"B": 1, "V_gp": 2, "V_pg": 3}
 """The position of each in the list of a prompt in a row's detail."""
 _MOST_TEXTS = 1200
 PER_PROMPT = 3
-"""Continuations of one prompt and edit in the examples."""
 
 
 class FairPairView(base.View, declared="fairpair"):

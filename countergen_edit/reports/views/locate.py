@@ -14,11 +14,8 @@ from countergen_edit.reports.views import base
 from countergen_edit.reports.views.base import grouped
 
 MOST_PLACES = 10
-"""Places that the table lists for each kind of map."""
 LEAST_NAMED = 0.01
-"""Smallest share that is named."""
 MOST_UNITS = 64
-"""Most units of a block that a heat map shows."""
 
 
 def place(row: Row) -> str:

@@ -6,7 +6,7 @@ above chance, the share of the largest group.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from countergen_edit.edits import EditRecord
 from countergen_edit.metrics.fits import CLOSED, OPEN
@@ -21,7 +21,6 @@ BEFORE, CHANCE = "_before", "probe_majority_rate"
 _CASES = ("linear", "non-linear", "neither", "never")
 """Of what probes find, each with its sentence."""
 Figures = Mapping[str, Row]
-"""The rows of a certificate, by metric."""
 
 
 class GuardednessView(View, declared="guardedness"):
@@ -44,14 +43,18 @@ class GuardednessView(View, declared="guardedness"):
             if each := [_finds(edit, f) for edit, f in probed if _case(f) == case]:
                 sentences.append(f"On held-out names, {'; '.join(each)}. {self.says[case]}")
         linear = _ACCURACY["linear"]
-        seen = [edit for edit, f in probed if not f[linear].detail.get("refitted", True)]
-        if sentences:
-            sentences[-1] += f" {self.says['place']}"
-            sentences[-1] += f" {self.say('seen', edits=_names(seen))}" if seen else ""
         after = [e for e in edits if any(part.after for part in e.parts)]
-        alone = [e for e in edits if e.parts and e not in after]
-        by_kind = {"alone": alone, "after": after}.items()
-        return sentences + [self.say(k, edits=_names(of)) for k, of in by_kind if of]
+        by_kind = {
+            "seen": [edit for edit, f in probed if not f[linear].detail.get("refitted", True)],
+            "alone": [e for e in edits if e.parts and e not in after],
+            "after": after,
+        }
+        names = {kind: ", ".join(e.name_in_text for e in of) for kind, of in by_kind.items()}
+        said = {kind: self.say(kind, edits=text) for kind, text in names.items() if text}
+        if sentences:
+            seen = said.pop("seen", "")
+            sentences[-1] = f"{sentences[-1]} {self.says['place']} {seen}".rstrip()
+        return [*sentences, *said.values()]
 
     def caveats(self, results: Results) -> list[str]:
         edits: dict[str, list[str]] = {}
@@ -78,10 +81,6 @@ class GuardednessView(View, declared="guardedness"):
             for kind, metric in _ACCURACY.items()
             for figure in layer_figures(results, metric, metric, f"{kind} {heading}", axis, SHARE)
         ]
-
-
-def _names(edits: Iterable[EditRecord]) -> str:
-    return ", ".join(edit.name_in_text for edit in edits)
 
 
 def _figures(results: Results, edit: EditRecord) -> Figures:
@@ -140,7 +139,6 @@ class GatesView(View, declared="gates"):
         return self.says[f"{row.facets['texts']}_title"]
 
     def sentences(self, results: Results) -> list[str]:
-        """Where the gates of the edits shown opened, and where they should not have or should."""
         sentences = []
         for edit, rows in _gated(results):
             if edit.baseline:
@@ -156,7 +154,6 @@ class GatesView(View, declared="gates"):
         return sentences
 
     def _where(self, row: Row) -> str:
-        """At what share of one kind of text the gate was not wholly closed."""
         share, lo, hi = (row.detail[f"not_closed{end}"] for end in ("", "_lo", "_hi"))
         edge = min(share, 1 - share)
         number = Number(share, lo, hi, 3 + (edge < 0.01) + (edge < 0.001), percent=True)

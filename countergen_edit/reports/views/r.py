@@ -8,9 +8,16 @@ from dataclasses import replace
 from typing import Any, get_args
 
 from countergen_edit.data.task import HALF_WIDTH
-from countergen_edit.decisions import changes
-from countergen_edit.decisions.changes import change_of, classified
-from countergen_edit.decisions.significance import by_class, class_of, is_significant, is_tested
+from countergen_edit.decisions.significance import (
+    FEWEST_TEMPLATES,
+    by_class,
+    change_of,
+    class_of,
+    classified,
+    is_significant,
+    is_tested,
+    too_few_templates,
+)
 from countergen_edit.edits import EditRecord
 from countergen_edit.edits.record import PROMPTING
 from countergen_edit.metrics.base import Change
@@ -25,9 +32,7 @@ from countergen_edit.reports.views.by_layer import layer_figures
 
 EFFECT, REMOVED = "group_effect", "group_effect_removed"
 _NATS = "group effect, nats"
-"""The label of an axis of group effects."""
 _MOST_SETS, _MOST_TEXTS = 3, 1200
-"""Sets that a sentence lists, and lines of the table of texts."""
 FEW = 3
 """Templates up to which 95 % intervals cover too little: see `statistics`."""
 
@@ -45,7 +50,6 @@ class RView(base.View, declared="r"):
         return (replace(self.shows[0], **look), *rest)
 
     def label(self, row: Row) -> str:
-        """A set, and whether its bias is not significant or cannot be tested."""
         status = class_of(row.detail)
         if status == "not significant":
             return f"{set_label(row)} (P {row.detail['p_adjusted']:.2f})"
@@ -224,9 +228,9 @@ class RView(base.View, declared="r"):
         held_out = "" if results.is_unedited else " that no eraser was fitted on"
         basis = {"names": names, "held_out": held_out, "definition": definition(rows)}
         texts = [self.say("intervals", **basis)]
-        if rare := [row for row in rows if changes.too_few_templates(row)]:
+        if rare := [row for row in rows if too_few_templates(row)]:
             sets = _listed(rare, lambda row: f"{set_label(row)} {row.detail['paraphrases']}")
-            texts.append(self.say("few_templates", sets=sets, needed=changes.FEWEST_TEMPLATES))
+            texts.append(self.say("few_templates", sets=sets, needed=FEWEST_TEMPLATES))
         if wide := [r for r in results.unedited(HALF_WIDTH) if r.value > r.detail["target"]]:
             texts.append(self.say("wide", sets=_listed(wide, _lacking)))
         few = by_class(rows)["not significant"]
@@ -276,7 +280,6 @@ def _lacking(row: Row) -> str:
 
 
 def _with_names(row: Row) -> str:
-    """A set's effect, and how many of its prompts contain names."""
     prompts, named = (row.detail.get(key) for key in ("prompts", "prompts_with_names"))
     if prompts is None or named is None:
         return _nats(row)

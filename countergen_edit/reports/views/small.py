@@ -16,10 +16,8 @@ from countergen_edit.reports.panels import Panel, Series
 from countergen_edit.reports.views import base
 
 _MOST = 4
-"""Cells that a sentence names."""
 _MOST_SETS = 3
 _MOST_DOTS = 80
-"""Paraphrases that are drawn."""
 
 
 class InVocabularyView(base.View, declared="in_vocabulary"):

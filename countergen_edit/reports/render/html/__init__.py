@@ -38,12 +38,6 @@ def write_page(parts: Sequence[Section], path: Path, **head: Any) -> Path:
     return path
 
 
-def fragment(parts: Sequence[Section]) -> str:
-    """The words and tables of sections as bare HTML, for a notebook."""
-    template = _environment().get_template("fragment.html.jinja")
-    return "".join(template.render(section=section) for section in parts)
-
-
 def render_page(parts: Sequence[Section], *, title: str, kind: str, about: Sequence[str]) -> str:
     """The page of some sections, a tab each; its head repeats its first sentence for the index.
 
@@ -51,7 +45,7 @@ def render_page(parts: Sequence[Section], *, title: str, kind: str, about: Seque
     """
     here = files(__package__)
     css, js = (Markup((here / f"report.{kind}").read_text("utf-8")) for kind in ("css", "js"))
-    first = (block for part in parts[:1] for block in part.unfolded)
+    first = [block for part in parts[:1] for block in part.blocks]
     words = (block for block in first if isinstance(block, blocks.Words))
     says = next((sentence for block in words for sentence in block.sentences), "")
     values = {"title": title, "kind": kind, "about": about, "sections": parts, "says": says}
