@@ -20,7 +20,7 @@ from countergen_edit.core.typed import require
 from countergen_edit.edits import Edit, EditRecord, NamedEdit, applied, load_edit
 from countergen_edit.edits.checkpoints.forms import CODE, write_stock_config
 from countergen_edit.edits.checkpoints.modeling_edited import VARIANT
-from countergen_edit.edits.files import TENSORS
+from countergen_edit.edits.record import TENSORS
 from countergen_edit.models import LanguageModel, in_template, load_model
 
 CHECKSUMS = "SHA256SUMS"
@@ -217,12 +217,10 @@ def load_unedited(
     instruction: str | None = None,
     **where: Any,
 ) -> LanguageModel:
-    """Load the unedited model of a carried checkpoint or an adapter, which is at `base`.
+    """Load the unedited model of a carried checkpoint, or of an adapter, which is at `base`.
 
-    Raises a `UserError` for a folded one, or if an adapter's model is not there.
+    Raises a `UserError` if an adapter's model is not there.
     """
-    if checkpoint.is_folded:
-        raise UserError(f"{checkpoint.folder} is folded: it does not hold the unedited weights")
     if checkpoint.record["form"] == "adapter":
         try:
             model = load_model(base or checkpoint.record["model"], **where)

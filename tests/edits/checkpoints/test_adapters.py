@@ -22,7 +22,7 @@ from countergen_edit.edits.checkpoints import (
 )
 from countergen_edit.edits.checkpoints.saving import write_model
 from countergen_edit.models import LanguageModel, load_model
-from tests.edits.checkpoints.conftest import edit_at, logits, oblique_erasure, plain_logits
+from tests.edits.checkpoints.conftest import edit_at, logits, plain_logits
 from tests.edits.checkpoints.test_heads import edit_of as at_heads
 from tests.edits.test_update import update_of
 
@@ -63,21 +63,6 @@ def test_an_edit_is_an_adapter_that_peft_reads_and_merges(kind, family, models, 
     config = json_mapping(tmp_path / "adapter_config.json")
     assert config["base_model_name_or_path"] == Path(model.directory).name
     assert config["target_modules"] == sorted(config["target_modules"])
-
-
-@pytest.mark.parametrize(
-    ("family", "edit", "says"),
-    [
-        ("gpt2", Edit.at("everywhere", {1: oblique_erasure(32)}), "tie_word_embeddings=False"),
-        ("llama", Edit.at("attn_out", {1: oblique_erasure(32)}), "attention_bias=True"),
-    ],
-)
-def test_what_is_more_than_linear_layers_is_refused_before_anything_is_written(
-    family, edit, says, models, tmp_path
-):
-    with pytest.raises(UserError, match=f"{says} in its config: save it with form=folded"):
-        save_checkpoint(models[family], edit, tmp_path / "saved", form="adapter")
-    assert not [*tmp_path.iterdir()]
 
 
 def saved_update(model: LanguageModel, seed: int, axis: str, folder: Path) -> NamedEdit:

@@ -8,11 +8,9 @@ import numpy as np
 import pytest
 import torch
 
-from countergen_edit.core.errors import UserError
 from countergen_edit.edits import Edit, applied
 from countergen_edit.edits.checkpoints import fold
 from countergen_edit.edits.checkpoints.parity import edited_logits
-from countergen_edit.edits.checkpoints.stock import module_name
 from countergen_edit.models import LanguageModel, capture, from_pretrained_objects
 from tests.edits.checkpoints.conftest import TEXT, oblique_erasure
 from tests.tiny_models import tiny_model
@@ -58,9 +56,3 @@ def test_a_head_has_its_own_features_and_no_other_changes() -> None:
         np.testing.assert_allclose(after[site][0], expected, atol=1e-5)
     d = int(model.bridge.cfg.d_head)
     assert {rows.shape[-1] for rows in before.values()} == {d}
-
-
-def test_an_edit_at_a_head_is_not_carried() -> None:
-    model = tiny_model("gpt2")
-    with pytest.raises(UserError, match="save it with form=folded"):
-        module_name(model, "head.0", 1)
