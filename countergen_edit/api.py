@@ -152,7 +152,6 @@ def audit(
     successive_halving: bool = True,
     baselines: Baselines = (),
     before: NamedEdit | None = None,
-    earlier: Sequence[Task] = (),
     config: Mapping[str, Any] | None = None,
     command: Sequence[str] | None = None,
     **settings: Any,
@@ -162,8 +161,7 @@ def audit(
     Parameters
     ----------
     model : unedited again when this returns.
-    task : of several, such as two axes, each is fitted under the edits of those before it, and
-        all are measured under the whole edit.
+    task : of several, such as two axes, each is audited by itself.
     erasers : objects or names, or a mapping from names of your choice; without any, the unedited
         model is measured on test data.
     metrics : R, agreement, perplexity, KL, legitimate differences and off-target effects unless
@@ -179,9 +177,7 @@ def audit(
         otherwise all on all.
     baselines : `prompting`, `steering`, `augmentation`, `random_map`, or objects, measured
         on test data.
-    before : an edit that the model has already, such as a checkpoint's; it is part of every
-        edit that is fitted, and measured by itself where none is.
-    earlier : the tasks that `before` was fitted for, measured under the whole edit.
+    before : without erasers, an edit to measure beside the unedited model.
     config : the settings that the run depends on, where they came from a command line.
     command : that command line.
     settings : `positions`, `skip_attention_sinks`, `fitted` and `seed` of `Plan`.
@@ -202,10 +198,7 @@ def audit(
         together=chosen is not None,
         halving=Halving() if successive_halving else None,
         baselines=BASELINES.named(baselines),
-        joint=bool((before and erasers) or earlier)
-        or (not isinstance(task, Task) and len(task) > 1),
         before=before,
-        earlier=_tasks(model, earlier),
         **settings,
     )
     return executed(plan, model, folder, config, command or ("countergen_edit", "audit"))

@@ -16,15 +16,13 @@ import numpy as np
 
 from countergen_edit import api
 from countergen_edit.cli import study as studies
-from countergen_edit.cli.composing import OF_TASK
 from countergen_edit.cli.printing import console, say, show_run
 from countergen_edit.cli.study import BEST, Content, Study, command_line, model_loader
 from countergen_edit.core.describing import versions
 from countergen_edit.core.errors import UserError, require_known
 from countergen_edit.core.locating import without_places
 from countergen_edit.core.stages import stage
-from countergen_edit.data.task import Task
-from countergen_edit.edits import UNCHANGED, Edit, NamedEdit, checkpoints
+from countergen_edit.edits import UNCHANGED, Edit, checkpoints
 from countergen_edit.erasers import AffineErasure
 from countergen_edit.models import LanguageModel
 from countergen_edit.models.capture import EVERYWHERE, HEAD, has_layers, width
@@ -83,7 +81,6 @@ class Saving:
         model: LanguageModel,
         study: Study,
         layers: Sequence[int] | None,
-        before: NamedEdit | None = None,
     ) -> None:
         """Refuse, before any work, a form in which the edits of a study cannot be saved."""
         if model.is_stored_quantized:
@@ -93,14 +90,14 @@ class Saving:
             )
         if model.is_quantized:
             return  # it is saved with full weights, which are read after the run
-        sample = before.edit if before else UNCHANGED
+        sample = UNCHANGED
         if study.fits_maps:
             site = f"{HEAD}.0" if study.place.site == HEAD else study.place.site
             d = width(model, site)
             direction = np.ones((d, 1)) / np.sqrt(d)
             erasure = AffineErasure(direction, direction.T, np.ones(d))
             places = layers or (0,) if has_layers(site) else (None,)
-            sample = sample.then(Edit.at(site, dict.fromkeys(places, erasure)))
+            sample = Edit.at(site, dict.fromkeys(places, erasure))
         checkpoints.require_form(model, sample, self.form)
 
     def save_best(self, run: Run) -> checkpoints.Saved:
@@ -130,23 +127,20 @@ def run_edit(config: Content, words: Sequence[str]) -> None:
             f"a checkpoint holds one edit, not {len(study.erasers)}: name one eraser, such as "
             "eraser=rlace; `countergen-edit audit` compares several"
         )
-    base, place = base_of(study), study.place
-    saving.check(base.model, study, place.layers, base.before)
-    task = study.task(base.model)
-    contents, earlier = earlier_tasks(base, study, task.name)
-    if earlier:
-        contents[task.name] = {key: study.config[key] for key in OF_TASK}
-        study.config["tasks"] = contents
+    model, place = study.load(), study.place
+    saving.check(model, study, place.layers)
+    task = study.task(model)
+    for axis in {edit["axis"]: None for edit in checkpoints.folded_into(model)}:
+        if axis != task.name:
+            say([f"Edited before and not measured again: {axis or 'an axis without a name'}"])
     edited = api.audit(
-        base.model,
+        model,
         task,
         study.erasers,
         study.metrics,
         study.run_dir,
         site=place.site,
         layers=place.layers,
-        before=base.before,
-        earlier=earlier,
         command=command_line("edit", words, UNRECORDED),
         **study.how,
     )
@@ -181,48 +175,6 @@ def run_debias(config: Content, words: Sequence[str]) -> None:
         print(f"countergen-edit: {why_nothing(searched)}", file=sys.stderr)
         raise SystemExit(1)
     show_run(searched, *saved_as(saving.save_best(searched)))
-
-
-def base_of(study: Study) -> checkpoints.Base:
-    """The unedited model, with the edits that a checkpoint carries."""
-    where = dict(study.content["model"])
-    if not checkpoints.is_checkpoint(name := where.pop("name")):
-        return checkpoints.Base(study.load(), None, {})
-    del where["revision"]
-    return checkpoints.load_base(name, base=api.place_of_source(name), **where)
-
-
-def earlier_tasks(
-    base: checkpoints.Base, study: Study, now: str
-) -> tuple[dict[str, Content], list[Task]]:
-    """The tasks of a checkpoint's earlier edits, but for the one of this name.
-
-    A task that cannot be made, such as of a file that was deleted, is printed.
-    """
-    contents, tasks, reasons = dict[str, Content](), list[Task](), dict[str, str]()
-    for name, content in task_contents(base.record).items():
-        if name == now:
-            continue
-        try:
-            tasks.append(study.task(base.model, content))
-            contents[name] = content
-        except (UserError, TypeError) as error:
-            reasons[name] = f": {error}"
-    for edit in base.record.get("edits") or ():
-        if (axis := edit["axis"]) not in (*contents, now):
-            called = axis or "an axis without a name"
-            say([f"Edited before and not measured again: {called}{reasons.get(axis, '')}"])
-    return contents, tasks
-
-
-def task_contents(record: Mapping[str, Any]) -> dict[str, Content]:
-    """The settings of each task of a checkpoint's record."""
-    config = record.get("config") or {}
-    if "tasks" in config:
-        return dict(config["tasks"])
-    content = {key: config[key] for key in OF_TASK if key in config}
-    axis = content.get("axis")
-    return {str(axis["name"]): content} if isinstance(axis, Mapping) and "name" in axis else {}
 
 
 def save_of_run(config: Content, saving: Saving) -> None:

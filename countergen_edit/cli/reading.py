@@ -15,7 +15,7 @@ from countergen_edit.reports.render import FIGURES, TABLES, export
 from countergen_edit.reports.render.card import write_evidence
 from countergen_edit.reports.render.terminal import print_sections
 from countergen_edit.reports.sections import sections
-from countergen_edit.runs.ratings import ASKED, read_ratings, write_sheets
+from countergen_edit.runs.cid import ASKED, read_ratings, write_sheets
 
 EVIDENCE = "evidence"
 CODES = {"holds": 0, "fails": 1, "cannot tell": 2}

@@ -92,9 +92,9 @@ class Study:
         """Whether an eraser maps activations, whose form of saving depends on their place."""
         return any(not eraser.trains_weights for eraser in self.erasers.values())
 
-    def task(self, model: LanguageModel, own: Content | None = None) -> Task:
-        """The task, or that of other settings; `UserError` if the model lacks its words."""
-        task = self.task_in_vocabulary(model, own=own)
+    def task(self, model: LanguageModel) -> Task:
+        """The task; `UserError` if the model lacks its words."""
+        task = self.task_in_vocabulary(model)
         if task.is_out_of_vocabulary:
             of = task.test[0].name if task.test else task.axis.name
             raise UserError(
@@ -103,14 +103,12 @@ class Study:
             )
         return task
 
-    def task_in_vocabulary(
-        self, model: LanguageModel, design: Sequence[SetDesign] = (), own: Content | None = None
-    ) -> Task:
+    def task_in_vocabulary(self, model: LanguageModel, design: Sequence[SetDesign] = ()) -> Task:
         """The task, without the axis's own sets whose words are out of the model's vocabulary.
 
         Test sets are drawn as in `design`, or as a pilot finds.
         """
-        task = task_of({**self.content, **(own or {})})
+        task = task_of(self.content)
         say(task.remarks)
         task = api.in_vocabulary(model, task, self.of_axis)
         say(task.warnings)

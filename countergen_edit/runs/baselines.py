@@ -1,4 +1,4 @@
-"""Baselines of a run's edits: prompting, steering, a random map.
+"""Baselines of a run's edits: prompting, steering, a random map, augmented text.
 
 A baseline makes edits in groups; of each group the one that the selection takes on validation data
 is measured on test data.
@@ -12,20 +12,31 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
 from countergen_edit.core.conf_path import read_config
 from countergen_edit.core.errors import UserError
 from countergen_edit.core.registry import Registry
 from countergen_edit.core.seeds import generator
 from countergen_edit.data.task import Task
-from countergen_edit.edits import Edit, NamedEdit, Placement, Shift
+from countergen_edit.edits import Edit, LowRankUpdate, NamedEdit, Placement, Shift
 from countergen_edit.edits.record import PROMPTING, TEMPLATE_KEY, Place, edit_id
-from countergen_edit.erasers import AffineErasure, MeanDifference
+from countergen_edit.erasers import AffineErasure, Distilled, MeanDifference
 from countergen_edit.erasers.affine import randomly_rotated
 from countergen_edit.models import LanguageModel, check_texts, preface_ids
+from countergen_edit.models.progress import track
 from countergen_edit.models.tokens import before_reply
+from countergen_edit.runs.distillation import MODEL_CONTEXTS, TEMPLATE_CONTEXTS
 from countergen_edit.runs.fits import Candidate, FitCache
+from countergen_edit.runs.own_contexts import people_of, written
 from countergen_edit.runs.plan import texts_of
+from countergen_edit.runs.portions import Portion, some_rows
+from countergen_edit.runs.student import Student, few_rows, pace, stepping
 
+Groups = list[list[NamedEdit]]
+"""Edits of which each list has one that is measured on test data."""
 ALONE = "template alone"
 RANDOM_MAP, STEERING = "random_map", "steering"
 
@@ -41,9 +52,7 @@ class Baseline(ABC):
         """
 
     @abstractmethod
-    def groups(
-        self, fits: FitCache, name: str, tested: Sequence[NamedEdit]
-    ) -> list[list[NamedEdit]]:
+    def groups(self, fits: FitCache, name: str, tested: Sequence[NamedEdit]) -> Groups:
         """Edits in groups; of each group one is measured on test data.
 
         Args:
@@ -102,9 +111,7 @@ class Prompting(Baseline):
             asked = model.with_preface(preface_ids(model, self.preface(model, words)), words)
             check_texts(asked, texts)
 
-    def groups(
-        self, fits: FitCache, name: str, tested: Sequence[NamedEdit]
-    ) -> list[list[NamedEdit]]:
+    def groups(self, fits: FitCache, name: str, tested: Sequence[NamedEdit]) -> Groups:
         """The template alone, then each request; none is selected."""
         return [
             [self._edit(fits, name, request, words)]
@@ -151,9 +158,7 @@ class RandomMap(Baseline):
     activation more than that. This map changes it as much.
     """
 
-    def groups(
-        self, fits: FitCache, name: str, tested: Sequence[NamedEdit]
-    ) -> list[list[NamedEdit]]:
+    def groups(self, fits: FitCache, name: str, tested: Sequence[NamedEdit]) -> Groups:
         """One for each edit, drawn by the run's seed."""
         return [[_of(fits, name, edit)] for edit in tested]
 
@@ -211,9 +216,7 @@ class Steering(Baseline):
                 "name one, such as baseline.steering.strengths=[1]"
             )
 
-    def groups(
-        self, fits: FitCache, name: str, tested: Sequence[NamedEdit]
-    ) -> list[list[NamedEdit]]:
+    def groups(self, fits: FitCache, name: str, tested: Sequence[NamedEdit]) -> Groups:
         """For each set of places that edits act at, every strength."""
         every = dict.fromkeys(edit.record.places for edit in tested)
         sites = {tuple((p.site, p.layer) for p in places): places for places in every}
@@ -246,13 +249,79 @@ def _placement(fits: FitCache, cell: Candidate, strength: float) -> Placement:
     return data.placement(cell.layer, Shift(-strength * (a - b)))
 
 
+class Augmentation(Baseline):
+    """Fine-tuning on counterfactually augmented text.
+
+    Texts about a person are repeated with people of every group, and the model is fine-tuned on all
+    of them (Lu et al. 2020, arXiv 1807.11714; Zmigrod et al. 2019, arXiv 1906.04571). A low-rank
+    update of the shape, steps and texts per step of `eraser=distilled` at its defaults,
+    trained on the log-likelihood of texts that the model wrote, with people of both groups.
+    """
+
+    def check(self, model: LanguageModel, task: Task) -> None:
+        """Refuse fitting prompts that mention people of fewer than two groups."""
+        if len(people_of(task)) < 2:
+            raise UserError(
+                "baseline.augmentation exchanges people in texts, and the fitting prompts mention "
+                "people of fewer than two groups: name other sets under data.fit, or leave it out"
+            )
+
+    def groups(self, fits: FitCache, name: str, tested: Sequence[NamedEdit]) -> Groups:
+        """One update, trained by the run's seed."""
+        model, task, settings = fits.model, fits.task, Distilled(random_state=fits.plan.seed)
+        of_task = [task.fingerprint, task.groups, task.weighed]
+        basis = [model.fingerprint, model.adds_bos, *of_task, settings.get_params()]
+        edit = kept(
+            fits,
+            name,
+            basis,
+            lambda: Edit((), update=augmented(model, task, settings)),
+            baseline_kind="augmentation",
+        )
+        return [[edit]]
+
+
+def augmented(model: LanguageModel, task: Task, settings: Distilled) -> LowRankUpdate:
+    """Train an update on the model's own texts about people of either group."""
+    seed, steps = settings.random_state, settings.steps
+    own = written(model, task, settings.contexts, seed)
+    student = Student(model, settings)
+    rate = settings.rate(model.d_model)
+    adam = torch.optim.Adam(student.parameters.values(), lr=rate)
+    for step in track(range(steps), "Augmentation"):
+        rng = generator(seed, "augmentation", step)
+        drawn = []
+        for _ in range(TEMPLATE_CONTEXTS + MODEL_CONTEXTS):
+            portion = own.portion_to_erase(model, rng)
+            if portion is not None and portion.reads > 1:
+                drawn.append(some_rows(portion, few_rows(portion, rng)))
+        with stepping(adam, rate * pace(step, steps)):
+            for some in student.passes(student.unedited(drawn)):
+                losses = [negative_log_likelihood(given.portion, after) for given, after in some]
+                torch.autograd.backward(
+                    torch.stack(losses).sum() / (TEMPLATE_CONTEXTS + MODEL_CONTEXTS)
+                )
+    return student.update
+
+
+def negative_log_likelihood(
+    portion: Portion, log_probs: Float[Tensor, "read vocab"]
+) -> Float[Tensor, ""]:
+    """Of the tokens after the person, nats per token."""
+    row, column = portion.at
+    own = log_probs.view(len(portion.ids), portion.reads, -1)[:, :-1]
+    at = (part.view(-1, portion.reads)[:, :-1] for part in (row, column + 1))
+    following = portion.ids[tuple(at)].to(own.device)
+    return -own.gather(2, following[..., None]).mean()
+
+
 BASELINES: Registry[type[Baseline]] = Registry(
     "baseline",
     "countergen_edit.baselines",
     {
         "prompting": "countergen_edit.runs.baselines:Prompting",
         "steering": "countergen_edit.runs.baselines:Steering",
-        "augmentation": "countergen_edit.runs.augmentation:Augmentation",
+        "augmentation": "countergen_edit.runs.baselines:Augmentation",
         "random_map": "countergen_edit.runs.baselines:RandomMap",
     },
     Baseline,

@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
@@ -34,7 +34,7 @@ from countergen_edit.core.writing import whole_folder
 from countergen_edit.data.counterfactual import CounterfactualSet
 from countergen_edit.data.subsets import few_texts, round_robin
 from countergen_edit.data.task import Task
-from countergen_edit.edits import Edit, LowRankUpdate, applied
+from countergen_edit.edits import LowRankUpdate
 from countergen_edit.erasers import Distilled
 from countergen_edit.models import LanguageModel, announce_memory, return_memory
 from countergen_edit.models.progress import track
@@ -77,7 +77,6 @@ TEMPLATE_CONTEXTS, MODEL_CONTEXTS = 2, 4
 RISE, FALL = 1.5, 0.5
 """Largest changes of the logarithm of a multiplier per evaluation."""
 FIRST_MULTIPLIER, LEAST_MULTIPLIER, LARGEST_MULTIPLIER = 1.0, 0.3, 20.0
-_LEGITIMATE = "legitimate_difference_change"
 FACTOR = 1.2
 """By which a trained update is scaled, again and again, while that is better."""
 SMALLEST = 0.1
@@ -90,30 +89,21 @@ LIMIT_SHARE = 0.75
 STATE = "state.pt"
 
 
-@dataclass(frozen=True)
-class Limits:
-    """Largest changes on contexts to keep and neutral text."""
+def limits_of(budgets: Mapping[str, float]) -> dict[str, float]:
+    """Largest changes on held-out texts, a share of the budgets of costs by the rows they count.
 
-    agreement: float = 0.0075
-    """Fall of the share of the form that agrees, among the forms, for each group."""
-    legitimate: float = 0.0225
-    """Mean |change| of the shares of outputs where the groups differ legitimately."""
-    keep: float = 0.004
-    """KL(unedited ‖ edited) of words that tell the group, all other tokens as one, nats."""
-    neutral: float = 0.002
-    """KL(unedited ‖ edited) at each token of neutral text, nats."""
-
-    @classmethod
-    def of(cls, budgets: Mapping[str, float]) -> Limits:
-        """A share of the budgets of costs, by the rows that they count."""
-        own = cls()
-        text = min(budgets.get("kl", math.inf), budgets.get("perplexity_ratio", math.inf))
-        return cls(
-            LIMIT_SHARE * budgets["agreement"] if "agreement" in budgets else own.agreement,
-            LIMIT_SHARE * budgets[_LEGITIMATE] if _LEGITIMATE in budgets else own.legitimate,
-            own.keep,
-            min(own.neutral, LIMIT_SHARE * text),
-        )
+    `agreement`: fall of the share of the form that agrees, among the forms, for each group;
+    `legitimate`: mean |change| of the shares of outputs where the groups differ legitimately;
+    `keep`: KL(unedited ‖ edited) of words that tell the group, all other tokens as one, nats;
+    `neutral`: KL(unedited ‖ edited) at each token of neutral text, nats.
+    """
+    text = min(budgets.get("kl", math.inf), budgets.get("perplexity_ratio", math.inf))
+    return {
+        "agreement": LIMIT_SHARE * budgets.get("agreement", 0.01),
+        "legitimate": LIMIT_SHARE * budgets.get("legitimate_difference_change", 0.03),
+        "keep": 0.004,
+        "neutral": min(0.002, LIMIT_SHARE * text),
+    }
 
 
 class Distillation:
@@ -129,24 +119,22 @@ class Distillation:
         model: LanguageModel,
         task: Task,
         settings: Distilled,
-        limits: Limits,
-        before: Edit,
+        limits: Mapping[str, float],
         folder: Path,
         layers: Sequence[int] | None = None,
     ) -> None:
         self.layers = layers
         self.model, self.task, self.settings, self.limits = model, task, settings, limits
-        self._before, self._folder, self.seed = before, folder, settings.random_state
+        self._folder, self.seed = folder, settings.random_state
         self.rate = settings.rate(model.d_model)
         self._telling = telling_tokens(model, task)
-        self.multipliers = dict.fromkeys(asdict(limits), FIRST_MULTIPLIER)
+        self.multipliers = dict.fromkeys(limits, FIRST_MULTIPLIER)
         self.curve: list[dict[str, float]] = []
 
     @cached_property
     def own(self) -> OwnContexts:
-        with applied(self.model, self._before) as model:
-            task = replace(self.task, fit=tuple(larger(self.task)))
-            return written(model, task, self.settings.contexts, self.seed)
+        task = replace(self.task, fit=tuple(larger(self.task)))
+        return written(self.model, task, self.settings.contexts, self.seed)
 
     @cached_property
     def _portions(self) -> tuple[list[list[Context]], list[list[Portion]]]:
@@ -184,7 +172,7 @@ class Distillation:
     def run(self) -> LowRankUpdate:
         """Train, then scale; the least held-out bias within the budgets, else nearest to them."""
         settings, steps = self.settings, self.settings.steps
-        student = Student(self.model, settings, self._before, self.layers)
+        student = Student(self.model, settings, self.layers)
         self.prepare(student)
         adam = torch.optim.Adam(student.parameters.values(), lr=self.rate)
         best, begin = self._resume(student, adam)
@@ -213,9 +201,7 @@ class Distillation:
 
     def _rank(self, terms: Mapping[str, float]) -> tuple[float, float]:
         """What a look at held-out terms is chosen by: the excess over the budgets, then bias."""
-        over = (
-            LIMIT_SHARE * terms[name] / limit - 1 for name, limit in asdict(self.limits).items()
-        )
+        over = (LIMIT_SHARE * terms[name] / limit - 1 for name, limit in self.limits.items())
         return max(0.0, *over), terms["bias"]
 
     def _scaled(self, student: Student, best: tuple[float, float, LowRankUpdate]) -> LowRankUpdate:
@@ -369,7 +355,7 @@ class Distillation:
 
     def _ascend(self, terms: Mapping[str, float]) -> None:
         """A step of the multipliers, by held-out constraints."""
-        for name, limit in asdict(self.limits).items():
+        for name, limit in self.limits.items():
             surplus = np.clip(terms[name] / limit - 1, -1, 1)
             factor = np.exp((RISE if surplus > 0 else FALL) * surplus)
             changed = self.multipliers[name] * float(factor)
@@ -377,7 +363,7 @@ class Distillation:
 
     def _weight(self, term: str) -> float:
         if term in self.multipliers:
-            return self.multipliers[term] / float(asdict(self.limits)[term])
+            return self.multipliers[term] / self.limits[term]
         return _WEIGHTS[term]
 
     def drawn(self, step: int) -> dict[Portion, Int[Tensor, " row"] | None]:
@@ -407,22 +393,15 @@ class Distillation:
         if portion.kind == "keep":
             # Other words after such a context may lose the group's part of their probability.
             own = (coarse(log_probs, self._kept) for log_probs in (before, after))
-            return {"keep": mean_divergence(*own), **self._of_choices(portion, before, after)}
+            terms = {"keep": mean_divergence(*own)}
+            if portion.choices is not None:
+                change = share_changes(portion, before, after)
+                if portion.side is None:
+                    terms["legitimate"] = change.abs().mean()
+                else:
+                    terms["agreement"] = (-change[:, 0]).clamp(min=0.0).mean()
+            return terms
         return {portion.kind: mean_divergence(before, after)}
-
-    def _of_choices(
-        self,
-        portion: Portion,
-        before: Float[Tensor, "read vocab"],
-        after: Float[Tensor, "read vocab"],
-    ) -> dict[str, Tensor]:
-        """The changes of the shares of the outputs among them, of forms that agree the falls."""
-        if portion.choices is None:
-            return {}
-        change = share_changes(portion, before, after)
-        if portion.side is None:
-            return {"legitimate": change.abs().mean()}
-        return {"agreement": (-change[:, 0]).clamp(min=0.0).mean()}
 
 
 def larger(task: Task) -> list[CounterfactualSet]:

@@ -4,24 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import Future
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cached_property, partial, reduce
 from typing import Any
 
 from sklearn.base import clone
 
 from countergen_edit.core.seeds import unit_seed
-from countergen_edit.core.writing import as_json, digest
+from countergen_edit.core.writing import digest
 from countergen_edit.data.task import Task
 from countergen_edit.edits import (
     UNCHANGED,
     WEIGHTS,
     Edit,
-    EditRecord,
     NamedEdit,
-    Place,
     applied,
-    combined_record,
 )
 from countergen_edit.edits.record import edit_id
 from countergen_edit.erasers import (
@@ -34,14 +31,11 @@ from countergen_edit.erasers import (
 from countergen_edit.metrics.base import Cost
 from countergen_edit.models import LanguageModel, resuming
 from countergen_edit.models.capture import EVERYWHERE, HEAD, depth, has_layers
-from countergen_edit.runs.distillation import Distillation, Limits
+from countergen_edit.runs.distillation import Distillation, limits_of
 from countergen_edit.runs.files import DISTILLATION
 from countergen_edit.runs.fit_data import FitData, capture_sites
 from countergen_edit.runs.folder import RunFolder
 from countergen_edit.runs.plan import Plan
-
-Head = tuple[int, int]
-"""Layer and number of an attention head."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +59,13 @@ class Candidate:
     @property
     def params(self) -> dict[str, Any]:
         """The eraser's parameters that differ from its defaults."""
-        return changed_params(self.eraser)
+        default = type(self.eraser)().get_params()
+        return {k: v for k, v in self.eraser.get_params().items() if v != default[k]}
+
+    @property
+    def chain(self) -> list[Candidate]:
+        """Those before it, and itself."""
+        return [*self.after, self]
 
     @property
     def trains_weights(self) -> bool:
@@ -83,24 +83,6 @@ class Candidate:
         return replace(self, eraser=clone(self.eraser).set_params(scale=scale))
 
 
-def changed_params(eraser: BaseEraser) -> dict[str, Any]:
-    """The parameters of an eraser that differ from its defaults."""
-    default = type(eraser)().get_params()
-    return {k: v for k, v in eraser.get_params().items() if v != default[k]}
-
-
-def random_candidates(places: Sequence[Place], seed: int) -> list[Candidate]:
-    """Random directions of each place's rank; several at one place follow each other."""
-    found: list[Candidate] = []
-    for place in places:
-        before = tuple(c for c in found if (c.site, c.layer) == (place.site, place.layer))
-        drawn = [len(before)] if before else []
-        state = unit_seed(seed, "random directions", place.rank, place.layer, *drawn) % 2**32
-        eraser = RandomDirections(rank=place.rank, random_state=state)
-        found.append(Candidate(place.site, place.layer, ERASERS.name_of(eraser), eraser, before))
-    return found
-
-
 def sequential(candidates: Sequence[Candidate]) -> list[Candidate]:
     """Updates of weights, then maps in the order of the forward pass, each after all before it.
 
@@ -116,28 +98,15 @@ def sequential(candidates: Sequence[Candidate]) -> list[Candidate]:
 
 
 class FitCache:
-    """The fits of one task on one model, which is unedited whenever a method has returned.
+    """The fits of one task on one model, which is unedited whenever a method has returned."""
 
-    `before` is an edit that the model has already: candidates are fitted under it, and their edits
-    include it.
-    """
-
-    def __init__(
-        self,
-        model: LanguageModel,
-        task: Task,
-        folder: RunFolder,
-        plan: Plan,
-        before: NamedEdit | None = None,
-    ) -> None:
+    def __init__(self, model: LanguageModel, task: Task, folder: RunFolder, plan: Plan) -> None:
         self.model, self.task, self.folder, self.plan = model, task, folder, plan
-        self.before = before
-        self._given = UNCHANGED if before is None else before.edit
         self._fits: dict[str, Future[BaseEraser]] = {}
         self._ahead: Sequence[Candidate] = ()
         self._latest: tuple[str, FitData] | None = None
-        self.heads: Sequence[Head] = ()
-        """The heads of candidates, as (layer, head), where the plan's site is heads."""
+        self.heads: Sequence[tuple[int, int]] = ()
+        """Layer and number of the heads of candidates, where the plan's site is heads."""
 
     def layers(self, site: str) -> tuple[int | None, ...]:
         """The layers at which an eraser can be fitted; (None,) for a site without layers."""
@@ -153,13 +122,11 @@ class FitCache:
         if self.heads:
             sites = tuple(dict.fromkeys(f"{HEAD}.{head}" for _, head in self.heads))
             layers = tuple(sorted({layer for layer, _ in self.heads}))
-        return self._capture(sites, layers, self._given)
+        return self._capture(sites, layers, UNCHANGED)
 
     def _capture(
         self, sites: Sequence[str], layers: Sequence[int] | None, before: Edit
     ) -> dict[str, FitData]:
-        # Of an earlier edit at `embed`: the last tokens there are the same for all groups.
-        is_planned = all(has_layers(site) or site in self.plan.sites for site in sites)
         with applied(self.model, before) as model:
             return capture_sites(
                 model,
@@ -168,7 +135,7 @@ class FitCache:
                 self.task.weighed,
                 sites=sites,
                 layers=layers,
-                positions=self.plan.positions if is_planned else "onward",
+                positions=self.plan.positions,
                 skip_attention_sinks=self.plan.skip_attention_sinks,
                 scratch=self.plan.scratch,
             )
@@ -178,7 +145,7 @@ class FitCache:
         planned = None if candidate.after else self._captured.get(candidate.site)
         if planned is not None and candidate.layer in planned.layers:
             return planned
-        key = digest([*map(self.part_id, candidate.after), candidate.site])
+        key = digest([*map(self.id_of, candidate.after), candidate.site])
         latest = self._latest
         if latest is None or latest[0] != key or candidate.layer not in latest[1].layers:
             layers = {c.layer for c in self._beside(candidate) if c.layer is not None}
@@ -197,7 +164,7 @@ class FitCache:
 
     def edit_before(self, candidate: Candidate) -> Edit:
         """The edit under which a candidate is fitted."""
-        return reduce(Edit.then, (self.part(c).edit for c in candidate.after), self._given)
+        return reduce(Edit.then, (self.part(c).edit for c in candidate.after), UNCHANGED)
 
     def resuming(self, layers: Sequence[int | None], share: float = 1.0) -> LanguageModel:
         """The model, with activations below edits at these layers kept between passes.
@@ -228,38 +195,21 @@ class FitCache:
         place: list[object] = [candidate.site, candidate.layer]
         if candidate.trains_weights:
             held_out = self.task.neutral.get("validation", ())
-            place = [candidate.site, self.plan.layers, asdict(self.limits), held_out]
+            place = [candidate.site, self.plan.layers, self.limits, held_out]
         alone = [self._basis, ERASERS.name_of(candidate.eraser), candidate.params, place]
-        given = [] if self.before is None else [self.before.id]
-        return [*alone, *given, *map(self.part_id, candidate.after)]
-
-    def part_id(self, candidate: Candidate) -> str:
-        """The id of a candidate's own map, known before it is fitted."""
-        return edit_id(candidate.name, self.basis(candidate))
+        return [*alone, *map(self.id_of, candidate.after)]
 
     def id_of(self, candidate: Candidate) -> str:
-        """The id of a candidate's edit, the model's earlier edit included."""
-        key = self.part_id(candidate)
-        if self.before is None:
-            return key
-        own = EditRecord(
-            key,
-            candidate.name,
-            as_json(candidate.params),
-            (Place(candidate.site, candidate.layer, 0),),
-            baseline=candidate.eraser.is_baseline,
-            task=self.task.name,
-            after=self.before.record.places,
-        )
-        return combined_record([self.before.record, own]).id
+        """The id of a candidate's edit, known before it is fitted."""
+        return edit_id(candidate.name, self.basis(candidate))
 
     def fit(self, candidate: Candidate) -> BaseEraser:
         """The fitted eraser of a candidate; those of `fit_ahead` are fitted beside it."""
-        key = self.part_id(candidate)
+        key = self.id_of(candidate)
         if key not in self._fits:
-            beside = {self.part_id(other): other for other in self._beside(candidate)}
-            missing = {k: c for k, c in beside.items() if k == key or not self.folder.has_edit(k)}
-            wanted = {k: c for k, c in missing.items() if k not in self._fits}
+            beside = {self.id_of(other): other for other in self._beside(candidate)}
+            known = {k for k in beside if k in self._fits or self.folder.has_edit(k)} - {key}
+            wanted = {k: c for k, c in beside.items() if k not in known}
             data = self.data(candidate)
             calls = [partial(self.data(c).fit, c.eraser, c.layer) for c in wanted.values()]
             done = run_parallel(calls, data.at(candidate.layer))
@@ -275,10 +225,9 @@ class FitCache:
 
     def part(self, candidate: Candidate) -> NamedEdit:
         """The map of a candidate alone: from the run that keeps it, else fitted and kept."""
-        key = self.part_id(candidate)
+        key = self.id_of(candidate)
         if self.folder.has_edit(key):
             return self.folder.edit(key)
-        given = () if self.before is None else self.before.record.places
         scale = candidate.params.get("scale")
         named = NamedEdit.of(
             self._own_edit(candidate),
@@ -288,7 +237,7 @@ class FitCache:
             baseline=candidate.eraser.is_baseline,
             task=self.task.name,
             variant="" if scale is None else f"× {scale:g}",
-            after=[*given, *(p for c in candidate.after for p in self.part(c).record.places)],
+            after=[p for c in candidate.after for p in self.part(c).record.places],
         )
         self.folder.keep(named, made_for=self.model.fingerprint)
         return named
@@ -307,16 +256,15 @@ class FitCache:
         """The training of a candidate that updates weights; what is done of it is in the folder."""
         settings = candidate.eraser
         assert isinstance(settings, Distilled)
-        path = self.folder.path / DISTILLATION / self.part_id(candidate.scaled(1.0))
-        before = self.edit_before(candidate)
+        path = self.folder.path / DISTILLATION / self.id_of(candidate.scaled(1.0))
         layers = self.plan.layers
-        return Distillation(self.model, self.task, settings, self.limits, before, path, layers)
+        return Distillation(self.model, self.task, settings, self.limits, path, layers)
 
     @property
-    def limits(self) -> Limits:
+    def limits(self) -> dict[str, float]:
         """The limits of a distillation, from the budgets of the costs."""
         costs = (metric for metric in self.plan.metrics if isinstance(metric, Cost))
-        return Limits.of({cost.counts: cost.budget for cost in costs})
+        return limits_of({cost.counts: cost.budget for cost in costs})
 
     def together(self, candidates: Sequence[Candidate]) -> list[Candidate]:
         """The candidates of one edit, as they are fitted."""
@@ -324,9 +272,8 @@ class FitCache:
         return sequential(candidates) if is_sequential else [*candidates]
 
     def joined(self, candidates: Sequence[Candidate]) -> NamedEdit:
-        """Candidates as one edit, after the one that the model has already; kept in the run."""
-        given = [] if self.before is None else [self.before]
-        named = NamedEdit.combined([*given, *map(self.part, candidates)])
+        """Candidates as one edit, kept in the run."""
+        named = NamedEdit.combined([*map(self.part, candidates)])
         if not self.folder.has_edit(named.id):
             self.folder.keep(named, made_for=self.model.fingerprint)
         return named
@@ -337,6 +284,10 @@ class FitCache:
         return all(place.site != WEIGHTS for place in edit.record.places)
 
     def control(self, edit: NamedEdit) -> NamedEdit:
-        """Random directions of equal rank at the places of a whole edit, with none before it."""
-        alone = FitCache(self.model, self.task, self.folder, self.plan) if self.before else self
-        return alone.joined(random_candidates(edit.record.places, self.plan.seed))
+        """Random directions of equal rank at the places of an edit."""
+        drawn = []
+        for place in edit.record.places:
+            state = unit_seed(self.plan.seed, "random directions", place.rank, place.layer) % 2**32
+            eraser = RandomDirections(rank=place.rank, random_state=state)
+            drawn.append(Candidate(place.site, place.layer, ERASERS.name_of(eraser), eraser))
+        return self.joined(drawn)

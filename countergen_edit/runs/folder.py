@@ -11,21 +11,19 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from countergen_edit.core.errors import NotWrittenError, UserError
-from countergen_edit.core.reading import json_mapping, json_records
-from countergen_edit.core.stages import stage
+from countergen_edit.core.errors import UserError
+from countergen_edit.core.reading import json_lines, json_mapping, json_records
 from countergen_edit.core.typed import require
 from countergen_edit.core.writing import LOCK, NEW, append, hold, tidy, whole
 from countergen_edit.edits import EditRecord, NamedEdit, read_record
 from countergen_edit.metrics.rows import SCHEMA, Row
-from countergen_edit.models.progress import Bar
 from countergen_edit.runs.files import (
     CONFIG,
     EDITS,
@@ -34,7 +32,7 @@ from countergen_edit.runs.files import (
     RESULTS,
     require_free,
 )
-from countergen_edit.runs.ran import now, ran_of, until_now
+from countergen_edit.runs.ran import Ran, now, until_now
 
 TYPES: Mapping[str, Any] = {
     "fingerprint": str,
@@ -61,6 +59,7 @@ TYPES: Mapping[str, Any] = {
     "compared": Mapping[str, str],
     "batch_reductions": Mapping[str, int],
     "results": tuple[int, str],
+    "ran": Ran,
 }
 """The types of a manifest's entries."""
 
@@ -77,12 +76,7 @@ class RunFolder:
         UserError: it is of another run or process, holds something else, or cannot be written.
     """
 
-    def __init__(
-        self,
-        path: Path,
-        config: Mapping[str, Any],
-        manifest: Mapping[str, Any],
-    ) -> None:
+    def __init__(self, path: Path, config: Mapping[str, Any], manifest: Mapping[str, Any]) -> None:
         self.path, self._begin = path, now()
         self._results, self._progress = path / RESULTS, path / PROGRESS
         try:
@@ -113,7 +107,7 @@ class RunFolder:
                 temporary.write_text(text, "utf-8")
             _write_manifest(path, {**manifest, "results": (0, hashlib.sha256().hexdigest())})
         self._manifest = read_manifest(path)
-        self._earlier = ran_of(self._manifest)
+        self._earlier = self._manifest.get("ran")
         tidy(path / EDITS)
         (path / f"{MANIFEST}{NEW}").unlink(missing_ok=True)
         for file in (self._results, self._progress):
@@ -130,13 +124,12 @@ class RunFolder:
 
     def record(self, unit: str, rows: Sequence[Row]) -> None:
         """Append a unit's rows, durably and as a whole."""
-        self._require_there()
         lines = (replace(row, unit=unit).to_dict() for row in rows)
         text = "".join(json.dumps(x, ensure_ascii=False, allow_nan=False) + "\n" for x in lines)
         append(self._results, text)
         self._sum.update(text.encode())
-        end, ran = self._results.stat().st_size, until_now(self._earlier, self._begin).entry
-        self.note(results=(end, self._sum.hexdigest()), **ran)
+        end, ran = self._results.stat().st_size, until_now(self._earlier, self._begin)
+        self.note(results=(end, self._sum.hexdigest()), ran=ran)
         append(self._progress, json.dumps({"unit": unit, "end": end}) + "\n")
         self._units[unit] = end
 
@@ -147,7 +140,6 @@ class RunFolder:
 
     def note(self, **entries: Any) -> None:
         """Set entries of the manifest."""
-        self._require_there()
         self._manifest |= entries
         _write_manifest(self.path, self._manifest)
 
@@ -157,17 +149,11 @@ class RunFolder:
 
     def rows(self) -> list[Row]:
         """All rows of the run so far, in the order in which they were recorded."""
-        self._require_there()
         return read_rows(self._results)
 
     def keep(self, named: NamedEdit, made_for: str | None = None) -> None:
         """Keep an edit in the run, whole or not at all."""
-        self._require_there()
         named.save(self.path / EDITS / named.id, made_for)
-
-    def _require_there(self) -> None:
-        if not self._results.is_file():
-            raise NotWrittenError(f"{self.path} was deleted during the run: give the command again")
 
     def has_edit(self, edit: str) -> bool:
         """Whether the run keeps an edit of that id."""
@@ -209,7 +195,6 @@ def read_manifest(path: Path) -> dict[str, Any]:
         )
     for key, value in manifest.items():
         require(TYPES.get(key, Any), value, f"{path / MANIFEST} is damaged: {key}")
-    ran_of(manifest, f"{path / MANIFEST} is damaged: ")
     return manifest
 
 
@@ -232,11 +217,7 @@ def finished_rows(path: Path) -> list[Row]:
 
 def read_rows(results: Path) -> list[Row]:
     """Rows of a `results.jsonl`; `UserError` names a line that is not a row."""
-    return _rows(results, results.read_bytes())
-
-
-def _rows(results: Path, content: bytes) -> list[Row]:
-    return [Row.from_dict(record, where) for where, record in json_records(content, results)]
+    return [Row.from_dict(record, where) for where, record in json_lines(results)]
 
 
 def recorded_units(folder: Path) -> dict[str, list[Row]]:
@@ -245,7 +226,8 @@ def recorded_units(folder: Path) -> dict[str, list[Row]]:
         return {}
     ends, content, _ = _recorded(folder)
     units: dict[str, list[Row]] = {unit: [] for unit in ends}
-    for row in _rows(folder / RESULTS, content):
+    for where, record in json_records(content, folder / RESULTS):
+        row = Row.from_dict(record, where)
         units.setdefault(row.unit, []).append(row)
     return units
 
@@ -270,22 +252,3 @@ def _recorded(folder: Path) -> tuple[dict[str, int], bytes, int]:
             ends[record["unit"]] = record["end"]
     kept = lines.splitlines(keepends=True)[: len(ends)]
     return ends, content[: max(ends.values(), default=0)], sum(map(len, kept))
-
-
-class Units:
-    """Runs the units that the folder lacks, with a progress bar."""
-
-    def __init__(self, folder: RunFolder, progress: Bar) -> None:
-        self._folder, self._bar = folder, progress
-
-    def stage(self, name: str, units: int | None = None) -> None:
-        """Begin a stage of so many units; None where the number is unknown."""
-        self._bar.begin(name, units)
-        stage(name if units is None else f"{name}: {units} {'unit' if units == 1 else 'units'}")
-
-    def __call__(self, unit: str, description: str, work: Callable[[], list[Row]]) -> None:
-        """Run the work of a unit, unless the folder holds it."""
-        if not self._folder.done(unit):
-            self._bar.show(description)
-            self._folder.record(unit, work())
-        self._bar.advance()

@@ -140,16 +140,13 @@ def _finished(path: Path) -> Any:
     except Exception as error:  # of many types, by the damage
         reason = " ".join(str(error).split())
         raise UserError(f"{path} is damaged, or no log of Inspect: {reason:.120}") from None
-    if log.status != "success":
+    found, total = len(log.samples or ()), log.results.total_samples if log.results else 0
+    if log.status != "success" or not found or found < total:
         message = f" ({' '.join(log.error.message.split()):.120})" if log.error else ""
         raise UserError(
-            f"{path} has status {log.status!r}{message}, not 'success': finish it with inspect "
-            "eval-retry"
+            f"{path} has status {log.status!r}{message} and {found} of {total} samples: finish it "
+            "with inspect eval-retry, run with --log-samples"
         )
-    if not log.samples:
-        raise UserError(f"{path} has no samples: run inspect with --log-samples")
-    if log.results and len(log.samples) != (total := log.results.total_samples):
-        raise UserError(f"{path} holds {len(log.samples)} of its {total} samples: it was cut off")
     return log
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import platform
+import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -37,13 +38,10 @@ def git_commit() -> str | None:
     An installed package may lie inside somebody else's repository, whose commit says nothing.
     """
     root = Path(countergen_edit.__file__).parent.parent
-    command = ["git", "-C", str(root), "rev-parse", "--show-prefix", "HEAD"]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, check=True)
-    except (OSError, subprocess.SubprocessError):
+    if not (root / ".git").exists() or not shutil.which("git"):
         return None
-    prefix, commit = done.stdout.splitlines()
-    return None if prefix else commit
+    command = ["git", "-C", str(root), "rev-parse", "--verify", "--quiet", "HEAD"]
+    return subprocess.run(command, capture_output=True, text=True).stdout.strip() or None
 
 
 def make_manifest(
@@ -97,9 +95,9 @@ def manifest_of(
     plan: Plan, model: LanguageModel, config: Mapping[str, Any] | None, command: Sequence[str]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """The settings (those of the plan unless given) and the manifest of a plan's run."""
-    tasks = [*plan.earlier, *plan.tasks]
+    tasks = plan.tasks
     code = own_code([*plan.erasers.values(), *plan.metrics, *plan.baselines.values()])
-    settings = dict(config or described(plan, ("tasks", "earlier", "before", "scratch")))
+    settings = dict(config or described(plan, ("tasks", "before", "scratch")))
     settings |= {"own_code": code} if code else {}
     settings |= {"before": plan.before.id} if plan.before else {}
     data = {t.name: digest([t.fingerprint, described(t.neutral)]) for t in tasks}

@@ -48,8 +48,6 @@ class OwnContext:
     person: str
     group: str
     said: str
-    is_kept: bool = False
-    """Whether the next word tells the group."""
 
     @property
     def text(self) -> str:
@@ -68,13 +66,14 @@ class OwnContexts:
     @property
     def summary(self) -> dict[str, Any]:
         """Counts, and examples of both uses."""
-        examples = [*self.erase[: _EXAMPLES // 2], *self.keep[: _EXAMPLES // 2]]
         return {
             "to_erase": len(self.erase),
             "to_keep": len(self.keep),
             "refused": dict(self.refused),
             "examples": [
-                {"text": one.text, "use": "keep" if one.is_kept else "erase"} for one in examples
+                {"text": one.text, "use": use}
+                for use, own in (("erase", self.erase), ("keep", self.keep))
+                for one in own[: _EXAMPLES // 2]
             ],
         }
 
@@ -150,7 +149,7 @@ def written(model: LanguageModel, task: Task, count: int, seed: int) -> OwnConte
         said = text if tells is None else text[:tells].rstrip()
         most = min(sum(m.end() <= len(said) for m in words), MOST_WORDS)
         if tells is not None and most < MOST_WORDS:
-            own.keep.append(OwnContext(first, person, group, said, is_kept=True))
+            own.keep.append(OwnContext(first, person, group, said))
         if "\n" in said:
             own.refused["a new line"] += 1
         elif most == 0:

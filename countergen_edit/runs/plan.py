@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 from countergen_edit.core.errors import UserError, unknown
-from countergen_edit.data.axis import Split
 from countergen_edit.data.counterfactual import CounterfactualSet
-from countergen_edit.data.splits import without_overlap
 from countergen_edit.data.task import Task
 from countergen_edit.edits import NamedEdit
 from countergen_edit.edits.checkpoints import stream_writers
@@ -19,8 +17,6 @@ from countergen_edit.models import LanguageModel, Scratch, check_texts, hook_nam
 from countergen_edit.models.capture import EVERYWHERE, HEAD
 from countergen_edit.runs.fit_data import Positions, capture_sites
 from countergen_edit.runs.halving import Halving
-
-_T = TypeVar("_T")
 
 Tested = Literal["every", "chosen"]
 """Whether every edit is measured on test data, or the chosen ones alone."""
@@ -52,11 +48,7 @@ class Plan:
         skip_attention_sinks: leave attention sinks out of fits and edits.
         fitted: whether the maps of an edit are fitted `sequential` or `independent`.
         baselines: by their names in the run.
-        joint: whether the edits of all tasks make one edit, each fitted under those before it; all
-            tasks are then measured under the whole edit, so that budgets hold for it.
-        before: an edit that the model has already, beneath all that are fitted; without erasers it
-            is measured by itself.
-        earlier: the tasks that `before` was fitted for, which are measured and not fitted again.
+        before: an edit that is measured beside the unedited model, of a plan without erasers.
         scratch: memory and disk for activations.
         seed: the seed of every draw.
 
@@ -79,9 +71,7 @@ class Plan:
     skip_attention_sinks: bool = True
     fitted: Fitted = "sequential"
     baselines: Mapping[str, Any] = field(default_factory=dict)
-    joint: bool = False
     before: NamedEdit | None = None
-    earlier: Sequence[Task] = ()
     scratch: Scratch = field(default_factory=Scratch)
     seed: int = 0
 
@@ -96,18 +86,10 @@ class Plan:
             )
         if any(rank < 1 for rank in self.ranks):
             raise UserError(f"ranks={list(self.ranks)}: a rank is at least 1")
-        names = [task.name for task in (*self.earlier, *self.tasks)]
+        names = [task.name for task in self.tasks]
         if len(set(names)) < len(names):
             raise UserError(f"two tasks of the run are called {max(names, key=names.count)!r}")
-        if self.joint and len(self.erasers) != 1:
-            raise UserError(
-                f"edits over several axes are of one eraser, not {len(self.erasers)} "
-                f"({', '.join(self.erasers)}): choose one, such as eraser=rlace"
-            )
-        if self.joint:
-            kept = [data for task in (*self.earlier, *self.tasks) for data in task.keep]
-            object.__setattr__(self, "tasks", [_keeping(task, kept) for task in self.tasks])
-        elif not self.erasers:
+        if not self.erasers:
             object.__setattr__(self, "tasks", [_test_only(task) for task in self.tasks])
             if self.before is None:
                 object.__setattr__(self, "metrics", _of_models(self.metrics))
@@ -130,25 +112,22 @@ class Plan:
                 f"baseline={next(iter(self.baselines))} stands beside edits, and without an eraser "
                 "there are none: name one, such as eraser=rlace"
             )
-        for task in (*self.earlier, *(self.tasks if self.erasers else ())):
-            task.check_leakage()
         for task in self.tasks:
             if self.erasers:
+                task.check_leakage()
                 self._check_fits(model, task)
             else:
                 self._check_unedited(model, task)
-        for task in self.earlier:
-            for metric in self.metrics:
-                metric.bound(task).check(model)
 
     def _check_fits(self, model: LanguageModel, task: Task) -> None:
+        trained = [name for name, own in self.erasers.items() if own.trains_weights]
         if not self.together and not task.validation:
             raise UserError(
                 "edit.layers=best needs a set under data.validation; or name a layer"
                 if self.select == "eraser"
                 else "a search needs a set under data.validation to choose by"
             )
-        if not task.validation and any(e.trains_weights for e in self.erasers.values()):
+        if trained and not task.validation:
             raise UserError("eraser=distilled needs a set under data.validation to stop by")
         if not task.test:
             raise UserError("there are no test sets: name at least one under data.test")
@@ -159,9 +138,7 @@ class Plan:
             )
         if not task.fit:
             raise UserError("there are no fitting sets: name at least one under data.fit")
-        if model.is_quantized and (
-            EVERYWHERE in self.sites or any(e.trains_weights for e in self.erasers.values())
-        ):
+        if model.is_quantized and (trained or EVERYWHERE in self.sites):
             raise UserError(
                 "eraser=distilled and edit.layers=everywhere change full weights: leave "
                 "model.quantization out, or name other erasers, such as eraser=preserving"
@@ -178,7 +155,7 @@ class Plan:
             for layer in self.layers or (0,):
                 hook_name(model, site, layer)
         # An update of weights edits no activations, whatever the site of the plan.
-        if EVERYWHERE in self.sites and any(not e.trains_weights for e in self.erasers.values()):
+        if EVERYWHERE in self.sites and len(trained) < len(self.erasers):
             stream_writers(model)
         check_texts(replying(model) or model, texts_of(task.every_set))
         for metric in self.metrics:
@@ -186,12 +163,11 @@ class Plan:
         some = replace(task.fit[0], samples=task.fit[0].samples[:1])
         if HEAD in self.sites and (len(self.sites) > 1 or self.select == "eraser"):
             raise UserError("heads are searched alone: debias edit=head eraser=leace")
-        if HEAD in self.sites:
-            for name in (name for name, own in self.erasers.items() if own.trains_weights):
-                raise UserError(
-                    f"eraser={name} updates weights, and edit=head projects the outputs of heads: "
-                    "name a projection, such as eraser=leace"
-                )
+        if HEAD in self.sites and trained:
+            raise UserError(
+                f"eraser={trained[0]} updates weights, and edit=head projects the outputs of "
+                "heads: name a projection, such as eraser=leace"
+            )
         sites = ["head.0" if site == HEAD else site for site in self.sites]
         place = {"sites": sites, "layers": self.layers, "positions": self.positions}
         capture_sites(model, [some], [], task.weighed[:1], **place)  # type: ignore[arg-type]
@@ -265,31 +241,8 @@ def _of_models(metrics: Sequence[Metric]) -> list[Metric]:
 
 
 def _test_only(task: Task) -> Task:
-    return replace(
-        task,
-        fit=(),
-        validation=(),
-        keep=(),
-        agreement=_of_test(task.agreement),
-        legitimate_differences=_of_test(task.legitimate_differences),
-        neutral=_of_test(task.neutral),
-    )
-
-
-def _of_test(by_split: Mapping[Split, _T]) -> dict[Split, _T]:
-    return {split: own for split, own in by_split.items() if split == "test"}
-
-
-def _keeping(task: Task, kept: Sequence[CounterfactualSet]) -> Task:
-    """The task that also keeps the sets of others, without templates and names it is measured on.
-
-    Each axis keeps the grammar of every other.
-    """
-    measured = (*task.validation, *task.test, *task.agreement.values(), *task.legitimate_sets)
-    own = {(data.axis, data.name) for data in task.keep}
-    others: list[CounterfactualSet] = []
-    for data in kept:
-        is_known = (data.axis, data.name) in own or data in others
-        if not is_known and (left := without_overlap(data, measured)) is not None:
-            others.append(left)
-    return replace(task, keep=(*task.keep, *others))
+    by_split: dict[str, Any] = {
+        name: {split: own for split, own in getattr(task, name).items() if split == "test"}
+        for name in ("agreement", "legitimate_differences", "neutral")
+    }
+    return replace(task, fit=(), validation=(), keep=(), **by_split)

@@ -52,16 +52,13 @@ class Portion:
     """Of a context to keep whose first choice is the form that agrees: the number of its group."""
 
     @property
-    def chosen(self) -> str:
-        """The term of a context to keep with known outputs."""
-        return "legitimate" if self.side is None else "agreement"
-
-    @property
     def terms(self) -> tuple[str, ...]:
         """The terms of an objective that it has a part in."""
         if self.kind == "erase":
             return "bias", "people"
-        return (self.kind,) if self.choices is None else (self.kind, self.chosen)
+        if self.choices is None:
+            return (self.kind,)
+        return self.kind, "legitimate" if self.side is None else "agreement"
 
     def renumbered(self, numbers: Callable[[Tensor], Tensor]) -> Portion:
         """With other numbers of the tokens that are read."""
@@ -75,7 +72,8 @@ class Portion:
 
 
 def some_rows(portion: Portion, chosen: Int[Tensor, " row"]) -> Portion:
-    """Some rows of a portion, each with equally many reads."""
+    """Some rows of a context to erase."""
+    assert portion.is_first is not None
     reads = portion.reads
     mask = portion.mask[chosen]
     longest = int(mask.sum(1).max())
@@ -85,9 +83,7 @@ def some_rows(portion: Portion, chosen: Int[Tensor, " row"]) -> Portion:
         ids=portion.ids[chosen, :longest],
         mask=mask[:, :longest],
         at=(torch.arange(len(chosen)).repeat_interleave(reads), column),
-        is_first=None if portion.is_first is None else portion.is_first[chosen],
-        choices=None if portion.choices is None else portion.choices[chosen],
-        side=None if portion.side is None else portion.side[chosen],
+        is_first=portion.is_first[chosen],
     )
 
 
@@ -234,13 +230,6 @@ def padded(
     return ids, mask, mask.sum(1) - 1
 
 
-def forms_of(model: LanguageModel, task: Task) -> Int[Tensor, " form"]:
-    """The first tokens of the forms that agree with the groups of a task (she, her, …)."""
-    forms = [form for group in task.groups for form in task.axis.groups[group].forms.values()]
-    first = [e.ids[e.after(0)[0]] for e in encode(model, [f" {form}" for form in forms])]
-    return torch.tensor(sorted(set(first)), dtype=torch.long)
-
-
 def telling_tokens(model: LanguageModel, task: Task) -> Int[Tensor, " token"]:
     """Tokens that may differ between the groups.
 
@@ -249,9 +238,9 @@ def telling_tokens(model: LanguageModel, task: Task) -> Int[Tensor, " token"]:
     words = sorted(task.substitution.lexicon_words) if task.substitution else []
     single = [e.ids[-1] for e in encode(model, [f" {w}" for w in words]) if len(e.after(0)) == 1]
     outputs = [o for data in task.keep for sample in data.samples for o in sample.outputs]
+    outputs += [f" {f}" for group in task.groups for f in task.axis.groups[group].forms.values()]
     first = [e.ids[e.after(0)[0]] for e in encode(model, [*dict.fromkeys(outputs)])]
-    every = {*forms_of(model, task).tolist(), *single, *first}
-    return torch.tensor(sorted(every), dtype=torch.long)
+    return torch.tensor(sorted({*single, *first}), dtype=torch.long)
 
 
 def mean_divergence(

@@ -5,14 +5,12 @@ from __future__ import annotations
 import os
 import platform
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 from typing import Any
-
-from countergen_edit.core.typed import built
 
 
 def now() -> datetime:
@@ -20,35 +18,29 @@ def now() -> datetime:
     return datetime.now(UTC)
 
 
-@dataclass(frozen=True)
+@dataclass
 class Ran:
-    """The entry `ran` of a manifest, over all sessions; times are in UTC."""
+    """What the entry `ran` of a manifest holds, over all sessions; times are in UTC."""
 
     begin: datetime
     end: datetime
     """Of the last unit."""
     seconds: float
-    hardware: tuple[str, ...]
+    hardware: Sequence[str]
     """Each machine, in the order of use."""
 
-    @property
-    def entry(self) -> dict[str, Any]:
-        """As a manifest holds it."""
-        times = {key: getattr(self, key).isoformat(timespec="seconds") for key in ("begin", "end")}
-        return {"ran": {**times, "seconds": self.seconds, "hardware": [*self.hardware]}}
 
-
-def ran_of(manifest: Mapping[str, Any], where: str = "") -> Ran | None:
-    """When and where a run was made; None without a recorded unit."""
-    return built(Ran, manifest["ran"], f"{where}ran.") if "ran" in manifest else None
-
-
-def until_now(earlier: Ran | None, begin: datetime) -> Ran:
+def until_now(earlier: Mapping[str, Any] | None, begin: datetime) -> dict[str, Any]:
     """The entry at this moment of a session that began then, added to earlier sessions."""
     end = now()
-    known = earlier or Ran(begin, end, 0.0, ())
-    seconds = round(known.seconds + (end - begin).total_seconds(), 1)
-    return Ran(known.begin, end, seconds, tuple(dict.fromkeys((*known.hardware, hardware()))))
+    first = {"begin": begin.isoformat(timespec="seconds"), "seconds": 0.0, "hardware": ()}
+    known: Mapping[str, Any] = earlier or first
+    return {
+        "begin": known["begin"],
+        "end": end.isoformat(timespec="seconds"),
+        "seconds": round(known["seconds"] + (end - begin).total_seconds(), 1),
+        "hardware": [*dict.fromkeys((*known["hardware"], hardware()))],
+    }
 
 
 @cache
@@ -66,15 +58,14 @@ def hardware() -> str:
 def in_words(manifest: Mapping[str, Any]) -> str:
     """Date, duration and hardware in one line; empty if the run has no unit.
 
-    >>> begin, end = datetime(2026, 11, 24, 8), datetime(2026, 11, 24, 9)
-    >>> in_words(Ran(begin, end, 61.8, ("x", "y")).entry)
+    >>> ran = {"begin": "2026-11-24T08:00:00+00:00", "seconds": 61.8, "hardware": ["x", "y"]}
+    >>> in_words({"ran": ran})
     '2026-11-24 08:00 UTC, 62 s on x and y'
     """
-    ran = ran_of(manifest)
-    if ran is None:
+    if (ran := manifest.get("ran")) is None:
         return ""
-    machines = " and ".join(ran.hardware)
-    return f"{ran.begin:%Y-%m-%d %H:%M} UTC, {duration(ran.seconds)} on {machines}"
+    begin, machines = datetime.fromisoformat(ran["begin"]), " and ".join(ran["hardware"])
+    return f"{begin:%Y-%m-%d %H:%M} UTC, {duration(ran['seconds'])} on {machines}"
 
 
 def conversation_in_words(manifest: Mapping[str, Any]) -> str:

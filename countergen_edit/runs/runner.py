@@ -8,19 +8,22 @@ the selected edits, random directions of equal rank, and baselines; last, a judg
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any
 
+import numpy as np
 from sklearn.base import clone
 
 from countergen_edit.core.errors import NotWrittenError, UserError
 from countergen_edit.core.seeds import unit_seed
+from countergen_edit.core.stages import stage
 from countergen_edit.core.writing import digest
 from countergen_edit.data.task import Task
 from countergen_edit.decisions import JUDGEMENT
 from countergen_edit.decisions.judgement import judgements
 from countergen_edit.decisions.selection import (
+    DRAWS,
     Point,
     choose,
     front,
@@ -36,21 +39,27 @@ from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.fits import certificate_rows, curve_rows, gate_rows, own_contexts_row
 from countergen_edit.metrics.locate import HEAD_COUNTS, carriers
 from countergen_edit.metrics.results import STORE
-from countergen_edit.metrics.rows import IN_CHAT, Row
+from countergen_edit.metrics.rows import IN_CHAT, SCREENING, Row
 from countergen_edit.metrics.scores import StoredScores
 from countergen_edit.models import LanguageModel, reductions_kept, replying
 from countergen_edit.models.capture import EVERYWHERE, HEAD
-from countergen_edit.models.progress import bar
+from countergen_edit.models.progress import Bar, bar
 from countergen_edit.runs.distillation import SMALLEST
 from countergen_edit.runs.files import FAILED, SCORES_FOLDER
 from countergen_edit.runs.fit_data import openings
 from countergen_edit.runs.fits import Candidate, FitCache
-from countergen_edit.runs.folder import RunFolder, Units, read_records
+from countergen_edit.runs.folder import RunFolder, read_records
+from countergen_edit.runs.halving import Halving, between, survivors
 from countergen_edit.runs.plan import Plan
-from countergen_edit.runs.screening import Screening
 
 _SCORED_BY = ("model_hash", "bos", "template", "source_hash", "versions", "batch_reductions")
 """Entries of the manifest that scores depend on, beside the texts."""
+KEPT_DRAWS = 200
+"""Resamples that a row of the screening keeps: the spread of a difference is known to 5 %."""
+STAY = 3
+"""One in so many candidates of the first rung stays after it, and of those after the next."""
+RUNG = "rung"
+"""The facet of screening rows."""
 WORTH_ADDING = 0.1
 """Share of the bias that an edit must remove by itself to be tried in a combination."""
 TRIED = 4
@@ -73,11 +82,7 @@ def run(plan: Plan, model: LanguageModel, folder: RunFolder) -> None:
     known = folder.manifest.get("batch_reductions", {})
     kept = reductions_kept(model, known, lambda counts: folder.note(batch_reductions=counts))
     with bar() as progress, kept:
-        run_unit = Units(folder, progress)
-        if plan.joint:
-            _run_joint(plan, model, folder, run_unit)
-            return
-        runners = [Runner(plan, model, task, folder, run_unit) for task in plan.tasks]
+        runners = [Runner(plan, model, task, folder, progress) for task in plan.tasks]
         for runner in runners:
             runner.measure_candidates() if plan.erasers else runner.measure_unedited()
         for runner in runners if plan.erasers else ():
@@ -86,48 +91,29 @@ def run(plan: Plan, model: LanguageModel, folder: RunFolder) -> None:
             folder.warn(f"Scores of the unedited model were read from {', '.join(sorted(others))}.")
 
 
-def _run_joint(plan: Plan, model: LanguageModel, folder: RunFolder, run_unit: Units) -> None:
-    """Fit each task under the edits of those before it, then measure all under the whole edit.
+@dataclass
+class _Group:
+    """An eraser at one site: its candidates by layer, and the indices of those in progress."""
 
-    An edit below an earlier one in the forward pass changes its input; the last units measure the
-    consequences.
-    """
-    whole, runners = plan.before, []
-    for task in plan.tasks:
-        runner = Runner(plan, model, task, folder, run_unit, whole)
-        runner.measure_candidates()
-        [whole] = runner.finish()
-        runners.append(runner)
-    assert whole is not None
-    about = f"all axes, {whole.label}"
-    for task in plan.earlier:
-        runner = Runner(plan, model, task, folder, run_unit)
-        runner.test_unedited()
-        if plan.before is not None:
-            runner.test(plan.before, plan.before.label)
-        runner.test(whole, about)
-    for runner in runners[:-1]:
-        runner.test(whole, about)
+    candidates: Sequence[Candidate]
+    current: list[int]
+    measured: set[int] = field(default_factory=set)
+
+    @property
+    def left(self) -> list[Candidate]:
+        """The candidates in progress."""
+        return [self.candidates[i] for i in self.current]
 
 
 class Runner:
-    """The run of one task; the model is unedited whenever a method has returned.
-
-    `before` is an edit that the model has already; the unedited model is measured without it.
-    """
+    """The run of one task; the model is unedited whenever a method has returned."""
 
     def __init__(
-        self,
-        plan: Plan,
-        model: LanguageModel,
-        task: Task,
-        folder: RunFolder,
-        run_unit: Units,
-        before: NamedEdit | None = None,
+        self, plan: Plan, model: LanguageModel, task: Task, folder: RunFolder, progress: Bar
     ) -> None:
         self.plan, self.model, self.task, self.folder = plan, model, task, folder
-        self.run_unit = run_unit
-        self.fits = FitCache(model, task, folder, plan, before)
+        self.progress = progress
+        self.fits = FitCache(model, task, folder, plan)
         self.metrics = [metric.bound(task) for metric in plan.metrics]
         self.costs = [metric for metric in self.metrics if isinstance(metric, Cost)]
         self.bias = bias_of(self.metrics) or METRICS.make(DEFAULT_BIAS).bound(task)
@@ -145,36 +131,33 @@ class Runner:
         self.context = EvaluationContext(model, self.store, plan.seed, self.stored)
         if not plan.erasers:
             return
+        self.erasers = [
+            (name, ranked) for name, own in plan.erasers.items() for ranked in _ranked(own, plan)
+        ]
+        """With their names in the run, at every rank."""
         self.groups = [
             [Candidate(site, layer, name, eraser) for layer in self.fits.layers(site)]
             for site in plan.sites
             if site != HEAD
-            for name, own in plan.erasers.items()
-            for eraser in _ranked(own, plan.ranks)
+            for name, eraser in self.erasers
             if not eraser.trains_weights
         ]
         """The candidates of one eraser at one site; `together` they are one edit."""
-        self.updates = [
-            Candidate(WEIGHTS, None, name, eraser)
-            for name, own in plan.erasers.items()
-            for eraser in _ranked(own, plan.ranks)
-            if eraser.trains_weights
-        ]
-        """The candidates that update weights."""
         if plan.together:
             self.groups = [self.fits.together(group) for group in self.groups]
-        halving = None if plan.together else plan.halving
-        pools = [[g] for g in self.groups] if plan.select == "eraser" else [self.groups]
-        self.screening = Screening(self, halving, pools)
+        trained = [(name, eraser) for name, eraser in self.erasers if eraser.trains_weights]
+        self.updates = [Candidate(WEIGHTS, None, name, eraser) for name, eraser in trained]
+        """The candidates that update weights."""
+        self.halving = Halving(model.n_layers)  # which measures all in full
+        if plan.halving and not plan.together:
+            self.halving = plan.halving
+        self.shares = self.halving.shares(max(map(len, self.groups), default=0))
+        """Of validation data, of each rung of the screening."""
         if self.groups or HEAD in plan.sites:
             # Edits resume from states below them, which only a pass of the unedited model keeps.
             self.stored = replace(self.stored, read=False)
-            resumed: list[int | None] = [
-                layer for site in plan.sites for layer in self.fits.layers(site)
-            ]
-            if halving is not None:
-                every = range(model.n_layers) if plan.layers is None else plan.layers
-                resumed = [every[i] for i in halving.grid(len(every))]
+            layers = map(self.fits.layers, plan.sites)
+            resumed = [own[i] for own in layers for i in self.halving.grid(len(own))]
         else:
             resumed = [*self._below(self.updates)]
         resuming = self.fits.resuming(resumed)
@@ -199,13 +182,28 @@ class Runner:
         maps = [c for groups in own.values() for row in zip(*groups, strict=True) for c in row]
         return [*maps, *self.updates]
 
+    @property
+    def _competing(self) -> list[list[Candidate]]:
+        """The candidates among which an audit selects, or edits together."""
+        return [*self.groups, *([update] for update in self.updates)]
+
+    def stage(self, name: str, units: int | None = None) -> None:
+        """Begin a stage of so many units; None where the number is unknown."""
+        self.progress.begin(name, units)
+        stage(name if units is None else f"{name}: {units} {'unit' if units == 1 else 'units'}")
+
     def record(self, unit: str, about: str, work: Callable[..., list[Row]], *args: Any) -> None:
         """Record the rows of a unit of the task, unless the folder holds it."""
-        self.run_unit(f"{self.task.name}/{unit}", about, partial(work, *args))
+        name = f"{self.task.name}/{unit}"
+        if not self.folder.done(name):
+            self.progress.show(about)
+            self.folder.record(name, work(*args))
+        self.progress.advance()
 
-    def rows(self) -> list[Row]:
-        """The task's recorded rows."""
-        return [row for row in self.folder.rows() if row.task == self.task.name]
+    def rows(self, unit: str | None = None) -> list[Row]:
+        """The task's recorded rows, or those of one unit."""
+        own = [row for row in self.folder.rows() if row.task == self.task.name]
+        return own if unit is None else [r for r in own if r.unit == f"{self.task.name}/{unit}"]
 
     def measure_unedited(self) -> None:
         """Measure the unedited model, and the edit of a plan without erasers, metric by metric."""
@@ -214,34 +212,92 @@ class Runner:
             self.folder.keep(given)
         for edit in dict.fromkeys((None, given)):
             about = "unedited model" if edit is None else edit.label
-            self.run_unit.stage(about, len(self.metrics))
+            self.stage(about, len(self.metrics))
             for metric in self.metrics:
                 name = f"{'unedited' if edit is None else f'test/{edit.id}'}/{metric.name}"
                 self.record(name, metric.name, self.measure, edit, "test", [metric])
 
     def measure_candidates(self) -> None:
         """Measure the unedited model, screen the candidates, and measure the finalists."""
-        self.run_unit.stage("unedited model", 1)
+        self.stage("unedited model", 1)
         self.record("unedited", "unedited model", self._unedited)
         if self.plan.stops_early and not has_significant_bias(self.rows()):
             return
-        self.screening.run()
-        finalists = {candidate.label for candidate in self.screening.finalists}
+        finalists = self._screened()
         if finalists:
-            self.run_unit.stage("candidates on validation data", len(finalists))
+            self.stage("candidates on validation data", len(finalists))
         for candidate in self.candidates:
-            if candidate.label in finalists:
+            if candidate in finalists:
                 self._measure_candidate(candidate)
         if HEAD in self.plan.sites:
             self._measure_heads()
         # Training takes minutes: a search does without where a map removes enough.
-        may_skip = self.plan.select == "task"
-        if self.updates and not (may_skip and removes_enough(self._points(self._of_edit))):
-            self.run_unit.stage("updates of weights", len(self.updates))
+        is_search = self.plan.select == "task"
+        if self.updates and not (is_search and removes_enough(self._points(self._of_edit))):
+            self.stage("updates of weights", len(self.updates))
             for candidate in [*self.updates]:
                 self._measure_candidate(candidate)
-                if self.plan.select == "task":
+                if is_search:
                     self._measure_scaled(candidate)
+
+    def _screened(self) -> list[Candidate]:
+        """The candidates that all validation data are for.
+
+        Halving finds them, rung by rung; all groups of candidates of which one is selected compete.
+        """
+        every = [_Group(own, self.halving.grid(len(own))) for own in self.groups]
+        pools = [[group] for group in every] if self.plan.select == "eraser" else [every]
+        first = [sum(len(group.current) for group in pool) for pool in pools]
+        for rung, share in enumerate(self.shares, start=1):
+            candidates = [candidate for group in every for candidate in group.left]
+            about = f"screening {rung} of {len(self.shares)} ({share:.0%} of validation data)"
+            self.stage(about, 1 + len(candidates))
+            rows = self._screening_rows(rung, share, candidates)
+            for pool, count in zip(pools, first, strict=True):
+                self._narrow(pool, rows, max(1, count // STAY**rung))
+        finalists = [candidate for group in every for candidate in group.left]
+        self.fits.fit_ahead(finalists)
+        return finalists
+
+    def _screening_rows(
+        self, rung: int, share: float, candidates: Sequence[Candidate]
+    ) -> list[Row]:
+        """Every quick figure of candidates on a share of the data, and the share they remove."""
+        self.fits.fit_ahead(candidates)
+        task = self.task.thinned(share, self.plan.seed)
+        metrics = [metric.bound(task) for metric in self.quick]
+        model = self.fits.resuming([c.layer for c in candidates], share=0.25)
+        context = EvaluationContext(model, self.store, self.plan.seed)
+
+        def measured(edit: NamedEdit | None) -> list[Row]:
+            bias = metrics[0]
+            rows = [r for m in metrics for r in m.measure(context, edit, "validation")]
+            if edit is not None and (removed := bias.removed(context, edit, "validation")):
+                draws = bias.removed_draws(context, edit, "validation")
+                kept = np.zeros(0) if draws is None else draws[1 : KEPT_DRAWS + 1].round(4)
+                finite = kept.tolist() if np.isfinite(kept).all() else []
+                rows.append(replace(removed, detail={**removed.detail, DRAWS: finite}))
+            return [
+                replace(row, split=SCREENING, facets={**row.facets, RUNG: float(rung)})
+                for row in self.marked(rows, edit, "validation")
+            ]
+
+        self.record(f"screening/{rung}/unedited", "unedited model", measured, None)
+        for candidate in candidates:
+            unit = f"screening/{rung}/{candidate.label}"
+            self.record(unit, candidate.label, self.attempt, candidate.chain, measured)
+        return [row for row in self.rows() if row.facets.get(RUNG) == rung]
+
+    def _narrow(self, pool: Sequence[_Group], rows: Sequence[Row], most: int) -> None:
+        """Keep the best of a pool; candidates halfway to their measured neighbours enter."""
+        ids = {self.fits.id_of(own.candidates[i]): (own, i) for own in pool for i in own.current}
+        alone = all(c.eraser.is_baseline for group in pool for c in group.candidates)
+        measured = points(rows, SCREENING, self.costs, baselines=alone)
+        kept = [ids[p.edit] for p in survivors([p for p in measured if p.edit in ids], most)]
+        for group in pool:
+            group.measured |= {*group.current}
+            best = [i for own, i in kept if own is group]
+            group.current = sorted([*best, *between(group.measured, best)])
 
     def _measure_scaled(self, update: Candidate) -> None:
         """Measure a smaller factor of an update that is over a budget, until one keeps them.
@@ -263,25 +319,21 @@ class Runner:
 
     def _measure_heads(self) -> None:
         """Measure each eraser at more and more of the heads that carry the bias."""
-        plan, locate = self.plan, METRICS.make("locate", sites=(), verified=0).bound(self.task)
-        self.run_unit.stage("heads", 1)
-        of_maps = partial(self.measure, None, "validation", [locate])
-        self.record("heads", "maps of heads", of_maps)
-        rows = [row for row in self.rows() if row.unit == f"{self.task.name}/heads"]
-        self.fits.heads = heads = carriers(rows)
-        for name, own in plan.erasers.items():
-            for eraser in _ranked(own, plan.ranks):
-                every = [Candidate(f"{HEAD}.{n}", layer, name, eraser) for layer, n in heads]
-                for size in (size for size in HEAD_COUNTS if size <= len(heads)):
-                    chosen = sorted(every[:size], key=lambda c: (c.layer, c.site))
-                    self._measure_together(tuple(chosen), f"heads/{eraser}/{size}")
+        locate = METRICS.make("locate", sites=(), verified=0).bound(self.task)
+        self.stage("heads", 1)
+        self.record("heads", "maps of heads", self.measure, None, "validation", [locate])
+        self.fits.heads = heads = carriers(self.rows("heads"))
+        for name, eraser in self.erasers:
+            every = [Candidate(f"{HEAD}.{n}", layer, name, eraser) for layer, n in heads]
+            for size in (size for size in HEAD_COUNTS if size <= len(heads)):
+                chosen = sorted(every[:size], key=lambda c: (c.layer, c.site))
+                self._measure_together(tuple(chosen), f"heads/{eraser}/{size}")
 
     def _measure_together(self, candidates: tuple[Candidate, ...], unit: str) -> str | None:
         """Measure candidates as one edit; its id, None where a fit failed."""
         chain = self.fits.together(candidates)
-        self.record(unit, unit, self._attempted, chain, self._measured)
-        own = [row for row in self.rows() if row.unit == f"{self.task.name}/{unit}"]
-        if any(row.metric == FAILED for row in own):
+        self.record(unit, unit, self.attempt, chain, self._measured)
+        if any(row.metric == FAILED for row in self.rows(unit)):
             return None
         edit = self.fits.joined(chain)
         self._of_edit[edit.id] = candidates
@@ -290,29 +342,34 @@ class Runner:
     def _measure_candidate(self, candidate: Candidate) -> None:
         figures = partial(self._measured, candidate=candidate)
         name = f"candidate/{candidate.label}"
-        self.record(name, candidate.label, self.attempt, candidate, figures)
+        self.record(name, candidate.label, self.attempt, candidate.chain, figures)
 
-    def finish(self) -> list[NamedEdit]:
-        """Combine, select and test; the selected edits, of which an audit needs one."""
+    def finish(self) -> None:
+        """Combine, select and test; an audit needs an edit."""
         plan = self.plan
         selected = self._selected()
         if not selected:
-            return []
+            return
         edits = [self.fits.joined(candidates) for candidates in selected]
         if plan.tested == "chosen":  # states below other edits are not read again
             resumed = self._below([candidate for chain in selected for candidate in chain])
             self.context.model = self.fits.resuming(resumed)
-        self.run_unit.stage("test data", 1 + len(edits) + sum(map(self._has_control, edits)))
-        self.test_unedited()
+        self.stage("test data", 1 + len(edits) + sum(map(self._has_control, edits)))
+        about = "test data: unedited model"
+        self.record("test/unedited", about, self.measure, None, "test", self._untested)
         for edit, candidates in zip(edits, selected, strict=True):
-            self.test(edit, edit.label, candidates)
+            self._test(edit, candidates)
         if plan.baselines:
-            self.run_unit.stage("baselines")
+            self.stage("baselines")
         for name, baseline in plan.baselines.items():
             for group in baseline.groups(self.fits, name, edits):
                 self._test_baseline(group)
-        self.record(JUDGEMENT, JUDGEMENT, self._judgements, edits)
-        return edits
+
+        def judged() -> list[Row]:
+            records = read_records(self.folder.path)
+            return judgements(self.rows(), records, [edit.id for edit in edits], self.costs)
+
+        self.record(JUDGEMENT, JUDGEMENT, judged)
 
     def _selected(self) -> list[list[Candidate]]:
         if self.plan.select == "task":
@@ -322,33 +379,22 @@ class Runner:
             self.record("choice", "choice", self._front_rows, best.edit)
             is_tested = self.plan.tested == "every" or best.is_worthwhile
             return [self.fits.together(self._of_edit[best.edit])] if is_tested else []
-        if not self.plan.together:
+        id_of = self.fits.id_of
+        if self.plan.together:
+            failed = {row.edit for row in self.rows() if row.metric == FAILED}
+            found = [group for group in self._competing if not failed & {*map(id_of, group)}]
+        else:
             self.record("choice", "choice", self._choice_rows)
-        rows = self.rows()
-        failed = {row.edit for row in rows if row.metric == FAILED}
-        chosen = {row.edit for row in rows if row.metric == "choice"}
-        found = []
-        for group in (*self.groups, *([update] for update in self.updates)):
-            ids = [self.fits.id_of(candidate) for candidate in group]
-            if self.plan.together:
-                found.append([] if failed & {*ids} else [*group])
-            else:
-                found.append([c for c, key in zip(group, ids, strict=True) if key in chosen][:1])
-        if not any(found):
-            raise UserError(_why_none(rows))
-        return [candidates for candidates in found if candidates]
+            chosen = {row.edit for row in self.rows("choice")}
+            found = [[c] for group in self._competing for c in group if id_of(c) in chosen]
+        if not found:
+            raise UserError(_why_none(self.rows()))
+        return found
 
-    def attempt(self, candidate: Candidate, figures: Callable[[NamedEdit], list[Row]]) -> list[Row]:
-        """Rows of a candidate's edit, or the row `error` of a fit that failed."""
-        return self._attempted([*candidate.after, candidate], figures)
-
-    def _attempted(
+    def attempt(
         self, chain: Sequence[Candidate], figures: Callable[[NamedEdit], list[Row]]
     ) -> list[Row]:
-        return self._failure(chain) or figures(self.fits.joined(chain))
-
-    def _failure(self, chain: Sequence[Candidate]) -> list[Row]:
-        """The row `error` of the first fit that fails; empty where none does.
+        """Rows of candidates as one edit, or the row `error` of the first fit that fails.
 
         An audit raises a defect of an eraser; a search goes on with the others.
         """
@@ -363,12 +409,11 @@ class Runner:
                     raise
                 except errors as error:
                     return [self._error_row(candidate, error)]
-        return []
+        return figures(self.fits.joined(chain))
 
     def _error_row(self, candidate: Candidate, error: Exception) -> Row:
         wanted = candidate.eraser.get_params().get("rank")
         name = "" if isinstance(error, UserError) else f"{type(error).__name__}: "
-        chain = (*candidate.after, candidate)
         return Row(
             FAILED,
             None,
@@ -377,7 +422,7 @@ class Runner:
             edit=self.fits.id_of(candidate),
             eraser=candidate.name,
             site=candidate.site,
-            layers=tuple(c.layer for c in chain if c.layer is not None),
+            layers=tuple(c.layer for c in candidate.chain if c.layer is not None),
             rank=wanted if isinstance(wanted, int) else 0,  # some erasers choose it in the fit
             seed=self.plan.seed,
             detail={"error": f"{name}{error}"},
@@ -390,7 +435,7 @@ class Runner:
     @property
     def _certifies_all(self) -> bool:
         """Whether every candidate gets a certificate; of many only the selected one does."""
-        return self.plan.select == "eraser" and not self.screening.shares
+        return self.plan.select == "eraser" and not self.shares
 
     def _measured(self, edit: NamedEdit, candidate: Candidate | None = None) -> list[Row]:
         """The rows that the selection reads, and in a sweep those of test data."""
@@ -470,17 +515,10 @@ class Runner:
         """The metrics that candidates are not measured by on test data."""
         return [m for m in self.metrics if m.is_slow or self.plan.tested == "chosen"]
 
-    def test_unedited(self) -> None:
-        """Measure the unedited model on test data."""
-        about = "test data: unedited model"
-        self.record("test/unedited", about, self.measure, None, "test", self._untested)
-
-    def test(self, edit: NamedEdit, about: str, candidates: Sequence[Candidate] = ()) -> None:
-        """Measure an edit on test data and, unless every edit is, random directions.
-
-        An edit that is fitted here, of `candidates`, gets their certificates.
-        """
-        self.record(f"test/{edit.id}", f"test data: {about}", self._tested, edit, candidates)
+    def _test(self, edit: NamedEdit, candidates: Sequence[Candidate]) -> None:
+        """Measure an edit on test data and, unless every edit is, random directions."""
+        about = f"test data: {edit.label}"
+        self.record(f"test/{edit.id}", about, self._tested, edit, candidates)
         if self._has_control(edit):
             control = self.fits.control(edit)
             about = f"test data: random directions of rank {control.record.rank}"
@@ -511,10 +549,6 @@ class Runner:
             [edit] = [variant for variant in group if variant.id == best]
         self.record(f"test/{edit.id}", f"test data: {edit.label}", self._tested, edit)
 
-    def _judgements(self, edits: Sequence[NamedEdit]) -> list[Row]:
-        records = read_records(self.folder.path)
-        return judgements(self.rows(), records, [edit.id for edit in edits], self.costs)
-
     def _points(self, ids: Collection[str], *, baselines: bool = False) -> list[Point]:
         """Some edits by their figures on all validation data."""
         every = points(self.rows(), "validation", self.costs, baselines=baselines)
@@ -523,7 +557,7 @@ class Runner:
     def _choice_rows(self) -> list[Row]:
         """The row `choice` of each eraser: the chosen edit and its cost."""
         removed, rows = self._removed_rows(), []
-        for group in (*self.groups, *([update] for update in self.updates)):
+        for group in self._competing:
             ids = {self.fits.id_of(candidate) for candidate in group}
             candidates = self._points(ids, baselines=True)
             if candidates:
@@ -566,7 +600,7 @@ class Runner:
         singles = self._points(self._of_edit)
         if not singles:
             return None
-        self.run_unit.stage("combinations")
+        self.stage("combinations")
         best, on_front = choose(singles), {p.edit for p in front(singles)}
         worthy = [p for p in ordered(singles) if p.removed >= WORTH_ADDING]
         worthy.sort(key=lambda p: p.edit not in on_front)
@@ -595,10 +629,10 @@ class Runner:
         return self._points({edit for edit in found if edit is not None})
 
 
-def _ranked(eraser: BaseEraser, ranks: Sequence[int]) -> list[BaseEraser]:
-    if not ranks or "rank" not in eraser.get_params():
+def _ranked(eraser: BaseEraser, plan: Plan) -> list[BaseEraser]:
+    if not plan.ranks or "rank" not in eraser.get_params():
         return [eraser]
-    return [clone(eraser).set_params(rank=rank) for rank in ranks]
+    return [clone(eraser).set_params(rank=rank) for rank in plan.ranks]
 
 
 def _cost_row(removed: Row, metric: str, point: Point, detail: Mapping[str, object]) -> Row:

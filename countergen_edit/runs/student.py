@@ -18,21 +18,15 @@ from torch.nn.functional import pad
 
 from countergen_edit.core.errors import require_known
 from countergen_edit.core.seeds import unit_seed
-from countergen_edit.edits import Edit, LowRankUpdate, Placement
+from countergen_edit.edits import UNCHANGED, LowRankUpdate
 from countergen_edit.edits.checkpoints.forms import fold
-from countergen_edit.edits.checkpoints.stock import linear_modules, module_name
-from countergen_edit.edits.edit import placement_hook
+from countergen_edit.edits.checkpoints.stock import linear_modules
 from countergen_edit.erasers import Distilled
 from countergen_edit.models import LanguageModel
 from countergen_edit.models.batching import runs_trees
 from countergen_edit.models.language_model import read_logits, stock_name
 from countergen_edit.models.resumption import forward_replaced
-from countergen_edit.runs.portions import (
-    Portion,
-    in_passes,
-    one_pass,
-    some_rows,
-)
+from countergen_edit.runs.portions import Portion, in_passes, one_pass, some_rows
 
 _ROWS = 4
 """Texts of a group after a context to erase in a step."""
@@ -64,7 +58,7 @@ class Unedited:
         return replace(
             self,
             portion=some,
-            log_probs=cells[rows.to(self.device)].flatten(0, 1),
+            log_probs=cells[rows.to(cells.device)].flatten(0, 1),
             below=_rows_of(self.below, rows, some.ids.shape[1]),
         )
 
@@ -76,10 +70,6 @@ class Unedited:
         difference, half = (None if part is None else part.to(dtype) for part in own)
         log_probs = self.log_probs.to(dtype)
         return replace(self, log_probs=log_probs, difference=difference, half=half)
-
-    @property
-    def device(self) -> torch.device:
-        return self.log_probs.device
 
 
 def few_rows(portion: Portion, rng: np.random.Generator) -> Int[Tensor, " row"]:
@@ -119,9 +109,7 @@ def _of_hidden(output: Any, change: Callable[[Tensor], Tensor]) -> Any:
 class Student:
     """The stock model with a trainable low-rank update; it shares all other weights.
 
-    `layers` are the updated blocks; by default those from `settings.first_layer` on. `before` is an
-    edit that the model has already: contexts to erase are compared with the model under it, all
-    others with the model without its maps, so that limits are of the whole edit. Matrices are
+    `layers` are the updated blocks; by default those from `settings.first_layer` on. Matrices are
     multiplied in bfloat16 where the device does so faster; the update itself is float32.
 
     Attributes:
@@ -129,15 +117,11 @@ class Student:
     """
 
     def __init__(
-        self,
-        model: LanguageModel,
-        settings: Distilled,
-        before: Edit,
-        layers: Sequence[int] | None = None,
+        self, model: LanguageModel, settings: Distilled, layers: Sequence[int] | None = None
     ) -> None:
         from peft import LoraConfig, get_peft_model
 
-        plain = fold(model, Edit((), update=before.update))
+        plain = fold(model, UNCHANGED)
         names = block_names(model)
         layers = layers or range(settings.first_block(len(names)), len(names))
         targets = matrices(model, [names[i] for i in layers], settings.target_modules)
@@ -159,10 +143,6 @@ class Student:
         self._index: Int[Tensor, " token"] | None = None
         self.first = min(layers)
         self._shared = [plain.get_submodule(name) for name in names[: self.first]]
-        self._maps = [
-            (plain.get_submodule(module_name(model, place.site, place.layer)), _mapping(place))
-            for place in before.placements
-        ]
 
     def restrict(self, tokens: Int[Tensor, " token"]) -> None:
         """Compute the logits of some tokens alone; log-probabilities are then among these.
@@ -201,12 +181,6 @@ class Student:
             some = [portions[i] for i in numbers]
             with torch.no_grad(), self._without_update():
                 log_probs, kept = self._run(some)
-                if self._maps and any(portion.kind != "erase" for portion in some):
-                    without, _ = self._run(some, mapped=False)
-                    log_probs = [
-                        own if portion.kind == "erase" else other
-                        for portion, own, other in zip(some, log_probs, without, strict=True)
-                    ]
             begin = 0
             for i, portion, own in zip(numbers, some, log_probs, strict=True):
                 rows = slice(begin, begin + len(portion.ids))
@@ -230,7 +204,7 @@ class Student:
             yield [*zip(some, log_probs, strict=True)]
 
     def _run(
-        self, portions: Sequence[Portion], below: Any = None, *, mapped: bool = True
+        self, portions: Sequence[Portion], below: Any = None
     ) -> tuple[list[Float[Tensor, "_ vocab"]], Any]:
         """Log-probabilities, and the output of the last block below the update, row by row.
 
@@ -250,8 +224,6 @@ class Student:
             elif self._shared:
                 hook = self._shared[-1].register_forward_hook(lambda m, i, out: kept.append(out))
                 stack.callback(hook.remove)
-            for module, change in self._maps if mapped else ():
-                stack.callback(module.register_forward_hook(change).remove)
             stack.enter_context(self._bfloat16())
             row, column = torch.from_numpy(one.cell[:, one.reads])
             logits = read_logits(self.plain, self._model.inputs(one.ids, one.mask), (row, column))
@@ -328,13 +300,6 @@ def unrounded(output: Any, device: str) -> None:
     kept = output.weight.dtype
     output.register_forward_pre_hook(lambda module, inputs: (inputs[0].to(kept), *inputs[1:]))
     output.forward = torch.autocast(device, enabled=False)(output.forward)
-
-
-def _mapping(place: Placement) -> Any:
-    """A hook that maps the output of a module, or the first part of it."""
-    mapped = placement_hook(place)
-
-    return lambda module, inputs, output: _of_hidden(output, mapped)
 
 
 def block_names(model: LanguageModel) -> list[str]:

@@ -23,11 +23,10 @@ from peft import get_peft_model
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
 import countergen_edit as ce
-from countergen_edit.edits import UNCHANGED
 from countergen_edit.edits.checkpoints.stock import stock_model
 from countergen_edit.erasers.distilled import Distilled
 from countergen_edit.models.language_model import read_logits
-from countergen_edit.runs.distillation import Distillation, Limits
+from countergen_edit.runs.distillation import Distillation, limits_of
 from countergen_edit.runs.own_contexts import OwnContexts
 from countergen_edit.runs.portions import mean_divergence, some_rows
 from countergen_edit.runs.student import Student, Unedited
@@ -60,8 +59,8 @@ def prepared(model: ce.LanguageModel, steps: int) -> tuple[Distillation, Student
     task = ce.task("gender", data, texts=texts)
     settings = Distilled(contexts=64, steps=steps)
     with tempfile.TemporaryDirectory() as folder:
-        training = Distillation(model, task, settings, Limits(), UNCHANGED, Path(folder))
-        student = Student(model, settings, UNCHANGED)
+        training = Distillation(model, task, settings, limits_of({}), Path(folder))
+        student = Student(model, settings)
         return training, student
 
 

@@ -42,7 +42,6 @@ from transformers import (
 
 import countergen_edit as ce
 from countergen_edit.data.task import Task
-from countergen_edit.edits import UNCHANGED
 from countergen_edit.edits.checkpoints.stock import stock_model
 from countergen_edit.erasers import Distilled
 from countergen_edit.models import (
@@ -54,7 +53,7 @@ from countergen_edit.models import (
     generate,
 )
 from countergen_edit.models.language_model import Cells, Logits, Mask, read_logits
-from countergen_edit.runs.distillation import Distillation, Limits
+from countergen_edit.runs.distillation import Distillation, limits_of
 from countergen_edit.runs.portions import mean_divergence
 from countergen_edit.runs.student import Student
 
@@ -358,8 +357,8 @@ def training(subject: Subject) -> None:
     model, settings = subject.model, Distilled(contexts=CONTEXTS, steps=STEPS)
     with tempfile.TemporaryDirectory() as folder:
         task = subject.task_or_try
-        training = Distillation(model, task, settings, Limits(), UNCHANGED, Path(folder))
-        student = Student(model, settings, UNCHANGED)
+        training = Distillation(model, task, settings, limits_of({}), Path(folder))
+        student = Student(model, settings)
         plain = get_peft_model(subject.plain(), student.peft.peft_config["default"])
         began = time.perf_counter()
         targets = whole_vocabulary(training, student, STEPS)

@@ -17,18 +17,19 @@ from countergen_edit.core.errors import UserError
 from countergen_edit.data.counterfactual import CounterfactualSet, Sample, Variation
 from countergen_edit.data.subsets import round_robin
 from countergen_edit.data.task import Task
-from countergen_edit.edits import UNCHANGED, Edit, LowRankUpdate, Placement, applied
+from countergen_edit.edits import Edit, LowRankUpdate, applied
 from countergen_edit.edits.checkpoints.stock import stock_model
-from countergen_edit.erasers import AffineErasure, make_eraser
+from countergen_edit.erasers import make_eraser
 from countergen_edit.erasers.distilled import Distilled
 from countergen_edit.metrics.base import METRICS
 from countergen_edit.metrics.costs.agreement import agreement_values
 from countergen_edit.metrics.r.group_effect import GroupEffect
 from countergen_edit.metrics.scores import score
-from countergen_edit.models import LanguageModel, encode, load_model
+from countergen_edit.models import LanguageModel, encode, load_model, text_log_probs
 from countergen_edit.models.language_model import read_logits
-from countergen_edit.runs import distillation
-from countergen_edit.runs.distillation import FACTOR, LIMIT_SHARE, Distillation, Limits, larger
+from countergen_edit.runs import baselines, distillation
+from countergen_edit.runs.baselines import Augmentation, augmented, negative_log_likelihood
+from countergen_edit.runs.distillation import FACTOR, LIMIT_SHARE, Distillation, larger, limits_of
 from countergen_edit.runs.fits import Candidate, FitCache
 from countergen_edit.runs.folder import RunFolder
 from countergen_edit.runs.objective import (
@@ -38,14 +39,13 @@ from countergen_edit.runs.objective import (
     squared_difference,
     with_difference,
 )
-from countergen_edit.runs.own_contexts import _mentions, written
+from countergen_edit.runs.own_contexts import OwnContexts, _mentions, written
 from countergen_edit.runs.portions import (
     PASS,
     Portion,
     in_passes,
     mean_divergence,
     running,
-    some_rows,
     telling_tokens,
     to_erase,
     to_keep,
@@ -59,12 +59,12 @@ VOCAB = 7
 
 
 @pytest.fixture(scope="module")
-def task() -> Task:
+def task():
     return thin(kept_task(), 8)
 
 
 @pytest.fixture(autouse=True)
-def float32(monkeypatch: pytest.MonkeyPatch) -> None:
+def float32(monkeypatch):
     """Matrices in float32 on every device: bfloat16 keeps eight bits."""
     monkeypatch.setattr("countergen_edit.runs.student.multiplies_bfloat16", lambda device: False)
 
@@ -76,7 +76,7 @@ def kept_task() -> Task:
 
 def distilling(model: LanguageModel, task: Task, folder: Path, **settings: object) -> Distillation:
     own = Distilled(**{"contexts": 24, "check_every": 2, "first_layer": 0.5, **settings})  # type: ignore[arg-type]
-    return Distillation(model, task, own, Limits(), UNCHANGED, folder)
+    return Distillation(model, task, own, limits_of({}), folder)
 
 
 @given(
@@ -85,7 +85,7 @@ def distilling(model: LanguageModel, task: Task, folder: Path, **settings: objec
     seed=st.integers(0, 10**6),
     known=st.booleans(),
 )
-def test_terms_are_explicit_sums(reads: int, people: int, seed: int, known: bool) -> None:
+def test_terms_are_explicit_sums(reads, people, seed, known):
     rng = np.random.default_rng(seed)
     rows = 2 * people
     p, q = (
@@ -133,13 +133,13 @@ def erased(rows: int, reads: int, outputs: torch.Tensor | None) -> Portion:
     return Portion("erase", ids, torch.ones_like(ids), at, first, outputs)
 
 
-def test_the_default_learning_rate_falls_with_the_width() -> None:
+def test_the_default_learning_rate_falls_with_the_width():
     assert Distilled().rate(576) == pytest.approx(1e-3)
     assert Distilled().rate(4 * 576) == pytest.approx(1e-3 / 4)
     assert Distilled(learning_rate=0.5).rate(576) == 0.5
 
 
-def test_tokens_and_all_others_make_a_distribution() -> None:
+def test_tokens_and_all_others_make_a_distribution():
     log_probs = torch.randn(4, VOCAB, generator=torch.Generator().manual_seed(0)).log_softmax(-1)
     found = coarse(log_probs, torch.tensor([1, 4])).exp()
     p = log_probs.exp()
@@ -154,9 +154,9 @@ def outputs(student: Student, *given: Unedited) -> list[torch.Tensor]:
 
 
 def test_portions_in_one_pass_have_the_outputs_and_gradients_of_each_alone_row_by_row(
-    testbed: LanguageModel, task: Task, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    student = Student(testbed, Distilled(first_layer=0.5), UNCHANGED)
+    testbed, task, monkeypatch
+):
+    student = Student(testbed, Distilled(first_layer=0.5))
     noise = torch.Generator().manual_seed(0)
     for parameter in student.parameters.values():
         parameter.data.normal_(std=0.1, generator=noise)
@@ -188,9 +188,7 @@ def test_portions_in_one_pass_have_the_outputs_and_gradients_of_each_alone_row_b
 
 
 @given(shapes=st.lists(st.tuples(st.integers(1, 40), st.integers(1, 300)), max_size=12))
-def test_passes_run_each_portion_once_and_are_within_the_limit(
-    shapes: list[tuple[int, int]],
-) -> None:
+def test_passes_run_each_portion_once_and_are_within_the_limit(shapes):
     portions = [erased(rows, reads, None) for rows, reads in shapes]
     passes = in_passes(portions)
     assert sorted(i for own in passes for i in own) == [*range(len(shapes))]
@@ -199,11 +197,9 @@ def test_passes_run_each_portion_once_and_are_within_the_limit(
         assert len(own) == 1 or tokens <= PASS
 
 
-def test_few_rows_have_their_own_unedited_output(
-    testbed: LanguageModel, task: Task, tmp_path: Path
-) -> None:
+def test_few_rows_have_their_own_unedited_output(testbed, task, tmp_path):
     training = distilling(testbed, task, tmp_path)
-    student = Student(testbed, training.settings, UNCHANGED)
+    student = Student(testbed, training.settings)
     [context, *_] = to_erase(testbed, task.fit[0])
     portion = context.portion(testbed)
     [whole] = student.unedited([portion])
@@ -215,9 +211,7 @@ def test_few_rows_have_their_own_unedited_output(
     torch.testing.assert_close(outputs(student, few)[0], again, rtol=1e-4, atol=1e-4)
 
 
-def test_portions_to_keep_have_each_text_once_and_many_contexts_together(
-    testbed: LanguageModel, task: Task
-) -> None:
+def test_portions_to_keep_have_each_text_once_and_many_contexts_together(testbed, task):
     for data in task.keep:
         portions = to_keep(testbed, data, np.random.default_rng(0))
         rows = [
@@ -231,9 +225,7 @@ def test_portions_to_keep_have_each_text_once_and_many_contexts_together(
         assert np.mean([*map(len, begun)]) > 2
 
 
-def test_words_that_may_differ_are_forms_outputs_to_keep_and_gendered_words(
-    testbed: LanguageModel, task: Task
-) -> None:
+def test_words_that_may_differ_are_forms_outputs_to_keep_and_gendered_words(testbed, task):
     kept = {*telling_tokens(testbed, task).tolist()}
 
     def first(word: str) -> int:
@@ -246,19 +238,7 @@ def test_words_that_may_differ_are_forms_outputs_to_keep_and_gendered_words(
     assert first("doctor") not in kept
 
 
-def test_some_rows_are_those_rows(testbed: LanguageModel, task: Task) -> None:
-    [portion, *_] = to_keep(testbed, task.keep[0], np.random.default_rng(0))
-    chosen = torch.tensor([1, 3])
-    some = some_rows(portion, chosen)
-    whole = testbed.logits(portion.ids, portion.mask, portion.at)
-    torch.testing.assert_close(
-        testbed.logits(some.ids, some.mask, some.at), whole[chosen], rtol=1e-4, atol=1e-4
-    )
-
-
-def test_contexts_to_erase_tell_no_group_and_those_to_keep_are_about_to(
-    testbed: LanguageModel, task: Task
-) -> None:
+def test_contexts_to_erase_tell_no_group_and_those_to_keep_are_about_to(testbed, task):
     own = written(testbed, task, 80, seed=0)
     forms = {f for g in task.groups for f in task.axis.groups[g].forms.values()}
     names = {n for g in task.groups for n in task.axis.groups[g].all_names()}
@@ -272,7 +252,7 @@ def test_contexts_to_erase_tell_no_group_and_those_to_keep_are_about_to(
     }
 
 
-def test_more_fitting_prompts_share_nothing_with_what_is_measured() -> None:
+def test_more_fitting_prompts_share_nothing_with_what_is_measured():
     task = Task.from_config("gender", "natural", texts="natural")
     more = larger(task)
     assert [len(data.samples) for data in more] == [distillation.DRAWN_CELLS] * len(task.fit)
@@ -287,7 +267,7 @@ def test_more_fitting_prompts_share_nothing_with_what_is_measured() -> None:
     assert larger(own) == [*own.fit]
 
 
-def test_a_person_is_a_name_or_the_words_in_which_prompts_differ(testbed: LanguageModel) -> None:
+def test_a_person_is_a_name_or_the_words_in_which_prompts_differ(testbed):
     def mentioned(*texts: tuple[str, str | None, int]) -> list[tuple[str, str]]:
         groups = ("female", "male")
         variations = (Variation(g, *(t[0], t[1], t[2])) for g, t in zip(groups, texts, strict=True))
@@ -312,23 +292,25 @@ def test_a_person_is_a_name_or_the_words_in_which_prompts_differ(testbed: Langua
     assert mentioned(("Had she, Olivia", "Olivia", 4), ("Had he, Liam", "Liam", 4)) == []
 
 
-def test_without_people_there_are_no_contexts(testbed: LanguageModel) -> None:
+def test_without_people_there_are_no_contexts_and_no_augmented_text(testbed, task):
     variations = (
         Variation("female", "Had she, Olivia, a", "Olivia", 4),
         Variation("male", "Had he, Liam, a", "Liam", 4),
     )
     sample = Sample("t", (" dog", " cat"), variations)
     data = CounterfactualSet("own", "gender", ("female", "male"), (sample,))
-    own = written(testbed, replace(kept_task(), fit=(data,), keep=()), 8, seed=0)
+    without = replace(task, fit=(data,), keep=())
+    Augmentation().check(testbed, task)
+    with pytest.raises(UserError, match="fewer than two groups"):
+        Augmentation().check(testbed, without)
+    own = written(testbed, without, 8, seed=0)
     rng = np.random.default_rng(0)
     assert own.summary == {"to_erase": 0, "to_keep": 0, "refused": {}, "examples": []}
     assert own.portion_to_erase(testbed, rng) is None
     assert own.portion_to_keep(testbed, rng) is None
 
 
-def test_an_update_of_other_limits_is_another_edit(
-    testbed: LanguageModel, task: Task, tmp_path: Path
-) -> None:
+def test_an_update_of_other_limits_is_another_edit(testbed, task, tmp_path):
     eraser = make_eraser("distilled", steps=2)
     ids = set()
     for budget in (0.01, 0.02):
@@ -338,11 +320,11 @@ def test_an_update_of_other_limits_is_another_edit(
             metrics=(METRICS.make("r"), METRICS.make("agreement", {"budget": budget})),
         )
         fits = FitCache(testbed, task, RunFolder(tmp_path / str(budget), {}, IDENTITY), plan)
-        ids.add(fits.part_id(Candidate("weights", None, "distilled", eraser)))
+        ids.add(fits.id_of(Candidate("weights", None, "distilled", eraser)))
     assert len(ids) == 2
 
 
-def test_an_update_needs_validation_data(testbed: LanguageModel, task: Task) -> None:
+def test_an_update_needs_validation_data(testbed, task):
     plan = make_plan(
         task=replace(task, validation=()),
         erasers={"distilled": make_eraser("distilled")},
@@ -352,30 +334,17 @@ def test_an_update_needs_validation_data(testbed: LanguageModel, task: Task) -> 
         plan.check(testbed)
 
 
-def test_all_blocks_below_the_last_may_be_left_out(testbed: LanguageModel) -> None:
-    student = Student(testbed, Distilled(first_layer=1.0), UNCHANGED)
+def test_all_blocks_below_the_last_may_be_left_out(testbed):
+    student = Student(testbed, Distilled(first_layer=1.0))
     last = block_names(testbed)[-1]
     assert all(name.startswith(last) for name in student.update.factors)
 
 
-def test_the_student_is_the_model_but_for_rounding(testbed: LanguageModel, task: Task) -> None:
-    student = Student(testbed, Distilled(), UNCHANGED)
-    for context in to_erase(testbed, task.fit[0])[:4]:
-        portion = context.portion(testbed)
-        inputs = testbed.inputs(portion.ids, portion.mask)
-        expected = read_logits(stock_model(testbed), inputs, portion.at).log_softmax(-1)
-        [found] = student.unedited([portion])
-        assert float(mean_divergence(expected, found.log_probs)) < 1e-3
-        assert torch.equal(outputs(student, found)[0], found.log_probs)
-
-
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-def test_matrices_in_bfloat16_read_and_train_weights_of_any_type(
-    dtype: str, task: Task, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_matrices_in_bfloat16_read_and_train_weights_of_any_type(dtype, task, monkeypatch):
     monkeypatch.setattr("countergen_edit.runs.student.multiplies_bfloat16", lambda device: True)
     model = load_model(directory(), dtype=dtype)
-    student = Student(model, Distilled(), UNCHANGED)
+    student = Student(model, Distilled())
     portion = to_erase(model, task.fit[0])[0].portion(model)
     inputs = model.inputs(portion.ids, portion.mask)
     expected = read_logits(stock_model(model), inputs, portion.at).float().log_softmax(-1)
@@ -385,9 +354,7 @@ def test_matrices_in_bfloat16_read_and_train_weights_of_any_type(
     assert all(p.grad is not None for p in student.parameters.values())
 
 
-def test_a_context_is_read_after_the_person_and_people_are_exchanged(
-    testbed: LanguageModel, task: Task
-) -> None:
+def test_a_context_is_read_after_the_person_and_people_are_exchanged(testbed, task):
     own = written(testbed, task, 24, seed=0)
     own.erase = own.erase[:1]
     portion = own.portion_to_erase(testbed, np.random.default_rng(0))
@@ -405,9 +372,7 @@ def test_a_context_is_read_after_the_person_and_people_are_exchanged(
         assert int(own_columns[-1]) == int(portion.mask[i].sum()) - 1
 
 
-def test_training_removes_the_planted_difference_and_keeps_grammar(
-    testbed: LanguageModel, tmp_path: Path
-) -> None:
+def test_training_removes_the_planted_difference_and_keeps_grammar(testbed, tmp_path):
     occupations = load_truth().counterfactual_set("occupations", "fit", load_axis("gender"))
     task = replace(kept_task(), fit=(occupations,))
     settings = {"steps": 60, "check_every": 20, "learning_rate": 5e-3, "first_layer": 0.0}
@@ -427,14 +392,12 @@ def test_training_removes_the_planted_difference_and_keeps_grammar(
     assert after[1] > before[1] - 0.02
 
 
-def test_tight_limits_change_kept_contexts_less(
-    testbed: LanguageModel, task: Task, tmp_path: Path
-) -> None:
+def test_tight_limits_change_kept_contexts_less(testbed, task, tmp_path):
     changes = []
     settings = {"steps": 50, "check_every": 50, "learning_rate": 5e-3, "first_layer": 0.0}
     for name, limit in (("loose", 1.0), ("tight", 1e-4)):
         training = distilling(testbed, task, tmp_path / name, **settings)
-        training.limits = Limits(limit, limit, limit, limit)
+        training.limits = dict.fromkeys(training.limits, limit)
         training.run()
         changes.append(training.curve[-1]["keep"])
     assert changes[1] < 0.5 * changes[0]
@@ -442,13 +405,13 @@ def test_tight_limits_change_kept_contexts_less(
 
 @pytest.mark.parametrize("limit", [1.0, 1e-4])
 def test_an_update_is_scaled_until_neither_more_nor_less_of_it_is_better(
-    testbed: LanguageModel, task: Task, tmp_path: Path, limit: float
-) -> None:
+    testbed, task, tmp_path, limit
+):
     settings = {"steps": 12, "check_every": 6, "learning_rate": 5e-3, "first_layer": 0.0}
     training = distilling(testbed, task, tmp_path / "d", **settings)
-    training.limits = Limits(1.0, 1.0, limit, 1.0)
+    training.limits = dict.fromkeys(training.limits, 1.0) | {"keep": limit}
     update = training.run()
-    student = Student(testbed, training.settings, UNCHANGED)
+    student = Student(testbed, training.settings)
     training.prepare(student)
 
     def rank(terms: dict[str, float]) -> tuple[float, float]:
@@ -463,8 +426,8 @@ def test_an_update_is_scaled_until_neither_more_nor_less_of_it_is_better(
     assert scaled(1.0) < min(scaled(FACTOR), scaled(1 / FACTOR))
 
 
-def test_a_student_takes_an_update_as_it_is(testbed: LanguageModel) -> None:
-    student = Student(testbed, Distilled(rank=2), UNCHANGED)
+def test_a_student_takes_an_update_as_it_is(testbed):
+    student = Student(testbed, Distilled(rank=2))
     rng = np.random.default_rng(0)
     factors = {
         name: (rng.normal(size=a.shape), rng.normal(size=b.shape))
@@ -476,11 +439,9 @@ def test_a_student_takes_an_update_as_it_is(testbed: LanguageModel) -> None:
         np.testing.assert_allclose(b, factors[name][1], rtol=1e-6)
 
 
-def test_held_out_agreement_is_the_fall_of_the_group_that_loses_most(
-    testbed: LanguageModel, task: Task, tmp_path: Path
-) -> None:
+def test_held_out_agreement_is_the_fall_of_the_group_that_loses_most(testbed, task, tmp_path):
     training = distilling(testbed, task, tmp_path, first_layer=0.0)
-    student = Student(testbed, training.settings, UNCHANGED)
+    student = Student(testbed, training.settings)
     noise = torch.Generator().manual_seed(0)
     with torch.no_grad():
         for parameter in student.parameters.values():
@@ -500,9 +461,7 @@ def test_held_out_agreement_is_the_fall_of_the_group_that_loses_most(
     assert found == pytest.approx(max(falls), abs=0.02)
 
 
-def test_a_killed_training_goes_on_to_the_same_bytes(
-    testbed: LanguageModel, task: Task, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_killed_training_goes_on_to_the_same_bytes(testbed, task, tmp_path, monkeypatch):
     whole = distilling(testbed, task, tmp_path / "whole", steps=6)
     expected = whole.run()
     keep, kept = Distillation._keep, []
@@ -527,7 +486,7 @@ def same(a: LowRankUpdate, b: LowRankUpdate) -> bool:
     return Edit((), update=a).digest == Edit((), update=b).digest
 
 
-def test_seeds_differ_and_repeat(testbed: LanguageModel, task: Task, tmp_path: Path) -> None:
+def test_seeds_differ_and_repeat(testbed, task, tmp_path):
     state = torch.get_rng_state()
     one, again, other = (
         distilling(testbed, task, tmp_path / str(i), steps=2, random_state=seed).run()
@@ -538,41 +497,21 @@ def test_seeds_differ_and_repeat(testbed: LanguageModel, task: Task, tmp_path: P
     assert torch.equal(torch.get_rng_state(), state)
 
 
-def test_a_loss_that_is_not_finite_is_refused(
-    testbed: LanguageModel, task: Task, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_loss_that_is_not_finite_is_refused(testbed, task, tmp_path, monkeypatch):
     monkeypatch.setattr("countergen_edit.runs.student.LARGEST_NORM", float("inf"))
     with pytest.raises(UserError, match="use a learning_rate below"):
         distilling(testbed, task, tmp_path, steps=4, learning_rate=1e30).run()
 
 
-def test_limits_are_shares_of_the_smaller_budgets() -> None:
-    limits = Limits.of({"agreement": 0.02, "kl": 0.05, "perplexity_ratio": 0.001})
-    assert limits.agreement == pytest.approx(0.015)
-    assert limits.neutral == pytest.approx(0.00075)
-    assert Limits.of({}) == Limits()
-
-
-def test_an_audit_measures_an_update_and_a_map_that_is_fitted_under_it(
-    testbed: LanguageModel, task: Task, tmp_path: Path
-) -> None:
-    settings = {"contexts": 24, "steps": 4, "check_every": 2}
-    erasers = {"distilled": make_eraser("distilled", **settings), "leace": make_eraser("leace")}
-    plan = make_plan(task=task, erasers=erasers, select="task", combine=2)
-    rows = run(testbed, plan, tmp_path / "run")
-    by_eraser = {row.eraser: row for row in rows if row.metric == "bias_removed"}
-    assert {"distilled", "leace"} <= {*by_eraser}
-    assert by_eraser["distilled"].site == "weights"
-    assert {r.metric for r in rows if r.eraser == "distilled"} >= {
-        "agreement",
-        "kl",
-        "bias_removed",
-    }
+def test_limits_are_shares_of_the_smaller_budgets():
+    limits = limits_of({"agreement": 0.02, "kl": 0.05, "perplexity_ratio": 0.001})
+    assert limits["agreement"] == pytest.approx(0.015)
+    assert limits["neutral"] == pytest.approx(0.00075)
 
 
 def test_a_search_scales_an_update_that_is_over_a_budget_until_it_is_within(
-    testbed: LanguageModel, task: Task, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    testbed, task, tmp_path, monkeypatch
+):
     trained = Distillation.run
     # Held-out texts that were luckier than the validation data.
     monkeypatch.setattr(Distillation, "run", lambda training: trained(training).scaled(1.6))
@@ -602,38 +541,27 @@ def test_a_search_scales_an_update_that_is_over_a_budget_until_it_is_within(
         np.testing.assert_allclose(matrix, scale * first[name], atol=1e-5)
 
 
-@pytest.mark.parametrize("layer", [0, 2, 5])  # below the update, at the last shared block, above
-def test_limits_are_of_the_whole_edit_and_what_is_erased_is_what_a_map_leaves(
-    testbed: LanguageModel, task: Task, tmp_path: Path, layer: int
-) -> None:
-    some = AffineErasure.orthogonal(np.eye(testbed.d_model)[:8], np.zeros(testbed.d_model))
-    edit = Edit((Placement("resid_post", layer, some),))
+def test_a_student_without_training_is_the_model(testbed, task, tmp_path):
     training = distilling(testbed, task, tmp_path)
-    student = Student(testbed, training.settings, edit)
+    student = Student(testbed, training.settings)
     portions = training._held_out
-    assert {"erase", "keep"} <= {portion.kind for portion in portions}
+    assert {"erase", "keep", "neutral"} == {portion.kind for portion in portions}
     for own in student.unedited(portions):
-        before = edit if own.portion.kind == "erase" else Edit(())
-        with applied(testbed, before) as model:
-            logits = model.logits(own.portion.ids, own.portion.mask, own.portion.at)
-            expected = logits.log_softmax(-1)
-        torch.testing.assert_close(own.log_probs, expected, atol=1e-4, rtol=0)
+        logits = testbed.logits(own.portion.ids, own.portion.mask, own.portion.at)
+        torch.testing.assert_close(own.log_probs, logits.log_softmax(-1), atol=1e-4, rtol=0)
         # An update of zeros changes nothing.
-        [[(_, after)]] = student.passes([own])
-        with applied(testbed, edit) as model:
-            logits = model.logits(own.portion.ids, own.portion.mask, own.portion.at)
-        torch.testing.assert_close(after, logits.log_softmax(-1), atol=1e-4, rtol=0)
+        torch.testing.assert_close(outputs(student, own)[0], own.log_probs, atol=1e-4, rtol=0)
 
 
-def test_rows_alone_are_refused() -> None:
+def test_rows_alone_are_refused():
     with pytest.raises(UserError, match="trained through a model"):
         Distilled().fit(np.zeros((4, 2)), [0, 1, 0, 1])
 
 
 def test_log_probabilities_of_plausible_tokens_are_those_of_the_whole_vocabulary_among_them(
-    testbed: LanguageModel, task: Task
-) -> None:
-    student = Student(testbed, Distilled(first_layer=0.5), UNCHANGED)
+    testbed, task
+):
+    student = Student(testbed, Distilled(first_layer=0.5))
     portions = [
         to_erase(testbed, task.fit[0])[0].portion(testbed),
         *to_keep(testbed, task.keep[0], np.random.default_rng(0))[:1],
@@ -656,11 +584,11 @@ def test_log_probabilities_of_plausible_tokens_are_those_of_the_whole_vocabulary
 
 
 def test_a_training_among_plausible_tokens_has_all_tokens_that_count(
-    testbed: LanguageModel, task: Task, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    testbed, task, tmp_path, monkeypatch
+):
     monkeypatch.setattr(distillation, "VOCABULARY", 40)
     training = distilling(testbed, task, tmp_path, steps=4)
-    student = Student(testbed, training.settings, UNCHANGED)
+    student = Student(testbed, training.settings)
     size = student.vocab_size
     training.prepare(student)
     kept = student.vocab_size
@@ -674,11 +602,9 @@ def test_a_training_among_plausible_tokens_has_all_tokens_that_count(
     assert sorted(numbers[:4]) == sorted(numbers[4:]) == [*range(4)]
 
 
-def test_half_precision_of_the_unedited_output_changes_no_term(
-    testbed: LanguageModel, task: Task, tmp_path: Path
-) -> None:
+def test_half_precision_of_the_unedited_output_changes_no_term(testbed, task, tmp_path):
     training = distilling(testbed, task, tmp_path)
-    student = Student(testbed, training.settings, UNCHANGED)
+    student = Student(testbed, training.settings)
     portion = to_erase(testbed, task.fit[0])[0].portion(testbed)
     [unedited] = student.unedited([portion])
     given = with_difference(unedited, torch.tensor([0]))
@@ -691,22 +617,54 @@ def test_half_precision_of_the_unedited_output_changes_no_term(
         torch.testing.assert_close(again[name], value, rtol=0.01, atol=1e-4)
 
 
-def test_memory_of_a_training_is_about_that_of_what_it_keeps(
-    testbed: LanguageModel,
-    task: Task,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_memory_of_a_training_is_about_that_of_what_it_keeps(testbed, task, tmp_path, monkeypatch):
     monkeypatch.setattr(distillation, "ACTIVATIONS", 0)
     said: list[float] = []
     monkeypatch.setattr(
         distillation, "announce_memory", lambda what, size, advice: said.append(size)
     )
     training = distilling(testbed, task, tmp_path, steps=3)
-    student = Student(testbed, training.settings, UNCHANGED)
+    student = Student(testbed, training.settings)
     training.prepare(student)
     kept = 0
     for own in chain(*training.pool):
         below = own.below if isinstance(own.below, tuple) else (own.below,)
         kept += own.log_probs.nbytes + sum(x.nbytes for x in below if isinstance(x, torch.Tensor))
     assert said == [pytest.approx(kept / 2**30, rel=0.2)]
+
+
+OF_AUGMENTATION = {"contexts": 24, "first_layer": 0.0, "steps": 8}
+
+
+def mean_nll(model: LanguageModel, own: OwnContexts) -> float:
+    """Of every continuation after every person, nats per token."""
+    texts = [
+        (c.before + person, c.said)
+        for c in own.erase
+        for people in own.people.values()
+        for person in people
+    ]
+    prompts, said = zip(*texts, strict=True)
+    scores = text_log_probs(model, prompts, said)
+    return -float(np.sum(scores.log_p) / np.sum(scores.tokens))
+
+
+def test_the_loss_is_the_mean_over_people_of_what_the_model_gives_a_continuation(testbed, task):
+    own = written(testbed, task, 24, seed=0)
+    own.people = {group: people[:4] for group, people in own.people.items()}
+    own.erase = [max(own.erase, key=lambda context: len(context.said))]
+    student = Student(testbed, Distilled(**OF_AUGMENTATION))
+    portion = own.portion_to_erase(testbed, np.random.default_rng(0))
+    assert portion is not None
+    [[(given, after)]] = student.passes(student.unedited([portion]))
+    found = negative_log_likelihood(given.portion, after)
+    assert float(found.detach()) == pytest.approx(mean_nll(testbed, own), rel=0.01)
+
+
+def test_training_makes_the_texts_likelier_with_every_person(testbed, task, monkeypatch):
+    own = written(testbed, task, 24, seed=0)
+    monkeypatch.setattr(baselines, "written", lambda *args: own)
+    update = augmented(testbed, task, Distilled(**OF_AUGMENTATION, learning_rate=5e-3))
+    before = mean_nll(testbed, own)
+    with applied(testbed, Edit((), update=update)) as model:
+        assert mean_nll(model, own) < before - 0.01

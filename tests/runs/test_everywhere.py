@@ -23,7 +23,7 @@ from tests.runs.test_fit_data import ERASE
 
 
 @pytest.fixture(scope="module")
-def audited(testbed, tmp_path_factory: pytest.TempPathFactory) -> ce.Run:
+def audited(testbed, tmp_path_factory):
     return ce.audit(
         testbed,
         thin(make_task(), 6),

@@ -16,7 +16,7 @@ from countergen_edit.models import LanguageModel, capture
 from countergen_edit.models.progress import Bar
 from countergen_edit.runs.fit_data import openings
 from countergen_edit.runs.fits import Candidate, sequential
-from countergen_edit.runs.folder import RunFolder, Units
+from countergen_edit.runs.folder import RunFolder
 from countergen_edit.runs.runner import Runner
 from tests.runs.runs import IDENTITY
 from tests.runs.test_audit import make_plan
@@ -114,8 +114,8 @@ def test_what_is_closed_is_what_the_edit_leaves_to_the_last_bit(testbed, site, l
 
 def test_a_gate_fitted_in_turn_is_read_under_what_stands_before_it(testbed, tmp_path):
     folder, task = RunFolder(tmp_path, {}, IDENTITY), planted_task()
-    units = Units(folder, Bar(Progress()))
-    study = Runner(make_plan(task=task, layers=(2, 4)), testbed, task, folder, units)
+    plan = make_plan(task=task, layers=(2, 4))
+    study = Runner(plan, testbed, task, folder, Bar(Progress()))
     soft = make_eraser("gated", start="leace", penalty=10.0)  # open in part almost everywhere
     erasers = {2: make_eraser("leace"), 4: soft}
     first, second = sequential(

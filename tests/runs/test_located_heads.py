@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from countergen_edit.core.errors import UserError
 from countergen_edit.erasers import Distilled, make_eraser
 from countergen_edit.metrics.locate import AGREEMENT, BIAS, HEAD_COUNTS, MOVED
-from countergen_edit.metrics.rows import UNEDITED, Row
-from countergen_edit.models import LanguageModel
+from countergen_edit.metrics.rows import UNEDITED
 from countergen_edit.models.capture import HEAD, head_of
 from countergen_edit.runs.folder import RunFolder, read_records
 from tests.runs.runs import IDENTITY
@@ -21,19 +18,19 @@ ERASERS = {"mean_difference": make_eraser("mean_difference")}
 
 
 @pytest.fixture(scope="module")
-def path(testbed: LanguageModel, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def path(testbed, tmp_path_factory):
     path = tmp_path_factory.mktemp("heads") / "run"
     search(testbed, make_plan(sites=(HEAD,), layers=None, erasers=ERASERS), path)
     return path
 
 
 @pytest.fixture(scope="module")
-def rows(path: Path) -> list[Row]:
+def rows(path):
     return RunFolder(path, {}, IDENTITY).rows()
 
 
 @pytest.fixture(scope="module")
-def heads(path: Path, rows: list[Row]) -> dict[str, set[tuple[int | None, int | None]]]:
+def heads(path, rows):
     """The heads of every edit that was measured on validation data, few first."""
     measured = {row.edit for row in rows if row.split == "validation"}
     records = [record for edit, record in read_records(path).items() if edit in measured]
@@ -41,9 +38,7 @@ def heads(path: Path, rows: list[Row]) -> dict[str, set[tuple[int | None, int | 
     return dict(sorted(found.items(), key=lambda item: len(item[1])))
 
 
-def test_heads_are_those_that_move_more_of_the_bias_than_of_agreement(
-    rows: list[Row], heads: dict[str, set[tuple[int, int]]]
-) -> None:
+def test_heads_are_those_that_move_more_of_the_bias_than_of_agreement(rows, heads):
     share = {
         kind: {
             (row.facets["layer"], row.facets["unit"]): row.value
@@ -60,7 +55,7 @@ def test_heads_are_those_that_move_more_of_the_bias_than_of_agreement(
     assert [{*ordered[:size]} for size in sizes] == [*heads.values()]
 
 
-def test_more_heads_remove_more(rows: list[Row], heads: dict[str, set[tuple[int, int]]]) -> None:
+def test_more_heads_remove_more(rows, heads):
     left = [value(rows, "mean_abs_r", edit, split="validation") for edit in heads]
     before = value(rows, "mean_abs_r", UNEDITED, split="validation")
     assert left[-1] < before
@@ -74,9 +69,7 @@ def test_more_heads_remove_more(rows: list[Row], heads: dict[str, set[tuple[int,
         {"select": "task", "erasers": {"distilled": Distilled()}},
     ],
 )
-def test_heads_are_searched_alone_and_projected(
-    testbed: LanguageModel, changes: dict[str, object]
-) -> None:
+def test_heads_are_searched_alone_and_projected(testbed, changes):
     plan = make_plan(**{"sites": (HEAD,), "layers": None, "erasers": ERASERS} | changes)
     with pytest.raises(UserError, match="edit=head"):
         plan.check(testbed)

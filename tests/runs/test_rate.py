@@ -30,14 +30,14 @@ WORDS = {"anna": "teach", "ben": "nurs"}
 
 
 @pytest.fixture(scope="module")
-def audited(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def audited(tmp_path_factory):
     path = tmp_path_factory.mktemp("rate") / "run"
     assert main([*AUDIT, f"run_dir={path}"]) == 0
     return path
 
 
 @pytest.fixture
-def run(audited: Path, tmp_path: Path) -> Path:
+def run(audited, tmp_path):
     shutil.copytree(audited, tmp_path / "run")
     return tmp_path / "run"
 
@@ -57,7 +57,7 @@ def sheets_of(run: Path) -> tuple[Path, list[str]]:
     return sheets, ["rate", "action=ratings", *words]
 
 
-def test_continuations_come_back_as_rows(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_continuations_come_back_as_rows(run, capsys):
     before = (run / RESULTS).read_bytes()
     sheets, words = sheets_of(run)
     assert "write yes where the reason" in capsys.readouterr().out
@@ -91,7 +91,7 @@ def test_continuations_come_back_as_rows(run: Path, capsys: pytest.CaptureFixtur
     assert open_run(run).results.of("cid_biased_fraction")
 
 
-def test_a_sheet_is_read_whole_or_not_at_all(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_sheet_is_read_whole_or_not_at_all(run, capsys):
     sheets, words = sheets_of(run)
     anna, ben = (sheets / f"{rater}.csv" for rater in WORDS)
     for sheet in (anna, ben):

@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 
 import countergen_edit
-from countergen_edit.cli.main import main
 from countergen_edit.core.errors import UserError
 from countergen_edit.core.writing import LOCK
 from countergen_edit.metrics.rows import COLUMNS, SCHEMA, Row
@@ -48,44 +47,6 @@ def test_rows_come_back_as_they_were_recorded_with_their_unit(tmp_path):
     line = json.loads((tmp_path / "run" / RESULTS).read_text().split("\n")[0])
     assert tuple(line) == COLUMNS
     assert json.dumps(Row.from_dict(line).to_dict()) == json.dumps(line)
-
-
-LOST = """
-import shutil
-
-from countergen_edit.erasers import LEACE
-from countergen_edit.metrics.base import Metric
-
-
-class Emptied(Metric):
-    def measure(self, context, edit, split="test"):
-        shutil.rmtree("run")
-        return []
-
-
-class Lost(LEACE):
-    def fit(self, X, y, **more):
-        shutil.rmtree("run", ignore_errors=True)
-        return super().fit(X, y, **more)
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "words",
-    [
-        ["metric=mine.py:Emptied", "eraser=none"],
-        ["metric=r", "eraser=mine.py:Lost", "edit.layers=[2]"],
-    ],
-)
-def test_a_folder_that_is_deleted_during_the_run_ends_it(words, tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    Path("mine.py").write_text(LOST)
-    few = "names={fit: 3, few: 2, agreement: 2, validation: 2, test: 2}"
-    assert main(["audit", *words, "cost=[]", few, "run_dir=run"]) == 2
-    said = "countergen-edit: error: run was deleted during the run: give the command again\n"
-    assert capsys.readouterr().err == said
-    assert not Path("run").exists()
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from typing import Any, Literal, cast, get_args
 from safetensors import SafetensorError
 
 from countergen_edit.core.describing import versions
-from countergen_edit.core.errors import UserError, command, require_known
+from countergen_edit.core.errors import UserError, require_known
 from countergen_edit.core.locating import RECIPE, Location, without_places
 from countergen_edit.core.reading import json_mapping
 from countergen_edit.core.writing import OLD, as_json, put_back, whole_folder, write_json
@@ -75,10 +75,9 @@ def choose_form(model: LanguageModel, form: str = "auto") -> Form:
     """
     require_known("form", form, FORMS)
     if hasattr(model.bridge, "carried"):
-        again = command("edit", f"model={model.name}", "axis=NAME", "save=DIR")
         raise UserError(
-            f"{model.name} carries an edit already: `{again}` adds one to it (in Python: "
-            "`load_base`)"
+            f"{model.name} carries an edit beside its weights: edit a checkpoint of stock weights "
+            "(form=folded) instead"
         )
     return cast(Form, "folded" if form == "auto" else form)
 
