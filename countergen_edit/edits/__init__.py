@@ -10,7 +10,6 @@ from countergen_edit.edits.record import WEIGHTS as WEIGHTS
 from countergen_edit.edits.record import EditRecord as EditRecord
 from countergen_edit.edits.record import NamedEdit as NamedEdit
 from countergen_edit.edits.record import Place as Place
-from countergen_edit.edits.record import combined_record as combined_record
 from countergen_edit.edits.record import load_edit as load_edit
 from countergen_edit.edits.record import read_record as read_record
 from countergen_edit.edits.record import save_edit as save_edit

@@ -15,7 +15,7 @@ import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
-from functools import cache, cached_property, partial, reduce
+from functools import cache, cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -120,14 +120,6 @@ class LowRankUpdate:
     def scaled(self, factor: float) -> LowRankUpdate:
         return LowRankUpdate({name: (a, factor * b) for name, (a, b) in self.factors.items()})
 
-    def then(self, other: LowRankUpdate) -> LowRankUpdate:
-        """The sum of two updates, of the sum of their ranks."""
-        merged = dict(self.factors)
-        for name, (a, b) in other.factors.items():
-            down, up = merged.get(name, (a[:0], b[:, :0]))
-            merged[name] = np.vstack([down, a]), np.hstack([up, b])
-        return LowRankUpdate(merged)
-
 
 @dataclass(frozen=True)
 class Edit:
@@ -147,24 +139,27 @@ class Edit:
         """An edit at one site of one or several layers."""
         return cls(tuple(Placement(site, layer, e) for layer, e in erasures.items()))
 
-    def __add__(self, other: Edit) -> Edit:
-        """Both, fitted independently; raises a `UserError` if both act at one site and layer."""
-        for mine in self.placements:
-            for its in other.placements:
-                require_different_places((mine.site, mine.layer), (its.site, its.layer))
-        return self.then(other)
-
     def then(self, other: Edit) -> Edit:
-        """This edit and one that was fitted on its result, which may act at the same places."""
+        """Both edits; raises a `UserError` if both act at one site and layer, or put words."""
+        taken = {(place.site, place.layer) for place in self.placements}
+        for site, layer in ((place.site, place.layer) for place in other.placements):
+            if (site, layer) in taken:
+                raise UserError(
+                    f"the edit has two erasures at site {site!r}, layer {layer}: fit one of higher "
+                    "rank"
+                )
         if self.preface and other.preface:
             raise UserError("two edits that put words before a text are not one: choose one")
-        updates = [edit.update for edit in (self, other) if edit.update is not None]
+        if self.update and other.update:
+            raise UserError("two updates of weights are not one: choose one")
         return Edit(
             self.placements + other.placements,
             self.preface or other.preface,
             self.request or other.request,
-            reduce(LowRankUpdate.then, updates) if updates else None,
+            self.update or other.update,
         )
+
+    __add__ = then
 
     @property
     def rank(self) -> int:
@@ -194,16 +189,6 @@ class Edit:
 
 UNCHANGED = Edit(())
 """The unedited model."""
-
-
-def require_different_places(first: tuple[str, int | None], second: tuple[str, int | None]) -> None:
-    """Raise a `UserError` if two independent erasures act at the same site and layer."""
-    if first == second:
-        site, layer = first
-        raise UserError(
-            f"the edit has two erasures at site {site!r}, layer {layer}: fit one of higher rank, "
-            "or the second on activations under the first"
-        )
 
 
 def tensors(place: Placement) -> dict[str, np.ndarray]:

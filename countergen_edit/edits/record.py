@@ -10,7 +10,6 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import reduce
-from itertools import combinations, product
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +26,6 @@ from countergen_edit.edits.edit import (
     LowRankUpdate,
     Placement,
     Shift,
-    require_different_places,
     tensors,
 )
 from countergen_edit.erasers import AffineErasure, Gate
@@ -159,46 +157,13 @@ class EditRecord:
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
 
-    @classmethod
-    def from_dict(cls, content: object, where: str = "record of an edit: ") -> EditRecord:
-        """Read the output of `to_dict`; messages of a `UserError` begin with `where`."""
-        return built(cls, content, where)
-
-
-def combined_record(parts: Sequence[EditRecord]) -> EditRecord:
-    """The record of several edits as one, fitted or not; its id follows from theirs.
-
-    Raises a `UserError` if two act at one place and the second was not fitted after the first.
-    """
-    if len(parts) == 1:
-        return parts[0]
-    records = tuple(leaf for part in parts for leaf in part.parts or (part,))
-    for before, after in combinations(records, 2):
-        known = {(place.site, place.layer) for place in after.after}
-        for mine, its in product(before.places, after.places):
-            if (mine.site, mine.layer) not in known:
-                require_different_places((mine.site, mine.layer), (its.site, its.layer))
-    first = records[0]
-    # A control's parameters are its seeds, of which no two places have the same.
-    kinds = {(r.eraser, r.sites, r.task, "" if r.baseline else digest(r.params)) for r in records}
-    eraser = first.eraser if len(kinds) == 1 else COMBINED
-    return EditRecord(
-        id=edit_id(eraser, [leaf.id for leaf in records]),
-        eraser=eraser,
-        params=first.params if len(kinds) == 1 else {},
-        places=tuple(place for leaf in records for place in leaf.places),
-        parts=records,
-        baseline=all(leaf.baseline for leaf in records),
-        task="+".join(dict.fromkeys(leaf.task for leaf in records)),
-    )
-
 
 def read_record(directory: Path) -> EditRecord:
     """The record of a saved edit; raises a `UserError` if there is none."""
     path = directory / RECORD
     if not path.is_file():
         raise UserError(f"{directory} holds no edit: {RECORD} is missing")
-    return EditRecord.from_dict(json_mapping(path), f"{path} is damaged: ")
+    return built(EditRecord, json_mapping(path), f"{path} is damaged: ")
 
 
 def edit_id(eraser: str, basis: object) -> str:
@@ -259,12 +224,31 @@ class NamedEdit:
 
     @classmethod
     def combined(cls, parts: Sequence[NamedEdit]) -> NamedEdit:
-        """Combine edits, which act in their order; errors as in `combined_record`."""
+        """Combine edits, which act in their order; the id follows from theirs.
+
+        Raises a `UserError` as `Edit.then`.
+        """
         if len(parts) == 1:
             return parts[0]
-        record = combined_record([part.record for part in parts])
         edit = reduce(Edit.then, (part.edit for part in parts))
-        return cls(replace(record, places=_places(edit)), edit)  # one place of all updates
+        records = tuple(part.record for part in parts)
+        # A control's parameters are its seeds, of which no two places have the same.
+        kinds = {
+            (r.eraser, r.sites, r.task, "" if r.baseline else digest(r.params)) for r in records
+        }
+        eraser, params = COMBINED, dict[str, Any]()
+        if len(kinds) == 1:
+            eraser, params = records[0].eraser, {**records[0].params}
+        record = EditRecord(
+            edit_id(eraser, [part.id for part in records]),
+            eraser,
+            params,
+            _places(edit),
+            parts=records,
+            baseline=all(part.baseline for part in records),
+            task="+".join(dict.fromkeys(part.task for part in records)),
+        )
+        return cls(record, edit)
 
     def save(self, directory: Path, made_for: str | None = None) -> None:
         """Write the edit as a folder, atomically; an existing folder is replaced."""

@@ -1,12 +1,10 @@
 """Checkpoints: an edited model as a folder of plain transformers."""
 
 from countergen_edit.edits.checkpoints.forms import fold as fold
-from countergen_edit.edits.checkpoints.loading import Base as Base
 from countergen_edit.edits.checkpoints.loading import Checkpoint as Checkpoint
 from countergen_edit.edits.checkpoints.loading import edits_in_record as edits_in_record
 from countergen_edit.edits.checkpoints.loading import folded_into as folded_into
 from countergen_edit.edits.checkpoints.loading import is_checkpoint as is_checkpoint
-from countergen_edit.edits.checkpoints.loading import load_base as load_base
 from countergen_edit.edits.checkpoints.loading import load_checkpoint as load_checkpoint
 from countergen_edit.edits.checkpoints.loading import load_unedited as load_unedited
 from countergen_edit.edits.checkpoints.loading import open_checkpoint as open_checkpoint

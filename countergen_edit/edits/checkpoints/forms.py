@@ -157,9 +157,8 @@ def folded_patch(model: LanguageModel, edit: Edit) -> Patch:
     plain = stock_model(model, **switches)
     weights = EditedWeights(plain, edit.update)
     stream = None if all(modules) else stream_writers(model, plain)
-    heads = [pair for pair in both if head_of(pair[0].site) is not None]
-    # Of maps before a matrix the last is next to it.
-    for placement, name in (*heads[::-1], *(pair for pair in both if pair not in heads)):
+    both.sort(key=lambda pair: head_of(pair[0].site) is None)  # maps before a matrix come first
+    for placement, name in both:
         erasure = cast(AffineErasure, placement.erasure)
         if stream is not None and not name:
             scaled = replace(erasure, mean=erasure.mean / stream.scale)
@@ -297,9 +296,6 @@ def carried_patch(model: LanguageModel, edit: Edit) -> Patch:
     for placement in edit.placements:
         module = module_name(model, placement.site, placement.layer)
         erasure = cast(AffineErasure, placement.erasure)
-        # Several at one module follow each other, each a child of the one before it.
-        before = sum(place["module"] == module for place in places)
-        name = ".".join([module, "erasure", *["then"] * before])
         gate = erasure.gate
         parts = {
             "left": erasure.left,
@@ -310,7 +306,7 @@ def carried_patch(model: LanguageModel, edit: Edit) -> Patch:
             "gate_bias": 1.0 if gate is None else gate.bias,
         }
         for part, value in parts.items():
-            tensors[f"{name}.{part}"] = torch.tensor(value, dtype=wide).contiguous()
+            tensors[f"{module}.erasure.{part}"] = torch.tensor(value, dtype=wide).contiguous()
         places.append({"module": module, "width": erasure.d, "rank": erasure.rank})
     config = {
         "architectures": ["EditedForCausalLM"],

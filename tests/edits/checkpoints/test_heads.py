@@ -20,7 +20,7 @@ FOLDS = ("gpt2", "llama", "opt", "gpt_neox", "gemma")
 
 
 def edit_of(model: LanguageModel, *heads: int, layer: int = 1) -> Edit:
-    """One erasure for each head, which may come back."""
+    """One erasure for each head."""
     d = int(model.bridge.cfg.d_head)
     edits = [
         Edit.at(f"head.{head}", {layer: oblique_erasure(d, 1 + k % 2, k)})
@@ -33,7 +33,7 @@ def edit_of(model: LanguageModel, *heads: int, layer: int = 1) -> Edit:
 def test_the_fold_is_the_hooked_model(family: str) -> None:
     model = tiny_model(family)
     after = Edit.at("attn_out", {1: oblique_erasure(model.d_model, 2, 9)})
-    edit, ids = edit_of(model, 1, 0, 1).then(after), model.tokenizer(TEXT).input_ids
+    edit, ids = edit_of(model, 1, 0).then(after), model.tokenizer(TEXT).input_ids
     hooked, before = (edited_logits(model, e, ids) for e in (edit, Edit(())))
     assert (hooked - before).abs().max() > 0.1
     folded = from_pretrained_objects("folded", fold(model, edit), model.tokenizer)
