@@ -325,7 +325,7 @@ def carried_patch(model: LanguageModel, edit: Edit) -> Patch:
     return Patch(plain, EditedWeights(plain, edit.update), tensors, config, code)
 
 
-MADE: dict[str, Callable[[LanguageModel, Edit], Any]] = {
+PATCHES: dict[str, Callable[[LanguageModel, Edit], Any]] = {
     "folded": folded_patch,
     "adapter": as_update,
     "carried": carried_patch,

@@ -25,7 +25,7 @@ from countergen_edit.core.writing import OLD, as_json, put_back, whole_folder, w
 from countergen_edit.edits import Edit, applied, save_edit
 from countergen_edit.edits.checkpoints.forms import (
     CODE,
-    MADE,
+    PATCHES,
     write_adapter,
 )
 from countergen_edit.edits.checkpoints.loading import (
@@ -84,7 +84,7 @@ def choose_form(model: LanguageModel, form: str = "auto") -> Form:
 
 def require_form(model: LanguageModel, edit: Edit, form: str) -> None:
     """Raise a `UserError` if a form cannot hold an edit."""
-    MADE[choose_form(model, form)](model, edit)
+    PATCHES[choose_form(model, form)](model, edit)
 
 
 def save_checkpoint(
@@ -183,7 +183,7 @@ def write_model(model: LanguageModel, edit: Edit, folder: Path, form: Form) -> S
     other formats, which are written anew.
     """
     save_edit(edit, folder / EDIT, made_for=model.fingerprint)
-    patch = MADE[form](model, edit)
+    patch = PATCHES[form](model, edit)
     if form == "adapter":
         update, biases = patch
         write_adapter(model, update, folder, biases)
