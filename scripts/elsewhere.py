@@ -39,7 +39,7 @@ from countergen_edit.edits import UNCHANGED, Edit, applied
 from countergen_edit.edits.checkpoints import open_checkpoint
 from countergen_edit.edits.checkpoints.forms import write_adapter
 from countergen_edit.edits.checkpoints.parity import edited_logits, reload
-from countergen_edit.edits.update import LowRankUpdate
+from countergen_edit.edits.edit import LowRankUpdate
 from countergen_edit.models import LanguageModel, encode, generate
 
 TEXTS = [

@@ -97,7 +97,7 @@ def test_a_checkpoint(
     file = spoil(data, folder)
     if resummed and file.name != "SHA256SUMS":
         write_checksums(folder)
-        refused_in_one_line(lambda: open_checkpoint(folder).named)
+        refused_in_one_line(lambda: open_checkpoint(folder))
     elif file.read_bytes() != before[file]:
         with pytest.raises(UserError):
             open_checkpoint(folder)
@@ -111,7 +111,7 @@ def test_an_entry_of_the_wrong_type(key: str, checkpoint: Path, tmp_path: Path) 
     (folder / RECIPE).write_text(json.dumps({**content, key: -1}), "utf-8")
     write_checksums(folder)
     with pytest.raises(UserError):
-        _ = open_checkpoint(folder).named
+        open_checkpoint(folder)
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,10 @@
-"""An edit: erasures or shifts at sites of a model, attached for a while or for good.
+"""An edit: erasures, shifts and updates of weights of a model, attached for a while or for good.
 
 CounterGen, section 3.4, π(x) = x - Σ_k ⟨x - m, d_k⟩ d_k after layer L at every position, is one
 `Placement` at `resid_post`. An edit may also put words before every text.
+
+An update is attached as LoRA layers are, y = W x + B (A x) for each matrix W (Hu et al. 2021, arXiv
+2106.09685, equation 3), and leaves the weights as they are; merged, W + B A is an ordinary matrix.
 """
 
 from __future__ import annotations
@@ -12,18 +15,17 @@ import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
-from functools import cache, cached_property, partial, reduce
+from functools import cache, cached_property, partial
 from typing import Any
 
 import numpy as np
 import torch
 from jaxtyping import Float
-from torch import Tensor
+from torch import Tensor, nn
 
 from countergen_edit.core.errors import UserError
-from countergen_edit.edits.update import LowRankUpdate
 from countergen_edit.erasers import AffineErasure
-from countergen_edit.erasers.affine import constants, erase_tensor, freeze
+from countergen_edit.erasers.affine import erase_tensor, freeze
 from countergen_edit.models import LanguageModel, hook_name, preface_ids
 from countergen_edit.models.capture import (
     EVERYWHERE,
@@ -33,7 +35,10 @@ from countergen_edit.models.capture import (
     head_of,
     width,
 )
+from countergen_edit.models.language_model import stock_name
 
+Factors = tuple[Float[np.ndarray, "rank d_in"], Float[np.ndarray, "d_out rank"]]
+"""A and B of a matrix, with the scale in B."""
 _NEAR = 1e-6
 """Largest difference of R L from I in a projection, by the rounding of its fit."""
 
@@ -101,6 +106,21 @@ class Placement:
             )
 
 
+@dataclass(frozen=True, eq=False)
+class LowRankUpdate:
+    """A and B of each updated matrix, by its module's name in the stock architecture."""
+
+    factors: Mapping[str, Factors]
+
+    @property
+    def rank(self) -> int:
+        """The largest rank of a matrix's update."""
+        return max(len(a) for a, _ in self.factors.values())
+
+    def scaled(self, factor: float) -> LowRankUpdate:
+        return LowRankUpdate({name: (a, factor * b) for name, (a, b) in self.factors.items()})
+
+
 @dataclass(frozen=True)
 class Edit:
     """Placements that act one after the other, in the order of the forward pass.
@@ -119,49 +139,49 @@ class Edit:
         """An edit at one site of one or several layers."""
         return cls(tuple(Placement(site, layer, e) for layer, e in erasures.items()))
 
-    def __add__(self, other: Edit) -> Edit:
-        """Both, fitted independently; raises a `UserError` if both act at one site and layer."""
-        for mine in self.placements:
-            for its in other.placements:
-                require_different_places((mine.site, mine.layer), (its.site, its.layer))
-        return self.then(other)
-
     def then(self, other: Edit) -> Edit:
-        """This edit and one that was fitted on its result, which may act at the same places."""
+        """Both edits; raises a `UserError` if both act at one site and layer, or put words."""
+        taken = {(place.site, place.layer) for place in self.placements}
+        for site, layer in ((place.site, place.layer) for place in other.placements):
+            if (site, layer) in taken:
+                raise UserError(
+                    f"the edit has two erasures at site {site!r}, layer {layer}: fit one of higher "
+                    "rank"
+                )
         if self.preface and other.preface:
             raise UserError("two edits that put words before a text are not one: choose one")
-        updates = [edit.update for edit in (self, other) if edit.update is not None]
+        if self.update and other.update:
+            raise UserError("two updates of weights are not one: choose one")
         return Edit(
             self.placements + other.placements,
             self.preface or other.preface,
             self.request or other.request,
-            reduce(LowRankUpdate.then, updates) if updates else None,
+            self.update or other.update,
         )
+
+    __add__ = then
 
     @property
     def rank(self) -> int:
         """Dimensions removed, summed over placements."""
         return sum(p.erasure.rank for p in self.placements)
 
-    @property
-    def is_erasure(self) -> bool:
-        """Whether it only erases and updates weights, as a checkpoint requires."""
-        erases = all(isinstance(place.erasure, AffineErasure) for place in self.placements)
-        return erases and not self.preface
-
     @cached_property
     def digest(self) -> str:
         """SHA-256 of places, limits, tensors, updates and words."""
         sha = hashlib.sha256()
+
+        def add(array: np.ndarray, *name: str) -> None:
+            sha.update(repr((*name, array.shape, str(array.dtype))).encode())
+            sha.update(np.ascontiguousarray(array).tobytes())
+
         for place in self.placements:
             sha.update(repr((place.site, place.layer, place.limit)).encode())
             for part in tensors(place).values():
-                sha.update(repr((part.shape, str(part.dtype))).encode())
-                sha.update(np.ascontiguousarray(part).tobytes())
+                add(part)
         for name, factors in sorted(self.update.factors.items()) if self.update else ():
             for part in factors:
-                sha.update(repr((name, part.shape, str(part.dtype))).encode())
-                sha.update(np.ascontiguousarray(part).tobytes())
+                add(part, name)
         if self.preface:
             sha.update(repr(("preface", self.preface, self.request)).encode())
         return sha.hexdigest()
@@ -169,16 +189,6 @@ class Edit:
 
 UNCHANGED = Edit(())
 """The unedited model."""
-
-
-def require_different_places(first: tuple[str, int | None], second: tuple[str, int | None]) -> None:
-    """Raise a `UserError` if two independent erasures act at the same site and layer."""
-    if first == second:
-        site, layer = first
-        raise UserError(
-            f"the edit has two erasures at site {site!r}, layer {layer}: fit one of higher rank, "
-            "or the second on activations under the first"
-        )
 
 
 def tensors(place: Placement) -> dict[str, np.ndarray]:
@@ -197,12 +207,13 @@ def applied(model: LanguageModel, edit: Edit) -> Iterator[LanguageModel]:
     """Run a block with the edit attached, and yield the edited model.
 
     Hooks of the edit also act in cached generation and in the original Hugging Face model; they
-    leave no bit behind. Raises a `UserError` for an unknown site or layer, or another width.
+    leave no bit behind. Raises a `UserError` for an unknown site or layer, another width, or a
+    matrix that the model lacks.
     """
     with ExitStack() as stack:
         stack.enter_context(model.bridge.hooks(fwd_hooks=_hooks(model, edit)))
         if edit.update is not None:
-            stack.enter_context(edit.update.attached(model.bridge))
+            _attach(edit.update, model.bridge, stack)
         if edit.preface:
             yield model.with_preface(preface_ids(model, edit.preface), edit.request)
         else:
@@ -239,21 +250,20 @@ def _at_features(
 
 
 def placement_hook(place: Placement) -> Callable[..., Tensor]:
-    """The map of a placement, with constants cached on the activation's device."""
+    """The map of a placement, as a forward hook."""
     erasure = place.erasure
-
-    @cache
-    def map_on(device: torch.device, dtype: torch.dtype) -> Callable[[Tensor], Tensor]:
-        with torch.inference_mode(False):  # gradients may pass later
-            if isinstance(erasure, Shift):
-                return torch.tensor(erasure.vector, device=device, dtype=dtype).add
-            like = torch.empty(0, device=device, dtype=dtype)
-            return partial(erase_tensor, constants=constants(erasure, like), gate=erasure.gate)
+    if isinstance(erasure, Shift):
+        parts = _on_device(erasure.vector)
+    else:  # row by row, as in files: another memory layout is rounded differently
+        maps = (erasure.left, erasure.right, erasure.offset)
+        parts = _on_device(*map(np.ascontiguousarray, maps))
 
     def erase(x: Float[Tensor, "*batch d"], hook: Any = None) -> Float[Tensor, "*batch d"]:
         # Half precision is widened: a rank-one change of a few percent would drown in its rounding.
         y = x.to(torch.promote_types(x.dtype, torch.float32))
-        edited = map_on(y.device, y.dtype)(y).to(x.dtype)
+        own = parts(y.device, y.dtype)
+        edited = own[0] + y if len(own) == 1 else erase_tensor(y, own, erasure.gate)
+        edited = edited.to(x.dtype)
         if place.limit is None:
             return edited
         # Computed as in a carried checkpoint, so that both skip the same tokens.
@@ -262,3 +272,79 @@ def placement_hook(place: Placement) -> Callable[..., Tensor]:
         return torch.where(size > limit, x, edited)
 
     return erase
+
+
+def _on_device(*arrays: np.ndarray) -> Callable[[torch.device, torch.dtype], Any]:
+    """Tensors of arrays, made once for each device and type."""
+
+    @cache
+    def made(device: torch.device, dtype: torch.dtype) -> tuple[Tensor, ...]:
+        with torch.inference_mode(False):  # gradients may pass later
+            return tuple(torch.tensor(a, device=device, dtype=dtype) for a in arrays)
+
+    return made
+
+
+def _attach(update: LowRankUpdate, bridge: Any, stack: ExitStack) -> None:
+    """Add B (A x) to the outputs of matrices until the stack is left."""
+    modules = {
+        stock_name(name): module
+        for name, module in bridge.original_model.named_modules(remove_duplicate=False)
+        if hasattr(module, "weight")
+    }
+    parts, updated = split_matrices(bridge), set[int]()
+    for name, (a, b) in update.factors.items():
+        module = modules.get(name)
+        if module is None or sorted(module.weight.shape) != sorted((len(b), a.shape[1])):
+            raise UserError(
+                f"the edit updates {name} [{len(b)}, {a.shape[1]}], which the model does not have"
+            )
+        for part, rows in parts.get(id(module), [(module, slice(None))]):
+            stack.callback(part.register_forward_hook(_adding(a, b[rows])).remove)
+            updated.add(id(part))
+    # Models that skip blocks look for hooks of the bridge, here on the first that changes.
+    of_blocks = [{*map(id, block.modules())} for block in bridge.blocks]
+    lowest = next(i for i, own in enumerate(of_blocks) if own & updated)
+    hooks = [(f"blocks.{lowest}.hook_in", lambda x, hook: x)]
+    stack.enter_context(bridge.hooks(fwd_hooks=hooks))
+
+
+def _adding(a: np.ndarray, b: np.ndarray) -> Callable[..., Tensor]:
+    factors = _on_device(a, b)
+
+    def add(module: Any, inputs: tuple[Any, ...], output: Tensor) -> Tensor:
+        x = inputs[0]
+        wide = torch.promote_types(x.dtype, torch.float32)
+        down, up = factors(x.device, wide)
+        changed: Tensor = output + ((x.to(wide) @ down.T) @ up.T)
+        return changed.to(output.dtype)
+
+    return add
+
+
+def split_matrices(bridge: Any) -> dict[int, list[tuple[Any, Any]]]:
+    """Joint matrices of queries, keys and values, which the bridge splits instead of running them.
+
+    Returns:
+        The id of each module → the modules that run in its place, each with its output rows.
+    """
+    found = {}
+    for component in bridge.modules():
+        if not hasattr(component, "split_qkv_matrix"):
+            continue
+        joint = component.qkv.original_component
+        weight = joint.weight
+        # Split like the weights, a matrix of its rows' numbers tells the rows of each part.
+        outputs = 0 if isinstance(joint, nn.Linear) else 1  # Conv1D keeps it transposed
+        numbers = torch.arange(weight.shape[outputs], dtype=torch.float32)
+        shown = numbers[:, None] if outputs == 0 else numbers
+        joint.weight = nn.Parameter(shown.expand(weight.shape).contiguous(), requires_grad=False)
+        try:
+            with torch.random.fork_rng(devices=[]):  # the parts are initialised before they are set
+                split = component.split_qkv_matrix(component.original_component)
+        finally:
+            joint.weight = weight
+        running = (getattr(component, part).original_component for part in "qkv")
+        rows = (part.weight[:, 0].detach().long().cpu().numpy() for part in split)
+        found[id(joint)] = list(zip(running, rows, strict=True))
+    return found

@@ -1,20 +1,40 @@
-"""The record of an edit: its id, origin and label."""
+"""Named edits: an edit, and the record of its id, origin and label; both as a folder.
+
+The folder has `edit.safetensors`, `edit.json` and, for a named edit, `record.json`.
+"""
 
 from __future__ import annotations
 
+import json
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from itertools import combinations, product
+from functools import reduce
 from pathlib import Path
 from typing import Any
+
+import numpy as np
+from safetensors import SafetensorError
+from safetensors.numpy import load_file, save
 
 from countergen_edit.core.errors import UserError
 from countergen_edit.core.reading import json_mapping
 from countergen_edit.core.typed import built
-from countergen_edit.core.writing import digest
-from countergen_edit.edits.edit import require_different_places
+from countergen_edit.core.writing import as_json, digest, whole_folder, write_json
+from countergen_edit.edits.edit import (
+    Edit,
+    LowRankUpdate,
+    Placement,
+    Shift,
+    tensors,
+)
+from countergen_edit.erasers import AffineErasure, Gate
+from countergen_edit.models import LanguageModel
 
-RECORD = "record.json"
+TENSORS, _WORDS, RECORD = "edit.safetensors", "edit.json", "record.json"
+FACTORS = ("lora_A", "lora_B")
+_UPDATE = "update:"
+"""Before the names of updated matrices."""
 WEIGHTS = "weights"
 """The site of an update of weight matrices."""
 COMBINED = "combination"
@@ -137,46 +157,13 @@ class EditRecord:
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
 
-    @classmethod
-    def from_dict(cls, content: object, where: str = "record of an edit: ") -> EditRecord:
-        """Read the output of `to_dict`; messages of a `UserError` begin with `where`."""
-        return built(cls, content, where)
-
-
-def combined_record(parts: Sequence[EditRecord]) -> EditRecord:
-    """The record of several edits as one, fitted or not; its id follows from theirs.
-
-    Raises a `UserError` if two act at one place and the second was not fitted after the first.
-    """
-    if len(parts) == 1:
-        return parts[0]
-    records = tuple(leaf for part in parts for leaf in part.parts or (part,))
-    for before, after in combinations(records, 2):
-        known = {(place.site, place.layer) for place in after.after}
-        for mine, its in product(before.places, after.places):
-            if (mine.site, mine.layer) not in known:
-                require_different_places((mine.site, mine.layer), (its.site, its.layer))
-    first = records[0]
-    # A control's parameters are its seeds, of which no two places have the same.
-    kinds = {(r.eraser, r.sites, r.task, "" if r.baseline else digest(r.params)) for r in records}
-    eraser = first.eraser if len(kinds) == 1 else COMBINED
-    return EditRecord(
-        id=edit_id(eraser, [leaf.id for leaf in records]),
-        eraser=eraser,
-        params=first.params if len(kinds) == 1 else {},
-        places=tuple(place for leaf in records for place in leaf.places),
-        parts=records,
-        baseline=all(leaf.baseline for leaf in records),
-        task="+".join(dict.fromkeys(leaf.task for leaf in records)),
-    )
-
 
 def read_record(directory: Path) -> EditRecord:
     """The record of a saved edit; raises a `UserError` if there is none."""
     path = directory / RECORD
     if not path.is_file():
         raise UserError(f"{directory} holds no edit: {RECORD} is missing")
-    return EditRecord.from_dict(json_mapping(path), f"{path} is damaged: ")
+    return built(EditRecord, json_mapping(path), f"{path} is damaged: ")
 
 
 def edit_id(eraser: str, basis: object) -> str:
@@ -198,3 +185,172 @@ def _join(places: Sequence[Place]) -> str:
     sites = ["", *(place.site for place in places)]
     pairs = zip(sites, places, strict=False)
     return "+".join(str(p).removeprefix(f"{s}." if s == p.site else "") for s, p in pairs)
+
+
+@dataclass(frozen=True, eq=False)
+class NamedEdit:
+    """An edit and its record."""
+
+    record: EditRecord
+    edit: Edit = field(repr=False)
+
+    @property
+    def id(self) -> str:
+        return self.record.id
+
+    @property
+    def label(self) -> str:
+        return self.record.label
+
+    @classmethod
+    def of(
+        cls,
+        edit: Edit,
+        eraser: str,
+        params: Mapping[str, Any] | None = None,
+        *,
+        basis: object = None,
+        **about: Any,
+    ) -> NamedEdit:
+        """Name an edit that was fitted as one.
+
+        The id is a digest of `basis`, all that the fit depends on, or else of the tensors; `about`
+        holds fields of `EditRecord`. An edit with a `baseline_kind` is a baseline.
+        """
+        key = edit_id(eraser, edit.digest if basis is None else basis)
+        about["baseline"] = about.get("baseline", False) or bool(about.get("baseline_kind"))
+        about["after"] = tuple(about.get("after", ()))
+        return cls(EditRecord(key, eraser, as_json(params or {}), _places(edit), **about), edit)
+
+    @classmethod
+    def combined(cls, parts: Sequence[NamedEdit]) -> NamedEdit:
+        """Combine edits, which act in their order; the id follows from theirs.
+
+        Raises a `UserError` as `Edit.then`.
+        """
+        if len(parts) == 1:
+            return parts[0]
+        edit = reduce(Edit.then, (part.edit for part in parts))
+        records = tuple(part.record for part in parts)
+        # A control's parameters are its seeds, of which no two places have the same.
+        kinds = {
+            (r.eraser, r.sites, r.task, "" if r.baseline else digest(r.params)) for r in records
+        }
+        eraser, params = COMBINED, dict[str, Any]()
+        if len(kinds) == 1:
+            eraser, params = records[0].eraser, {**records[0].params}
+        record = EditRecord(
+            edit_id(eraser, [part.id for part in records]),
+            eraser,
+            params,
+            _places(edit),
+            parts=records,
+            baseline=all(part.baseline for part in records),
+            task="+".join(dict.fromkeys(part.task for part in records)),
+        )
+        return cls(record, edit)
+
+    def save(self, directory: Path, made_for: str | None = None) -> None:
+        """Write the edit as a folder, atomically; an existing folder is replaced."""
+        with whole_folder(directory) as folder:
+            save_edit(self.edit, folder, made_for=made_for)
+            write_json(folder / RECORD, self.record.to_dict())
+
+    @classmethod
+    def load(cls, directory: Path) -> NamedEdit:
+        """Read an edit that `save` wrote; raises a `UserError` if it is missing or inconsistent."""
+        record, edit = read_record(directory), load_edit(directory)
+        if record.places != _places(edit):
+            raise UserError(f"{directory} is damaged: {RECORD} has other places than the edit")
+        return cls(record, edit)
+
+
+def _places(edit: Edit) -> tuple[Place, ...]:
+    updated = (Place(WEIGHTS, None, edit.update.rank),) if edit.update else ()
+    return (*updated, *_mapped(edit))
+
+
+def _mapped(edit: Edit) -> tuple[Place, ...]:
+    return tuple(Place(p.site, p.layer, p.erasure.rank, p.limit) for p in edit.placements)
+
+
+@dataclass(frozen=True)
+class _Words:
+    """Content of `edit.json`."""
+
+    placements: tuple[Place, ...]
+    preface: str = ""
+    request: str = ""
+    made_for: str | None = None
+
+
+def save_edit(edit: Edit, directory: Path, made_for: str | None = None) -> None:
+    """Write an edit; `edit.json` goes last, so that a folder that has it is complete.
+
+    `made_for` is `LanguageModel.fingerprint` of the model it was fitted on.
+    """
+    directory.mkdir(parents=True, exist_ok=True)
+    (directory / TENSORS).write_bytes(packed(edit))
+    words = asdict(_Words(_mapped(edit), edit.preface, edit.request, made_for))
+    (directory / _WORDS).write_text(json.dumps(words, indent=2) + "\n", "utf-8")
+
+
+def packed(edit: Edit) -> bytes:
+    """The tensors of an edit as a file of safetensors."""
+    maps = {
+        f"{i}.{part}": array
+        for i, place in enumerate(edit.placements)
+        for part, array in tensors(place).items()
+    }
+    factors = {
+        f"{_UPDATE}{name}.{part}": array
+        for name, own in (edit.update.factors.items() if edit.update else ())
+        for part, array in zip(FACTORS, own, strict=True)
+    }
+    # safetensors takes the memory of an array as it lies, transposed views included.
+    return save({key: np.ascontiguousarray(array) for key, array in (maps | factors).items()})
+
+
+def load_edit(directory: Path, model: LanguageModel | None = None) -> Edit:
+    """Read an edit that `save_edit` wrote.
+
+    Raises a `UserError` if the folder holds no valid edit, or one made for another model than
+    `model`.
+    """
+    for name in (_WORDS, TENSORS):
+        if not (directory / name).is_file():
+            raise UserError(f"{directory} holds no edit: {name} is missing")
+    words = built(_Words, json_mapping(directory / _WORDS), f"{directory / _WORDS}: ")
+    parts: dict[str, dict[str, np.ndarray]] = defaultdict(dict)
+    try:
+        for key, array in load_file(directory / TENSORS).items():
+            name, _, part = key.rpartition(".")
+            parts[name][part] = array
+        placements = [
+            Placement(place.site, place.layer, _map(parts[str(i)]), place.limit)
+            for i, place in enumerate(words.placements)
+        ]
+        factors = {
+            name.removeprefix(_UPDATE): (parts[name][FACTORS[0]], parts[name][FACTORS[1]])
+            for name in sorted(parts)
+            if name.startswith(_UPDATE)
+        }
+    except KeyError as error:
+        raise UserError(f"{directory / TENSORS} lacks the tensor {error}") from error
+    except (OSError, TypeError, ValueError, SafetensorError) as error:
+        raise UserError(f"{directory / TENSORS} holds no readable edit: {error}") from error
+    made_for = words.made_for
+    if model and made_for and made_for != model.fingerprint:
+        raise UserError(
+            f"the edit in {directory} was made for another model (fingerprint {made_for[:8]}, "
+            f"{model.name} is {model.fingerprint[:8]}): its directions mean nothing here"
+        )
+    update = LowRankUpdate(factors) if factors else None
+    return Edit(tuple(placements), words.preface, words.request, update)
+
+
+def _map(own: Mapping[str, np.ndarray]) -> AffineErasure | Shift:
+    if "vector" in own:
+        return Shift(own["vector"])
+    gate = Gate(own["gate_weight"], own["gate_bias"].item()) if "gate_weight" in own else None
+    return AffineErasure(own["left"], own["right"], own["mean"], gate)

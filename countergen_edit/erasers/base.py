@@ -1,8 +1,9 @@
-"""The scikit-learn interface of erasers, their registry, and the routing of metadata to `fit`."""
+"""The scikit-learn interface of erasers, their registry, and the metadata of `fit`."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from inspect import signature
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
@@ -25,8 +26,8 @@ Share = Annotated[float, Ge(0), Le(1)]
 class BaseEraser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """A scikit-learn transformer that erases a concept from rows of activations.
 
-    Subclasses take parameters in `__init__` and call `_store` in `fit`. Metadata that `fit` takes
-    beyond `X` and `y` are requested in `__metadata_request__fit`; per row unless stated otherwise:
+    Subclasses take parameters in `__init__` and call `_store` in `fit`, which gets those metadata
+    that it names beyond `X` and `y`; per row unless stated otherwise:
 
     - `contexts`, `pairs`, `people`, `families`: ids of the template, the counterfactual pair, the
       person and the family of templates;
@@ -92,7 +93,7 @@ class BaseEraser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type
     def _read(self, X: Any, y: Any) -> LabelledRows:
         """Check the settings; rows `X` `[n, d]` and their classes, validated."""
         self.check()
-        return labelled_rows(self, X, y)
+        return labelled_rows(X, y, self)
 
     def _store(self, erasure: AffineErasure, classes: np.ndarray) -> None:
         self.erasure_ = erasure
@@ -110,14 +111,10 @@ def fit_eraser(eraser: BaseEraser, X: Any, y: Any, **metadata: Any) -> BaseErase
     if fitted is not own:
         raise UserError(f"{name}.fit returned {fitted!r:.40}: end it with `return self`")
     erasure = getattr(own, "erasure_", None)
-    if not isinstance(erasure, AffineErasure):
+    if not isinstance(erasure, AffineErasure) or erasure.d != np.shape(X)[1]:
         raise UserError(
-            f"{name}.fit stored no map: call self._store(AffineErasure(left, right, mean), "
-            "np.unique(y)) before it returns"
-        )
-    if erasure.d != np.shape(X)[1]:
-        raise UserError(
-            f"{name}.fit stored a map of width {erasure.d}, not {np.shape(X)[1]} like X"
+            f"{name}.fit stored no map of width {np.shape(X)[1]}, as X has: call "
+            "self._store(AffineErasure(left, right, mean), np.unique(y)) before it returns"
         )
     return own
 
@@ -155,25 +152,13 @@ def make_eraser(name: str, **params: Any) -> BaseEraser:
     return eraser
 
 
-def fit_metadata(eraser: BaseEstimator, offered: Mapping[str, Any]) -> dict[str, Any]:
-    """Select the keyword arguments of `eraser.fit` from those offered, by metadata routing.
-
-    Requests are read from the class (`__metadata_request__fit`) or from `set_fit_request`. Raises a
-    `UserError` if `fit` takes an offered name that is neither requested nor declined.
+def fit_metadata(eraser: BaseEraser, offered: Mapping[str, Any]) -> dict[str, Any]:
+    """The metadata that `eraser.fit` names, of those offered.
 
     >>> from countergen_edit.erasers import SentenceDebias
     >>> offered = {"pairs": [0, 0, 1, 1], "contexts": ["a", "a", "b", "b"]}
     >>> fit_metadata(SentenceDebias(), offered)
     {'pairs': [0, 0, 1, 1]}
     """
-    routing = eraser.get_metadata_routing()
-    requests: Mapping[str, bool | str | None] = routing.fit.requests
-    for name, request in requests.items():
-        if request is None and name in offered:
-            raise UserError(
-                f"the fit of {type(eraser).__name__} takes {name!r} without a request for it: "
-                f"give the class __metadata_request__fit = {{{name!r}: True}}, or False"
-            )
-    consumed = routing.consumes("fit", offered)
-    keys = {name: name if request is True else str(request) for name, request in requests.items()}
-    return {name: offered[key] for name, key in keys.items() if key in consumed}
+    taken = signature(eraser.fit).parameters
+    return {name: value for name, value in offered.items() if name in taken}

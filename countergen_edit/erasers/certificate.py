@@ -101,14 +101,10 @@ def certify(
     Raises a `UserError` for invalid rows, labels or `groups`, or another number of features.
     """
     erasure: AffineErasure = getattr(eraser, "erasure_", eraser)
-    whole = labelled_rows(None, X, z)
+    whole = labelled_rows(X, z)
     n, params = len(whole.X), fit_params or {}
     mask = np.ones(n, bool) if probed is None else read_per_row(probed, "probed", n).astype(bool)
-    rows = (
-        whole
-        if mask.all()
-        else labelled_rows(None, whole.X[mask], whole.classes[whole.codes[mask]])
-    )
+    rows = whole if mask.all() else labelled_rows(whole.X[mask], whole.classes[whole.codes[mask]])
     erased = replace(rows, X=erasure(rows.X))
     within = rows.X - rows.class_means[rows.codes]
     spread = float(np.sqrt((within**2).sum(axis=1).mean()))

@@ -27,7 +27,7 @@ factorise the leading blocks.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -226,10 +226,7 @@ class Frame:
     ) -> tuple[Float[np.ndarray, "r k"], Float[np.ndarray, "k r"]]:
         """Factors L and R of M = L R, with at most `rank` directions."""
         A, U, f = self.A[:, :rank], self.U, self.gain(strength)[:, None]
-        rest = A - U @ (f * (U.T @ A))
-        if strength is None:  # again, so that the directions are kept to rounding
-            rest -= U @ (U.T @ rest)
-        axes, size, turned = thin_svd(rest)
+        axes, size, turned = thin_svd(self._outside(rank, strength))
         sure = size > 1e-15 * size.max(initial=0.0)
         inverse = (turned[sure].T / size[sure]) @ axes[:, sure].T
         inverse -= ((inverse @ U) * f.T) @ U.T
@@ -237,28 +234,28 @@ class Frame:
 
     def angle(self, rank: int | None) -> float:
         """Smallest angle between directions to erase and directions to keep, in radians."""
-        rest = self.A[:, :rank] - self.U @ (self.U.T @ self.A[:, :rank])
-        rest -= self.U @ (self.U.T @ rest)
-        return float(np.arcsin(np.clip(thin_svd(rest)[1].min(initial=1.0), 0.0, 1.0)))
+        sines = thin_svd(self._outside(rank, None))[1]
+        return float(np.arcsin(np.clip(sines.min(initial=1.0), 0.0, 1.0)))
+
+    def _outside(self, rank: int | None, strength: float | None) -> Float[np.ndarray, "r k"]:
+        """D Ã."""
+        A, U = self.A[:, :rank], self.U
+        rest = A - U @ (self.gain(strength)[:, None] * (U.T @ A))
+        if strength is None:  # again, so that the directions are kept to rounding
+            rest -= U @ (U.T @ rest)
+        return np.asarray(rest)
 
 
-@dataclass(frozen=True)
-class Spectrum:
-    """Variances of Σ over `d` dimensions."""
-
-    variances: Float[np.ndarray, " r"]
-    d: int
-
-    def frame(self, demands: Demands, amount: float) -> Frame:
-        """The demands under Σ shrunk by `amount`, from 0 to 1, towards a sphere."""
-        sphere = float(self.variances.sum()) / self.d
-        sigma = np.sqrt((1.0 - amount) * self.variances + amount * sphere)
-        # A direction without variance cannot carry a demand: rounding must not whiten it to one.
-        varies = self.variances > self.variances.max(initial=0.0) * 1e-13
-        whiten = np.where(varies, 1.0 / np.where(varies, sigma, 1.0), 0.0)
-        erase, keep = (whiten[:, None] * columns for columns in demands.compact)
-        A, _ = _span(erase, TOLERANCE)
-        return Frame(sigma, whiten, A, *_span(keep, KEEP_TOLERANCE))
+def whitened(variances: Float[np.ndarray, " r"], d: int, demands: Demands, amount: float) -> Frame:
+    """Demands under variances in `d` dimensions, shrunk by `amount` (0 to 1) towards a sphere."""
+    sphere = float(variances.sum()) / d
+    sigma = np.sqrt((1.0 - amount) * variances + amount * sphere)
+    # A direction without variance cannot carry a demand: rounding must not whiten it to one.
+    varies = variances > variances.max(initial=0.0) * 1e-13
+    whiten = np.where(varies, 1.0 / np.where(varies, sigma, 1.0), 0.0)
+    erase, keep = (whiten[:, None] * columns for columns in demands.compact)
+    A, _ = _span(erase, TOLERANCE)
+    return Frame(sigma, whiten, A, *_span(keep, KEEP_TOLERANCE))
 
 
 def _span(
@@ -324,7 +321,7 @@ def _folds_of_people(contexts: Contexts, people: Any, n: int) -> Int[np.ndarray,
 
 def scores(
     parts: Sequence[ContextFold],
-    spectrum: Spectrum,
+    frame_of: Callable[[Demands, float], Frame],
     others: Float[np.ndarray, "d d"],
     ranks: Sequence[int | None],
     amounts: Iterable[float],
@@ -341,7 +338,7 @@ def scores(
     found: dict[Choice, list[float]] = {}
     for amount in amounts:
         for fold in parts:
-            frame = spectrum.frame(fold.demands, amount)
+            frame = frame_of(fold.demands, amount)
             sums = weights @ np.array(_squares(frame, others, fold, strength))
             for rank in ranks:
                 at = len(sums) - 1 if rank is None else min(rank, len(sums) - 1)

@@ -1,9 +1,7 @@
-"""Convex problems solved by cvxpy."""
+"""Convex problems solved by cvxpy, which is slow to import and seldom needed."""
 
 from __future__ import annotations
 
-from functools import cache
-from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -15,15 +13,10 @@ from countergen_edit.erasers.logistic import Probe
 from countergen_edit.erasers.numerics import thin_svd
 
 
-@cache
-def cvxpy() -> Any:
-    """The library, which is slow to import and seldom needed."""
-    return import_module("cvxpy")
-
-
 def fantope_by_eigenvalues_cvxpy(M: Float[np.ndarray, "r r"], k: int) -> Float[np.ndarray, "r r"]:
     """`fantope_projection` as a quadratic programme in the eigenvalues of `M`."""
-    cp = cvxpy()
+    import cvxpy as cp
+
     values, vectors = np.linalg.eigh((M + M.T) / 2)
     gamma = cp.Variable(len(M))
     inside = [gamma >= 0, gamma <= 1, cp.sum(gamma) == k]
@@ -33,7 +26,8 @@ def fantope_by_eigenvalues_cvxpy(M: Float[np.ndarray, "r r"], k: int) -> Float[n
 
 def fit_probe_cvxpy(rows: LabelledRows, penalty: float, start: Probe | None = None) -> Probe:
     """`fit_probe` by cvxpy; `start` is ignored."""
-    cp = cvxpy()
+    import cvxpy as cp
+
     n, c = len(rows.X), len(rows.classes)
     m = 1 if c == 2 else c
     omega = np.full(n, 1.0 / n)
@@ -55,7 +49,8 @@ def keeping_within_cvxpy(
     A has orthonormal columns. An optimal M reads only the span of A and B: L = Aᵀ + N Qᵀ, where
     Q is an orthonormal basis of the part of B outside A.
     """
-    cp = cvxpy()
+    import cvxpy as cp
+
     length = np.linalg.norm(B, axis=0)
     B = B[:, length > 0] / length[length > 0]
     alike = np.triu(np.abs(B.T @ B) > 1 - 1e-12, 1).any(axis=0)

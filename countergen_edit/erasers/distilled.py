@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Annotated, Any, ClassVar
 
 from annotated_types import Ge, Gt
@@ -13,6 +14,7 @@ from countergen_edit.erasers.base import BaseEraser
 RATE_TIMES_WIDTH = 0.576
 
 
+@dataclass(eq=False, repr=False)
 class Distilled(BaseEraser):
     """Settings of a low-rank update (LoRA) that is trained through the model.
 
@@ -49,28 +51,16 @@ class Distilled(BaseEraser):
     )
     refit_in_folds = False
 
-    def __init__(
-        self,
-        rank: Annotated[int, Gt(0)] = 16,
-        *,
-        target_modules: Sequence[str] | None = None,
-        first_layer: Annotated[float, Ge(0)] = 0.27,
-        steps: Annotated[int, Gt(0)] = 90,
-        learning_rate: Annotated[float, Gt(0)] | None = None,
-        contexts: Annotated[int, Gt(0)] = 400,
-        check_every: Annotated[int, Gt(0)] = 20,
-        scale: Annotated[float, Gt(0)] = 1.0,
-        random_state: int = 0,
-    ) -> None:
-        self.rank = rank
-        self.target_modules = target_modules
-        self.first_layer = first_layer
-        self.steps = steps
-        self.learning_rate = learning_rate
-        self.contexts = contexts
-        self.check_every = check_every
-        self.scale = scale
-        self.random_state = random_state
+    rank: Annotated[int, Gt(0)] = 16
+    _: KW_ONLY
+    target_modules: Sequence[str] | None = None
+    first_layer: Annotated[float, Ge(0)] = 0.27
+    steps: Annotated[int, Gt(0)] = 90
+    learning_rate: Annotated[float, Gt(0)] | None = None
+    contexts: Annotated[int, Gt(0)] = 400
+    check_every: Annotated[int, Gt(0)] = 20
+    scale: Annotated[float, Gt(0)] = 1.0
+    random_state: int = 0
 
     def rate(self, width: int) -> float:
         """The learning rate for a model of a width."""

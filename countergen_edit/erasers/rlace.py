@@ -15,7 +15,7 @@ a penalty the relaxed game is flat for P ≺ I; large penalties make it easy, so
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from typing import Any, Literal
 
@@ -103,6 +103,7 @@ class Game:
         return P, gap, n_iter, probe
 
 
+@dataclass(eq=False, repr=False)
 class RLACE(BaseEraser):
     """Erase the orthogonal projection that wins the game; mean: balanced over the groups.
 
@@ -137,24 +138,14 @@ class RLACE(BaseEraser):
     True
     """
 
-    def __init__(
-        self,
-        rank: Rank = 1,
-        *,
-        solver: Literal["auto", "minimax", "cvxpy"] = "auto",
-        start: Literal["class_means", "random"] = "class_means",
-        penalty: float = 1e-3,
-        tol: float = 1e-4,
-        max_iter: int = 200,
-        random_state: int = 0,
-    ) -> None:
-        self.rank = rank
-        self.solver = solver
-        self.start = start
-        self.penalty = penalty
-        self.tol = tol
-        self.max_iter = max_iter
-        self.random_state = random_state
+    rank: Rank = 1
+    _: KW_ONLY
+    solver: Literal["auto", "minimax", "cvxpy"] = "auto"
+    start: Literal["class_means", "random"] = "class_means"
+    penalty: float = 1e-3
+    tol: float = 1e-4
+    max_iter: int = 200
+    random_state: int = 0
 
     def fit(self, X: Any, y: Any) -> RLACE:
         """Fit to rows `X` `[n, d]` and classes `y`."""

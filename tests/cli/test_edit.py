@@ -29,7 +29,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_card_is_valid_and_its_figures_are_the_runs(finished: Path) -> None:
     card = ModelCard.load(finished / "README.md")  # refuses metadata that the hub would
     assert card.data.library_name == "transformers"
-    name = open_checkpoint(finished).named.id
+    name = open_checkpoint(finished).record["record"]["id"]
     for metric in ("mean_abs_r", "agreement", "perplexity_ratio"):
         rows = rows_of(finished.parent / "run", metric, split="test", edit=name)
         values = [Number(row.value).in_text for row in rows]
@@ -121,7 +121,7 @@ def test_an_audit_of_the_checkpoint_measures_what_the_run_did(place: Path) -> No
     words = [f"model={place}/added", "eraser=none", "metric=r", *of_axis("nationality")]
     said("audit", *words, names(**COUNTS), "run_dir=run")
     own = rows_under(Path("run"), UNEDITED)
-    whole = rows_under(place / "run_2", open_checkpoint(place / "added").named.id)
+    whole = rows_under(place / "run_2", open_checkpoint(place / "added").record["record"]["id"])
     alike = [key for key in own if key in whole and key[0] in ("group_effect", "mean_abs_r")]
     assert len(alike) >= 2
     for key in alike:

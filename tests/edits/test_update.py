@@ -56,15 +56,6 @@ def test_a_model_that_skips_blocks_runs_those_of_the_update(model: LanguageModel
     assert torch.equal(logits(quick), unedited)
 
 
-def test_two_updates_are_their_sum(model: LanguageModel) -> None:
-    first, second = update_of(model), update_of(model, first=1, rank=3, seed=1)
-    both = first.then(second)
-    assert both.rank == 5
-    for name, (a, b) in both.factors.items():
-        parts = [u.factors[name] for u in (first, second) if name in u.factors]
-        np.testing.assert_allclose(b @ a, sum(y @ x for x, y in parts), atol=1e-6)
-
-
 def test_an_update_of_another_model_is_refused(model: LanguageModel) -> None:
     update = LowRankUpdate({"nowhere": (np.zeros((1, 3), "float32"), np.zeros((3, 1), "float32"))})
     with (

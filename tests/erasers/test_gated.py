@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
-from countergen_edit.core.errors import UserError
-from countergen_edit.erasers import AffineErasure, Gate, Gated, certify, make_eraser
+from countergen_edit.erasers import AffineErasure, Gate, Gated, certify
 from countergen_edit.erasers.gated import fit_gate
 
 D = 10
@@ -117,24 +116,3 @@ def test_it_is_not_refitted_without_keep() -> None:
     ungated = certify(Gated("leace").fit(X, z), X, z)
     for certificate in (whole, refitted):
         assert certificate.linear_accuracy_after > ungated.linear_accuracy_after + 0.1
-
-
-@pytest.mark.parametrize(
-    ("settings", "says"),
-    [
-        ({"penalty": 0.0}, "gated.penalty=0.0: Input should be greater than 0"),
-        ({"start": {"rank": 2}}, "names no eraser: give its kind"),
-        ({"start": "leece"}, "leace"),
-    ],
-)
-def test_bad_settings_are_refused_in_one_line(settings: dict[str, object], says: str) -> None:
-    with pytest.raises(UserError, match=says) as caught:
-        make_eraser("gated", **settings).check()
-    assert "\n" not in str(caught.value)
-
-
-def test_a_gate_that_does_not_fit_is_refused() -> None:
-    with pytest.raises(UserError, match="the gate reads 3 features of 2"):
-        AffineErasure(np.zeros((2, 1)), np.zeros((1, 2)), np.zeros(2), Gate(np.zeros(3), 0.0))
-    with pytest.raises(UserError, match="finite"):
-        Gate(np.array([np.nan]), 0.0)

@@ -43,7 +43,7 @@ def test_probe_loss_is_the_minimum(c, penalty):
     X, z = concept(n=120, d=4, c=c)
     z = np.where(np.arange(120) % 3 == 0, np.random.default_rng(1).permutation(z), z)
     X = (X - X.mean(axis=0)) / 3  # not separable, for a third of the labels are shuffled
-    rows = labelled_rows(None, X, z)
+    rows = labelled_rows(X, z)
     probe = fit_probe(rows, penalty=penalty)
     C = 1 / (120 * penalty) if penalty else 1e8
     oracle = LogisticRegression(C=C, tol=1e-10, max_iter=5000).fit(X, z)
@@ -76,8 +76,8 @@ def test_rlace_has_a_closed_form_where_the_game_ends_too(c):
     assert "the difference of the group means, as mean_difference erases it" in closed.note_
     game = RLACE(rank=c - 1, solver="minimax", start="random", tol=1e-6).fit(X, z)
     assert not game.note_
-    bound = label_entropy(labelled_rows(None, X, z))
-    loss = fit_probe(labelled_rows(None, game.transform(X), z)).loss
+    bound = label_entropy(labelled_rows(X, z))
+    loss = fit_probe(labelled_rows(game.transform(X), z)).loss
     assert loss == pytest.approx(bound, abs=1e-3)
     # The same subspace, to what the flat top of the game lets a loss gap of 1e-4 resolve.
     cosines = np.linalg.svd(game.erasure_.right @ closed.erasure_.left, compute_uv=False)
@@ -91,7 +91,7 @@ def test_rlace_below_c_minus_1_beats_every_random_and_every_single_class_directi
 
     def loss(direction):
         u = direction / np.linalg.norm(direction)
-        return fit_probe(labelled_rows(None, X - np.outer(X @ u, u), z)).loss
+        return fit_probe(labelled_rows(X - np.outer(X @ u, u), z)).loss
 
     value = loss(game.erasure_.right[0])
     rng = np.random.default_rng(0)

@@ -130,7 +130,7 @@ def test_no_change_that_meets_the_demands_is_smaller(strength: float | None) -> 
     """Against the problem as cvxpy states it."""
     cp = import_module("cvxpy")
     X, z, contexts = in_contexts(n_names=20, d=10, erase=2, keep=2)
-    found = read_contexts(labelled_rows(None, X, z), contexts, kept_ids(contexts))
+    found = read_contexts(labelled_rows(X, z), contexts, kept_ids(contexts))
     eraser = PreservingEraser(shrinkage=0.0, keep_strength=strength)
     eraser.fit(X, z, contexts=contexts, keep=kept_ids(contexts))
     sigma, kept = soft_terms(X, eraser, found)
@@ -144,7 +144,7 @@ def test_no_change_that_meets_the_demands_is_smaller(strength: float | None) -> 
 
 def by_hand(X, z, contexts, people, keep, i, choice):
     """The three shares' sums of squares in one fold, of an eraser fitted anew without it."""
-    parts = folds(read_contexts(labelled_rows(None, X, z), contexts, keep), people)
+    parts = folds(read_contexts(labelled_rows(X, z), contexts, keep), people)
     rank, amount, strength = choice
     every = X - X.mean(axis=0)
     sigma = every.T @ every / len(X)
@@ -195,7 +195,7 @@ def test_folds_share_neither_contexts_nor_people() -> None:
     people, contexts = np.tile(np.arange(20), 10), np.repeat(np.arange(10), 20)
     z = people % 2
     X = np.hstack([np.eye(20)[people], np.eye(10)[contexts]]) + 1e-9 * rng.normal(size=(200, 30))
-    found = read_contexts(labelled_rows(None, X, z), contexts, [8, 9])
+    found = read_contexts(labelled_rows(X, z), contexts, [8, 9])
     found = replace(found, X=X)
     made = folds(found, people)
     assert len(made) == 5
@@ -213,7 +213,7 @@ def test_of_five_families_or_more_a_fold_leaves_out_whole_ones(count: int, whole
     contexts = np.repeat(np.arange(3 * count), 4)
     families, z = contexts % count, np.tile([0, 1], 6 * count)
     X = np.eye(count)[families] * np.where(z == 0, 1.0, -1.0)[:, None]
-    found = read_contexts(labelled_rows(None, X, z), contexts, [])
+    found = read_contexts(labelled_rows(X, z), contexts, [])
     made = folds(found, families=families)
     seen = [np.diag(fold.erase) > 0 for fold in made]
     fitted = [np.abs(fold.demands.erase).max(axis=1) > 0 for fold in made]
@@ -228,7 +228,7 @@ def test_the_bias_of_held_out_squares_is_subtracted(seed: int) -> None:
     """Where the groups are alike the unbiased squares are as often below zero as above."""
     rng = np.random.default_rng(seed)
     contexts, z = np.repeat(np.arange(400), 6), np.tile([0, 0, 0, 1, 1, 1], 400)
-    rows = labelled_rows(None, rng.normal(size=(2400, 3)) * [1, 2, 3], z)
+    rows = labelled_rows(rng.normal(size=(2400, 3)) * [1, 2, 3], z)
     found = read_contexts(rows, contexts, [])
     raw, unbiased = (found.differences(kept=False, unbiased=b) for b in (False, True))
     # Each of 400 differences has 2 x 1/2 x 1/3 of a row's variance: 133 of each coordinate's.

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import re
+from functools import partial
+
 import numpy as np
 import pytest
 
 from countergen_edit.core.errors import UserError
 from countergen_edit.erasers import (
     SAL,
+    SPLINCE,
     AffineErasure,
+    Gate,
     MeanDifference,
     PreservingEraser,
     SentenceDebias,
@@ -65,26 +70,59 @@ def test_an_erasure_refuses_other_shapes(no_shape_checks):
     assert "NaN" in refusal(AffineErasure, np.full((3, 1), np.nan), np.zeros((1, 3)), np.zeros(3))
 
 
-def test_pairs_and_contexts_are_checked():
-    assert "give one value to each row" in refusal(SentenceDebias().fit, X, z, pairs=[1, 2])
-    pairs = np.arange(40)
-    assert "has rows of one group only" in refusal(SentenceDebias().fit, X, z, pairs=pairs)
-    contexts = np.repeat(["at work", "at home"], 20)
-    fit = PreservingEraser().fit
-    assert "did you mean 'at home'?" in refusal(fit, X, z, contexts=contexts, keep=["home"])
-    assert "leave at least one" in refusal(
-        fit, X, z, contexts=contexts, keep=["at work", "at home"]
+HALF = np.repeat(["at work", "at home"], 20)
+FIT, FITTED = PreservingEraser().fit, MeanDifference().fit(X, z)
+
+
+@pytest.mark.parametrize(
+    ("says", "call", "settings"),
+    [
+        ("give one value to each row", SentenceDebias().fit, {"pairs": [1, 2]}),
+        ("has rows of one group only", SentenceDebias().fit, {"pairs": np.arange(40)}),
+        ("did you mean 'at home'?", FIT, {"contexts": HALF, "keep": ["home"]}),
+        ("leave at least one", FIT, {"contexts": HALF, "keep": ["at work", "at home"]}),
+        ("both to be kept and erased", FIT, {"contexts": HALF, "keep": np.arange(40) < 10}),
+        ("has rows of group", FIT, {"contexts": np.where(z == 0, "a", "b")}),
+        ("keep_strength=-1.0: Input", PreservingEraser(keep_strength=-1.0).fit, {}),
+        ("keep_strength=inf: Input", PreservingEraser(keep_strength=np.inf).fit, {}),
+        (
+            "groups has shape (3,)",
+            partial(certify, MeanDifference().fit(X, z)),
+            {"groups": [1, 2, 3]},
+        ),
+        ("keep has int64 values: give one boolean", SPLINCE().fit, {"keep": np.ones(40, int)}),
+        ("keep has shape (39,) for 40 rows", SPLINCE().fit, {"keep": np.ones(39, bool)}),
+        ("only one class", SPLINCE().fit, {"keep": z == 0}),
+        ("features", SPLINCE().fit, {"background": np.ones((5, 3))}),
+    ],
+)
+def test_metadata_and_settings_are_checked(says, call, settings):
+    assert says in refusal(call, X, z, **settings)
+
+
+@pytest.mark.parametrize("least", [0.01, 0.0])
+def test_what_is_to_go_and_to_stay_along_one_direction_is_refused(least):
+    twice, twin = np.vstack([X, X + 0.5]), np.arange(80) >= 40
+    said = refusal(SPLINCE(min_angle=least).fit, twice, np.tile(z, 2), keep=twin)
+    assert re.search(r"within .* rad of the one to keep \(min_angle = ", said)
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "says"),
+    [
+        ("splince", {"shrinkage": "lots"}, "shrinkage='lots': Input"),
+        ("preserving", {"shrinkage": "lots"}, "shrinkage='lots': Input"),
+        ("gated", {"penalty": 0.0}, "gated.penalty=0.0: Input should be greater than 0"),
+        ("gated", {"start": {"rank": 2}}, "names no eraser: give its kind"),
+        ("gated", {"start": "leece"}, "leace"),
+    ],
+)
+def test_bad_settings_are_refused(name, settings, says):
+    assert says in refusal(lambda: make_eraser(name, **settings).check())
+
+
+def test_a_gate_that_does_not_fit_is_refused():
+    assert "the gate reads 3 features of 2" in refusal(
+        AffineErasure, np.zeros((2, 1)), np.zeros((1, 2)), np.zeros(2), Gate(np.zeros(3), 0.0)
     )
-    assert "both to be kept and erased" in refusal(
-        fit, X, z, contexts=contexts, keep=np.arange(40) < 10
-    )
-    assert "has rows of group" in refusal(fit, X, z, contexts=np.where(z == 0, "a", "b"))
-    assert "shrinkage='lots': Input" in refusal(make_eraser, "preserving", shrinkage="lots")
-    for strength in (-1.0, np.inf):
-        assert f"keep_strength={strength!r}: Input should be" in refusal(
-            PreservingEraser(keep_strength=strength).fit, X, z
-        )
-    some = {"contexts": np.arange(40) // 10, "people": [1, 2]}
-    assert "people has shape (2,) for 40 rows" in refusal(fit, X, np.arange(40) % 2, **some)
-    erasure = MeanDifference().fit(X, z).erasure_
-    assert "groups has shape (3,)" in refusal(certify, erasure, X, z, groups=[1, 2, 3])
+    assert "finite" in refusal(Gate, np.array([np.nan]), 0.0)

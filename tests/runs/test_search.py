@@ -194,7 +194,7 @@ def test_an_edit_that_cannot_be_kept_is_no_fault_of_an_eraser(testbed, tmp_path,
     def full(*args: object, **kwargs: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("countergen_edit.edits.files.save_edit", full)
+    monkeypatch.setattr("countergen_edit.edits.record.save_edit", full)
     folder = RunFolder(tmp_path / "run", {}, IDENTITY)
     with pytest.raises(UserError, match="No space left on device; the same command continues"):
         search(testbed, make_plan(), folder)

@@ -1,12 +1,10 @@
 """Checkpoints: an edited model as a folder of plain transformers."""
 
 from countergen_edit.edits.checkpoints.forms import fold as fold
-from countergen_edit.edits.checkpoints.loading import Base as Base
 from countergen_edit.edits.checkpoints.loading import Checkpoint as Checkpoint
 from countergen_edit.edits.checkpoints.loading import edits_in_record as edits_in_record
 from countergen_edit.edits.checkpoints.loading import folded_into as folded_into
 from countergen_edit.edits.checkpoints.loading import is_checkpoint as is_checkpoint
-from countergen_edit.edits.checkpoints.loading import load_base as load_base
 from countergen_edit.edits.checkpoints.loading import load_checkpoint as load_checkpoint
 from countergen_edit.edits.checkpoints.loading import load_unedited as load_unedited
 from countergen_edit.edits.checkpoints.loading import open_checkpoint as open_checkpoint
@@ -20,4 +18,4 @@ from countergen_edit.edits.checkpoints.saving import choose_form as choose_form
 from countergen_edit.edits.checkpoints.saving import record_of as record_of
 from countergen_edit.edits.checkpoints.saving import require_form as require_form
 from countergen_edit.edits.checkpoints.saving import save_checkpoint as save_checkpoint
-from countergen_edit.edits.checkpoints.stream import stream_writers as stream_writers
+from countergen_edit.edits.checkpoints.stock import stream_writers as stream_writers

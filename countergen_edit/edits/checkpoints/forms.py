@@ -1,15 +1,25 @@
 """The forms of a checkpoint: stock weights that an edit is folded into, an adapter, carried code.
 
 The embedding alone, one point of the residual stream, limits and gates do not fold; a projection at
-every point of the stream does (`stream`). An adapter holds the change of linear layers as a
+every point of the stream does (`stock`). An adapter holds the change of linear layers as a
 low-rank update. A carried checkpoint holds the stock weights, the erasures' tensors, and
 `modeling_edited.py` of this package with the names of the stock classes filled in.
+
+With y = W x + b the output of the last matrix of an attention layer or an MLP, the erasure
+y - L R (y - m) is itself an affine map of x:
+
+    W' = (I - L R) W        b' = (I - L R) b + L R m
+
+That of a head stands before the matrix. With W_h its columns for the head:
+
+    W_h' = W_h (I - L R)    b' = b + W_h L R m
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -27,22 +37,76 @@ from countergen_edit.core.writing import write_json
 from countergen_edit.edits import Edit, LowRankUpdate, Placement
 from countergen_edit.edits.checkpoints import modeling_edited
 from countergen_edit.edits.checkpoints.stock import (
+    UNTIED,
     empty_stock_model,
     module_name,
     projection_name,
     stock_classes,
     stock_model,
+    stream_writers,
 )
-from countergen_edit.edits.checkpoints.stream import UNTIED, fold_everywhere, stream_writers
-from countergen_edit.edits.checkpoints.weights import EditedWeights
-from countergen_edit.edits.files import FACTORS
-from countergen_edit.edits.update import Factors
+from countergen_edit.edits.edit import Factors
+from countergen_edit.edits.record import FACTORS
 from countergen_edit.erasers import AffineErasure
+from countergen_edit.erasers.affine import constants, erase_tensor
 from countergen_edit.models import LanguageModel
 from countergen_edit.models.capture import EVERYWHERE, features, head_of
 
 INSTEAD = "save it with form=carried"
 CODE = "modeling_edited.py"
+Read = Callable[[str], Tensor]
+"""An unedited parameter by its name, in float64, from memory or files."""
+
+
+class EditedWeights(dict[str, Callable[[Read], Tensor]]):
+    """The parameters that an edit changes, each computed in float64 when it is called."""
+
+    def __init__(self, plain: Any, update: LowRankUpdate | None) -> None:
+        """The matrices of a stock model with an update B A added."""
+        for name, factors in update.factors.items() if update else ():
+            is_turned = not isinstance(plain.get_submodule(name), nn.Linear)
+            self[f"{name}.weight"] = partial(_updated, f"{name}.weight", factors, is_turned)
+
+    def __missing__(self, name: str) -> Callable[[Read], Tensor]:
+        """The unedited parameter."""
+        return lambda read: read(name)
+
+    def erase(self, name: str, axis: int, erasure: AffineErasure) -> None:
+        """Erase the vectors along an axis of a parameter."""
+        old = self[name]
+
+        def erased(read: Read) -> Tensor:
+            rows = old(read).movedim(axis, -1)
+            return erase_tensor(rows, constants(erasure, rows), None).movedim(-1, axis)
+
+        self[name] = erased
+
+    def erase_inputs(
+        self, matrix: str, axis: int, erasure: AffineErasure, of: slice, *, bias: bool
+    ) -> None:
+        """Fold an erasure of some inputs of a matrix, along an axis, into it and its bias."""
+        old_weight, old_bias = self[f"{matrix}.weight"], self[f"{matrix}.bias"]
+
+        def erased(read: Read) -> Tensor:
+            weight = old_weight(read).movedim(axis, -1).clone()
+            left, right, _ = constants(erasure, weight)
+            weight[..., of] -= weight[..., of] @ left @ right
+            return weight.movedim(-1, axis)
+
+        def shifted(read: Read) -> Tensor:
+            weight = old_weight(read).movedim(axis, -1)
+            left, _, offset = constants(erasure, weight)
+            return old_bias(read) + weight[..., of] @ left @ offset
+
+        self[f"{matrix}.weight"] = erased
+        if bias:
+            self[f"{matrix}.bias"] = shifted
+
+
+def _updated(name: str, factors: Factors, is_turned: bool, read: Read) -> Tensor:
+    weight = read(name)
+    a, b = (torch.tensor(part, dtype=weight.dtype).to(weight.device) for part in factors)
+    return weight + ((b @ a).T if is_turned else b @ a)
 
 
 @dataclass(frozen=True)
@@ -85,19 +149,22 @@ def fold(model: LanguageModel, edit: Edit) -> Any:
 def folded_patch(model: LanguageModel, edit: Edit) -> Patch:
     """The weights that hold an edit; raises a `UserError` as `fold`."""
     stock_classes(model)
-    both = [(placement, _matrix(model, placement)) for placement in edit.placements]
+    modules = [_matrix(model, placement) for placement in edit.placements]
+    both = [*zip(edit.placements, modules, strict=True)]
     switches: dict[str, bool] = {}
     for placement, name in both:
         switches |= _bias_switch(model, placement, name) if name else UNTIED
-    plain, weights = stock_model(model, **switches), EditedWeights()
-    add_update(weights, plain, edit.update)
-    stream = None if all(name for _, name in both) else stream_writers(model, plain)
-    heads = [pair for pair in both if head_of(pair[0].site) is not None]
-    # Of maps before a matrix the last is next to it.
-    for placement, name in (*heads[::-1], *(pair for pair in both if pair not in heads)):
+    plain = stock_model(model, **switches)
+    weights = EditedWeights(plain, edit.update)
+    stream = None if all(modules) else stream_writers(model, plain)
+    both.sort(key=lambda pair: head_of(pair[0].site) is None)  # maps before a matrix come first
+    for placement, name in both:
         erasure = cast(AffineErasure, placement.erasure)
         if stream is not None and not name:
-            fold_everywhere(weights, stream, erasure)
+            scaled = replace(erasure, mean=erasure.mean / stream.scale)
+            weights.erase(stream.embedding, 1, scaled)
+            for writer, axis in stream.others.items():
+                weights.erase(writer, axis, erasure.linear)
             continue
         module = plain.get_submodule(name)
         # Conv1D keeps its matrix transposed, output last.
@@ -110,13 +177,6 @@ def folded_patch(model: LanguageModel, edit: Edit) -> Patch:
             if has_bias:
                 weights.erase(f"{name}.bias", 0, erasure)
     return Patch(plain, weights, {}, switches)
-
-
-def add_update(weights: EditedWeights, plain: Any, update: LowRankUpdate | None) -> None:
-    """Add an update to the matrices of a stock model."""
-    for name, factors in update.factors.items() if update else ():
-        is_turned = not isinstance(plain.get_submodule(name), nn.Linear)
-        weights.add(f"{name}.weight", factors, transposed=is_turned)
 
 
 def _matrix(model: LanguageModel, placement: Placement) -> str:
@@ -230,16 +290,12 @@ def write_adapter(
 def carried_patch(model: LanguageModel, edit: Edit) -> Patch:
     """The tensors of an edit, and a class that attaches it; raises a `UserError` as `fold`."""
     config_class, model_class = stock_classes(model)
-    plain, weights = stock_model(model), EditedWeights()
-    add_update(weights, plain, edit.update)
+    plain = stock_model(model)
     wide = torch.promote_types(model.dtype, torch.float32)
     places, tensors = list[dict[str, Any]](), dict[str, Tensor]()
     for placement in edit.placements:
         module = module_name(model, placement.site, placement.layer)
         erasure = cast(AffineErasure, placement.erasure)
-        # Several at one module follow each other, each a child of the one before it.
-        before = sum(place["module"] == module for place in places)
-        name = ".".join([module, "erasure", *["then"] * before])
         gate = erasure.gate
         parts = {
             "left": erasure.left,
@@ -250,7 +306,7 @@ def carried_patch(model: LanguageModel, edit: Edit) -> Patch:
             "gate_bias": 1.0 if gate is None else gate.bias,
         }
         for part, value in parts.items():
-            tensors[f"{name}.{part}"] = torch.tensor(value, dtype=wide).contiguous()
+            tensors[f"{module}.erasure.{part}"] = torch.tensor(value, dtype=wide).contiguous()
         places.append({"module": module, "width": erasure.d, "rank": erasure.rank})
     config = {
         "architectures": ["EditedForCausalLM"],
@@ -266,7 +322,15 @@ def carried_patch(model: LanguageModel, edit: Edit) -> Patch:
     code = Path(modeling_edited.__file__).read_text("utf-8")
     code = code.replace("import GPT2Config as", f"import {config_class} as")
     code = code.replace("import GPT2LMHeadModel as", f"import {model_class} as")
-    return Patch(plain, weights, tensors, config, code)
+    return Patch(plain, EditedWeights(plain, edit.update), tensors, config, code)
+
+
+PATCHES: dict[str, Callable[[LanguageModel, Edit], Any]] = {
+    "folded": folded_patch,
+    "adapter": as_update,
+    "carried": carried_patch,
+}
+"""What each form changes; it raises a `UserError` for an edit that the form cannot hold."""
 
 
 def write_stock_config(source: Path, target: Path) -> None:

@@ -17,10 +17,10 @@ from countergen_edit.core.errors import UserError
 from countergen_edit.core.locating import RECIPE
 from countergen_edit.core.reading import json_mapping, text_of
 from countergen_edit.core.typed import require
-from countergen_edit.edits import Edit, EditRecord, NamedEdit, applied, load_edit
+from countergen_edit.edits import Edit, EditRecord, applied, load_edit
 from countergen_edit.edits.checkpoints.forms import CODE, write_stock_config
 from countergen_edit.edits.checkpoints.modeling_edited import VARIANT
-from countergen_edit.edits.files import TENSORS
+from countergen_edit.edits.record import TENSORS
 from countergen_edit.models import LanguageModel, in_template, load_model
 
 CHECKSUMS = "SHA256SUMS"
@@ -30,7 +30,7 @@ _ENTRIES: dict[str, Any] = {
     "form": Literal["folded", "adapter", "carried"],
     **dict.fromkeys(("model", "model_hash", "dtype"), str),
     "edits": list[dict[str, Any]] | None,
-    "config": dict[str, Any] | None,
+    **dict.fromkeys(("config", "record"), dict[str, Any] | None),
     "template": dict[str, str] | None,
 }
 """Entries of a recipe."""
@@ -139,25 +139,6 @@ class Checkpoint:
         """Whether it is the edited model's weights; else the edit is put on the unedited ones."""
         return bool(self.record["form"] == "folded")
 
-    @property
-    def named(self) -> NamedEdit:
-        """The edit with its record, or a new record if it was saved without one."""
-        if "record" not in self.record:
-            return NamedEdit.of(self.edit, "edit")
-        return NamedEdit(EditRecord.from_dict(self.record["record"]), self.edit)
-
-
-@dataclass(frozen=True)
-class Base:
-    """A model for further edits, the edits it carries, and its checkpoint's recipe.
-
-    The model of a carried checkpoint or adapter is the unedited one; a folded one is as it is.
-    """
-
-    model: LanguageModel
-    before: NamedEdit | None
-    record: dict[str, Any]
-
 
 def open_checkpoint(directory: str | Path, *, recipe_alone: bool = False) -> Checkpoint:
     """Verify a checkpoint and read its recipe and edit; raises a `UserError` if it is damaged.
@@ -199,16 +180,6 @@ def load_checkpoint(
     return model
 
 
-def load_base(directory: str | Path, *, base: str | Path | None = None, **where: Any) -> Base:
-    """Load a checkpoint for further edits; parameters and errors as in `load_checkpoint`."""
-    checkpoint = open_checkpoint(directory)
-    if checkpoint.is_folded:
-        return Base(load_model(checkpoint.folder, **where), None, checkpoint.record)
-    model = load_unedited(checkpoint, base=base, **where)
-    model = replace(model, name=str(checkpoint.record["model"]))
-    return Base(model, checkpoint.named, checkpoint.record)
-
-
 def load_unedited(
     checkpoint: Checkpoint,
     *,
@@ -217,12 +188,10 @@ def load_unedited(
     instruction: str | None = None,
     **where: Any,
 ) -> LanguageModel:
-    """Load the unedited model of a carried checkpoint or an adapter, which is at `base`.
+    """Load the unedited model of a carried checkpoint, or of an adapter, which is at `base`.
 
-    Raises a `UserError` for a folded one, or if an adapter's model is not there.
+    Raises a `UserError` if an adapter's model is not there.
     """
-    if checkpoint.is_folded:
-        raise UserError(f"{checkpoint.folder} is folded: it does not hold the unedited weights")
     if checkpoint.record["form"] == "adapter":
         try:
             model = load_model(base or checkpoint.record["model"], **where)

@@ -7,12 +7,10 @@ Written by countergen-edit into the checkpoint; needs torch and transformers onl
 
     AutoModelForCausalLM.from_pretrained(FOLDER, trust_remote_code=True)
 
-Each erasure is a child `erasure` of the module whose output it edits; a second one there is
-`erasure.then`. The weights lie in model.edited.safetensors, which the stock class does not find:
-it would be the unedited model.
+Each erasure is a child `erasure` of the module whose output it edits. The weights lie in
+model.edited.safetensors, which the stock class does not find: it would be the unedited model.
 """
 
-from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -39,8 +37,6 @@ class EditedConfig(StockConfig):  # type: ignore[no-untyped-call]
 class Erasure(nn.Module):
     """x - g(x) left (right x - offset) over the last axis, unless the norm of x exceeds `limit`."""
 
-    then: "Erasure"
-
     def __init__(self, width: int, rank: int) -> None:
         super().__init__()
         shapes = ((width, rank), (rank, width), (rank,), (), (width,), ())
@@ -61,12 +57,6 @@ class Erasure(nn.Module):
         gate = (y @ gate_weight + gate_bias).clamp(0.0, 1.0)[..., None]
         edited = (y - gate * ((y @ right.T - offset) @ left.T)).to(x.dtype)
         return torch.where(torch.linalg.vector_norm(y, dim=-1, keepdim=True) > limit, x, edited)
-
-    def chain(self) -> "Iterator[Erasure]":
-        """This erasure and those that follow it at the same module."""
-        yield self
-        if hasattr(self, "then"):
-            yield from self.then.chain()
 
     def edit(self, module: nn.Module, args: Any, output: Any) -> Any:
         """Forward hook; some modules return a tensor, others a tuple that begins with it."""
@@ -96,12 +86,7 @@ class EditedForCausalLM(StockModel):  # type: ignore[no-untyped-call]
         for place in config.erasures:
             module = self.get_submodule(place["module"])
             erasure = Erasure(place["width"], place["rank"])
-            first: Any = getattr(module, "erasure", None)
-            if first is None:
-                module.erasure = erasure
-            else:
-                [*_, last] = first.chain()
-                last.then = erasure
+            module.erasure = erasure
             # A bound method, so that a deep copy of the model edits by its own erasure.
             module.register_forward_hook(erasure.edit)
 

@@ -68,8 +68,9 @@ def check_parity(
     as stock code writes it. Weights are saved in the type of their `source`, or else the model's.
     Raises a `UserError` if logits differ, or keys but foreign ones are missing or unexpected.
     """
-    ids, types = compared_ids(model, texts), [model.dtype, *([source.dtype] if source else [])]
-    names = dict.fromkeys(str(each).removeprefix("torch.") for each in types)
+    ids = compared_ids(model, texts)
+    types = dict.fromkeys([model.dtype, source.dtype if source else model.dtype])
+    names = [str(each).removeprefix("torch.") for each in types]
     loaded, adapter = folder, list[str]()
     with tempfile.TemporaryDirectory() as place:
         if form == "adapter":
@@ -84,15 +85,13 @@ def check_parity(
             "unexpected; nothing was saved"
         )
     first, *others = ([logits[f"{name}.{i}"] for i in range(len(ids))] for name in names)
-    parity = compare_logits(model, edit, ids, first, max(map(_TOLERANCE.__getitem__, types)))
-    edited = [edited_logits(model, edit, row) for row in ids] if others else []
-    return replace(
-        parity,
-        stored={
-            name: max(float((x - y).abs().max()) for x, y in zip(edited, other, strict=True))
-            for name, other in zip([*names][1:], others, strict=True)
-        },
-    )
+    parity = compare_logits(model, edit, ids, first, max(_TOLERANCE[each] for each in types))
+    stored = {}
+    for name, saved in zip(names[1:], others, strict=True):
+        pairs = zip(ids, saved, strict=True)
+        apart = [(edited_logits(model, edit, row) - x).abs().max() for row, x in pairs]
+        stored[name] = float(max(apart))
+    return replace(parity, stored=stored)
 
 
 def compared_ids(model: LanguageModel, texts: Sequence[str]) -> list[list[int]]:
@@ -133,7 +132,7 @@ def compare_logits(
 def edited_logits(
     model: LanguageModel, edit: Edit | None, ids: Sequence[int]
 ) -> Float64[Tensor, "time vocab"]:
-    """Logits `[time, vocab]` of one text under an edit, float64."""
+    """Logits of one text under an edit."""
     row = torch.tensor([list(ids)])
     with applied(model, edit or UNCHANGED):
         return model.logits(row, torch.ones_like(row))[0].double().cpu()
@@ -152,10 +151,9 @@ def reload(
         out = Path(place) / "logits.safetensors"
         jobs = {name: [str(folder.resolve()), *how] for name, (folder, *how) in folders.items()}
         job = {"folders": jobs, "threads": torch.get_num_threads(), "out": str(out)}
-        (Path(place) / "job.json").write_text(json.dumps(job), "utf-8")
         script = Path(reload_script.__file__).read_text("utf-8")
         run = subprocess.run(
-            [sys.executable, "-c", script, "job.json"],
+            [sys.executable, "-c", script, json.dumps(job)],
             cwd=place,
             env=os.environ | _ENVIRONMENT | {"HF_MODULES_CACHE": place},
             capture_output=True,

@@ -1,37 +1,25 @@
 """Load checkpoints with transformers alone, and save their logits.
 
-Run with `python -c` on a job file: {"folders": {name: [folder, [[token, …], …], type of weights,
+Run with `python -c` on a job as JSON: {"folders": {name: [folder, [[token, …], …], type of weights,
 whether to run the code in the folder, a PEFT adapter if any]}, "threads": number, "out": file}. It
 writes the float64 logits of each text, `name.0`, `name.1`, …, and a JSON file with missing and
 unexpected keys.
 """
 
-import importlib.abc
 import json
 import sys
 from pathlib import Path
 from typing import Any
 
-ABSENT = ("countergen_edit", "transformer_lens")
 
-
-class Absent(importlib.abc.MetaPathFinder):
-    """Makes imports of this package and TransformerLens fail."""
-
-    def find_spec(self, name: str, path: Any = None, target: Any = None) -> None:
-        """Refuse absent packages; leave others to the next finder."""
-        if name.partition(".")[0] in ABSENT:
-            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
-
-
-def check_again(job_file: str) -> None:
+def check_again(job: dict[str, Any]) -> None:
     """Do the job."""
-    sys.meta_path.insert(0, Absent())
+    absent: Any = dict.fromkeys(("countergen_edit", "transformer_lens"))
+    sys.modules.update(absent)  # importing them fails
     import torch
     from safetensors.torch import save_file
     from transformers import AutoModelForCausalLM
 
-    job = json.loads(Path(job_file).read_text("utf-8"))
     torch.set_num_threads(job["threads"])  # by which sums are split, and so rounded
     logits, keys = {}, {}
     for name, (folder, texts, dtype, own_code, *adapter) in job["folders"].items():
@@ -58,4 +46,4 @@ def check_again(job_file: str) -> None:
 
 
 if __name__ == "__main__":
-    check_again(sys.argv[1])
+    check_again(json.loads(sys.argv[1]))

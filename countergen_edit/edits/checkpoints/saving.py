@@ -25,10 +25,7 @@ from countergen_edit.core.writing import OLD, as_json, put_back, whole_folder, w
 from countergen_edit.edits import Edit, applied, save_edit
 from countergen_edit.edits.checkpoints.forms import (
     CODE,
-    Patch,
-    as_update,
-    carried_patch,
-    folded_patch,
+    PATCHES,
     write_adapter,
 )
 from countergen_edit.edits.checkpoints.loading import (
@@ -41,7 +38,8 @@ from countergen_edit.edits.checkpoints.loading import (
 )
 from countergen_edit.edits.checkpoints.parity import Parity, check_parity
 from countergen_edit.edits.checkpoints.source import CARD, PARITY, SourceFiles, find_source
-from countergen_edit.edits.files import TENSORS, packed
+from countergen_edit.edits.record import TENSORS, packed
+from countergen_edit.erasers import AffineErasure
 from countergen_edit.models import NAMES_CODE, LanguageModel
 from countergen_edit.models.loading import load_tokenizer, without_progress_bar
 
@@ -86,13 +84,7 @@ def choose_form(model: LanguageModel, form: str = "auto") -> Form:
 
 def require_form(model: LanguageModel, edit: Edit, form: str) -> None:
     """Raise a `UserError` if a form cannot hold an edit."""
-    chosen = choose_form(model, form)
-    as_update(model, edit) if chosen == "adapter" else patch_of(model, edit, chosen)
-
-
-def patch_of(model: LanguageModel, edit: Edit, form: Form) -> Patch:
-    """What stock weights or a carried checkpoint change in the source."""
-    return carried_patch(model, edit) if form == "carried" else folded_patch(model, edit)
+    PATCHES[choose_form(model, form)](model, edit)
 
 
 def save_checkpoint(
@@ -119,7 +111,8 @@ def save_checkpoint(
     model, is not an erasure or cannot be saved in the form, or the saved model is not exact.
     """
     check_target(directory, overwrite=True)
-    if not edit.is_erasure:
+    erases = all(isinstance(place.erasure, AffineErasure) for place in edit.placements)
+    if edit.preface or not erases:
         raise UserError(
             "a checkpoint holds erasures, no words before a text and no steering vector: save an "
             "edit of an eraser"
@@ -190,15 +183,15 @@ def write_model(model: LanguageModel, edit: Edit, folder: Path, form: Form) -> S
     other formats, which are written anew.
     """
     save_edit(edit, folder / EDIT, made_for=model.fingerprint)
+    patch = PATCHES[form](model, edit)
     if form == "adapter":
-        update, biases = as_update(model, edit)
+        update, biases = patch
         write_adapter(model, update, folder, biases)
         return None
-    patch = patch_of(model, edit, form)
     source = find_source(model, patch)
     with without_progress_bar():
         if source is not None:
-            source.write(patch, folder)
+            source.write(folder)
         else:
             plain = patch.applied()
             # Custom classes get no conversion of keys when they are loaded.
@@ -260,9 +253,7 @@ def _rotary_of_4(config: Mapping[str, Any], cls: Any) -> dict[str, Any]:
 
 def check_target(directory: Path, overwrite: bool = False) -> None:
     """Raise a `UserError` if no checkpoint may be saved there."""
-    if directory.exists() and not directory.is_dir():
-        raise UserError(f"save={directory} is a file: name a directory")
-    if directory.is_dir() and any(directory.iterdir()):
+    if directory.is_file() or (directory.is_dir() and any(directory.iterdir())):
         if not (directory / CHECKSUMS).is_file():
             raise UserError(f"save={directory} holds something else: choose another directory")
         if not overwrite:

@@ -11,6 +11,7 @@ import math
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -38,10 +39,12 @@ _NOT_COPIED = (CARD, TRUTH, ADAPTER, RECIPE, CHECKSUMS, PARITY)
 
 @dataclass(frozen=True)
 class SourceFiles:
-    """A folder with safetensors, whose tensors are the parameters of a model."""
+    """A folder with safetensors, whose tensors are the parameters of a model, and its patch."""
 
     folder: Path
+    patch: Patch
     wrapped: Any
+    """The model in memory."""
     shards: Mapping[str, Path]
     """The file of each tensor."""
     shapes: Mapping[str, list[int]]
@@ -52,13 +55,18 @@ class SourceFiles:
     foreign: frozenset[str]
     """Tensors that the class does not know."""
 
-    @property
+    @cached_property
     def dtype(self) -> torch.dtype:
         """The type of the largest tensor."""
         return self._read(max(self.shapes, key=lambda key: math.prod(self.shapes[key]))).dtype
 
-    def write(self, patch: Patch, folder: Path) -> None:
-        """Write a copy of the folder with a patch."""
+    @cached_property
+    def _state(self) -> Mapping[str, Tensor]:
+        state: Mapping[str, Tensor] = self.patch.plain.state_dict()
+        return state
+
+    def write(self, folder: Path) -> None:
+        """Write a copy of the folder with the patch."""
         for path in [*self.folder.iterdir(), *self.folder.glob("additional_chat_templates/*")]:
             left = path.name in _NOT_COPIED or path.name.endswith((".py", *_WEIGHTS))
             if path.is_file() and not left and not path.name.startswith("."):
@@ -66,18 +74,17 @@ class SourceFiles:
                 target.parent.mkdir(exist_ok=True)
                 shutil.copyfile(path, target)
         *_, last = paths = sorted({*self.shards.values()})
-        state, end = patch.plain.state_dict(), f".{patch.variant}" if patch.variant else ""
-        new = dict(patch.added)
-        for name in _untied(patch.plain) - {*self.keys}:
-            [(key, value)] = self._changed(patch, name, state).items()
+        end = f".{self.patch.variant}" if self.patch.variant else ""
+        new = dict(self.patch.added)
+        for name in _untied(self.patch.plain) - {*self.keys}:
+            [(key, value)] = self._changed(name).items()
             new[key] = value.to("cpu", self.dtype).contiguous()
         places = dict[str, str]()
         for path in paths:
-            tensors = self._patched(patch, path, state) | (new if path == last else {})
+            tensors, metadata = self._patched(path)
+            tensors |= new if path == last else {}
             name = f"{path.stem}{end}.safetensors" if path.name == _SINGLE else path.name
             places |= dict.fromkeys(tensors, name)
-            with safe_open(path, "pt") as file:
-                metadata = file.metadata()
             save_file(tensors, folder / name, metadata)
         if last.name != _SINGLE:
             index = json_mapping(self.folder / _INDEX) | {"weight_map": places}
@@ -85,29 +92,32 @@ class SourceFiles:
             text = json.dumps(index, indent=2, sort_keys=True) + "\n"
             (folder / _INDEX.replace(".json", f"{end}.json")).write_text(text, "utf-8")
 
-    def _patched(self, patch: Patch, path: Path, state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    def _patched(self, path: Path) -> tuple[dict[str, Tensor], Any]:
         """The tensors of a shard after the patch; of a class of ours under its names."""
         with safe_open(path, "pt") as file:
             own = (key for key in sorted(file.keys()) if key in self.shards)
-            tensors = {key: file.get_tensor(key) for key in own}
+            tensors, metadata = {key: file.get_tensor(key) for key in own}, file.metadata()
         names = {key: name for name, keys in self.keys.items() for key in keys if key in tensors}
         for name in dict.fromkeys(names.values()):
-            if name in patch.weights or not self._holds(name, state[name]):
-                for key, part in self._changed(patch, name, state).items():
+            if name in self.patch.weights or not self._holds(name):
+                for key, part in self._changed(name).items():
                     if key in tensors:
                         tensors[key] = part.to("cpu", tensors[key].dtype).contiguous()
-        return {names.get(k, k) if patch.variant else k: x for k, x in tensors.items()}
+        if self.patch.variant:
+            tensors = {names.get(key, key): tensor for key, tensor in tensors.items()}
+        return tensors, metadata
 
-    def _changed(self, patch: Patch, name: str, state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    def _changed(self, name: str) -> dict[str, Tensor]:
         """The tensors of a parameter after the patch, in float64."""
 
         def unedited(key: str) -> Tensor:
             """Of the source, which may be wider, unless another one is in memory."""
-            if key in self.keys and key not in self.converted and self._holds(key, state[key]):
-                return self._read(self.keys[key][0]).to(state[key].device).double()
-            return state[key].double()
+            own = self._state[key]
+            if key in self.keys and key not in self.converted and self._holds(key):
+                return self._read(self.keys[key][0]).to(own.device).double()
+            return own.double()
 
-        return self._parts(name, patch.weights[name](unedited))
+        return self._parts(name, self.patch.weights[name](unedited))
 
     def _parts(self, name: str, value: Tensor) -> dict[str, Tensor]:
         """The tensors of a parameter; one that the source lacks is beside its module's weight."""
@@ -119,11 +129,11 @@ class SourceFiles:
         beside, *_ = self.keys.get(f"{module}.weight", [name])
         return {self.keys.get(name, [f"{beside.rpartition('.')[0]}.{leaf}"])[0]: value}
 
-    def _holds(self, name: str, tensor: Tensor) -> bool:
+    def _holds(self, name: str) -> bool:
         """Whether the source's parameter is the one in memory."""
         return all(
             torch.equal(self._read(key).to(part.device, part.dtype), part)
-            for key, part in self._parts(name, tensor).items()
+            for key, part in self._parts(name, self._state[name]).items()
         )
 
     def _read(self, key: str) -> Tensor:
@@ -131,13 +141,12 @@ class SourceFiles:
             tensor: Tensor = file.get_tensor(key)
         return tensor
 
-    def fits(self, model: LanguageModel, patch: Patch) -> bool:
+    def fits(self, model: LanguageModel) -> bool:
         """Whether the source has each parameter of the model, and no more than that of its name."""
-        if patch.variant and self.converted:
+        if self.patch.variant and self.converted:
             return False  # nothing is converted for its class
-        state = patch.plain.state_dict()
         for name, keys in self.keys.items():
-            parts = self._parts(name, state[name].to("meta"))
+            parts = self._parts(name, self._state[name].to("meta"))
             if {k: [*x.shape] for k, x in parts.items()} != {k: self.shapes[k] for k in keys}:
                 return False
         return _untied(empty_stock_model(model)) <= {*self.keys}
@@ -166,11 +175,9 @@ def find_source(model: LanguageModel, patch: Patch) -> SourceFiles | None:
             converted |= {name} if is_converted else set()
         else:
             foreign |= {key, name}
-    wrapped = model.bridge.original_model
-    source = SourceFiles(
-        folder, wrapped, shards, shapes, keys, frozenset(converted), frozenset(foreign)
-    )
-    return source if source.fits(model, patch) else None
+    wrapped, computed = model.bridge.original_model, frozenset(converted)
+    source = SourceFiles(folder, patch, wrapped, shards, shapes, keys, computed, frozenset(foreign))
+    return source if source.fits(model) else None
 
 
 def _folder(model: LanguageModel) -> Path | None:

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from countergen_edit.core.errors import UserError
 from countergen_edit.edits import Edit, Placement
-from countergen_edit.edits.checkpoints import fold, save_checkpoint, stream_writers
+from countergen_edit.edits.checkpoints import fold, stream_writers
 from countergen_edit.edits.checkpoints.parity import edited_logits
 from countergen_edit.edits.checkpoints.stock import stock_model
 from countergen_edit.erasers import AffineErasure, Gate
@@ -224,12 +224,3 @@ def test_where_more_than_matrices_write_the_stream_nothing_is_folded(family, rea
     for refused in (lambda: stream_writers(model), lambda: fold(model, edit)):
         with pytest.raises(UserError, match=f"does not fold into the weights of .*{reason}"):
             refused()
-
-
-def test_an_edit_everywhere_is_saved_folded_or_not_at_all(tmp_path):
-    edit = Edit.at("everywhere", {1: oblique_erasure(32)})
-    with pytest.raises(UserError, match="form=folded"):
-        save_checkpoint(made("gpt2"), edit, tmp_path / "saved", form="carried")
-    with pytest.raises(UserError, match="as behind a norm"):
-        save_checkpoint(made("gemma2"), edit, tmp_path / "saved")
-    assert not [*tmp_path.iterdir()]

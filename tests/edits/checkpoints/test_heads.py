@@ -8,11 +8,9 @@ import numpy as np
 import pytest
 import torch
 
-from countergen_edit.core.errors import UserError
 from countergen_edit.edits import Edit, applied
 from countergen_edit.edits.checkpoints import fold
 from countergen_edit.edits.checkpoints.parity import edited_logits
-from countergen_edit.edits.checkpoints.stock import module_name
 from countergen_edit.models import LanguageModel, capture, from_pretrained_objects
 from tests.edits.checkpoints.conftest import TEXT, oblique_erasure
 from tests.tiny_models import tiny_model
@@ -22,7 +20,7 @@ FOLDS = ("gpt2", "llama", "opt", "gpt_neox", "gemma")
 
 
 def edit_of(model: LanguageModel, *heads: int, layer: int = 1) -> Edit:
-    """One erasure for each head, which may come back."""
+    """One erasure for each head."""
     d = int(model.bridge.cfg.d_head)
     edits = [
         Edit.at(f"head.{head}", {layer: oblique_erasure(d, 1 + k % 2, k)})
@@ -35,7 +33,7 @@ def edit_of(model: LanguageModel, *heads: int, layer: int = 1) -> Edit:
 def test_the_fold_is_the_hooked_model(family: str) -> None:
     model = tiny_model(family)
     after = Edit.at("attn_out", {1: oblique_erasure(model.d_model, 2, 9)})
-    edit, ids = edit_of(model, 1, 0, 1).then(after), model.tokenizer(TEXT).input_ids
+    edit, ids = edit_of(model, 1, 0).then(after), model.tokenizer(TEXT).input_ids
     hooked, before = (edited_logits(model, e, ids) for e in (edit, Edit(())))
     assert (hooked - before).abs().max() > 0.1
     folded = from_pretrained_objects("folded", fold(model, edit), model.tokenizer)
@@ -58,9 +56,3 @@ def test_a_head_has_its_own_features_and_no_other_changes() -> None:
         np.testing.assert_allclose(after[site][0], expected, atol=1e-5)
     d = int(model.bridge.cfg.d_head)
     assert {rows.shape[-1] for rows in before.values()} == {d}
-
-
-def test_an_edit_at_a_head_is_not_carried() -> None:
-    model = tiny_model("gpt2")
-    with pytest.raises(UserError, match="save it with form=folded"):
-        module_name(model, "head.0", 1)

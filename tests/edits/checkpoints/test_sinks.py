@@ -1,4 +1,4 @@
-"""Checkpoints of edits that skip tokens: carried to the bit, never folded."""
+"""Checkpoints of edits that skip tokens: carried to the bit."""
 
 from __future__ import annotations
 
@@ -8,9 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from countergen_edit.core.errors import UserError
 from countergen_edit.edits import Edit, Placement
-from countergen_edit.edits.checkpoints import fold
 from countergen_edit.edits.checkpoints.parity import compared_ids, edited_logits, reload
 from countergen_edit.edits.checkpoints.saving import write_model
 from countergen_edit.erasers import Gate
@@ -62,14 +60,3 @@ def test_a_carried_checkpoint_skips_the_same_tokens_and_opens_the_same_gate_to_t
     for name, own in expected.items():
         for i, row in enumerate(own):
             assert torch.equal(logits[f"{name}.{i}"], row)
-
-
-def test_an_edit_that_skips_tokens_is_never_folded(sunken):
-    model = sunken["gpt2"]
-    everywhere = Placement("mlp_out", 0, oblique_erasure(model.d_model))
-    fold(model, Edit((everywhere,)))
-    skipping = replace(everywhere, limit=fitted(model).placements[0].limit)
-    with_gate = replace(gated(model).placements[0], site="mlp_out")
-    for place, reason in ((skipping, "skips attention sinks"), (with_gate, "has a gate")):
-        with pytest.raises(UserError, match=rf"mlp_out does not fold .*{reason}; .*form=carried"):
-            fold(model, Edit((place,)))

@@ -18,7 +18,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, GPT2LMHeadModel
 
 from countergen_edit.core.reading import json_mapping
 from countergen_edit.edits import Edit
-from countergen_edit.edits.checkpoints import fold, load_base, load_checkpoint, save_checkpoint
+from countergen_edit.edits.checkpoints import fold, save_checkpoint
 from countergen_edit.edits.checkpoints.forms import folded_patch
 from countergen_edit.edits.checkpoints.saving import write_model
 from countergen_edit.edits.checkpoints.source import find_source
@@ -238,12 +238,6 @@ def test_a_carried_folder_is_the_source_with_tensors_beside_it(family, dtype, sh
     erasures = {t.dtype for name, t in half.named_buffers() if ".erasure." in name}
     assert (half.dtype, erasures) == (DTYPES[dtype], {torch.float32})
     assert AutoTokenizer.from_pretrained(saved.folder)(TEXT) == model.tokenizer(TEXT)
-    # A further edit is of the same source.
-    base = load_base(saved.folder)
-    assert base.before is not None
-    again = save_checkpoint(base.model, base.before.edit, tmp_path / "again", form="carried")
-    assert flat(tensors_of(again.folder)) == new
-    assert load_checkpoint(again.folder).dtype == torch.float32
 
 
 def test_files_without_the_prefix_of_the_class_keep_their_names(tmp_path):
