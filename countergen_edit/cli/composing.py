@@ -59,9 +59,9 @@ def _store() -> None:
         early = [group for group in groups if group not in late]
         defaults = [*early, "_self_", *late, *silent]
         store.store(name, {"defaults": defaults, **own_settings(name), "hydra": HYDRA})
-    for group, choices in conf_path.without_settings().items():
+    for group, choices in conf_path.component_table().items():
         for name in choices:
-            store.store(name, {name: {}}, group)
+            store.store(name, conf_path.read_config(group, name), group)
 
 
 _store()
@@ -78,21 +78,22 @@ def plain_config(command: str, config: DictConfig) -> dict[str, Any]:
     """A composed configuration as plain values, with the texts of its model."""
     content: Any = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
     if "texts" in COMMANDS[command].CHOICES:
-        content["texts"] = model_texts(content["model"]) | (content.get("texts") or {})
+        content["texts"] = model_texts(content.get("model")) | (content.get("texts") or {})
     return dict(content)
 
 
 def checked_config(command: str, overrides: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
     """The configuration of a command, checked, and the overrides without flags, with every `+`.
 
-    Of `--multirun` it is that of the first job, and all are composed. `UserError` if an override
-    is wrong.
+    Of `--multirun` it is that of the first job, and all are composed.
+
+    Raises:
+        UserError: an override is wrong.
     """
     flags = [override for override in overrides if override.startswith("-")]
     for flag in flags:
         require_known("flag", flag, FLAGS)
     overrides = [override for override in overrides if override not in flags]
-    require_choices(command, overrides)
     config, overrides = completed(command, overrides, bool({*flags} & {*MULTIRUN}))
     require_valid(command, config)
     return config, overrides
@@ -112,7 +113,9 @@ def completed(
             jobs = BasicSweeper.split_arguments(parsed, None)[0] if sweeps else [overrides]
             config, *_ = [composed(command, job) for job in jobs]
             return config, [*overrides]
-        except (HydraException, OmegaConfBaseException) as error:
+        except UserError:
+            raise
+        except (HydraException, OmegaConfBaseException, ValueError) as error:
             key = refused_key(error)
             own = (x == key or x.startswith((f"{key}=", f"{key}.")) for x in overrides)
             added = [f"+{x}" if mine else x for x, mine in zip(overrides, own, strict=True)]
@@ -172,19 +175,6 @@ def model_texts(model: Any) -> dict[str, Any]:
     if isinstance(recorded, Mapping):
         return dict(recorded)
     return conf_path.read_config("texts", "testbed" if name == TESTBED else "natural")
-
-
-def require_choices(command: str, overrides: Sequence[str]) -> None:
-    """Refuse overrides that Hydra answers with a trace."""
-    for override in overrides:
-        key, _, value = override.partition("=")
-        if not key:
-            raise UserError(f"{override!r} names no setting: write key=value")
-        groups = COMMANDS[command].CHOICES
-        if key.startswith("~") and key[1:] in groups:
-            raise UserError(f"{key}: {key[1:]} cannot be taken away, but another can be chosen")
-        if key in groups and re.fullmatch(r"[-+]?[\d.]+|true|false", value):
-            raise unknown(key, value, names_of(key))
 
 
 def refused_key(error: Exception) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 
 from countergen_edit.cli import settings
 from countergen_edit.cli.settings import COMMANDS, NAMED_GROUPS, own_settings
-from countergen_edit.core.conf_path import conf_dir, names_of, read_config, without_settings
+from countergen_edit.core.conf_path import component_table, conf_dir, names_of, read_config
 from countergen_edit.core.typed import parameters_of
 from countergen_edit.reports.glossary import explain, glossary
 
@@ -163,15 +163,14 @@ def choices_of(command: str, group: str) -> dict[str, str]:
     """The choices of a group with their descriptions; of experiments those of the command."""
     own = f"{group}/{command}"
     group = own if (conf_dir() / own).is_dir() else group
-    plain = without_settings().get(group, {})
-    return {name: plain.get(name) or _description(group, name) for name in names_of(group)}
-
-
-def _description(group: str, name: str) -> str:
-    """The first comment line of a file that is not a command."""
-    lines = (conf_dir() / group / f"{name}.yaml").read_text("utf-8").splitlines()
-    skipped = ("# @package", "# countergen-edit ")
-    return next(x[2:] for x in lines if x.startswith("# ") and not x.startswith(skipped))
+    found = {name: component["says"] for name, component in component_table().get(group, {}).items()}
+    for path in (conf_dir() / group).glob("*.yaml"):
+        lines = path.read_text("utf-8").splitlines()
+        # The first comment that is no command.
+        skipped = ("# @package", "# countergen-edit ")
+        says = (x[2:] for x in lines if x.startswith("# ") and not x.startswith(skipped))
+        found[path.stem] = next(says)
+    return dict(sorted(found.items()))
 
 
 def as_typed(value: Any) -> str:

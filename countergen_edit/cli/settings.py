@@ -330,9 +330,9 @@ def types_of(command: str) -> dict[str, Any]:
 
 
 def require_settings(command: str, config: Mapping[str, Any]) -> None:
-    """Refuse settings of the wrong type."""
-    types = types_of(command)
-    for key in own_settings(command):
+    """Refuse a configuration without a setting or a group, and settings of the wrong type."""
+    types, groups = types_of(command), COMMANDS[command].CHOICES
+    for key in (*own_settings(command), *(group for group, choice in groups.items() if choice)):
         if key not in config:
             raise UserError(f"the setting {key!r} is missing: leave ~{key} out")
-        require(types[key], config[key], key)
+        require(types.get(key, Any), config[key], key)
