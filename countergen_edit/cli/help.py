@@ -161,9 +161,9 @@ def component_help(group: str) -> dict[str, str]:
 
 def choices_of(command: str, group: str) -> dict[str, str]:
     """The choices of a group with their descriptions; of experiments those of the command."""
-    own = f"{group}/{command}"
-    group = own if (conf_dir() / own).is_dir() else group
-    found = {name: component["says"] for name, component in component_table().get(group, {}).items()}
+    of_command = f"{group}/{command}"
+    group = of_command if (conf_dir() / of_command).is_dir() else group
+    found = {name: own["says"] for name, own in component_table().get(group, {}).items()}
     for path in (conf_dir() / group).glob("*.yaml"):
         lines = path.read_text("utf-8").splitlines()
         # The first comment that is no command.
