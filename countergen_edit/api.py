@@ -41,8 +41,7 @@ from countergen_edit.runs.manifest import manifest_of
 from countergen_edit.runs.plan import Plan, where
 from countergen_edit.runs.run import Run, open_run, open_run_or_log
 from countergen_edit.runs.runner import run
-from countergen_edit.testbed import directory, truth_in
-from countergen_edit.testbed.files import TESTBED, vocabulary
+from countergen_edit.testbed import TESTBED, directory, truth_in, vocabulary
 
 if TYPE_CHECKING:
     from pandas import DataFrame

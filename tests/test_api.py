@@ -12,8 +12,8 @@ import pytest
 
 import countergen_edit as ce
 from countergen_edit.api import with_truth
-from countergen_edit.core.describing import described, own_code
 from countergen_edit.core.errors import UserError
+from countergen_edit.core.writing import described, own_code
 from countergen_edit.models import LanguageModel
 
 TRAITS = [{"source": "testbed", "family": "traits"}]

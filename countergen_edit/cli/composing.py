@@ -28,7 +28,7 @@ from countergen_edit.core.locating import RECIPE
 from countergen_edit.core.reading import json_mapping, nearest_to, yaml_mapping
 from countergen_edit.data.task import Task
 from countergen_edit.runs.files import require_free
-from countergen_edit.testbed.files import TESTBED
+from countergen_edit.testbed import TESTBED
 
 FLAGS = (*MULTIRUN, "--cfg", "--help")
 HYDRA: dict[str, Any] = {

@@ -29,7 +29,7 @@ WITH_STAGES = ("audit", "debias", "sweep", "edit")
 """Commands that print their stages where nobody sees a progress bar."""
 _MODULES = {
     **dict.fromkeys(("report", "compare", "gate", "rate", "testbed"), "reading"),
-    **{"sweep": "audit", "debias": "edit"},
+    **{"sweep": "audit", "debias": "edit", "chat": "edit", "classifiers": "cid"},
 }
 """The modules of commands that have none of their own name."""
 

@@ -21,7 +21,7 @@ from countergen_edit.data.axis_config import axis_config, data_of
 from countergen_edit.data.task import SetDesign, Task
 from countergen_edit.erasers import ERASERS, BaseEraser
 from countergen_edit.metrics.base import METRICS, Metric
-from countergen_edit.models import LanguageModel, connect, split_names
+from countergen_edit.models import LanguageModel, connect
 from countergen_edit.models.capture import EVERYWHERE
 from countergen_edit.runs.baselines import BASELINES, Baseline
 from countergen_edit.runs.design import designed, drawn
@@ -68,7 +68,8 @@ class Study:
         place = {**content["edit"], "layers": None if layers == BEST else layers}
         if layers == EVERYWHERE:
             [place["site"]], place["layers"] = where([place.get("site", "")], layers)
-        self.place = edit_settings(place)
+        require_keys(place, hints_of(EditSettings), "edit setting", "edit.")
+        self.place = EditSettings(**place)
         require(Positions, self.place.positions, "edit.positions")
         require(Fitted, self.place.fitted, "edit.fitted")
         self.erasers = components(content, "eraser", ERASERS)
@@ -127,8 +128,6 @@ class Study:
             say([quick_try(self.limit)])
         if not {"fit", "test"} <= self.of_axis:
             say([task.summary(fits=bool(self.erasers))])
-        if self.erasers and self.config["data"].get("single_token_names"):
-            require_single_token_names(model, task)
         return task
 
     def searched_layers(self, model: LanguageModel) -> tuple[int, ...] | None:
@@ -176,17 +175,6 @@ def new_run(
     return RunFolder(Path(config["run_dir"] or Path("runs") / command[1] / label), kept, manifest)
 
 
-def require_single_token_names(model: LanguageModel, task: Task) -> None:
-    """Refuse a name of several tokens."""
-    for data in task.fit:
-        for name, count in split_names(model, data.names).items():
-            if count != 1:
-                raise UserError(
-                    f"name {name!r} of {data.name} is {count} tokens for {model.name}: choose "
-                    "another, or set data.single_token_names=false"
-                )
-
-
 def listed(value: Any) -> tuple[Any, ...]:
     """Distinct values of one or a list; none for null."""
     values = value if isinstance(value, list) else [] if value is None else [value]
@@ -230,13 +218,3 @@ def recorded(content: Content, without: Collection[str] = ()) -> dict[str, Any]:
     """The settings of a command on which rows depend, but for those of `without`."""
     kept = {key: value for key, value in content.items() if key not in (*NO_ROW, *without)}
     return kept | {"model": {k: v for k, v in content["model"].items() if k not in REQUESTING}}
-
-
-def edit_settings(content: Content) -> EditSettings:
-    """The place of an edit from its section of the configuration, which has all fields."""
-    hints = hints_of(EditSettings)
-    require_keys(content, hints, "edit setting", "edit.")
-    for key in hints:
-        if key not in content:
-            raise UserError(f"edit.{key} is missing from the configuration")
-    return EditSettings(**content)

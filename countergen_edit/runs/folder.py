@@ -19,7 +19,7 @@ from typing import Any
 import yaml
 
 from countergen_edit.core.errors import NotWrittenError, UserError
-from countergen_edit.core.reading import json_mapping, json_records
+from countergen_edit.core.reading import json_lines, json_mapping
 from countergen_edit.core.stages import stage
 from countergen_edit.core.typed import require
 from countergen_edit.core.writing import LOCK, NEW, append, hold, tidy, whole
@@ -236,7 +236,7 @@ def read_rows(results: Path) -> list[Row]:
 
 
 def _rows(results: Path, content: bytes) -> list[Row]:
-    return [Row.from_dict(record, where) for where, record in json_records(content, results)]
+    return [Row.from_dict(record, where) for where, record in json_lines(results, content)]
 
 
 def recorded_units(folder: Path) -> dict[str, list[Row]]:
@@ -263,7 +263,7 @@ def _recorded(folder: Path) -> tuple[dict[str, int], bytes, int]:
             "command that made it again in another run_dir"
         )
     ends: dict[str, int] = {}
-    for where, record in json_records(lines, progress):
+    for where, record in json_lines(progress, lines):
         for key, hint in (("unit", str), ("end", int)):
             require(hint, record.get(key), f"{where}{key}")
         if record["end"] <= known:  # else a loss of power took the manifest

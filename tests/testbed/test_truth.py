@@ -13,11 +13,11 @@ from scipy.special import log_softmax
 
 from countergen_edit import api
 from countergen_edit.core.errors import UserError
+from countergen_edit.core.locating import TRUTH
 from countergen_edit.data.axis import Axis
 from countergen_edit.data.prompt_check import in_vocabulary_share, unknown_words
 from countergen_edit.data.task import Task
-from countergen_edit.testbed import Truth, load_axis, load_truth
-from countergen_edit.testbed.files import SHIPPED, TRUTH, vocabulary
+from countergen_edit.testbed import Truth, directory, load_axis, load_truth, vocabulary
 from countergen_edit.testbed.truth import NameLeanings
 from tests.models.test_gguf import script
 
@@ -87,7 +87,7 @@ def test_people_of_one_group_differ_in_the_corpus_as_planted(truth: Truth, gende
 
 
 def test_the_same_seed_gives_the_same_corpus(truth: Truth, gender: Axis) -> None:
-    short = replace(TRAINER.Corpus.of(SHIPPED / TRUTH), documents=200)
+    short = replace(TRAINER.Corpus.of(directory() / TRUTH), documents=200)
     one, same, other = (list(TRAINER.documents(truth, short, gender, seed)) for seed in (1, 1, 2))
     assert one == same != other
 
