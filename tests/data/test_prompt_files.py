@@ -1,4 +1,4 @@
-"""Prompts are the same prompts in every kind of file, and a benchmark's file is that benchmark."""
+"""Prompts are the same prompts in every kind of file; a benchmark is read from one file of it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from countergen_edit.cli.overrides import overrides_of
 from countergen_edit.core.errors import UserError
 from countergen_edit.metrics.r.group_effect import GroupEffect
 from countergen_edit.metrics.scores import SetScores
-from countergen_edit.runs.run import open_run
 from tests.made_benchmarks import items_of, make_benchmarks
 
 Rows = Sequence[tuple[str, str]]
@@ -133,16 +132,6 @@ def given(made: Path, folder: Path, file: str, beside: str = "", name: str = "")
     return path
 
 
-def test_the_file_of_a_benchmark_is_read_as_that_benchmark(made: Path, tmp_path: Path) -> None:
-    path = given(made, tmp_path, "CrowS-Pairs/data/crows_pairs_anonymized.csv", name="my pairs.csv")
-    config = composed("audit", overrides_of("audit", [f"data={path}", "axis=race"]))
-    settings = config["metric"]["benchmarks"]
-    assert [*config["metric"]] == ["benchmarks"]
-    assert (settings["of"], settings["bias_types"]) == (["crows_pairs"], "all")
-    assert settings["directory"] == str(path)
-    assert items_of("crows_pairs", path) == items_of("crows_pairs", made)
-
-
 @pytest.mark.parametrize("beside", ["data", "supplemental"])
 def test_one_file_of_bbq_is_its_category_with_the_metadata_near_it(
     beside: str, made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -150,26 +139,12 @@ def test_one_file_of_bbq_is_its_category_with_the_metadata_near_it(
     path = given(made, tmp_path, "BBQ/data/Age.jsonl", beside, "questions.jsonl")
     own = items_of("bbq", made, ["Age"])
     shutil.copy(made / "BBQ/data/Gender_identity.jsonl", path.parent)
+    pairs = made / "CrowS-Pairs/data/crows_pairs_anonymized.csv"
+    shutil.copy(pairs, path.parent / "my pairs.csv")
+    assert items_of("crows_pairs", path.parent / "my pairs.csv") == items_of("crows_pairs", made)
     assert items_of("bbq", path, ["Gender_identity", "Age"]) == own
     monkeypatch.chdir(path.parent)
     assert items_of("bbq", path.name) == own
     path.write_text(path.read_text("utf-8") + "\n{}", "utf-8")
     with pytest.raises(UserError, match=r"questions\.jsonl is another version of Made bbq"):
         items_of("bbq", path)
-
-
-@pytest.mark.slow
-def test_an_audit_of_a_benchmarks_file_has_the_rows_of_the_benchmark(
-    made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = given(made, tmp_path, "CrowS-Pairs/data/crows_pairs_anonymized.csv")
-    asked = ["metric=benchmarks", "metric.benchmarks.of=[crows_pairs]"]
-    asked += [f"metric.benchmarks.directory={made}", "+metric.benchmarks.bias_types=all"]
-    found = []
-    for name, words in (("file", [f"data={path}"]), ("folder", asked)):
-        run = tmp_path / name
-        assert main(["audit", *words, "eraser=none", f"run_dir={run}", "limit=8"]) == 0
-        rows = open_run(run).results.of("benchmark")
-        found.append([(r.facets, r.value, r.lo, r.hi, r.n) for r in rows])
-    assert found[0] == found[1]
-    assert {facets["bias_type"] for facets, *_ in found[0]} == {"gender", "age", "all"}
