@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
 import json
 import re
 import shlex
@@ -19,10 +17,10 @@ import countergen_edit
 from countergen_edit.cli.composing import completed
 from countergen_edit.cli.main import main
 from countergen_edit.cli.overrides import overrides_of
-from countergen_edit.data.axis import SPLITS
 from countergen_edit.edits.checkpoints import is_checkpoint
 from countergen_edit.metrics.fairpair.phi import PHIS
 from countergen_edit.reports.glossary import find, glossary
+from tests.cli.support import call, rows_of, sets
 from tests.models.test_gguf import script
 from tests.printed import blocks, chosen, commands, files, lines, require_composes, settings
 
@@ -131,22 +129,6 @@ def test_the_columns_are_those_of_rows() -> None:
     assert {*listed} == {*COLUMNS} == {*TypeAdapter(Row).json_schema()["properties"]}
 
 
-def test_nothing_is_fetched_from_elsewhere() -> None:
-    for path in (ROOT / "docs/assets").iterdir():
-        assert "//" not in path.read_text("utf-8").replace("// ", ""), path
-    assert "font: false" in (ROOT / "mkdocs.yml").read_text("utf-8")
-
-
-def test_the_notebook_is_small_and_shows_what_it_gives() -> None:
-    assert NOTEBOOK.stat().st_size < 300_000
-    content = json.loads(NOTEBOOK.read_text("utf-8"))
-    assert (content["nbformat"], content["nbformat_minor"]) == (4, 5)
-    outputs = [o for cell in content["cells"] for o in cell.get("outputs", [])]
-    assert sum("image/png" in output.get("data", {}) for output in outputs) == 2
-    assert not [output for output in outputs if output["output_type"] == "error"]
-    assert SHOWN["notebook.md"].count("data:image/png") == 2
-
-
 @pytest.mark.slow
 def test_the_notebook_runs_from_its_first_cell_to_its_last(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -171,67 +153,44 @@ def test_the_notebook_runs_from_its_first_cell_to_its_last(
     assert min(by_edit[3]) > 0.95  # what is to be kept is kept
 
 
-@pytest.fixture(scope="module")
-def typed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, str]]:
-    """The tutorial typed in an empty folder, once it is installed: the place, and what was said."""
-    place = tmp_path_factory.mktemp("tutorial")
-    page = PAGES["tutorial.md"].partition("## 2.")[2]
-    for name, content in files(page).items():
-        (place / name).write_text(content, "utf-8")
-    few = f"names={json.dumps(NAMES)}".replace('"', "")
-    small = [f"data.{split}=[{{source: testbed, family: traits}}]" for split in SPLITS]
-    quick = {"before": [few, *small], "debias": [few, *small, "layers=[4]"], "mine": [few]}
-    printed: dict[str, str] = {}
-    with contextlib.chdir(place):
-        for line in lines(page):
-            program, command, *words = shlex.split(line, comments=True)
-            if program != "countergen-edit":
-                subprocess.run(line, shell=True, check=True)
-            elif command != "chat":
-                said = io.StringIO()
-                name = next((w[13:] for w in words if w.startswith("run_dir=runs/")), command)
-                with contextlib.redirect_stdout(said), contextlib.suppress(SystemExit):
-                    assert main([command, *words, *quick.get(name, [])]) == 0, line
-                printed[name] = printed.get(name, "") + " ".join(said.getvalue().split())
-    return place, printed
-
-
 @pytest.mark.slow
 def test_the_tutorial_ends_in_a_debiased_model_audited_on_own_prompts(
-    typed: tuple[Path, dict[str, str]], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    place, printed = typed
+    """Typed in an empty folder, once it is installed."""
+    monkeypatch.chdir(tmp_path)
+    page = PAGES["tutorial.md"].partition("## 2.")[2]
+    for name, content in files(page).items():
+        Path(name).write_text(content, "utf-8")
+    few = f"names={json.dumps(NAMES)}".replace('"', "")
+    small = [few, *sets("traits")]
+    quick = {"before": small, "debias": [*small, "layers=[4]"], "mine": [few]}
+    printed: dict[str, str] = {}
+    for line in lines(page):
+        program, command, *words = shlex.split(line, comments=True)
+        if program != "countergen-edit":
+            subprocess.run(line, shell=True, check=True)
+        elif command != "chat":
+            name = next((w[13:] for w in words if w.startswith("run_dir=runs/")), command)
+            ended = call(command, *words, *quick.get(name, []))
+            assert ended.code == 0 or command == "check", line
+            printed[name] = printed.get(name, "") + ended.words
     assert "Biased: " in printed["before"]
     contrast = next(b for b in blocks(PAGES["tutorial.md"], "text") if "λ" in b)
     assert " ".join(contrast.split()) in printed["cid"]  # λ = 10 turns one of two equal answers
     assert "Recommended: preserving" in printed["debias"]
-    assert is_checkpoint(place / "debiased")
+    metrics = {row.metric for run in ("before", "debias", "mine") for row in rows_of(f"runs/{run}")}
+    assert all(find(metric) is not None for metric in metrics)
+    assert is_checkpoint("debiased")
     first, _, second = printed["check"].partition("with warnings")
     assert "! edits are fitted on 'James': use another name, such as John, Michael, Peter" in first
     assert "no warnings" in second
     assert "Compared with the source model testbed:" in printed["mine"]
     assert "mine against original, group effect: lower on mine" in printed["mine"]
-    monkeypatch.chdir(place)
     [use] = blocks(PAGES["tutorial.md"], "python")
     names: dict[str, Any] = {}
     exec(compile(use, "tutorial.md", "exec"), names)
     assert names["model"].num_parameters() > 1_000_000
-
-
-@pytest.mark.slow
-def test_every_metric_of_its_rows_is_explained(typed: tuple[Path, dict[str, str]]) -> None:
-    place, _ = typed
-    for run in ("before", "debias", "mine"):
-        text = (place / "runs" / run / "results.jsonl").read_text("utf-8")
-        for metric in {json.loads(line)["metric"] for line in text.splitlines()}:
-            assert find(metric) is not None, metric
-
-
-def test_files_that_are_printed_have_names_of_their_own() -> None:
-    assert set(files(PAGES["tutorial.md"])) == {"mine.jsonl"}
-    assert {"my_eraser.py", "my_axis.yaml", "my_phi.py"} <= set(
-        files(SHOWN["custom_components.md"])
-    )
 
 
 @pytest.mark.slow
