@@ -55,5 +55,5 @@ def test_shown_text_commands_no_terminal(text: str) -> None:
     ],
 )
 def test_half_of_a_character_is_refused_in_python(call: Any, testbed: LanguageModel) -> None:
-    with pytest.raises(UserError, match=r"Jane is \\ud83d': '\\ud83d' is half of a character"):
+    with pytest.raises(UserError, match=r"Jane is \\ud83d.*: '\\ud83d' is half of a"):
         call(testbed)

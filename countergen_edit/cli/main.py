@@ -34,16 +34,12 @@ _MODULES = {
 """The modules of commands that have none of their own name."""
 
 
-class TerminatedError(KeyboardInterrupt):
-    """SIGTERM, which ends a command as Ctrl-C does."""
-
-
 @contextmanager
 def handling_sigterm() -> Iterator[None]:
     """Unwind on SIGTERM as on Ctrl-C, unless another handler is set."""
 
-    def stop(*_: object) -> None:
-        raise TerminatedError
+    def stop(number: int, _: object) -> None:
+        raise KeyboardInterrupt(number)
 
     is_main = threading.current_thread() is threading.main_thread()
     if not is_main or signal.getsignal(signal.SIGTERM) != signal.SIG_DFL:
@@ -64,7 +60,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors=errors)
     try:
-        require_encodable(dict(enumerate(arguments)), "argument ")
+        require_encodable(arguments, "arguments: ")
         if command in HELP:
             print(usage())
         elif command == "--version":
@@ -86,7 +82,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return report(of_system(error))
     except KeyboardInterrupt as stop:
         print("countergen-edit: stopped; the same command continues the run", file=sys.stderr)
-        return 128 + (signal.SIGTERM if isinstance(stop, TerminatedError) else signal.SIGINT)
+        return 128 + (stop.args or (signal.SIGINT,))[0]
     return 0
 
 

@@ -70,7 +70,7 @@ def test_chat_refuses_a_line_that_is_not_utf_8(
     piped = io.TextIOWrapper(io.BytesIO("Mary is\nJosé is\n".encode("latin-1")), "utf-8")
     monkeypatch.setattr("sys.stdin", piped)
     error = fails("chat", finished, "max_new_tokens=1")
-    assert "error: standard input, line 2: text='Jos\\udce9 is': '\\udce9' is half of" in error
+    assert "line 2: '\"Jos\\udce9 is\"': '\\udce9' is half of" in error
 
 
 AXES = ("gender", "nationality")
