@@ -331,8 +331,9 @@ def types_of(command: str) -> dict[str, Any]:
 
 def require_settings(command: str, config: Mapping[str, Any]) -> None:
     """Refuse a configuration without a setting or a group, and settings of the wrong type."""
-    types, groups = types_of(command), COMMANDS[command].CHOICES
-    for key in (*own_settings(command), *(group for group, choice in groups.items() if choice)):
+    types, choices = types_of(command), COMMANDS[command].CHOICES
+    groups = (key for key, choice in choices.items() if choice and key not in NAMED_GROUPS)
+    for key in (*own_settings(command), *groups):
         if key not in config:
             raise UserError(f"the setting {key!r} is missing: leave ~{key} out")
         require(types.get(key, Any), config[key], key)
