@@ -33,7 +33,7 @@ def run_audit(config: Mapping[str, Any], words: Sequence[str]) -> None:
     made = audited(study, study.load(), study.run_dir)
     model = made.model
     assert model is not None
-    show_run(made, then=[] if checkpoint or model.no_activations else after_audit(made))
+    show_run(made, *([] if checkpoint or model.no_activations else after_audit(made)))
     if checkpoint is not None:
         path = made.path
         del model, made

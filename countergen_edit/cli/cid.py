@@ -76,8 +76,7 @@ def run_cid(config: Content, words: Sequence[str]) -> None:
             config=recorded(config),
             command=command_line("cid", words),
         )
-        rate = f"To have people rate the continuations: {command('rate', made.path)}"
-        show_run(made, then=[rate])
+        show_run(made, f"To have people rate the continuations: {command('rate', made.path)}")
     elif config["action"] == "effect":
         pairs = tuple(perturbations(sources, substitution, config["per_kind"]))
         how = {"tau": TAU, "grid": grid, "max_new_tokens": longest}

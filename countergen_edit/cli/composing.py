@@ -152,7 +152,7 @@ def require_valid(command: str, config: Mapping[str, Any]) -> None:
     if "data" in config:
         _task_of.cache_clear()  # a file may have changed since
         task = task_of(config)
-        if config["eraser"]:
+        if config.get("eraser"):
             task.check_leakage()
 
 

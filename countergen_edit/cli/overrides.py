@@ -89,7 +89,7 @@ def as_overrides(command: str, argument: str) -> list[str]:
         return [f"model={kind}", f"model.name={quoted(value)}"]
     if key == "axis" and value[0] == "[" and value[-1] == "]" and value != "[]":
         return ["axis=[]", f"+axis.cross={value}"]
-    if is_file(key, value):
+    if key in FILES and value.endswith(CONFIG_FILES):
         return [f"{key}=[]", f"+{key}.file={quoted(value)}"]
     if key == "data" and (source := prompt_source(value)):
         return ["data=prompts", f"data.test=[{{source:{source},path:{quoted(value)}}}]"]
@@ -129,11 +129,6 @@ def is_other(command: str, key: str) -> bool:
     """Whether a key is not a setting, config group, flag or sign of Hydra's."""
     known = {*own_settings(command), *COMMANDS[command].CHOICES, "hydra"}
     return key[:1] not in ("+", "~", "-") and key.partition(".")[0] not in known
-
-
-def is_file(key: str, value: str) -> bool:
-    """Whether the choice of a group is a YAML file of the user."""
-    return key in FILES and value.endswith(CONFIG_FILES)
 
 
 def choices(group: str, value: str) -> list[str]:
