@@ -117,7 +117,7 @@ def run_classifiers(config: Content, words: Sequence[str]) -> None:
     settings = {k: value for k, value in config["task"].items() if k not in ("name", "most")}
     task: ClassifierTask = TASKS.make(name, settings)
     bank = load_bank(name, config["template_file"]).thinned(most)
-    model = build_model(task, config["model"], bank, config["labels"])
+    model = _build_model(task, config["model"], bank, config["labels"])
     folder = new_run(
         command_line("classifiers", words),
         config,
@@ -132,7 +132,7 @@ def run_classifiers(config: Content, words: Sequence[str]) -> None:
     show_run(open_run(folder.path))
 
 
-def build_model(task: ClassifierTask, content: Content, bank: TemplateBank, labels: Any) -> Any:
+def _build_model(task: ClassifierTask, content: Content, bank: TemplateBank, labels: Any) -> Any:
     """The model for a task; `testbed` and `testbed-unbiased` name the constructed ones."""
     model_loader(content)  # checks the settings
     if "served_name" in content:

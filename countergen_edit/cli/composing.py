@@ -78,7 +78,7 @@ def plain_config(command: str, config: DictConfig) -> dict[str, Any]:
     """A composed configuration as plain values, with the texts of its model."""
     content: Any = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
     if "texts" in COMMANDS[command].CHOICES:
-        content["texts"] = model_texts(content.get("model")) | (content.get("texts") or {})
+        content["texts"] = _model_texts(content.get("model")) | (content.get("texts") or {})
     return dict(content)
 
 
@@ -116,11 +116,11 @@ def completed(
         except UserError:
             raise
         except (HydraException, OmegaConfBaseException, ValueError) as error:
-            key = refused_key(error)
+            key = _refused_key(error)
             own = (x == key or x.startswith((f"{key}=", f"{key}.")) for x in overrides)
             added = [f"+{x}" if mine else x for x, mine in zip(overrides, own, strict=True)]
-            if added == overrides or not is_argument(key):
-                raise in_one_line(command, error) from error
+            if added == overrides or not _is_argument(key):
+                raise _in_one_line(command, error) from error
             overrides = added
 
 
@@ -128,7 +128,7 @@ def require_valid(command: str, config: Mapping[str, Any]) -> None:
     """Refuse a configuration with a wrong key, type, file, folder or task."""
     for key in config:
         if key not in {*COMMANDS[command].CHOICES, *own_settings(command)}:
-            raise unknown_setting(command, key)
+            raise _unknown_setting(command, key)
     require_settings(command, config)
     for key in READ:
         value = config.get(key) or ()
@@ -166,7 +166,7 @@ def _task_of(config: str) -> Task:
     return Task.from_config(**json.loads(config))
 
 
-def model_texts(model: Any) -> dict[str, Any]:
+def _model_texts(model: Any) -> dict[str, Any]:
     """The texts on record for a checkpoint, the testbed's for the testbed, else natural ones."""
     name = str(model.get("name")) if isinstance(model, Mapping) else ""
     record = Path(name).expanduser() / RECIPE
@@ -177,21 +177,21 @@ def model_texts(model: Any) -> dict[str, Any]:
     return conf_path.read_config("texts", "testbed" if name == TESTBED else "natural")
 
 
-def refused_key(error: Exception) -> str:
+def _refused_key(error: Exception) -> str:
     """The key of an error that Hydra raises for an unknown one; empty for another error."""
     key = UNKNOWN_KEY.match(str(error))
     full = FULL_KEY.search(str(error.__cause__))
     return (full or key)[1] if key else ""
 
 
-def is_argument(key: str) -> bool:
+def _is_argument(key: str) -> bool:
     """Whether a key is an argument of a component, such as `eraser.inlp.tol` or `model.cache`."""
     group, _, argument = key.partition(".")
     is_whole = ("." in argument) if group in NAMED_GROUPS else group == "model"
     return is_whole and argument in component_help(group)
 
 
-def in_one_line(command: str, error: Exception) -> UserError:
+def _in_one_line(command: str, error: Exception) -> UserError:
     """An error of Hydra or OmegaConf as one line with the remedy."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     lines = [line for line in lines if not line.startswith(("Config search path", "provider="))]
@@ -200,13 +200,12 @@ def in_one_line(command: str, error: Exception) -> UserError:
         return UserError(f"this launcher is not installed here: pip install {package}")
     if choice := UNKNOWN_CHOICE.match(lines[0]):
         return unknown(choice[1].partition("/")[0], choice[2], names_of(choice[1]))
-    if key := refused_key(error):
-        return unknown_setting(command, key)
+    if key := _refused_key(error):
+        return _unknown_setting(command, key)
     return UserError(f"{' '.join(lines)} (see countergen-edit {command} --help all)")
 
 
-def unknown_setting(command: str, key: str) -> UserError:
-    """The error for an unknown setting, with the nearest one."""
+def _unknown_setting(command: str, key: str) -> UserError:
     group, _, name = key.partition(".")
     if group in NAMED_GROUPS and name in names_of(group):
         return UserError(f"{group} {name!r} has settings, but is not chosen: write {group}={name}")

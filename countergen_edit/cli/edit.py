@@ -126,19 +126,19 @@ def run_edit(config: Content, words: Sequence[str]) -> None:
     if config["run"] and config["recipe"]:
         raise UserError("run=RUN and recipe=FILE are two sources of an edit: give one")
     if config["run"]:
-        return save_of_run(config, saving)
+        return _save_of_run(config, saving)
     if config["recipe"]:
-        return make_again(config, words, saving)
+        return _make_again(config, words, saving)
     study = saving.study(config, words, ("run", "recipe"))
     if len(study.erasers) != 1:
         raise UserError(
             f"a checkpoint holds one edit, not {len(study.erasers)}: name one eraser, such as "
             "eraser=rlace; `countergen-edit audit` compares several"
         )
-    base, place = base_of(study), study.place
+    base, place = _base_of(study), study.place
     saving.check(base.model, study, place.layers, base.before)
     task = study.task(base.model)
-    contents, earlier = earlier_tasks(base, study, task.name)
+    contents, earlier = _earlier_tasks(base, study, task.name)
     if earlier:
         contents[task.name] = {key: study.config[key] for key in OF_TASK}
         study.config["tasks"] = contents
@@ -188,8 +188,7 @@ def run_debias(config: Content, words: Sequence[str]) -> None:
     show_run(searched, *saved_as(saving.save_best(searched)))
 
 
-def base_of(study: Study) -> checkpoints.Base:
-    """The unedited model, with the edits that a checkpoint carries."""
+def _base_of(study: Study) -> checkpoints.Base:
     where = dict(study.content["model"])
     if not checkpoints.is_checkpoint(name := where.pop("name")):
         return checkpoints.Base(study.load(), None, {})
@@ -197,7 +196,7 @@ def base_of(study: Study) -> checkpoints.Base:
     return checkpoints.load_base(name, base=api.place_of_source(name), **where)
 
 
-def earlier_tasks(
+def _earlier_tasks(
     base: checkpoints.Base, study: Study, now: str
 ) -> tuple[dict[str, Content], list[Task]]:
     """The tasks of a checkpoint's earlier edits, but for the one of this name.
@@ -205,7 +204,7 @@ def earlier_tasks(
     A task that cannot be made, such as of a file that was deleted, is printed.
     """
     contents, tasks, reasons = dict[str, Content](), list[Task](), dict[str, str]()
-    for name, content in task_contents(base.record).items():
+    for name, content in _task_contents(base.record).items():
         if name == now:
             continue
         try:
@@ -220,8 +219,7 @@ def earlier_tasks(
     return contents, tasks
 
 
-def task_contents(record: Mapping[str, Any]) -> dict[str, Content]:
-    """The settings of each task of a checkpoint's record."""
+def _task_contents(record: Mapping[str, Any]) -> dict[str, Content]:
     config = record.get("config") or {}
     if "tasks" in config:
         return dict(config["tasks"])
@@ -230,8 +228,7 @@ def task_contents(record: Mapping[str, Any]) -> dict[str, Content]:
     return {str(axis["name"]): content} if isinstance(axis, Mapping) and "name" in axis else {}
 
 
-def save_of_run(config: Content, saving: Saving) -> None:
-    """Save the best edit of an earlier run."""
+def _save_of_run(config: Content, saving: Saving) -> None:
     run = api.load_run(str(config["run"]))
     if run.results.is_unedited:
         raise UserError(f"{run.path} measured a model and made no edit: nothing to save")
@@ -250,7 +247,7 @@ def save_of_run(config: Content, saving: Saving) -> None:
     say([f"Edit: {run.best.label}", *saved_as(saved)])
 
 
-def make_again(config: Content, words: Sequence[str], saving: Saving) -> None:
+def _make_again(config: Content, words: Sequence[str], saving: Saving) -> None:
     """Make the checkpoint of a recipe again, and print what differs."""
     place = Path(str(config["recipe"])).expanduser()
     folder = place if place.is_dir() else place.parent
@@ -291,7 +288,7 @@ def run_chat(config: Content, words: Sequence[str] = ()) -> None:
     if not config["checkpoint"]:
         raise UserError("say which checkpoint: countergen-edit chat DIR")
     checkpoint = checkpoints.open_checkpoint(str(config["checkpoint"]))
-    original, edited, edit = models_of(checkpoint, config)
+    original, edited, edit = _models_of(checkpoint, config)
     is_chat, longest = original.chat.is_on, config["max_new_tokens"]
     for line in lines("a message" if is_chat else "the beginning of a text"):
         texts = []
@@ -308,7 +305,7 @@ def run_chat(config: Content, words: Sequence[str] = ()) -> None:
     say([f"Next, in figures: {again}"])
 
 
-def models_of(
+def _models_of(
     checkpoint: checkpoints.Checkpoint, config: Content
 ) -> tuple[LanguageModel, LanguageModel, Any]:
     """The unedited model, the edited one, and a context that edits the latter.

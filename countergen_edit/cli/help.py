@@ -96,12 +96,12 @@ def defaults_of(command: str) -> dict[str, str]:
     for section in sections:
         values |= {f"{section}.{key}": value for key, value in own[section].items()}
     for group, chosen in choices.items():
-        values |= component_settings(group, chosen)
+        values |= _component_settings(group, chosen)
     values.pop(COMMANDS[command].OTHERS, None)
     return {key: as_typed(value) for key, value in values.items()}
 
 
-def component_settings(group: str, chosen: Any) -> dict[str, Any]:
+def _component_settings(group: str, chosen: Any) -> dict[str, Any]:
     """The settings of a group's components, the chosen ones' values first."""
     found: dict[str, Any] = {}
     first = chosen if isinstance(chosen, list) else [chosen]
@@ -124,14 +124,13 @@ def help_of(command: str, key: str) -> str:
         text = texts.get(rest) or texts.get(rest.rpartition(".")[2], "")
     else:
         is_choice = group in COMMANDS[command].CHOICES
-        text = (settings.GROUP_HELP if is_choice else settings_help())[group]
+        text = (settings.GROUP_HELP if is_choice else _settings_help())[group]
     text = text.replace("None", "null")
     return text[:1].lower() + text[1:] if text[1:2].islower() else text
 
 
 @cache
-def settings_help() -> dict[str, str]:
-    """The descriptions of the settings of commands."""
+def _settings_help() -> dict[str, str]:
     found: dict[str, str] = {}
     for command in COMMANDS.values():
         found |= {key.rstrip("_"): text for key, text in parameters_of(command).items()}

@@ -35,7 +35,7 @@ _MODULES = {
 
 
 @contextmanager
-def handling_sigterm() -> Iterator[None]:
+def _handling_sigterm() -> Iterator[None]:
     """Unwind on SIGTERM as on Ctrl-C, unless another handler is set."""
 
     def stop(number: int, _: object) -> None:
@@ -73,20 +73,20 @@ def main(argv: Sequence[str] | None = None) -> int:
         elif set(HELP) & set(rest):
             print(page(command, every="all" in rest))
         else:
-            with handling_sigterm():
+            with _handling_sigterm():
                 run_command(command, rest)
         sys.stdout.flush()
     except UserError as error:
         return report(error)
     except OSError as error:
-        return report(of_system(error))
+        return report(_of_system(error))
     except KeyboardInterrupt as stop:
         print("countergen-edit: stopped; the same command continues the run", file=sys.stderr)
         return 128 + (stop.args or (signal.SIGINT,))[0]
     return 0
 
 
-def of_system(error: OSError) -> UserError:
+def _of_system(error: OSError) -> UserError:
     """The error for a path that is too long, or where standard output cannot be written."""
     if error.errno == errno.ENAMETOOLONG:
         name = max(Path(error.filename).parts, key=len)

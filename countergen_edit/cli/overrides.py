@@ -62,23 +62,23 @@ def overrides_of(command: str, arguments: Sequence[str]) -> list[str]:
         elif others and value and not own:
             overrides.append(f"++{others}.{section}={quoted(value)}")
         else:
-            overrides += as_overrides(command, argument)
+            overrides += _as_overrides(command, argument)
     if key.endswith("[]") and positional:
         key, positional = key.removesuffix("[]"), [f"[{','.join(positional)}]"]
     overrides += [f"{key}={value}" for value in positional]
     return [text if text.startswith(("hydra", "-")) else escaped(text) for text in overrides]
 
 
-def as_overrides(command: str, argument: str) -> list[str]:
+def _as_overrides(command: str, argument: str) -> list[str]:
     """One argument as Hydra's overrides, with interpolations.
 
-    >>> as_overrides("audit", "model=/models/mine")
+    >>> _as_overrides("audit", "model=/models/mine")
     ['model=any', "model.name='/models/mine'"]
-    >>> as_overrides("audit", "model=http://127.0.0.1:8000/v1")
+    >>> _as_overrides("audit", "model=http://127.0.0.1:8000/v1")
     ['model=served', "model.name='http://127.0.0.1:8000/v1'"]
-    >>> as_overrides("audit", "axis=[gender,nationality]")
+    >>> _as_overrides("audit", "axis=[gender,nationality]")
     ['axis=[]', '+axis.cross=[gender,nationality]']
-    >>> as_overrides("audit", "experiment=fairpair_table3")
+    >>> _as_overrides("audit", "experiment=fairpair_table3")
     ['experiment=audit/fairpair_table3']
     """
     key, _, value = argument.partition("=")
@@ -103,12 +103,12 @@ def as_overrides(command: str, argument: str) -> list[str]:
         return [f"~{key}", f"+{key}={value}"]
     name = f"++{key}" if key.startswith(LATE) else key
     is_literal = key in LITERAL or "Path" in str(types_of(command).get(key))
-    if is_text(value) or (is_literal and value != "null" and value[0] not in "'\""):
+    if _is_text(value) or (is_literal and value != "null" and value[0] not in "'\""):
         return [f"{name}={quoted(value)}"]
     return [f"{name}={value}"]
 
 
-def is_text(value: str) -> bool:
+def _is_text(value: str) -> bool:
     """Whether a value has no meaning in Hydra's grammar, or is a path with a comma."""
     from hydra.core.override_parser.overrides_parser import OverridesParser
     from hydra.errors import HydraException

@@ -64,7 +64,7 @@ class Study:
         kept = {key: value for key, value in recorded(content, without).items() if value != {}}
         self.config = kept | {"axis": axis, "data": data, "texts": texts}
         """All settings on which rows depend."""
-        layers = layers_in("edit.layers", content["edit"].get("layers"), BEST, EVERYWHERE)
+        layers = _layers_in("edit.layers", content["edit"].get("layers"), BEST, EVERYWHERE)
         place = {**content["edit"], "layers": None if layers == BEST else layers}
         if layers == EVERYWHERE:
             [place["site"]], place["layers"] = where([place.get("site", "")], layers)
@@ -135,7 +135,7 @@ class Study:
         value = self.content["layers"]
         if value == "middle":
             return (model.n_layers // 2 - 1,)
-        layers = layers_in("layers", value, "all", "middle")
+        layers = _layers_in("layers", value, "all", "middle")
         return layers if isinstance(layers, tuple) else None
 
 
@@ -190,8 +190,7 @@ def components(config: Content, group: str, registry: Registry[Any]) -> dict[str
     return {name: registry.make(name, content) for name, content in section.items()}
 
 
-def layers_in(key: str, value: Any, *words: str) -> tuple[int, ...] | str:
-    """Layers by number, or one of the words."""
+def _layers_in(key: str, value: Any, *words: str) -> tuple[int, ...] | str:
     if isinstance(value, str):
         require_known(key, value, words)
         return value

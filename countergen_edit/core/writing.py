@@ -39,7 +39,7 @@ def whole(path: Path) -> Iterator[Path]:
         with suppress(OSError):
             temporary.unlink()
         if isinstance(error, OSError):
-            raise cannot_write(path, error) from error
+            raise _cannot_write(path, error) from error
         raise
 
 
@@ -76,7 +76,7 @@ def whole_folder(path: Path) -> Iterator[Path]:
         with suppress(OSError):
             put_back(path, old)
         if isinstance(error, OSError):
-            raise cannot_write(path, error) from error
+            raise _cannot_write(path, error) from error
         raise
 
 
@@ -118,7 +118,7 @@ def hold(folder: Path, file: Path, *, wait: bool) -> BaseFileLock:
             "command again"
         ) from error
     except OSError as error:
-        raise cannot_write(folder, error) from error
+        raise _cannot_write(folder, error) from error
     return lock
 
 
@@ -133,11 +133,10 @@ def append(path: Path, text: str) -> None:
     except OSError as error:
         with suppress(OSError):  # otherwise truncated when the run is opened
             os.truncate(path, before)
-        raise cannot_write(path, error) from error
+        raise _cannot_write(path, error) from error
 
 
-def cannot_write(path: Path, error: OSError) -> NotWrittenError:
-    """The error for a file that could not be written."""
+def _cannot_write(path: Path, error: OSError) -> NotWrittenError:
     reason = error.strerror or str(error)
     return NotWrittenError(f"cannot write {path}: {reason}; the same command continues once it can")
 
