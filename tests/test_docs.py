@@ -14,34 +14,51 @@ import yaml
 from pydantic import TypeAdapter
 
 import countergen_edit
-from countergen_edit.cli.composing import completed
+from countergen_edit.cli.composing import completed, composed
 from countergen_edit.cli.main import main
 from countergen_edit.cli.overrides import overrides_of
 from countergen_edit.edits.checkpoints import is_checkpoint
 from countergen_edit.metrics.fairpair.phi import PHIS
+from countergen_edit.metrics.rows import UNEDITED
 from countergen_edit.reports.glossary import find, glossary
-from tests.cli.support import call, rows_of, sets
+from tests.cli.support import call, rows_of, said, sets
 from tests.models.test_gguf import script
-from tests.printed import blocks, chosen, commands, files, lines, require_composes, settings
+from tests.printed import (
+    blocks,
+    chosen,
+    commands,
+    files,
+    first_job,
+    lines,
+    require_composes,
+    settings,
+)
 
 ROOT = Path(countergen_edit.__file__).parent.parent
 SITE = script("site_pages")
 MADE = ("reproduction.md",)
 """Pages whose commands other tests run."""
+README = (ROOT / "README.md").read_text("utf-8")
 PAGES = {path.name: path.read_text("utf-8") for path in sorted((ROOT / "docs").glob("*.md"))}
 SHOWN = {name: SITE.on_page_markdown(text) for name, text in PAGES.items()}
 KEYS_IN = [
     *sorted((ROOT / "docs").rglob("*.md")),
     *sorted((ROOT / "docs/reproduction").glob("*.yaml")),
+    ROOT / "README.md",
 ]
-KEYS_IN.append(ROOT / "README.md")
-WRITTEN = {name: text for name, text in PAGES.items() if name not in MADE}
+WRITTEN = {name: text for name, text in PAGES.items() if name not in MADE} | {"README.md": README}
+PLUGINS = {
+    "joblib": "hydra_plugins.hydra_joblib_launcher",
+    "submitit_slurm": "hydra_plugins.hydra_submitit_launcher",
+    "ray": "hydra_plugins.hydra_ray_launcher",
+}
+"""Hydra's launchers, which need not be there."""
 TARGETS = re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE)
 OTHERS = {"make", "pip", "sed", "cd", ".", "python3", "python", "jupyter"}
 """What a page may ask to be typed beside this package's commands."""
 NOTEBOOK = ROOT / "docs/notebook.ipynb"
 NAMES = {"fit": 24, "few": 8, "agreement": 8, "validation": 12, "test": 6}
-"""So few people make the notebook and the tutorial quick enough for a test."""
+"""So few people make the notebook, examples and the tutorial quick enough for a test."""
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 
 
@@ -63,6 +80,17 @@ def test_every_command_composes(page: str, line: str) -> None:
     require_composes(line)
 
 
+@pytest.mark.parametrize(
+    "line", [line for line in commands(PAGES["clusters.md"]) if "launcher=" in line]
+)
+def test_every_launcher_takes_its_settings(line: str) -> None:
+    _, command, *words = shlex.split(line, comments=True)
+    overrides = first_job([word for word in words if word != "--multirun"])
+    launcher = next(o.partition("=")[2] for o in overrides if o.startswith("hydra/launcher="))
+    pytest.importorskip(PLUGINS[launcher], exc_type=ImportError)
+    assert composed(command, overrides)
+
+
 @pytest.mark.parametrize("path", KEYS_IN, ids=lambda p: p.name)
 def test_every_setting_that_a_page_names_works_as_printed(path: Path) -> None:
     """Without a `+`, once its component is chosen."""
@@ -75,7 +103,7 @@ def test_every_setting_that_a_page_names_works_as_printed(path: Path) -> None:
 
 @pytest.mark.parametrize("page", WRITTEN)
 def test_every_other_line_is_one_that_a_shell_reads(page: str) -> None:
-    for line in lines(PAGES[page]):
+    for line in lines(WRITTEN[page]):
         if line.startswith("countergen-edit "):
             continue
         first, *words = shlex.split(line, comments=True)
@@ -87,11 +115,11 @@ def test_every_other_line_is_one_that_a_shell_reads(page: str) -> None:
 
 @pytest.mark.parametrize("page", WRITTEN)
 def test_every_other_block_is_of_its_language(page: str) -> None:
-    for block in blocks(PAGES[page], "python"):
+    for block in blocks(WRITTEN[page], "python"):
         compile(block, page, "exec")
-    for block in blocks(PAGES[page], "yaml"):
+    for block in blocks(WRITTEN[page], "yaml"):
         assert yaml.safe_load(block), block
-    for block in blocks(PAGES[page], "json"):
+    for block in blocks(WRITTEN[page], "json"):
         assert all(json.loads(line)["input"] for line in block.splitlines())
 
 
@@ -104,6 +132,11 @@ def test_every_link_leads_somewhere(page: str) -> None:
         assert not file or (ROOT / "docs" / file).is_file(), target
         if place:
             assert place in anchors(SHOWN[file or page]), target
+
+
+def test_every_file_that_the_readme_links_to_is_there() -> None:
+    for target in LINK.findall(README):
+        assert "://" in target or (ROOT / target).exists(), target
 
 
 def test_every_page_stands_once_in_the_menu() -> None:
@@ -151,6 +184,33 @@ def test_the_notebook_runs_from_its_first_cell_to_its_last(
     assert min(by_edit[0]) > 0.99  # unedited
     assert min(by_edit[2]) < 0.9  # LEACE takes grammar with the stereotype
     assert min(by_edit[3]) > 0.95  # what is to be kept is kept
+
+
+@pytest.mark.slow
+def test_the_python_example_audits_edits_and_saves(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    [example] = blocks(README, "python")
+    whole = 'ce.task("gender", "contexts")'
+    assert whole in example
+    quick = example.replace(whole, f"{whole[:-1]}, names={NAMES})")
+    exec(compile(quick, "README.md", "exec"), {})
+    out = capsys.readouterr().out
+    assert "Recommended: preserving" in out
+    assert "occupations" in out
+    assert out.splitlines()[-1].startswith("['")  # what the edited model says of Jane
+    assert is_checkpoint("debiased")
+
+
+@pytest.mark.slow
+def test_the_default_audit_decides_and_recommends(tmp_path: Path) -> None:
+    assert "Recommended: preserving" in said("audit", f"run_dir={tmp_path / 'run'}")
+    effects = rows_of(tmp_path / "run", "group_effect", split="test")
+    assert len({row.dataset for row in effects if row.edit == UNEDITED}) >= 4
+    for row in effects:  # the planted effects are 1.6 nats at most
+        assert row.hi is not None, row
+        assert row.hi < 2, row
 
 
 @pytest.mark.slow

@@ -131,7 +131,7 @@ LOADED = {
 }
 """A loaded perturber where the experiment's is served; `test_fairpair_llm.py` has a served one."""
 ELSEWHERE = ("rlace_cvxpy", "preserving_within", "fairpair_llm")
-"""Experiments whose figures other tests see, in `test_cvxpy.py` and `test_fairpair_llm.py`."""
+"""Experiments whose figures other tests see, in `test_audits.py` and `test_fairpair_llm.py`."""
 
 
 ON_REAL = ("countergen_table1", "countergen_fig1", "fairpair_table1", "templates_paraphrases")
