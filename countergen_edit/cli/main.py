@@ -82,7 +82,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return report(_of_system(error))
     except KeyboardInterrupt as stop:
         print("countergen-edit: stopped; the same command continues the run", file=sys.stderr)
-        return 128 + (stop.args or (signal.SIGINT,))[0]
+        return 128 + int((stop.args or (signal.SIGINT,))[0])
     return 0
 
 
