@@ -29,9 +29,7 @@ CONTENT = {
     "cost": {"budget": "most that an edit may cost"},
     "task": {"most": "most words per slot of the templates, such as {name: 2}"},
 }
-"""Group → settings that are no argument of a component."""
-SHOWN = {"data": ("fit", "keep"), "texts": ("neutral",)}
-"""Group → the settings that people change on the command line, where not all."""
+"""Group → the settings that people change on the command line, where no component has them."""
 COLUMN, PAGE_WIDTH = 34, 100
 
 
@@ -111,7 +109,7 @@ def _component_settings(group: str, chosen: Any) -> dict[str, Any]:
         if group in NAMED_GROUPS:  # of variants of a component the settings are the component's
             content, prefix = content.get(name, {}), f"{group}.{name}"
         for key, value in content.items():
-            if key in SHOWN.get(group, content) and key not in ("name", "defaults"):
+            if key in CONTENT.get(group, content) and key not in ("name", "defaults"):
                 found.setdefault(f"{prefix}.{key}", value)
     return found
 

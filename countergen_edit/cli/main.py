@@ -143,12 +143,13 @@ def run_jobs(command: str, overrides: Sequence[str], words: Sequence[str]) -> No
             content = plain_config(command, config)
             require_valid(command, content)
             run_job(command, content, words)
+        except UserError as error:
+            report(error)
+            return str(error)
         except (Exception, SystemExit) as error:
-            if isinstance(error, UserError):
-                report(error)
-            elif isinstance(error, Exception):
+            if isinstance(error, Exception):
                 traceback.print_exc()
-            return str(error) if isinstance(error, UserError) else repr(error)
+            return repr(error)
         return ""
 
     with initialize_config_dir(str(conf_dir()), version_base="1.3"):
