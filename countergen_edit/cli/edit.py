@@ -99,7 +99,8 @@ class Saving:
         if model.is_quantized:
             return  # it is saved with full weights, which are read after the run
         sample = before.edit if before else UNCHANGED
-        if study.fits_maps:
+        # The form of maps of activations depends on their place.
+        if not all(eraser.trains_weights for eraser in study.erasers.values()):
             site = f"{HEAD}.0" if study.place.site == HEAD else study.place.site
             d = width(model, site)
             direction = np.ones((d, 1)) / np.sqrt(d)

@@ -88,11 +88,6 @@ class Study:
             "config": self.config,
         }
 
-    @property
-    def fits_maps(self) -> bool:
-        """Whether an eraser maps activations, whose form of saving depends on their place."""
-        return any(not eraser.trains_weights for eraser in self.erasers.values())
-
     def task(self, model: LanguageModel, own: Content | None = None) -> Task:
         """The task, or that of other settings; `UserError` if the model lacks its words."""
         task = self.task_in_vocabulary(model, own=own)
