@@ -233,9 +233,6 @@ def _save_of_run(config: Content, saving: Saving) -> None:
     run = api.load_run(str(config["run"]))
     if run.results.is_unedited:
         raise UserError(f"{run.path} measured a model and made no edit: nothing to save")
-    if run.best is None and len(parts := run.by_task()) > 1:
-        each = ", ".join(parts)
-        raise UserError(f"{run.path} has several tasks: save one from Python, of {each}")
     if run.best is None:
         raise UserError(f"{run.path} recommends no edit: nothing to save")
     name, adapter = run.manifest["model"], (run.config.get("model") or {}).get("adapter")

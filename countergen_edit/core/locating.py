@@ -19,7 +19,6 @@ TRUTH = "truth.yaml"
 """File of the planted truth in a model's directory."""
 ADAPTER = "adapter_config.json"
 """File of an adapter of PEFT."""
-_GGUF = b"GGUF"
 _HUB_ID = re.compile(r"[^./~][^/]*(/[^/]+)?")
 _PLACE = re.compile(r"(?:~|\.{1,2})/.|/(?!/)[^/]+/.")
 _WORD = re.compile(r"[^\s=,;:|<>()\[\]{}'\"`]+")
@@ -50,8 +49,6 @@ def location_of(model: str | Path, revision: str | None = None) -> Location:
     Without network, Hugging Face's loaders retry each of several files for up to a minute; this
     one request with a short timeout decides whether they use the network at all.
     """
-    if not str(model).strip():
-        raise UserError(f"no model given: a hub id or {_LOCAL}")
     path = Path(model).expanduser()
     if path.is_dir():
         if not (path / "config.json").is_file():
@@ -62,13 +59,7 @@ def location_of(model: str | Path, revision: str | None = None) -> Location:
             raise UserError(f"{path} holds no config.json: give a directory or GGUF file that does")
         return Location(str(path), local_files_only=True)
     if path.is_file():
-        with path.open("rb") as content:
-            if content.read(len(_GGUF)) == _GGUF:
-                return Location(str(path.parent), local_files_only=True, gguf=path)
-        raise UserError(
-            f"{path} is a file that does not begin with the letters GGUF, so no GGUF file: give "
-            "one, or the directory that holds config.json"
-        )
+        return Location(str(path.parent), local_files_only=True, gguf=path)
     if path.suffix == ".gguf":
         raise unknown("GGUF file", path, sorted(path.parent.glob("*.gguf")))
     if (
