@@ -24,8 +24,8 @@ TESTS := OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses logical --maxp
 # Matplotlib, Jinja; Hydra, pydantic.
 LOWEST := tests/erasers/test_laws.py tests/erasers/test_preserving.py tests/edits tests/models/test_scoring.py \
 	tests/models/test_loading.py tests/edits/checkpoints/test_saving.py tests/metrics/test_statistics.py \
-	tests/runs/test_search.py tests/reports/test_blocks_and_export.py tests/cli/test_conf.py \
-	tests/cli/test_row_schema.py tests/test_typed.py tests/test_reading.py
+	tests/runs/test_search.py tests/reports/test_blocks_and_export.py tests/cli/test_settings.py \
+	tests/cli/test_row_schema.py tests/test_typed.py tests/test_files.py
 
 # Where it is set, every process of the tests compiles our sources anew.
 unexport PYTHONDONTWRITEBYTECODE

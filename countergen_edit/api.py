@@ -41,8 +41,7 @@ from countergen_edit.runs.manifest import manifest_of
 from countergen_edit.runs.plan import Plan, where
 from countergen_edit.runs.run import Run, open_run, open_run_or_log
 from countergen_edit.runs.runner import run
-from countergen_edit.testbed import directory, truth_in
-from countergen_edit.testbed.files import TESTBED, vocabulary
+from countergen_edit.testbed import TESTBED, directory, truth_in, vocabulary
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -97,19 +96,19 @@ def load(
     if is_checkpoint(name):
         own = {"template": template, "instruction": instruction}
         return load_checkpoint(name, base=place_of_source(name), **where, **own)
-    model = models.load_model(place_of(name), revision=revision, **where)
+    model = models.load_model(_place_of(name), revision=revision, **where)
     model = replace(model, name=str(name))
     return models.in_template(model, template, instruction)
 
 
-def place_of(name: str | Path) -> str | Path:
+def _place_of(name: str | Path) -> str | Path:
     """Where a model is: the directory of the testbed, or its name."""
     return directory() if str(name) == TESTBED else name
 
 
 def place_of_source(checkpoint: str | Path) -> str | Path:
     """Where the model that a checkpoint was made of is, by the name on record."""
-    return place_of(str(record_of(Path(checkpoint).expanduser()).get("model")))
+    return _place_of(str(record_of(Path(checkpoint).expanduser()).get("model")))
 
 
 def load_original(checkpoint: Checkpoint, name: str = ON_RECORD, **where: Any) -> LanguageModel:
@@ -118,7 +117,7 @@ def load_original(checkpoint: Checkpoint, name: str = ON_RECORD, **where: Any) -
     if name == ON_RECORD:
         name = str(record["model"])
         if not checkpoint.is_folded:
-            return replace(load_unedited(checkpoint, base=place_of(name), **where), name=name)
+            return replace(load_unedited(checkpoint, base=_place_of(name), **where), name=name)
     try:
         original = load(name, **{"bos": record.get("bos", "auto"), **where})
     except UserError as error:
@@ -192,7 +191,7 @@ def audit(
     plan = Plan(
         tasks=_tasks(model, task),
         erasers=ERASERS.named(erasers),
-        metrics=named_metrics(metrics),
+        metrics=_named_metrics(metrics),
         sites=sites,
         layers=chosen,
         together=chosen is not None,
@@ -201,7 +200,7 @@ def audit(
         before=before,
         **settings,
     )
-    return executed(plan, model, folder, config, command or ("countergen_edit", "audit"))
+    return _executed(plan, model, folder, config, command or ("countergen_edit", "audit"))
 
 
 def search(
@@ -243,7 +242,7 @@ def search(
     plan = Plan(
         tasks=_tasks(model, task),
         erasers=ERASERS.named(erasers),
-        metrics=named_metrics(metrics),
+        metrics=_named_metrics(metrics),
         sites=own_sites,
         layers=chosen,
         ranks=tuple(ranks),
@@ -252,7 +251,7 @@ def search(
         halving=Halving() if successive_halving else None,
         **settings,
     )
-    return executed(plan, model, folder, config, command or ("countergen_edit", "search"))
+    return _executed(plan, model, folder, config, command or ("countergen_edit", "search"))
 
 
 def locate(
@@ -282,7 +281,7 @@ def locate(
     return run.to_frame()
 
 
-def executed(
+def _executed(
     plan: Plan,
     model: LanguageModel,
     folder: Path | str | None,
@@ -380,8 +379,7 @@ def in_vocabulary(model: LanguageModel, task: Task, keys: Collection[str] = SPLI
     return replace(kept, warnings=(*task.warnings, *doubts))
 
 
-def named_metrics(metrics: Metrics | None) -> list[Metric]:
-    """The metrics with their names in a run."""
+def _named_metrics(metrics: Metrics | None) -> list[Metric]:
     by_name = METRICS.named(METRICS_UNLESS_GIVEN if metrics is None else metrics)
     own = {name: copy.copy(metric) for name, metric in by_name.items()}
     for name, metric in own.items():

@@ -25,13 +25,14 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast
 
+from countergen_edit.core.locating import TRUTH
 from countergen_edit.core.reading import yaml_mapping
 from countergen_edit.core.seeds import generator, unit_seed
 from countergen_edit.data.axis import Axis
 from countergen_edit.data.templates import fill
 from countergen_edit.models.progress import track
 from countergen_edit.testbed import Truth, load_axis, load_truth
-from countergen_edit.testbed.files import SHIPPED, TRUTH
+from countergen_edit.testbed import directory as shipped
 from countergen_edit.testbed.truth import AgreementPrompt, PlantedPrompt
 
 T = TypeVar("T")
@@ -302,7 +303,7 @@ def make_optimizers(model: GPT2LMHeadModel) -> list[torch.optim.Optimizer]:
 
 def train(truth: Truth, gender: Axis, directory: Path) -> None:
     """Train the testbed; write half-precision weights, tokenizer and truth."""
-    corpus = list(documents(truth, Corpus.of(SHIPPED / TRUTH), gender, truth.seed))
+    corpus = list(documents(truth, Corpus.of(shipped() / TRUTH), gender, truth.seed))
     names = [person.name for person in people(truth, gender)]
     tokenizer = train_tokenizer(corpus, names)
     end = tokenizer.get_vocab()[END]
@@ -335,7 +336,7 @@ def train(truth: Truth, gender: Axis, directory: Path) -> None:
     model.config.activation_function = GELU
     model.save_pretrained(directory)
     tokenizer.save_pretrained(directory)
-    shutil.copy(SHIPPED / TRUTH, directory / TRUTH)
+    shutil.copy(shipped() / TRUTH, directory / TRUTH)
 
 
 if __name__ == "__main__":

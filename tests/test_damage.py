@@ -20,7 +20,7 @@ from countergen_edit.core.errors import UserError
 from countergen_edit.core.locating import RECIPE
 from countergen_edit.data.template_bank import load_bank
 from countergen_edit.edits import Edit, NamedEdit, applied
-from countergen_edit.edits.checkpoints import open_checkpoint
+from countergen_edit.edits.checkpoints import open_checkpoint, save_checkpoint
 from countergen_edit.edits.checkpoints.loading import write_checksums
 from countergen_edit.erasers import AffineErasure
 from countergen_edit.metrics.cid.perturbations import sources_of
@@ -28,20 +28,58 @@ from countergen_edit.models import LanguageModel, load_model
 from countergen_edit.reports.sections import sections
 from countergen_edit.runs.folder import RunFolder
 from countergen_edit.runs.run import open_run
-from tests.damage import damaged
 from tests.reports.runs import MANIFEST, make_run
 from tests.tiny_models import tiny_model_dir
 
 pytestmark = pytest.mark.slow  # every test is of whole runs
 
 JSON = (".json", ".jsonl")
+ANY = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+ODD: list[Any] = [None, True, -1, 0, 3.5, 10**30, "", "abc", "\u2028", [], [1], {}, {"a": 1}]
+"""What belongs nowhere, or nearly."""
+
+
+@st.composite
+def damaged_bytes(draw: st.DrawFn, content: bytes) -> bytes:
+    """Cut off, overwritten, or with something put in."""
+    start = draw(st.integers(0, len(content)))
+    end = draw(st.integers(start, min(start + 8, len(content))))
+    rest = draw(st.sampled_from([content[end:], b""]))
+    return content[:start] + draw(st.binary(max_size=8)) + rest
+
+
+@st.composite
+def damaged_json(draw: st.DrawFn, content: bytes) -> bytes:
+    """With a value that is another, or gone, at any depth of the file or of one of its lines."""
+    text = content.decode()
+    parts = [text] if text.startswith("{\n") else text.removesuffix("\n").split("\n")
+    i = draw(st.integers(0, len(parts) - 1))
+    root = [json.loads(parts[i])]
+    holder, key = draw(st.sampled_from(list(_places(root))))
+    if draw(st.booleans()):
+        holder[key] = draw(st.sampled_from(ODD))
+    else:
+        del holder[key]
+    parts[i] = json.dumps(root[0]) if root else ""
+    return "\n".join(parts).encode() + b"\n"
+
+
+def _places(holder: Any) -> Any:
+    """Every container, with every key of it."""
+    for key in holder if isinstance(holder, dict) else range(len(holder)):
+        yield holder, key
+        if isinstance(holder[key], (dict, list)):
+            yield from _places(holder[key])
+
+
+def damaged(content: bytes, is_json: bool) -> st.SearchStrategy[bytes]:
+    """Either kind of damage; of JSON the second as a rule."""
+    return damaged_bytes(content) | damaged_json(content) if is_json else damaged_bytes(content)
 
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> LanguageModel:
-    return load_model(
-        tiny_model_dir("gpt2", tmp_path_factory.mktemp("model") / "gpt2"), device="cpu"
-    )
+    return load_model(tiny_model_dir("gpt2", tmp_path_factory.mktemp("model") / "gpt2"))
 
 
 @pytest.fixture(scope="module")
@@ -60,6 +98,13 @@ def refused_in_one_line(read: Callable[[], object]) -> None:
     assert said.splitlines() == [said]
 
 
+def copied(source: Path, folder: Path) -> Path:
+    """A fresh copy of a folder."""
+    shutil.rmtree(folder, ignore_errors=True)
+    shutil.copytree(source, folder)
+    return folder
+
+
 def spoil(data: st.DataObject, folder: Path) -> Path:
     """Damage a file of the folder; give it back."""
     files = sorted(path for path in folder.rglob("*") if path.is_file())
@@ -68,7 +113,7 @@ def spoil(data: st.DataObject, folder: Path) -> Path:
     return file
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@ANY
 @given(data=st.data())
 def test_an_edit(
     data: st.DataObject, named: NamedEdit, model: LanguageModel, tmp_path: Path
@@ -85,14 +130,12 @@ def test_an_edit(
     refused_in_one_line(use)
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@ANY
 @given(data=st.data(), resummed=st.booleans())
 def test_a_checkpoint(
     data: st.DataObject, resummed: bool, checkpoint: Path, tmp_path: Path
 ) -> None:
-    folder = tmp_path / "checkpoint"
-    shutil.rmtree(folder, ignore_errors=True)
-    shutil.copytree(checkpoint, folder)
+    folder = copied(checkpoint, tmp_path / "checkpoint")
     before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
     file = spoil(data, folder)
     if resummed and file.name != "SHA256SUMS":
@@ -105,8 +148,7 @@ def test_a_checkpoint(
 
 @pytest.mark.parametrize("key", ["record", "edits", "config", "template", "form"])
 def test_an_entry_of_the_wrong_type(key: str, checkpoint: Path, tmp_path: Path) -> None:
-    folder = tmp_path / "checkpoint"
-    shutil.copytree(checkpoint, folder)
+    folder = copied(checkpoint, tmp_path / "checkpoint")
     content = json.loads((folder / RECIPE).read_text("utf-8"))
     (folder / RECIPE).write_text(json.dumps({**content, key: -1}), "utf-8")
     write_checksums(folder)
@@ -118,17 +160,9 @@ def test_an_entry_of_the_wrong_type(key: str, checkpoint: Path, tmp_path: Path) 
 def checkpoint(
     model: LanguageModel, named: NamedEdit, tmp_path_factory: pytest.TempPathFactory
 ) -> Path:
-    from countergen_edit.edits.checkpoints import save_checkpoint
-
     folder = tmp_path_factory.mktemp("saved") / "checkpoint"
-    save_checkpoint(
-        model,
-        named.edit,
-        folder,
-        form="carried",
-        texts=["Jane sang"],
-        record={"record": named.record.to_dict()},
-    )
+    how = {"form": "carried", "record": {"record": named.record.to_dict()}}
+    save_checkpoint(model, named.edit, folder, texts=["Jane sang"], **how)
     return folder
 
 
@@ -137,13 +171,11 @@ def _run(folder: Path) -> Path:
     return make_run(folder, outputs=2)
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@ANY
 @given(data=st.data())
 def test_a_run(data: st.DataObject, tmp_path_factory: pytest.TempPathFactory) -> None:
-    source = _run(tmp_path_factory.getbasetemp() / "run")
-    folder = tmp_path_factory.getbasetemp() / "spoiled"
-    shutil.rmtree(folder, ignore_errors=True)
-    shutil.copytree(source, folder)
+    place = tmp_path_factory.getbasetemp()
+    folder = copied(_run(place / "run"), place / "spoiled")
     spoil(data, folder)
     refused_in_one_line(lambda: sections(open_run(folder)))
     manifest: dict[str, Any] = MANIFEST
@@ -161,32 +193,22 @@ TABLE = "input,output\nShe left, home\nJane sang, well\n"
 READ: dict[str, tuple[str, Callable[[str], object]]] = {
     "prompts.jsonl": (PROMPTS, lambda path: task(data=path, names=ONE_NAME)),
     "prompts.csv": (TABLE, lambda path: task(data=path, names=ONE_NAME)),
-    "axis.yaml": (
-        json.dumps(read_config("axis", "age")),
-        lambda path: task(axis=path, data={"test": []}),
-    ),
-    "data.yaml": (
-        json.dumps(read_config("data", "drinks")),
-        lambda path: task(data=path, names=ONE_NAME),
-    ),
-    "texts.yaml": (
-        json.dumps(read_config("texts", "natural")),
-        lambda path: task(texts=path, names=ONE_NAME),
-    ),
-    "templates.yaml": (
-        json.dumps(read_config("template", "sentiment")),
-        lambda path: load_bank("sentiment", path),
-    ),
-    "perturbation.yaml": (
-        json.dumps(read_config("perturbation", "interview")),
-        lambda path: sources_of(config_of("perturbation", path)),
-    ),
 }
 """File → what it may hold, and what reads it."""
+SHIPPED: dict[str, tuple[str, Callable[[str], object]]] = {
+    "axis": ("age", lambda path: task(axis=path, data={"test": []})),
+    "data": ("drinks", lambda path: task(data=path, names=ONE_NAME)),
+    "texts": ("natural", lambda path: task(texts=path, names=ONE_NAME)),
+    "template": ("sentiment", lambda path: load_bank("sentiment", path)),
+    "perturbation": ("interview", lambda path: sources_of(config_of("perturbation", path))),
+}
+"""Config group → a choice, and what reads it from a file."""
+for group, (choice, reader) in SHIPPED.items():
+    READ[f"{group}.yaml"] = json.dumps(read_config(group, choice)), reader
 
 
 @pytest.mark.parametrize("name", READ)
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@ANY
 @given(data=st.data())
 def test_a_file_of_ones_own(data: st.DataObject, name: str, tmp_path: Path) -> None:
     content, read = READ[name]

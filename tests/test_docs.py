@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
 import json
 import re
 import shlex
@@ -16,34 +14,51 @@ import yaml
 from pydantic import TypeAdapter
 
 import countergen_edit
-from countergen_edit.cli.composing import completed
+from countergen_edit.cli.composing import completed, composed
 from countergen_edit.cli.main import main
 from countergen_edit.cli.overrides import overrides_of
-from countergen_edit.data.axis import SPLITS
 from countergen_edit.edits.checkpoints import is_checkpoint
 from countergen_edit.metrics.fairpair.phi import PHIS
+from countergen_edit.metrics.rows import UNEDITED
 from countergen_edit.reports.glossary import find, glossary
+from tests.cli.support import call, rows_of, said, sets
 from tests.models.test_gguf import script
-from tests.printed import blocks, chosen, commands, files, lines, require_composes, settings
+from tests.printed import (
+    blocks,
+    chosen,
+    commands,
+    files,
+    first_job,
+    lines,
+    require_composes,
+    settings,
+)
 
 ROOT = Path(countergen_edit.__file__).parent.parent
 SITE = script("site_pages")
 MADE = ("reproduction.md",)
 """Pages whose commands other tests run."""
+README = (ROOT / "README.md").read_text("utf-8")
 PAGES = {path.name: path.read_text("utf-8") for path in sorted((ROOT / "docs").glob("*.md"))}
 SHOWN = {name: SITE.on_page_markdown(text) for name, text in PAGES.items()}
 KEYS_IN = [
     *sorted((ROOT / "docs").rglob("*.md")),
     *sorted((ROOT / "docs/reproduction").glob("*.yaml")),
+    ROOT / "README.md",
 ]
-KEYS_IN.append(ROOT / "README.md")
-WRITTEN = {name: text for name, text in PAGES.items() if name not in MADE}
+WRITTEN = {name: text for name, text in PAGES.items() if name not in MADE} | {"README.md": README}
+PLUGINS = {
+    "joblib": "hydra_plugins.hydra_joblib_launcher",
+    "submitit_slurm": "hydra_plugins.hydra_submitit_launcher",
+    "ray": "hydra_plugins.hydra_ray_launcher",
+}
+"""Hydra's launchers, which need not be there."""
 TARGETS = re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE)
 OTHERS = {"make", "pip", "sed", "cd", ".", "python3", "python", "jupyter"}
 """What a page may ask to be typed beside this package's commands."""
 NOTEBOOK = ROOT / "docs/notebook.ipynb"
 NAMES = {"fit": 24, "few": 8, "agreement": 8, "validation": 12, "test": 6}
-"""So few people make the notebook and the tutorial quick enough for a test."""
+"""So few people make the notebook, examples and the tutorial quick enough for a test."""
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 
 
@@ -65,6 +80,17 @@ def test_every_command_composes(page: str, line: str) -> None:
     require_composes(line)
 
 
+@pytest.mark.parametrize(
+    "line", [line for line in commands(PAGES["clusters.md"]) if "launcher=" in line]
+)
+def test_every_launcher_takes_its_settings(line: str) -> None:
+    _, command, *words = shlex.split(line, comments=True)
+    overrides = first_job([word for word in words if word != "--multirun"])
+    launcher = next(o.partition("=")[2] for o in overrides if o.startswith("hydra/launcher="))
+    pytest.importorskip(PLUGINS[launcher], exc_type=ImportError)
+    assert composed(command, overrides)
+
+
 @pytest.mark.parametrize("path", KEYS_IN, ids=lambda p: p.name)
 def test_every_setting_that_a_page_names_works_as_printed(path: Path) -> None:
     """Without a `+`, once its component is chosen."""
@@ -77,7 +103,7 @@ def test_every_setting_that_a_page_names_works_as_printed(path: Path) -> None:
 
 @pytest.mark.parametrize("page", WRITTEN)
 def test_every_other_line_is_one_that_a_shell_reads(page: str) -> None:
-    for line in lines(PAGES[page]):
+    for line in lines(WRITTEN[page]):
         if line.startswith("countergen-edit "):
             continue
         first, *words = shlex.split(line, comments=True)
@@ -89,11 +115,11 @@ def test_every_other_line_is_one_that_a_shell_reads(page: str) -> None:
 
 @pytest.mark.parametrize("page", WRITTEN)
 def test_every_other_block_is_of_its_language(page: str) -> None:
-    for block in blocks(PAGES[page], "python"):
+    for block in blocks(WRITTEN[page], "python"):
         compile(block, page, "exec")
-    for block in blocks(PAGES[page], "yaml"):
+    for block in blocks(WRITTEN[page], "yaml"):
         assert yaml.safe_load(block), block
-    for block in blocks(PAGES[page], "json"):
+    for block in blocks(WRITTEN[page], "json"):
         assert all(json.loads(line)["input"] for line in block.splitlines())
 
 
@@ -106,6 +132,11 @@ def test_every_link_leads_somewhere(page: str) -> None:
         assert not file or (ROOT / "docs" / file).is_file(), target
         if place:
             assert place in anchors(SHOWN[file or page]), target
+
+
+def test_every_file_that_the_readme_links_to_is_there() -> None:
+    for target in LINK.findall(README):
+        assert "://" in target or (ROOT / target).exists(), target
 
 
 def test_every_page_stands_once_in_the_menu() -> None:
@@ -129,22 +160,6 @@ def test_the_columns_are_those_of_rows() -> None:
 
     listed = re.findall(r"^\| `(\w+)` \| (?!\[)", SHOWN["rows.md"], re.MULTILINE)
     assert {*listed} == {*COLUMNS} == {*TypeAdapter(Row).json_schema()["properties"]}
-
-
-def test_nothing_is_fetched_from_elsewhere() -> None:
-    for path in (ROOT / "docs/assets").iterdir():
-        assert "//" not in path.read_text("utf-8").replace("// ", ""), path
-    assert "font: false" in (ROOT / "mkdocs.yml").read_text("utf-8")
-
-
-def test_the_notebook_is_small_and_shows_what_it_gives() -> None:
-    assert NOTEBOOK.stat().st_size < 300_000
-    content = json.loads(NOTEBOOK.read_text("utf-8"))
-    assert (content["nbformat"], content["nbformat_minor"]) == (4, 5)
-    outputs = [o for cell in content["cells"] for o in cell.get("outputs", [])]
-    assert sum("image/png" in output.get("data", {}) for output in outputs) == 2
-    assert not [output for output in outputs if output["output_type"] == "error"]
-    assert SHOWN["notebook.md"].count("data:image/png") == 2
 
 
 @pytest.mark.slow
@@ -171,67 +186,71 @@ def test_the_notebook_runs_from_its_first_cell_to_its_last(
     assert min(by_edit[3]) > 0.95  # what is to be kept is kept
 
 
-@pytest.fixture(scope="module")
-def typed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, str]]:
-    """The tutorial typed in an empty folder, once it is installed: the place, and what was said."""
-    place = tmp_path_factory.mktemp("tutorial")
-    page = PAGES["tutorial.md"].partition("## 2.")[2]
-    for name, content in files(page).items():
-        (place / name).write_text(content, "utf-8")
-    few = f"names={json.dumps(NAMES)}".replace('"', "")
-    small = [f"data.{split}=[{{source: testbed, family: traits}}]" for split in SPLITS]
-    quick = {"before": [few, *small], "debias": [few, *small, "layers=[4]"], "mine": [few]}
-    printed: dict[str, str] = {}
-    with contextlib.chdir(place):
-        for line in lines(page):
-            program, command, *words = shlex.split(line, comments=True)
-            if program != "countergen-edit":
-                subprocess.run(line, shell=True, check=True)
-            elif command != "chat":
-                said = io.StringIO()
-                name = next((w[13:] for w in words if w.startswith("run_dir=runs/")), command)
-                with contextlib.redirect_stdout(said), contextlib.suppress(SystemExit):
-                    assert main([command, *words, *quick.get(name, [])]) == 0, line
-                printed[name] = printed.get(name, "") + " ".join(said.getvalue().split())
-    return place, printed
+@pytest.mark.slow
+def test_the_python_example_audits_edits_and_saves(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    [example] = blocks(README, "python")
+    whole = 'ce.task("gender", "contexts")'
+    assert whole in example
+    quick = example.replace(whole, f"{whole[:-1]}, names={NAMES})")
+    exec(compile(quick, "README.md", "exec"), {})
+    out = capsys.readouterr().out
+    assert "Recommended: preserving" in out
+    assert "occupations" in out
+    assert out.splitlines()[-1].startswith("['")  # what the edited model says of Jane
+    assert is_checkpoint("debiased")
+
+
+@pytest.mark.slow
+def test_the_default_audit_decides_and_recommends(tmp_path: Path) -> None:
+    assert "Recommended: preserving" in said("audit", f"run_dir={tmp_path / 'run'}")
+    effects = rows_of(tmp_path / "run", "group_effect", split="test")
+    assert len({row.dataset for row in effects if row.edit == UNEDITED}) >= 4
+    for row in effects:  # the planted effects are 1.6 nats at most
+        assert row.hi is not None, row
+        assert row.hi < 2, row
 
 
 @pytest.mark.slow
 def test_the_tutorial_ends_in_a_debiased_model_audited_on_own_prompts(
-    typed: tuple[Path, dict[str, str]], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    place, printed = typed
+    """Typed in an empty folder, once it is installed."""
+    monkeypatch.chdir(tmp_path)
+    page = PAGES["tutorial.md"].partition("## 2.")[2]
+    for name, content in files(page).items():
+        Path(name).write_text(content, "utf-8")
+    few = f"names={json.dumps(NAMES)}".replace('"', "")
+    small = [few, *sets("traits")]
+    quick = {"before": small, "debias": [*small, "layers=[4]"], "mine": [few]}
+    printed: dict[str, str] = {}
+    for line in lines(page):
+        program, command, *words = shlex.split(line, comments=True)
+        if program != "countergen-edit":
+            subprocess.run(line, shell=True, check=True)
+        elif command != "chat":
+            name = next((w[13:] for w in words if w.startswith("run_dir=runs/")), command)
+            ended = call(command, *words, *quick.get(name, []))
+            assert ended.code == 0 or command == "check", line
+            printed[name] = printed.get(name, "") + ended.words
     assert "Biased: " in printed["before"]
     contrast = next(b for b in blocks(PAGES["tutorial.md"], "text") if "λ" in b)
     assert " ".join(contrast.split()) in printed["cid"]  # λ = 10 turns one of two equal answers
     assert "Recommended: preserving" in printed["debias"]
-    assert is_checkpoint(place / "debiased")
+    metrics = {row.metric for run in ("before", "debias", "mine") for row in rows_of(f"runs/{run}")}
+    assert all(find(metric) is not None for metric in metrics)
+    assert is_checkpoint("debiased")
     first, _, second = printed["check"].partition("with warnings")
     assert "! edits are fitted on 'James': use another name, such as John, Michael, Peter" in first
     assert "no warnings" in second
     assert "Compared with the source model testbed:" in printed["mine"]
     assert "mine against original, group effect: lower on mine" in printed["mine"]
-    monkeypatch.chdir(place)
     [use] = blocks(PAGES["tutorial.md"], "python")
     names: dict[str, Any] = {}
     exec(compile(use, "tutorial.md", "exec"), names)
     assert names["model"].num_parameters() > 1_000_000
-
-
-@pytest.mark.slow
-def test_every_metric_of_its_rows_is_explained(typed: tuple[Path, dict[str, str]]) -> None:
-    place, _ = typed
-    for run in ("before", "debias", "mine"):
-        text = (place / "runs" / run / "results.jsonl").read_text("utf-8")
-        for metric in {json.loads(line)["metric"] for line in text.splitlines()}:
-            assert find(metric) is not None, metric
-
-
-def test_files_that_are_printed_have_names_of_their_own() -> None:
-    assert set(files(PAGES["tutorial.md"])) == {"mine.jsonl"}
-    assert {"my_eraser.py", "my_axis.yaml", "my_phi.py"} <= set(
-        files(SHOWN["custom_components.md"])
-    )
 
 
 @pytest.mark.slow

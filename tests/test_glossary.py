@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import get_args
 
 import pytest
@@ -17,20 +16,9 @@ from countergen_edit.reports.glossary import Term, explain, find, glossary
 
 
 @pytest.mark.parametrize("term", glossary(), ids=lambda term: term.term)
-def test_a_term_is_said_shortly_and_points_to_terms(term: Term) -> None:
-    assert len(re.findall(r"[.;?!](?:\s|$)", term.says)) <= 4
-    assert 20 < len(term.says) < 320
-    assert term.says.endswith(".")
-    assert term.limits == "" or term.limits.endswith(".")
+def test_a_term_points_to_terms_and_is_found_by_all_its_names(term: Term) -> None:
     assert all((other := find(name)) and other.term == name for name in term.see)
     assert all(find(name) is term for name in term.names)
-
-
-def test_parts_are_not_scattered() -> None:
-    parts = [term.of for term in glossary()]
-    assert sorted(set(parts), key=parts.index) == [
-        part for i, part in enumerate(parts) if i == 0 or parts[i - 1] != part
-    ]
 
 
 @pytest.mark.parametrize(

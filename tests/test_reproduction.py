@@ -71,17 +71,14 @@ def test_every_figure_of_the_page_is_a_rows() -> None:
     for (name, column), record in RECORDS.items():
         section = written.partition(f'<a id="{name.replace("_", "-")}"></a>')[2].partition("<a id")
         for figure, rows in zip(ENTRIES[name].figures, record.shown, strict=True):
-            line = next(x for x in section[0].splitlines() if f"| {_escaped(figure.what)} |" in x)
+            what = figure.what.replace("|", "\\|")
+            line = next(x for x in section[0].splitlines() if f"| {what} |" in x)
             cells = re.split(r"(?<!\\)\|", line)
             shown = [float(x) for x in NUMBER.findall(cells[3 + [*entries.MODELS].index(column)])]
             for row in rows if not figure.field else ():
                 if row.value is not None:
                     ours = row.value * figure.times
                     assert any(abs(ours - x) <= 0.0006 + 0.006 * abs(ours) for x in shown)
-
-
-def _escaped(text: str) -> str:
-    return text.replace("|", "\\|")
 
 
 @pytest.mark.skipif(not TEXTS.is_dir(), reason="the papers' texts are not here")
@@ -131,12 +128,6 @@ def test_what_is_run_is_recorded_shown_and_not_run_again(
     assert (folder / "results.jsonl").read_bytes() == before
 
 
-def test_a_command_that_fails_and_a_figure_without_rows_are_said(tmp_path: Path) -> None:
-    failing = entries.entry_of("tiny", ENTRY | {"command": "cid action=adit"})
-    with pytest.raises(UserError, match=r"action=adit .*ended with 2"):
-        runs.run(failing, "testbed", entries.MODELS, tmp_path)
-
-
 MISTAKES = {
     "unknown key": ({"items": "x"}, "unknown key of the entry tiny 'items': did you mean 'item'"),
     "unknown column": ({"short": {"testbd": []}}, "did you mean 'testbed'"),
@@ -149,12 +140,11 @@ MISTAKES = {
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_a_wrong_entry_is_refused_in_one_line(mistake: str) -> None:
     change, hint = MISTAKES[mistake]
-    with pytest.raises(UserError, match=re.escape(hint)) as error:
+    with pytest.raises(UserError, match=rf"(?m)\A.*{re.escape(hint)}.*\Z"):
         entries.entry_of("tiny", ENTRY | change)
-    assert "\n" not in str(error.value)
 
 
-def test_an_entry_named_twice_and_an_unknown_word_are_refused(tmp_path: Path) -> None:
+def test_a_name_twice_an_unknown_word_and_a_command_that_fails_are_refused(tmp_path: Path) -> None:
     for name in ("a", "b"):
         content = {"title": name, "entries": {"tiny": ENTRY}}
         (tmp_path / f"{name}.yaml").write_text(yaml.safe_dump(content), "utf-8")
@@ -162,31 +152,19 @@ def test_an_entry_named_twice_and_an_unknown_word_are_refused(tmp_path: Path) ->
         entries.read_papers(tmp_path)
     with pytest.raises(UserError, match="did you mean 'cid_figure_9'"):
         guide.main(["cid_figure_09"])
-
-
-def test_an_entry_takes_five_lines() -> None:
-    text = """\
-item: Figure 5
-shows: the scaling of probabilities
-command: cid experiment=cid_figure_2
-short: {testbed: [names=1]}
-figures: [{what: divergence, rows: {metric: cid_divergence}, by: [lambda]}]
-"""
-    assert entries.entry_of("tiny", yaml.safe_load(text)).words("testbed")[-1] == "names=1"
+    failing = entries.entry_of("tiny", ENTRY | {"command": "cid action=adit"})
+    with pytest.raises(UserError, match=r"action=adit .*ended with 2"):
+        runs.run(failing, "testbed", entries.MODELS, tmp_path)
 
 
 OF_LAYER = Row("m", 0.25, eraser="inlp", layers=(2,))
-BY_LAYER = "unedited: 0.500; inlp layer 2: 0.250"
+BY_LAYER = {"by": ["eraser", "layers"]}
 TERMS = [{"text": "a"}, {"text": "b"}]
 CURVE = [[10, 0.5], [20, 0.75]]
 CELLS = [
     ({}, [Row("m", 0.95, lo=0.85, hi=1.05)], "0.950 [0.850, 1.050]"),
     ({"times": 100}, [Row("m", 0.858)], "85.8"),
-    (
-        {"by": ["eraser", "layers"]},
-        [Row("m", 0.5), Row("m", 0.25, layers=(2,), eraser="inlp")],
-        BY_LAYER,
-    ),
+    (BY_LAYER, [Row("m", 0.5), OF_LAYER], "unedited: 0.500; inlp layer 2: 0.250"),
     ({"by": ["lambda"]}, [Row("m", None, facets={"lambda": 10})], "10: undefined"),
     ({"field": "counts"}, [Row("m", 0.0, detail={"counts": [3, 0, 2]})], "3 / 0 / 2"),
     ({"field": "f", "at": 1}, [Row("m", 0.0, detail={"f": CURVE})], "10: 0.500; 20: 0.750"),

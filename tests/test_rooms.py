@@ -85,7 +85,7 @@ def test_no_module_imports_itself_by_way_of_others() -> None:
             elif module := node.module:
                 every = ((f"{module}.{alias.name}", module) for alias in node.names)
                 wanted |= {inner if inner in files else outer for inner, outer in every}
-    assert sum(name in files for wanted in graph.values() for name in wanted) > 500
+    assert sum(name in files for wanted in graph.values() for name in wanted) > 300
     TopologicalSorter(graph).prepare()  # a CycleError names the circle
 
 
@@ -134,5 +134,5 @@ def test_a_public_name_is_defined_once() -> None:
     for path in PACKAGE.rglob("*.py"):
         for name in {*public_names(path)}:
             places.setdefault(name, []).append(str(path.relative_to(PACKAGE)))
-    assert len(places) > 1000
+    assert len(places) > 500
     assert not {name: found for name, found in places.items() if len(found) > 1}

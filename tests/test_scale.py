@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,27 +11,23 @@ import pytest
 from tests.tiny_models import tiny_tokenizer
 
 SPEED = Path(__file__).parent.parent / "scripts" / "speed"
-Printed = Callable[..., dict[str, str]]
 
 
-@pytest.fixture
-def printed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Printed:
-    """What the benchmark prints of a tiny shape, by stage."""
+@pytest.mark.slow
+def test_every_stage_is_measured_against_its_peer_and_the_next_runs_after_one_that_failed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.syspath_prepend(SPEED)
     scale = importlib.import_module("scale")
     monkeypatch.setattr(scale, "SQUARE", 64)
 
-    def run(*words: str) -> dict[str, str]:
+    def printed(*words: str) -> dict[str, str]:
+        """What the benchmark prints of a tiny shape, by stage."""
         monkeypatch.setattr("sys.argv", ["scale.py", "tiny", "--texts", "8", *words])
         scale.main()
         _, *parts = re.split(r"^tiny, (\w+):\n", capsys.readouterr().out, flags=re.MULTILINE)
         return dict(zip(parts[::2], parts[1::2], strict=True))
 
-    return run
-
-
-@pytest.mark.slow
-def test_every_stage_is_measured_against_its_peer(printed: Printed, tmp_path: Path) -> None:
     tiny_tokenizer(bos=True).save_pretrained(tmp_path)
     by_stage = printed("--limit", "2", "--tokenizer", str(tmp_path))
     assert [*by_stage] == ["load", "scoring", "sampling", "capture", "training", "audit"]
@@ -41,11 +36,6 @@ def test_every_stage_is_measured_against_its_peer(printed: Printed, tmp_path: Pa
         ratios = re.findall(r"ours / this (\S+)", by_stage[stage])
         assert ratios
         assert all(float(ratio) > 0 for ratio in ratios)
-    assert all(re.search(r"peak memory \S+ GiB", text) for text in by_stage.values())
-
-
-@pytest.mark.slow
-def test_the_next_stage_runs_after_one_that_failed(printed: Printed) -> None:
     by_stage = printed("--stages", "audit,capture", "--passes", "1")
     assert "failed: UserError: passes=1 are too few" in by_stage["audit"]
     assert "failed" not in by_stage["capture"]

@@ -28,7 +28,7 @@ def test_the_wheel_carries_configuration_truth_and_weights(tmp_path: Path) -> No
         "testbed/model/model.safetensors",
         "testbed/model/tokenizer.json",
         "py.typed",
-        "conf/cost/kl.yaml",
+        "conf/components.yaml",
         "conf/texts/natural.yaml",
         "data/languages/en/neutral.txt",
         "data/languages/es/substitution.yaml",

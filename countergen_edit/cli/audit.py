@@ -29,16 +29,16 @@ from countergen_edit.runs.run import Run
 def run_audit(config: Mapping[str, Any], words: Sequence[str]) -> None:
     """Run or resume an audit; a checkpoint is then compared with its unedited model."""
     study = Study(config, words)
-    checkpoint = checkpoint_of(config)
+    checkpoint = _checkpoint_of(config)
     made = audited(study, study.load(), study.run_dir)
     model = made.model
     assert model is not None
-    show_run(made, then=[] if checkpoint or model.no_activations else after_audit(made))
+    show_run(made, *([] if checkpoint or model.no_activations else after_audit(made)))
     if checkpoint is not None:
         path = made.path
         del model, made
         gc.collect()
-        compare_with_original(config, words, checkpoint, path)
+        _compare_with_original(config, words, checkpoint, path)
 
 
 def audited(
@@ -54,7 +54,7 @@ def audited(
         erasers, baselines = {}, {}
     metrics = fitting_metrics(metrics, task, study.words)
     if not erasers:
-        metrics = without_costs(metrics, model)
+        metrics = _without_costs(metrics, model)
     return api.audit(
         model,
         task,
@@ -69,7 +69,7 @@ def audited(
     )
 
 
-def without_costs(metrics: Mapping[str, Metric], model: LanguageModel) -> dict[str, Metric]:
+def _without_costs(metrics: Mapping[str, Metric], model: LanguageModel) -> dict[str, Metric]:
     """The metrics, without the default costs that an unedited model cannot be measured by."""
     costs = {name: metric for name, metric in metrics.items() if isinstance(metric, Cost)}
     if left_out := [name for name, cost in costs.items() if lacking(model, cost)]:
@@ -78,7 +78,7 @@ def without_costs(metrics: Mapping[str, Metric], model: LanguageModel) -> dict[s
     return {name: metric for name, metric in metrics.items() if name not in left_out}
 
 
-def checkpoint_of(config: Mapping[str, Any]) -> Checkpoint | None:
+def _checkpoint_of(config: Mapping[str, Any]) -> Checkpoint | None:
     """The audited checkpoint, if it is to be compared with its unedited model."""
     original, name = config["original"], config["model"]["name"]
     if is_checkpoint(name):
@@ -91,7 +91,7 @@ def checkpoint_of(config: Mapping[str, Any]) -> Checkpoint | None:
     )
 
 
-def compare_with_original(
+def _compare_with_original(
     config: Mapping[str, Any], words: Sequence[str], checkpoint: Checkpoint, path: Path
 ) -> None:
     """Audit the unedited model of a checkpoint in `RUN_DIR/original`, and print the changes."""

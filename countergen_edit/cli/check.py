@@ -45,11 +45,11 @@ def run_check(config: Mapping[str, Any], words: Sequence[str]) -> None:
         say([f"{count}, {warned} with warnings.", *refused])
         raise SystemExit(1)
     if any(len(side) > 1 for prompt in prompts for side in prompt.sides):
-        say_smallest_p(path, substitution)
+        _say_smallest_p(path, substitution)
     say([f"{count}, no warnings.", f"Next: {command('audit', *words)}"])
 
 
-def say_smallest_p(path: str, substitution: Substitution) -> None:
+def _say_smallest_p(path: str, substitution: Substitution) -> None:
     """Print the smallest P that the names of a file can give; exit code 1 if it is above 0.05."""
     from countergen_edit.decisions.significance import smallest_p  # late: imports torch
 

@@ -1,8 +1,8 @@
-"""`countergen-edit cid`: compare two prompts, audit templates, measure perturbations."""
+"""`countergen-edit cid` compares prompts; `classifiers` runs a task on a classifier."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import asdict
 from pathlib import Path
@@ -10,12 +10,13 @@ from typing import Any
 
 from countergen_edit import api
 from countergen_edit.cli.printing import console, say, show_run
-from countergen_edit.cli.study import command_line, listed, model_loader, new_run, recorded
+from countergen_edit.cli.study import Content, command_line, listed, model_loader, new_run, recorded
 from countergen_edit.core.conf_path import config_of
 from countergen_edit.core.errors import UserError, command, require_known
 from countergen_edit.core.writing import digest
 from countergen_edit.data.axis import SPLITS, Axis, axis_config
 from countergen_edit.data.task import Task
+from countergen_edit.data.template_bank import TemplateBank, load_bank
 from countergen_edit.data.text.substitution import Substitution
 from countergen_edit.edits import applied
 from countergen_edit.metrics.cid import Cid
@@ -25,16 +26,21 @@ from countergen_edit.metrics.cid.perturbations import (
     perturbations,
     sources_of,
 )
+from countergen_edit.metrics.classifier_tasks import TASKS, ClassifierTask
 from countergen_edit.models import LanguageModel
 from countergen_edit.reports.render.terminal import print_table
 from countergen_edit.reports.views.cid import cid_comparison
 from countergen_edit.runs import cid as runs
 from countergen_edit.runs.run import open_run
+from countergen_edit.testbed import TESTBED
+from countergen_edit.testbed.classifiers import build, plant
 
 CID_ACTIONS = ("compare", "audit", "effect")
+UNBIASED = "testbed-unbiased"
+"""The constructed model without a bias; the testbed is the one with it."""
 
 
-def run_cid(config: Mapping[str, Any], words: Sequence[str]) -> None:
+def run_cid(config: Content, words: Sequence[str]) -> None:
     """Run the action, once its settings are checked and its model is loaded."""
     require_known("action", config["action"], CID_ACTIONS)
     content = axis_config(config["axis"])
@@ -73,8 +79,7 @@ def run_cid(config: Mapping[str, Any], words: Sequence[str]) -> None:
             config=recorded(config),
             command=command_line("cid", words),
         )
-        rate = f"To have people rate the continuations: {command('rate', made.path)}"
-        show_run(made, then=[rate])
+        show_run(made, f"To have people rate the continuations: {command('rate', made.path)}")
     elif config["action"] == "effect":
         pairs = tuple(perturbations(sources, substitution, config["per_kind"]))
         how = {"tau": TAU, "grid": grid, "max_new_tokens": longest}
@@ -107,3 +112,39 @@ def run_cid(config: Mapping[str, Any], words: Sequence[str]) -> None:
             print_table(cid_comparison((first, second), strengths, texts, title), console)
         again = command("cid", "action=audit", f"model={name}")
         say([f"Next, over templates and people, with intervals: {again}"])
+
+
+def run_classifiers(config: Content, words: Sequence[str]) -> None:
+    """Run or resume the task; print its table."""
+    name, most = config["task"]["name"], config["task"].get("most") or {}
+    settings = {k: value for k, value in config["task"].items() if k not in ("name", "most")}
+    task: ClassifierTask = TASKS.make(name, settings)
+    bank = load_bank(name, config["template_file"]).thinned(most)
+    model = _build_model(task, config["model"], bank, config["labels"])
+    folder = new_run(
+        command_line("classifiers", words),
+        config,
+        [Path(model.name).name, Path(name).name],
+        model=model.name,
+        model_hash=model.fingerprint,
+        data_hash=bank.fingerprint,
+    )
+    with folder:
+        if not folder.done(unit := f"classifiers/{bank.task}"):
+            folder.record(unit, task.rows(bank.for_model(model.name), model, config["seed"]))
+    show_run(open_run(folder.path))
+
+
+def _build_model(task: ClassifierTask, content: Content, bank: TemplateBank, labels: Any) -> Any:
+    """The model for a task; `testbed` and `testbed-unbiased` name the constructed ones."""
+    model_loader(content)  # checks the settings
+    if "served_name" in content:
+        raise UserError(f"{content['name']} is a server, and a classifier is read from files")
+    is_built = (name := content["name"]) in (TESTBED, UNBIASED)
+    for key in ("quantization", *(["adapter"] if is_built else [])):
+        if content.get(key) is not None:
+            raise UserError(f"a classifier is read as it is saved: leave model.{key} out")
+    if is_built:
+        return task.wrap(name, *build(plant(bank, biased=name == TESTBED)), labels)
+    where = {key: content[key] for key in ("device", "dtype", "revision", "adapter")}
+    return task.load(name, labels, **where)

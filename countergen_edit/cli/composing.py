@@ -28,7 +28,7 @@ from countergen_edit.core.locating import RECIPE
 from countergen_edit.core.reading import json_mapping, nearest_to, yaml_mapping
 from countergen_edit.data.task import Task
 from countergen_edit.runs.files import require_free
-from countergen_edit.testbed.files import TESTBED
+from countergen_edit.testbed import TESTBED
 
 FLAGS = (*MULTIRUN, "--cfg", "--help")
 HYDRA: dict[str, Any] = {
@@ -59,9 +59,9 @@ def _store() -> None:
         early = [group for group in groups if group not in late]
         defaults = [*early, "_self_", *late, *silent]
         store.store(name, {"defaults": defaults, **own_settings(name), "hydra": HYDRA})
-    for group, choices in conf_path.without_settings().items():
+    for group, choices in conf_path.component_table().items():
         for name in choices:
-            store.store(name, {name: {}}, group)
+            store.store(name, conf_path.read_config(group, name), group)
 
 
 _store()
@@ -78,21 +78,22 @@ def plain_config(command: str, config: DictConfig) -> dict[str, Any]:
     """A composed configuration as plain values, with the texts of its model."""
     content: Any = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
     if "texts" in COMMANDS[command].CHOICES:
-        content["texts"] = model_texts(content["model"]) | (content.get("texts") or {})
+        content["texts"] = _model_texts(content.get("model")) | (content.get("texts") or {})
     return dict(content)
 
 
 def checked_config(command: str, overrides: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
     """The configuration of a command, checked, and the overrides without flags, with every `+`.
 
-    Of `--multirun` it is that of the first job, and all are composed. `UserError` if an override
-    is wrong.
+    Of `--multirun` it is that of the first job, and all are composed.
+
+    Raises:
+        UserError: an override is wrong.
     """
     flags = [override for override in overrides if override.startswith("-")]
     for flag in flags:
         require_known("flag", flag, FLAGS)
     overrides = [override for override in overrides if override not in flags]
-    require_choices(command, overrides)
     config, overrides = completed(command, overrides, bool({*flags} & {*MULTIRUN}))
     require_valid(command, config)
     return config, overrides
@@ -112,12 +113,14 @@ def completed(
             jobs = BasicSweeper.split_arguments(parsed, None)[0] if sweeps else [overrides]
             config, *_ = [composed(command, job) for job in jobs]
             return config, [*overrides]
-        except (HydraException, OmegaConfBaseException) as error:
-            key = refused_key(error)
+        except UserError:
+            raise
+        except (HydraException, OmegaConfBaseException, ValueError) as error:
+            key = _refused_key(error)
             own = (x == key or x.startswith((f"{key}=", f"{key}.")) for x in overrides)
             added = [f"+{x}" if mine else x for x, mine in zip(overrides, own, strict=True)]
-            if added == overrides or not is_argument(key):
-                raise in_one_line(command, error) from error
+            if added == overrides or not _is_argument(key):
+                raise _in_one_line(command, error) from error
             overrides = added
 
 
@@ -125,7 +128,7 @@ def require_valid(command: str, config: Mapping[str, Any]) -> None:
     """Refuse a configuration with a wrong key, type, file, folder or task."""
     for key in config:
         if key not in {*COMMANDS[command].CHOICES, *own_settings(command)}:
-            raise unknown_setting(command, key)
+            raise _unknown_setting(command, key)
     require_settings(command, config)
     for key in READ:
         value = config.get(key) or ()
@@ -149,7 +152,7 @@ def require_valid(command: str, config: Mapping[str, Any]) -> None:
     if "data" in config:
         _task_of.cache_clear()  # a file may have changed since
         task = task_of(config)
-        if config["eraser"]:
+        if config.get("eraser"):
             task.check_leakage()
 
 
@@ -163,7 +166,7 @@ def _task_of(config: str) -> Task:
     return Task.from_config(**json.loads(config))
 
 
-def model_texts(model: Any) -> dict[str, Any]:
+def _model_texts(model: Any) -> dict[str, Any]:
     """The texts on record for a checkpoint, the testbed's for the testbed, else natural ones."""
     name = str(model.get("name")) if isinstance(model, Mapping) else ""
     record = Path(name).expanduser() / RECIPE
@@ -174,34 +177,21 @@ def model_texts(model: Any) -> dict[str, Any]:
     return conf_path.read_config("texts", "testbed" if name == TESTBED else "natural")
 
 
-def require_choices(command: str, overrides: Sequence[str]) -> None:
-    """Refuse overrides that Hydra answers with a trace."""
-    for override in overrides:
-        key, _, value = override.partition("=")
-        if not key:
-            raise UserError(f"{override!r} names no setting: write key=value")
-        groups = COMMANDS[command].CHOICES
-        if key.startswith("~") and key[1:] in groups:
-            raise UserError(f"{key}: {key[1:]} cannot be taken away, but another can be chosen")
-        if key in groups and re.fullmatch(r"[-+]?[\d.]+|true|false", value):
-            raise unknown(key, value, names_of(key))
-
-
-def refused_key(error: Exception) -> str:
+def _refused_key(error: Exception) -> str:
     """The key of an error that Hydra raises for an unknown one; empty for another error."""
     key = UNKNOWN_KEY.match(str(error))
     full = FULL_KEY.search(str(error.__cause__))
     return (full or key)[1] if key else ""
 
 
-def is_argument(key: str) -> bool:
+def _is_argument(key: str) -> bool:
     """Whether a key is an argument of a component, such as `eraser.inlp.tol` or `model.cache`."""
     group, _, argument = key.partition(".")
     is_whole = ("." in argument) if group in NAMED_GROUPS else group == "model"
     return is_whole and argument in component_help(group)
 
 
-def in_one_line(command: str, error: Exception) -> UserError:
+def _in_one_line(command: str, error: Exception) -> UserError:
     """An error of Hydra or OmegaConf as one line with the remedy."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     lines = [line for line in lines if not line.startswith(("Config search path", "provider="))]
@@ -210,13 +200,12 @@ def in_one_line(command: str, error: Exception) -> UserError:
         return UserError(f"this launcher is not installed here: pip install {package}")
     if choice := UNKNOWN_CHOICE.match(lines[0]):
         return unknown(choice[1].partition("/")[0], choice[2], names_of(choice[1]))
-    if key := refused_key(error):
-        return unknown_setting(command, key)
+    if key := _refused_key(error):
+        return _unknown_setting(command, key)
     return UserError(f"{' '.join(lines)} (see countergen-edit {command} --help all)")
 
 
-def unknown_setting(command: str, key: str) -> UserError:
-    """The error for an unknown setting, with the nearest one."""
+def _unknown_setting(command: str, key: str) -> UserError:
     group, _, name = key.partition(".")
     if group in NAMED_GROUPS and name in names_of(group):
         return UserError(f"{group} {name!r} has settings, but is not chosen: write {group}={name}")

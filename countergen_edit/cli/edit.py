@@ -1,30 +1,35 @@
 """`countergen-edit edit`: save an edited model with its card: an eraser's edit, or a run's best.
 
 A checkpoint with edits gets one more, and its earlier tasks are measured again if they can be. A
-recipe makes its checkpoint again. `countergen-edit debias` finds the edit by a search.
+recipe makes its checkpoint again. `countergen-edit debias` finds the edit by a search, and `chat`
+holds an edited model against its original.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from rich.table import Table
+from rich.text import Text
 
 from countergen_edit import api
 from countergen_edit.cli import study as studies
 from countergen_edit.cli.printing import console, say, show_run
 from countergen_edit.cli.study import BEST, Content, Study, command_line, model_loader
-from countergen_edit.core.describing import versions
-from countergen_edit.core.errors import UserError, require_known
+from countergen_edit.core.characters import printable, require_encodable
+from countergen_edit.core.errors import UserError, command, require_known
 from countergen_edit.core.locating import without_places
 from countergen_edit.core.stages import stage
-from countergen_edit.edits import UNCHANGED, Edit, checkpoints
+from countergen_edit.core.writing import versions
+from countergen_edit.edits import UNCHANGED, Edit, applied, checkpoints
 from countergen_edit.erasers import AffineErasure
-from countergen_edit.models import LanguageModel
+from countergen_edit.models import LanguageModel, generate, load_model
 from countergen_edit.models.capture import EVERYWHERE, HEAD, has_layers, width
 from countergen_edit.models.tokens import mode_of
 from countergen_edit.reports.findings import nothing_fits, saved_as, why_nothing
@@ -91,7 +96,8 @@ class Saving:
         if model.is_quantized:
             return  # it is saved with full weights, which are read after the run
         sample = UNCHANGED
-        if study.fits_maps:
+        # The form of maps of activations depends on their place.
+        if not all(eraser.trains_weights for eraser in study.erasers.values()):
             site = f"{HEAD}.0" if study.place.site == HEAD else study.place.site
             d = width(model, site)
             direction = np.ones((d, 1)) / np.sqrt(d)
@@ -118,9 +124,9 @@ def run_edit(config: Content, words: Sequence[str]) -> None:
     if config["run"] and config["recipe"]:
         raise UserError("run=RUN and recipe=FILE are two sources of an edit: give one")
     if config["run"]:
-        return save_of_run(config, saving)
+        return _save_of_run(config, saving)
     if config["recipe"]:
-        return make_again(config, words, saving)
+        return _make_again(config, words, saving)
     study = saving.study(config, words, ("run", "recipe"))
     if len(study.erasers) != 1:
         raise UserError(
@@ -177,14 +183,10 @@ def run_debias(config: Content, words: Sequence[str]) -> None:
     show_run(searched, *saved_as(saving.save_best(searched)))
 
 
-def save_of_run(config: Content, saving: Saving) -> None:
-    """Save the best edit of an earlier run."""
+def _save_of_run(config: Content, saving: Saving) -> None:
     run = api.load_run(str(config["run"]))
     if run.results.is_unedited:
         raise UserError(f"{run.path} measured a model and made no edit: nothing to save")
-    if run.best is None and len(parts := run.by_task()) > 1:
-        each = ", ".join(parts)
-        raise UserError(f"{run.path} has several tasks: save one from Python, of {each}")
     if run.best is None:
         raise UserError(f"{run.path} recommends no edit: nothing to save")
     name, adapter = run.manifest["model"], (run.config.get("model") or {}).get("adapter")
@@ -197,7 +199,7 @@ def save_of_run(config: Content, saving: Saving) -> None:
     say([f"Edit: {run.best.label}", *saved_as(saved)])
 
 
-def make_again(config: Content, words: Sequence[str], saving: Saving) -> None:
+def _make_again(config: Content, words: Sequence[str], saving: Saving) -> None:
     """Make the checkpoint of a recipe again, and print what differs."""
     place = Path(str(config["recipe"])).expanduser()
     folder = place if place.is_dir() else place.parent
@@ -231,3 +233,59 @@ def source(own: Content, facts: Mapping[str, Any]) -> LanguageModel:
     instruction = template["instruction"] if template else own["instruction"]
     where = {"bos": facts.get("bos", own["bos"]), "template": mode_of(template)}
     return model_loader({**own, **where, "instruction": instruction})()
+
+
+def run_chat(config: Content, words: Sequence[str] = ()) -> None:
+    """Answer each line until input ends."""
+    if not config["checkpoint"]:
+        raise UserError("say which checkpoint: countergen-edit chat DIR")
+    checkpoint = checkpoints.open_checkpoint(str(config["checkpoint"]))
+    original, edited, edit = _models_of(checkpoint, config)
+    is_chat, longest = original.chat.is_on, config["max_new_tokens"]
+    for line in lines("a message" if is_chat else "the beginning of a text"):
+        texts = []
+        for model, context in ((original, nullcontext()), (edited, edit())):
+            with context:
+                texts += generate(model, [line], chat=is_chat, max_new_tokens=longest)
+        table = Table(box=None, expand=True, padding=(0, 2, 1, 0))
+        for title in ("original", "edited"):
+            table.add_column(title, ratio=1, header_style="bold", justify="left")
+        # Plain text, whatever markup or control codes a model generates.
+        table.add_row(*(Text(printable(text)) for text in texts))
+        console.print(table)
+    again = command("audit", f"model={checkpoint.folder}", "eraser=none")
+    say([f"Next, in figures: {again}"])
+
+
+def _models_of(
+    checkpoint: checkpoints.Checkpoint, config: Content
+) -> tuple[LanguageModel, LanguageModel, Any]:
+    """The unedited model, the edited one, and a context that edits the latter.
+
+    An edit that is put on the unedited weights needs one copy of them.
+    """
+    where = dict(config["model"])
+    measured = checkpoint.record.get("template")
+    if where["template"] is None:
+        del where["template"]
+        if measured is not None:
+            where |= {"template": "chat", "instruction": measured["instruction"]}
+    original = api.load_original(checkpoint, config["original"] or api.ON_RECORD, **where)
+    if not checkpoint.is_folded:
+        return original, original, lambda: applied(original, checkpoint.edit)
+    return original, load_model(checkpoint.folder, **where), nullcontext
+
+
+def lines(kind: str) -> Iterator[str]:
+    """Lines that are typed or piped in, without empty ones."""
+    if sys.stdin.isatty():
+        console.print(f"Type {kind}; an empty line or Ctrl-D ends.")
+        with suppress(EOFError):
+            while line := console.input("> "):
+                yield line
+        return
+    for number, line in enumerate(sys.stdin, 1):
+        if text := line.rstrip("\r\n"):
+            require_encodable(text, f"standard input, line {number}: ")
+            console.print(Text(f"> {printable(text)}"))
+            yield text

@@ -11,7 +11,7 @@ from typing import Any
 
 from countergen_edit.cli import settings
 from countergen_edit.cli.settings import COMMANDS, NAMED_GROUPS, own_settings
-from countergen_edit.core.conf_path import conf_dir, names_of, read_config, without_settings
+from countergen_edit.core.conf_path import component_table, conf_dir, names_of, read_config
 from countergen_edit.core.typed import parameters_of
 from countergen_edit.reports.glossary import explain, glossary
 
@@ -29,9 +29,7 @@ CONTENT = {
     "cost": {"budget": "most that an edit may cost"},
     "task": {"most": "most words per slot of the templates, such as {name: 2}"},
 }
-"""Group → settings that are no argument of a component."""
-SHOWN = {"data": ("fit", "keep"), "texts": ("neutral",)}
-"""Group → the settings that people change on the command line, where not all."""
+"""Group → the settings that people change on the command line, where no component has them."""
 COLUMN, PAGE_WIDTH = 34, 100
 
 
@@ -96,12 +94,12 @@ def defaults_of(command: str) -> dict[str, str]:
     for section in sections:
         values |= {f"{section}.{key}": value for key, value in own[section].items()}
     for group, chosen in choices.items():
-        values |= component_settings(group, chosen)
+        values |= _component_settings(group, chosen)
     values.pop(COMMANDS[command].OTHERS, None)
     return {key: as_typed(value) for key, value in values.items()}
 
 
-def component_settings(group: str, chosen: Any) -> dict[str, Any]:
+def _component_settings(group: str, chosen: Any) -> dict[str, Any]:
     """The settings of a group's components, the chosen ones' values first."""
     found: dict[str, Any] = {}
     first = chosen if isinstance(chosen, list) else [chosen]
@@ -111,7 +109,7 @@ def component_settings(group: str, chosen: Any) -> dict[str, Any]:
         if group in NAMED_GROUPS:  # of variants of a component the settings are the component's
             content, prefix = content.get(name, {}), f"{group}.{name}"
         for key, value in content.items():
-            if key in SHOWN.get(group, content) and key not in ("name", "defaults"):
+            if key in CONTENT.get(group, content) and key not in ("name", "defaults"):
                 found.setdefault(f"{prefix}.{key}", value)
     return found
 
@@ -124,14 +122,13 @@ def help_of(command: str, key: str) -> str:
         text = texts.get(rest) or texts.get(rest.rpartition(".")[2], "")
     else:
         is_choice = group in COMMANDS[command].CHOICES
-        text = (settings.GROUP_HELP if is_choice else settings_help())[group]
+        text = (settings.GROUP_HELP if is_choice else _settings_help())[group]
     text = text.replace("None", "null")
     return text[:1].lower() + text[1:] if text[1:2].islower() else text
 
 
 @cache
-def settings_help() -> dict[str, str]:
-    """The descriptions of the settings of commands."""
+def _settings_help() -> dict[str, str]:
     found: dict[str, str] = {}
     for command in COMMANDS.values():
         found |= {key.rstrip("_"): text for key, text in parameters_of(command).items()}
@@ -161,17 +158,16 @@ def component_help(group: str) -> dict[str, str]:
 
 def choices_of(command: str, group: str) -> dict[str, str]:
     """The choices of a group with their descriptions; of experiments those of the command."""
-    own = f"{group}/{command}"
-    group = own if (conf_dir() / own).is_dir() else group
-    plain = without_settings().get(group, {})
-    return {name: plain.get(name) or _description(group, name) for name in names_of(group)}
-
-
-def _description(group: str, name: str) -> str:
-    """The first comment line of a file that is not a command."""
-    lines = (conf_dir() / group / f"{name}.yaml").read_text("utf-8").splitlines()
-    skipped = ("# @package", "# countergen-edit ")
-    return next(x[2:] for x in lines if x.startswith("# ") and not x.startswith(skipped))
+    of_command = f"{group}/{command}"
+    group = of_command if (conf_dir() / of_command).is_dir() else group
+    found = {name: own["says"] for name, own in component_table().get(group, {}).items()}
+    for path in (conf_dir() / group).glob("*.yaml"):
+        lines = path.read_text("utf-8").splitlines()
+        # The first comment that is no command.
+        skipped = ("# @package", "# countergen-edit ")
+        says = (x[2:] for x in lines if x.startswith("# ") and not x.startswith(skipped))
+        found[path.stem] = next(says)
+    return dict(sorted(found.items()))
 
 
 def as_typed(value: Any) -> str:

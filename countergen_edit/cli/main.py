@@ -29,21 +29,17 @@ WITH_STAGES = ("audit", "debias", "sweep", "edit")
 """Commands that print their stages where nobody sees a progress bar."""
 _MODULES = {
     **dict.fromkeys(("report", "compare", "gate", "rate", "testbed"), "reading"),
-    **{"sweep": "audit", "debias": "edit"},
+    **{"sweep": "audit", "debias": "edit", "chat": "edit", "classifiers": "cid"},
 }
 """The modules of commands that have none of their own name."""
 
 
-class TerminatedError(KeyboardInterrupt):
-    """SIGTERM, which ends a command as Ctrl-C does."""
-
-
 @contextmanager
-def handling_sigterm() -> Iterator[None]:
+def _handling_sigterm() -> Iterator[None]:
     """Unwind on SIGTERM as on Ctrl-C, unless another handler is set."""
 
-    def stop(*_: object) -> None:
-        raise TerminatedError
+    def stop(number: int, _: object) -> None:
+        raise KeyboardInterrupt(number)
 
     is_main = threading.current_thread() is threading.main_thread()
     if not is_main or signal.getsignal(signal.SIGTERM) != signal.SIG_DFL:
@@ -64,7 +60,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors=errors)
     try:
-        require_encodable(dict(enumerate(arguments)), "argument ")
+        require_encodable(arguments, "arguments: ")
         if command in HELP:
             print(usage())
         elif command == "--version":
@@ -77,20 +73,20 @@ def main(argv: Sequence[str] | None = None) -> int:
         elif set(HELP) & set(rest):
             print(page(command, every="all" in rest))
         else:
-            with handling_sigterm():
+            with _handling_sigterm():
                 run_command(command, rest)
         sys.stdout.flush()
     except UserError as error:
         return report(error)
     except OSError as error:
-        return report(of_system(error))
+        return report(_of_system(error))
     except KeyboardInterrupt as stop:
         print("countergen-edit: stopped; the same command continues the run", file=sys.stderr)
-        return 128 + (signal.SIGTERM if isinstance(stop, TerminatedError) else signal.SIGINT)
+        return 128 + int((stop.args or (signal.SIGINT,))[0])
     return 0
 
 
-def of_system(error: OSError) -> UserError:
+def _of_system(error: OSError) -> UserError:
     """The error for a path that is too long, or where standard output cannot be written."""
     if error.errno == errno.ENAMETOOLONG:
         name = max(Path(error.filename).parts, key=len)
@@ -147,12 +143,13 @@ def run_jobs(command: str, overrides: Sequence[str], words: Sequence[str]) -> No
             content = plain_config(command, config)
             require_valid(command, content)
             run_job(command, content, words)
+        except UserError as error:
+            report(error)
+            return str(error)
         except (Exception, SystemExit) as error:
-            if isinstance(error, UserError):
-                report(error)
-            elif isinstance(error, Exception):
+            if isinstance(error, Exception):
                 traceback.print_exc()
-            return str(error) if isinstance(error, UserError) else repr(error)
+            return repr(error)
         return ""
 
     with initialize_config_dir(str(conf_dir()), version_base="1.3"):

@@ -9,13 +9,12 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
-from pathlib import Path
+from itertools import pairwise
 from typing import Any
 
 from countergen_edit.cli.settings import COMMANDS, NAMED_GROUPS, own_settings, types_of
 from countergen_edit.core.conf_path import CONFIG_FILES, OWN_CODE, names_of, prompt_source
 from countergen_edit.core.errors import UserError
-from countergen_edit.core.locating import refuse_page
 
 MULTIRUN = ("--multirun", "-m")
 LITERAL = ("model.name", "model.adapter", "model.served_name", "model.cache", "texts.neutral")
@@ -24,6 +23,8 @@ REPLACED = ("baseline.prompting.requests", "metric.benchmarks.limit", "metric.ci
 """Mappings that a value replaces instead of merging with the default."""
 FILES = ("axis", "data", "perturbation")
 """Groups that take a YAML file."""
+LATE = ("texts.", *(f"{group}." for group in FILES))
+"""Keys that are unknown before the model is, or the file is read."""
 ASSIGNMENT = re.compile(r"[+~]{0,2}[A-Za-z_][\w./@:-]*=|~(?!/)|-")
 REFERENCE = re.compile(r"\$\{[\s.]*([\w.]+)\s*\}")
 
@@ -42,14 +43,12 @@ def overrides_of(command: str, arguments: Sequence[str]) -> list[str]:
     >>> overrides_of("audit", ["--cfg", "job"])
     ['--cfg']
     """
-    arguments = [*arguments]
-    if ["--cfg", "job"] in [arguments[at : at + 2] for at in range(len(arguments))]:
-        del arguments[arguments.index("--cfg") + 1]  # Hydra's own form
-    pairs = [argument.partition("=") for argument in arguments]
-    files = [key for key, _, value in pairs if is_file(key, value)]
     key, others = COMMANDS[command].ARGUMENT, COMMANDS[command].OTHERS
     overrides, positional = list[str](), list[str]()
-    for argument, (section, _, value) in zip(arguments, pairs, strict=True):
+    for before, argument in pairwise(["", *arguments]):
+        if (before, argument) == ("--cfg", "job"):  # Hydra's own form
+            continue
+        section, _, value = argument.partition("=")
         own = not is_other(command, section)
         if key and not (ASSIGNMENT.match(argument) and (own or not exists(argument))):
             positional.append(quoted(argument))
@@ -63,44 +62,37 @@ def overrides_of(command: str, arguments: Sequence[str]) -> list[str]:
         elif others and value and not own:
             overrides.append(f"++{others}.{section}={quoted(value)}")
         else:
-            # A key of a file can be overridden, though it is unknown before the file is read.
-            group, _, inner = section.partition(".")
-            of_file = inner and value and group in files
-            overrides += as_overrides(command, f"++{argument}" if of_file else argument)
-    is_benchmark = "metric=benchmarks" in {*overrides} - {*arguments}
-    if is_benchmark and any(argument.startswith("metric=") for argument in arguments):
-        raise UserError("data is the file of a benchmark, which is a metric: leave metric= out")
+            overrides += _as_overrides(command, argument)
     if key.endswith("[]") and positional:
         key, positional = key.removesuffix("[]"), [f"[{','.join(positional)}]"]
     overrides += [f"{key}={value}" for value in positional]
     return [text if text.startswith(("hydra", "-")) else escaped(text) for text in overrides]
 
 
-def as_overrides(command: str, argument: str) -> list[str]:
+def _as_overrides(command: str, argument: str) -> list[str]:
     """One argument as Hydra's overrides, with interpolations.
 
-    >>> as_overrides("audit", "model=/models/mine")
+    >>> _as_overrides("audit", "model=/models/mine")
     ['model=any', "model.name='/models/mine'"]
-    >>> as_overrides("audit", "model=http://127.0.0.1:8000/v1")
+    >>> _as_overrides("audit", "model=http://127.0.0.1:8000/v1")
     ['model=served', "model.name='http://127.0.0.1:8000/v1'"]
-    >>> as_overrides("audit", "axis=[gender,nationality]")
+    >>> _as_overrides("audit", "axis=[gender,nationality]")
     ['axis=[]', '+axis.cross=[gender,nationality]']
-    >>> as_overrides("audit", "experiment=fairpair_table3")
+    >>> _as_overrides("audit", "experiment=fairpair_table3")
     ['experiment=audit/fairpair_table3']
     """
     key, _, value = argument.partition("=")
     if not value:
         return [argument]
     if key == "model" and key in COMMANDS[command].CHOICES and value not in names_of(key):
-        refuse_page(value)
         kind = "served" if value.startswith(("http://", "https://")) else "any"
         return [f"model={kind}", f"model.name={quoted(value)}"]
     if key == "axis" and value[0] == "[" and value[-1] == "]" and value != "[]":
         return ["axis=[]", f"+axis.cross={value}"]
-    if is_file(key, value):
+    if key in FILES and value.endswith(CONFIG_FILES):
         return [f"{key}=[]", f"+{key}.file={quoted(value)}"]
     if key == "data" and (source := prompt_source(value)):
-        return prompt_file(value, source)
+        return ["data=prompts", f"data.test=[{{source:{source},path:{quoted(value)}}}]"]
     if key == "lambda" and not value.startswith("["):
         return [f"lambda=[{value}]"]
     if key == "experiment" and "/" not in value and value != "null":
@@ -109,26 +101,14 @@ def as_overrides(command: str, argument: str) -> list[str]:
         return choices(key, value)
     if key in REPLACED and value[0] in "{[":
         return [f"~{key}", f"+{key}={value}"]
-    # The texts of a model are unknown before the model is.
-    name = f"++{key}" if key.startswith("texts.") else key
+    name = f"++{key}" if key.startswith(LATE) else key
     is_literal = key in LITERAL or "Path" in str(types_of(command).get(key))
-    if is_text(value) or (is_literal and value != "null" and value[0] not in "'\""):
+    if _is_text(value) or (is_literal and value != "null" and value[0] not in "'\""):
         return [f"{name}={quoted(value)}"]
     return [f"{name}={value}"]
 
 
-def prompt_file(path: str, source: str) -> list[str]:
-    """The overrides for data of a file, which are the metric of a benchmark if it holds one."""
-    from countergen_edit.data.benchmarks import benchmark_of  # late: imports numpy
-    from countergen_edit.data.sources.files import read_table
-
-    if Path(path).expanduser().is_file() and (name := benchmark_of(read_table(path)[0])):
-        of = [f"metric.benchmarks.of=[{name}]", f"metric.benchmarks.directory={quoted(path)}"]
-        return ["metric=benchmarks", *of, "+metric.benchmarks.bias_types=all"]
-    return ["data=prompts", f"data.test=[{{source:{source},path:{quoted(path)}}}]"]
-
-
-def is_text(value: str) -> bool:
+def _is_text(value: str) -> bool:
     """Whether a value has no meaning in Hydra's grammar, or is a path with a comma."""
     from hydra.core.override_parser.overrides_parser import OverridesParser
     from hydra.errors import HydraException
@@ -149,11 +129,6 @@ def is_other(command: str, key: str) -> bool:
     """Whether a key is not a setting, config group, flag or sign of Hydra's."""
     known = {*own_settings(command), *COMMANDS[command].CHOICES, "hydra"}
     return key[:1] not in ("+", "~", "-") and key.partition(".")[0] not in known
-
-
-def is_file(key: str, value: str) -> bool:
-    """Whether the choice of a group is a YAML file of the user."""
-    return key in FILES and value.endswith(CONFIG_FILES)
 
 
 def choices(group: str, value: str) -> list[str]:

@@ -25,9 +25,9 @@ def say(lines: Iterable[str]) -> None:
         console.print(printable(line), soft_wrap=True, markup=False)
 
 
-def show_run(run: Run, *lines: str, then: Iterable[str] = ()) -> None:
-    """Print a run, further lines, the path of its page, and the next command."""
+def show_run(run: Run, *lines: str) -> None:
+    """Print a run, further lines, and the path of its page."""
     from countergen_edit.reports.render.terminal import print_run  # late: torch comes with it
 
     print_run(run, console)
-    say([*lines, *then, f"Page: {run.report()} (all tables: {command('report', run.path)})"])
+    say([*lines, f"Page: {run.report()} (all tables: {command('report', run.path)})"])

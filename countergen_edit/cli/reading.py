@@ -19,7 +19,6 @@ from countergen_edit.runs.cid import ASKED, read_ratings, write_sheets
 
 EVIDENCE = "evidence"
 CODES = {"holds": 0, "fails": 1, "cannot tell": 2}
-RATE_ACTIONS = ("sheet", "ratings")
 SEED = 0
 """Of the order of texts on rating sheets."""
 
@@ -78,7 +77,7 @@ def run_gate(config: Mapping[str, Any], words: Sequence[str] = ()) -> None:
 
 def run_rate(config: Mapping[str, Any], words: Sequence[str] = ()) -> None:
     """Write the rating sheets of every rater, or read them into the runs."""
-    require_known("action", config["action"], RATE_ACTIONS)
+    require_known("action", config["action"], ("sheet", "ratings"))
     runs = [Path(run).expanduser() for run in listed(config["runs"])]
     folder = Path(config["folder"]).expanduser()
     if config["action"] == "ratings":

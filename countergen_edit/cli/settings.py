@@ -330,9 +330,10 @@ def types_of(command: str) -> dict[str, Any]:
 
 
 def require_settings(command: str, config: Mapping[str, Any]) -> None:
-    """Refuse settings of the wrong type."""
-    types = types_of(command)
-    for key in own_settings(command):
+    """Refuse a configuration without a setting or a group, and settings of the wrong type."""
+    types, choices = types_of(command), COMMANDS[command].CHOICES
+    groups = (key for key, choice in choices.items() if choice and key not in NAMED_GROUPS)
+    for key in (*own_settings(command), *groups):
         if key not in config:
             raise UserError(f"the setting {key!r} is missing: leave ~{key} out")
-        require(types[key], config[key], key)
+        require(types.get(key, Any), config[key], key)

@@ -20,7 +20,7 @@ from countergen_edit.data.axis import DoesNotFitError, axis_config, data_of
 from countergen_edit.data.task import SetDesign, Task
 from countergen_edit.erasers import ERASERS, BaseEraser
 from countergen_edit.metrics.base import METRICS, Metric
-from countergen_edit.models import LanguageModel, connect, split_names
+from countergen_edit.models import LanguageModel, connect
 from countergen_edit.models.capture import EVERYWHERE
 from countergen_edit.runs.baselines import BASELINES, Baseline
 from countergen_edit.runs.design import designed, drawn
@@ -63,11 +63,12 @@ class Study:
         kept = {key: value for key, value in recorded(content, without).items() if value != {}}
         self.config = kept | {"axis": axis, "data": data, "texts": texts}
         """All settings on which rows depend."""
-        layers = layers_in("edit.layers", content["edit"].get("layers"), BEST, EVERYWHERE)
+        layers = _layers_in("edit.layers", content["edit"].get("layers"), BEST, EVERYWHERE)
         place = {**content["edit"], "layers": None if layers == BEST else layers}
         if layers == EVERYWHERE:
             [place["site"]], place["layers"] = where([place.get("site", "")], layers)
-        self.place = edit_settings(place)
+        require_keys(place, hints_of(EditSettings), "edit setting", "edit.")
+        self.place = EditSettings(**place)
         require(Positions, self.place.positions, "edit.positions")
         require(Fitted, self.place.fitted, "edit.fitted")
         self.erasers = components(content, "eraser", ERASERS)
@@ -85,11 +86,6 @@ class Study:
             "seed": self.seed,
             "config": self.config,
         }
-
-    @property
-    def fits_maps(self) -> bool:
-        """Whether an eraser maps activations, whose form of saving depends on their place."""
-        return any(not eraser.trains_weights for eraser in self.erasers.values())
 
     def task(self, model: LanguageModel) -> Task:
         """The task; `UserError` if the model lacks its words."""
@@ -124,8 +120,6 @@ class Study:
             say([quick_try(self.limit)])
         if not {"fit", "test"} <= self.of_axis:
             say([task.summary(fits=bool(self.erasers))])
-        if self.erasers and self.config["data"].get("single_token_names"):
-            require_single_token_names(model, task)
         return task
 
     def searched_layers(self, model: LanguageModel) -> tuple[int, ...] | None:
@@ -133,7 +127,7 @@ class Study:
         value = self.content["layers"]
         if value == "middle":
             return (model.n_layers // 2 - 1,)
-        layers = layers_in("layers", value, "all", "middle")
+        layers = _layers_in("layers", value, "all", "middle")
         return layers if isinstance(layers, tuple) else None
 
 
@@ -173,17 +167,6 @@ def new_run(
     return RunFolder(Path(config["run_dir"] or Path("runs") / command[1] / label), kept, manifest)
 
 
-def require_single_token_names(model: LanguageModel, task: Task) -> None:
-    """Refuse a name of several tokens."""
-    for data in task.fit:
-        for name, count in split_names(model, data.names).items():
-            if count != 1:
-                raise UserError(
-                    f"name {name!r} of {data.name} is {count} tokens for {model.name}: choose "
-                    "another, or set data.single_token_names=false"
-                )
-
-
 def listed(value: Any) -> tuple[Any, ...]:
     """Distinct values of one or a list; none for null."""
     values = value if isinstance(value, list) else [] if value is None else [value]
@@ -199,8 +182,7 @@ def components(config: Content, group: str, registry: Registry[Any]) -> dict[str
     return {name: registry.make(name, content) for name, content in section.items()}
 
 
-def layers_in(key: str, value: Any, *words: str) -> tuple[int, ...] | str:
-    """Layers by number, or one of the words."""
+def _layers_in(key: str, value: Any, *words: str) -> tuple[int, ...] | str:
     if isinstance(value, str):
         require_known(key, value, words)
         return value
@@ -227,13 +209,3 @@ def recorded(content: Content, without: Collection[str] = ()) -> dict[str, Any]:
     """The settings of a command on which rows depend, but for those of `without`."""
     kept = {key: value for key, value in content.items() if key not in (*NO_ROW, *without)}
     return kept | {"model": {k: v for k, v in content["model"].items() if k not in REQUESTING}}
-
-
-def edit_settings(content: Content) -> EditSettings:
-    """The place of an edit from its section of the configuration, which has all fields."""
-    hints = hints_of(EditSettings)
-    require_keys(content, hints, "edit setting", "edit.")
-    for key in hints:
-        if key not in content:
-            raise UserError(f"edit.{key} is missing from the configuration")
-    return EditSettings(**content)

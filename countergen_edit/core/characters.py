@@ -2,32 +2,28 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
+import json
 from typing import Any
 
 from countergen_edit.core.errors import UserError
-
-_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def require_encodable(content: Any, where: str = "") -> None:
     """Refuse a text, or nested content with one, that UTF-8 cannot store.
 
     Raises:
-        UserError: begins with `where` and the keys.
+        UserError: begins with `where` and the text around the character.
     """
-    entries = [("", content)]
-    for place, value in entries:  # grows
-        if isinstance(value, Mapping | list | tuple):
-            for key, entry in value.items() if isinstance(value, Mapping) else enumerate(value):
-                entries += [(place, str(key)), (f"{place}.{key}".lstrip("."), entry)]
-        elif isinstance(value, str) and (found := _SURROGATE.search(value)):
-            around = value[max(0, found.start() - 20) : found.end() + 20]
-            raise UserError(
-                f"{where}{place or 'text'}={around!r}: {found[0]!r} is half of a character or a "
-                "byte that is not UTF-8: write the whole character"
-            )
+    try:
+        json.dumps(content, ensure_ascii=False, default=str, skipkeys=True).encode()
+    except UnicodeEncodeError as error:
+        around = error.object[max(0, error.start - 20) : error.end + 20]
+        raise UserError(
+            f"{where}{around!r}: {error.object[error.start]!r} is half of a character or a "
+            "byte that is not UTF-8: write the whole character"
+        ) from None
+    except ValueError as error:  # content that holds itself
+        raise UserError(f"{where}{error}") from None
 
 
 def printable(text: str) -> str:

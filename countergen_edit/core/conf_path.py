@@ -42,23 +42,23 @@ def prompt_source(path: Path | str) -> str:
 
 
 @cache
-def without_settings() -> dict[str, dict[str, str]]:
-    """Config group → its choices that have no file, with their descriptions."""
-    content: dict[str, dict[str, str]] = shipped_yaml(conf_dir() / "without_settings.yaml")
+def component_table() -> dict[str, dict[str, dict[str, Any]]]:
+    """Config group → its choices that have no file → settings, and what it `says` in help."""
+    content: dict[str, dict[str, dict[str, Any]]] = shipped_yaml(conf_dir() / "components.yaml")
     return content
 
 
 def names_of(group: str) -> list[str]:
     """The shipped choices of a config group."""
     files = {path.stem for path in (conf_dir() / group).glob("*.yaml")}
-    return sorted(files | {*without_settings().get(group, ())})
+    return sorted(files | {*component_table().get(group, ())})
 
 
 def read_config(group: str, name: str) -> dict[str, Any]:
     """The content of a shipped choice of a config group."""
     require_known(group, name, names_of(group))
-    if name in without_settings().get(group, ()):
-        return {name: {}}
+    if own := component_table().get(group, {}).get(name):
+        return {name: {key: value for key, value in own.items() if key != "says"}}
     content: dict[str, Any] = shipped_yaml(conf_dir() / group / f"{name}.yaml")
     return content
 

@@ -19,10 +19,9 @@ TRUTH = "truth.yaml"
 """File of the planted truth in a model's directory."""
 ADAPTER = "adapter_config.json"
 """File of an adapter of PEFT."""
-_GGUF = b"GGUF"
+_HUB_ID = re.compile(r"[^./~][^/]*(/[^/]+)?")
 _PLACE = re.compile(r"(?:~|\.{1,2})/.|/(?!/)[^/]+/.")
 _WORD = re.compile(r"[^\s=,;:|<>()\[\]{}'\"`]+")
-_PAGE = re.compile(r"https?://(?:www\.)?(?:huggingface\.co|hf\.co)/?([^/?#]*(?:/[^/?#]+)?)")
 
 
 @dataclass(frozen=True)
@@ -50,9 +49,6 @@ def location_of(model: str | Path, revision: str | None = None) -> Location:
     Without network, Hugging Face's loaders retry each of several files for up to a minute; this
     one request with a short timeout decides whether they use the network at all.
     """
-    if not str(model).strip():
-        raise UserError(f"no model given: a hub id or {_LOCAL}")
-    refuse_page(str(model))
     path = Path(model).expanduser()
     if path.is_dir():
         if not (path / "config.json").is_file():
@@ -60,30 +56,19 @@ def location_of(model: str | Path, revision: str | None = None) -> Location:
                 base = json_mapping(path / ADAPTER).get("base_model_name_or_path") or "BASE"
                 both = shlex.join([f"model={base}", f"model.adapter={path}"])
                 raise UserError(f"{path} is an adapter, not a model: load it on its base, {both}")
-            file = next(iter(sorted(path.glob("*.gguf"))), None)
-            other = f"its file {file}" if file else "a directory written by save_pretrained"
-            raise UserError(f"{path} holds no config.json: give {other}")
+            raise UserError(f"{path} holds no config.json: give a directory or GGUF file that does")
         return Location(str(path), local_files_only=True)
     if path.is_file():
-        with path.open("rb") as content:
-            if content.read(len(_GGUF)) == _GGUF:
-                return Location(str(path.parent), local_files_only=True, gguf=path)
-        raise UserError(
-            f"{path} is a file that does not begin with the letters GGUF, so no GGUF file: give "
-            "one, or the directory that holds config.json"
-        )
+        return Location(str(path.parent), local_files_only=True, gguf=path)
     if path.suffix == ".gguf":
         raise unknown("GGUF file", path, sorted(path.parent.glob("*.gguf")))
-    if isinstance(model, Path) or _looks_like_path(model):
+    if (
+        isinstance(model, Path)
+        or not _HUB_ID.fullmatch(model)
+        or ("/" in model and path.parent.is_dir())
+    ):
         raise UserError(f"no such model directory: {path}")
     return _locate_on_hub(model, revision)
-
-
-def refuse_page(address: str) -> None:
-    """Raise a `UserError` for the address of a page about a model."""
-    if page := _PAGE.match(address):
-        name = page[1] or "OWNER/NAME"
-        raise UserError(f"{address} is the page of a model, not a server: give its name, {name}")
 
 
 def without_places(content: Any) -> Any:
@@ -111,16 +96,6 @@ def _is_place(text: str) -> bool:
         return "/" in text and bool(_PLACE.match(text) or Path(text).exists())
     except (OSError, ValueError):  # too long for a path
         return False
-
-
-def _looks_like_path(model: str) -> bool:
-    parts = model.split("/")
-    return (
-        model.startswith((".", "/", "~"))
-        or model.endswith("/")
-        or len(parts) > 2
-        or (len(parts) == 2 and Path(parts[0]).is_dir())
-    )
 
 
 def _locate_on_hub(model: str, revision: str | None) -> Location:

@@ -51,15 +51,15 @@ def json_mapping(path: Path | str) -> dict[str, Any]:
     return _mapping(from_json(text_of(path), f"{path} is damaged: "), path)
 
 
-def json_lines(path: Path | str) -> Iterator[PlacedRecord]:
-    """The objects of a JSON-lines file; empty lines are skipped, others raise `UserError`."""
-    yield from json_records(_bytes_of(path), path)
+def json_lines(path: Path | str, content: bytes | None = None) -> Iterator[PlacedRecord]:
+    """The objects of a JSON-lines file, or of bytes of it, without empty lines.
 
-
-def json_records(content: bytes, path: Path | str) -> Iterator[PlacedRecord]:
-    """The objects of the bytes of a JSON-lines file, `path`."""
+    Raises:
+        UserError: a line is something else.
+    """
+    text = _text(_bytes_of(path) if content is None else content, path)
     # Not str.splitlines: a text within an object may hold any other line break of Unicode.
-    for number, line in enumerate(_text(content, path).split("\n"), start=1):
+    for number, line in enumerate(text.split("\n"), start=1):
         if line.strip():
             where = f"{path}, line {number}: "
             yield where, _mapping(from_json(line, where), where)
@@ -115,11 +115,8 @@ def csv_table(
     first = next(filter(str.strip, lines), "").casefold()
     split = {mark: [cell.strip('" \t\r\n') for cell in first.split(mark)] for mark in ",;\t|"}
     mark = max(split, key=lambda mark: (len({*known} & {*split[mark]}), len(split[mark])))
-    reader, header, rows = (
-        csv.reader(lines, delimiter=mark, strict=True),
-        list[str](),
-        list[PlacedRecord](),
-    )
+    reader = csv.reader(lines, delimiter=mark, strict=True)
+    header, rows = list[str](), list[PlacedRecord]()
     try:
         for cells in reader:
             own, where = lines[start : reader.line_num], f"{path}, line {start + 1}: "

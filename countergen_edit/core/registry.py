@@ -13,6 +13,7 @@ import sys
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
@@ -27,27 +28,22 @@ KIND = "kind"
 """The setting that names the component where the user chose its name in the run."""
 
 
+@dataclass(eq=False)
 class Registry(Generic[_T]):
-    """The registered components of one kind.
+    """The registered components of one kind."""
 
-    Args:
-        kind: the word for it in messages, such as `eraser`.
-        group: the entry-point group of installed packages.
-        ours: built-in names → `module:attribute`, in listing order.
-        base: the required base class, if any.
-    """
-
-    def __init__(
-        self, kind: str, group: str, ours: Mapping[str, str], base: type | None = None
-    ) -> None:
-        self.kind = kind
-        self.base = base
-        self.group = group
-        self._ours = dict(ours)
-        self._entered: dict[str, _T] = {}
+    kind: str
+    """The word for it in messages, such as `eraser`."""
+    group: str
+    """The entry-point group of installed packages."""
+    ours: Mapping[str, str]
+    """Built-in names → `module:attribute`, in listing order."""
+    base: type | None = None
+    """The required base class, if any."""
+    _entered: dict[str, _T] = field(default_factory=dict, init=False)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(dict.fromkeys([*self._ours, *self._entered, *_installed(self.group)]))
+        return iter(dict.fromkeys([*self.ours, *self._entered, *_installed(self.group)]))
 
     def register(self, name: str) -> Callable[[Registered], Registered]:
         """Register a class or function under a name; `UserError` if another one has it.
@@ -60,7 +56,7 @@ class Registry(Generic[_T]):
         """
 
         def enter(thing: Registered) -> Registered:
-            known = _where(self._entered[name]) if name in self._entered else self._ours.get(name)
+            known = _where(self._entered[name]) if name in self._entered else self.ours.get(name)
             if known not in (None, _where(thing)):
                 raise UserError(f"{self.kind} name {name!r} is taken by {known}: choose another")
             self._entered[name] = thing  # type: ignore[assignment]
@@ -72,8 +68,8 @@ class Registry(Generic[_T]):
         """The component of a name, of ours first; `UserError` if unknown or not to be imported."""
         if name in self._entered:
             return self._entered[name]
-        if name in self._ours:
-            module, _, attribute = self._ours[name].partition(":")
+        if name in self.ours:
+            module, _, attribute = self.ours[name].partition(":")
             thing: _T = getattr(importlib.import_module(module), attribute)
             return thing
         if name in (installed := _installed(self.group)):
@@ -116,7 +112,7 @@ class Registry(Generic[_T]):
         for name, entry in self._entered.items():
             if entry is cls:
                 return name
-        for name, place in self._ours.items():
+        for name, place in self.ours.items():
             module, _, attribute = place.partition(":")
             # A module that was never imported cannot have defined the class.
             if attribute == cls.__qualname__ and module in sys.modules and self.get(name) is cls:

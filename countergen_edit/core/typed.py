@@ -32,7 +32,7 @@ def require(hint: Any, value: object, where: str) -> None:
     except (TypeError, RecursionError):
         return  # not a JSON value: given in Python
     except ValidationError as error:
-        require_encodable({where: value})
+        require_encodable(value, f"{where}=")
         choices = typing.get_args(hint) if typing.get_origin(hint) is Literal else ()
         if choices and isinstance(value, str):
             raise unknown(where, value, choices) from error

@@ -1,16 +1,20 @@
-"""Atomic writes, and locks: one writer at a time; `NotWrittenError` where the disk is full."""
+"""Atomic writes and locks, `NotWrittenError` where the disk is full; content as plain JSON."""
 
 from __future__ import annotations
 
 import hashlib
+import inspect
 import json
 import os
 import shutil
-from collections.abc import Iterable, Iterator
+import sys
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import countergen_edit
 from countergen_edit.core.errors import NotWrittenError, UserError
 
 if TYPE_CHECKING:
@@ -18,6 +22,7 @@ if TYPE_CHECKING:
 
 LOCK = ".lock"
 """Lock file of a folder; it stays there."""
+_PACKAGES = ("torch", "transformers", "transformer-lens", "numpy", "scipy", "scikit-learn", "cvxpy")
 NEW, OLD = ".tmp", ".old.tmp"
 """Suffixes of an unfinished file or folder, and of the folder it replaces."""
 
@@ -34,7 +39,7 @@ def whole(path: Path) -> Iterator[Path]:
         with suppress(OSError):
             temporary.unlink()
         if isinstance(error, OSError):
-            raise cannot_write(path, error) from error
+            raise _cannot_write(path, error) from error
         raise
 
 
@@ -71,7 +76,7 @@ def whole_folder(path: Path) -> Iterator[Path]:
         with suppress(OSError):
             put_back(path, old)
         if isinstance(error, OSError):
-            raise cannot_write(path, error) from error
+            raise _cannot_write(path, error) from error
         raise
 
 
@@ -113,7 +118,7 @@ def hold(folder: Path, file: Path, *, wait: bool) -> BaseFileLock:
             "command again"
         ) from error
     except OSError as error:
-        raise cannot_write(folder, error) from error
+        raise _cannot_write(folder, error) from error
     return lock
 
 
@@ -128,11 +133,10 @@ def append(path: Path, text: str) -> None:
     except OSError as error:
         with suppress(OSError):  # otherwise truncated when the run is opened
             os.truncate(path, before)
-        raise cannot_write(path, error) from error
+        raise _cannot_write(path, error) from error
 
 
-def cannot_write(path: Path, error: OSError) -> NotWrittenError:
-    """The error for a file that could not be written."""
+def _cannot_write(path: Path, error: OSError) -> NotWrittenError:
     reason = error.strerror or str(error)
     return NotWrittenError(f"cannot write {path}: {reason}; the same command continues once it can")
 
@@ -160,6 +164,46 @@ def _plain(value: Any) -> Any:
     if hasattr(value, "__qualname__"):
         return f"{value.__module__}:{value.__qualname__}"
     return str(value)
+
+
+def versions() -> dict[str, str]:
+    """The versions of this package and of those that its figures and weights depend on."""
+    found = {name: metadata.version(name) for name in _PACKAGES}
+    return found | {"countergen-edit": countergen_edit.__version__}
+
+
+def described(value: Any, without: Collection[str] = ()) -> Any:
+    """A value as plain JSON; an object becomes its class and settings.
+
+    >>> described({"ranks": (1, 2), "place": Path("runs")})
+    {'ranks': [1, 2], 'place': 'runs'}
+    """
+    if value is None or isinstance(value, bool | int | float | str | Path):
+        return str(value) if isinstance(value, Path) else value
+    if isinstance(value, Mapping):
+        return {str(key): described(entry) for key, entry in value.items() if key not in without}
+    if isinstance(value, list | tuple):
+        return [described(entry) for entry in value]
+    if isinstance(value, set | frozenset):
+        return sorted((described(entry) for entry in value), key=repr)
+    if hasattr(value, "tolist"):
+        return digest(value.tolist())
+    if inspect.isclass(value) or inspect.isroutine(value):
+        return f"{value.__module__}:{value.__qualname__}"
+    kind = type(value)
+    own = getattr(value, "__dict__", {})
+    settings = value.get_params(deep=False) if hasattr(value, "get_params") else own
+    return {"class": f"{kind.__module__}:{kind.__qualname__}"} | described(settings, without)
+
+
+def own_code(things: Iterable[Any]) -> dict[str, str]:
+    """SHA-256 of the files outside this package in which the classes of objects are defined."""
+    code = {}
+    for kind in dict.fromkeys(map(type, things)):
+        name = getattr(sys.modules.get(kind.__module__), "__file__", None)
+        if name and Path(__file__).parents[1] not in (file := Path(name).resolve()).parents:
+            code[f"{file.name}:{kind.__qualname__}"] = hashlib.sha256(file.read_bytes()).hexdigest()
+    return code
 
 
 def spreadsheet_cell(text: str) -> str:

@@ -43,7 +43,7 @@ NEUTRAL: Registry[Callable[..., TextsBySplit]] = Registry(
     "countergen_edit.neutral",
     {
         "natural": "countergen_edit.data.natural:neutral",
-        "testbed_neutral": "countergen_edit.testbed.files:testbed_neutral",
+        "testbed_neutral": "countergen_edit.testbed:testbed_neutral",
         "file": "countergen_edit.data.natural:file",
         "texts": "countergen_edit.data.natural:split_texts",
     },

@@ -31,7 +31,7 @@ from countergen_edit.data.text.substitution import Substitution
 
 _TEXTS = ("agreement", "neutral", "keep", "other_axes", "prompts")
 """Keys of `texts`, which a data config may override."""
-_KEYS = (*SPLITS, "legitimate_differences", *_TEXTS, "single_token_names", "name")
+_KEYS = (*SPLITS, "legitimate_differences", *_TEXTS, "name")
 HALF_WIDTH = "half_width"
 """The row of the half-width that a design led to, with the design in its detail."""
 _LISTED = 3  # sets that a summary names; of more it gives the number

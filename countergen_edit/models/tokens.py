@@ -139,7 +139,7 @@ def check_texts(lm: LanguageModel, texts: Iterable[str]) -> None:
     """
     most = lm.context_length - len(opening_ids(lm)) - 1
     every = max(lm.tokenizer.get_vocab().values()) >= lm.vocab_size
-    require_encodable(distinct := [*dict.fromkeys(texts)], "texts.")
+    require_encodable(distinct := [*dict.fromkeys(texts)], "texts: ")
     encode(lm, [text for text in distinct if every or len(text.encode()) > most])
 
 
@@ -152,7 +152,7 @@ def lengths(lm: LanguageModel, texts: Sequence[str]) -> list[int]:
 def _encode(
     lm: LanguageModel, texts: Sequence[str], prefaces: Sequence[tuple[int, ...]]
 ) -> list[Encoding]:
-    require_encodable(texts, "texts.")
+    require_encodable(texts, "texts: ")
     # The tokenizer's own call makes more than ids and offsets, and takes twice as long.
     backend = lm.tokenizer.backend_tokenizer
     backend.no_truncation()

@@ -19,7 +19,7 @@ from typing import Any
 import yaml
 
 from countergen_edit.core.errors import UserError
-from countergen_edit.core.reading import json_lines, json_mapping, json_records
+from countergen_edit.core.reading import json_lines, json_mapping
 from countergen_edit.core.typed import require
 from countergen_edit.core.writing import LOCK, NEW, append, hold, tidy, whole
 from countergen_edit.edits import EditRecord, NamedEdit, read_record
@@ -226,7 +226,7 @@ def recorded_units(folder: Path) -> dict[str, list[Row]]:
         return {}
     ends, content, _ = _recorded(folder)
     units: dict[str, list[Row]] = {unit: [] for unit in ends}
-    for where, record in json_records(content, folder / RESULTS):
+    for where, record in json_lines(folder / RESULTS, content):
         row = Row.from_dict(record, where)
         units.setdefault(row.unit, []).append(row)
     return units
@@ -245,7 +245,7 @@ def _recorded(folder: Path) -> tuple[dict[str, int], bytes, int]:
             "command that made it again in another run_dir"
         )
     ends: dict[str, int] = {}
-    for where, record in json_records(lines, progress):
+    for where, record in json_lines(progress, lines):
         for key, hint in (("unit", str), ("end", int)):
             require(hint, record.get(key), f"{where}{key}")
         if record["end"] <= known:  # else a loss of power took the manifest

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import countergen_edit
-from countergen_edit.core.describing import described, own_code, versions
-from countergen_edit.core.writing import digest
+from countergen_edit.core.writing import described, digest, own_code, versions
 from countergen_edit.data.axis import SPLITS
 from countergen_edit.metrics.base import METRICS, Cost, Metric
 from countergen_edit.metrics.rows import SCHEMA

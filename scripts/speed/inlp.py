@@ -21,7 +21,7 @@ from sklearn.linear_model import LogisticRegression
 import countergen_edit as ce
 from countergen_edit.data.task import Task
 from countergen_edit.erasers import INLP, AffineErasure, BaseEraser
-from countergen_edit.testbed.files import TESTBED
+from countergen_edit.testbed import TESTBED
 
 RANK = 8
 FAMILIES = ("occupations", "traits", "hobbies", "sentiment", "questions")

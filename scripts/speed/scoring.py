@@ -23,7 +23,7 @@ from countergen_edit.edits import Edit
 from countergen_edit.erasers import AffineErasure
 from countergen_edit.metrics.costs.neutral import neutral_cost
 from countergen_edit.models import continuation_log_probs, load_model
-from countergen_edit.testbed import SHIPPED, load_axis, load_truth
+from countergen_edit.testbed import directory, load_axis, load_truth
 
 REPEATS = 5
 
@@ -35,7 +35,7 @@ def seconds(run: Callable[[], object]) -> float:
 
 
 def main() -> None:
-    model = load_model(sys.argv[1] if len(sys.argv) > 1 else str(SHIPPED))
+    model = load_model(sys.argv[1] if len(sys.argv) > 1 else str(directory()))
     data = load_set(
         {"source": "testbed", "family": "occupations"}, load_axis("gender"), None, "test"
     )

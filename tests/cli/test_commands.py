@@ -27,15 +27,14 @@ from tests.data.test_splits import TEMPLATES
 from tests.made_benchmarks import DESCRIPTORS, make_benchmarks
 from tests.models.completions_server import serving
 from tests.printed import commands, files
-from tests.test_docs import PAGES, SHOWN
-from tests.test_readme import README
+from tests.test_docs import PAGES, README, SHOWN
 from tests.tiny_models import tiny_tokenizer
 
 pytestmark = pytest.mark.slow  # every test is of whole runs
 
 ELSEWHERE = {
     "experiment=": "tests/cli/test_shipped.py",
-    "launcher=": "tests/test_readme.py",
+    "launcher=": "tests/test_docs.py",
     "lm_eval/": "tests/cli/test_compare_logs.py",
     "countergen-edit rate": "tests/runs/test_rate.py",
 }

@@ -1,7 +1,12 @@
-"""The sentences of a run agree with each other: one decision, one count, the same rows."""
+"""What a run prints agrees with itself, and every command that it prints can be pasted."""
 
 from __future__ import annotations
 
+import io
+import json
+import re
+import shlex
+import shutil
 from pathlib import Path
 
 import pytest
@@ -9,7 +14,8 @@ import pytest
 from countergen_edit import api
 from countergen_edit.decisions import HARMFUL, JUDGEMENT, RECOMMENDED, TOO_DEAR
 from countergen_edit.reports.findings import MOST_LINES
-from tests.cli.support import fails, names, prompt_file, said, sets
+from countergen_edit.testbed import directory
+from tests.cli.support import call, fails, names, prompt_file, said, sets
 
 pytestmark = pytest.mark.slow  # every test is of whole runs
 
@@ -119,3 +125,41 @@ def test_a_run_ends_with_its_verdict(case: str) -> None:
         assert any(start in sentence for sentence in run.findings), run.findings
     assert len(run.verdict.lines) <= MOST_LINES
     assert all(" ".join(line.split()) in printed for line in run.verdict.lines)
+
+
+NAME = """my {} (v2), final=1 "x" it's [a] ünï"""
+SMALL = ["eraser=preserving", "edit.layers=[4]", "metric=r", "cost=agreement", "texts=testbed"]
+SMALL += [names(24, 4, 4, 8, few=8), *sets("traits", ["fit", "validation"])]
+PEOPLE = ["Jane", "Anna", "Laura", "Julia", "Linda", "Susan", "Nancy", "Helen"]
+
+
+def printed(*words: str) -> list[list[str]]:
+    """The words of each command that a command prints."""
+    ended = call(*words)
+    assert ended.code == 0, ended.err
+    found = re.findall(r"countergen-edit (\w+ .*?)\)?$", ended.out, re.M)
+    return [shlex.split(command) for command in found]
+
+
+def test_printed_commands_run_as_they_stand(monkeypatch: pytest.MonkeyPatch) -> None:
+    prompts, model, run, saved = (NAME.format(x) for x in ("data.jsonl", "model", "run", "edit"))
+    prompts = f"{prompts}.jsonl"
+    prompt_file(prompts, [f"{name} is known to be" for name in PEOPLE], " gentle", " bold")
+    shutil.copytree(directory(), model)
+    audit = ["audit", f"data={prompts}"]
+    assert printed("check", prompts) == [audit]
+    first, report = printed(*audit, f"model={model}", *SMALL, f"run_dir={run}")
+    assert report == ["report", run]
+    assert printed(*report) == [[*report, "files=[pdf,latex,evidence]"]]
+    if first[0] == "debias":  # the eraser removed nothing for certain
+        first = ["edit", f"run={run}", "form=carried", "save=DIR"]
+    assert first == ["edit", f"run={run}", "form=carried", "save=DIR"]
+    assert printed(*first[:-1], f"save={saved}") == [["chat", saved]]
+    both = [run, NAME.format("other")]
+    shutil.copytree(*both)
+    assert ["compare", *both, "folder=DIR"] in printed("compare", *both)
+    said("gate", run, "group_effect=9", "strict=false", f"json={saved}.json")
+    assert json.loads(Path(f"{saved}.json").read_text("utf-8"))
+    monkeypatch.setattr("sys.stdin", io.StringIO())
+    last = printed("chat", saved, "max_new_tokens=1")
+    assert last == [["audit", f"model={saved}", "eraser=none"]]

@@ -12,7 +12,6 @@ from hydra.core.config_store import ConfigStore
 from hydra.core.plugins import Plugins
 
 from tests.cli.support import call, fails, names, prompt_file, sets
-from tests.tiny_models import tiny_model_dir
 
 PACKAGES = {"joblib": "joblib", "ray": "ray", "submitit_local": "submitit"}
 """Launcher → the package that it comes with."""
@@ -38,13 +37,6 @@ def test_the_jobs_of_multirun_go_on_after_one_that_fails_which_is_named() -> Non
     assert first.startswith("countergen-edit: error: per_kind='abc': Input should be a valid")
     assert last.startswith("countergen-edit: 1 of 3 jobs failed: per_kind=abc (per_kind='abc': Inp")
     assert ended.out.count("Page: one/report.html") == 2  # of the jobs before and after
-
-
-@pytest.mark.slow
-def test_a_name_of_several_tokens_is_refused_where_one_is_asked_for(here: Path) -> None:
-    path = tiny_model_dir("gpt2", here / "tiny")
-    own = [f"model={path}", "texts=testbed", "data=testbed", "data.single_token_names=true"]
-    assert "'Olivia'" in fails("audit", *own)
 
 
 @pytest.mark.slow

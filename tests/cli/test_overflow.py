@@ -11,7 +11,7 @@ import pytest
 from countergen_edit.data.template_bank import load_bank
 from countergen_edit.testbed.classifiers import build, plant
 from tests import tiny_models
-from tests.cli.support import call, names, said
+from tests.cli.support import fails, names, said
 from tests.tiny_models import tiny_hf_model, tiny_tokenizer
 
 pytestmark = pytest.mark.slow  # every test is of whole runs
@@ -74,19 +74,12 @@ def _prompts(here: Path) -> None:
     Path("p.jsonl").write_text(PROMPTS)
 
 
-def refused(*words: str) -> str:
-    ended = call(*words)
-    line = ended.err.strip()
-    assert (ended.code, len(line.splitlines())) == (2, 1), line
-    return line
-
-
 @pytest.mark.parametrize(
     ("name", "metric"), [("gpt2", "r"), ("logits", "r"), ("gpt2", "fairpair"), ("t5", "fairpair")]
 )
 def test_an_overflow_names_text_and_dtype(name: str, metric: str, saved: Any) -> None:
     path, own = saved(name), ["data=p.jsonl", "eraser=none", f"metric={metric}", "cost=[]"]
-    line = refused("audit", f"model={path}", HALF, *own, "run_dir=run")
+    line = fails("audit", f"model={path}", HALF, *own, "run_dir=run")
     assert f"error: {path} overflows float16 on the text 'J" in line
     assert line.endswith(ADVICE)
     assert not Path("run/results.jsonl").read_bytes()
@@ -97,7 +90,7 @@ def test_an_overflow_names_text_and_dtype(name: str, metric: str, saved: Any) ->
 def test_an_edit_that_overflows_is_named(layers: str) -> None:
     Path("mine.py").write_text(HUGE)
     own = ["eraser=mine.py:Huge", "metric=r", "cost=[]", f"edit.layers={layers}"]
-    line = refused("audit", HALF, *own, names(3, 2, 2, 2, few=2), "run_dir=run")
+    line = fails("audit", HALF, *own, names(3, 2, 2, 2, few=2), "run_dir=run")
     layer = {"[2]": 2, "best": 0}[layers]
     assert (
         f"error: under Huge-1@resid_post.{layer}, testbed overflows float16 on the text '" in line
@@ -111,7 +104,7 @@ def test_a_cast_that_overflows_names_the_weights() -> None:
     model.save_pretrained("m")
     tiny_tokenizer().save_pretrained("m")
     says = f"m overflows float16 in weights, transformer.h.0.mlp.c_proj.weight: {ADVICE}"
-    assert says in refused("audit", "model=./m", HALF, "data=p.jsonl", "eraser=none")
+    assert says in fails("audit", "model=./m", HALF, "data=p.jsonl", "eraser=none")
     assert not Path("runs").exists()
 
 
@@ -119,17 +112,17 @@ def test_a_cast_that_overflows_names_the_weights() -> None:
     ("task", "slot", "head"),
     [("sentiment", "emotion", "classifier"), ("masked", "attribute", "cls.predictions.decoder")],
 )
-def test_a_head_that_overflows_is_refused(task: str, slot: str, head: str) -> None:
+def test_a_head_that_overflows_is_fails(task: str, slot: str, head: str) -> None:
     model, tokenizer = build(plant(load_bank(task)))
     model.get_submodule(head).bias.data.fill_(7e4)
     model.save_pretrained("m")
     tokenizer.save_pretrained("m")
-    own = ["model=./m", f"task={task}", f"task.most={{{slot}: 2}}"]
-    line = refused("classifiers", *own, HALF)
+    own = ["model=./m", f"task={task}", f"task.most={{{slot}: 2}}", "run_dir=run"]
+    line = fails("classifiers", *own, HALF)
     assert line.endswith(f"m overflows float16 in weights, {head}.bias: {ADVICE}")
     model.get_submodule(head).bias.data.fill_(6.5e4)
     weight = model.get_submodule(head).weight.data
     weight[:, ::2], weight[:, 1::2] = 6e4, -6e4
     model.save_pretrained("m")
-    line = refused("classifiers", *own, HALF)
+    line = fails("classifiers", *own, HALF)
     assert "m overflows float16 on the text '" in line

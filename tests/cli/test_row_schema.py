@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +10,13 @@ import pytest
 from jsonschema import Draft202012Validator
 
 import countergen_edit
-from countergen_edit.cli.main import main
 from countergen_edit.metrics.base import METRICS
 from countergen_edit.metrics.rows import COLUMNS, SCHEMA, Row
 from countergen_edit.reports.views.base import view_of
 from countergen_edit.runs.compare import paired_items
 from countergen_edit.runs.folder import RunFolder
 from countergen_edit.runs.run import open_run, open_run_or_log
+from tests.cli.support import said, sets
 from tests.made_benchmarks import make_benchmarks, settings
 from tests.made_cases import make_cases
 from tests.models.test_gguf import script
@@ -27,22 +26,13 @@ from tests.runs.runs import IDENTITY
 row_schema = script("row_schema")
 RESULTS = Path(countergen_edit.__file__).parent.parent / "docs" / "results"
 NAMES = "{fit: 8, validation: 4, test: 4, agreement: 2}"
-TRAITS = "[{source: testbed, family: traits}]"
 AUDIT = [
-    "audit",
-    "metric=[r,locate,paraphrases,fairpair,cid,off_target]",
-    "eraser=[gated,distilled]",
-    "eraser.distilled.steps=2",
-    "eraser.distilled.contexts=16",
-    "edit.layers=[4]",
-    f"names={NAMES}",
-    *(f"data.{split}={TRAITS}" for split in ("fit", "validation", "test")),
+    *("audit", "metric=[r,locate,paraphrases,fairpair,cid,off_target]", "eraser=[gated,distilled]"),
+    *("eraser.distilled.steps=2", "eraser.distilled.contexts=16", "edit.layers=[4]"),
+    *(f"names={NAMES}", *sets("traits")),
     "+data.legitimate_differences=[{source: testbed, family: voices}]",
-    "metric.locate.pairs=4",
-    "metric.fairpair.n=3",
-    "metric.cid.names=1",
-    "metric.cid.strengths=[0,10]",
-    "metric.cid.max_new_tokens=4",
+    *("metric.locate.pairs=4", "metric.fairpair.n=3", "metric.cid.names=1"),
+    *("metric.cid.strengths=[0,10]", "metric.cid.max_new_tokens=4"),
 ]
 UNEDITED = ["audit", "eraser=none", f"names={NAMES}"]
 RUNS = {
@@ -52,8 +42,7 @@ RUNS = {
     "benchmarks": [*UNEDITED, "metric=benchmarks", "DATA"],
     "decisions": [
         *("audit", "metric=decisions", "CASES", "metric.decisions.names=2", "cost=null"),
-        *("eraser=mean_difference", "edit.layers=[3]", f"names={NAMES}", f"data.test={TRAITS}"),
-        *(f"data.{split}={TRAITS}" for split in ("fit", "validation")),
+        *("eraser=mean_difference", "edit.layers=[3]", f"names={NAMES}", *sets("traits")),
     ],
     "no_decisions": [*UNEDITED, "metric=decisions"],
     "bold": [
@@ -87,19 +76,13 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
         if "DATA" in words:
             data = settings(make_benchmarks(place / "data")).items()
             own += [f"metric.benchmarks.{key}={value}" for key, value in data]
-        assert main([*own, f"run_dir={place / name}"]) == 0
+        said(*own, f"run_dir={place / name}")
     log = open_run_or_log(lm_eval(place / "log", {"jobs": scored([1.0] * 12)}))
     assert log.log is not None
     with RunFolder(place / "logged", {}, IDENTITY) as run:
         run.record("scores", log.results.rows)
         run.record("changes", paired_items({"before": log.log, "after": log.log}, seed=0))
     return [place / name for name in (*RUNS, "logged")]
-
-
-def lines(runs: list[Path]) -> Iterator[dict[str, Any]]:
-    for run in runs:
-        for line in (run / "results.jsonl").read_text("utf-8").splitlines():
-            yield json.loads(line)
 
 
 @pytest.mark.slow
@@ -113,8 +96,9 @@ def test_every_metric_has_rows_here(name: str, runs: list[Path]) -> None:
 @pytest.mark.slow
 def test_rows_of_every_metric_keep_the_schema(runs: list[Path]) -> None:
     validator = Draft202012Validator(published())
-    for row in lines(runs):
-        assert not [*validator.iter_errors(row)], row
+    for run in runs:
+        for line in (run / "results.jsonl").read_text("utf-8").splitlines():
+            assert not [*validator.iter_errors(json.loads(line))], line
 
 
 @pytest.mark.parametrize("column", COLUMNS)

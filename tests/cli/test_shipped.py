@@ -131,7 +131,7 @@ LOADED = {
 }
 """A loaded perturber where that of the experiment is served."""
 ELSEWHERE = ("rlace_cvxpy", "preserving_within", "fairpair_llm")
-"""Experiments whose figures other tests see, in `test_cvxpy.py` and `test_fairpair.py`."""
+"""Experiments whose figures other tests see, in `test_audits.py` and `test_fairpair.py`."""
 
 
 ON_REAL = ("countergen_table1", "countergen_fig1", "fairpair_table1", "templates_paraphrases")

@@ -92,7 +92,7 @@ class Plain:
 @pytest.fixture(scope="module")
 def task() -> Task:
     names = {"fit": 6, "validation": 2, "test": 3}
-    content = {**SETS, "keep": [], "agreement": {}, "single_token_names": False}
+    content = {**SETS, "keep": [], "agreement": {}}
     return Task.from_config("gender", content, names=names)
 
 

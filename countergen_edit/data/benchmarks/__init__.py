@@ -47,8 +47,6 @@ class BenchmarkSource:
     url: str
     files: dict[str, str | None]
     """Path within the folder of all benchmarks → SHA-256, line ends written as \\n; None of any."""
-    columns: tuple[str, ...] = ()
-    """Columns by which a file of its authors is recognised."""
 
 
 @dataclass(frozen=True)
@@ -229,12 +227,6 @@ def sources(path: Path | None = None) -> Mapping[str, BenchmarkSource]:
         return {name: benchmark_named(name).source for name in BENCHMARKS}
     content = yaml_mapping(path).items()
     return {name: built(BenchmarkSource, own, f"{path}: {name}.") for name, own in content}
-
-
-def benchmark_of(columns: Collection[str]) -> str | None:
-    """The benchmark whose files have these columns; None of others."""
-    known = {name: {*one.columns} for name, one in sources().items() if one.columns}
-    return next((name for name, own in known.items() if own <= {*columns}), None)
 
 
 @dataclass(frozen=True)

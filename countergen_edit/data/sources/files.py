@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import difflib
-import shlex
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +13,7 @@ from typing import Any
 from countergen_edit.core.conf_path import prompt_source
 from countergen_edit.core.errors import UserError, require_known
 from countergen_edit.core.reading import PlacedRecord, csv_table, json_lines, json_objects, named
-from countergen_edit.data.benchmarks import benchmark_of, package_folder, sources
+from countergen_edit.data.benchmarks import package_folder
 from countergen_edit.data.counterfactual import CounterfactualSet, Sample
 from countergen_edit.data.sources import (
     Request,
@@ -53,22 +52,13 @@ def prompts(request: Request, *, path: str) -> CounterfactualSet:
 
 def prompt_rows(path: str, groups: Sequence[str]) -> list[PlacedRecord]:
     """The rows of a file of prompts, under the keys of `samples_of`."""
-    columns, rows = read_table(path, groups)
-    if name := benchmark_of(columns):
-        remedy = f"countergen-edit audit data={shlex.quote(path)}, without metric=, measures it"
-        raise UserError(f"{path} holds the benchmark {name}, not prompts: {remedy}")
-    if columns and not prompt_source(path).startswith("json"):
-        _keyed(dict.fromkeys(columns), groups, f"{path}, line 1: ")
-    return [(where, _keyed(row, groups, where)) for where, row in rows]
-
-
-def read_table(path: str, groups: Sequence[str] = ()) -> tuple[Collection[str], list[PlacedRecord]]:
-    """The columns of a table, or the keys of the first JSON object; the rows of a file."""
     if prompt_source(path).startswith("json"):
         rows = [*json_objects(path)]
-        return next((row for _, row in rows), ()), rows
-    columns = (column for one in sources().values() for column in one.columns)
-    return csv_table(path, (*INPUTS, *OUTPUTS, *map(str.casefold, groups), *columns))
+    else:
+        columns, rows = csv_table(path, (*INPUTS, *OUTPUTS, *map(str.casefold, groups)))
+        if columns:
+            _keyed(dict.fromkeys(columns), groups, f"{path}, line 1: ")
+    return [(where, _keyed(row, groups, where)) for where, row in rows]
 
 
 def _keyed(row: Mapping[str, Any], groups: Sequence[str], where: str) -> dict[str, Any]:

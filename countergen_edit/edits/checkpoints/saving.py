@@ -17,11 +17,10 @@ from typing import Any, Literal, cast, get_args
 
 from safetensors import SafetensorError
 
-from countergen_edit.core.describing import versions
 from countergen_edit.core.errors import UserError, require_known
 from countergen_edit.core.locating import RECIPE, Location, without_places
 from countergen_edit.core.reading import json_mapping
-from countergen_edit.core.writing import OLD, as_json, put_back, whole_folder, write_json
+from countergen_edit.core.writing import OLD, as_json, put_back, versions, whole_folder, write_json
 from countergen_edit.edits import Edit, applied, save_edit
 from countergen_edit.edits.checkpoints.forms import (
     CODE,

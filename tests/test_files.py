@@ -1,4 +1,4 @@
-"""Files of others: any bytes give values or one line with a place, and nothing else."""
+"""Files are read or refused in one line, and written whole; no text is half stored."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import countergen_edit as ce
+from countergen_edit.core.characters import printable, require_encodable
 from countergen_edit.core.errors import UserError
 from countergen_edit.core.reading import (
     csv_table,
@@ -21,6 +23,9 @@ from countergen_edit.core.reading import (
     text_of,
     yaml_mapping,
 )
+from countergen_edit.core.typed import require
+from countergen_edit.core.writing import whole, whole_folder
+from countergen_edit.models import LanguageModel, check_texts, continuation_log_probs, generate
 
 READERS: dict[str, Callable[[Path], Any]] = {
     "text": text_of,
@@ -30,27 +35,8 @@ READERS: dict[str, Callable[[Path], Any]] = {
     "yaml": yaml_mapping,
     "csv": csv_table,
 }
-NEARLY = st.lists(
-    st.sampled_from(
-        [
-            '{"a": ',
-            "[",
-            "]",
-            "}",
-            '"',
-            ",",
-            "1e999",
-            "\n",
-            "\r",
-            "&a ",
-            "*a",
-            "!!python/name:os.system ",
-            "- ",
-            ": ",
-        ]
-    ),
-    max_size=12,
-).map("".join)
+PARTS = ['{"a": ', *'[]}",\n\r', "1e999", "&a ", "*a", "!!python/name:os.system ", "- ", ": "]
+NEARLY = st.lists(st.sampled_from(PARTS), max_size=12).map("".join)
 
 
 @pytest.mark.parametrize("kind", READERS)
@@ -165,3 +151,101 @@ def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "y").write_text("a: !!python/name:os.system ''")
     with pytest.raises(UserError, match=r"is not YAML: .*python/name"):
         yaml_mapping(tmp_path / "y")
+
+
+def test_a_file_takes_its_place_when_it_is_whole(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "file"
+    with whole(path) as temporary:
+        temporary.write_text("all of it")
+        assert not path.exists()
+    assert path.read_text() == "all of it"
+    assert list(path.parent.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), KeyboardInterrupt()])
+def test_what_could_not_be_finished_leaves_the_file_as_it_was(
+    error: BaseException, tmp_path: Path
+) -> None:
+    path = tmp_path / "file"
+    path.write_text("before")
+
+    def write() -> None:
+        with whole(path) as temporary:
+            temporary.write_text("half")
+            raise error
+
+    expected = UserError if isinstance(error, OSError) else KeyboardInterrupt
+    with pytest.raises(expected) as said:
+        write()
+    if isinstance(error, OSError):
+        assert f"cannot write {path}: No space left on device" in str(said.value)
+    assert path.read_text() == "before"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_folder_comes_back_from_a_kill_between_the_old_name_and_the_new(tmp_path: Path) -> None:
+    path, old = tmp_path / "folder", tmp_path / "folder.old.tmp"
+    old.mkdir()
+    (old / "file").write_text("before")
+
+    def write() -> None:
+        with whole_folder(path) as temporary:
+            (temporary / "file").write_text("half")
+            raise OSError(28, "No space left on device")
+
+    with pytest.raises(UserError, match="No space left on device"):
+        write()
+    assert (path / "file").read_text() == "before"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_folder_that_cannot_be_made_is_named() -> None:
+    with (
+        pytest.raises(UserError, match="cannot write /proc/nowhere/file"),
+        whole(Path("/proc/nowhere/file")),
+    ):
+        pass
+
+
+TEXT = st.text(st.characters(codec=None) | st.characters(categories=["Cs"]), max_size=4)
+NESTED = st.recursive(
+    st.none() | st.integers() | TEXT,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
+)
+HALF = "Jane is \ud83d"
+
+
+@given(NESTED)
+def test_what_no_file_can_hold_is_refused_and_nothing_else(content: Any) -> None:
+    try:
+        json.dumps(content, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        with pytest.raises(UserError, match="is half of a character") as refused:
+            require_encodable(content)
+        str(refused.value).encode()
+    else:
+        require_encodable(content)
+
+
+@given(st.text())
+def test_shown_text_commands_no_terminal(text: str) -> None:
+    shown = printable(text)
+    assert len(shown) == len(text)
+    assert all(c.isprintable() or c == "\n" for c in shown)
+    assert printable(shown) == shown
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda lm: ce.task(data={"test": [{"source": "templates", "templates": HALF}]}),
+        lambda lm: ce.task({"name": "x", "groups": {"a": {"forms": {"person": HALF}}}}),
+        lambda lm: require(str, HALF, "name"),
+        lambda lm: check_texts(lm, ["Jane", HALF]),
+        lambda lm: continuation_log_probs(lm, ["Jane is"], [HALF]),
+        lambda lm: generate(lm, [HALF], max_new_tokens=1),
+    ],
+)
+def test_half_of_a_character_is_refused_in_python(call: Any, testbed: LanguageModel) -> None:
+    with pytest.raises(UserError, match=r"Jane is \\ud83d.*: '\\ud83d' is half of a"):
+        call(testbed)
