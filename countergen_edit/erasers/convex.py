@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -13,10 +14,13 @@ from countergen_edit.erasers.logistic import Probe
 from countergen_edit.erasers.numerics import thin_svd
 
 
+def _cvxpy() -> Any:
+    return import_module("cvxpy")
+
+
 def fantope_by_eigenvalues_cvxpy(M: Float[np.ndarray, "r r"], k: int) -> Float[np.ndarray, "r r"]:
     """`fantope_projection` as a quadratic programme in the eigenvalues of `M`."""
-    import cvxpy as cp
-
+    cp = _cvxpy()
     values, vectors = np.linalg.eigh((M + M.T) / 2)
     gamma = cp.Variable(len(M))
     inside = [gamma >= 0, gamma <= 1, cp.sum(gamma) == k]
@@ -26,8 +30,7 @@ def fantope_by_eigenvalues_cvxpy(M: Float[np.ndarray, "r r"], k: int) -> Float[n
 
 def fit_probe_cvxpy(rows: LabelledRows, penalty: float, start: Probe | None = None) -> Probe:
     """`fit_probe` by cvxpy; `start` is ignored."""
-    import cvxpy as cp
-
+    cp = _cvxpy()
     n, c = len(rows.X), len(rows.classes)
     m = 1 if c == 2 else c
     omega = np.full(n, 1.0 / n)
@@ -49,8 +52,7 @@ def keeping_within_cvxpy(
     A has orthonormal columns. An optimal M reads only the span of A and B: L = Aᵀ + N Qᵀ, where
     Q is an orthonormal basis of the part of B outside A.
     """
-    import cvxpy as cp
-
+    cp = _cvxpy()
     length = np.linalg.norm(B, axis=0)
     B = B[:, length > 0] / length[length > 0]
     alike = np.triu(np.abs(B.T @ B) > 1 - 1e-12, 1).any(axis=0)
