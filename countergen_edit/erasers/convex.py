@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -15,8 +16,7 @@ from countergen_edit.erasers.numerics import thin_svd
 
 def fantope_by_eigenvalues_cvxpy(M: Float[np.ndarray, "r r"], k: int) -> Float[np.ndarray, "r r"]:
     """`fantope_projection` as a quadratic programme in the eigenvalues of `M`."""
-    import cvxpy as cp
-
+    cp: Any = import_module("cvxpy")
     values, vectors = np.linalg.eigh((M + M.T) / 2)
     gamma = cp.Variable(len(M))
     inside = [gamma >= 0, gamma <= 1, cp.sum(gamma) == k]
@@ -26,8 +26,7 @@ def fantope_by_eigenvalues_cvxpy(M: Float[np.ndarray, "r r"], k: int) -> Float[n
 
 def fit_probe_cvxpy(rows: LabelledRows, penalty: float, start: Probe | None = None) -> Probe:
     """`fit_probe` by cvxpy; `start` is ignored."""
-    import cvxpy as cp
-
+    cp: Any = import_module("cvxpy")
     n, c = len(rows.X), len(rows.classes)
     m = 1 if c == 2 else c
     omega = np.full(n, 1.0 / n)
@@ -49,8 +48,7 @@ def keeping_within_cvxpy(
     A has orthonormal columns. An optimal M reads only the span of A and B: L = Aᵀ + N Qᵀ, where
     Q is an orthonormal basis of the part of B outside A.
     """
-    import cvxpy as cp
-
+    cp: Any = import_module("cvxpy")
     length = np.linalg.norm(B, axis=0)
     B = B[:, length > 0] / length[length > 0]
     alike = np.triu(np.abs(B.T @ B) > 1 - 1e-12, 1).any(axis=0)
