@@ -6,6 +6,7 @@ import json
 import shutil
 import textwrap
 from functools import cache
+from inspect import signature
 from itertools import groupby
 from typing import Any
 
@@ -150,9 +151,10 @@ def component_help(group: str) -> dict[str, str]:
         things = {"any": api.load, "served": connect}
     found = dict(CONTENT.get(group, {}))
     for name, thing in things.items():
-        for key, text in parameters_of(thing).items():
-            found[f"{name}.{key}"] = text
-            found.setdefault(key, text)
+        texts = parameters_of(thing)
+        for key in signature(thing).parameters:
+            found[f"{name}.{key}"] = texts.get(key) or found.get(key, "")
+            found.setdefault(key, found[f"{name}.{key}"])
     return found
 
 

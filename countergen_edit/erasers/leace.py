@@ -49,6 +49,7 @@ class LEACE(BaseEraser):
 
     _: KW_ONLY
     shrinkage: Literal["optimal"] | Share = "optimal"
+    """Of the covariance towards a sphere: "optimal", or a share."""
 
     def fit(self, X: Any, y: Any) -> LEACE:
         """Fit to rows `X` `[n, d]` and classes `y`."""

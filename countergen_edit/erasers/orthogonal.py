@@ -53,6 +53,7 @@ class SAL(BaseEraser):
     """
 
     rank: Rank | None = None
+    """Dimensions to erase; None erases c - 1."""
 
     def fit(self, X: Any, y: Any) -> SAL:
         """Fit to rows `X` `[n, d]` and classes `y`; `UserError` for a `rank` above c - 1."""
@@ -88,6 +89,7 @@ class SentenceDebias(BaseEraser):
     no_guarantee_because = "principal directions of pairs need not span the differences of means"
 
     rank: Rank = 1
+    """Dimensions to erase."""
 
     def fit(self, X: Any, y: Any, *, pairs: Any = None) -> SentenceDebias:
         """Fit to rows `X` `[n, d]`, classes `y` and the pair of each row.
@@ -140,8 +142,10 @@ class RandomDirections(BaseEraser):
     no_guarantee_because = "random directions do not look at the classes"
 
     rank: Rank = 1
+    """Dimensions to erase."""
     _: KW_ONLY
     random_state: int = 0
+    """Seed of the subspace."""
 
     def fit(self, X: Any, y: Any) -> RandomDirections:
         """Draw the subspace; rows `X` `[n, d]` and classes `y` give only the mean."""
