@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from huggingface_hub import ModelCard
+import yaml
+from huggingface_hub import EvalResult, ModelCard
 
 from countergen_edit.edits.checkpoints import Parity
 from countergen_edit.metrics.rows import Row
 from countergen_edit.reports.findings import after_audit, after_search, nothing_fits
-from countergen_edit.reports.render.card import model_card, write_evidence
+from countergen_edit.reports.render.card import eval_results, model_card, write_evidence
 from tests.reports.runs import (
     EDITS,
     LABELS,
@@ -47,6 +49,24 @@ def test_the_card_has_every_quantity_before_and_after_and_the_control(card: str)
     assert cost[1:4] == ["1.250 [1.200, 1.300]"] * 3
     assert "mean \\|R\\|" in card
     assert "Bias under leace (rank 1), 3 sets: no significant change on 3" in card
+
+
+def test_the_hub_reads_every_figure_as_structured_metadata(card: str) -> None:
+    run = in_memory(audit_rows())
+    wanted = eval_results(run, RECORD)
+    found = ModelCard(card, ignore_metadata_errors=False).data.eval_results
+    assert found is not None
+
+    def order(result: EvalResult) -> list[str]:  # the hub's is by data set
+        return [str(result.dataset_name), result.metric_type, str(result.metric_name)]
+
+    assert sorted(found, key=order) == sorted(wanted, key=order)
+    assert {"bias", "cost"} <= {q.kind for q in run.quantities("test")}
+    for result in wanted:
+        assert re.fullmatch(r"(?:[\w-]+/)?[\w.-]+", result.dataset_type)  # as the hub asks
+        assert isinstance(result.metric_value, float)
+    content = yaml.safe_load(card.split("---\n")[1])
+    assert {"type", "name", "value"} <= {*content["model-index"][0]["results"][0]["metrics"][0]}
 
 
 def test_an_adapters_card_names_its_library_and_how_it_is_loaded() -> None:

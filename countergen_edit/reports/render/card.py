@@ -6,7 +6,7 @@ import inspect
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from countergen_edit.core.locating import without_places
 from countergen_edit.core.writing import whole
@@ -19,6 +19,9 @@ from countergen_edit.reports.findings import advice, cautions, of_edit
 from countergen_edit.reports.views.base import grouped
 from countergen_edit.runs.ran import conversation_in_words, in_words
 from countergen_edit.runs.run import Run
+
+if TYPE_CHECKING:
+    from huggingface_hub import EvalResult
 
 HASHES = {"run": "fingerprint", "model": "model_hash", "data": "data_hash", "code": "source_hash"}
 _TABLES = {"Bias, before and after": "bias", "Costs": "cost", "Other measures": "other"}
@@ -73,8 +76,10 @@ def model_card(
         parity=parity,
     )
     axes = [str(each["axis"]) for each in (*earlier, *concepts) if each["axis"]]
+    results = [result for part in parts.values() for result in eval_results(part, record)]
     metadata = ModelCardData(
         model_name=name,
+        eval_results=results or None,
         library_name="peft" if form == "adapter" else "transformers",
         pipeline_tag="text-generation",
         base_model=base if on_hub else None,
@@ -115,6 +120,30 @@ def _filled(template: str, run: Run, **values: Any) -> str:
         hashes=hashes,
         command=shlex.join(map(str, manifest.get("command", []))),
     )
+
+
+def eval_results(run: Run, record: EditRecord | None) -> list[EvalResult]:
+    """Bias and costs on test data under an edit, or of the unedited model.
+
+    In the form of the model index of the Hugging Face hub, where a set is a configuration of a
+    dataset.
+    """
+    from huggingface_hub import EvalResult
+
+    edit, found = UNEDITED if record is None else record.id, []
+    for quantity in run.quantities("test"):
+        row, before = quantity.rows.get(edit), quantity.rows.get(UNEDITED)
+        if quantity.kind == "other" or row is None or row.value is None:
+            continue
+        more: dict[str, Any] = {} if row.lo is None else {"interval_95": [row.lo, row.hi]}
+        if record is not None and before is not None:
+            more["unedited"] = before.value
+        of: dict[str, Any] = {"dataset_name": row.dataset or row.axis}
+        of["dataset_config"] = of["dataset_name"]
+        of |= {"task_type": "text-generation", "dataset_type": "countergen-edit"}
+        of |= {"dataset_split": "test", "metric_type": row.metric, "metric_name": quantity.title}
+        found.append(EvalResult(metric_value=row.value, metric_args=more, **of))
+    return found
 
 
 def markdown(text: str) -> str:
