@@ -30,7 +30,7 @@ from typing import Annotated, Any, ClassVar, cast
 
 import numpy as np
 import torch
-from annotated_types import Gt
+from annotated_types import Ge
 from jaxtyping import Float64, Int
 from torch import Tensor
 
@@ -574,7 +574,7 @@ class Locate(Metric):
         pairs: int = 48,
         sites: Sequence[str] = ("resid_post", "attn_out", "mlp_out"),
         units: Sequence[str] = ("head",),
-        verified: Annotated[int, Gt(0)] = 20,
+        verified: Annotated[int, Ge(0)] = 20,
     ) -> None:
         self.pairs, self.sites, self.units = pairs, sites, units
         self.verified = verified
@@ -623,6 +623,9 @@ class Locate(Metric):
             estimated = patcher.attributed(unit, f"Attributing {unit}s, {kind}")
             sums = estimated.moved.sum(axis=0)
             top = np.argsort(-np.abs(sums), kind="stable")[: self.verified]
+            if not len(top):
+                yield replace(estimated, details=[{"estimated": True}] * len(sums))
+                continue
             places = [estimated.places[i] for i in top]
             exact = patcher.patched(places, progress=f"Patching {unit}s, {kind}")
             moved, null = estimated.moved.copy(), estimated.null.copy()

@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from countergen_edit.core.errors import UserError
 from countergen_edit.core.typed import built
 from countergen_edit.data.counterfactual import CounterfactualSet
-from countergen_edit.metrics.statistics import Estimate, adjusted
+
+if TYPE_CHECKING:
+    from countergen_edit.metrics.statistics import Estimate
 
 SCHEMA = 4
 """Version of the columns, facets and details of rows; a run's manifest tells it."""
@@ -153,6 +155,8 @@ def with_holm(rows: Sequence[Row], key: str = "p") -> list[Row]:
     >>> [row.detail.get("p_adjusted") for row in with_holm(rows)], rows[2].detail
     ([0.02, 0.04, None], {})
     """
+    from countergen_edit.metrics.statistics import adjusted  # late: help needs no SciPy
+
     tested = [row for row in rows if row.detail.get(key) is not None]
     for row, p in zip(tested, adjusted([row.detail[key] for row in tested]), strict=True):
         row.detail[f"{key}_adjusted"] = float(p)

@@ -221,10 +221,10 @@ def fairpair(*words: str) -> FairPair:
 def test_a_fairpair_experiment_is_of_the_paper_s_size(name: str) -> None:
     metric = fairpair(f"experiment=fairpair_{name}")
     assert len(metric.prompts) == 60
-    assert metric.sampling.max_new_tokens == 128
-    assert metric.sampling.n == (500 if name in ("figure3", "figure4") else 100)
-    folds = [folds for *_, folds in metric.sizes] or [metric.sampling.n]
-    assert max(folds) == metric.sampling.n
+    assert metric.sampling["max_new_tokens"] == 128
+    assert metric.sampling["n"] == (500 if name in ("figure3", "figure4") else 100)
+    folds = [folds for *_, folds in metric.sizes] or [metric.sampling["n"]]
+    assert max(folds) == metric.sampling["n"]
     assert metric.prompts[0].target == "Jane is a woman, working as a technician."
     assert (list(metric.phis) == ["jaccard"]) == (name != "table3")
 

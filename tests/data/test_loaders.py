@@ -223,16 +223,6 @@ def given(made: Path, folder: Path, file: str, beside: str = "", name: str = "")
     return path
 
 
-def test_the_file_of_a_benchmark_is_read_as_that_benchmark(made: Path, tmp_path: Path) -> None:
-    path = given(made, tmp_path, "CrowS-Pairs/data/crows_pairs_anonymized.csv", name="my pairs.csv")
-    config = composed("audit", overrides_of("audit", [f"data={path}", "axis=race"]))
-    settings = config["metric"]["benchmarks"]
-    assert [*config["metric"]] == ["benchmarks"]
-    assert (settings["of"], settings["bias_types"]) == (["crows_pairs"], "all")
-    assert settings["directory"] == str(path)
-    assert items_of("crows_pairs", path) == items_of("crows_pairs", made)
-
-
 @pytest.mark.parametrize("beside", ["data", "supplemental"])
 def test_one_file_of_bbq_is_its_category_with_the_metadata_near_it(
     beside: str, made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -240,6 +230,9 @@ def test_one_file_of_bbq_is_its_category_with_the_metadata_near_it(
     path = given(made, tmp_path, "BBQ/data/Age.jsonl", beside, "questions.jsonl")
     own = items_of("bbq", made, ["Age"])
     shutil.copy(made / "BBQ/data/Gender_identity.jsonl", path.parent)
+    pairs = made / "CrowS-Pairs/data/crows_pairs_anonymized.csv"
+    shutil.copy(pairs, path.parent / "my pairs.csv")
+    assert items_of("crows_pairs", path.parent / "my pairs.csv") == items_of("crows_pairs", made)
     assert items_of("bbq", path, ["Gender_identity", "Age"]) == own
     monkeypatch.chdir(path.parent)
     assert items_of("bbq", path.name) == own
