@@ -139,7 +139,7 @@ def gate_texts(task: Task) -> list[GateTexts]:
     return [texts for texts in every if len(texts.table)]
 
 
-Opening = tuple[GateTexts, Float64[np.ndarray, " token"], Int[np.ndarray, " token"]]
+Opening = tuple[GateTexts, Float64[np.ndarray, " _"], Int[np.ndarray, " _"]]
 """Some texts, how far a gate is open at each of their tokens, from 0 to 1, and in which text."""
 
 
