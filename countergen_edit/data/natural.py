@@ -160,10 +160,7 @@ def natural(
     frames = read("templates", own["templates"], request.split)
     contents = []
     for kind, key in own["contents"].items():
-        outputs = read("families", "outputs", key)
-        if isinstance(outputs, Mapping):
-            require_known("axis with natural stereotypes", request.axis.name, outputs)
-            outputs = outputs[request.axis.name]
+        outputs = _outputs(read("families", "outputs", key), request)
         spaced = tuple(f" {output}" for output in outputs)
         contents += [(text, spaced) for text in read("contents", kind, request.split)]
     mentions = _mentions(own.get("mentions"), request)
@@ -198,6 +195,13 @@ def natural(
         whole = _filled(frame, content)
         samples.append(Sample(whole, outputs, tuple(variations), content, frame))
     return request.make(f"{family}_{request.split}", samples)
+
+
+def _outputs(outputs: Any, request: Request) -> Sequence[str]:
+    if not isinstance(outputs, Mapping):
+        return outputs  # type: ignore[no-any-return]
+    require_known("axis with natural stereotypes", request.axis.name, outputs)
+    return outputs[request.axis.name]  # type: ignore[no-any-return]
 
 
 def _mentions(kind: str | None, request: Request) -> Sequence[str]:
