@@ -409,19 +409,39 @@ def _read_weights(
             f"{location} has {len(dropped)} weights of layers that its config.json does not have, "
             f"which would be dropped: {_first(dropped)}"
         )
+    if not location.gguf and _says_tied(hf_model):
+        raise UserError(
+            f"{location} has an output matrix of its own, but its config.json says that it is the "
+            'embedding: write "tie_word_embeddings": false there'
+        )
     weights = [(name, w) for name, w in hf_model.named_parameters() if not w.is_meta]
     if broken := [name for name, weight in weights if not torch.isfinite(weight).all()]:
-        what = f"{location} has {len(broken)} weights of NaN or infinity: {_first(broken)}"
         if dtype == torch.float16:
+            del hf_model, weights
+            # Refuses weights that are damaged themselves.
+            _read_weights(auto, location, torch.float32, quantization, **spread)
             advice = "use model.dtype=bfloat16 or float32"
-            what = f"{location} overflows float16 in weights, {_first(broken)}: {advice}"
-        raise UserError(what)
+            raise UserError(f"{location} overflows float16 in weights, {_first(broken)}: {advice}")
+        raise UserError(
+            f"{location} has {len(broken)} weights of NaN or infinity: {_first(broken)}"
+        )
     for module in hf_model.modules():
         if hasattr(module, "support_avx512bf16_for_cpu"):
             # This kernel of bitsandbytes has no gradients, rounds to bfloat16, and needs widths
             # that are multiples of 64.
             module.support_avx512bf16_for_cpu = False
     return hf_model
+
+
+def _says_tied(hf_model: Any) -> bool:
+    """Whether the config says that embedding and output matrix are one, and they differ."""
+    ends = [hf_model.get_input_embeddings(), hf_model.get_output_embeddings()]
+    config = hf_model.config.get_text_config(decoder=True)
+    is_choice = not getattr(type(config)(tie_word_embeddings=False), "tie_word_embeddings", True)
+    if None in ends or not (is_choice and config.tie_word_embeddings):
+        return False
+    read, out = (end.weight for end in ends)
+    return not out.is_meta and read.shape == out.shape and not torch.equal(read, out)
 
 
 def _first(names: Iterable[str]) -> str:

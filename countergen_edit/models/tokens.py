@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial, singledispatch
+from itertools import pairwise
 from typing import Any
 
 from jinja2 import Environment
@@ -185,6 +186,14 @@ def preface_ids(lm: LanguageModel, words: str) -> tuple[int, ...]:
     ids = lm.tokenizer(words, add_special_tokens=False, verbose=False).input_ids
     first = _first(lm)
     return tuple(ids if {*first} & {*ids} else [*first, *ids])
+
+
+def doubled(lm: LanguageModel) -> list[str]:
+    """The special tokens that the chat template writes twice in a row."""
+    ids = preface_ids(lm, before_reply(lm, lm.chat.instruction))
+    special = {*lm.tokenizer.all_special_ids}
+    twice = dict.fromkeys(a for a, b in pairwise(ids) if a == b and a in special)
+    return [str(token) for token in lm.tokenizer.convert_ids_to_tokens([*twice])]
 
 
 def opening_ids(lm: LanguageModel) -> tuple[int, ...]:

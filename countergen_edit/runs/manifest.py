@@ -16,6 +16,7 @@ from countergen_edit.data.axis import SPLITS
 from countergen_edit.metrics.base import METRICS, Cost, Metric
 from countergen_edit.metrics.rows import SCHEMA
 from countergen_edit.models import LanguageModel
+from countergen_edit.models.tokens import doubled
 from countergen_edit.runs.plan import Plan
 
 QUANTIZED = "All figures are of quantised weights; a checkpoint has full ones: audit it too."
@@ -121,6 +122,8 @@ def manifest_of(
     if tokens := [str(x) for x in added.values() if x.special and str(x) in texts]:
         warnings.append(f"Prompts contain control tokens of {model.name}: {', '.join(tokens)}.")
     warnings += [QUANTIZED] if model.is_quantized else []
+    if model.conversation and (twice := doubled(model)):
+        warnings.append(f"The chat template of {model.name} writes {' and '.join(twice)} twice.")
     sets = (*tasks[0].test, *(one.data for one in tasks[0].out_of_vocabulary))
     first = [sample for data in sets[:1] for sample in data.samples[:2]]
     prompts = [v.text for sample in first for v in sample.variations[::7][:2]]

@@ -98,12 +98,18 @@ def test_an_edit_that_overflows_is_named(layers: str) -> None:
     assert line.endswith(ADVICE)
 
 
-def test_a_cast_that_overflows_names_the_weights() -> None:
+@pytest.mark.parametrize(
+    ("value", "says"),
+    [
+        (1e5, f"m overflows float16 in weights, transformer.h.0.mlp.c_proj.weight: {ADVICE}"),
+        (float("inf"), "m has 1 weights of NaN or infinity: transformer.h.0.mlp.c_proj."),
+    ],
+)
+def test_a_cast_that_overflows_is_told_from_damaged_weights(value: float, says: str) -> None:
     model = tiny_hf_model("gpt2", tiny_tokenizer())
-    model.transformer.h[0].mlp.c_proj.weight.data[0, 0] = 1e5
+    model.transformer.h[0].mlp.c_proj.weight.data[0, 0] = value
     model.save_pretrained("m")
     tiny_tokenizer().save_pretrained("m")
-    says = f"m overflows float16 in weights, transformer.h.0.mlp.c_proj.weight: {ADVICE}"
     assert says in fails("audit", "model=./m", HALF, "data=p.jsonl", "eraser=none")
     assert not Path("runs").exists()
 
@@ -112,7 +118,7 @@ def test_a_cast_that_overflows_names_the_weights() -> None:
     ("task", "slot", "head"),
     [("sentiment", "emotion", "classifier"), ("masked", "attribute", "cls.predictions.decoder")],
 )
-def test_a_head_that_overflows_is_fails(task: str, slot: str, head: str) -> None:
+def test_a_head_that_overflows_is_refused(task: str, slot: str, head: str) -> None:
     model, tokenizer = build(plant(load_bank(task)))
     model.get_submodule(head).bias.data.fill_(7e4)
     model.save_pretrained("m")

@@ -145,7 +145,7 @@ def test_a_file_of_which_no_model_can_be_made_is_refused_in_one_line(tmp_path, f
 
 def test_files_that_are_no_whole_gguf_are_named(tmp_path, monkeypatch):
     path = written(tmp_path / "tiny.gguf")
-    with pytest.raises(UserError, match=r"holds no config\.json: give a directory or GGUF file"):
+    with pytest.raises(UserError, match=r"holds no config\.json: give its file .*/tiny\.gguf"):
         load_model(tmp_path)
     cut = tmp_path / "cut.gguf"
     cut.write_bytes(path.read_bytes()[:-4000])

@@ -166,6 +166,7 @@ BROKEN: list[tuple[Damage, str]] = [  # further ones: tests/cli/bad_inputs.yaml
     (weight(math.nan), r"1 weights .*NaN or infinity: .*h\.1\.mlp\.c_fc\.bias$"),
     (weight(math.inf), r"1 weights .*NaN or infinity"),
     (pickled, "which could run code"),
+    (untied, r'has an output matrix .*embedding: write "tie_word_embeddings": false there$'),
     (
         model_of("CTRLLMHeadModel", "CTRLConfig", n_embd=32, n_layer=1, n_head=2, dff=32),
         "unknown architecture CTRLLMHeadModel",

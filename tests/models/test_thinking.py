@@ -17,8 +17,8 @@ from countergen_edit.models import (
     load_model,
     replying,
 )
-from countergen_edit.models.tokens import before_reply, closing
-from tests.tiny_models import CONFIGS, WIDE, config_of, tiny_model_dir
+from countergen_edit.models.tokens import before_reply, closing, doubled
+from tests.tiny_models import BOS, CONFIGS, WIDE, config_of, tiny_model_dir
 
 SAYS = "Write."
 TURNS = """{% for m in messages %}{% if m.role == 'assistant' %}[A]THOUGHT{{ m.content }}
@@ -130,6 +130,13 @@ def test_special_tokens_are_those_of_the_template_or_of_texts_once(start, family
     plain = tokenizer("Jane is a nurse", add_special_tokens=False).input_ids
     assert encoding.ids == [*chat.preface, *plain]
     assert encoding.ids.count(tokenizer.bos_token_id) == (1 if start else len(bos))
+    assert doubled(chat) == []
+
+
+def test_a_token_that_a_template_writes_twice_is_told(tmp_path):
+    llama = load_model(tiny_model_dir("llama", tmp_path))
+    llama.tokenizer.chat_template = turns(start="{{ bos_token }}{{ bos_token }}")
+    assert doubled(llama) == [BOS]
 
 
 def test_the_form_beside_plain_texts_is_the_chat_form(model):
