@@ -15,6 +15,7 @@ from typing import Any
 from countergen_edit.cli.settings import COMMANDS, NAMED_GROUPS, own_settings, types_of
 from countergen_edit.core.conf_path import CONFIG_FILES, OWN_CODE, names_of, prompt_source
 from countergen_edit.core.errors import UserError
+from countergen_edit.core.locating import refuse_page
 
 MULTIRUN = ("--multirun", "-m")
 LITERAL = ("model.name", "model.adapter", "model.served_name", "model.cache", "texts.neutral")
@@ -85,6 +86,7 @@ def _as_overrides(command: str, argument: str) -> list[str]:
     if not value:
         return [argument]
     if key == "model" and key in COMMANDS[command].CHOICES and value not in names_of(key):
+        refuse_page(value)
         kind = "served" if value.startswith(("http://", "https://")) else "any"
         return [f"model={kind}", f"model.name={quoted(value)}"]
     if key == "axis" and value[0] == "[" and value[-1] == "]" and value != "[]":

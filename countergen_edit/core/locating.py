@@ -20,6 +20,7 @@ TRUTH = "truth.yaml"
 ADAPTER = "adapter_config.json"
 """File of an adapter of PEFT."""
 _HUB_ID = re.compile(r"[^./~][^/]*(/[^/]+)?")
+_PAGE = re.compile(r"https?://(?:www\.)?(?:huggingface\.co|hf\.co)/?([^/?#]*(?:/[^/?#]+)?)")
 _PLACE = re.compile(r"(?:~|\.{1,2})/.|/(?!/)[^/]+/.")
 _WORD = re.compile(r"[^\s=,;:|<>()\[\]{}'\"`]+")
 
@@ -49,6 +50,7 @@ def location_of(model: str | Path, revision: str | None = None) -> Location:
     Without network, Hugging Face's loaders retry each of several files for up to a minute; this
     one request with a short timeout decides whether they use the network at all.
     """
+    refuse_page(str(model))
     path = Path(model).expanduser()
     if path.is_dir():
         if not (path / "config.json").is_file():
@@ -56,7 +58,9 @@ def location_of(model: str | Path, revision: str | None = None) -> Location:
                 base = json_mapping(path / ADAPTER).get("base_model_name_or_path") or "BASE"
                 both = shlex.join([f"model={base}", f"model.adapter={path}"])
                 raise UserError(f"{path} is an adapter, not a model: load it on its base, {both}")
-            raise UserError(f"{path} holds no config.json: give a directory or GGUF file that does")
+            file = next(iter(sorted(path.glob("*.gguf"))), None)
+            other = f"its file {file}" if file else "a directory or GGUF file that does"
+            raise UserError(f"{path} holds no config.json: give {other}")
         return Location(str(path), local_files_only=True)
     if path.is_file():
         return Location(str(path.parent), local_files_only=True, gguf=path)
@@ -69,6 +73,13 @@ def location_of(model: str | Path, revision: str | None = None) -> Location:
     ):
         raise UserError(f"no such model directory: {path}")
     return _locate_on_hub(model, revision)
+
+
+def refuse_page(address: str) -> None:
+    """Raise a `UserError` for the address of a page about a model."""
+    if page := _PAGE.match(address):
+        name = page[1] or "OWNER/NAME"
+        raise UserError(f"{address} is the page of a model, not a server: give its name, {name}")
 
 
 def without_places(content: Any) -> Any:
