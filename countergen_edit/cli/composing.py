@@ -94,6 +94,7 @@ def checked_config(command: str, overrides: Sequence[str]) -> tuple[dict[str, An
     for flag in flags:
         require_known("flag", flag, FLAGS)
     overrides = [override for override in overrides if override not in flags]
+    _require_choices(command, overrides)
     config, overrides = completed(command, overrides, bool({*flags} & {*MULTIRUN}))
     require_valid(command, config)
     return config, overrides
@@ -175,6 +176,19 @@ def _model_texts(model: Any) -> dict[str, Any]:
     if isinstance(recorded, Mapping):
         return dict(recorded)
     return conf_path.read_config("texts", "testbed" if name == TESTBED else "natural")
+
+
+def _require_choices(command: str, overrides: Sequence[str]) -> None:
+    """Refuse overrides that Hydra answers with a trace."""
+    for override in overrides:
+        key, _, value = override.partition("=")
+        if not key:
+            raise UserError(f"{override!r} names no setting: write key=value")
+        groups = COMMANDS[command].CHOICES
+        if key.startswith("~") and key[1:] in groups:
+            raise UserError(f"{key}: {key[1:]} cannot be taken away, but another can be chosen")
+        if key in groups and re.fullmatch(r"[-+]?[\d.]+|true|false", value):
+            raise unknown(key, value, names_of(key))
 
 
 def _refused_key(error: Exception) -> str:
