@@ -94,8 +94,8 @@ def load(
     where |= {"max_memory": max_memory, "quantization": quantization, "adapter": adapter}
     where["bos"] = bos
     if is_checkpoint(name):
-        own = {"template": template, "instruction": instruction}
-        return load_checkpoint(name, base=place_of_source(name), **where, **own)
+        where |= {"template": template, "instruction": instruction}
+        return load_checkpoint(name, base=place_of_source(name), **where)
     model = models.load_model(_place_of(name), revision=revision, **where)
     model = replace(model, name=str(name))
     return models.in_template(model, template, instruction)
@@ -349,9 +349,9 @@ def gate(
 
 def assert_gate(run: Run | Path | str, /, **how: Any) -> None:
     """Raise an AssertionError with the lines of `gate`, of the same arguments, unless it holds."""
-    found = gate(run, **how)
-    if found.verdict != "holds":
-        raise AssertionError("\n".join(found.lines))
+    result = gate(run, **how)
+    if result.verdict != "holds":
+        raise AssertionError("\n".join(result.lines))
 
 
 def with_truth(model: LanguageModel, task: Task) -> Task:
@@ -381,10 +381,10 @@ def in_vocabulary(model: LanguageModel, task: Task, keys: Collection[str] = SPLI
 
 def _named_metrics(metrics: Metrics | None) -> list[Metric]:
     by_name = METRICS.named(METRICS_UNLESS_GIVEN if metrics is None else metrics)
-    own = {name: copy.copy(metric) for name, metric in by_name.items()}
-    for name, metric in own.items():
+    copies = {name: copy.copy(metric) for name, metric in by_name.items()}
+    for name, metric in copies.items():
         metric.name = name
-    return [*own.values()]
+    return [*copies.values()]
 
 
 def _tasks(model: LanguageModel, tasks: Task | Sequence[Task]) -> list[Task]:

@@ -8,7 +8,7 @@ import pytest
 
 from countergen_edit.cli.main import main
 from countergen_edit.core.conf_path import names_of
-from countergen_edit.decisions import HARMFUL, NOTHING, RECOMMENDED, TOO_DEAR
+from countergen_edit.decisions import HARMFUL, NOTHING, OVER_BUDGET, RECOMMENDED
 from countergen_edit.erasers import ERASERS
 from countergen_edit.metrics.base import Change
 from countergen_edit.models.capture import SITES
@@ -33,7 +33,7 @@ def test_a_term_points_to_terms_and_is_found_by_all_its_names(term: Term) -> Non
         ),
         *SITES,
         *get_args(Change),
-        *(RECOMMENDED, TOO_DEAR, HARMFUL, NOTHING),
+        *(RECOMMENDED, OVER_BUDGET, HARMFUL, NOTHING),
         *("split", "site", "layers", "rank", "baseline", "lo", "hi", "seed", "group_a", "axis"),
     ],
 )

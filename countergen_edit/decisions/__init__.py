@@ -2,7 +2,7 @@
 
 JUDGEMENT = "judgement"
 """The row of a judgement."""
-RECOMMENDED, TOO_DEAR, HARMFUL, NOTHING = (
+RECOMMENDED, OVER_BUDGET, HARMFUL, NOTHING = (
     "recommended",
     "costs too much",
     "does harm",

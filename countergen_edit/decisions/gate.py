@@ -49,19 +49,19 @@ def checked(rows: Sequence[Row], limit: float, better: Way, *, strict: bool = Tr
     """
     p_values = [p_at(row, limit) for row in rows]
     corrected = iter(adjusted([p for p in p_values if p is not None]).tolist())
-    sign, found = 1 if better == "lower" else -1, []
+    sign, checks = 1 if better == "lower" else -1, list[Check]()
     for row, p in zip(rows, p_values, strict=True):
         p_adjusted = None if p is None else float(next(corrected))
         ends = [row.lo, row.hi] if strict else [row.value]
         excess = [sign * (end - limit) for end in ends if end is not None]
         doubtful = strict and (p_adjusted is None or p_adjusted > SIGNIFICANT)
         verdict: GateVerdict = "cannot tell"
-        if excess and not doubtful and max(excess) <= 0:  # a limit is on its own better side
+        if excess and not doubtful and max(excess) <= 0:  # the limit itself holds
             verdict = "holds"
         elif excess and not doubtful and min(excess) > 0:
             verdict = "fails"
-        found.append(Check(row, limit, better, p_adjusted, verdict))
-    return found
+        checks.append(Check(row, limit, better, p_adjusted, verdict))
+    return checks
 
 
 def p_at(row: Row, limit: float) -> float | None:

@@ -10,8 +10,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from countergen_edit.decisions import HARMFUL, JUDGEMENT, NOTHING, RECOMMENDED, TOO_DEAR
-from countergen_edit.decisions.selection import WRECK, Point, choose, points, worse_by, worthwhile
+from countergen_edit.decisions import HARMFUL, JUDGEMENT, NOTHING, OVER_BUDGET, RECOMMENDED
+from countergen_edit.decisions.selection import (
+    MAX_COST_SHARE,
+    Point,
+    choose,
+    points,
+    worse_by,
+    worthwhile,
+)
 from countergen_edit.decisions.significance import classified, has_significant_bias
 from countergen_edit.edits import EditRecord
 from countergen_edit.metrics.base import Change, Cost
@@ -37,10 +44,10 @@ def judgements(
 
 def word_for(changes: Sequence[Change], share: float) -> str:
     """The judgement, from the change on each set and the largest share of a budget."""
-    if "increased" in changes or share >= WRECK:
+    if "increased" in changes or share >= MAX_COST_SHARE:
         return HARMFUL
     if share > 1:
-        return TOO_DEAR
+        return OVER_BUDGET
     return RECOMMENDED if {"removed", "partly removed"} & {*changes} else NOTHING
 
 

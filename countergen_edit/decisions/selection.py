@@ -23,8 +23,8 @@ DRAWS = "draws"
 """The detail of a row `bias_removed` with resamples of its value."""
 WORTH_SHOWING = 0.5
 """The share of the most that any edit removes, required of one that is not affordable."""
-WRECK = 100.0
-"""Budgets of an edit that wrecks the model."""
+MAX_COST_SHARE = 100.0
+"""Budgets at which an edit wrecks the model."""
 ENOUGH = 0.7
 """Share of the bias, at the lower end of its interval, that is enough. On SmolLM2 an edit removed
 82 % [33, 84] of the bias by race on validation data, and 47 % [34, 56] on test data."""
@@ -68,11 +68,11 @@ class Point:
 
     @property
     def detail(self) -> dict[str, Any]:
-        found = self.degradations.items()
+        costs = self.degradations
         return {
             "removed": self.removed,
-            "degradations": {name: degradation.value for name, degradation in found},
-            "groups": {name: degradation.group for name, degradation in found if degradation.group},
+            "degradations": {name: cost.value for name, cost in costs.items()},
+            "groups": {name: cost.group for name, cost in costs.items() if cost.group},
             "affordable": self.cost <= 1,
             "shown": self.is_shown,
             "over": self.over,
@@ -116,9 +116,9 @@ def worse_by(
 
     `before` are the rows of the unedited model and `after` those under the edit, of one split.
     """
-    found = {cost.name: cost.worst(before, after) for cost in costs}
+    worst = {cost.name: cost.worst(before, after) for cost in costs}
     at_best = {cost.name: cost.worst(before, cost.at_best(after)) for cost in costs}
-    degradations, least = ({k: d for k, d in part.items() if d} for part in (found, at_best))
+    degradations, least = ({k: d for k, d in part.items() if d} for part in (worst, at_best))
     return degradations, least
 
 
@@ -133,7 +133,7 @@ def front(candidates: Sequence[Point]) -> list[Point]:
 
 def ordered(candidates: Sequence[Point]) -> list[Point]:
     """The points by the rule, best first; equals stay in their order."""
-    sound = [p for p in candidates if p.cost < WRECK] or candidates
+    sound = [p for p in candidates if p.cost < MAX_COST_SHARE] or candidates
     least = WORTH_SHOWING * max((p.removed for p in sound), default=0.0)
 
     def rank(point: Point) -> tuple[int, float, float]:

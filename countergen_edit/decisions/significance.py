@@ -50,10 +50,10 @@ def smallest_p(data: CounterfactualSet) -> dict[str, Any]:
 
 def by_class(rows: Sequence[Row]) -> dict[Status, list[Row]]:
     """Rows by their class."""
-    found: dict[Status, list[Row]] = {status: [] for status in get_args(Status)}
+    classes: dict[Status, list[Row]] = {status: [] for status in get_args(Status)}
     for row in rows:
-        found[class_of(row.detail)].append(row)
-    return found
+        classes[class_of(row.detail)].append(row)
+    return classes
 
 
 def is_tested(row: Row) -> bool:
@@ -67,7 +67,7 @@ def is_significant(row: Row) -> bool:
 
 
 BIAS_SIGNIFICANT = "bias_significant"
-"""The row that is 0 where there is no bias to remove."""
+"""The row that is 0 where no bias is left to remove."""
 
 
 def significant_bias(rows: Sequence[Row]) -> list[Row]:
@@ -79,9 +79,9 @@ def significant_bias(rows: Sequence[Row]) -> list[Row]:
     effects = [row for row in rows if (row.metric, row.split) == ("group_effect", "validation")]
     if not effects:
         return []
-    found = [{key: row.detail[key] for key in TESTED if key in row.detail} for row in effects]
-    is_biased = any(class_of(test) in ("biased", "not tested") for test in found)
-    least = min(filter(None, found), key=lambda test: test["p_adjusted"], default={})
+    tests = [{key: row.detail[key] for key in TESTED if key in row.detail} for row in effects]
+    is_biased = any(class_of(test) in ("biased", "not tested") for test in tests)
+    least = min(filter(None, tests), key=lambda test: test["p_adjusted"], default={})
     names = "+".join(dict.fromkeys(row.dataset for row in effects))
     blank: dict[str, Any] = {"facets": {}, "lo": None, "hi": None, "n": 0}
     row = replace(effects[0], metric=BIAS_SIGNIFICANT, value=float(is_biased), dataset=names)
@@ -89,7 +89,7 @@ def significant_bias(rows: Sequence[Row]) -> list[Row]:
 
 
 def has_significant_bias(rows: Sequence[Row]) -> bool:
-    """Whether there is a bias to remove, by the row that says so; without one there is."""
+    """Whether the row `bias_significant` shows a bias to remove; true without that row."""
     return all(row.value != 0 for row in rows if row.metric == BIAS_SIGNIFICANT)
 
 

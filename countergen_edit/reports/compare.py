@@ -136,7 +136,7 @@ def side_by_side(runs: Mapping[str, Run]) -> list[Table]:
         name: base.in_order(q for view in run.views for q in view.side_by_side(run.results))
         for name, run in runs.items()
     }
-    columns = dict.fromkeys(q.title for own in compared.values() for q in own)
+    columns = dict.fromkeys(q.title for figures in compared.values() for q in figures)
     facts = {name: _facts(run) for name, run in runs.items()}
     unlike = [k for k in ("model", "seed", "prompts") if len({f[k] for f in facts.values()}) > 1]
     records: list[base.Record] = []
@@ -156,13 +156,17 @@ def side_by_side(runs: Mapping[str, Run]) -> list[Table]:
 
 def _by_axis(runs: Mapping[str, Run]) -> dict[str, list[Row]]:
     """Group effects of every unedited model, by model or run; empty where they are of one axis."""
-    found: dict[str, list[Row]] = defaultdict(list)
-    every = [(name, run, run.results.unedited(EFFECT)) for name, run in runs.items()]
-    known = [(run.manifest.get("model"), row.key, row.axis) for _, run, own in every for row in own]
-    for name, run, rows in every:
-        label = name if len({*known}) < len(known) else str(run.manifest.get("model", name))
-        found[label] += [*rows, *run.results.unedited(OMNIBUS)]
-    return dict(found) if len({axis for *_, axis in known}) > 1 else {}
+    effects: dict[str, list[Row]] = defaultdict(list)
+    models = {name: run.manifest.get("model", name) for name, run in runs.items()}
+    subjects = [
+        (models[name], row.key, row.axis)
+        for name, run in runs.items()
+        for row in run.results.unedited(EFFECT)
+    ]
+    for name, run in runs.items():
+        label = name if len({*subjects}) < len(subjects) else str(models[name])
+        effects[label] += [*run.results.unedited(EFFECT), *run.results.unedited(OMNIBUS)]
+    return dict(effects) if len({axis for *_, axis in subjects}) > 1 else {}
 
 
 def _groups(row: Row) -> str:
@@ -189,9 +193,10 @@ def axes_figure(runs: Mapping[str, Run]) -> list[Figure]:
     by_pair: dict[str, list[Series]] = defaultdict(list)
     for model, rows in _by_axis(runs).items():
         effects = [row for row in rows if row.metric == EFFECT]
-        for (axis, groups), own in base.grouped(effects, lambda r: (r.axis, _groups(r))).items():
-            sets = [dataset_label(row.dataset) for row in own]
-            by_pair[f"{axis.replace('_', ' ')}: {groups}"].append(Series.of(model, sets, own))
+        pairs = base.grouped(effects, lambda row: f"{row.axis.replace('_', ' ')}: {_groups(row)}")
+        for title, of_pair in pairs.items():
+            sets = [dataset_label(row.dataset) for row in of_pair]
+            by_pair[title].append(Series.of(model, sets, of_pair))
     panels = (
         Panel(title, "group effect, nats", "", tuple(series), True, joined=True)
         for title, series in by_pair.items()
@@ -299,6 +304,8 @@ def every_row(runs: Mapping[str, Run], differences: Sequence[Row]) -> DataFrame:
     from pandas import DataFrame, concat
 
     frames = [run.to_frame().assign(run=name) for name, run in runs.items()]
-    sides = ({"run": r.detail["run"], "minus": r.detail["against_run"]} for r in differences)
-    between = [row.to_dict() | own for row, own in zip(differences, sides, strict=True)]
+    between = [
+        row.to_dict() | {"run": row.detail["run"], "minus": row.detail["against_run"]}
+        for row in differences
+    ]
     return concat([*frames, DataFrame(between)], ignore_index=True)

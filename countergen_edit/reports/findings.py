@@ -208,8 +208,8 @@ def choice(run: Run) -> list[str]:
 def _does(results: Results, row: Row) -> str:
     """What a chosen candidate removes and costs, on test data where they show a removal."""
     words = {judged.detail["word"] for judged in results.of(JUDGEMENT, edit=row.edit)} - {NOTHING}
-    found = (results.of("bias_removed", split, row.edit) for split in ("test", "validation"))
-    tested, validated = (next(iter(rows), None) for rows in found)
+    by_split = (results.of("bias_removed", split, row.edit) for split in ("test", "validation"))
+    tested, validated = (next(iter(rows), None) for rows in by_split)
     is_tested = bool(words and tested)
     removed = tested if is_tested else validated
     share = Number(row.detail["removed"], digits=4, percent=True)

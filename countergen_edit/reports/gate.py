@@ -82,12 +82,12 @@ def gate_run(
         )
 
         def minus(row: Row) -> Row:
-            beside = paired.get(_subject(replace(row, metric=f"{row.metric}_difference")))
-            return difference(row, against.get(_subject(row)), beside)
+            of_both = paired.get(_subject(replace(row, metric=f"{row.metric}_difference")))
+            return difference(row, against.get(_subject(row)), of_both)
 
         in_both = known.keys() & _figures(baseline, others).keys()
-        of_both = {figure: of for figure, of in known.items() if figure in in_both}
-        checks += _checks(run, of_both, results, margins, strict, minus)
+        shared = {figure: known[figure] for figure in known if figure in in_both}
+        checks += _checks(run, shared, results, margins, strict, minus)
         name = f"{name}; against {other_name}"
     return GateResult(name, tuple(checks), strict)
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from countergen_edit.decisions.judgement import recommended, selected
-from countergen_edit.decisions.selection import WRECK
+from countergen_edit.decisions.selection import MAX_COST_SHARE
 from countergen_edit.metrics.results import Results, State
 from countergen_edit.metrics.rows import UNEDITED, Row
 from countergen_edit.reports.blocks import Block, Cell, Figure, Number, Section, Table, Words
@@ -41,10 +41,10 @@ def sections(run: Run) -> list[Section]:
     if len(tasks) > 1:
         parts = _merged(_named(task, s) for task, of_one in tasks.items() for s in of_one)
     if run.original is not None:
-        found = comparison([run.original, run], int(run.manifest.get("seed", 0)))
-        words = [b for b in found.sections[0].blocks if isinstance(b, Words)]
+        against = comparison([run.original, run], int(run.manifest.get("seed", 0)))
+        words = [b for b in against.sections[0].blocks if isinstance(b, Words)]
         names = ("paired", "paired_figures", "side_by_side")
-        tables = [found.tables[name] for name in names if name in found.tables]
+        tables = [against.tables[name] for name in names if name in against.tables]
         parts = _merged([*base.as_section(_OVERVIEW, "Overview", words), *parts])
         parts += base.as_section(CHANGED, "Against its original", tables)
     parts += [terms(), origin(run)]
@@ -214,7 +214,9 @@ def _front(rows: Sequence[Row], split: str, end: str) -> Panel:
     series = []
     for name, same in by_name.items():
         pairs = [_measured(row, end) for row in same]
-        if known := [(min(WRECK, x), y) for x, y in pairs if x is not None and y is not None]:
+        if known := [
+            (min(MAX_COST_SHARE, x), y) for x, y in pairs if x is not None and y is not None
+        ]:
             x, y = zip(*known, strict=True)
             kind: Any = "steps" if name == "front" else "dots"
             is_baseline = all(row.baseline for row in same)

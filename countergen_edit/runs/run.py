@@ -193,14 +193,12 @@ class Run:
         """
         from pandas import DataFrame
 
-        rows, taken = self.results.rows, (*COLUMNS, "label")
-        facets = [
-            {f"facet_{k}" if k in taken else k: v for k, v in row.facets.items()} for row in rows
-        ]
-        frame = DataFrame([row.to_dict() | own for row, own in zip(rows, facets, strict=True)])
-        return frame.drop(columns="facets", errors="ignore").assign(
-            label=[self.results.label(row.edit) for row in rows]
-        )
+        records, rows, taken = [], self.results.rows, (*COLUMNS, "label")
+        for row in rows:
+            facets = {f"facet_{k}" if k in taken else k: v for k, v in row.facets.items()}
+            records.append(row.to_dict() | facets)
+        frame = DataFrame(records).drop(columns="facets", errors="ignore")
+        return frame.assign(label=[self.results.label(row.edit) for row in rows])
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from countergen_edit import api
-from countergen_edit.decisions import HARMFUL, JUDGEMENT, RECOMMENDED, TOO_DEAR
+from countergen_edit.decisions import HARMFUL, JUDGEMENT, OVER_BUDGET, RECOMMENDED
 from countergen_edit.reports.findings import MOST_LINES
 from countergen_edit.testbed import directory
 from tests.cli.support import call, fails, names, prompt_file, said, sets
@@ -95,7 +95,7 @@ STEREOTYPES = "[{source: testbed, family: occupations},{source: testbed, family:
 CASES = {
     "one recommended, one breaks grammar, one does harm": (
         {"eraser": "[rlace,preserving,own.py:Doubled]"},
-        {"rlace": TOO_DEAR, "preserving": RECOMMENDED, "Doubled": HARMFUL},
+        {"rlace": OVER_BUDGET, "preserving": RECOMMENDED, "Doubled": HARMFUL},
         ["Recommended: preserving", "Not recommended: rlace"],
     ),
     "half of grammar may go": (

