@@ -222,9 +222,10 @@ class View:
         return [panel] if series else []
 
     def sections(self, results: Results) -> list[Section]:
-        """The tabs of the page: here one, with a table and a figure of the metric's rows."""
+        """The tabs of the page: here one, with the tables and a figure of the metric's rows."""
         place = self.place if self.place[0] else (self.name, self.title)
-        return as_section(*place, self.table(results), self.figure(results))
+        further = [table for name in self.tables for table in self.further(results, name)]
+        return as_section(*place, self.table(results), further, self.figure(results))
 
     @property
     def _named(self) -> tuple[str, str]:
