@@ -1,6 +1,6 @@
 """Classifier testbeds: a BERT for each template task, with exact weights instead of training.
 
-`classifiers.yaml` says what is planted. Attention gives every position the mean of the word
+`classifiers.yaml` lists the planted effects. Attention gives every position the mean of the word
 embeddings; the GELUs multiply two such means (gelu(x) + gelu(-x) ≈ √(2/π) x² for small x); a large
 constant in each embedding makes layer norm change nothing.
 """
@@ -64,14 +64,16 @@ class PlantedBert:
 
 
 def plant(bank: TemplateBank, *, biased: bool = True) -> PlantedBert:
-    """What is planted for a task, over the words of its templates.
+    """The planted effects of a task, over the words of its templates.
 
     `biased` treats groups differently. `UserError` for other tasks.
     """
     config = shipped_yaml(Path(__file__).with_name("classifiers.yaml"))
     require_known("task", bank.task, config)
-    entry, rng = config[bank.task], generator(0, "classifier", bank.task)
-    labels, effects = tuple(entry["labels"]), dict[str, Float64[np.ndarray, " label"]]()
+    entry = config[bank.task]
+    rng = generator(0, "classifier", bank.task)
+    labels = tuple(entry["labels"])
+    effects: dict[str, Float64[np.ndarray, " label"]] = {}
     for item in entry["effects"]:
         for word in sorted(_words(item, bank)):
             drawn = rng.normal(0.0, item["spread"]) if "spread" in item else item["effect"]
@@ -95,7 +97,8 @@ def plant(bank: TemplateBank, *, biased: bool = True) -> PlantedBert:
 
 def build(planted: PlantedBert) -> tuple[Any, PreTrainedTokenizerFast]:
     """The model and tokenizer with the planted logits, to within 0.01."""
-    tokenizer, pairs = _tokenizer(planted.vocabulary), planted.interactions
+    tokenizer = _tokenizer(planted.vocabulary)
+    pairs = planted.interactions
     features = len(planted.labels) + 2 * len(pairs)
     width = 2 * features + 2
     is_masked = planted.task == "masked"
@@ -128,12 +131,12 @@ def build(planted: PlantedBert) -> tuple[Any, PreTrainedTokenizerFast]:
             x = 2 * (len(planted.labels) + 2 * i)
             # The means are counts / n, and LENGTH / _SCALE reads the label's feature.
             gain = pair.effect * LENGTH * _SCALE / (4 * _SQUARE * _SMALL**2)
+            of_label = slice(2 * pair.label, 2 * pair.label + 2)
+            sides = torch.tensor([gain, -gain])
             for j, signs in enumerate(((1.0, 1.0), (-1.0, -1.0), (1.0, -1.0), (-1.0, 1.0))):
-                neuron, sides = 4 * i + j, torch.tensor([1.0, -1.0])
-                both = torch.tensor(signs) * (_SMALL / _SCALE)
-                layer.intermediate.dense.weight[neuron, [x, x + 2]] = both
-                pair_of_label = slice(2 * pair.label, 2 * pair.label + 2)
-                layer.output.dense.weight[pair_of_label, neuron] = math.prod(signs) * gain * sides
+                weights = torch.tensor(signs) * (_SMALL / _SCALE)
+                layer.intermediate.dense.weight[4 * i + j, [x, x + 2]] = weights
+                layer.output.dense.weight[of_label, 4 * i + j] = math.prod(signs) * sides
         rows: Iterable[int] = range(len(planted.labels))
         if is_masked:  # the targets get their logits at a mask; all other words stay far below
             rows = map(tokenizer.get_vocab().__getitem__, planted.labels)
@@ -153,7 +156,7 @@ def build(planted: PlantedBert) -> tuple[Any, PreTrainedTokenizerFast]:
 def _embeddings(
     planted: PlantedBert, tokenizer: PreTrainedTokenizerFast, width: int
 ) -> torch.Tensor:
-    """Every effect beside its negative (mean 0), and a constant that makes the variance 1."""
+    """Every effect and its negative (mean 0), and a constant that makes the variance 1."""
     table = np.zeros((len(tokenizer), width))
     for word, index in tokenizer.get_vocab().items():
         features = [*planted.effects.get(word, np.zeros(len(planted.labels)))]
@@ -198,6 +201,5 @@ def _words(item: Mapping[str, Any], bank: TemplateBank) -> frozenset[str]:
         return frozenset(item["words"])
     if "slot" in item:
         return frozenset(_forms([bank.words[item["slot"]]]))
-    people = dict(bank.people)
-    group = people.pop(item["group"])
-    return frozenset(_forms([group]) - _forms(people.values()))
+    others = [people for group, people in bank.people.items() if group != item["group"]]
+    return frozenset(_forms([bank.people[item["group"]]]) - _forms(others))
