@@ -178,8 +178,8 @@ class Axis:
 
     def other_names(self, name: str, used: Collection[str] = ()) -> tuple[str, ...]:
         """Three test names of the group of a name that are not in use; fewer where it has fewer."""
-        of_group = (g.names.get("test", ()) for g in self.groups.values() if name in g.all_names())
-        return tuple(own for own in next(of_group, ()) if own not in used)[:3]
+        members = (g.names.get("test", ()) for g in self.groups.values() if name in g.all_names())
+        return tuple(member for member in next(members, ()) if member not in used)[:3]
 
     def of_how_many(self, compared: int) -> str:
         """A note where fewer groups are compared than the axis has; empty otherwise.
@@ -236,9 +236,9 @@ def data_of(
             f"data=FILE.yaml, or write data: FILE.yaml into the axis; "
             f"data.fit={OWN} fits on a part of your own prompts"
         )
-    own, _ = data_of({"name": axis.get("name")}, config_of("data", named))
-    taken = frozenset(key for key in own if content.get(key) is None)
-    return content | {key: own[key] for key in taken}, taken
+    defaults, _ = data_of({"name": axis.get("name")}, config_of("data", named))
+    filled = frozenset(key for key in defaults if content.get(key) is None)
+    return content | {key: defaults[key] for key in filled}, filled
 
 
 def crossed_axes(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
@@ -267,8 +267,8 @@ def crossed_axes(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any
     groups = {}
     for a, b in product(*sides):
         if (cell := _intersection(a, b, axes)) is not None:
-            names = {split: [*own] for split, own in cell.names.items()}
-            groups[cell.name] = {"names": names, "forms": cell.forms, "is": cell.parts}
+            people = {split: [*names] for split, names in cell.names.items()}
+            groups[cell.name] = {"names": people, "forms": cell.forms, "is": cell.parts}
     if len(groups) < 2:
         raise UserError(
             f"no names are on both {one.name!r} and {two.name!r}: state in one of the "
@@ -278,7 +278,7 @@ def crossed_axes(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any
     content["language"] = one.language
     # An axis that states everything of the other has the same groups, and its words still swap.
     words = next((c for c in (first, second) if set(c["groups"]) == set(groups)), {})
-    return content | {k: words[k] for k in ("substitution",) if k in words}
+    return content | {key: words[key] for key in words if key == "substitution"}
 
 
 def _intersection(a: Group, b: Group, axes: tuple[str, str]) -> Group | None:
@@ -293,8 +293,8 @@ def _intersection(a: Group, b: Group, axes: tuple[str, str]) -> Group | None:
     elif not is_named or axes[0] in b.parts:
         names = two.names
     else:
-        both = {split: {*two.names.get(split, ())} for split in SPLITS}
-        names = {s: tuple(n for n in one.names.get(s, ()) if n in both[s]) for s in SPLITS}
+        on_two = {split: {*two.names.get(split, ())} for split in SPLITS}
+        names = {s: tuple(n for n in one.names.get(s, ()) if n in on_two[s]) for s in SPLITS}
         if not all(names.values()):
             return None
     name = a.name if axes[1] in on_a else b.name if axes[0] in on_b else f"{a.name}_{b.name}"
@@ -307,7 +307,7 @@ def _within(group: Group, fixed: Mapping[str, str]) -> Group:
     for axis in [x for x in parts if x in fixed and not isinstance(parts[x], str)]:
         turns = parts.pop(axis)
         names = {
-            split: tuple(n for i, n in enumerate(own) if turns[i % len(turns)] == fixed[axis])
-            for split, own in names.items()
+            split: tuple(n for i, n in enumerate(people) if turns[i % len(turns)] == fixed[axis])
+            for split, people in names.items()
         }
     return replace(group, names=names, parts=parts)

@@ -96,8 +96,8 @@ class Rules:
     def answer(self, table: str, *labels: Labels) -> str:
         """The answer of the first rule of a table that fits; empty where none does."""
         for fields, result in self._tables.get(table, ()):
-            for options, own in zip(fields, labels, strict=True):
-                if options and not any(has <= own and own.isdisjoint(no) for has, no in options):
+            for options, place in zip(fields, labels, strict=True):
+                if options and not any(a <= place and place.isdisjoint(no) for a, no in options):
                     break
             else:
                 return result
@@ -107,41 +107,36 @@ class Rules:
     def ordinary(self) -> Labels:
         """Words that are no names."""
         return frozenset().union(
-            *(own for key, own in self.words.items() if key not in ("months", "surnames"))
+            *(words for name, words in self.words.items() if name not in ("months", "surnames"))
         )
 
     def _labels_of(self, key: str) -> Labels:
         """The word itself, and in capitals its classes and what its ending shows."""
         classes = (name.upper() for name, words in self.words.items() if key in words)
-        found = frozenset({key, *classes})
-        shapes = {
-            shape: own.get("but") not in found
-            and any(
-                key.endswith(end)
-                and (
-                    "after" not in own or key.removesuffix(end) in self.words.get(own["after"], ())
-                )
-                for end in own["of"].split()
-            )
-            for shape, own in self._endings.items()
-            if not key.endswith(tuple(own.get("not", "-").split()))
-        }
+        labels = frozenset({key, *classes})
+        shapes: dict[str, object] = {}
+        for shape, ending in self._endings.items():
+            stems = {key.removesuffix(end) for end in ending["of"].split() if key.endswith(end)}
+            if "after" in ending:
+                stems &= self.words.get(ending["after"], frozenset())
+            excluded = key.endswith(tuple(ending.get("not", "-").split()))
+            shapes[shape] = stems and not excluded and ending.get("but") not in labels
         shapes |= {
             "NUMBER": key[:1].isdigit(),
             "CARDINAL": key.isdigit(),
             "CLOSED": key in self._closed,
         }
-        return labelled(found, **shapes, SIDED=key.startswith("<"), END=not key)
+        return labelled(labels, **shapes, SIDED=key.startswith("<"), END=not key)
 
 
 def _replacing(pairs: Mapping[str, str]) -> Callable[[str], str]:
     """A function that replaces phrases in a text, in small letters or capitalised."""
     if not pairs:
         return str
-    every = dict(pairs) | {a[0].upper() + a[1:]: b[0].upper() + b[1:] for a, b in pairs.items()}
-    longest = sorted(map(re.escape, every), key=len, reverse=True)
-    found = re.compile(rf"(?<!\w)(?:{'|'.join(longest)})(?!\w)")
-    return lambda text: found.sub(lambda match: every[match[0]], text)
+    new = dict(pairs) | {a[0].upper() + a[1:]: b[0].upper() + b[1:] for a, b in pairs.items()}
+    longest = sorted(map(re.escape, new), key=len, reverse=True)
+    phrases = re.compile(rf"(?<!\w)(?:{'|'.join(longest)})(?!\w)")
+    return lambda text: phrases.sub(lambda match: new[match[0]], text)
 
 
 def labelled(labels: Labels, **shapes: object) -> Labels:
@@ -193,6 +188,4 @@ def language_of(name: str = ENGLISH) -> Language:
 
 @cache
 def _content(path: Path) -> dict[str, Any]:
-    is_shipped = path.parent.parent == _SHIPPED
-    content: dict[str, Any] = shipped_yaml(path) if is_shipped else yaml_mapping(path)
-    return content
+    return dict(shipped_yaml(path)) if path.parent.parent == _SHIPPED else yaml_mapping(path)

@@ -121,8 +121,8 @@ class Task:
                     f"name sets of axes other than {', '.join(sorted(self.own_axes))}"
                 )
         for a, b in combinations(self.neutral, 2):
-            if both := set(self.neutral[a]) & set(self.neutral[b]):
-                raise UserError(f"neutral text {min(both)!r} stands in both {a!r} and {b!r}")
+            if shared := set(self.neutral[a]) & set(self.neutral[b]):
+                raise UserError(f"neutral text {min(shared)!r} stands in both {a!r} and {b!r}")
 
     def check_leakage(self) -> None:
         """Raise a `UserError` if a text is both fitted on and measured on."""
@@ -141,8 +141,8 @@ class Task:
         return self.groups[0], self.groups[1]
 
     def sets(self, split: Split) -> tuple[CounterfactualSet, ...]:
-        own: tuple[CounterfactualSet, ...] = getattr(self, split)
-        return own
+        sets: tuple[CounterfactualSet, ...] = getattr(self, split)
+        return sets
 
     @property
     def legitimate_sets(self) -> tuple[CounterfactualSet, ...]:
@@ -160,7 +160,7 @@ class Task:
         for split in SPLITS:
             samples = [sample for data in self.sets(split) for sample in data.samples]
             people = {g: [v.name for s in samples for v in s.of(g)] for g in self.groups}
-            names[split] = {g: [*dict.fromkeys(filter(None, own))] for g, own in people.items()}
+            names[split] = {g: [*dict.fromkeys(filter(None, people[g]))] for g in self.groups}
         return names
 
     @property
@@ -184,9 +184,8 @@ class Task:
         """The task with at most `most` prompts of each set and texts of each split, for a try."""
         few = partial(few_prompts, most=most, seed=seed)
         task = self._smaller(few, lambda texts: few_texts(texts, most, seed), SPLITS)
-        others = ("own", "keep", "other_axes")
-        limited: Any = {key: tuple(map(few, getattr(self, key))) for key in others}
-        return replace(task, **limited, limit=most)
+        limited = {k: tuple(map(few, getattr(self, k))) for k in ("own", "keep", "other_axes")}
+        return replace(task, limit=most, **limited)
 
     def _smaller(
         self,
@@ -196,28 +195,28 @@ class Task:
     ) -> Task:
         """The task with fewer sets and texts of some splits."""
 
-        def of(own: Mapping[Split, Any], smaller: Callable[[Any], Any]) -> dict[Split, Any]:
-            return {s: smaller(value) if s in splits else value for s, value in own.items()}
+        def of(by_split: Mapping[Split, Any], smaller: Callable[[Any], Any]) -> dict[Split, Any]:
+            return {s: smaller(value) if s in splits else value for s, value in by_split.items()}
 
         changed: dict[str, Any] = {split: tuple(map(few, self.sets(split))) for split in splits}
         changed["agreement"] = of(self.agreement, few)
         changed["neutral"] = of(self.neutral, texts)
-        differences = of(self.legitimate_differences, lambda own: tuple(map(few, own)))
+        differences = of(self.legitimate_differences, lambda sets: tuple(map(few, sets)))
         return replace(self, **changed, legitimate_differences=differences)
 
     def in_vocabulary(self, words: frozenset[str], keys: Collection[str]) -> Task:
         """The task without the sets of fields `keys` that are out of a model's vocabulary."""
 
-        def known(sets: Sequence[CounterfactualSet]) -> tuple[CounterfactualSet, ...]:
+        def covered(sets: Sequence[CounterfactualSet]) -> tuple[CounterfactualSet, ...]:
             return tuple(data for data in sets if out_of_vocabulary(words, data) is None)
 
-        kept: dict[str, Any] = {s: known(self.sets(s)) for s in SPLITS if s in keys}
+        changed: dict[str, Any] = {s: covered(self.sets(s)) for s in SPLITS if s in keys}
         if "legitimate_differences" in keys:
-            differences = {s: known(sets) for s, sets in self.legitimate_differences.items()}
-            kept["legitimate_differences"] = differences if all(differences.values()) else {}
-        lacks = [one for data in self.test if (one := out_of_vocabulary(words, data)) is not None]
-        lacks = [one for one in lacks if "test" in keys or one.share == 0]
-        return replace(self, **kept, vocabulary=words, out_of_vocabulary=tuple(lacks))
+            differences = {s: covered(sets) for s, sets in self.legitimate_differences.items()}
+            changed["legitimate_differences"] = differences if all(differences.values()) else {}
+        lacking = filter(None, (out_of_vocabulary(words, data) for data in self.test))
+        changed["out_of_vocabulary"] = tuple(x for x in lacking if "test" in keys or x.share == 0)
+        return replace(self, **changed, vocabulary=words)
 
     @property
     def is_out_of_vocabulary(self) -> bool:
@@ -249,45 +248,43 @@ class Task:
     ) -> Task:
         """Build the task of an axis config and a data config.
 
-        Args:
-            axis: a name under `conf/axis`, a file, a mapping, or a list of two to cross.
-            data: a name under `conf/data`, a file or a mapping: sets by split, each a name under
-                `conf/dataset` or a mapping with its `source`. The axis's own by default.
-            groups: two or more, of which every pair is compared, or `all`; by default the axis's
-                first two, of crossed axes all.
-            name: tells tasks of one run apart.
-            texts: a name under `conf/texts`, a file or a mapping: agreement, neutral text, sets to
-                keep and sets of other axes, where `data` has none.
-            names: numbers of names per group to draw, by split; None takes all.
-            seed: of the draw of names.
-
         `UserError` if a key or value is wrong, or a set cannot be made.
+
+        Parameters
+        ----------
+        axis : a name under `conf/axis`, a file, a mapping, or a list of two to cross.
+        data : a name under `conf/data`, a file or a mapping: sets by split, each a name under
+            `conf/dataset` or a mapping with its `source`. The axis's own by default.
+        groups : two or more, of which every pair is compared, or `all`; by default the axis's
+            first two, of crossed axes all.
+        name : tells tasks of one run apart.
+        texts : a name under `conf/texts`, a file or a mapping: agreement, neutral text, sets to
+            keep and sets of other axes, where `data` has none.
+        names : numbers of names per group to draw, by split; None takes all.
+        seed : of the draw of names.
         """
         config = axis_config(axis)
-        own_axis = Axis.from_config(config)
-        shared = config_of("texts", texts)
-        own, _ = data_of(config, config_of("data", data), shared.get("prompts"))
-        for content, kind, keys in ((own, "data", _KEYS), (shared, "texts", _TEXTS)):
-            for key in content:
-                require_known(f"{kind} setting", key, keys)
-        content = shared | own
-        if own.get("keep") is None:  # sets for many axes, of which some lack forms
-            content["keep"] = [{**entry, "if_fits": True} for entry in entries_of(shared, "keep")]
-        compared = tuple(group.name for group in own_axis.chosen(groups))
+        loaded = Axis.from_config(config)
+        defaults = config_of("texts", texts)
+        settings, _ = data_of(config, config_of("data", data), defaults.get("prompts"))
+        for key in settings:
+            require_known("data setting", key, _KEYS)
+        for key in defaults:
+            require_known("texts setting", key, _TEXTS)
+        content = defaults | settings
+        if settings.get("keep") is None:  # sets for many axes, of which some lack forms
+            content["keep"] = [{**entry, "if_fits": True} for entry in entries_of(defaults, "keep")]
+        compared = tuple(group.name for group in loaded.chosen(groups))
         words = config.get("substitution")
-        substitution = Substitution.from_config(own_axis, words) if words else None
-        builder = SetBuilder(
-            own_axis,
-            substitution,
-            NameDraw.from_config(names, seed),
-            compared,
-            str(content.get("name") or TEMPLATES),
-        )
+        substitution = Substitution.from_config(loaded, words) if words else None
+        draw = NameDraw.from_config(names, seed)
+        set_name = str(content.get("name") or TEMPLATES)
+        builder = SetBuilder(loaded, substitution, draw, compared, set_name)
         neutral = content.get("neutral")
         task = cls(
-            axis=own_axis,
+            axis=loaded,
             groups=compared,
-            neutral=neutral_of(neutral, own_axis.language) if neutral else {},
+            neutral=neutral_of(neutral, loaded.language) if neutral else {},
             substitution=substitution,
             name=name,
             **sets_of(builder, content),
