@@ -156,14 +156,14 @@ def natural(
     read = language_of(request.axis.language).read
     families = read("families", "families")
     require_known("family of natural prompts", family, families)
-    own = families[family]
-    frames = read("templates", own["templates"], request.split)
+    entry = families[family]
+    frames = read("templates", entry["templates"], request.split)
     contents = []
-    for kind, key in own["contents"].items():
+    for kind, key in entry["contents"].items():
         outputs = _outputs(read("families", "outputs", key), request)
         spaced = tuple(f" {output}" for output in outputs)
         contents += [(text, spaced) for text in read("contents", kind, request.split)]
-    mentions = _mentions(own.get("mentions"), request)
+    mentions = _mentions(entry.get("mentions"), request)
     default = PEOPLE_OF_SPLIT[request.split]
     drawn = request.draw.counts.get(request.split)
     count = people or (default if drawn is None else min(default, drawn))
@@ -174,9 +174,9 @@ def natural(
     groups = [request.whole.groups[group] for group in request.groups]
     listed = [len(g.names.get(request.split, ())) for g in request.whole.groups.values()]
     named = any("name" in slot_names(mention) for mention in mentions)
-    known = min(listed) if named else len(mentions)
+    size = min(listed) if named else len(mentions)
     # Distinct people for each cell; fewer people, or cells, are among more.
-    order, steps = rng.permutation(known), rng.permutation(known)[:count]
+    order, steps = rng.permutation(size), rng.permutation(size)[:count]
     samples = []
     for k in range(cells):
         # Each pass over the contents meets other templates.
@@ -184,16 +184,16 @@ def natural(
         content, outputs = contents[content_order[k % len(contents)]]
         variations = []
         for group in groups:
-            for place in order[((k if anew else 0) + steps) % known].tolist():
+            for place in order[((k if anew else 0) + steps) % size].tolist():
                 mention = mentions[place % len(mentions)]
                 whom = "{object}" if mention == _PRONOUNS[0] else mention
                 who = content.replace("{who}", mention).replace("{whom}", whom)
                 name = group.names[request.split][place] if "{name}" in mention else None
                 text, start = fill(_filled(frame, who), group, name)
-                shown = mention if name is None else None
-                variations.append(Variation(group.name, text, name, start, shown))
-        whole = _filled(frame, content)
-        samples.append(Sample(whole, outputs, tuple(variations), content, frame))
+                phrase = mention if name is None else None
+                variations.append(Variation(group.name, text, name, start, phrase))
+        template = _filled(frame, content)
+        samples.append(Sample(template, outputs, tuple(variations), content, frame))
     return request.make(f"{family}_{request.split}", samples)
 
 
@@ -206,18 +206,17 @@ def _outputs(outputs: Any, request: Request) -> Sequence[str]:
 
 def _mentions(kind: str | None, request: Request) -> Sequence[str]:
     """Names of the axis, or noun phrases where it has none, that tell its groups apart."""
-    known, telling = slots_of(request, request.whole)
+    slots, telling = slots_of(request, request.whole)
     phrases = language_of(request.whole.language).read("mentions")
-    nouns = [own for key, own in phrases.items() if key != "described"]
     kinds: dict[str, Sequence[Sequence[str]]] = {
         "names": [["{name}"]],
         "pronouns": [] if "was" in telling else [_PRONOUNS],  # "they works" would not agree
         "described": [phrases.get("described", {}).get(request.split, ())],
-        "words": [own[request.split] for own in nouns],
+        "words": [phrases[key][request.split] for key in phrases if key != "described"],
     }
     for tried in [kinds[kind]] if kind else [kinds["names"], kinds["words"]]:
         fit = [
-            [m for m in mentions if slot_names(m) <= known and slot_names(m) & telling]
+            [m for m in mentions if slot_names(m) <= slots and slot_names(m) & telling]
             for mentions in tried
         ]
         if any(fit):
