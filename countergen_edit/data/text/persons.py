@@ -188,9 +188,9 @@ class _Reader:
         before = self._at(i - 1)
         apposed = after == i - 1 and before.kind == "noun" and before.gap in (" ", ", ")
         if key not in self.persons:
-            known = previous if apposed else None
+            antecedent = previous if apposed else None
             of_side = apposed or word.side in (0, None)
-            self.persons[key] = self._new_person(of_side) if known is None else known
+            self.persons[key] = self._new_person(of_side) if antecedent is None else antecedent
         person = self.persons[key]
         if person == PROTAGONIST and word.kind == "name":
             self.about.append(i)
