@@ -40,14 +40,14 @@ def prompts(request: Request, *, path: str) -> CounterfactualSet:
     `variations` they are made by substitution. Prompts of one `content` are paraphrases. A table
     has columns `input, output`, or `<group_a>, <group_b>, output`. Rows of one prompt are joined.
     """
-    found: dict[Sample, tuple[str, ...]] = {}
+    outputs: dict[Sample, tuple[str, ...]] = {}
     for where, row in prompt_rows(as_texts([path], "path")[0], request.groups):
         for sample in samples_of(row, where, request):
             bare = replace(sample, outputs=())
-            found[bare] = (*found.get(bare, ()), *sample.outputs)
-    if not found:
+            outputs[bare] = (*outputs.get(bare, ()), *sample.outputs)
+    if not outputs:
         raise UserError(f"{path} is empty: it has no samples to compare")
-    return request.make(Path(path).stem, [replace(s, outputs=o) for s, o in found.items()])
+    return request.make(Path(path).stem, [replace(s, outputs=o) for s, o in outputs.items()])
 
 
 def prompt_rows(path: str, groups: Sequence[str]) -> list[PlacedRecord]:
@@ -103,10 +103,10 @@ def samples_of(row: Mapping[str, Any], where: str, request: Request) -> list[Sam
         outputs = as_texts(row["outputs"], "outputs")
         [content] = as_texts([row["content"]], "content") if row.get("content") else [None]
         if texts:
-            made = [sample_from_variations(text, outputs, texts, request)]
+            samples = [sample_from_variations(text, outputs, texts, request)]
         else:
-            made = samples_from_text(text, outputs, request)
-        return [replace(sample, content=content) for sample in made]
+            samples = samples_from_text(text, outputs, request)
+        return [replace(sample, content=content) for sample in samples]
 
 
 def _variations(value: Any, groups: tuple[str, str]) -> dict[str, list[str]]:
