@@ -6,7 +6,6 @@ or by an installed package's entry point, or `path/to/file.py:Name`.
 
 from __future__ import annotations
 
-import importlib
 import importlib.util
 import inspect
 import sys
@@ -17,6 +16,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any, Generic, TypeVar
 
 from countergen_edit.core.errors import UserError, unknown
@@ -69,8 +69,7 @@ class Registry(Generic[_T]):
         if name in self._entered:
             return self._entered[name]
         if name in self.ours:
-            module, _, attribute = self.ours[name].partition(":")
-            thing: _T = getattr(importlib.import_module(module), attribute)
+            thing: _T = resolve_name(self.ours[name])
             return thing
         if name in (installed := _installed(self.group)):
             return self._load(name, installed[name].load)

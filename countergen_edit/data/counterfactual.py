@@ -124,6 +124,9 @@ class CounterfactualSet:
         return frozenset(map(normalised, self.texts))
 
 
+Sets = tuple[CounterfactualSet, ...]
+
+
 def words_of(text: str) -> set[str]:
     """The words of a text."""
     return set(re.findall(r"\w+", text))

@@ -72,10 +72,8 @@ def paired_prompts(
         raise UserError("no prompts: give texts such as '{name} went to the bank.'")
     prompts = []
     for label, template in labelled:
-        x, perturbed = (
-            fill(template, group, name)[0]
-            for group, name in zip((source, target), names, strict=True)
-        )
+        x, _ = fill(template, source, names[0])
+        perturbed, _ = fill(template, target, names[1])
         if x == perturbed:
             raise UserError(
                 f"prompt {x!r} is the same for both groups: give the two people two names"

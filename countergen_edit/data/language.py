@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from countergen_edit.core.errors import UserError, require_known
-from countergen_edit.core.reading import shipped_yaml, text_of, yaml_mapping
+from countergen_edit.core.reading import shipped_yaml, yaml_mapping
 from countergen_edit.core.typed import require_keys
 from countergen_edit.data.axis import ENGLISH, DoesNotFitError
 
@@ -163,10 +163,6 @@ class Language:
             require_known(f"key of {path}:", key, content)
             content = content[key]
         return content
-
-    def neutral(self) -> Sequence[str]:
-        """Neutral texts, one a line."""
-        return text_of(self.folder / "neutral.txt").splitlines()
 
     @cached_property
     def rules(self) -> Rules:

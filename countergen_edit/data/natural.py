@@ -53,7 +53,7 @@ NEUTRAL: Registry[Callable[..., TextsBySplit]] = Registry(
 
 def neutral(*, language: str = ENGLISH) -> TextsBySplit:
     """Texts of one to three sentences that mention nobody."""
-    return split_texts(language_of(language).neutral())
+    return split_texts(text_of(language_of(language).folder / "neutral.txt").splitlines())
 
 
 def split_texts(texts: Sequence[str]) -> TextsBySplit:
@@ -160,15 +160,16 @@ def natural(
     frames = read("templates", entry["templates"], request.split)
     contents = []
     for kind, key in entry["contents"].items():
-        outputs = _outputs(read("families", "outputs", key), request)
+        outputs = read("families", "outputs", key)
+        if isinstance(outputs, Mapping):
+            require_known("axis with natural stereotypes", request.axis.name, outputs)
+            outputs = outputs[request.axis.name]
         spaced = tuple(f" {output}" for output in outputs)
         contents += [(text, spaced) for text in read("contents", kind, request.split)]
     mentions = _mentions(entry.get("mentions"), request)
     default = PEOPLE_OF_SPLIT[request.split]
-    drawn = request.draw.counts.get(request.split)
-    count = people or (default if drawn is None else min(default, drawn))
-    cells = CELLS[request.split] if templates is None else templates
-    cells = min(cells, len(frames) * len(contents))
+    count = people or min(default, request.draw.counts.get(request.split) or default)
+    cells = min(templates or CELLS[request.split], len(frames) * len(contents))
     rng = generator(request.draw.seed, "natural", family, request.split)
     frame_order, content_order = rng.permutation(len(frames)), rng.permutation(len(contents))
     groups = [request.whole.groups[group] for group in request.groups]
@@ -195,13 +196,6 @@ def natural(
         template = _filled(frame, content)
         samples.append(Sample(template, outputs, tuple(variations), content, frame))
     return request.make(f"{family}_{request.split}", samples)
-
-
-def _outputs(outputs: Any, request: Request) -> Sequence[str]:
-    if not isinstance(outputs, Mapping):
-        return outputs  # type: ignore[no-any-return]
-    require_known("axis with natural stereotypes", request.axis.name, outputs)
-    return outputs[request.axis.name]  # type: ignore[no-any-return]
 
 
 def _mentions(kind: str | None, request: Request) -> Sequence[str]:

@@ -91,15 +91,11 @@ def _doubtful(text: str, output: str, substitution: Substitution) -> Iterator[st
     words = substitution.words(text, output)
     of_text = words[: len(substitution.words(text))]
     yourself = "give its variations yourself"
-    by_side: dict[int, list[str]] = {}
-    for word in of_text:
-        if word.side is not None and word.stays is None:
-            by_side.setdefault(word.side, []).append(word.text)
-    if len(by_side) == len(substitution.groups):
-        shown = "; ".join(
-            f"{group}: {', '.join(dict.fromkeys(by_side[side]))}"
-            for side, group in enumerate(substitution.groups)
-        )
+    changing = [word for word in of_text if word.side is not None and word.stays is None]
+    by_side = [dict.fromkeys(w.text for w in changing if w.side == side) for side in (0, 1)]
+    if all(by_side):
+        sides = zip(substitution.groups, by_side, strict=True)
+        shown = "; ".join(f"{group}: {', '.join(texts)}" for group, texts in sides)
         yield (
             f"both groups are in it ({shown}), and everybody becomes one: {yourself}, or leave the "
             "others out"

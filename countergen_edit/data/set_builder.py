@@ -15,7 +15,7 @@ from countergen_edit.core.conf_path import PROMPT_FILES, conf_dir, config_of, re
 from countergen_edit.core.errors import UserError, command
 from countergen_edit.core.typed import require
 from countergen_edit.data.axis import OWN, SPLITS, Axis, DoesNotFitError, NoFormsError, Split
-from countergen_edit.data.counterfactual import CounterfactualSet, joined_sets
+from countergen_edit.data.counterfactual import CounterfactualSet, Sets, joined_sets
 from countergen_edit.data.prompt_check import check_prompts
 from countergen_edit.data.sources import SOURCES, load_set
 from countergen_edit.data.subsets import NameDraw, round_robin, split_prompts, without_overlap
@@ -115,9 +115,7 @@ class SetBuilder:
             raise
         return NamedSet(split, data, is_default, source in FORMATS)
 
-    def load_all(
-        self, entries: Iterable[Mapping[str, Any]], split: Split, key: str = ""
-    ) -> tuple[CounterfactualSet, ...]:
+    def load_all(self, entries: Iterable[Mapping[str, Any]], split: Split, key: str = "") -> Sets:
         """The sets of entries under distinct names, without those that need not and do not fit."""
         loaded = [one for entry in entries if (one := self.load(entry, split, key))]
         return tuple(one.data for one in distinctly_named(loaded))

@@ -23,6 +23,7 @@ from countergen_edit.data.axis import NAME_COUNTS, OWN, SPLITS, Axis, Group, Spl
 from countergen_edit.data.counterfactual import (
     CounterfactualSet,
     Sample,
+    Sets,
     Variation,
     normalised,
     words_of,
@@ -211,9 +212,7 @@ def _shared(a: CounterfactualSet, b: CounterfactualSet) -> Iterator[tuple[str, s
         yield from (("name", n) for n in one.names if n in names or words_of(n) <= other.words)
 
 
-def split_prompts(
-    sets: Sequence[CounterfactualSet], seed: int
-) -> dict[Split, tuple[CounterfactualSet, ...]]:
+def split_prompts(sets: Sequence[CounterfactualSet], seed: int) -> dict[Split, Sets]:
     """The user's prompts by split: half to fit on, a sixth to choose by, a third to test on.
 
     Prompts that share a name, a text, a content or nearly a template stay in one split. Sets are

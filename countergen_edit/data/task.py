@@ -12,16 +12,8 @@ from typing import Any
 
 from countergen_edit.core.conf_path import config_of
 from countergen_edit.core.errors import UserError, require_known
-from countergen_edit.data.axis import (
-    NAME_COUNTS,
-    OF_AXIS,
-    SPLITS,
-    Axis,
-    Split,
-    axis_config,
-    data_of,
-)
-from countergen_edit.data.counterfactual import CounterfactualSet
+from countergen_edit.data.axis import NAME_COUNTS, SPLITS, Axis, Split, axis_config, data_of
+from countergen_edit.data.counterfactual import CounterfactualSet, Sets
 from countergen_edit.data.natural import neutral_of
 from countergen_edit.data.prompt_check import OutOfVocabulary, out_of_vocabulary, set_warnings
 from countergen_edit.data.set_builder import TEMPLATES, Drawable, SetBuilder, entries_of, sets_of
@@ -69,24 +61,22 @@ class Task:
     axis: Axis
     groups: tuple[str, ...]
     """The groups that are compared, two or more, in their order."""
-    fit: tuple[CounterfactualSet, ...] = ()
+    fit: Sets = ()
     """Sets on which the groups are made equal."""
-    validation: tuple[CounterfactualSet, ...] = ()
+    validation: Sets = ()
     """Sets by which edits are chosen."""
-    test: tuple[CounterfactualSet, ...] = ()
-    own: tuple[CounterfactualSet, ...] = ()
+    test: Sets = ()
+    own: Sets = ()
     """Test sets with prompts of the user, on which FairPair and CID are measured."""
-    keep: tuple[CounterfactualSet, ...] = ()
+    keep: Sets = ()
     """Sets on which the model stays as it is, for erasers that can."""
     agreement: Mapping[Split, CounterfactualSet] = field(default_factory=dict)
     """Prompts whose i-th output is the form that agrees with the i-th group."""
-    legitimate_differences: Mapping[Split, tuple[CounterfactualSet, ...]] = field(
-        default_factory=dict
-    )
+    legitimate_differences: Mapping[Split, Sets] = field(default_factory=dict)
     """Sets of factual differences between groups: the model should not change on them."""
     neutral: Mapping[Split, tuple[str, ...]] = field(default_factory=dict)
     """Running neutral text; erasers may weigh that of `fit`."""
-    other_axes: tuple[CounterfactualSet, ...] = ()
+    other_axes: Sets = ()
     """Test sets of axes that nothing is fitted on, for off-target effects."""
     planted: Mapping[tuple[str, str], float] = field(default_factory=dict)
     """(template, output) → planted R, where the truth is known."""
@@ -140,16 +130,15 @@ class Task:
     def pair(self) -> tuple[str, str]:
         return self.groups[0], self.groups[1]
 
-    def sets(self, split: Split) -> tuple[CounterfactualSet, ...]:
-        sets: tuple[CounterfactualSet, ...] = getattr(self, split)
-        return sets
+    def sets(self, split: Split) -> Sets:
+        return getattr(self, split)  # type: ignore[no-any-return]
 
     @property
-    def legitimate_sets(self) -> tuple[CounterfactualSet, ...]:
+    def legitimate_sets(self) -> Sets:
         return tuple(data for sets in self.legitimate_differences.values() for data in sets)
 
     @property
-    def every_set(self) -> tuple[CounterfactualSet, ...]:
+    def every_set(self) -> Sets:
         measured = (*self.fit, *self.keep, *self.validation, *self.test)
         return (*measured, *self.agreement.values(), *self.legitimate_sets, *self.other_axes)
 
@@ -207,7 +196,7 @@ class Task:
     def in_vocabulary(self, words: frozenset[str], keys: Collection[str]) -> Task:
         """The task without the sets of fields `keys` that are out of a model's vocabulary."""
 
-        def covered(sets: Sequence[CounterfactualSet]) -> tuple[CounterfactualSet, ...]:
+        def covered(sets: Sequence[CounterfactualSet]) -> Sets:
             return tuple(data for data in sets if out_of_vocabulary(words, data) is None)
 
         changed: dict[str, Any] = {s: covered(self.sets(s)) for s in SPLITS if s in keys}
@@ -238,7 +227,7 @@ class Task:
     def from_config(
         cls,
         axis: str | Path | Mapping[str, Any] | Sequence[str | Path] = "gender",
-        data: str | Path | Mapping[str, Any] = OF_AXIS,
+        data: str | Path | Mapping[str, Any] = "of_axis",
         *,
         groups: Sequence[str] | str | None = None,
         name: str = "",

@@ -31,7 +31,8 @@ from countergen_edit.data.text.grammar import with_article
 
 NODES = 24
 """Nodes of Gauss-Hermite quadrature for each of the two normal variables."""
-Probabilities = Mapping[str, Float64[np.ndarray, " output"]]
+PerOutput = Float64[np.ndarray, " output"]
+Probabilities = Mapping[str, PerOutput]
 PlantedFigures = dict[tuple[str, str], float]
 """(template, output) → a planted figure."""
 
@@ -55,7 +56,7 @@ class PlantedPrompt:
     frequency: float
     content: str
 
-    def probability(self, group: str) -> Float64[np.ndarray, " output"]:
+    def probability(self, group: str) -> PerOutput:
         """P(output | group); a nationality group such as `egypt_male` is planted by its country."""
         if group in self.probabilities:
             return self.probabilities[group]
@@ -105,15 +106,14 @@ class NameLeanings:
         b = self.within * generator(self.seed, "leaning", name, family).normal()
         return float(a), float(b)
 
-    def of(self, name: str, family: str, outputs: int) -> Float64[np.ndarray, " output"]:
-        """A name's shift of the log odds of the outputs, (output,), in nats."""
-        directions = self.directions(family, outputs)
-        return np.asarray(np.array(self.strengths(name, family)) @ directions)
+    def of(self, name: str, family: str, outputs: int) -> PerOutput:
+        """A name's shift of the log odds of the outputs, in nats."""
+        return np.asarray(self.strengths(name, family) @ self.directions(family, outputs))
 
     def population(
-        self, family: str, log_p: Float64[np.ndarray, " output"]
+        self, family: str, log_p: PerOutput
     ) -> tuple[Float64[np.ndarray, " node"], Float64[np.ndarray, "node output"]]:
-        """Quadrature over all names: weights (node,) and log P(y | group, name), (node, output).
+        """Quadrature over all names: weights and log P(y | group, name).
 
         Exact to rounding for smooth functions of both normal variables.
         """
@@ -157,11 +157,9 @@ class Truth:
             raise UserError(f"testbed family {family!r} has no templates in the {split!r} split")
         return prompts
 
-    def log_p(
-        self, prompt: PlantedPrompt, group: str, name: str | None
-    ) -> Float64[np.ndarray, " output"]:
-        """log P(output | group, name), (output,), in nats."""
-        log_p: Float64[np.ndarray, " output"] = np.log(prompt.probability(group))
+    def log_p(self, prompt: PlantedPrompt, group: str, name: str | None) -> PerOutput:
+        """log P(output | group, name), in nats."""
+        log_p: PerOutput = np.log(prompt.probability(group))
         if name is None:
             return log_p
         shift = self.leanings.of(name, prompt.family, len(prompt.outputs))
@@ -265,12 +263,12 @@ def compile_truth(config: Mapping[str, Any]) -> Truth:
     )
 
 
-def _normalised(weights: Iterable[float]) -> Float64[np.ndarray, " output"]:
+def _normalised(weights: Iterable[float]) -> PerOutput:
     values = np.array(list(weights), dtype=np.float64)
     return np.asarray(values / values.sum())
 
 
-def _shares(female_share: Mapping[str, float]) -> dict[str, Float64[np.ndarray, " output"]]:
+def _shares(female_share: Mapping[str, float]) -> dict[str, PerOutput]:
     shares = female_share.values()
     return {"female": _normalised(shares), "male": _normalised(1 - share for share in shares)}
 

@@ -389,13 +389,8 @@ def resolved(line: str, occupations: Collection[str]) -> dict[str, str]:
     sentence = re.sub(r"\[([^]]*)\]", r"\1", text)
     people, [meant] = named(sentence), named(person)
     [other] = {*people} - {meant}
-    return {
-        "sentence": sentence,
-        "pronoun": pronoun.capitalize(),
-        "meant": meant,
-        "other": other,
-        "pair": " and ".join(sorted(people)),
-    }
+    roles = {"meant": meant, "other": other, "pair": " and ".join(sorted(people))}
+    return {"sentence": sentence, "pronoun": pronoun.capitalize(), **roles}
 
 
 def winogender(files: Files, bias_types: Collection[str]) -> Iterator[Document]:

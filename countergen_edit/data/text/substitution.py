@@ -76,11 +76,7 @@ class WordTable:
 
     def word_pairs(self, a: Group, b: Group, rules: Rules) -> list[tuple[str, str]]:
         """Words of two groups with one meaning: the axis's forms, then the rows of the table."""
-        forms = [
-            (a.forms[slot], b.forms[slot])
-            for slot in a.forms
-            if slot not in rules.pronoun_forms and slot in b.forms
-        ]
+        forms = [(a.forms[s], b.forms[s]) for s in a.forms if s not in rules.pronoun_forms]
         pairs = [*forms, *self._cells(self.words, a, b)]
         return [pair for pair in dict.fromkeys(pairs) if pair[0] != pair[1]]
 
