@@ -39,7 +39,6 @@ class Location:
 
     @property
     def options(self) -> dict[str, Any]:
-        """Keyword arguments of `from_pretrained`."""
         where = {"local_files_only": self.local_files_only, "revision": self.revision}
         return where | ({"gguf_file": self.gguf.name} if self.gguf else {})
 

@@ -102,18 +102,16 @@ def yaml_mapping(path: Path | str) -> dict[str, Any]:
     return _mapping(content, path)
 
 
-def csv_table(
-    path: Path | str, known: Collection[str] = ()
-) -> tuple[list[str], list[PlacedRecord]]:
+def csv_table(path: Path | str, keys: Collection[str] = ()) -> tuple[list[str], list[PlacedRecord]]:
     """Columns and rows of a CSV file, or of the first sheet of an Excel workbook.
 
-    Its delimiter is the one that gives most columns that are `known`, in lower case.
+    Its delimiter is the one that gives most columns of `keys`, in lower case.
     """
     text = _sheet(path) if str(path).lower().endswith(".xlsx") else text_of(path)
     lines = io.StringIO(text, newline="").readlines()
     first = next(filter(str.strip, lines), "").casefold()
     split = {mark: [cell.strip('" \t\r\n') for cell in first.split(mark)] for mark in ",;\t|"}
-    mark = max(split, key=lambda mark: (len({*known} & {*split[mark]}), len(split[mark])))
+    mark = max(split, key=lambda mark: (len({*keys} & {*split[mark]}), len(split[mark])))
     reader = csv.reader(lines, delimiter=mark, strict=True)
     header, rows = list[str](), list[PlacedRecord]()
     start = 0

@@ -95,8 +95,7 @@ def _validator(hint: Any) -> SchemaValidator | None:
 
 def _refusal(value: object, where: str, error: ValidationError) -> UserError:
     """The messages about the innermost wrong entry."""
-    messages: dict[tuple[str, ...], list[str]] = {}
-    entries: dict[tuple[str, ...], Any] = {}
+    details: list[tuple[list[str], Any, str]] = []
     for detail in error.errors():
         place, entry = [where], value
         for part in detail["loc"]:  # some parts name members of unions
@@ -105,14 +104,12 @@ def _refusal(value: object, where: str, error: ValidationError) -> UserError:
             except (KeyError, IndexError, TypeError):
                 continue
             place.append(str(part))
-        entries[tuple(place)] = entry
         missing = detail["type"] == "missing" and isinstance(detail["loc"][-1], int)
-        message = f"{_SHOULD_BE}longer" if missing else detail["msg"]
-        messages.setdefault(tuple(place), []).append(message)
-    inner = max(messages, key=len)
-    first, *more = dict.fromkeys(messages[inner])
+        details.append((place, entry, f"{_SHOULD_BE}longer" if missing else detail["msg"]))
+    inner, entry, _ = max(details, key=lambda detail: len(detail[0]))
+    first, *more = dict.fromkeys(message for place, _, message in details if place == inner)
     joined = " or ".join([first, *(message.removeprefix(_SHOULD_BE) for message in more)])
-    return UserError(f"{'.'.join(inner)}={_short(entries[inner])}: {joined}")
+    return UserError(f"{'.'.join(inner)}={_short(entry)}: {joined}")
 
 
 def _short(value: object) -> str:

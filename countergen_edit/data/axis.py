@@ -43,13 +43,7 @@ OWN = "own"
 """The value of `data.fit` that fits on a part of the user's prompts."""
 ALL = "all"
 """Every group of an axis, where groups are chosen."""
-NAME_COUNTS: Mapping[str, int] = {
-    "fit": 40,
-    "few": 10,
-    "agreement": 8,
-    "validation": 12,
-    "test": 24,
-}
+NAME_COUNTS = {"fit": 40, "few": 10, "agreement": 8, "validation": 12, "test": 24}
 """Default numbers of names per group: enough to tell a group from its people."""
 
 
@@ -143,7 +137,6 @@ class Axis:
         return self.made_of or (self.name,)
 
     def with_names(self, names: Callable[[Group, Split], Sequence[str]]) -> Axis:
-        """The axis with other names of each group and split."""
         groups = {
             group.name: replace(group, names={s: tuple(names(group, s)) for s in group.names})
             for group in self.groups.values()

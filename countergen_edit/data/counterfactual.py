@@ -90,9 +90,7 @@ class CounterfactualSet:
         """The same samples for two of its groups."""
         if self.groups == (a, b):
             return self
-        samples = (
-            replace(sample, variations=(*sample.of(a), *sample.of(b))) for sample in self.samples
-        )
+        samples = (replace(s, variations=(*s.of(a), *s.of(b))) for s in self.samples)
         return replace(self, groups=(a, b), samples=tuple(samples))
 
     @property

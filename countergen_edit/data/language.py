@@ -46,7 +46,8 @@ def _option(text: str) -> tuple[Labels, Labels]:
 
 def _rule(line: str, table: str) -> Rule:
     places, arrow, answer = line.split("#")[0].partition("->")
-    fields, count = places.split("|"), _FIELDS.get(table, 3)
+    fields = places.split("|")
+    count = _FIELDS.get(table, 3)
     if not arrow or len(fields) != count:
         raise UserError(f"rule {line.strip()!r} of {table}: write {count} fields | … -> answer")
     return [[*map(_option, field.split())] for field in fields], answer.strip()
@@ -70,7 +71,7 @@ class Rules:
         self.pronouns: Sequence[str] = content.get("pronouns", ())
         """The pronouns of each group by case, where a word serves two cases."""
         self.pronoun_forms: Sequence[str] = content.get("pronoun_forms", ())
-        """Word forms of an axis that are no words of their own in running text."""
+        """Word forms of an axis that are not words in running text."""
         self.agreement_form: str = content.get("agreement_form", "")
         """The form of a group that stands in the first row of the first of `agreeing`."""
         self.agreeing: Mapping[str, Sequence[Sequence[str]]] = content.get("agreeing", {})
@@ -105,7 +106,7 @@ class Rules:
 
     @property
     def ordinary(self) -> Labels:
-        """Words that are no names."""
+        """Words that are not names."""
         return frozenset().union(
             *(words for name, words in self.words.items() if name not in ("months", "surnames"))
         )
@@ -121,12 +122,9 @@ class Rules:
                 stems &= self.words.get(ending["after"], frozenset())
             excluded = key.endswith(tuple(ending.get("not", "-").split()))
             shapes[shape] = stems and not excluded and ending.get("but") not in labels
-        shapes |= {
-            "NUMBER": key[:1].isdigit(),
-            "CARDINAL": key.isdigit(),
-            "CLOSED": key in self._closed,
-        }
-        return labelled(labels, **shapes, SIDED=key.startswith("<"), END=not key)
+        shapes |= {"NUMBER": key[:1].isdigit(), "CARDINAL": key.isdigit(), "END": not key}
+        shapes |= {"CLOSED": key in self._closed, "SIDED": key.startswith("<")}
+        return labelled(labels, **shapes)
 
 
 def _replacing(pairs: Mapping[str, str]) -> Callable[[str], str]:

@@ -75,19 +75,17 @@ def file(path: str) -> TextsBySplit:
     return split_texts([line.strip() for line in text_of(path).splitlines() if line.strip()])
 
 
-def neutral_of(content: object, language: str = ENGLISH) -> TextsBySplit:
+def neutral_of(content: Any, language: str = ENGLISH) -> TextsBySplit:
     """The texts of a config: a source with its settings, a source's name, or a file's path.
 
     A source with a parameter `language` has texts of that language.
     """
     require(Mapping[str, Any] | str, content, "neutral")
-    if isinstance(content, Mapping):
-        settings = dict(content)
-        name = str(settings.pop("source", None))
-    elif Path(str(content)).suffix in MAYBE_PATHS["neutral"]:
-        name, settings = "file", {"path": content}
-    else:
-        name, settings = str(content), {}
+    if isinstance(content, str):
+        is_file = Path(content).suffix in MAYBE_PATHS["neutral"]
+        content = {"source": "file", "path": content} if is_file else {"source": content}
+    settings = dict(content)
+    name = str(settings.pop("source", None))
     if "language" in signature(NEUTRAL.get(name)).parameters:
         settings.setdefault("language", language)
     return NEUTRAL.make(name, settings)  # type: ignore[no-any-return]

@@ -87,7 +87,7 @@ def _checked(rows: Sequence[tuple[str, Any, Sample]], request: Request) -> Check
 
 
 def _doubtful(text: str, output: str, substitution: Substitution) -> Iterator[str]:
-    """What may be wrong with the variations of a text that `output` continues."""
+    """Doubts about the variations of a text that `output` continues."""
     words = substitution.words(text, output)
     of_text = words[: len(substitution.words(text))]
     yourself = "give its variations yourself"
@@ -134,7 +134,7 @@ def _unknown_names(words: Sequence[Word]) -> Iterator[str]:
 
 
 def _used_names(texts: Iterable[str], substitution: Substitution) -> Iterator[str]:
-    """Names on which erasers are fitted or with which layers are chosen."""
+    """Warnings about names on which erasers are fitted or with which layers are chosen."""
     groups = [substitution.axis.groups[group] for group in substitution.groups]
     used = sorted({name for text in texts for name in substitution.names_in(text)})
     for name in used:

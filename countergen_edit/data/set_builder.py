@@ -93,12 +93,14 @@ class SetBuilder:
 
         Default names end in `key`, where it is given.
         """
-        config, axis, words = dict(entry), self.axis, self.substitution
+        config = dict(entry)
         may_lack = config.pop("if_fits", False)
-        other, source = config.pop("axis", None) or axis.name, config.get("source")
+        other = config.pop("axis", None) or self.axis.name
+        axis, words = self.axis, self.substitution
         pairs: list[Any] = [[self.groups[0], group] for group in self.groups[1:]]
         if other != axis.name:
             axis, words, pairs = Axis.from_config(config_of("axis", other)), None, [None]
+        source = config.get("source")
         is_default = source == TEMPLATES and not config.get("name")
         if is_default:
             config["name"] = f"{self.default_name}_{key}" if key else self.default_name
@@ -204,9 +206,7 @@ def sets_of(builder: SetBuilder, content: Mapping[str, Any]) -> dict[str, Any]:
             if split != "validation" and {*parameters} >= drawn and not drawn & {*entry}:
                 drawable[one.data.name] = Drawable(builder, entry)
     sets = distinctly_named([*loaded, *parts])
-    by_split: dict[str, Any] = {
-        split: tuple(one.data for one in sets if one.split == split) for split in SPLITS
-    }
+    by_split: dict[str, Any] = {s: tuple(x.data for x in sets if x.split == s) for s in SPLITS}
 
     def without_parts(data: CounterfactualSet | None) -> CounterfactualSet | None:
         return without_overlap(data, [one.data for one in parts]) if data and parts else data

@@ -182,8 +182,6 @@ class Task:
         texts: Callable[[tuple[str, ...]], tuple[str, ...]],
         splits: Sequence[Split],
     ) -> Task:
-        """The task with fewer sets and texts of some splits."""
-
         def of(by_split: Mapping[Split, Any], smaller: Callable[[Any], Any]) -> dict[Split, Any]:
             return {s: smaller(value) if s in splits else value for s, value in by_split.items()}
 

@@ -208,10 +208,8 @@ def bank_from_config(config: Mapping[str, Any]) -> TemplateBank:
     optional = {k: config[k] for k in ("hypothesis", "published", "sizes", "table") if k in config}
     if "groups" in config:
         optional["people"] = _people(config["groups"])
-    models = tuple(config.get("published_for", ()))
-    return TemplateBank(
-        config["task"], tuple(families), words, kinds, published_for=models, **optional
-    )
+    optional["published_for"] = tuple(config.get("published_for", ()))
+    return TemplateBank(config["task"], tuple(families), words, kinds, **optional)
 
 
 def _word(entry: Any) -> dict[str, str]:

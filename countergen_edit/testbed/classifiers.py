@@ -98,12 +98,13 @@ def plant(bank: TemplateBank, *, biased: bool = True) -> PlantedBert:
 def build(planted: PlantedBert) -> tuple[Any, PreTrainedTokenizerFast]:
     """The model and tokenizer with the planted logits, to within 0.01."""
     tokenizer = _tokenizer(planted.vocabulary)
+    vocabulary = tokenizer.get_vocab()
     pairs = planted.interactions
     features = len(planted.labels) + 2 * len(pairs)
     width = 2 * features + 2
     is_masked = planted.task == "masked"
     config = BertConfig(
-        vocab_size=len(tokenizer),
+        vocab_size=len(vocabulary),
         hidden_size=width,
         num_hidden_layers=1,
         num_attention_heads=1,
@@ -123,7 +124,7 @@ def build(planted: PlantedBert) -> tuple[Any, PreTrainedTokenizerFast]:
         for name, parameter in model.named_parameters():
             parameter.fill_(1.0 if "LayerNorm.weight" in name else 0.0)
         layer = model.bert.encoder.layer[0]
-        model.bert.embeddings.word_embeddings.weight.copy_(_embeddings(planted, tokenizer, width))
+        model.bert.embeddings.word_embeddings.weight.copy_(_embeddings(planted, vocabulary, width))
         layer.attention.self.value.weight.copy_(effects)
         layer.attention.output.dense.weight.copy_(torch.eye(width))
         # (x + y)² - (x - y)² = 4xy, each square of two GELUs, added to the label's effect.
@@ -139,7 +140,7 @@ def build(planted: PlantedBert) -> tuple[Any, PreTrainedTokenizerFast]:
                 layer.output.dense.weight[of_label, 4 * i + j] = math.prod(signs) * sides
         rows: Iterable[int] = range(len(planted.labels))
         if is_masked:  # the targets get their logits at a mask; all other words stay far below
-            rows = map(tokenizer.get_vocab().__getitem__, planted.labels)
+            rows = map(vocabulary.__getitem__, planted.labels)
             transform, read = model.cls.predictions.transform.dense, model.cls.predictions.decoder
             transform.weight.copy_(torch.eye(width))
             transform.bias.fill_(3 * width**0.5)  # GELU is the identity there; the norm takes the
@@ -153,12 +154,10 @@ def build(planted: PlantedBert) -> tuple[Any, PreTrainedTokenizerFast]:
     return model.requires_grad_(False).eval(), tokenizer
 
 
-def _embeddings(
-    planted: PlantedBert, tokenizer: PreTrainedTokenizerFast, width: int
-) -> torch.Tensor:
+def _embeddings(planted: PlantedBert, vocabulary: Mapping[str, int], width: int) -> torch.Tensor:
     """Every effect and its negative (mean 0), and a constant that makes the variance 1."""
-    table = np.zeros((len(tokenizer), width))
-    for word, index in tokenizer.get_vocab().items():
+    table = np.zeros((len(vocabulary), width))
+    for word, index in vocabulary.items():
         features = [*planted.effects.get(word, np.zeros(len(planted.labels)))]
         for pair in planted.interactions:
             features += [float(word in pair.words), float(word in pair.others)]
@@ -190,13 +189,12 @@ def _split(text: str) -> list[str]:
 
 
 def _forms(lists: Iterable[Iterable[Mapping[str, str]]]) -> set[str]:
-    """The tokens of all forms of the words of some lists."""
+    """The tokens of all forms of the words of lists."""
     forms = (text for words in lists for word in words for text in word.values())
     return {token for text in forms for token in _split(text)}
 
 
 def _words(item: Mapping[str, Any], bank: TemplateBank) -> frozenset[str]:
-    """The words that an entry of the YAML means."""
     if "words" in item:
         return frozenset(item["words"])
     if "slot" in item:

@@ -274,12 +274,12 @@ def _shares(female_share: Mapping[str, float]) -> dict[str, PerOutput]:
 
 
 def _choice_family(name: str, entry: Mapping[str, Any]) -> Iterator[PlantedPrompt]:
+    words = entry["female_share" if "female_share" in entry else "weights"]
     if "female_share" in entry:
-        words, probabilities = list(entry["female_share"]), _shares(entry["female_share"])
+        probabilities = _shares(words)
     else:
-        words, weights = list(entry["weights"]), entry["weights"].values()
-        countries = next(iter(weights))
-        probabilities = {c: _normalised(weight[c] for weight in weights) for c in countries}
+        countries = next(iter(words.values()))
+        probabilities = {c: _normalised(word[c] for word in words.values()) for c in countries}
     outputs = tuple(f" {with_article(w) if entry.get('article') else w}" for w in words)
     paraphrases = {split: entry["paraphrases"][split] for split in SPLITS}
     yield from _prompts(name, entry, paraphrases, outputs, probabilities, name)

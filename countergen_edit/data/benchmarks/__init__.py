@@ -57,7 +57,7 @@ class BenchmarkItem:
     part: str
     bias_type: str
     cluster: str
-    """What it shares with items that are not independent: a target, a template, a writer."""
+    """The target, template or writer that it shares with items that are not independent."""
     texts: tuple[tuple[str, str], ...]
     """A prompt, which may be empty, and the text that is scored after it."""
     entry: Mapping[str, Any] = field(default_factory=dict)
@@ -94,10 +94,7 @@ class ItemForm:
     group: str = ""
 
     def of(self, document: Mapping[str, Any]) -> BenchmarkItem:
-        """The item of a document."""
-        fields = {
-            key: value.format_map(document) for key, value in vars(self).items() if key != "texts"
-        }
+        fields = {k: v.format_map(document) for k, v in vars(self).items() if k != "texts"}
         prompt = fields.pop("prompt")
         texts = tuple((prompt, text.format_map(document)) for text in self.texts.values())
         return BenchmarkItem(texts=texts, entry=document, **fields)
@@ -157,9 +154,9 @@ class Benchmark:
     flaws: str
     """Known flaws, in a sentence."""
     clusters: str
-    """What a cluster is, in the plural."""
+    """The word for clusters."""
     reader: str = "table"
-    """What reads its documents: a function in `READERS`, or `FILE.py:function`."""
+    """The reader of its documents: a function in `READERS`, or `FILE.py:function`."""
     axes: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """Axis → the bias types about it."""
     normalise: Literal["sum", "mean"] = "sum"
@@ -188,7 +185,6 @@ class Benchmark:
         ]
 
     def kinds_of(self, part: str) -> list[FigureKind]:
-        """The figures of a part."""
         return [kind for kind in self.kinds if part in kind.parts or not kind.parts]
 
     def read(self, files: Files, bias_types: Collection[str]) -> Iterator[BenchmarkItem]:
@@ -263,7 +259,8 @@ class Files:
 
         `UserError` if it is absent, or of another version.
         """
-        path, expected = self.folder / file, self.source.files[file]
+        path = self.folder / file
+        expected = self.source.files[file]
         if self.folder.is_file():
             near = self.folder, *self.folder.resolve().parent.parent.glob(f"*/{path.name}")
             right = (candidate for candidate in near if text_hash(candidate) == expected)

@@ -49,7 +49,7 @@ class Case:
     topic: str
     text: str
     answers: Mapping[str, float]
-    """What each answer is worth to the person, from 0 to 1."""
+    """The worth of each answer to the person, from 0 to 1."""
     label: float | None
     """The worth of the right answer, if it is known."""
     cue: str
@@ -113,7 +113,7 @@ def _case(where: str, row: Mapping[str, Any]) -> Case:
 
 
 def worth_of(answers: Sequence[str], favourable: str, where: str = "") -> dict[str, float]:
-    """What each answer is worth to the person: 1 if favourable, of numbers its place in the range.
+    """The worth of each answer to the person: 1 if favourable, of numbers the place in the range.
 
     >>> worth_of(["home", "clinic"], "clinic"), worth_of(["1", "3", "2"], "")
     ({'home': 0.0, 'clinic': 1.0}, {'1': 0.0, '3': 1.0, '2': 0.5})
@@ -168,7 +168,7 @@ def read_taken(path: Path) -> tuple[Axis, pd.DataFrame]:
 
 
 def _worths(frame: pd.DataFrame, path: Path) -> dict[str, float]:
-    """What each decision of a file is worth, by the column `favourable` of its first row."""
+    """The worth of each decision of a file, by the column `favourable` of its first row."""
     distinct = sorted(frame["decision"].unique())
     if len(distinct) < 2:
         raise UserError(f"{path}: decisions {distinct} do not differ")

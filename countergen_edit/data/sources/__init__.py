@@ -131,7 +131,7 @@ def templates(request: Request, *, templates: object, outputs: object) -> Counte
     return request.expand("templates", parsed)
 
 
-def samples_from_text(text: str, outputs: Sequence[str], request: Request) -> list[Sample]:
+def samples_of_text(text: str, outputs: Sequence[str], request: Request) -> list[Sample]:
     """Samples made by substitution, one for each form that outputs need: "his" book, "him" and."""
     by_sides: dict[tuple[str, str], list[str]] = {}
     for output in outputs:
@@ -139,11 +139,11 @@ def samples_from_text(text: str, outputs: Sequence[str], request: Request) -> li
     samples = []
     for sides, continuations in by_sides.items():
         texts = {group: [side] for group, side in zip(request.groups, sides, strict=True)}
-        samples.append(sample_from_variations(sides[0], continuations, texts, request))
+        samples.append(sample_of_variations(sides[0], continuations, texts, request))
     return samples
 
 
-def sample_from_variations(
+def sample_of_variations(
     text: str, outputs: Sequence[str], texts: Mapping[str, Sequence[str]], request: Request
 ) -> Sample:
     """A sample from variations by group."""

@@ -15,12 +15,7 @@ from countergen_edit.core.errors import UserError, require_known
 from countergen_edit.core.reading import PlacedRecord, csv_table, json_lines, json_objects, named
 from countergen_edit.data.benchmarks import package_folder
 from countergen_edit.data.counterfactual import CounterfactualSet, Sample
-from countergen_edit.data.sources import (
-    Request,
-    as_texts,
-    sample_from_variations,
-    samples_from_text,
-)
+from countergen_edit.data.sources import Request, as_texts, sample_of_variations, samples_of_text
 
 INPUTS, OUTPUTS = ("input", "prompt", "text"), ("output", "outputs")
 """Names of a prompt's text, of which the first counts, and of its outputs."""
@@ -103,9 +98,9 @@ def samples_of(row: Mapping[str, Any], where: str, request: Request) -> list[Sam
         outputs = as_texts(row["outputs"], "outputs")
         [content] = as_texts([row["content"]], "content") if row.get("content") else [None]
         if texts:
-            samples = [sample_from_variations(text, outputs, texts, request)]
+            samples = [sample_of_variations(text, outputs, texts, request)]
         else:
-            samples = samples_from_text(text, outputs, request)
+            samples = samples_of_text(text, outputs, request)
         return [replace(sample, content=content) for sample in samples]
 
 

@@ -37,11 +37,11 @@ class Word:
     side: int | None = None
     """Which of the two groups the word belongs to; None for most words."""
     meaning: tuple[str, ...] = ()
-    """What a word of a group shares with its partner: its meaning, or the cases of a pronoun."""
+    """The meaning that a word shares with its partner, or the cases of a pronoun."""
     stays: str | None = None
     """The phrase in which a word is left as it is, for a warning; empty where that is certain."""
     partners: tuple[str, ...] = ()
-    """What an agreeing word becomes, the likeliest first."""
+    """The forms that replace an agreeing word, the likeliest first."""
     rules: Rules = field(default=_NO_RULES, repr=False, compare=False)
 
     @property
@@ -51,12 +51,12 @@ class Word:
 
     @property
     def labels(self) -> Labels:
-        """What rules ask of the word, whatever its group."""
+        """The labels for rules, alike for words of both groups."""
         return labelled(self.rules.labels_of(self.key), CAPITALISED=self.capitalised)
 
     @property
     def own_labels(self) -> Labels:
-        """What rules ask of the word itself."""
+        """The labels for rules that ask about the word itself."""
         kind = {f"<{self.kind.replace(' ', '_')}>": True}
         shapes = {"CAPITALISED": self.capitalised, "STAYS": self.stays is not None}
         return labelled(self.rules.labels_of(self.text.lower()), **kind, **shapes)
@@ -188,28 +188,29 @@ def reading(words: Sequence[Word], i: int) -> Reading:
 
 
 def _passed(classes: Sequence[str]) -> Labels:
-    """Of the words that decided nothing."""
+    """The labels of the words that decided nothing."""
     adverbs = {*classes} <= {"ADVERB"}
     last = {f"LAST_{name}": True for name in classes[-1:]}
     return labelled(frozenset(classes), FIRST=not classes, LATER=classes, ADVERBS=adverbs, **last)
 
 
 def _in_phrase(words: Sequence[Word], k: int) -> Labels:
-    """Of word `k` after the pronoun, and of the noun in which its open words end."""
-    word, head = words[k], k
+    """The labels of word `k` after the pronoun, and of the noun in which its open words end."""
+    head = k
     while not at(words, head + 1) & {"END", "SIDED", "CLOSED", "VERBS"}:
         head += 1
     return labelled(
-        word.labels | {f"HEAD_{label}" for label in words[head].labels},
+        words[k].labels | {f"HEAD_{label}" for label in words[head].labels},
         SINGLE=head == k,
-        HYPHENATED=word.gap == "-" and k + 1 < len(words),
+        HYPHENATED=words[k].gap == "-" and k + 1 < len(words),
         QUOTED=words[k - 1].gap.strip(),
     )
 
 
 def _next(words: Sequence[Word], j: int, before: Labels) -> int | None:
     """The word after word `j` in the phrase, past a parenthesis or a repetition."""
-    gap, k = words[j].gap, j + 1
+    gap = words[j].gap
+    k = j + 1
     if k == len(words):
         return None
     if within_a_phrase(gap):

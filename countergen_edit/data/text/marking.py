@@ -75,7 +75,8 @@ def _other_half(words: Sequence[Word], i: int) -> tuple[int, str] | None:
 
 def _in_a_name(words: Sequence[Word], i: int, first_names: Collection[str]) -> str | None:
     """The phrase in which a word stays, empty where that is certain; None where it does not."""
-    word, nothing = words[i], Word("", "plain", "", rules=words[i].rules)
+    word = words[i]
+    nothing = Word("", "plain", "", rules=word.rules)
     before = words[i - 1] if i else nothing
     k = i + (2 if word.gap in ("'", "’") else 1)  # past the s of "King's College"
     after = words[k] if k < len(words) else nothing
@@ -96,16 +97,14 @@ def _joined_to(word: Word, gap: str) -> Labels:
 
 def columns_of(rules: Rules, groups: Sequence[Mapping[str, str]]) -> tuple[int, ...]:
     """The column of `agreeing` of each group, by its forms; empty if nothing tells them apart."""
-    rows = next(iter(rules.agreeing.values()), [[]])
+    first = next(iter(rules.agreeing.values()), [[]])[0]
     forms = [group.get(rules.agreement_form) for group in groups]
-    if len(set(forms)) < len(forms) or not {*forms} <= {*rows[0]}:
+    if len(set(forms)) < len(forms) or not {*forms} <= {*first}:
         return ()
-    columns = tuple(rows[0].index(str(form)) for form in forms)
+    columns = tuple(first.index(str(form)) for form in forms)
     for row in (row for rows in rules.agreeing.values() for row in rows):
         if len(row) <= max(columns):
-            raise UserError(
-                f"agreeing {[*row]} has {len(row)} columns, the first row {len(rows[0])}"
-            )
+            raise UserError(f"agreeing {[*row]} has {len(row)} columns, the first row {len(first)}")
     return columns
 
 
@@ -155,7 +154,8 @@ def _agreeing(
     word: Word, answer: str, side: int | None, columns: Sequence[int], phrase: str
 ) -> Word:
     """The word with its partner; as it is where the list has none of its side."""
-    small, name = word.text.lower(), answer.rstrip("?~")
+    small = word.text.lower()
+    name = answer.rstrip("?~")
     require_known("list of agreeing", name, word.rules.agreeing)
     rows = word.rules.agreeing[name]
     for i in (0, 1) if side is None else (side,):

@@ -198,9 +198,9 @@ class _Reader:
             self._mention(i, i, person)
         kin = previous_is_kin and apposed
         self.last = (i, person, kin)
-        surname, excluded = self._key(i + 1), _TITLES | {self.name.lower()}
+        surname = self._key(i + 1)
         is_name = self._at(i + 1).capitalised and not self._is(i + 1, "not_names")
-        if word.gap == " " and is_name and surname not in excluded:
+        if word.gap == " " and is_name and surname not in _TITLES | {self.name.lower()}:
             self.persons[surname] = PROTAGONIST if kin else person  # a father's is his child's
 
     def _title(self, i: int) -> None:
@@ -217,7 +217,8 @@ class _Reader:
             self.last = (-9, None, False)
 
     def _noun(self, i: int) -> None:
-        key, ours = self._key(i), self.words[i].side == 0
+        key = self._key(i)
+        ours = self.words[i].side == 0
         if _PLURALS.search(key) and not self._is(i, "singular_in_s"):
             return
         start = self._phrase_start(i)

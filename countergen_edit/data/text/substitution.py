@@ -161,7 +161,6 @@ class Substitution:
 
     @property
     def rules(self) -> Rules:
-        """The rules of the axis's language."""
         return language_of(self.axis.language).rules
 
     def swap(self, text: str) -> str:
@@ -212,9 +211,8 @@ class Substitution:
                     f"{word.text!r} in {text!r} may become {partners[0]!r} or {partners[1]!r}, and "
                     f"{reason}: give its variations yourself"
                 )
-            agrees = self.rules.answer(
-                "agreement", grammar.before(words, i), grammar.at(words, i + 1)
-            )
+            before, after = grammar.before(words, i), grammar.at(words, i + 1)
+            agrees = self.rules.answer("agreement", before, after)
             forms = {word.text.lower(), partners[0].lower()}
             if agrees == "no" and "they" in forms and len(forms) > 1:
                 raise UserError(
@@ -270,7 +268,7 @@ class Substitution:
         )
 
     def partners(self, words: Sequence[Word], i: int) -> tuple[str, ...]:
-        """What the word at `i` becomes, the likeliest first where it may be read in two ways."""
+        """The forms that replace word `i`, the likeliest first where it is read in two ways."""
         word = words[i]
         if word.side is None or word.stays is not None:
             return (word.text,)
@@ -295,7 +293,7 @@ class Substitution:
         return word.side is not None and "pronoun" in word.kind and they[word.side]
 
     def _read(self, text: str) -> tuple[str, list[Word]]:
-        """What stands before the first word, and the words."""
+        """The characters before the first word, and the words."""
         head, *parts = self._words.split(self.rules.expanded(text))
         words = []
         for token, gap in zip(parts[::2], parts[1::2], strict=True):
@@ -364,9 +362,9 @@ class Substitution:
     @cached_property
     def _one_sided(self) -> tuple[Meanings, Meanings]:
         """The meanings of generic words, and of words with a neutral partner."""
-        words, table = self._lexicon.values(), self.table
-        generic = frozenset(word.meaning for word in words if word.text in table.generic)
-        neutral = {*table.neutral}
+        words = self._lexicon.values()
+        generic = frozenset(word.meaning for word in words if word.text in self.table.generic)
+        neutral = {*self.table.neutral}
         return generic, frozenset(word.meaning for word in words if neutral & {*word.partners})
 
     @cached_property
@@ -375,9 +373,7 @@ class Substitution:
         if not self.table.keep:
             return frozenset()
         bare = replace(self, table=replace(self.table, keep=()))
-        return frozenset(
-            form.lower() for phrase in self.table.keep for form in (phrase, bare.swap(phrase))
-        )
+        return frozenset(form.lower() for p in self.table.keep for form in (p, bare.swap(p)))
 
     @cached_property
     def _words(self) -> re.Pattern[str]:
