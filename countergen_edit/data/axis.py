@@ -275,7 +275,7 @@ def crossed_axes(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any
 
 
 def _intersection(a: Group, b: Group, axes: tuple[str, str]) -> Group | None:
-    """The group of the people in both, whose parts may be lists; None where there are none."""
+    """The group of the people in both, whose parts may be lists; None without people."""
     on_a, on_b = ({k: v for k, v in g.parts.items() if isinstance(v, str)} for g in (a, b))
     if any(on_a[axis] != on_b[axis] for axis in on_a.keys() & on_b.keys()):
         return None

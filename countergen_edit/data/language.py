@@ -23,7 +23,7 @@ from countergen_edit.data.axis import ENGLISH, DoesNotFitError
 _SHIPPED = Path(__file__).with_name("languages")
 Labels = frozenset[str]
 Rule = tuple[list[list[tuple[Labels, Labels]]], str]
-"""For each field what may stand there, as what it has and what it lacks; and the answer."""
+"""The alternatives of each field, as labels to have and labels to lack; and the answer."""
 NO_WORD: Labels = frozenset({"", "END"})
 """The labels of the place before the first word or after the last."""
 _Lists = Mapping[str, str]
@@ -87,9 +87,8 @@ class Rules:
             for name, table in content.get("rules", {}).items()
         }
         self._closed = self.words.get("prepositions", NO_WORD) | self.words.get("closed", NO_WORD)
-        both, each = (
-            "|".join(map(re.escape, sorted(self.words.get(key, {"-"})))) for key in ("both", "each")
-        )
+        both = "|".join(map(re.escape, sorted(self.words.get("both", {"-"}))))
+        each = "|".join(map(re.escape, sorted(self.words.get("each", {"-"}))))
         self.joining = re.compile(rf"\.?(?:\s*[/&]\s*|,?[\s-](?:{both})[\s-](?:(?:{each})\s)?)")
         """The characters between two words of groups in a phrase that names both on purpose."""
         self.labels_of = cache(self._labels_of)

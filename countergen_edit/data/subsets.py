@@ -50,7 +50,7 @@ class NameDraw:
     """
 
     counts: Mapping[str, int | None] = field(default_factory=dict)
-    """By split, of `few` and of `agreement`; all where there is no number."""
+    """By split, of `few` and of `agreement`; None takes all."""
     seed: int = 0
 
     @classmethod

@@ -150,7 +150,7 @@ class Benchmark:
     `answer` is the index of the highest score."""
     figures: tuple[FigureKind, ...]
     scoring: str
-    """What is scored, in a sentence."""
+    """The scored texts, in a sentence."""
     flaws: str
     """Known flaws, in a sentence."""
     clusters: str
