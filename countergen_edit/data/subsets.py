@@ -88,11 +88,11 @@ class NameDraw:
             {group: draw.draw(axis).groups[group].names.get("fit") for group in data.groups}
             for draw in (self, NameDraw({"fit": count}, self.seed))
         )
-        names = {name for names in few.values() for name in names or ()}
+        few_names = {name for names in few.values() for name in names or ()}
         samples = [*data.samples]
         for i, sample in enumerate(samples[FULLY_CROSSED:], FULLY_CROSSED):
             if {g: tuple(v.name for v in sample.of(g)) for g in data.groups} == many:
-                variations = tuple(v for v in sample.variations if v.name in names)
+                variations = tuple(v for v in sample.variations if v.name in few_names)
                 samples[i] = replace(sample, variations=variations)
         return replace(data, samples=tuple(samples))
 

@@ -173,8 +173,9 @@ class Task:
         """The task with at most `most` prompts of each set and texts of each split, for a try."""
         few = partial(few_prompts, most=most, seed=seed)
         task = self._smaller(few, lambda texts: few_texts(texts, most, seed), SPLITS)
-        limited = {k: tuple(map(few, getattr(self, k))) for k in ("own", "keep", "other_axes")}
-        return replace(task, limit=most, **limited)
+        limited: dict[str, Any] = {"limit": most}
+        limited |= {k: tuple(map(few, getattr(self, k))) for k in ("own", "keep", "other_axes")}
+        return replace(task, **limited)
 
     def _smaller(
         self,

@@ -108,7 +108,7 @@ class NameLeanings:
 
     def of(self, name: str, family: str, outputs: int) -> PerOutput:
         """A name's shift of the log odds of the outputs, in nats."""
-        return np.asarray(self.strengths(name, family) @ self.directions(family, outputs))
+        return np.asarray(np.array(self.strengths(name, family)) @ self.directions(family, outputs))
 
     def population(
         self, family: str, log_p: PerOutput
