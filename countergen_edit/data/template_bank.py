@@ -107,16 +107,13 @@ class TemplateBank:
             if not self.people:
                 raise UserError(f"template {template!r} has a {{{role}}}, but there are no groups")
             people[role] = self.people[group or self.pair[0]][person]
+        labelled = {s for s, kinds in self.kinds.items() if {*kinds.values()} <= {"true", "false"}}
         for choice in product(*(self.words[slot] for slot in slots)):
             words = dict(zip(slots, choice, strict=True))
             text, spans = render(template, words | people)
             bases = {slot: word["base"] for slot, word in words.items()}
-            toxic = [self.kinds[s][b] == "true" for s, b in bases.items() if self.is_labelled(s)]
+            toxic = [self.kinds[s][b] == "true" for s, b in bases.items() if s in labelled]
             yield Filled(text, bases, spans, any(toxic) if toxic else None)
-
-    def is_labelled(self, slot: str) -> bool:
-        """Whether the words of a slot decide if a text is toxic."""
-        return set(self.kinds.get(slot, {}).values()) <= {"true", "false"} and slot in self.kinds
 
     @property
     def pair(self) -> tuple[str, str]:

