@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from inspect import signature
+from itertools import cycle
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -64,10 +65,8 @@ def split_texts(texts: Sequence[str]) -> TextsBySplit:
             f"neutral text: {len(distinct)} text(s) cannot be split into {', '.join(SPLITS)}: "
             f"give {len(SPLITS)} or more"
         )
-    return {
-        split: tuple(t for i, t in enumerate(distinct) if _TURNS[i % len(_TURNS)] == split)
-        for split in SPLITS
-    }
+    turns = [*zip(distinct, cycle(_TURNS), strict=False)]
+    return {split: tuple(text for text, turn in turns if turn == split) for split in SPLITS}
 
 
 def file(path: str) -> TextsBySplit:

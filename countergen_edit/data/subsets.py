@@ -10,7 +10,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain
+from itertools import chain, cycle
 from typing import Annotated, Any
 
 import numpy as np
@@ -231,7 +231,7 @@ def split_prompts(sets: Sequence[CounterfactualSet], seed: int) -> dict[Split, S
         )
     drawn = generator(seed, "own parts").permutation(len(sizes))
     order = sorted(sizes, key=lambda c: (-sizes[c], drawn[c]))
-    split_of = {c: _TURNS[i % len(_TURNS)] for i, c in enumerate(order)}
+    split_of = dict(zip(order, cycle(_TURNS), strict=False))
     parts: dict[Split, dict[int, list[Sample]]] = {split: {} for split in SPLITS}
     for (i, sample), c in zip(places, clusters, strict=True):
         parts[split_of[c]].setdefault(i, []).append(sample)
