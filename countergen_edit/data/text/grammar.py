@@ -57,9 +57,8 @@ class Word:
     @property
     def own_labels(self) -> Labels:
         """The labels for rules that ask about the word itself."""
-        kind = {f"<{self.kind.replace(' ', '_')}>": True}
-        shapes = {"CAPITALISED": self.capitalised, "STAYS": self.stays is not None}
-        return labelled(self.rules.labels_of(self.text.lower()), **kind, **shapes)
+        labels = self.rules.labels_of(self.text.lower()) | {f"<{self.kind.replace(' ', '_')}>"}
+        return labelled(labels, CAPITALISED=self.capitalised, STAYS=self.stays is not None)
 
     @property
     def capitalised(self) -> bool:
@@ -189,9 +188,8 @@ def reading(words: Sequence[Word], i: int) -> Reading:
 
 def _passed(classes: Sequence[str]) -> Labels:
     """The labels of the words that decided nothing."""
-    adverbs = {*classes} <= {"ADVERB"}
-    last = {f"LAST_{name}": True for name in classes[-1:]}
-    return labelled(frozenset(classes), FIRST=not classes, LATER=classes, ADVERBS=adverbs, **last)
+    labels = frozenset([*classes, *(f"LAST_{name}" for name in classes[-1:])])
+    return labelled(labels, FIRST=not classes, LATER=classes, ADVERBS={*classes} <= {"ADVERB"})
 
 
 def _in_phrase(words: Sequence[Word], k: int) -> Labels:
