@@ -11,8 +11,7 @@ from countergen_edit.core.errors import UserError
 def require_encodable(content: Any, where: str = "") -> None:
     """Refuse a text, or nested content with one, that UTF-8 cannot store.
 
-    Raises:
-        UserError: begins with `where` and the text around the character.
+    The `UserError` begins with `where` and the text around the character.
     """
     try:
         json.dumps(content, ensure_ascii=False, default=str, skipkeys=True).encode()

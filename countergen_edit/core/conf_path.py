@@ -44,8 +44,7 @@ def prompt_source(path: Path | str) -> str:
 @cache
 def component_table() -> dict[str, dict[str, dict[str, Any]]]:
     """Config group → its choices that have no file → settings, and what it `says` in help."""
-    content: dict[str, dict[str, dict[str, Any]]] = shipped_yaml(conf_dir() / "components.yaml")
-    return content
+    return dict(shipped_yaml(conf_dir() / "components.yaml"))
 
 
 def names_of(group: str) -> list[str]:
@@ -57,10 +56,9 @@ def names_of(group: str) -> list[str]:
 def read_config(group: str, name: str) -> dict[str, Any]:
     """The content of a shipped choice of a config group."""
     require_known(group, name, names_of(group))
-    if own := component_table().get(group, {}).get(name):
-        return {name: {key: value for key, value in own.items() if key != "says"}}
-    content: dict[str, Any] = shipped_yaml(conf_dir() / group / f"{name}.yaml")
-    return content
+    if settings := component_table().get(group, {}).get(name):
+        return {name: {key: value for key, value in settings.items() if key != "says"}}
+    return dict(shipped_yaml(conf_dir() / group / f"{name}.yaml"))
 
 
 def config_of(group: str, value: object) -> dict[str, Any]:
@@ -70,32 +68,32 @@ def config_of(group: str, value: object) -> dict[str, Any]:
     default name of data is the file's. Paths in a file are relative to its folder.
     """
     if isinstance(value, Mapping):
-        rest = {key: entry for key, entry in value.items() if key != "file"}
-        return (config_of(group, str(value["file"])) | rest) if "file" in value else rest
+        base = config_of(group, str(value["file"])) if "file" in value else {}
+        return base | {key: entry for key, entry in value.items() if key != "file"}
     path = Path(str(value)).expanduser()
     if group == "data" and (source := prompt_source(path)):
         prompts = {"source": source, "path": str(value)}
         return read_config("data", "prompts") | {"test": [prompts]}
     if path.suffix not in CONFIG_FILES:
         return read_config(group, str(value))
-    content: dict[str, Any] = _found_from(path.parent, yaml_mapping(path))
+    content: dict[str, Any] = _resolved(path.parent, yaml_mapping(path))
     return {"name": path.stem, **content} if group == "data" else content
 
 
-def _found_from(folder: Path, content: Any, key: str = "") -> Any:
+def _resolved(folder: Path, content: Any, key: str = "") -> Any:
     """The content of a file in a folder, with its relative paths resolved.
 
-    >>> _found_from(Path("a"), {"test": [{"source": "f.py:make", "path": "b.csv", "axis": "age"}]})
+    >>> _resolved(Path("a"), {"test": [{"source": "f.py:make", "path": "b.csv", "axis": "age"}]})
     {'test': [{'source': 'a/f.py:make', 'path': 'a/b.csv', 'axis': 'age'}]}
     """
     if isinstance(content, Mapping):
-        return {own: _found_from(folder, value, str(own)) for own, value in content.items()}
+        return {name: _resolved(folder, value, str(name)) for name, value in content.items()}
     if isinstance(content, list):
-        return [_found_from(folder, value, key) for value in content]
+        return [_resolved(folder, value, key) for value in content]
     if not isinstance(content, str):
         return content
     if key == "source" and (code := OWN_CODE.fullmatch(content)):
-        return _found_from(folder, code[1], PATHS[0]) + code[2]
+        return _resolved(folder, code[1], PATHS[0]) + code[2]
     is_folder = key == "language" and (folder / content).is_dir()
     if key in PATHS or content.endswith(MAYBE_PATHS.get(key, ())) or is_folder:
         return str(folder / Path(content).expanduser())

@@ -29,11 +29,7 @@ def command(*words: object) -> str:
 
 
 def require_known(kind: str, value: object, valid: Iterable[object]) -> None:
-    """Refuse a value that is not among the valid ones.
-
-    Raises:
-        UserError: the `unknown` error.
-    """
+    """Refuse a value that is not among the valid ones, by the `unknown` error."""
     valid = [*valid]
     if value not in valid:
         raise unknown(kind, value, valid)

@@ -39,13 +39,12 @@ class Location:
 
     @property
     def options(self) -> dict[str, Any]:
-        """Keyword arguments of `from_pretrained`."""
         where = {"local_files_only": self.local_files_only, "revision": self.revision}
         return where | ({"gguf_file": self.gguf.name} if self.gguf else {})
 
 
 def location_of(model: str | Path, revision: str | None = None) -> Location:
-    """Find `model` with at most one request to the hub; `UserError` if there is none.
+    """Find `model` with at most one request to the hub; `UserError` if it does not exist.
 
     Without network, Hugging Face's loaders retry each of several files for up to a minute; this
     one request with a short timeout decides whether they use the network at all.
@@ -56,11 +55,11 @@ def location_of(model: str | Path, revision: str | None = None) -> Location:
         if not (path / "config.json").is_file():
             if (path / ADAPTER).is_file():
                 base = json_mapping(path / ADAPTER).get("base_model_name_or_path") or "BASE"
-                both = shlex.join([f"model={base}", f"model.adapter={path}"])
-                raise UserError(f"{path} is an adapter, not a model: load it on its base, {both}")
-            file = next(iter(sorted(path.glob("*.gguf"))), None)
-            other = f"its file {file}" if file else "a directory or GGUF file that does"
-            raise UserError(f"{path} holds no config.json: give {other}")
+                words = shlex.join([f"model={base}", f"model.adapter={path}"])
+                raise UserError(f"{path} is an adapter, not a model: load it on its base, {words}")
+            file = min(path.glob("*.gguf"), default=None)
+            remedy = f"its file {file}" if file else "a directory or GGUF file that does"
+            raise UserError(f"{path} holds no config.json: give {remedy}")
         return Location(str(path), local_files_only=True)
     if path.is_file():
         return Location(str(path.parent), local_files_only=True, gguf=path)
@@ -85,7 +84,7 @@ def refuse_page(address: str) -> None:
 def without_places(content: Any) -> Any:
     """A content with the names of files and folders instead of their paths.
 
-    Paths are those from the root, home or `.`, and what is there; a hub id is none.
+    Paths are those from the root, home or `.`, and those that exist; a hub id is not a path.
 
     >>> without_places(["run_dir=/home/me/run 1", "eraser=[../own.py:Own]", "he/she", "org/name"])
     ['run_dir=run 1', 'eraser=[own.py:Own]', 'he/she', 'org/name']

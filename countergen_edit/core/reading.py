@@ -54,8 +54,7 @@ def json_mapping(path: Path | str) -> dict[str, Any]:
 def json_lines(path: Path | str, content: bytes | None = None) -> Iterator[PlacedRecord]:
     """The objects of a JSON-lines file, or of bytes of it, without empty lines.
 
-    Raises:
-        UserError: a line is something else.
+    `UserError` if a line is something else.
     """
     text = _text(_bytes_of(path) if content is None else content, path)
     # Not str.splitlines: a text within an object may hold any other line break of Unicode.
@@ -77,12 +76,12 @@ def json_objects(path: Path | str) -> Iterator[PlacedRecord]:
 
 def named(pairs: Iterable[tuple[str, Any]], where: str = "") -> dict[str, Any]:
     """The values by name; `UserError` for a name that comes twice."""
-    found: dict[str, Any] = {}
+    by_name: dict[str, Any] = {}
     for name, value in pairs:
-        if name in found:
+        if name in by_name:
             raise UserError(f"{where}{name!r} is given twice: take one out")
-        found[name] = value
-    return found
+        by_name[name] = value
+    return by_name
 
 
 def shipped_yaml(path: Path) -> Any:
@@ -103,24 +102,24 @@ def yaml_mapping(path: Path | str) -> dict[str, Any]:
     return _mapping(content, path)
 
 
-def csv_table(
-    path: Path | str, known: Collection[str] = ()
-) -> tuple[list[str], list[PlacedRecord]]:
+def csv_table(path: Path | str, keys: Collection[str] = ()) -> tuple[list[str], list[PlacedRecord]]:
     """Columns and rows of a CSV file, or of the first sheet of an Excel workbook.
 
-    Its delimiter is the one that gives most columns that are `known`, in lower case.
+    Its delimiter is the one that gives most columns of `keys`, in lower case.
     """
     text = _sheet(path) if str(path).lower().endswith(".xlsx") else text_of(path)
-    lines, start = io.StringIO(text, newline="").readlines(), 0
+    lines = io.StringIO(text, newline="").readlines()
     first = next(filter(str.strip, lines), "").casefold()
     split = {mark: [cell.strip('" \t\r\n') for cell in first.split(mark)] for mark in ",;\t|"}
-    mark = max(split, key=lambda mark: (len({*known} & {*split[mark]}), len(split[mark])))
+    mark = max(split, key=lambda mark: (len({*keys} & {*split[mark]}), len(split[mark])))
     reader = csv.reader(lines, delimiter=mark, strict=True)
     header, rows = list[str](), list[PlacedRecord]()
+    start = 0
     try:
         for cells in reader:
-            own, where = lines[start : reader.line_num], f"{path}, line {start + 1}: "
-            if len(own) > 1 and "".join(own).count('"') % 2:
+            where = f"{path}, line {start + 1}: "
+            record = lines[start : reader.line_num]
+            if len(record) > 1 and "".join(record).count('"') % 2:
                 raise csv.Error("an odd number of quotes")
             start = reader.line_num
             if not any(header):

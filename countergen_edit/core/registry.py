@@ -6,7 +6,6 @@ or by an installed package's entry point, or `path/to/file.py:Name`.
 
 from __future__ import annotations
 
-import importlib
 import importlib.util
 import inspect
 import sys
@@ -17,6 +16,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any, Generic, TypeVar
 
 from countergen_edit.core.errors import UserError, unknown
@@ -56,9 +56,9 @@ class Registry(Generic[_T]):
         """
 
         def enter(thing: Registered) -> Registered:
-            known = _where(self._entered[name]) if name in self._entered else self.ours.get(name)
-            if known not in (None, _where(thing)):
-                raise UserError(f"{self.kind} name {name!r} is taken by {known}: choose another")
+            place = _where(self._entered[name]) if name in self._entered else self.ours.get(name)
+            if place not in (None, _where(thing)):
+                raise UserError(f"{self.kind} name {name!r} is taken by {place}: choose another")
             self._entered[name] = thing  # type: ignore[assignment]
             return thing
 
@@ -69,8 +69,7 @@ class Registry(Generic[_T]):
         if name in self._entered:
             return self._entered[name]
         if name in self.ours:
-            module, _, attribute = self.ours[name].partition(":")
-            thing: _T = getattr(importlib.import_module(module), attribute)
+            thing: _T = resolve_name(self.ours[name])
             return thing
         if name in (installed := _installed(self.group)):
             return self._load(name, installed[name].load)
@@ -87,12 +86,12 @@ class Registry(Generic[_T]):
         kind = str(params.pop(KIND, name))
         thing = self.get(kind)
         signature = inspect.signature(thing).parameters.values()
-        own = {p.name: p for p in signature if p.kind in _BY_NAME and p.name not in fixed}
+        valid = {p.name: p for p in signature if p.kind in _BY_NAME and p.name not in fixed}
         is_open = any(p.kind is p.VAR_KEYWORD for p in signature)
         for setting in params:
-            if setting in fixed or not (is_open or setting in own):
-                raise unknown(f"setting of {self.kind} {kind}", setting, [*own, KIND])
-        missing = [k for k, p in own.items() if p.default is p.empty and k not in params]
+            if setting in fixed or not (is_open or setting in valid):
+                raise unknown(f"setting of {self.kind} {kind}", setting, [*valid, KIND])
+        missing = [k for k, p in valid.items() if p.default is p.empty and k not in params]
         if missing:
             raise UserError(
                 f"{self.kind} {name} needs {', '.join(missing)}: give {name}.{missing[0]}"
@@ -132,10 +131,10 @@ class Registry(Generic[_T]):
         by_name: dict[str, Any] = {}
         counts: Counter[str] = Counter()
         for thing in [things] if is_one else things:
-            own = self.make(thing) if isinstance(thing, str) else thing
-            name = self.name_of(own).rpartition(":")[2]
+            component = self.make(thing) if isinstance(thing, str) else thing
+            name = self.name_of(component).rpartition(":")[2]
             counts[name] += 1
-            by_name[name if counts[name] == 1 else f"{name}_{counts[name]}"] = own
+            by_name[name if counts[name] == 1 else f"{name}_{counts[name]}"] = component
         return by_name
 
     def _load(self, name: str, load: Callable[[], Any]) -> _T:

@@ -26,7 +26,7 @@ def printed() -> Iterator[None]:
 
 
 def stage(text: str) -> None:
-    """Print the begin of a stage at once; nothing outside of `printed`."""
+    """Print that a stage begins, at once; nothing outside of `printed`."""
     if (begin := _BEGIN.get()) is not None:
         minutes, seconds = divmod(round(time.monotonic() - begin), 60)
         print(f"{minutes:3}:{seconds:02} {text}", flush=True)

@@ -42,8 +42,7 @@ def require(hint: Any, value: object, where: str) -> None:
 def require_keys(content: Mapping[str, Any], types: Mapping[str, Any], kind: str, at: str) -> None:
     """Check the keys of a mapping and the types of their values.
 
-    Raises:
-        UserError: an unknown `kind` or a wrong type; places are `at` and the key.
+    `UserError` for an unknown `kind` or a wrong type; places are `at` and the key.
     """
     for key, value in content.items():
         if key not in types:
@@ -64,7 +63,7 @@ def built(cls: Callable[..., _T], content: object, where: str) -> _T:
     validator = _validator(cls)
     assert validator is not None, cls
     try:
-        made: _T = validator.validate_json(json.dumps(content), strict=True)
+        instance: _T = validator.validate_json(json.dumps(content), strict=True)
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"])
@@ -72,7 +71,7 @@ def built(cls: Callable[..., _T], content: object, where: str) -> _T:
             raise UserError(f"{where}{place} is missing") from error
         reason = first["msg"].removeprefix("Input ")
         raise UserError(f"{where}{place} {_short(first['input'])} {reason}") from error
-    return made
+    return instance
 
 
 def hints_of(thing: Any) -> dict[str, Any]:
@@ -95,25 +94,22 @@ def _validator(hint: Any) -> SchemaValidator | None:
 
 
 def _refusal(value: object, where: str, error: ValidationError) -> UserError:
-    """The messages about the innermost entry that one is about."""
-    said: dict[tuple[str, ...], list[str]] = {}
-    entries: dict[tuple[str, ...], Any] = {}
-    for each in error.errors():
+    """The messages about the innermost wrong entry."""
+    details: list[tuple[list[str], Any, str]] = []
+    for detail in error.errors():
         place, entry = [where], value
-        for part in each["loc"]:  # some parts name members of unions
+        for part in detail["loc"]:  # some parts name members of unions
             try:
                 entry = entry[part]  # type: ignore[index]
             except (KeyError, IndexError, TypeError):
                 continue
             place.append(str(part))
-        entries[tuple(place)] = entry
-        missing = each["type"] == "missing" and isinstance(each["loc"][-1], int)
-        message = f"{_SHOULD_BE}longer" if missing else each["msg"]
-        said.setdefault(tuple(place), []).append(message)
-    inner = max(said, key=len)
-    first, *others = dict.fromkeys(said[inner])
-    joined = " or ".join([first, *(other.removeprefix(_SHOULD_BE) for other in others)])
-    return UserError(f"{'.'.join(inner)}={_short(entries[inner])}: {joined}")
+        missing = detail["type"] == "missing" and isinstance(detail["loc"][-1], int)
+        details.append((place, entry, f"{_SHOULD_BE}longer" if missing else detail["msg"]))
+    inner, entry, _ = max(details, key=lambda detail: len(detail[0]))
+    first, *more = dict.fromkeys(message for place, _, message in details if place == inner)
+    joined = " or ".join([first, *(message.removeprefix(_SHOULD_BE) for message in more)])
+    return UserError(f"{'.'.join(inner)}={_short(entry)}: {joined}")
 
 
 def _short(value: object) -> str:
@@ -126,21 +122,20 @@ def parameters_of(thing: Any) -> dict[str, str]:
 
     They come from its docstring and from those below the fields of a class and its bases.
     """
-    _, _, section = (inspect.getdoc(thing) or "").partition("\nParameters\n")
+    doc = inspect.getdoc(thing) or ""
+    _, _, section = doc.partition("\nParameters\n")
     if not section:  # of Google's style
-        _, _, section = (inspect.getdoc(thing) or "").partition("\nArgs:\n")
-        section = re.sub(r"(?m)^ {4}(\w[\w, ]*):", r"\1 :", section)
-    found: dict[str, str] = {}
+        section = re.sub(r"(?m)^ {4}(\w[\w, ]*):", r"\1 :", doc.partition("\nArgs:\n")[2])
+    texts: dict[str, str] = {}
     entry = re.compile(r"(?m)^(\w[\w, ]*) :(.*)((?:\n {4,}.+)*)")
-    for names, own, more in entry.findall(section.partition("\n\n")[0]):
+    for names, first, more in entry.findall(section.partition("\n\n")[0]):
         is_sentence = re.match(r'\s*[A-Z"‖]', more)  # after a type
-        text = more if is_sentence else own + more
-        found |= dict.fromkeys(names.split(", "), text)
+        texts |= dict.fromkeys(names.split(", "), more if is_sentence else first + more)
     for cls in getattr(thing, "__mro__", (object,))[:-1]:
         body = getattr(ast.parse(inspect.getsource(cls).strip()).body[0], "body", [])
         for field, below in pairwise(body):
             match field, below:
                 case ast.AnnAssign(target=ast.Name(name)), ast.Expr(ast.Constant(str(text))):
-                    found.setdefault(name, text)
-    plain = {key: " ".join(text.replace("`", "").split()) for key, text in found.items()}
+                    texts.setdefault(name, text)
+    plain = {key: " ".join(text.replace("`", "").split()) for key, text in texts.items()}
     return {key: re.split(r"\.(?:\s|$)", text)[0] for key, text in plain.items()}

@@ -49,11 +49,7 @@ def write_json(path: Path, content: object) -> None:
 
 
 def write_json_lines(path: Path, lines: Iterable[object]) -> None:
-    """Write each content as a line of JSON, whole or not at all.
-
-    Raises:
-        NotWrittenError: the file cannot be written.
-    """
+    """Write each content as a line of JSON, whole or not at all."""
     with whole(path) as temporary, temporary.open("w", encoding="utf-8", newline="\n") as file:
         file.writelines(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
 
@@ -168,8 +164,8 @@ def _plain(value: Any) -> Any:
 
 def versions() -> dict[str, str]:
     """The versions of this package and of those that its figures and weights depend on."""
-    found = {name: metadata.version(name) for name in _PACKAGES}
-    return found | {"countergen-edit": countergen_edit.__version__}
+    by_name = {name: metadata.version(name) for name in _PACKAGES}
+    return by_name | {"countergen-edit": countergen_edit.__version__}
 
 
 def described(value: Any, without: Collection[str] = ()) -> Any:
@@ -191,8 +187,8 @@ def described(value: Any, without: Collection[str] = ()) -> Any:
     if inspect.isclass(value) or inspect.isroutine(value):
         return f"{value.__module__}:{value.__qualname__}"
     kind = type(value)
-    own = getattr(value, "__dict__", {})
-    settings = value.get_params(deep=False) if hasattr(value, "get_params") else own
+    attributes = getattr(value, "__dict__", {})
+    settings = value.get_params(deep=False) if hasattr(value, "get_params") else attributes
     return {"class": f"{kind.__module__}:{kind.__qualname__}"} | described(settings, without)
 
 

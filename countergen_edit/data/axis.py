@@ -43,13 +43,7 @@ OWN = "own"
 """The value of `data.fit` that fits on a part of the user's prompts."""
 ALL = "all"
 """Every group of an axis, where groups are chosen."""
-NAME_COUNTS: Mapping[str, int] = {
-    "fit": 40,
-    "few": 10,
-    "agreement": 8,
-    "validation": 12,
-    "test": 24,
-}
+NAME_COUNTS = {"fit": 40, "few": 10, "agreement": 8, "validation": 12, "test": 24}
 """Default numbers of names per group: enough to tell a group from its people."""
 
 
@@ -143,7 +137,6 @@ class Axis:
         return self.made_of or (self.name,)
 
     def with_names(self, names: Callable[[Group, Split], Sequence[str]]) -> Axis:
-        """The axis with other names of each group and split."""
         groups = {
             group.name: replace(group, names={s: tuple(names(group, s)) for s in group.names})
             for group in self.groups.values()
@@ -178,8 +171,8 @@ class Axis:
 
     def other_names(self, name: str, used: Collection[str] = ()) -> tuple[str, ...]:
         """Three test names of the group of a name that are not in use; fewer where it has fewer."""
-        of_group = (g.names.get("test", ()) for g in self.groups.values() if name in g.all_names())
-        return tuple(own for own in next(of_group, ()) if own not in used)[:3]
+        members = (g.names.get("test", ()) for g in self.groups.values() if name in g.all_names())
+        return tuple(member for member in next(members, ()) if member not in used)[:3]
 
     def of_how_many(self, compared: int) -> str:
         """A note where fewer groups are compared than the axis has; empty otherwise.
@@ -236,9 +229,9 @@ def data_of(
             f"data=FILE.yaml, or write data: FILE.yaml into the axis; "
             f"data.fit={OWN} fits on a part of your own prompts"
         )
-    own, _ = data_of({"name": axis.get("name")}, config_of("data", named))
-    taken = frozenset(key for key in own if content.get(key) is None)
-    return content | {key: own[key] for key in taken}, taken
+    defaults, _ = data_of({"name": axis.get("name")}, config_of("data", named))
+    filled = frozenset(key for key in defaults if content.get(key) is None)
+    return content | {key: defaults[key] for key in filled}, filled
 
 
 def crossed_axes(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
@@ -267,8 +260,8 @@ def crossed_axes(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any
     groups = {}
     for a, b in product(*sides):
         if (cell := _intersection(a, b, axes)) is not None:
-            names = {split: [*own] for split, own in cell.names.items()}
-            groups[cell.name] = {"names": names, "forms": cell.forms, "is": cell.parts}
+            people = {split: [*names] for split, names in cell.names.items()}
+            groups[cell.name] = {"names": people, "forms": cell.forms, "is": cell.parts}
     if len(groups) < 2:
         raise UserError(
             f"no names are on both {one.name!r} and {two.name!r}: state in one of the "
@@ -278,11 +271,11 @@ def crossed_axes(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any
     content["language"] = one.language
     # An axis that states everything of the other has the same groups, and its words still swap.
     words = next((c for c in (first, second) if set(c["groups"]) == set(groups)), {})
-    return content | {k: words[k] for k in ("substitution",) if k in words}
+    return content | {key: words[key] for key in words if key == "substitution"}
 
 
 def _intersection(a: Group, b: Group, axes: tuple[str, str]) -> Group | None:
-    """The group of the people in both, whose parts may be lists; None where there are none."""
+    """The group of the people in both, whose parts may be lists; None without people."""
     on_a, on_b = ({k: v for k, v in g.parts.items() if isinstance(v, str)} for g in (a, b))
     if any(on_a[axis] != on_b[axis] for axis in on_a.keys() & on_b.keys()):
         return None
@@ -293,8 +286,8 @@ def _intersection(a: Group, b: Group, axes: tuple[str, str]) -> Group | None:
     elif not is_named or axes[0] in b.parts:
         names = two.names
     else:
-        both = {split: {*two.names.get(split, ())} for split in SPLITS}
-        names = {s: tuple(n for n in one.names.get(s, ()) if n in both[s]) for s in SPLITS}
+        on_two = {split: {*two.names.get(split, ())} for split in SPLITS}
+        names = {s: tuple(n for n in one.names.get(s, ()) if n in on_two[s]) for s in SPLITS}
         if not all(names.values()):
             return None
     name = a.name if axes[1] in on_a else b.name if axes[0] in on_b else f"{a.name}_{b.name}"
@@ -307,7 +300,7 @@ def _within(group: Group, fixed: Mapping[str, str]) -> Group:
     for axis in [x for x in parts if x in fixed and not isinstance(parts[x], str)]:
         turns = parts.pop(axis)
         names = {
-            split: tuple(n for i, n in enumerate(own) if turns[i % len(turns)] == fixed[axis])
-            for split, own in names.items()
+            split: tuple(n for i, n in enumerate(people) if turns[i % len(turns)] == fixed[axis])
+            for split, people in names.items()
         }
     return replace(group, names=names, parts=parts)

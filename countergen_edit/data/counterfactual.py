@@ -90,9 +90,7 @@ class CounterfactualSet:
         """The same samples for two of its groups."""
         if self.groups == (a, b):
             return self
-        samples = (
-            replace(sample, variations=(*sample.of(a), *sample.of(b))) for sample in self.samples
-        )
+        samples = (replace(s, variations=(*s.of(a), *s.of(b))) for s in self.samples)
         return replace(self, groups=(a, b), samples=tuple(samples))
 
     @property
@@ -124,6 +122,9 @@ class CounterfactualSet:
         return frozenset(map(normalised, self.texts))
 
 
+Sets = tuple[CounterfactualSet, ...]
+
+
 def words_of(text: str) -> set[str]:
     """The words of a text."""
     return set(re.findall(r"\w+", text))
@@ -139,14 +140,16 @@ def joined_sets(sets: Sequence[CounterfactualSet]) -> CounterfactualSet | None:
     if len(sets) == 1:
         return sets[0]
     first = sets[0].groups[0]
-    every = [{(s.template, s.outputs): s for s in data.samples} for data in sets]
+    by_prompt = [{(s.template, s.outputs): s for s in data.samples} for data in sets]
     samples = []
     for sample in sets[0].samples:
-        same = [s for own in every if (s := own.get((sample.template, sample.outputs)))]
+        prompt = sample.template, sample.outputs
+        same = [samples_of[prompt] for samples_of in by_prompt if prompt in samples_of]
         texts = [v.text for v in sample.of(first)]
         if len(same) == len(sets) and all([v.text for v in s.of(first)] == texts for s in same):
-            others = (v for s, d in zip(same, sets, strict=True) for v in s.of(d.groups[1]))
-            samples.append(replace(sample, variations=(*sample.of(first), *others)))
+            seconds = [v for s, d in zip(same, sets, strict=True) for v in s.of(d.groups[1])]
+            variations = (*sample.of(first), *seconds)
+            if len({v.text for v in variations}) == len(variations):
+                samples.append(replace(sample, variations=variations))
     groups = (first, *(data.groups[1] for data in sets))
-    kept = [s for s in samples if len({v.text for v in s.variations}) == len(s.variations)]
-    return replace(sets[0], groups=groups, samples=tuple(kept)) if kept else None
+    return replace(sets[0], groups=groups, samples=tuple(samples)) if samples else None

@@ -72,10 +72,8 @@ def paired_prompts(
         raise UserError("no prompts: give texts such as '{name} went to the bank.'")
     prompts = []
     for label, template in labelled:
-        x, perturbed = (
-            fill(template, group, name)[0]
-            for group, name in zip((source, target), names, strict=True)
-        )
+        x, _ = fill(template, source, names[0])
+        perturbed, _ = fill(template, target, names[1])
         if x == perturbed:
             raise UserError(
                 f"prompt {x!r} is the same for both groups: give the two people two names"
@@ -132,14 +130,11 @@ class RulePerturber:
             words = self.substitution.between((self.source, self.target))
             named = {source_name: target_name} if source_name and target_name else words.own_names
             self._known[key] = words.with_names(named)
-        forms = [self.substitution.axis.groups[g].forms for g in (self.source, self.target)]
-        rules = self.substitution.rules
-        subject, other = (form.get("subject") for form in forms)
-        if source_name is None or subject == other or subject not in pronouns_of(rules):
-            return self._known[key].map_to(text, self.target)
-        return self._known[key].map_words(
-            text, lambda words: words_about(words, source_name, str(subject))
-        )
+        swap = self._known[key]
+        subject, other = (swap.axis.groups[g].forms.get("subject") for g in swap.groups)
+        if source_name is None or subject == other or subject not in pronouns_of(swap.rules):
+            return swap.map_to(text, self.target)
+        return swap.map_words(text, lambda words: words_about(words, source_name, str(subject)))
 
 
 def require_perturbable(prompts: Sequence[PairedPrompt], rules: RulePerturber) -> None:
@@ -215,7 +210,6 @@ class Filter:
         return None
 
     def dissimilarity(self, original: str, perturbed: str, prompt: PairedPrompt) -> float:
-        """Jaccard dissimilarity of the two texts in the compared unit."""
         return dissimilarity(self._units(original, prompt), self._units(perturbed, prompt))
 
     def _units(self, text: str, prompt: PairedPrompt) -> frozenset[str]:

@@ -16,14 +16,14 @@ from pathlib import Path
 from typing import Any
 
 from countergen_edit.core.errors import UserError, require_known
-from countergen_edit.core.reading import shipped_yaml, text_of, yaml_mapping
+from countergen_edit.core.reading import shipped_yaml, yaml_mapping
 from countergen_edit.core.typed import require_keys
 from countergen_edit.data.axis import ENGLISH, DoesNotFitError
 
 _SHIPPED = Path(__file__).with_name("languages")
 Labels = frozenset[str]
 Rule = tuple[list[list[tuple[Labels, Labels]]], str]
-"""For each field what may stand there, as what it has and what it lacks; and the answer."""
+"""The alternatives of each field, as labels to have and labels to lack; and the answer."""
 NO_WORD: Labels = frozenset({"", "END"})
 """The labels of the place before the first word or after the last."""
 _Lists = Mapping[str, str]
@@ -46,7 +46,8 @@ def _option(text: str) -> tuple[Labels, Labels]:
 
 def _rule(line: str, table: str) -> Rule:
     places, arrow, answer = line.split("#")[0].partition("->")
-    fields, count = places.split("|"), _FIELDS.get(table, 3)
+    fields = places.split("|")
+    count = _FIELDS.get(table, 3)
     if not arrow or len(fields) != count:
         raise UserError(f"rule {line.strip()!r} of {table}: write {count} fields | … -> answer")
     return [[*map(_option, field.split())] for field in fields], answer.strip()
@@ -70,7 +71,7 @@ class Rules:
         self.pronouns: Sequence[str] = content.get("pronouns", ())
         """The pronouns of each group by case, where a word serves two cases."""
         self.pronoun_forms: Sequence[str] = content.get("pronoun_forms", ())
-        """Word forms of an axis that are no words of their own in running text."""
+        """Word forms of an axis that are not words in running text."""
         self.agreement_form: str = content.get("agreement_form", "")
         """The form of a group that stands in the first row of the first of `agreeing`."""
         self.agreeing: Mapping[str, Sequence[Sequence[str]]] = content.get("agreeing", {})
@@ -86,9 +87,8 @@ class Rules:
             for name, table in content.get("rules", {}).items()
         }
         self._closed = self.words.get("prepositions", NO_WORD) | self.words.get("closed", NO_WORD)
-        both, each = (
-            "|".join(map(re.escape, sorted(self.words.get(key, {"-"})))) for key in ("both", "each")
-        )
+        both = "|".join(map(re.escape, sorted(self.words.get("both", {"-"}))))
+        each = "|".join(map(re.escape, sorted(self.words.get("each", {"-"}))))
         self.joining = re.compile(rf"\.?(?:\s*[/&]\s*|,?[\s-](?:{both})[\s-](?:(?:{each})\s)?)")
         """The characters between two words of groups in a phrase that names both on purpose."""
         self.labels_of = cache(self._labels_of)
@@ -96,8 +96,8 @@ class Rules:
     def answer(self, table: str, *labels: Labels) -> str:
         """The answer of the first rule of a table that fits; empty where none does."""
         for fields, result in self._tables.get(table, ()):
-            for options, own in zip(fields, labels, strict=True):
-                if options and not any(has <= own and own.isdisjoint(no) for has, no in options):
+            for options, place in zip(fields, labels, strict=True):
+                if options and not any(a <= place and place.isdisjoint(no) for a, no in options):
                     break
             else:
                 return result
@@ -105,43 +105,35 @@ class Rules:
 
     @property
     def ordinary(self) -> Labels:
-        """Words that are no names."""
+        """Words that are not names."""
         return frozenset().union(
-            *(own for key, own in self.words.items() if key not in ("months", "surnames"))
+            *(words for name, words in self.words.items() if name not in ("months", "surnames"))
         )
 
     def _labels_of(self, key: str) -> Labels:
         """The word itself, and in capitals its classes and what its ending shows."""
         classes = (name.upper() for name, words in self.words.items() if key in words)
-        found = frozenset({key, *classes})
-        shapes = {
-            shape: own.get("but") not in found
-            and any(
-                key.endswith(end)
-                and (
-                    "after" not in own or key.removesuffix(end) in self.words.get(own["after"], ())
-                )
-                for end in own["of"].split()
-            )
-            for shape, own in self._endings.items()
-            if not key.endswith(tuple(own.get("not", "-").split()))
-        }
-        shapes |= {
-            "NUMBER": key[:1].isdigit(),
-            "CARDINAL": key.isdigit(),
-            "CLOSED": key in self._closed,
-        }
-        return labelled(found, **shapes, SIDED=key.startswith("<"), END=not key)
+        labels = frozenset({key, *classes})
+        shapes: dict[str, object] = {}
+        for shape, ending in self._endings.items():
+            stems = {key.removesuffix(end) for end in ending["of"].split() if key.endswith(end)}
+            if "after" in ending:
+                stems &= self.words.get(ending["after"], frozenset())
+            excluded = key.endswith(tuple(ending.get("not", "-").split()))
+            shapes[shape] = stems and not excluded and ending.get("but") not in labels
+        shapes |= {"NUMBER": key[:1].isdigit(), "CARDINAL": key.isdigit(), "END": not key}
+        shapes |= {"CLOSED": key in self._closed, "SIDED": key.startswith("<")}
+        return labelled(labels, **shapes)
 
 
 def _replacing(pairs: Mapping[str, str]) -> Callable[[str], str]:
     """A function that replaces phrases in a text, in small letters or capitalised."""
     if not pairs:
         return str
-    every = dict(pairs) | {a[0].upper() + a[1:]: b[0].upper() + b[1:] for a, b in pairs.items()}
-    longest = sorted(map(re.escape, every), key=len, reverse=True)
-    found = re.compile(rf"(?<!\w)(?:{'|'.join(longest)})(?!\w)")
-    return lambda text: found.sub(lambda match: every[match[0]], text)
+    new = dict(pairs) | {a[0].upper() + a[1:]: b[0].upper() + b[1:] for a, b in pairs.items()}
+    longest = sorted(map(re.escape, new), key=len, reverse=True)
+    phrases = re.compile(rf"(?<!\w)(?:{'|'.join(longest)})(?!\w)")
+    return lambda text: phrases.sub(lambda match: new[match[0]], text)
 
 
 def labelled(labels: Labels, **shapes: object) -> Labels:
@@ -169,10 +161,6 @@ class Language:
             content = content[key]
         return content
 
-    def neutral(self) -> Sequence[str]:
-        """Neutral texts, one a line."""
-        return text_of(self.folder / "neutral.txt").splitlines()
-
     @cached_property
     def rules(self) -> Rules:
         """Rules of substitution; none where the language has no file of them."""
@@ -193,6 +181,4 @@ def language_of(name: str = ENGLISH) -> Language:
 
 @cache
 def _content(path: Path) -> dict[str, Any]:
-    is_shipped = path.parent.parent == _SHIPPED
-    content: dict[str, Any] = shipped_yaml(path) if is_shipped else yaml_mapping(path)
-    return content
+    return dict(shipped_yaml(path)) if path.parent.parent == _SHIPPED else yaml_mapping(path)

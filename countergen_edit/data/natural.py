@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from inspect import signature
+from itertools import cycle
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -53,7 +54,7 @@ NEUTRAL: Registry[Callable[..., TextsBySplit]] = Registry(
 
 def neutral(*, language: str = ENGLISH) -> TextsBySplit:
     """Texts of one to three sentences that mention nobody."""
-    return split_texts(language_of(language).neutral())
+    return split_texts(text_of(language_of(language).folder / "neutral.txt").splitlines())
 
 
 def split_texts(texts: Sequence[str]) -> TextsBySplit:
@@ -64,10 +65,8 @@ def split_texts(texts: Sequence[str]) -> TextsBySplit:
             f"neutral text: {len(distinct)} text(s) cannot be split into {', '.join(SPLITS)}: "
             f"give {len(SPLITS)} or more"
         )
-    return {
-        split: tuple(t for i, t in enumerate(distinct) if _TURNS[i % len(_TURNS)] == split)
-        for split in SPLITS
-    }
+    turns = [*zip(distinct, cycle(_TURNS), strict=False)]
+    return {split: tuple(text for text, turn in turns if turn == split) for split in SPLITS}
 
 
 def file(path: str) -> TextsBySplit:
@@ -75,19 +74,17 @@ def file(path: str) -> TextsBySplit:
     return split_texts([line.strip() for line in text_of(path).splitlines() if line.strip()])
 
 
-def neutral_of(content: object, language: str = ENGLISH) -> TextsBySplit:
+def neutral_of(content: Any, language: str = ENGLISH) -> TextsBySplit:
     """The texts of a config: a source with its settings, a source's name, or a file's path.
 
     A source with a parameter `language` has texts of that language.
     """
     require(Mapping[str, Any] | str, content, "neutral")
-    if isinstance(content, Mapping):
-        settings = dict(content)
-        name = str(settings.pop("source", None))
-    elif Path(str(content)).suffix in MAYBE_PATHS["neutral"]:
-        name, settings = "file", {"path": content}
-    else:
-        name, settings = str(content), {}
+    if isinstance(content, str):
+        is_file = Path(content).suffix in MAYBE_PATHS["neutral"]
+        content = {"source": "file", "path": content} if is_file else {"source": content}
+    settings = dict(content)
+    name = str(settings.pop("source", None))
     if "language" in signature(NEUTRAL.get(name)).parameters:
         settings.setdefault("language", language)
     return NEUTRAL.make(name, settings)  # type: ignore[no-any-return]
@@ -156,27 +153,28 @@ def natural(
     read = language_of(request.axis.language).read
     families = read("families", "families")
     require_known("family of natural prompts", family, families)
-    own = families[family]
-    frames = read("templates", own["templates"], request.split)
+    entry = families[family]
+    frames = read("templates", entry["templates"], request.split)
     contents = []
-    for kind, key in own["contents"].items():
-        outputs = _outputs(read("families", "outputs", key), request)
+    for kind, key in entry["contents"].items():
+        outputs = read("families", "outputs", key)
+        if isinstance(outputs, Mapping):
+            require_known("axis with natural stereotypes", request.axis.name, outputs)
+            outputs = outputs[request.axis.name]
         spaced = tuple(f" {output}" for output in outputs)
         contents += [(text, spaced) for text in read("contents", kind, request.split)]
-    mentions = _mentions(own.get("mentions"), request)
+    mentions = _mentions(entry.get("mentions"), request)
     default = PEOPLE_OF_SPLIT[request.split]
-    drawn = request.draw.counts.get(request.split)
-    count = people or (default if drawn is None else min(default, drawn))
-    cells = CELLS[request.split] if templates is None else templates
-    cells = min(cells, len(frames) * len(contents))
+    count = people or min(default, request.draw.counts.get(request.split) or default)
+    cells = min(templates or CELLS[request.split], len(frames) * len(contents))
     rng = generator(request.draw.seed, "natural", family, request.split)
     frame_order, content_order = rng.permutation(len(frames)), rng.permutation(len(contents))
     groups = [request.whole.groups[group] for group in request.groups]
     listed = [len(g.names.get(request.split, ())) for g in request.whole.groups.values()]
     named = any("name" in slot_names(mention) for mention in mentions)
-    known = min(listed) if named else len(mentions)
+    size = min(listed) if named else len(mentions)
     # Distinct people for each cell; fewer people, or cells, are among more.
-    order, steps = rng.permutation(known), rng.permutation(known)[:count]
+    order, steps = rng.permutation(size), rng.permutation(size)[:count]
     samples = []
     for k in range(cells):
         # Each pass over the contents meets other templates.
@@ -184,40 +182,32 @@ def natural(
         content, outputs = contents[content_order[k % len(contents)]]
         variations = []
         for group in groups:
-            for place in order[((k if anew else 0) + steps) % known].tolist():
+            for place in order[((k if anew else 0) + steps) % size].tolist():
                 mention = mentions[place % len(mentions)]
                 whom = "{object}" if mention == _PRONOUNS[0] else mention
                 who = content.replace("{who}", mention).replace("{whom}", whom)
                 name = group.names[request.split][place] if "{name}" in mention else None
                 text, start = fill(_filled(frame, who), group, name)
-                shown = mention if name is None else None
-                variations.append(Variation(group.name, text, name, start, shown))
-        whole = _filled(frame, content)
-        samples.append(Sample(whole, outputs, tuple(variations), content, frame))
+                phrase = mention if name is None else None
+                variations.append(Variation(group.name, text, name, start, phrase))
+        template = _filled(frame, content)
+        samples.append(Sample(template, outputs, tuple(variations), content, frame))
     return request.make(f"{family}_{request.split}", samples)
-
-
-def _outputs(outputs: Any, request: Request) -> Sequence[str]:
-    if not isinstance(outputs, Mapping):
-        return outputs  # type: ignore[no-any-return]
-    require_known("axis with natural stereotypes", request.axis.name, outputs)
-    return outputs[request.axis.name]  # type: ignore[no-any-return]
 
 
 def _mentions(kind: str | None, request: Request) -> Sequence[str]:
     """Names of the axis, or noun phrases where it has none, that tell its groups apart."""
-    known, telling = slots_of(request, request.whole)
+    slots, telling = slots_of(request, request.whole)
     phrases = language_of(request.whole.language).read("mentions")
-    nouns = [own for key, own in phrases.items() if key != "described"]
     kinds: dict[str, Sequence[Sequence[str]]] = {
         "names": [["{name}"]],
         "pronouns": [] if "was" in telling else [_PRONOUNS],  # "they works" would not agree
         "described": [phrases.get("described", {}).get(request.split, ())],
-        "words": [own[request.split] for own in nouns],
+        "words": [phrases[key][request.split] for key in phrases if key != "described"],
     }
     for tried in [kinds[kind]] if kind else [kinds["names"], kinds["words"]]:
         fit = [
-            [m for m in mentions if slot_names(m) <= known and slot_names(m) & telling]
+            [m for m in mentions if slot_names(m) <= slots and slot_names(m) & telling]
             for mentions in tried
         ]
         if any(fit):

@@ -6,6 +6,7 @@ import re
 import unicodedata
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any
 
 from countergen_edit.core.errors import UserError
@@ -45,29 +46,30 @@ def check_prompts(path: str, substitution: Substitution) -> list[CheckedPrompt]:
     """Check every prompt of a file that `data=FILE` takes; `UserError` if it is empty."""
     axis, groups = substitution.axis, substitution.groups
     request = Request(axis, "test", groups, substitution, None, axis, NameDraw())
-    found: dict[Any, Any] = {}
+    prompts: dict[Any, Any] = {}
     keys: dict[str, Sample] = {}
     for where, row in prompt_rows(path, groups):
         line = where.rpartition(", ")[2].rstrip(": ")
         try:
-            made = samples_of(row, where, request)
+            samples = samples_of(row, where, request)
         except UserError as error:
-            text, said = str(row.get("input") or row.get(groups[0])), str(error)
-            found[where] = CheckedPrompt(line, text, ((), ()), (said.removeprefix(where),))
+            text = str(row.get("input") or row.get(groups[0]))
+            finding = str(error).removeprefix(where)
+            prompts[where] = CheckedPrompt(line, text, ((), ()), (finding,))
         else:
             prompt = repr({key: row[key] for key in row if key not in OUTPUTS})
-            key = keys.setdefault(prompt, replace(made[0], outputs=()))  # of a mirrored pair too
-            found.setdefault(key, []).extend((line, row, sample) for sample in made)
-    if not found:
+            key = keys.setdefault(prompt, replace(samples[0], outputs=()))  # of a mirrored pair too
+            prompts.setdefault(key, []).extend((line, row, sample) for sample in samples)
+    if not prompts:
         raise UserError(f"{path} is empty: it has no prompts to check")
-    checked = found.values()
-    return [one if isinstance(one, CheckedPrompt) else _checked(one, request) for one in checked]
+    return [p if isinstance(p, CheckedPrompt) else _checked(p, request) for p in prompts.values()]
 
 
 def _checked(rows: Sequence[tuple[str, Any, Sample]], request: Request) -> CheckedPrompt:
     """A prompt, from all of its samples with the line and content of their rows."""
     _, row, _ = rows[0]
-    samples, words = [sample for _, _, sample in rows], request.substitution
+    samples = [sample for _, _, sample in rows]
+    words = request.substitution
     sides = (dict.fromkeys(v.text for s in samples for v in s.of(g)) for g in request.groups)
     first, second = map(tuple, sides)
     text = str(row.get("input") or first[0])
@@ -85,26 +87,22 @@ def _checked(rows: Sequence[tuple[str, Any, Sample]], request: Request) -> Check
 
 
 def _doubtful(text: str, output: str, substitution: Substitution) -> Iterator[str]:
-    """What may be wrong with the variations of a text that `output` continues."""
+    """Doubts about the variations of a text that `output` continues."""
     words = substitution.words(text, output)
-    own = words[: len(substitution.words(text))]
+    of_text = words[: len(substitution.words(text))]
     yourself = "give its variations yourself"
-    by_side: dict[int, list[str]] = {}
-    for word in own:
-        if word.side is not None and word.stays is None:
-            by_side.setdefault(word.side, []).append(word.text)
-    if len(by_side) == len(substitution.groups):
-        shown = "; ".join(
-            f"{group}: {', '.join(dict.fromkeys(by_side[side]))}"
-            for side, group in enumerate(substitution.groups)
-        )
+    changing = [word for word in of_text if word.side is not None and word.stays is None]
+    by_side = [dict.fromkeys(w.text for w in changing if w.side == side) for side in (0, 1)]
+    if all(by_side):
+        sides = zip(substitution.groups, by_side, strict=True)
+        shown = "; ".join(f"{group}: {', '.join(texts)}" for group, texts in sides)
         yield (
             f"both groups are in it ({shown}), and everybody becomes one: {yourself}, or leave the "
             "others out"
         )
-    for name in _unknown_names(own):
+    for name in _unknown_names(of_text):
         yield f"{name!r} is not a known name and stays as it is: {yourself}, or use another name"
-    for i, word in enumerate(own):
+    for i, word in enumerate(of_text):
         phrase = " ".join(w.text for w in words[max(0, i - 1) : i + 2])
         before, after = grammar.before(words, i), grammar.at(words, i + 1)
         is_person = word.rules.answer("unsure", before, word.own_labels, after) == "yes"
@@ -128,15 +126,15 @@ def _unknown_names(words: Sequence[Word]) -> Iterator[str]:
     before: Labels = frozenset(["OPENS"])
     for i, word in enumerate(words):
         shapes = {"MIXED": _MIXED.match(word.text), "ORDINARY": word.key in word.rules.ordinary}
-        own = labelled(word.own_labels, **shapes, LETTER=len(word.text) == 1, NAMED=is_named)
-        if word.rules.answer("unknown", before, own, grammar.at(words, i + 1)) == "yes":
+        at = labelled(word.own_labels, **shapes, LETTER=len(word.text) == 1, NAMED=is_named)
+        if word.rules.answer("unknown", before, at, grammar.at(words, i + 1)) == "yes":
             yield word.text
         opens = not grammar.within_a_phrase(word.gap)
-        before = labelled(own, OPENS=opens, UNKNOWN=word.capitalised and "ORDINARY" not in own)
+        before = labelled(at, OPENS=opens, UNKNOWN=word.capitalised and "ORDINARY" not in at)
 
 
 def _used_names(texts: Iterable[str], substitution: Substitution) -> Iterator[str]:
-    """Names on which erasers are fitted or with which layers are chosen."""
+    """Warnings about names on which erasers are fitted or with which layers are chosen."""
     groups = [substitution.axis.groups[group] for group in substitution.groups]
     used = sorted({name for text in texts for name in substitution.names_in(text)})
     for name in used:
@@ -178,20 +176,20 @@ def faults(texts: Sequence[str], outputs: Sequence[str]) -> dict[str, str]:
             output for i, output in enumerate(outputs) if plain[i] in plain[:i]
         ),
     }
-    return {kind: kind.format(one) for kind, own in kinds.items() for one in [*own][:1]}
+    return {kind: kind.format(case) for kind, cases in kinds.items() for case in [*cases][:1]}
 
 
 def set_warnings(sets: Iterable[CounterfactualSet]) -> Iterator[str]:
     """One warning for each kind of fault."""
-    found: dict[str, list[tuple[str, str]]] = {}
+    by_kind: dict[str, list[tuple[str, str]]] = {}
     for data in sets:
         for sample in data.samples:
             texts = [v.text for v in sample.variations]
-            for kind, said in faults(texts, sample.outputs).items():
-                found.setdefault(kind, []).append((data.name, f"{texts[0]!r}: {said}"))
-    for every in found.values():
-        names = ", ".join(dict.fromkeys(name for name, _ in every))
-        yield f"Doubtful prompts of {names}: {len(every)}, such as {every[0][1]}."
+            for kind, fault in faults(texts, sample.outputs).items():
+                by_kind.setdefault(kind, []).append((data.name, f"{texts[0]!r}: {fault}"))
+    for doubtful in by_kind.values():
+        names = ", ".join(dict.fromkeys(name for name, _ in doubtful))
+        yield f"Doubtful prompts of {names}: {len(doubtful)}, such as {doubtful[0][1]}."
 
 
 def small_words(text: str) -> list[str]:
@@ -229,15 +227,15 @@ def out_of_vocabulary(words: Collection[str], data: CounterfactualSet) -> OutOfV
     share = in_vocabulary_share(words, data)
     if share >= IN_VOCABULARY:
         return None
-    every = [
+    by_group = [
         [w for s in data.samples for v in s.of(group) for w in unknown_words(words, v.text)]
         for group in data.groups
     ]
-    shared = set.intersection(*map(set, every))
-    found = [word for own in every for word in own]
+    shared = set.intersection(*map(set, by_group))
+    of_texts = [*chain.from_iterable(by_group)]
     outputs = [w for s in data.samples for o in s.outputs for w in unknown_words(words, o)]
-    telling = [word for word in found if word not in shared]
-    return OutOfVocabulary(data, share, tuple(dict.fromkeys([*telling, *outputs, *found])))
+    telling = [word for word in of_texts if word not in shared]
+    return OutOfVocabulary(data, share, tuple(dict.fromkeys([*telling, *outputs, *of_texts])))
 
 
 def vocabulary_warnings(
@@ -250,8 +248,8 @@ def vocabulary_warnings(
             texts = [*(v.text for v in sample.variations), *sample.outputs]
             first += [word for text in texts for word in unknown_words(words, text)][:1]
         if first:
-            named = ", ".join(map(repr, [*dict.fromkeys(first)][:_MOST]))
+            examples = ", ".join(map(repr, [*dict.fromkeys(first)][:_MOST]))
             yield (
                 f"{len(first)} of {len(data.samples)} prompts of {data.name} contain words "
-                f"outside the vocabulary of {model} ({named}): their figures mean nothing."
+                f"outside the vocabulary of {model} ({examples}): their figures mean nothing."
             )

@@ -15,7 +15,7 @@ from countergen_edit.core.conf_path import PROMPT_FILES, conf_dir, config_of, re
 from countergen_edit.core.errors import UserError, command
 from countergen_edit.core.typed import require
 from countergen_edit.data.axis import OWN, SPLITS, Axis, DoesNotFitError, NoFormsError, Split
-from countergen_edit.data.counterfactual import CounterfactualSet, joined_sets
+from countergen_edit.data.counterfactual import CounterfactualSet, Sets, joined_sets
 from countergen_edit.data.prompt_check import check_prompts
 from countergen_edit.data.sources import SOURCES, load_set
 from countergen_edit.data.subsets import NameDraw, round_robin, split_prompts, without_overlap
@@ -72,10 +72,10 @@ def entries_of(content: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
 
 def _entry(entry: Any) -> dict[str, Any]:
     require(str | Mapping[str, Any], entry, "data set")
-    own = {"dataset": entry} if isinstance(entry, str) else dict(entry)
-    if "dataset" in own:
-        own = read_config("dataset", str(own.pop("dataset"))) | own
-    return own
+    config = {"dataset": entry} if isinstance(entry, str) else dict(entry)
+    if "dataset" in config:
+        config = read_config("dataset", str(config.pop("dataset"))) | config
+    return config
 
 
 @dataclass(frozen=True)
@@ -93,12 +93,14 @@ class SetBuilder:
 
         Default names end in `key`, where it is given.
         """
-        config, axis, words = dict(entry), self.axis, self.substitution
+        config = dict(entry)
         may_lack = config.pop("if_fits", False)
-        other, source = config.pop("axis", None) or axis.name, config.get("source")
+        other = config.pop("axis", None) or self.axis.name
+        axis, words = self.axis, self.substitution
         pairs: list[Any] = [[self.groups[0], group] for group in self.groups[1:]]
         if other != axis.name:
             axis, words, pairs = Axis.from_config(config_of("axis", other)), None, [None]
+        source = config.get("source")
         is_default = source == TEMPLATES and not config.get("name")
         if is_default:
             config["name"] = f"{self.default_name}_{key}" if key else self.default_name
@@ -115,11 +117,9 @@ class SetBuilder:
             raise
         return NamedSet(split, data, is_default, source in FORMATS)
 
-    def load_all(
-        self, entries: Iterable[tuple[Mapping[str, Any], Split]], key: str = ""
-    ) -> tuple[CounterfactualSet, ...]:
+    def load_all(self, entries: Iterable[Mapping[str, Any]], split: Split, key: str = "") -> Sets:
         """The sets of entries under distinct names, without those that need not and do not fit."""
-        loaded = [one for entry, split in entries if (one := self.load(entry, split, key))]
+        loaded = [one for entry in entries if (one := self.load(entry, split, key))]
         return tuple(one.data for one in distinctly_named(loaded))
 
     def load_with_forms(
@@ -164,10 +164,9 @@ class Drawable:
 
     def draw(self, split: Split, templates: int, people: int) -> CounterfactualSet:
         """A set of so many templates with contents, and people of each group for each."""
-        own = {**self.entry, "templates": templates, "people": people}
-        one = self.builder.load(own, split)
-        assert one is not None
-        return one.data
+        drawn = self.builder.load({**self.entry, "templates": templates, "people": people}, split)
+        assert drawn is not None
+        return drawn.data
 
     def sizes(self, split: Split, most: int) -> tuple[int, int, int]:
         """Numbers of templates and contents on record, and of people of a group, up to `most`."""
@@ -188,17 +187,17 @@ def sets_of(builder: SetBuilder, content: Mapping[str, Any]) -> dict[str, Any]:
     entries = {key: entries_of(content, key) for key in keys}
     prompts = [e for e in entries["test"] if fits_own and e.get("source") in FORMATS]
     entries["test"] = [entry for entry in entries["test"] if entry not in prompts]
-    parts = list[NamedSet]()
+    parts: list[NamedSet] = []
     if fits_own:
-        own = builder.load_all((entry, "test") for entry in prompts)
-        if not own:
+        if not (whole := builder.load_all(prompts, "test")):
             raise UserError(
                 f"data.fit={OWN} fits on a part of prompts of yours, and there are none: write "
                 f"data=FILE{PROMPT_FILES[0]} data.fit={OWN}"
             )
-        splits = split_prompts(own, builder.names.seed)
+        splits = split_prompts(whole, builder.names.seed)
         parts = [NamedSet(split, data, is_own=True) for split in SPLITS for data in splits[split]]
-    loaded, drawable = list[NamedSet](), dict[str, Drawable]()
+    loaded: list[NamedSet] = []
+    drawable: dict[str, Drawable] = {}
     for split, entry in ((s, e) for s in SPLITS for e in entries[s]):
         if one := builder.load(entry, split):
             loaded.append(one)
@@ -207,49 +206,39 @@ def sets_of(builder: SetBuilder, content: Mapping[str, Any]) -> dict[str, Any]:
             if split != "validation" and {*parameters} >= drawn and not drawn & {*entry}:
                 drawable[one.data.name] = Drawable(builder, entry)
     sets = distinctly_named([*loaded, *parts])
-    fit, validation, test = (
-        tuple(one.data for one in sets if one.split == split) for split in SPLITS
-    )
+    by_split: dict[str, Any] = {s: tuple(x.data for x in sets if x.split == s) for s in SPLITS}
 
-    def without_parts(data: CounterfactualSet) -> CounterfactualSet | None:
-        return without_overlap(data, [one.data for one in parts]) if parts else data
+    def without_parts(data: CounterfactualSet | None) -> CounterfactualSet | None:
+        return without_overlap(data, [one.data for one in parts]) if data and parts else data
 
-    keep, agreement, remarks = list[CounterfactualSet](), dict[Split, CounterfactualSet](), []
-    for entry in entries["keep"]:
-        found = builder.load_with_forms(entry, "fit", "keep")
-        data = found and without_parts(found)
-        keep += [data] if data else []
+    keep = [without_parts(builder.load_with_forms(e, "fit", "keep")) for e in entries["keep"]]
+    agreement: dict[Split, CounterfactualSet] = {}
+    remarks: list[str] = []
     most = builder.names.counts.get("agreement")
     try:
         for split in MEASURED if content.get("agreement") else ():
-            entry = _entry(content["agreement"])
-            if whole := builder.load_with_forms(entry, split, "agreement"):
-                data = without_parts(whole) or whole
+            whole_set = builder.load_with_forms(_entry(content["agreement"]), split, "agreement")
+            if data := without_parts(whole_set) or whole_set:
                 agreement[split] = round_robin(data, most or data.widest)
     except NoFormsError as error:
         remarks.append(f"{error}: agreement is not a cost here")
     remarks += builder.prompt_remarks([*prompts, *entries["validation"], *entries["test"]])
-    differences, others = entries["legitimate_differences"], entries["other_axes"]
-    for entry in others:
+    for entry in entries["other_axes"]:
         require(str, entry.get("axis"), "axis of a set of other_axes")
-    own_axes = {builder.axis.name, *builder.axis.axes, *(data.axis for data in fit)}
-    foreign = builder.load_all(
-        ((entry, "test") for entry in others if entry["axis"] not in own_axes), "other_axes"
-    )
+    own_axes = {builder.axis.name, *builder.axis.axes, *(data.axis for data in by_split["fit"])}
+    foreign = [entry for entry in entries["other_axes"] if entry["axis"] not in own_axes]
+    other_axes = builder.load_all(foreign, "test", "other_axes")
+    differences = entries["legitimate_differences"]
     return {
-        "fit": fit,
-        "validation": validation,
-        "test": test,
+        **by_split,
         "own": tuple(one.data for one in sets if one.split == "test" and one.is_own),
         "drawable": drawable,
-        "keep": tuple(keep),
+        "keep": tuple(filter(None, keep)),
         "agreement": agreement,
         "legitimate_differences": {
-            split: builder.load_all(
-                ((entry, split) for entry in differences), "legitimate_differences"
-            )
+            split: builder.load_all(differences, split, "legitimate_differences")
             for split in (MEASURED if differences else ())
         },
-        "other_axes": tuple(data for data in foreign if data.axis not in own_axes),
+        "other_axes": tuple(data for data in other_axes if data.axis not in own_axes),
         "remarks": tuple(remarks),
     }

@@ -10,6 +10,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain, cycle
 from typing import Annotated, Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from countergen_edit.data.axis import NAME_COUNTS, OWN, SPLITS, Axis, Group, Spl
 from countergen_edit.data.counterfactual import (
     CounterfactualSet,
     Sample,
+    Sets,
     Variation,
     normalised,
     words_of,
@@ -48,7 +50,7 @@ class NameDraw:
     """
 
     counts: Mapping[str, int | None] = field(default_factory=dict)
-    """By split, of `few` and of `agreement`; all where there is no number."""
+    """By split, of `few` and of `agreement`; None takes all."""
     seed: int = 0
 
     @classmethod
@@ -68,7 +70,7 @@ class NameDraw:
             names, count = group.names[split], self.counts.get(split)
             if count is None or not names:
                 return names
-            lengths = {len(own) for g in axis.groups.values() if (own := g.names.get(split))}
+            lengths = {len(g.names[split]) for g in axis.groups.values() if g.names.get(split)}
             apart = [group.name] if len(lengths) > 1 else []
             order = generator(self.seed, "names", axis.name, split, *apart).permutation(len(names))
             return [names[i] for i in sorted(order[: min(count, *lengths)])]
@@ -86,15 +88,13 @@ class NameDraw:
             {group: draw.draw(axis).groups[group].names.get("fit") for group in data.groups}
             for draw in (self, NameDraw({"fit": count}, self.seed))
         )
-        kept = {name for names in few.values() for name in names or ()}
-
-        def thinned(sample: Sample) -> Sample:
-            if {g: tuple(v.name for v in sample.of(g)) for g in data.groups} != many:
-                return sample
-            return replace(sample, variations=tuple(v for v in sample.variations if v.name in kept))
-
-        whole, rest = data.samples[:FULLY_CROSSED], data.samples[FULLY_CROSSED:]
-        return replace(data, samples=(*whole, *map(thinned, rest)))
+        few_names = {name for names in few.values() for name in names or ()}
+        samples = [*data.samples]
+        for i, sample in enumerate(samples[FULLY_CROSSED:], FULLY_CROSSED):
+            if {g: tuple(v.name for v in sample.of(g)) for g in data.groups} == many:
+                variations = tuple(v for v in sample.variations if v.name in few_names)
+                samples[i] = replace(sample, variations=variations)
+        return replace(data, samples=tuple(samples))
 
 
 def first_drawn(count: int, most: int, seed: int, *unit: object) -> list[int]:
@@ -116,12 +116,11 @@ def few_variations(data: CounterfactualSet, most: int, seed: int) -> Counterfact
 
 def few_of(data: CounterfactualSet, share: float, seed: int) -> CounterfactualSet:
     """The set with a share of its variations: fewer in each sample, then fewer samples."""
-    wanted = share * data.widest
-    most = max(round(wanted), LEAST_VARIATIONS)
-    few = few_variations(data, most, seed)
-    if round(wanted) >= LEAST_VARIATIONS:
+    size = share * data.widest
+    few = few_variations(data, max(round(size), LEAST_VARIATIONS), seed)
+    if round(size) >= LEAST_VARIATIONS:
         return few
-    return few_prompts(few, math.ceil(wanted / few.widest * len(few.samples)), seed)
+    return few_prompts(few, math.ceil(size / few.widest * len(few.samples)), seed)
 
 
 def round_robin(data: CounterfactualSet, most: int) -> CounterfactualSet:
@@ -132,12 +131,12 @@ def round_robin(data: CounterfactualSet, most: int) -> CounterfactualSet:
     )
 
 
-def _subset(data: CounterfactualSet, kept: Callable[[int, int], list[int]]) -> CounterfactualSet:
-    """The variations at the places `kept(number of the sample, its variations per group)`."""
+def _subset(data: CounterfactualSet, choose: Callable[[int, int], list[int]]) -> CounterfactualSet:
+    """The variations at the places `choose(number of the sample, its variations per group)`."""
     samples = []
     for number, sample in enumerate(data.samples):
         sides = [sample.of(group) for group in data.groups]
-        places = kept(number, len(sides[0]))
+        places = choose(number, len(sides[0]))
         variations = tuple(side[i] for side in sides for i in places)
         samples.append(replace(sample, variations=variations))
     return replace(data, samples=tuple(samples))
@@ -145,8 +144,8 @@ def _subset(data: CounterfactualSet, kept: Callable[[int, int], list[int]]) -> C
 
 def few_prompts(data: CounterfactualSet, most: int, seed: int) -> CounterfactualSet:
     """The set with at most `most` of its samples."""
-    kept = first_drawn(len(data.samples), most, seed, "prompts", data.name)
-    return replace(data, samples=tuple(data.samples[i] for i in kept))
+    drawn = first_drawn(len(data.samples), most, seed, "prompts", data.name)
+    return replace(data, samples=tuple(data.samples[i] for i in drawn))
 
 
 def few_texts(texts: Sequence[str], most: int, seed: int) -> tuple[str, ...]:
@@ -184,17 +183,17 @@ def without_overlap(
     names = {word for data in test for name in data.names for word in words_of(name)}
 
     def is_new(variation: Variation) -> bool:
-        own = words_of(variation.name or "")
-        known = (bool(own) and own <= words) or normalised(variation.text) in prompts
-        return not known and names.isdisjoint(words_of(variation.text))
+        name = words_of(variation.name or "")
+        is_shared = (bool(name) and name <= words) or normalised(variation.text) in prompts
+        return not is_shared and names.isdisjoint(words_of(variation.text))
 
     samples = []
     for sample in fitted.samples:
         pairs = zip(*(sample.of(group) for group in fitted.groups), strict=True)
-        kept = [pair for pair in pairs if all(map(is_new, pair))]
-        if kept and normalised(sample.template) not in templates:
-            sides = zip(*kept, strict=True)
-            samples.append(replace(sample, variations=tuple(v for side in sides for v in side)))
+        new = [pair for pair in pairs if all(map(is_new, pair))]
+        if new and normalised(sample.template) not in templates:
+            sides = zip(*new, strict=True)
+            samples.append(replace(sample, variations=tuple(chain.from_iterable(sides))))
     return replace(fitted, samples=tuple(samples)) if samples else None
 
 
@@ -209,13 +208,11 @@ def _shared(a: CounterfactualSet, b: CounterfactualSet) -> Iterator[tuple[str, s
     if a.plain_texts & b.plain_texts:
         yield from (("prompt", text) for text in a.texts if normalised(text) in b.plain_texts)
     for one, other in ((a, b), (b, a)):
-        known = {*other.names}
-        yield from (("name", n) for n in one.names if n in known or words_of(n) <= other.words)
+        names = {*other.names}
+        yield from (("name", n) for n in one.names if n in names or words_of(n) <= other.words)
 
 
-def split_prompts(
-    sets: Sequence[CounterfactualSet], seed: int
-) -> dict[Split, tuple[CounterfactualSet, ...]]:
+def split_prompts(sets: Sequence[CounterfactualSet], seed: int) -> dict[Split, Sets]:
     """The user's prompts by split: half to fit on, a sixth to choose by, a third to test on.
 
     Prompts that share a name, a text, a content or nearly a template stay in one split. Sets are
@@ -234,14 +231,14 @@ def split_prompts(
         )
     drawn = generator(seed, "own parts").permutation(len(sizes))
     order = sorted(sizes, key=lambda c: (-sizes[c], drawn[c]))
-    split_of = {c: _TURNS[i % len(_TURNS)] for i, c in enumerate(order)}
-    own: dict[Split, dict[int, list[Sample]]] = {split: {} for split in SPLITS}
+    split_of = dict(zip(order, cycle(_TURNS), strict=False))
+    parts: dict[Split, dict[int, list[Sample]]] = {split: {} for split in SPLITS}
     for (i, sample), c in zip(places, clusters, strict=True):
-        own[split_of[c]].setdefault(i, []).append(sample)
+        parts[split_of[c]].setdefault(i, []).append(sample)
     return {
         split: tuple(
             replace(sets[i], name=f"{sets[i].name}_{split}", samples=tuple(samples))
-            for i, samples in own[split].items()
+            for i, samples in parts[split].items()
         )
         for split in SPLITS
     }
@@ -257,9 +254,10 @@ def _clusters(samples: Sequence[Sample]) -> list[int]:
     incidence = CountVectorizer(analyzer=list, binary=True).fit_transform
     shared = incidence([[*_keys(sample, names)] for sample in samples])
     words = incidence([[*words_of(s.template.casefold())] or [""] for s in samples])
-    both, counts = (words @ words.T).tocoo(), np.asarray(words.sum(axis=1)).ravel()
-    near = both.data >= _NEAR * (counts[both.row] + counts[both.col] - both.data)
-    alike = coo_array((near.astype(float), (both.row, both.col)), shape=both.shape)
+    common = (words @ words.T).tocoo()
+    counts = np.asarray(words.sum(axis=1)).ravel()
+    near = common.data >= _NEAR * (counts[common.row] + counts[common.col] - common.data)
+    alike = coo_array((near.astype(float), (common.row, common.col)), shape=common.shape)
     graph = coo_array(shared @ shared.T) + alike
     return [int(label) for label in connected_components(graph, directed=False)[1]]
 

@@ -12,16 +12,8 @@ from typing import Any
 
 from countergen_edit.core.conf_path import config_of
 from countergen_edit.core.errors import UserError, require_known
-from countergen_edit.data.axis import (
-    NAME_COUNTS,
-    OF_AXIS,
-    SPLITS,
-    Axis,
-    Split,
-    axis_config,
-    data_of,
-)
-from countergen_edit.data.counterfactual import CounterfactualSet
+from countergen_edit.data.axis import NAME_COUNTS, SPLITS, Axis, Split, axis_config, data_of
+from countergen_edit.data.counterfactual import CounterfactualSet, Sets
 from countergen_edit.data.natural import neutral_of
 from countergen_edit.data.prompt_check import OutOfVocabulary, out_of_vocabulary, set_warnings
 from countergen_edit.data.set_builder import TEMPLATES, Drawable, SetBuilder, entries_of, sets_of
@@ -69,24 +61,22 @@ class Task:
     axis: Axis
     groups: tuple[str, ...]
     """The groups that are compared, two or more, in their order."""
-    fit: tuple[CounterfactualSet, ...] = ()
+    fit: Sets = ()
     """Sets on which the groups are made equal."""
-    validation: tuple[CounterfactualSet, ...] = ()
+    validation: Sets = ()
     """Sets by which edits are chosen."""
-    test: tuple[CounterfactualSet, ...] = ()
-    own: tuple[CounterfactualSet, ...] = ()
+    test: Sets = ()
+    own: Sets = ()
     """Test sets with prompts of the user, on which FairPair and CID are measured."""
-    keep: tuple[CounterfactualSet, ...] = ()
+    keep: Sets = ()
     """Sets on which the model stays as it is, for erasers that can."""
     agreement: Mapping[Split, CounterfactualSet] = field(default_factory=dict)
     """Prompts whose i-th output is the form that agrees with the i-th group."""
-    legitimate_differences: Mapping[Split, tuple[CounterfactualSet, ...]] = field(
-        default_factory=dict
-    )
+    legitimate_differences: Mapping[Split, Sets] = field(default_factory=dict)
     """Sets of factual differences between groups: the model should not change on them."""
     neutral: Mapping[Split, tuple[str, ...]] = field(default_factory=dict)
     """Running neutral text; erasers may weigh that of `fit`."""
-    other_axes: tuple[CounterfactualSet, ...] = ()
+    other_axes: Sets = ()
     """Test sets of axes that nothing is fitted on, for off-target effects."""
     planted: Mapping[tuple[str, str], float] = field(default_factory=dict)
     """(template, output) → planted R, where the truth is known."""
@@ -121,8 +111,8 @@ class Task:
                     f"name sets of axes other than {', '.join(sorted(self.own_axes))}"
                 )
         for a, b in combinations(self.neutral, 2):
-            if both := set(self.neutral[a]) & set(self.neutral[b]):
-                raise UserError(f"neutral text {min(both)!r} stands in both {a!r} and {b!r}")
+            if shared := set(self.neutral[a]) & set(self.neutral[b]):
+                raise UserError(f"neutral text {min(shared)!r} stands in both {a!r} and {b!r}")
 
     def check_leakage(self) -> None:
         """Raise a `UserError` if a text is both fitted on and measured on."""
@@ -140,16 +130,15 @@ class Task:
     def pair(self) -> tuple[str, str]:
         return self.groups[0], self.groups[1]
 
-    def sets(self, split: Split) -> tuple[CounterfactualSet, ...]:
-        own: tuple[CounterfactualSet, ...] = getattr(self, split)
-        return own
+    def sets(self, split: Split) -> Sets:
+        return getattr(self, split)  # type: ignore[no-any-return]
 
     @property
-    def legitimate_sets(self) -> tuple[CounterfactualSet, ...]:
+    def legitimate_sets(self) -> Sets:
         return tuple(data for sets in self.legitimate_differences.values() for data in sets)
 
     @property
-    def every_set(self) -> tuple[CounterfactualSet, ...]:
+    def every_set(self) -> Sets:
         measured = (*self.fit, *self.keep, *self.validation, *self.test)
         return (*measured, *self.agreement.values(), *self.legitimate_sets, *self.other_axes)
 
@@ -160,7 +149,7 @@ class Task:
         for split in SPLITS:
             samples = [sample for data in self.sets(split) for sample in data.samples]
             people = {g: [v.name for s in samples for v in s.of(g)] for g in self.groups}
-            names[split] = {g: [*dict.fromkeys(filter(None, own))] for g, own in people.items()}
+            names[split] = {g: [*dict.fromkeys(filter(None, people[g]))] for g in self.groups}
         return names
 
     @property
@@ -184,9 +173,9 @@ class Task:
         """The task with at most `most` prompts of each set and texts of each split, for a try."""
         few = partial(few_prompts, most=most, seed=seed)
         task = self._smaller(few, lambda texts: few_texts(texts, most, seed), SPLITS)
-        others = ("own", "keep", "other_axes")
-        limited: Any = {key: tuple(map(few, getattr(self, key))) for key in others}
-        return replace(task, **limited, limit=most)
+        limited: dict[str, Any] = {"limit": most}
+        limited |= {k: tuple(map(few, getattr(self, k))) for k in ("own", "keep", "other_axes")}
+        return replace(task, **limited)
 
     def _smaller(
         self,
@@ -194,30 +183,28 @@ class Task:
         texts: Callable[[tuple[str, ...]], tuple[str, ...]],
         splits: Sequence[Split],
     ) -> Task:
-        """The task with fewer sets and texts of some splits."""
-
-        def of(own: Mapping[Split, Any], smaller: Callable[[Any], Any]) -> dict[Split, Any]:
-            return {s: smaller(value) if s in splits else value for s, value in own.items()}
+        def of(by_split: Mapping[Split, Any], smaller: Callable[[Any], Any]) -> dict[Split, Any]:
+            return {s: smaller(value) if s in splits else value for s, value in by_split.items()}
 
         changed: dict[str, Any] = {split: tuple(map(few, self.sets(split))) for split in splits}
         changed["agreement"] = of(self.agreement, few)
         changed["neutral"] = of(self.neutral, texts)
-        differences = of(self.legitimate_differences, lambda own: tuple(map(few, own)))
+        differences = of(self.legitimate_differences, lambda sets: tuple(map(few, sets)))
         return replace(self, **changed, legitimate_differences=differences)
 
     def in_vocabulary(self, words: frozenset[str], keys: Collection[str]) -> Task:
         """The task without the sets of fields `keys` that are out of a model's vocabulary."""
 
-        def known(sets: Sequence[CounterfactualSet]) -> tuple[CounterfactualSet, ...]:
+        def covered(sets: Sequence[CounterfactualSet]) -> Sets:
             return tuple(data for data in sets if out_of_vocabulary(words, data) is None)
 
-        kept: dict[str, Any] = {s: known(self.sets(s)) for s in SPLITS if s in keys}
+        changed: dict[str, Any] = {s: covered(self.sets(s)) for s in SPLITS if s in keys}
         if "legitimate_differences" in keys:
-            differences = {s: known(sets) for s, sets in self.legitimate_differences.items()}
-            kept["legitimate_differences"] = differences if all(differences.values()) else {}
-        lacks = [one for data in self.test if (one := out_of_vocabulary(words, data)) is not None]
-        lacks = [one for one in lacks if "test" in keys or one.share == 0]
-        return replace(self, **kept, vocabulary=words, out_of_vocabulary=tuple(lacks))
+            differences = {s: covered(sets) for s, sets in self.legitimate_differences.items()}
+            changed["legitimate_differences"] = differences if all(differences.values()) else {}
+        lacking = filter(None, (out_of_vocabulary(words, data) for data in self.test))
+        changed["out_of_vocabulary"] = tuple(x for x in lacking if "test" in keys or x.share == 0)
+        return replace(self, **changed, vocabulary=words)
 
     @property
     def is_out_of_vocabulary(self) -> bool:
@@ -239,7 +226,7 @@ class Task:
     def from_config(
         cls,
         axis: str | Path | Mapping[str, Any] | Sequence[str | Path] = "gender",
-        data: str | Path | Mapping[str, Any] = OF_AXIS,
+        data: str | Path | Mapping[str, Any] = "of_axis",
         *,
         groups: Sequence[str] | str | None = None,
         name: str = "",
@@ -249,45 +236,43 @@ class Task:
     ) -> Task:
         """Build the task of an axis config and a data config.
 
-        Args:
-            axis: a name under `conf/axis`, a file, a mapping, or a list of two to cross.
-            data: a name under `conf/data`, a file or a mapping: sets by split, each a name under
-                `conf/dataset` or a mapping with its `source`. The axis's own by default.
-            groups: two or more, of which every pair is compared, or `all`; by default the axis's
-                first two, of crossed axes all.
-            name: tells tasks of one run apart.
-            texts: a name under `conf/texts`, a file or a mapping: agreement, neutral text, sets to
-                keep and sets of other axes, where `data` has none.
-            names: numbers of names per group to draw, by split; None takes all.
-            seed: of the draw of names.
-
         `UserError` if a key or value is wrong, or a set cannot be made.
+
+        Parameters
+        ----------
+        axis : a name under `conf/axis`, a file, a mapping, or a list of two to cross.
+        data : a name under `conf/data`, a file or a mapping: sets by split, each a name under
+            `conf/dataset` or a mapping with its `source`. The axis's own by default.
+        groups : two or more, of which every pair is compared, or `all`; by default the axis's
+            first two, of crossed axes all.
+        name : tells tasks of one run apart.
+        texts : a name under `conf/texts`, a file or a mapping: agreement, neutral text, sets to
+            keep and sets of other axes, where `data` has none.
+        names : numbers of names per group to draw, by split; None takes all.
+        seed : of the draw of names.
         """
         config = axis_config(axis)
-        own_axis = Axis.from_config(config)
-        shared = config_of("texts", texts)
-        own, _ = data_of(config, config_of("data", data), shared.get("prompts"))
-        for content, kind, keys in ((own, "data", _KEYS), (shared, "texts", _TEXTS)):
-            for key in content:
-                require_known(f"{kind} setting", key, keys)
-        content = shared | own
-        if own.get("keep") is None:  # sets for many axes, of which some lack forms
-            content["keep"] = [{**entry, "if_fits": True} for entry in entries_of(shared, "keep")]
-        compared = tuple(group.name for group in own_axis.chosen(groups))
+        loaded = Axis.from_config(config)
+        defaults = config_of("texts", texts)
+        settings, _ = data_of(config, config_of("data", data), defaults.get("prompts"))
+        for key in settings:
+            require_known("data setting", key, _KEYS)
+        for key in defaults:
+            require_known("texts setting", key, _TEXTS)
+        content = defaults | settings
+        if settings.get("keep") is None:  # sets for many axes, of which some lack forms
+            content["keep"] = [{**entry, "if_fits": True} for entry in entries_of(defaults, "keep")]
+        compared = tuple(group.name for group in loaded.chosen(groups))
         words = config.get("substitution")
-        substitution = Substitution.from_config(own_axis, words) if words else None
-        builder = SetBuilder(
-            own_axis,
-            substitution,
-            NameDraw.from_config(names, seed),
-            compared,
-            str(content.get("name") or TEMPLATES),
-        )
+        substitution = Substitution.from_config(loaded, words) if words else None
+        draw = NameDraw.from_config(names, seed)
+        set_name = str(content.get("name") or TEMPLATES)
+        builder = SetBuilder(loaded, substitution, draw, compared, set_name)
         neutral = content.get("neutral")
         task = cls(
-            axis=own_axis,
+            axis=loaded,
             groups=compared,
-            neutral=neutral_of(neutral, own_axis.language) if neutral else {},
+            neutral=neutral_of(neutral, loaded.language) if neutral else {},
             substitution=substitution,
             name=name,
             **sets_of(builder, content),

@@ -58,7 +58,7 @@ class Filled:
     """Slot → characters of its first word."""
     toxic: bool | None = None
 
-    def beside(self, slot: str) -> tuple[tuple[str, str], ...]:
+    def other_words(self, slot: str) -> tuple[tuple[str, str], ...]:
         """The words of all other slots: texts that agree in them differ in `slot` alone."""
         return tuple(sorted((s, word) for s, word in self.words.items() if s != slot))
 
@@ -98,8 +98,8 @@ class TemplateBank:
         self, template: str, group: str | None = None, person: int = 0, *, role: str = PERSON
     ) -> Iterator[Filled]:
         """The template with every combination of words; a person of a group is in slot `role`."""
-        own = sorted(slot_names(template) - {role})
-        for slot in own:
+        slots = sorted(slot_names(template) - {role})
+        for slot in slots:
             if slot not in self.words:
                 raise unknown(f"slot in template {template!r}:", slot, [*self.words, PERSON])
         people: dict[str, _Word] = {}
@@ -107,16 +107,13 @@ class TemplateBank:
             if not self.people:
                 raise UserError(f"template {template!r} has a {{{role}}}, but there are no groups")
             people[role] = self.people[group or self.pair[0]][person]
-        for choice in product(*(self.words[slot] for slot in own)):
-            words = dict(zip(own, choice, strict=True))
+        labelled = {s for s, kinds in self.kinds.items() if {*kinds.values()} <= {"true", "false"}}
+        for choice in product(*(self.words[slot] for slot in slots)):
+            words = dict(zip(slots, choice, strict=True))
             text, spans = render(template, words | people)
             bases = {slot: word["base"] for slot, word in words.items()}
-            toxic = [self.kinds[s][b] == "true" for s, b in bases.items() if self.is_labelled(s)]
+            toxic = [self.kinds[s][b] == "true" for s, b in bases.items() if s in labelled]
             yield Filled(text, bases, spans, any(toxic) if toxic else None)
-
-    def is_labelled(self, slot: str) -> bool:
-        """Whether the words of a slot decide if a text is toxic."""
-        return set(self.kinds.get(slot, {}).values()) <= {"true", "false"} and slot in self.kinds
 
     @property
     def pair(self) -> tuple[str, str]:
@@ -145,9 +142,9 @@ class TemplateBank:
             by_kind: dict[str, list[_Word]] = {}
             for word in words[slot]:
                 by_kind.setdefault(kinds.get(word["base"], slot), []).append(word)
-            for name, own in {slot: words[slot], **by_kind}.items():
-                sizes.setdefault(name, len(own))
-            words[slot] = tuple(word for own in by_kind.values() for word in own[:count])
+            for name, entries in {slot: words[slot], **by_kind}.items():
+                sizes.setdefault(name, len(entries))
+            words[slot] = tuple(word for entries in by_kind.values() for word in entries[:count])
         return replace(self, words=words, sizes=sizes)
 
     def whole(self, template: str) -> int:
@@ -192,29 +189,24 @@ def bank_from_config(config: Mapping[str, Any]) -> TemplateBank:
     for key in ("task", "families"):
         if key not in config:
             raise UserError(f"a template file needs {key!r}; this one holds {sorted(config)}")
-    words, kinds = dict[str, tuple[_Word, ...]](), dict[str, dict[str, str]]()
+    words: dict[str, tuple[_Word, ...]] = {}
+    kinds: dict[str, dict[str, str]] = {}
     for slot, content in config.get("words", {}).items():
         by_kind = content if isinstance(content, Mapping) else {"": content}
         entries = [(_word(entry), str(kind).lower()) for kind in by_kind for entry in by_kind[kind]]
         words[slot] = tuple(word for word, _ in entries)
-        if own := {word["base"]: kind for word, kind in entries if kind}:
-            kinds[slot] = own
+        if kind_of := {word["base"]: kind for word, kind in entries if kind}:
+            kinds[slot] = kind_of
     families = []
     for entry in config["families"]:
         require_keys(entry, hints_of(Family), "key of a template family:", "template family: ")
-        own = {"row": entry["name"]} if "name" in entry else {}
-        families.append(built(Family, {"paraphrases": (), **own, **entry}, "template family: "))
-    rest = {k: config[k] for k in ("hypothesis", "published", "sizes", "table") if k in config}
+        row = {"row": entry["name"]} if "name" in entry else {}
+        families.append(built(Family, {"paraphrases": (), **row, **entry}, "template family: "))
+    optional = {k: config[k] for k in ("hypothesis", "published", "sizes", "table") if k in config}
     if "groups" in config:
-        rest["people"] = _people(config["groups"])
-    return TemplateBank(
-        task=config["task"],
-        families=tuple(families),
-        words=words,
-        kinds=kinds,
-        published_for=tuple(config.get("published_for", ())),
-        **rest,
-    )
+        optional["people"] = _people(config["groups"])
+    optional["published_for"] = tuple(config.get("published_for", ()))
+    return TemplateBank(config["task"], tuple(families), words, kinds, **optional)
 
 
 def _word(entry: Any) -> dict[str, str]:

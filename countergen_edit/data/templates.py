@@ -33,9 +33,7 @@ class Template:
 def _parsed(text: str) -> list[tuple[str, str | None, str | None]]:
     """Literal text, the slot after it, and the form of that slot."""
     try:
-        return [
-            (literal, field, form) for literal, field, form, _ in string.Formatter().parse(text)
-        ]
+        return [part[:3] for part in string.Formatter().parse(text)]
     except ValueError as error:
         raise UserError(
             f"template {text!r}: {error}; a slot is written {{name}}, a brace itself {{{{ or }}}}"

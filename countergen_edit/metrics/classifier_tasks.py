@@ -261,12 +261,12 @@ class Inference(ClassifierTask):
         for family in bank.families:
             for template in family.templates:
                 claims = [
-                    {h.beside(slot): h.text for h in bank.fill(template, *person, role=slot)}
+                    {h.other_words(slot): h.text for h in bank.fill(template, *person, role=slot)}
                     for person in people
                 ]
                 premises = [*bank.fill(template)]
                 asked = [premise.text for premise in premises for _ in people]
-                hypotheses = [claim[p.beside(slot)] for p in premises for claim in claims]
+                hypotheses = [claim[p.other_words(slot)] for p in premises for claim in claims]
                 p = model.probabilities(asked, hypotheses, progress="Classifying")
                 is_neutral = p["neutral"] >= np.max([*p.values()], axis=0)
                 words = np.repeat([premise.words[slot] for premise in premises], len(people))
@@ -326,7 +326,7 @@ class Toxicity(ClassifierTask):
             published[line] |= family.published
             for template in family.templates:
                 texts = sorted(
-                    bank.fill(template), key=lambda f: (f.words[IDENTITY], f.beside(IDENTITY))
+                    bank.fill(template), key=lambda f: (f.words[IDENTITY], f.other_words(IDENTITY))
                 )
                 labels = [family.toxic if one.toxic is None else one.toxic for one in texts]
                 if None in labels:

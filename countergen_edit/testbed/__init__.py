@@ -58,15 +58,13 @@ def vocabulary(truth: Truth) -> frozenset[str]:
     """Every word of the training corpus, in small letters."""
     groups = load_axis("gender").groups.values()
     texts = [word for group in groups for word in (*group.forms.values(), *group.all_names())]
-    texts += [name for own in truth.people.values() for names in own.values() for name in names]
+    texts += [name for axis in truth.people.values() for names in axis.values() for name in names]
     for prompt in (*truth.prompts, *truth.follow_ups):
         texts += [prompt.template, *prompt.outputs, prompt.ending]
     for form in (*truth.agreement, *truth.agreement_follow_ups):
         texts += [form.template, *form.rest]
-    texts += [
-        *truth.descriptors,
-        *(part for own in truth.neutral for parts in own for part in parts),
-    ]
+    texts += truth.descriptors
+    texts += [part for columns in truth.neutral for parts in columns for part in parts]
     return frozenset(small_words(re.sub(r"\{.*?\}", " ", "\n".join(texts))))
 
 

@@ -1,6 +1,6 @@
 """Classifier testbeds: a BERT for each template task, with exact weights instead of training.
 
-`classifiers.yaml` says what is planted. Attention gives every position the mean of the word
+`classifiers.yaml` lists the planted effects. Attention gives every position the mean of the word
 embeddings; the GELUs multiply two such means (gelu(x) + gelu(-x) ≈ √(2/π) x² for small x); a large
 constant in each embedding makes layer norm change nothing.
 """
@@ -64,14 +64,16 @@ class PlantedBert:
 
 
 def plant(bank: TemplateBank, *, biased: bool = True) -> PlantedBert:
-    """What is planted for a task, over the words of its templates.
+    """The planted effects of a task, over the words of its templates.
 
     `biased` treats groups differently. `UserError` for other tasks.
     """
     config = shipped_yaml(Path(__file__).with_name("classifiers.yaml"))
     require_known("task", bank.task, config)
-    entry, rng = config[bank.task], generator(0, "classifier", bank.task)
-    labels, effects = tuple(entry["labels"]), dict[str, Float64[np.ndarray, " label"]]()
+    entry = config[bank.task]
+    rng = generator(0, "classifier", bank.task)
+    labels = tuple(entry["labels"])
+    effects: dict[str, Float64[np.ndarray, " label"]] = {}
     for item in entry["effects"]:
         for word in sorted(_words(item, bank)):
             drawn = rng.normal(0.0, item["spread"]) if "spread" in item else item["effect"]
@@ -95,12 +97,14 @@ def plant(bank: TemplateBank, *, biased: bool = True) -> PlantedBert:
 
 def build(planted: PlantedBert) -> tuple[Any, PreTrainedTokenizerFast]:
     """The model and tokenizer with the planted logits, to within 0.01."""
-    tokenizer, pairs = _tokenizer(planted.vocabulary), planted.interactions
+    tokenizer = _tokenizer(planted.vocabulary)
+    vocabulary = tokenizer.get_vocab()
+    pairs = planted.interactions
     features = len(planted.labels) + 2 * len(pairs)
     width = 2 * features + 2
     is_masked = planted.task == "masked"
     config = BertConfig(
-        vocab_size=len(tokenizer),
+        vocab_size=len(vocabulary),
         hidden_size=width,
         num_hidden_layers=1,
         num_attention_heads=1,
@@ -120,7 +124,7 @@ def build(planted: PlantedBert) -> tuple[Any, PreTrainedTokenizerFast]:
         for name, parameter in model.named_parameters():
             parameter.fill_(1.0 if "LayerNorm.weight" in name else 0.0)
         layer = model.bert.encoder.layer[0]
-        model.bert.embeddings.word_embeddings.weight.copy_(_embeddings(planted, tokenizer, width))
+        model.bert.embeddings.word_embeddings.weight.copy_(_embeddings(planted, vocabulary, width))
         layer.attention.self.value.weight.copy_(effects)
         layer.attention.output.dense.weight.copy_(torch.eye(width))
         # (x + y)² - (x - y)² = 4xy, each square of two GELUs, added to the label's effect.
@@ -128,15 +132,15 @@ def build(planted: PlantedBert) -> tuple[Any, PreTrainedTokenizerFast]:
             x = 2 * (len(planted.labels) + 2 * i)
             # The means are counts / n, and LENGTH / _SCALE reads the label's feature.
             gain = pair.effect * LENGTH * _SCALE / (4 * _SQUARE * _SMALL**2)
+            of_label = slice(2 * pair.label, 2 * pair.label + 2)
+            sides = torch.tensor([gain, -gain])
             for j, signs in enumerate(((1.0, 1.0), (-1.0, -1.0), (1.0, -1.0), (-1.0, 1.0))):
-                neuron, sides = 4 * i + j, torch.tensor([1.0, -1.0])
-                both = torch.tensor(signs) * (_SMALL / _SCALE)
-                layer.intermediate.dense.weight[neuron, [x, x + 2]] = both
-                pair_of_label = slice(2 * pair.label, 2 * pair.label + 2)
-                layer.output.dense.weight[pair_of_label, neuron] = math.prod(signs) * gain * sides
+                weights = torch.tensor(signs) * (_SMALL / _SCALE)
+                layer.intermediate.dense.weight[4 * i + j, [x, x + 2]] = weights
+                layer.output.dense.weight[of_label, 4 * i + j] = math.prod(signs) * sides
         rows: Iterable[int] = range(len(planted.labels))
         if is_masked:  # the targets get their logits at a mask; all other words stay far below
-            rows = map(tokenizer.get_vocab().__getitem__, planted.labels)
+            rows = map(vocabulary.__getitem__, planted.labels)
             transform, read = model.cls.predictions.transform.dense, model.cls.predictions.decoder
             transform.weight.copy_(torch.eye(width))
             transform.bias.fill_(3 * width**0.5)  # GELU is the identity there; the norm takes the
@@ -150,12 +154,10 @@ def build(planted: PlantedBert) -> tuple[Any, PreTrainedTokenizerFast]:
     return model.requires_grad_(False).eval(), tokenizer
 
 
-def _embeddings(
-    planted: PlantedBert, tokenizer: PreTrainedTokenizerFast, width: int
-) -> torch.Tensor:
-    """Every effect beside its negative (mean 0), and a constant that makes the variance 1."""
-    table = np.zeros((len(tokenizer), width))
-    for word, index in tokenizer.get_vocab().items():
+def _embeddings(planted: PlantedBert, vocabulary: Mapping[str, int], width: int) -> torch.Tensor:
+    """Every effect and its negative (mean 0), and a constant that makes the variance 1."""
+    table = np.zeros((len(vocabulary), width))
+    for word, index in vocabulary.items():
         features = [*planted.effects.get(word, np.zeros(len(planted.labels)))]
         for pair in planted.interactions:
             features += [float(word in pair.words), float(word in pair.others)]
@@ -187,17 +189,15 @@ def _split(text: str) -> list[str]:
 
 
 def _forms(lists: Iterable[Iterable[Mapping[str, str]]]) -> set[str]:
-    """The tokens of all forms of the words of some lists."""
+    """The tokens of all forms of the words of lists."""
     forms = (text for words in lists for word in words for text in word.values())
     return {token for text in forms for token in _split(text)}
 
 
 def _words(item: Mapping[str, Any], bank: TemplateBank) -> frozenset[str]:
-    """The words that an entry of the YAML means."""
     if "words" in item:
         return frozenset(item["words"])
     if "slot" in item:
         return frozenset(_forms([bank.words[item["slot"]]]))
-    people = dict(bank.people)
-    group = people.pop(item["group"])
-    return frozenset(_forms([group]) - _forms(people.values()))
+    others = [people for group, people in bank.people.items() if group != item["group"]]
+    return frozenset(_forms([bank.people[item["group"]]]) - _forms(others))

@@ -31,7 +31,8 @@ from countergen_edit.data.text.grammar import with_article
 
 NODES = 24
 """Nodes of Gauss-Hermite quadrature for each of the two normal variables."""
-Probabilities = Mapping[str, Float64[np.ndarray, " output"]]
+PerOutput = Float64[np.ndarray, " output"]
+Probabilities = Mapping[str, PerOutput]
 PlantedFigures = dict[tuple[str, str], float]
 """(template, output) → a planted figure."""
 
@@ -55,7 +56,7 @@ class PlantedPrompt:
     frequency: float
     content: str
 
-    def probability(self, group: str) -> Float64[np.ndarray, " output"]:
+    def probability(self, group: str) -> PerOutput:
         """P(output | group); a nationality group such as `egypt_male` is planted by its country."""
         if group in self.probabilities:
             return self.probabilities[group]
@@ -105,15 +106,14 @@ class NameLeanings:
         b = self.within * generator(self.seed, "leaning", name, family).normal()
         return float(a), float(b)
 
-    def of(self, name: str, family: str, outputs: int) -> Float64[np.ndarray, " output"]:
-        """A name's shift of the log odds of the outputs, (output,), in nats."""
-        directions = self.directions(family, outputs)
-        return np.asarray(np.array(self.strengths(name, family)) @ directions)
+    def of(self, name: str, family: str, outputs: int) -> PerOutput:
+        """A name's shift of the log odds of the outputs, in nats."""
+        return np.asarray(np.array(self.strengths(name, family)) @ self.directions(family, outputs))
 
     def population(
-        self, family: str, log_p: Float64[np.ndarray, " output"]
+        self, family: str, log_p: PerOutput
     ) -> tuple[Float64[np.ndarray, " node"], Float64[np.ndarray, "node output"]]:
-        """Quadrature over all names: weights (node,) and log P(y | group, name), (node, output).
+        """Quadrature over all names: weights and log P(y | group, name).
 
         Exact to rounding for smooth functions of both normal variables.
         """
@@ -157,11 +157,9 @@ class Truth:
             raise UserError(f"testbed family {family!r} has no templates in the {split!r} split")
         return prompts
 
-    def log_p(
-        self, prompt: PlantedPrompt, group: str, name: str | None
-    ) -> Float64[np.ndarray, " output"]:
-        """log P(output | group, name), (output,), in nats."""
-        log_p: Float64[np.ndarray, " output"] = np.log(prompt.probability(group))
+    def log_p(self, prompt: PlantedPrompt, group: str, name: str | None) -> PerOutput:
+        """log P(output | group, name), in nats."""
+        log_p: PerOutput = np.log(prompt.probability(group))
         if name is None:
             return log_p
         shift = self.leanings.of(name, prompt.family, len(prompt.outputs))
@@ -212,11 +210,11 @@ class Truth:
                 f"not on {axis.name!r}"
             )
         planted = {g: n for name in axis.axes for g, n in self.people.get(name, {}).items()}
-        known = axis.with_names(
+        restricted = axis.with_names(
             lambda group, split: [n for n in group.names[split] if n in planted.get(group.name, ())]
         )
-        if any(group.all_names() for group in known.groups.values()):
-            axis = known
+        if any(group.all_names() for group in restricted.groups.values()):
+            axis = restricted
         templates = [Template(self._as_prompt(p.template), p.outputs, p.content) for p in prompts]
         return expand(f"{family}_{split}", templates, axis, split, groups)
 
@@ -244,7 +242,7 @@ def compile_truth(config: Mapping[str, Any]) -> Truth:
     """Compile the mapping of `truth.yaml`."""
     planted = [p for name, entry in config["families"].items() for p in _choice_family(name, entry)]
     planted += _item_families(config)
-    leanings, agreement, neutral = config["name_leanings"], config["agreement"], config["neutral"]
+    leanings, agreement = config["name_leanings"], config["agreement"]
     return Truth(
         seed=config["seed"],
         prompts=tuple(p for p in planted if p.split is not None),
@@ -254,7 +252,7 @@ def compile_truth(config: Mapping[str, Any]) -> Truth:
             {None: agreement["follow_ups"]}, agreement["follow_up_frequency"]
         ),
         descriptors=tuple(config["descriptors"]),
-        neutral=tuple(tuple(map(tuple, columns)) for columns in neutral["sentences"]),
+        neutral=tuple(tuple(map(tuple, columns)) for columns in config["neutral"]["sentences"]),
         leanings=NameLeanings(
             config["seed"], leanings["across"], leanings["within"], tuple(leanings["families"])
         ),
@@ -265,64 +263,65 @@ def compile_truth(config: Mapping[str, Any]) -> Truth:
     )
 
 
-def _normalised(weights: Iterable[float]) -> Float64[np.ndarray, " output"]:
+def _normalised(weights: Iterable[float]) -> PerOutput:
     values = np.array(list(weights), dtype=np.float64)
     return np.asarray(values / values.sum())
 
 
-def _shares(female_share: Mapping[str, float]) -> dict[str, Float64[np.ndarray, " output"]]:
+def _shares(female_share: Mapping[str, float]) -> dict[str, PerOutput]:
     shares = female_share.values()
     return {"female": _normalised(shares), "male": _normalised(1 - share for share in shares)}
 
 
 def _choice_family(name: str, entry: Mapping[str, Any]) -> Iterator[PlantedPrompt]:
+    words = entry["female_share" if "female_share" in entry else "weights"]
     if "female_share" in entry:
-        words, probabilities = list(entry["female_share"]), _shares(entry["female_share"])
+        probabilities = _shares(words)
     else:
-        words, weights = list(entry["weights"]), entry["weights"].values()
-        countries = next(iter(weights))
-        probabilities = {c: _normalised(weight[c] for weight in weights) for c in countries}
+        countries = next(iter(words.values()))
+        probabilities = {c: _normalised(word[c] for word in words.values()) for c in countries}
     outputs = tuple(f" {with_article(w) if entry.get('article') else w}" for w in words)
-    own, later = entry["paraphrases"], entry.get("follow_ups", ())
-    paraphrases = {split: own[split] for split in SPLITS}
+    paraphrases = {split: entry["paraphrases"][split] for split in SPLITS}
     yield from _prompts(name, entry, paraphrases, outputs, probabilities, name)
-    of_later = {**entry, "frequency": entry.get("follow_up_frequency")}
-    yield from _prompts(name, of_later, {None: later}, outputs, probabilities, name)
+    follow_ups = {None: entry.get("follow_ups", ())}
+    entry = {**entry, "frequency": entry.get("follow_up_frequency")}
+    yield from _prompts(name, entry, follow_ups, outputs, probabilities, name)
 
 
 def _item_families(config: Mapping[str, Any]) -> Iterator[PlantedPrompt]:
     """Questions, stereotypes and the double bind: the prompts of an item have the same answers."""
     entry = config["questions"]
     for item in entry["items"]:
-        own = {group: np.array([p, 1 - p]) for group, p in item["p_yes"].items()}
-        yield from _prompts("questions", entry, item["asked"], (" Yes", " No"), own)
+        p_yes = {group: np.array([p, 1 - p]) for group, p in item["p_yes"].items()}
+        yield from _prompts("questions", entry, item["asked"], (" Yes", " No"), p_yes)
     entry = config["stereotypes"]
     for item in entry["items"]:
         shares = item["female_share"]
-        texts = {"test": item["prompts"]}
-        yield from _prompts("stereotypes", entry, texts, tuple(shares), _shares(shares))
+        prompts = {"test": item["prompts"]}
+        yield from _prompts("stereotypes", entry, prompts, tuple(shares), _shares(shares))
     entry = config["double_bind"]
     for condition, item in entry["conditions"].items():
-        shares, family = item["female_share"], f"double_bind_{condition}"
-        outputs = tuple(f" {word}" for word in shares)
-        yield from _prompts(family, entry, item["prompts"], outputs, _shares(shares), condition)
+        family = f"double_bind_{condition}"
+        shares = _shares(item["female_share"])
+        outputs = tuple(f" {word}" for word in item["female_share"])
+        yield from _prompts(family, entry, item["prompts"], outputs, shares, condition)
 
 
 def _prompts(
     family: str,
     entry: Mapping[str, Any],
-    texts: Mapping[Any, Sequence[str]],
+    templates: Mapping[Any, Sequence[str]],
     outputs: tuple[str, ...],
     probabilities: Probabilities,
     content: str | None = None,
 ) -> Iterator[PlantedPrompt]:
     """The prompts of one item by split, of as much text as any other item of the entry."""
-    every = [(text, split) for split, own in texts.items() for text in own]
+    prompts = [(text, split) for split, texts in templates.items() for text in texts]
     items = len(entry.get("items", entry.get("conditions", (None,))))
-    for text, split in every:
-        frequency = entry["frequency"] / items / len(every)
-        own = (text, split, outputs, probabilities, entry["ending"], frequency)
-        yield PlantedPrompt(family, entry["axis"], *own, content or every[0][0])
+    for text, split in prompts:
+        frequency = entry["frequency"] / items / len(prompts)
+        fields = (text, split, outputs, probabilities, entry["ending"], frequency)
+        yield PlantedPrompt(family, entry["axis"], *fields, content or prompts[0][0])
 
 
 def _agreement(
@@ -331,6 +330,6 @@ def _agreement(
     count = sum(map(len, items.values()))
     return tuple(
         AgreementPrompt(item["prompt"], split, item["form"], tuple(item["rest"]), frequency / count)
-        for split, own in items.items()
-        for item in own
+        for split, prompts in items.items()
+        for item in prompts
     )

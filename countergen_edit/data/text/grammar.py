@@ -37,11 +37,11 @@ class Word:
     side: int | None = None
     """Which of the two groups the word belongs to; None for most words."""
     meaning: tuple[str, ...] = ()
-    """What a word of a group shares with its partner: its meaning, or the cases of a pronoun."""
+    """The meaning that a word shares with its partner, or the cases of a pronoun."""
     stays: str | None = None
     """The phrase in which a word is left as it is, for a warning; empty where that is certain."""
     partners: tuple[str, ...] = ()
-    """What an agreeing word becomes, the likeliest first."""
+    """The forms that replace an agreeing word, the likeliest first."""
     rules: Rules = field(default=_NO_RULES, repr=False, compare=False)
 
     @property
@@ -51,15 +51,14 @@ class Word:
 
     @property
     def labels(self) -> Labels:
-        """What rules ask of the word, whatever its group."""
+        """The labels for rules, alike for words of both groups."""
         return labelled(self.rules.labels_of(self.key), CAPITALISED=self.capitalised)
 
     @property
     def own_labels(self) -> Labels:
-        """What rules ask of the word itself."""
-        kind = {f"<{self.kind.replace(' ', '_')}>": True}
-        shapes = {"CAPITALISED": self.capitalised, "STAYS": self.stays is not None}
-        return labelled(self.rules.labels_of(self.text.lower()), **kind, **shapes)
+        """The labels for rules that ask about the word itself."""
+        labels = self.rules.labels_of(self.text.lower()) | {f"<{self.kind.replace(' ', '_')}>"}
+        return labelled(labels, CAPITALISED=self.capitalised, STAYS=self.stays is not None)
 
     @property
     def capitalised(self) -> bool:
@@ -75,14 +74,14 @@ def pronouns_of(rules: Rules) -> Mapping[str, Mapping[str, str]]:
 def paradigm(forms: Mapping[str, str], axis: str, rules: Rules) -> Mapping[str, str]:
     """The pronouns of a group, by case: those of she and he, or its own forms."""
     slots = {case: "possessive" if case == "determiner" else case for case in CASES}
-    known = pronouns_of(rules).get(forms["subject"], {})
+    defaults = pronouns_of(rules).get(forms["subject"], {})
     for case, slot in slots.items():
-        if slot not in forms and case not in known:
+        if slot not in forms and case not in defaults:
             raise UserError(
                 f"axis {axis!r}: the pronoun {forms['subject']!r} has no form {slot!r}: write it "
                 "into the forms of its group ('independent' is hers or theirs)"
             )
-    return {case: forms.get(slot) or known[case] for case, slot in slots.items()}
+    return {case: forms.get(slot) or defaults[case] for case, slot in slots.items()}
 
 
 def genitive(words: Sequence[Word], i: int, new: str) -> str:
@@ -97,7 +96,7 @@ def within_a_phrase(gap: str) -> bool:
     return bool(_INSIDE_PHRASE.fullmatch(gap))
 
 
-def beside(words: Sequence[Word], i: int, step: int) -> Labels:
+def neighbour(words: Sequence[Word], i: int, step: int) -> Labels:
     """The labels of the word before word `i` in its clause, or after it; `step` is -1 or 1."""
     first, last = sorted((i, i + step))
     is_on = first >= 0 and last < len(words) and within_a_phrase(words[first].gap)
@@ -106,13 +105,13 @@ def beside(words: Sequence[Word], i: int, step: int) -> Labels:
 
 def before(words: Sequence[Word], i: int) -> Labels:
     """The labels of the word before word `i`, and whether a clause begins with `i`."""
-    labels = beside(words, i, -1)
+    labels = neighbour(words, i, -1)
     return labelled(labels, OPENS=labels & {"END", "CONJUNCTIONS"})
 
 
 def at(words: Sequence[Word], i: int) -> Labels:
     """The labels of word `i` if it is in the clause of the word before it."""
-    return beside(words, i - 1, 1)
+    return neighbour(words, i - 1, 1)
 
 
 def vowel_sound(word: str) -> bool:
@@ -160,54 +159,56 @@ class Reading:
 
 def reading(words: Sequence[Word], i: int) -> Reading:
     """How the pronoun at `i` is read: alike for her, his, him and hers, of either side."""
-    near, answer = before(words, i), words[i].rules.answer
+    near = before(words, i)
+    rules = words[i].rules
     if "of" in near and i > 1:
         near |= {f"OF_{label}" for label in words[i - 2].labels}
-    passed, last, found = list[str](), i, "end"
+    passed: list[str] = []
+    last, answer = i, "end"
     while (k := _next(words, last, near)) is not None:
         after = at(words, k + 1)
         if "old" in at(words, k + 2):
             after -= {"TIMES"}  # "her two year old son"
-        found = answer("possessive", near, _passed(passed), _in_phrase(words, k), after)
-        if not found.startswith("pass"):
+        answer = rules.answer("possessive", near, _passed(passed), _in_phrase(words, k), after)
+        if not answer.startswith("pass"):
             break
-        passed += found.split()[1:]
-        last, found = k, "end"
-    if found == "end":
+        passed += answer.split()[1:]
+        last, answer = k, "end"
+    if answer == "end":
         gap = words[last].gap.lstrip("\"”'’" if passed else "")  # her "famous"
         open_ended = last + 1 == len(words) and re.fullmatch(
             r"[^\S\n]*(?<=\s)[\"“‘(]?|[^\S\n]*", gap
         )
         ending = labelled(at(words, last), UNFINISHED=open_ended)
-        found = answer("possessive_end", near, _passed(passed), ending)
+        answer = rules.answer("possessive_end", near, _passed(passed), ending)
         k = len(words) if open_ended else last
-    kind = found.rstrip("?")
-    return Reading(kind == "owner", kind == "alone", kind == found, k or last)
+    kind = answer.rstrip("?")
+    return Reading(kind == "owner", kind == "alone", kind == answer, k or last)
 
 
 def _passed(classes: Sequence[str]) -> Labels:
-    """Of the words that decided nothing."""
-    adverbs = {*classes} <= {"ADVERB"}
-    last = {f"LAST_{name}": True for name in classes[-1:]}
-    return labelled(frozenset(classes), FIRST=not classes, LATER=classes, ADVERBS=adverbs, **last)
+    """The labels of the words that decided nothing."""
+    labels = frozenset([*classes, *(f"LAST_{name}" for name in classes[-1:])])
+    return labelled(labels, FIRST=not classes, LATER=classes, ADVERBS={*classes} <= {"ADVERB"})
 
 
 def _in_phrase(words: Sequence[Word], k: int) -> Labels:
-    """Of word `k` after the pronoun, and of the noun in which its open words end."""
-    word, head = words[k], k
+    """The labels of word `k` after the pronoun, and of the noun in which its open words end."""
+    head = k
     while not at(words, head + 1) & {"END", "SIDED", "CLOSED", "VERBS"}:
         head += 1
     return labelled(
-        word.labels | {f"HEAD_{label}" for label in words[head].labels},
+        words[k].labels | {f"HEAD_{label}" for label in words[head].labels},
         SINGLE=head == k,
-        HYPHENATED=word.gap == "-" and k + 1 < len(words),
+        HYPHENATED=words[k].gap == "-" and k + 1 < len(words),
         QUOTED=words[k - 1].gap.strip(),
     )
 
 
 def _next(words: Sequence[Word], j: int, before: Labels) -> int | None:
     """The word after word `j` in the phrase, past a parenthesis or a repetition."""
-    gap, k = words[j].gap, j + 1
+    gap = words[j].gap
+    k = j + 1
     if k == len(words):
         return None
     if within_a_phrase(gap):

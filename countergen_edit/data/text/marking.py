@@ -16,7 +16,7 @@ from dataclasses import replace
 
 from countergen_edit.core.errors import UserError, require_known
 from countergen_edit.data.language import Labels, Rules, labelled
-from countergen_edit.data.text.grammar import Word, at, before, beside, reading
+from countergen_edit.data.text.grammar import Word, at, before, neighbour, reading
 
 Meanings = frozenset[tuple[str, ...]]
 _GLUE = re.compile(r"[(*]|\)(?=\w)")
@@ -31,20 +31,21 @@ def settled(
     `first_names` are not surnames, even after a title; words of `generic` meaning stay where all
     but those of `neutral` meaning are of the other group.
     """
-    result = [*words]
+    marked = [*words]
     for i, word in enumerate(words):
-        if word.side is None or result[i].stays is not None:
+        if word.side is None or marked[i].stays is not None:
             continue
-        if (both := _other_half(words, i)) is not None:
-            for k in (i, both[0]):
-                result[k] = _plain(words[k], both[1])
+        if (half := _other_half(words, i)) is not None:
+            j, phrase = half
+            marked[i], marked[j] = _plain(word, phrase), _plain(words[j], phrase)
         elif (name := _in_a_name(words, i, first_names)) is not None:
-            result[i] = _plain(word, name) if name else replace(word, stays=name)
-    changing = [w for w in result if w.side is not None and w.stays is None]
+            marked[i] = _plain(word, name) if name else replace(word, stays=name)
+    changing = [w for w in marked if w.side is not None and w.stays is None]
     sides = {word.side for word in changing if word.meaning not in generic | neutral}
-    some = generic if len(sides) == 1 else frozenset()
-    others = [w for w in changing if w.meaning in some and w.side not in sides]
-    return [replace(w, side=None, stays="") if w in others else w for w in result]
+    if len(sides) != 1:
+        return marked
+    staying = [w for w in changing if w.meaning in generic and w.side not in sides]
+    return [replace(w, side=None, stays="") if w in staying else w for w in marked]
 
 
 def _plain(word: Word, stays: str) -> Word:
@@ -74,16 +75,17 @@ def _other_half(words: Sequence[Word], i: int) -> tuple[int, str] | None:
 
 def _in_a_name(words: Sequence[Word], i: int, first_names: Collection[str]) -> str | None:
     """The phrase in which a word stays, empty where that is certain; None where it does not."""
-    word, nothing = words[i], Word("", "plain", "", rules=words[i].rules)
+    word = words[i]
+    nothing = Word("", "plain", "", rules=word.rules)
     before = words[i - 1] if i else nothing
     k = i + (2 if word.gap in ("'", "’") else 1)  # past the s of "King's College"
     after = words[k] if k < len(words) else nothing
     joint = "".join(w.text + w.gap for w in words[i:k]).removeprefix(word.text)
     phrases = {"sure": "", "before": before.text + before.gap + word.text}
     phrases |= {"after": word.text + joint + after.text}
-    own = labelled(word.own_labels, FIRST_NAME=word.text in first_names)
+    labels = labelled(word.own_labels, FIRST_NAME=word.text in first_names)
     near, following = _joined_to(before, before.gap), _joined_to(after, joint.replace("’", "'"))
-    return phrases.get(word.rules.answer("staying", near, own, following))
+    return phrases.get(word.rules.answer("staying", near, labels, following))
 
 
 def _joined_to(word: Word, gap: str) -> Labels:
@@ -95,36 +97,34 @@ def _joined_to(word: Word, gap: str) -> Labels:
 
 def columns_of(rules: Rules, groups: Sequence[Mapping[str, str]]) -> tuple[int, ...]:
     """The column of `agreeing` of each group, by its forms; empty if nothing tells them apart."""
-    rows = next(iter(rules.agreeing.values()), [[]])
-    own = [forms.get(rules.agreement_form) for forms in groups]
-    if len(set(own)) < len(own) or not {*own} <= {*rows[0]}:
+    first = next(iter(rules.agreeing.values()), [[]])[0]
+    forms = [group.get(rules.agreement_form) for group in groups]
+    if len(set(forms)) < len(forms) or not {*forms} <= {*first}:
         return ()
-    columns = tuple(rows[0].index(str(form)) for form in own)
+    columns = tuple(first.index(str(form)) for form in forms)
     for row in (row for rows in rules.agreeing.values() for row in rows):
         if len(row) <= max(columns):
-            raise UserError(
-                f"agreeing {[*row]} has {len(row)} columns, the first row {len(rows[0])}"
-            )
+            raise UserError(f"agreeing {[*row]} has {len(row)} columns, the first row {len(first)}")
     return columns
 
 
 def with_agreeing(words: Sequence[Word], columns: Sequence[int]) -> list[Word]:
     """The words of a text, of which those that agree with a word of a group have its side."""
-    result = [*words]
+    marked = [*words]
     if not columns:
-        return result
+        return marked
     for i, word in enumerate(words):
         if word.side is not None and word.stays is None:
-            _from_head(result, i, word.own_labels, columns)
+            _from_head(marked, i, word.own_labels, columns)
     for i, word in enumerate(words):
-        if result[i] == word and word.kind == "plain":
-            near, after = before(result, i), at(result, i + 1)
-            found, *labels = word.rules.answer("loose", near, word.labels, after).split() or [""]
-            if found == _HEAD:
-                _from_head(result, i, frozenset(labels), columns)
-            elif found:
-                result[i] = _agreeing(word, found, None, columns, word.text)
-    return result
+        if marked[i] == word and word.kind == "plain":
+            near, after = before(marked, i), at(marked, i + 1)
+            answer, *labels = word.rules.answer("loose", near, word.labels, after).split() or [""]
+            if answer == _HEAD:
+                _from_head(marked, i, frozenset(labels), columns)
+            elif answer:
+                marked[i] = _agreeing(word, answer, None, columns, word.text)
+    return marked
 
 
 def _from_head(words: list[Word], i: int, labels: Labels, columns: Sequence[int]) -> None:
@@ -137,17 +137,16 @@ def _walk(
 ) -> bool:
     """Mark the words that agree with the head at `start`; whether a preposition ends them."""
     head, k = words[start], start
-    while "END" not in (near := beside(words, k, step)):
+    while "END" not in (near := neighbour(words, k, step)):
         k += step
-        found, *labels = head.rules.answer(table, passed, near, beside(words, k, step)).split() or [
-            ""
-        ]
-        if found in ("", _END):
+        answer = head.rules.answer(table, passed, near, neighbour(words, k, step))
+        verdict, *labels = answer.split() or [_END]
+        if verdict == _END:
             break
         passed |= {*labels}
-        if found != _PASS and words[k].kind == "plain" and words[k].stays is None:
-            phrase = " ".join(word.text for word in words[min(start, k) : max(start, k) + 1])
-            words[k] = _agreeing(words[k], found, head.side, columns, phrase)
+        if verdict != _PASS and words[k].kind == "plain" and words[k].stays is None:
+            phrase = " ".join(w.text for w in words[min(start, k) : max(start, k) + 1])
+            words[k] = _agreeing(words[k], verdict, head.side, columns, phrase)
     return "PREPOSITIONS" in near
 
 
@@ -155,17 +154,18 @@ def _agreeing(
     word: Word, answer: str, side: int | None, columns: Sequence[int], phrase: str
 ) -> Word:
     """The word with its partner; as it is where the list has none of its side."""
-    small, name = word.text.lower(), answer.rstrip("?~")
+    small = word.text.lower()
+    name = answer.rstrip("?~")
     require_known("list of agreeing", name, word.rules.agreeing)
     rows = word.rules.agreeing[name]
-    for own in (0, 1) if side is None else (side,):
+    for i in (0, 1) if side is None else (side,):
         for row in rows:
-            from_, to = row[columns[own]], row[columns[1 - own]]
+            from_, to = row[columns[i]], row[columns[1 - i]]
             is_ending = from_.startswith("-")
             if small.endswith(from_[1:]) if is_ending else small == from_:
                 if answer.endswith("~"):
                     return replace(word, stays=phrase)
                 partner = small.removesuffix(from_[1:]) + to[1:] if is_ending else to
                 partners = (partner, small) if answer.endswith("?") else (partner,)
-                return replace(word, kind="agreeing", side=own, partners=partners)
+                return replace(word, kind="agreeing", side=i, partners=partners)
     return word

@@ -188,9 +188,9 @@ class _Reader:
         before = self._at(i - 1)
         apposed = after == i - 1 and before.kind == "noun" and before.gap in (" ", ", ")
         if key not in self.persons:
-            known = previous if apposed else None
+            antecedent = previous if apposed else None
             of_side = apposed or word.side in (0, None)
-            self.persons[key] = self._new_person(of_side) if known is None else known
+            self.persons[key] = self._new_person(of_side) if antecedent is None else antecedent
         person = self.persons[key]
         if person == PROTAGONIST and word.kind == "name":
             self.about.append(i)
@@ -198,9 +198,9 @@ class _Reader:
             self._mention(i, i, person)
         kin = previous_is_kin and apposed
         self.last = (i, person, kin)
-        surname, excluded = self._key(i + 1), _TITLES | {self.name.lower()}
+        surname = self._key(i + 1)
         is_name = self._at(i + 1).capitalised and not self._is(i + 1, "not_names")
-        if word.gap == " " and is_name and surname not in excluded:
+        if word.gap == " " and is_name and surname not in _TITLES | {self.name.lower()}:
             self.persons[surname] = PROTAGONIST if kin else person  # a father's is his child's
 
     def _title(self, i: int) -> None:
@@ -217,7 +217,8 @@ class _Reader:
             self.last = (-9, None, False)
 
     def _noun(self, i: int) -> None:
-        key, ours = self._key(i), self.words[i].side == 0
+        key = self._key(i)
+        ours = self.words[i].side == 0
         if _PLURALS.search(key) and not self._is(i, "singular_in_s"):
             return
         start = self._phrase_start(i)

@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 from countergen_edit.core.errors import UserError, require_known
@@ -55,9 +56,9 @@ class WordTable:
         """Check a `substitution` section; `UserError` for a wrong key, group or row."""
         label = f"axis {axis.name!r}: substitution"
         require(Mapping[str, Any], config, label)
-        given = {key: value for key, value in config.items() if value is not None}
-        require_keys(given, hints_of(cls), "substitution key", f"{label}.")
-        table = built(cls, {"columns": [*axis.groups], **given}, label)
+        content = {key: value for key, value in config.items() if value is not None}
+        require_keys(content, hints_of(cls), "substitution key", f"{label}.")
+        table = built(cls, {"columns": [*axis.groups], **content}, label)
         for column in table.columns:
             require_known(f"substitution column of axis {axis.name!r}:", column, axis.groups)
         for row in (*table.words, *table.names):
@@ -75,15 +76,11 @@ class WordTable:
 
     def word_pairs(self, a: Group, b: Group, rules: Rules) -> list[tuple[str, str]]:
         """Words of two groups with one meaning: the axis's forms, then the rows of the table."""
-        forms = [
-            (a.forms[slot], b.forms[slot])
-            for slot in a.forms
-            if slot not in rules.pronoun_forms and slot in b.forms
-        ]
+        forms = [(a.forms[s], b.forms[s]) for s in a.forms if s not in rules.pronoun_forms]
         pairs = [*forms, *self._cells(self.words, a, b)]
         return [pair for pair in dict.fromkeys(pairs) if pair[0] != pair[1]]
 
-    def name_pairs(self, a: Group, b: Group, own: Mapping[str, str]) -> list[tuple[str, str]]:
+    def name_pairs(self, a: Group, b: Group, name_map: Mapping[str, str]) -> list[tuple[str, str]]:
         """Names of two groups, one to one: the name map's, then the axis's by place in its lists.
 
         Names whose partners have others in the map are paired with each other.
@@ -92,7 +89,7 @@ class WordTable:
         of_a, of_b = [p[0] for p in candidates], [p[1] for p in candidates]
         pairs = [
             (right, left) if left in of_b or right in of_a else (left, right)
-            for left, right in own.items()
+            for left, right in name_map.items()
         ]
         used = {name for pair in pairs for name in pair}
         pairs += [pair for pair in candidates if not used & set(pair)]
@@ -164,7 +161,6 @@ class Substitution:
 
     @property
     def rules(self) -> Rules:
-        """The rules of the axis's language."""
         return language_of(self.axis.language).rules
 
     def swap(self, text: str) -> str:
@@ -205,19 +201,18 @@ class Substitution:
     def require_decided(self, text: str, output: str = "") -> None:
         """Refuse a text whose last pronoun may become two words, or whose verb would not agree."""
         words = self.words(text, output)
-        own = len(self._read(text)[1])
-        said = f"the output {output!r} does not decide" if output else "no output decides"
-        for i, word in enumerate(words[:own]):
+        length = len(self._read(text)[1])
+        reason = f"the output {output!r} does not decide" if output else "no output decides"
+        for i, word in enumerate(words[:length]):
             partners = self.partners(words, i)
             is_read = len(partners) > 1 and word.kind == "pronoun"
-            if is_read and reading(words, i).last >= own:
+            if is_read and reading(words, i).last >= length:
                 raise UserError(
                     f"{word.text!r} in {text!r} may become {partners[0]!r} or {partners[1]!r}, and "
-                    f"{said}: give its variations yourself"
+                    f"{reason}: give its variations yourself"
                 )
-            agrees = self.rules.answer(
-                "agreement", grammar.before(words, i), grammar.at(words, i + 1)
-            )
+            before, after = grammar.before(words, i), grammar.at(words, i + 1)
+            agrees = self.rules.answer("agreement", before, after)
             forms = {word.text.lower(), partners[0].lower()}
             if agrees == "no" and "they" in forms and len(forms) > 1:
                 raise UserError(
@@ -236,8 +231,8 @@ class Substitution:
     @cached_property
     def lexicon_words(self) -> frozenset[str]:
         """Every word of either group, in small letters."""
-        ours = (word for word, known in self._lexicon.items() if known.side is not None)
-        return frozenset(" ".join(ours).lower().split())
+        sided = (text for text, word in self._lexicon.items() if word.side is not None)
+        return frozenset(" ".join(sided).lower().split())
 
     def template(self, text: str) -> str:
         """The text mapped to the first group, with `{name}` for every name."""
@@ -249,14 +244,14 @@ class Substitution:
         self, text: str, choose: Callable[[Sequence[Word]], Collection[int]], output: str = ""
     ) -> str:
         """The text with some of its words swapped; `choose` returns their indices."""
-        head, own = self._read(text)
-        words = self._settled(own, output)
-        new, gaps = [word.text for word in own], [word.gap for word in own]
+        head, old = self._read(text)
+        words = self._settled(old, output)
+        new, gaps = [word.text for word in old], [word.gap for word in old]
         for i in choose(words):
-            if i < len(own):
+            if i < len(old):
                 new[i] = self.partners(words, i)[0]
-                gaps[i] = grammar.genitive(own, i, new[i])
-        for i, (word, article) in enumerate(zip(own[1:], own, strict=False)):
+                gaps[i] = grammar.genitive(old, i, new[i])
+        for i, (article, word) in enumerate(pairwise(old)):
             if (
                 new[i + 1] != word.text
                 and article.text.lower() in self.rules.words.get("before_vowels", ())
@@ -273,7 +268,7 @@ class Substitution:
         )
 
     def partners(self, words: Sequence[Word], i: int) -> tuple[str, ...]:
-        """What the word at `i` becomes, the likeliest first where it may be read in two ways."""
+        """The forms that replace word `i`, the likeliest first where it is read in two ways."""
         word = words[i]
         if word.side is None or word.stays is not None:
             return (word.text,)
@@ -281,15 +276,16 @@ class Substitution:
             return tuple(_recase(partner, like=word.text) for partner in word.partners)
         if word.kind != "pronoun":
             return word.partners
-        read, cases = reading(words, i), [*word.meaning]
+        read = reading(words, i)
+        cases = [*word.meaning]
         sure = read.sure or (cases[0] == "determiner" and not read.alone)
         if cases == ["independent"] and not (read.alone or read.owns):
             return word.text, *word.partners  # before a noun phrase, it would not come back
         if read.alone if cases[0] == "determiner" else read.owns:
             cases.reverse()
         theirs = self._paradigms[1 - word.side]
-        found = dict.fromkeys(_recase(theirs[case], like=word.text) for case in cases)
-        return tuple(found)[: 1 if sure else 2]
+        partners = dict.fromkeys(_recase(theirs[case], like=word.text) for case in cases)
+        return tuple(partners)[: 1 if sure else 2]
 
     def is_of_several(self, word: Word) -> bool:
         """Whether the word is also the pronoun of several people: they, their."""
@@ -297,24 +293,22 @@ class Substitution:
         return word.side is not None and "pronoun" in word.kind and they[word.side]
 
     def _read(self, text: str) -> tuple[str, list[Word]]:
-        """What stands before the first word, and the words."""
-        head, *found = self._words.split(self.rules.expanded(text))
+        """The characters before the first word, and the words."""
+        head, *parts = self._words.split(self.rules.expanded(text))
         words = []
-        for word, gap in zip(found[::2], found[1::2], strict=True):
-            known = None if word.lower() in self._kept else self._lexicon.get(word)
-            words.append(
-                replace(known, gap=gap) if known else Word(word, "plain", gap, rules=self.rules)
-            )
+        for token, gap in zip(parts[::2], parts[1::2], strict=True):
+            word = None if token.lower() in self._kept else self._lexicon.get(token)
+            word = replace(word, gap=gap) if word else Word(token, "plain", gap, rules=self.rules)
+            words.append(word)
         return head, words
 
     def _settled(self, words: Sequence[Word], output: str = "") -> list[Word]:
         """The words of a text and its continuation, without those that stay as they are."""
-        every = [*words]
         if output and words:
             head, more = self._read(output)
-            every = [*words[:-1], replace(words[-1], gap=words[-1].gap + head), *more]
-        own = settled(every, {*self.own_names, *self.own_names.values()}, *self._one_sided)
-        return with_agreeing(own, self._columns)
+            words = [*words[:-1], replace(words[-1], gap=words[-1].gap + head), *more]
+        names = {*self.own_names, *self.own_names.values()}
+        return with_agreeing(settled(words, names, *self._one_sided), self._columns)
 
     @cached_property
     def _columns(self) -> tuple[int, ...]:
@@ -328,7 +322,7 @@ class Substitution:
         subjects = [group.forms.get("subject") for group in groups]
         if None in subjects or subjects[0] == subjects[1] or not self.rules.pronouns:
             return ()
-        return tuple(grammar.paradigm(own.forms, self.axis.name, self.rules) for own in groups)
+        return tuple(grammar.paradigm(group.forms, self.axis.name, self.rules) for group in groups)
 
     @cached_property
     def _lexicon(self) -> Mapping[str, Word]:
@@ -346,16 +340,16 @@ class Substitution:
         ]
         lexicon: dict[str, Word] = {}
         for kind, pair in pairs:
-            known = [lexicon[word].meaning for word in pair if word in lexicon]
-            meaning = known[0] if known else (pair[0].lower(),)
-            for side in (0, 1):
-                own = None if pair[side].lower() in self.table.neutral else side
+            meanings = [lexicon[word].meaning for word in pair if word in lexicon]
+            meaning = meanings[0] if meanings else (pair[0].lower(),)
+            for i in (0, 1):
+                side = None if pair[i].lower() in self.table.neutral else i
                 if "pronoun" in kind:
-                    forms = self._paradigms[side]
-                    meaning = tuple(case for case in forms if forms[case] == pair[side])
-                for text, partner in _spellings(pair[side], pair[1 - side]):
-                    new = Word(text, kind, "", own, meaning, None, (partner,), self.rules)
-                    if lexicon.setdefault(text, new).side != own:
+                    forms = self._paradigms[i]
+                    meaning = tuple(case for case in forms if forms[case] == pair[i])
+                for text, partner in _spellings(pair[i], pair[1 - i]):
+                    new = Word(text, kind, "", side, meaning, None, (partner,), self.rules)
+                    if lexicon.setdefault(text, new).side != side:
                         raise UserError(
                             f"axis {self.axis.name!r}: {text!r} belongs to both {a.name!r} and "
                             f"{b.name!r}; a substitution cannot tell them apart by it"
@@ -368,9 +362,9 @@ class Substitution:
     @cached_property
     def _one_sided(self) -> tuple[Meanings, Meanings]:
         """The meanings of generic words, and of words with a neutral partner."""
-        words, table = self._lexicon.values(), self.table
-        generic = frozenset(word.meaning for word in words if word.text in table.generic)
-        neutral = {*table.neutral}
+        words = self._lexicon.values()
+        generic = frozenset(word.meaning for word in words if word.text in self.table.generic)
+        neutral = {*self.table.neutral}
         return generic, frozenset(word.meaning for word in words if neutral & {*word.partners})
 
     @cached_property
@@ -379,9 +373,7 @@ class Substitution:
         if not self.table.keep:
             return frozenset()
         bare = replace(self, table=replace(self.table, keep=()))
-        return frozenset(
-            phrase.lower() for kept in self.table.keep for phrase in (kept, bare.swap(kept))
-        )
+        return frozenset(form.lower() for p in self.table.keep for form in (p, bare.swap(p)))
 
     @cached_property
     def _words(self) -> re.Pattern[str]:
