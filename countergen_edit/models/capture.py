@@ -16,7 +16,6 @@ from countergen_edit.core.errors import UserError, unknown
 from countergen_edit.models.batching import Batch, batch_tokens, plan, runs_trees
 from countergen_edit.models.language_model import LanguageModel
 from countergen_edit.models.memory import within_memory
-from countergen_edit.models.progress import track
 from countergen_edit.models.resumption import Scratch
 from countergen_edit.models.tokens import encode, excerpt
 
@@ -47,7 +46,6 @@ def capture(
     starts: Sequence[int] | None = None,
     positions: Literal["last", "onward", "all"] = "last",
     scratch: Scratch | None = None,
-    progress: str | None = None,
 ) -> Activations:
     """Read activations in one pass that stops short of the output matrix; attached edits act.
 
@@ -71,8 +69,8 @@ def capture(
         span = encoding.after(start)
         if start < 0 or not span:  # -1 is str.find of an absent group
             raise UserError(f"no token beyond character {start} in the text {excerpt(text)}")
-        every = range(len(encoding.ids))
-        spans.append({"last": span[-1:], "onward": span, "all": every}[positions])
+        tokens = range(len(encoding.ids))
+        spans.append({"last": span[-1:], "onward": span, "all": tokens}[positions])
 
     counts = [*map(len, spans)]
     empty = np.empty if scratch is None else scratch.empty
@@ -83,19 +81,20 @@ def capture(
     sequences = [tuple(e.ids[: span[-1] + 1]) for e, span in zip(encodings, spans, strict=True)]
     ends = np.cumsum([0, *map(len, sequences)])
     row_of = np.full(ends[-1], -1)
-    places = [end + k for end, span in zip(ends[:-1], spans, strict=True) for k in span]
+    places = [start + k for start, span in zip(ends[:-1], spans, strict=True) for k in span]
     row_of[places] = np.arange(len(places))
     norms = {s: np.empty((len(names), len(row_of)), np.float32) for s, names in names_at.items()}
 
     def keep(batch: Batch, site: str, k: int, x: Float[Tensor, "batch time *d"], hook: Any) -> None:
         """Keep the norms of all tokens, and the rows of wanted ones."""
-        x, row = x.flatten(2)[..., features(lm, site)], row_of[batch.slot]
+        x = x.flatten(2)[..., features(lm, site)]
+        row = row_of[batch.slot]
+        wanted = np.flatnonzero(row >= 0)
         # A model spread over devices shows each layer on its own.
         cells = torch.stack([batch.row, batch.position]).to(x.device)
-        some = cells[:, torch.from_numpy(row >= 0).to(x.device)]
         norms[site][k, batch.slot] = torch.linalg.vector_norm(x.float(), dim=-1)[*cells].cpu()
         # Half precision moves half the bytes.
-        values[site][k, row[row >= 0]] = x[*some].cpu().float()
+        values[site][k, row[wanted]] = x[*cells[:, wanted]].cpu().float()
 
     def run() -> None:
         batches = plan(
@@ -104,7 +103,7 @@ def capture(
             max_batch_tokens=batch_tokens(lm, "capture"),
             branch=runs_trees(lm, max(map(len, sequences), default=0)),
         )
-        for batch in track(batches, progress):
+        for batch in batches:
             hooks = [
                 (name, partial(keep, batch, site, k))
                 for site, names in names_at.items()
@@ -186,7 +185,8 @@ def hook_name(lm: LanguageModel, site: str, layer: int | None = None) -> str:
         raise UserError(
             f"unknown layer {layer} of {lm.name} for site {site}: valid are 0..{lm.n_layers - 1}"
         )
-    head, heads = head_of(site), int(getattr(lm.bridge.cfg, "n_heads", 0))
+    head = head_of(site)
+    heads = int(getattr(lm.bridge.cfg, "n_heads", 0))
     if head is not None and head >= heads:
         raise UserError(f"unknown {site} of {lm.name}: heads are 0..{heads - 1}")
     name = (_INPUTS | SITES).get(site.split(".")[0], site).format(layer=layer)

@@ -78,11 +78,10 @@ class Classifier(HeadModel):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        config, tokenizer = self.hf_model.config, self.tokenizer
-        if tokenizer.pad_token is None:
-            tokenizer.pad_token = tokenizer.eos_token
-        if config.pad_token_id is None:
-            config.pad_token_id = tokenizer.pad_token_id
+        if self.tokenizer.pad_token is None:
+            self.tokenizer.pad_token = self.tokenizer.eos_token
+        if self.hf_model.config.pad_token_id is None:
+            self.hf_model.config.pad_token_id = self.tokenizer.pad_token_id
 
     def probabilities(
         self,
@@ -103,9 +102,9 @@ class Classifier(HeadModel):
         room = getattr(config, "max_position_embeddings", None) or self.tokenizer.model_max_length
         if "roberta" in config.model_type:  # position tables begin behind the padding index
             room -= (config.pad_token_id or 0) + 1
-        both = [*texts], None if pairs is None else [*pairs]
+        pairs = None if pairs is None else [*pairs]
         most = room if cut else None
-        table = self.tokenizer(*both, truncation=cut, max_length=most, verbose=False)
+        table = self.tokenizer([*texts], pairs, truncation=cut, max_length=most, verbose=False)
         for text, ids in zip(texts, table["input_ids"], strict=True):
             if len(ids) > room:
                 raise UserError(
@@ -125,15 +124,14 @@ def classifier_from_objects(
     name: str, hf_model: Any, tokenizer: Any, task: str, labels: Sequence[str] | None = None
 ) -> Classifier:
     """Wrap a sequence classifier in memory; `UserError` if labels do not map."""
-    known, single = _outputs(hf_model.config)
-    if labels is not None and len(labels) != len(known):
+    outputs, single = _outputs(hf_model.config)
+    if labels is not None and len(labels) != len(outputs):
         raise UserError(
-            f"labels={list(labels)} names {len(labels)} label(s), but {name} has {len(known)}"
+            f"labels={list(labels)} names {len(labels)} label(s), but {name} has {len(outputs)}"
         )
-    roles = map_labels(name, list(labels or known), task)
-    return Classifier(
-        name, hf_model, tokenizer, roles, single or len(roles) < len(ROLE_NAMES[task])
-    )
+    roles = map_labels(name, list(labels or outputs), task)
+    single = single or len(roles) < len(ROLE_NAMES[task])
+    return Classifier(name, hf_model, tokenizer, roles, single)
 
 
 def load_classifier_of_label(
@@ -144,11 +142,11 @@ def load_classifier_of_label(
     `multi_label` labels are independent; None follows the config. `UserError` for another label.
     """
     hf_model, tokenizer = load_head("sequence classifier", model, device=device)
-    known, single = _outputs(hf_model.config)
-    require_known(f"label of {model}:", label, known)
+    labels, single = _outputs(hf_model.config)
+    require_known(f"label of {model}:", label, labels)
     if multi_label is None:  # the share of a lone output is always 1: it can only be a yes or no
-        multi_label = single or len(known) == 1
-    return Classifier(str(model), hf_model, tokenizer, {label: known.index(label)}, multi_label)
+        multi_label = single or len(labels) == 1
+    return Classifier(str(model), hf_model, tokenizer, {label: labels.index(label)}, multi_label)
 
 
 def _outputs(config: Any) -> tuple[list[str], bool]:
@@ -234,7 +232,9 @@ class MaskedModel(HeadModel):
         several tokens, or a text beyond the context.
         """
         room = min(self.tokenizer.model_max_length, self.hf_model.config.max_position_embeddings)
-        mask, rows, targets = self.tokenizer.mask_token_id, [], []
+        mask = self.tokenizer.mask_token_id
+        rows: list[dict[str, list[int]]] = []
+        targets: list[tuple[int, int]] = []
         for ids, target, attribute in map(self._places, texts):
             if len(ids) > room:
                 raise UserError(
@@ -249,8 +249,7 @@ class MaskedModel(HeadModel):
             places, tokens = zip(*(targets[i] for i in batch), strict=True)
             log_p = to_float64(logits[range(len(batch)), places]).log_softmax(-1)
             values[batch] = log_p[range(len(batch)), tokens].cpu().numpy()
-        known, unknown = values.reshape(-1, 2).T
-        return np.asarray(known - unknown, dtype=np.float64)
+        return np.asarray(values[::2] - values[1::2])
 
     def _places(self, text: MaskedText) -> tuple[list[int], int, list[int]]:
         """The token ids of a text, the place of its target, and those of its attribute."""
@@ -276,7 +275,7 @@ def analyzer() -> Any:
 
 
 def lexicon_words(texts: Iterable[str]) -> dict[str, float]:
-    """The words of some texts that the lexicon rates, with their valence in [-4, 4].
+    """The words of texts that the lexicon rates, with their valence in [-4, 4].
 
     Names such as "Grace" move the score by themselves: a confound.
 
