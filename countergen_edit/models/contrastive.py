@@ -21,12 +21,7 @@ from jaxtyping import Float, Float64, Int
 from torch import Tensor
 
 from countergen_edit.core.errors import UserError
-from countergen_edit.models.generation import (
-    check_room,
-    end_tokens,
-    new_tokens,
-    text_after,
-)
+from countergen_edit.models.generation import check_room, end_tokens, new_tokens, text_after
 from countergen_edit.models.language_model import LanguageModel
 from countergen_edit.models.progress import track
 from countergen_edit.models.scoring import to_float64
@@ -62,8 +57,8 @@ def contrast(
     Logits may differ from log p by a constant per row; `strength` is λ of each pair.
     """
     top, token = logits.topk(top_k)
-    both = logits, contrast_logits
-    log_norm, contrast_norm = (to_float64(x).logsumexp(-1, keepdim=True) for x in both)
+    log_norm = to_float64(logits).logsumexp(-1, keepdim=True)
+    contrast_norm = to_float64(contrast_logits).logsumexp(-1, keepdim=True)
     log_p = to_float64(top) - log_norm
     log_q = to_float64(contrast_logits.gather(1, token)) - contrast_norm
     delta = log_p.exp() - log_q.exp()
@@ -149,7 +144,7 @@ def contrastive_generate(
     x, other = check_contrasts(lm, prompts, contrasts, strengths, **sizes)
     ends = end_tokens(lm)
     stops = {*ends, *(_sentence_ends(lm) if sentence else ())}
-    order = sorted(range(len(prompts)), key=lambda i: (max(len(x[i]), len(other[i])), i))
+    order = sorted(range(len(prompts)), key=lambda i: max(len(x[i]), len(other[i])))
     chunks = [order[i : i + batch_size] for i in range(0, len(order), batch_size)]
     results: dict[int, Contrasted] = {}
     for chunk in track(chunks, progress):
@@ -169,16 +164,15 @@ def contrastive_generate(
 def token_texts(lm: LanguageModel, prompt: str, tokens: Sequence[int]) -> list[str]:
     """The text that each token of a continuation adds; a character's shows with its last token."""
     before = encode(lm, [prompt])[0].ids
-    begun = [text_after(lm, before, list(tokens[:k])) for k in range(len(tokens) + 1)]
-    return [b[len(a) :] if b.startswith(a) else "" for a, b in pairwise(begun)]
+    texts = [text_after(lm, before, list(tokens[:k])) for k in range(len(tokens) + 1)]
+    return [b[len(a) :] if b.startswith(a) else "" for a, b in pairwise(texts)]
 
 
 def _sentence_ends(lm: LanguageModel) -> tuple[int, ...]:
     """The tokens that hold the end of a sentence."""
-    table = lm.tokenizer.batch_decode(
-        [[token] for token in range(min(len(lm.tokenizer), lm.vocab_size))]
-    )
-    return tuple(t for t, text in enumerate(table) if set(text) & set(SENTENCE_ENDS))
+    tokens = range(min(len(lm.tokenizer), lm.vocab_size))
+    texts = lm.tokenizer.batch_decode([[token] for token in tokens])
+    return tuple(t for t, text in enumerate(texts) if {*text} & {*SENTENCE_ENDS})
 
 
 @singledispatch
@@ -209,7 +203,7 @@ def check_contrasts(
             f"top_k={top_k} is not between 1 and the vocabulary's {lm.vocab_size} tokens"
         )
     x, other = ([e.ids for e in encode(lm, texts)] for texts in (prompts, contrasts))
-    if same := [p for p, own, its in zip(prompts, x, other, strict=True) if own == its]:
+    if same := [p for p, a, b in zip(prompts, x, other, strict=True) if a == b]:
         raise UserError(
             f"the prompt equals its contrast, {excerpt(same[0])}: there is nothing to contrast"
         )

@@ -82,20 +82,21 @@ def sample_texts(
     rows = [encoding.ids for encoding in encodings]
     for prompt, ids in zip(prompts, rows, strict=True):
         check_room(lm, prompt, ids, sampling.max_new_tokens)
-    ends, seeds = end_tokens(lm), row_seeds(sampling.seed, prompts)
-    order = sorted(range(len(prompts)), key=lambda i: (len(rows[i]), i))
+    ends = end_tokens(lm)
+    seeds = row_seeds(sampling.seed, prompts)
+    order = sorted(range(len(prompts)), key=lambda i: len(rows[i]))
 
     def run() -> list[str]:
         size = reduced(lm, "text", batch_size)
         chunks = [order[i : i + size] for i in range(0, len(order), size)]
         texts = [""] * len(prompts)
         for chunk in track(chunks, progress):
-            own = [seeds[i] for i in chunk]
-            sampler = RowSampler(own, top_p=sampling.top_p, temperature=sampling.temperature)
+            seed = [seeds[i] for i in chunk]
+            sampler = RowSampler(seed, top_p=sampling.top_p, temperature=sampling.temperature)
             processors = [sampler] if sampling.do_sample else []
             batch = [rows[i] for i in chunk]
-            made = new_tokens(lm, batch, sampling.max_new_tokens, ends, processors)
-            for i, new in zip(chunk, made, strict=True):
+            continuations = new_tokens(lm, batch, sampling.max_new_tokens, ends, processors)
+            for i, new in zip(chunk, continuations, strict=True):
                 texts[i] = text_after(lm, rows[i], new[:-1] if new[-1] in ends else new)
         return texts
 
@@ -134,10 +135,11 @@ def new_tokens(
     """
     from transformers import GenerationConfig
 
-    ends, model = end_tokens(lm), lm.bridge.original_model
-    own = model.generation_config  # `generate` would fill every gap from it
+    ends = end_tokens(lm)
+    model = lm.bridge.original_model
+    defaults = model.generation_config  # `generate` would fill every gap from it
     # An encoder-decoder model names the token that its decoder begins with.
-    configs = (own, model.config) if lm.is_encoder_decoder else ()
+    configs = (defaults, model.config) if lm.is_encoder_decoder else ()
     keys = ("decoder_start_token_id", "bos_token_id")
     starts = [getattr(config, key, None) for config in configs for key in keys]
     config = GenerationConfig(  # type: ignore[no-untyped-call]
@@ -157,7 +159,7 @@ def new_tokens(
         return logits
 
     try:
-        model.generation_config = type(own)()
+        model.generation_config = type(defaults)()
         with torch.inference_mode():
             output = model.generate(
                 ids.to(lm.device),
@@ -166,7 +168,7 @@ def new_tokens(
                 logits_processor=[finite, *processors],
             )
     finally:
-        model.generation_config = own
+        model.generation_config = defaults
     new = output[:, 1 if lm.is_encoder_decoder else ids.shape[1] :].tolist()
     ends_at = (next((k for k, token in enumerate(row) if token in stops), None) for row in new)
     return [row if k is None else row[: k + 1] for row, k in zip(new, ends_at, strict=True)]
@@ -186,8 +188,8 @@ def end_tokens(lm: LanguageModel) -> list[int]:
 
     A handmade config often keeps its family's default, beyond a small vocabulary.
     """
-    own = lm.bridge.original_model.generation_config.eos_token_id
-    ends = own if isinstance(own, list) else [own]
+    ends = lm.bridge.original_model.generation_config.eos_token_id
+    ends = ends if isinstance(ends, list) else [ends]
     valid = [end for end in ends if end is not None and end < lm.vocab_size]
     end = lm.tokenizer.eos_token_id
     return valid or ([] if end is None else [end])
@@ -223,8 +225,8 @@ class RowSampler:
         self.seeds = self.seeds.to(scores.device)
         at_once = _CPU_AT_ONCE if scores.device.type == "cpu" else _ACCELERATOR_AT_ONCE
         rows = max(1, at_once // scores.shape[-1])
-        parts = [slice(start, start + rows) for start in range(0, len(scores), rows)]
-        token = torch.cat([self._sampled(scores[p].float(), self.seeds[p]) for p in parts])
+        parts = zip(scores.split(rows), self.seeds.split(rows), strict=True)
+        token = torch.cat([self._sampled(part.float(), seeds) for part, seeds in parts])
         self.step += 1
         return torch.full_like(scores, -torch.inf, dtype=torch.float32).scatter_(1, token, 0.0)
 
@@ -238,8 +240,8 @@ class RowSampler:
             p = scores.softmax(-1)
             waiting = torch.arange(len(p), device=p.device)
             while True:
-                mine = p[waiting]
-                above = mine * (mine > mine.gather(1, token[waiting]))
+                p_row = p[waiting]
+                above = p_row * (p_row > p_row.gather(1, token[waiting]))
                 waiting = waiting[above.sum(-1) >= self.top_p]  # outside the nucleus: draw again
                 if not len(waiting):
                     break

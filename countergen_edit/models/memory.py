@@ -77,17 +77,17 @@ def return_memory() -> None:
 
 @contextmanager
 def reductions_kept(
-    lm: LanguageModel, known: Mapping[str, int], keep: Callable[[dict[str, int]], None]
+    lm: LanguageModel, earlier: Mapping[str, int], keep: Callable[[dict[str, int]], None]
 ) -> Iterator[None]:
-    """Begin with the halvings of an earlier session; `keep` gets all at once where some are added.
+    """Begin with the halvings of an earlier session; `keep` gets all of them where one is added.
 
     Those that the model needed before in this process count as added.
     """
     counts = _COUNTS.setdefault(lm.bridge, {})
-    counts |= {method: max(n, counts.get(method, 0)) for method, n in known.items()}
+    counts |= {method: max(n, counts.get(method, 0)) for method, n in earlier.items()}
     _KEEP[lm.bridge] = keep
     try:
-        if counts != known:
+        if counts != earlier:
             keep({**counts})
         yield
     finally:

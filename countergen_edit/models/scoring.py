@@ -6,7 +6,7 @@ and scored in portions. Whole next-token distributions come one batch at a time 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial, singledispatch
 from itertools import pairwise
@@ -46,23 +46,21 @@ def to_float64(x: Float[Tensor, "*shape"]) -> Float64[Tensor, "*shape"]:
     return (x.cpu() if x.device.type == "mps" else x).double()
 
 
-def _chunks(logits: Float[Tensor, "read vocab"]) -> Iterator[slice]:
-    elements = _CPU_WIDE if logits.device.type == "cpu" else _ACCELERATOR_WIDE
-    step = max(1, elements // logits.shape[-1])
-    for first in range(0, len(logits), step):
-        yield slice(first, first + step)
+def _parts(logits: Float[Tensor, "read vocab"]) -> tuple[Float[Tensor, "_ vocab"], ...]:
+    most = _CPU_WIDE if logits.device.type == "cpu" else _ACCELERATOR_WIDE
+    return logits.split(max(1, most // logits.shape[-1]))
 
 
 def _log_norms(logits: Float[Tensor, "read vocab"]) -> Float64[Tensor, " read"]:
-    return torch.cat([to_float64(logits[rows]).logsumexp(-1) for rows in _chunks(logits)])
+    return torch.cat([to_float64(part).logsumexp(-1) for part in _parts(logits)])
 
 
 def log_likelihood(
     logits: Float[Tensor, "token vocab"], targets: Int[Tensor, " token"]
 ) -> Float64[Tensor, " token"]:
     """log P of one token after each position, (token,), in nats."""
-    own = to_float64(logits.gather(1, targets.to(logits.device)[:, None])[:, 0])
-    return own - _log_norms(logits)
+    of_targets = logits.gather(1, targets.to(logits.device)[:, None])[:, 0]
+    return to_float64(of_targets) - _log_norms(logits)
 
 
 def divergence(
@@ -70,8 +68,8 @@ def divergence(
 ) -> Float64[Tensor, " token"]:
     """KL(before ‖ after) at each position from logits, (token,), in nats."""
     values = []
-    for rows in _chunks(before):
-        p, q = (to_float64(logits[rows]).log_softmax(-1) for logits in (before, after))
+    for pair in zip(_parts(before), _parts(after), strict=True):
+        p, q = (to_float64(logits).log_softmax(-1) for logits in pair)
         values.append((p.exp() * (p - q)).sum(-1))
     return torch.cat(values)
 
@@ -100,13 +98,13 @@ def after_preface(lm: LanguageModel, batch: Batch, base: LanguageModel) -> Batch
     """The batch of `base` with the preface of `lm` instead, reading the same tokens."""
     if lm.preface == base.preface:
         return batch
-    rows, first, opening = len(batch.ids), len(opening_ids(base)), opening_ids(lm)
-    preface = torch.tensor(opening).expand(rows, -1)
+    first = len(opening_ids(base))
+    preface = torch.tensor(opening_ids(lm)).expand(len(batch.ids), -1)
     return Batch(
         torch.cat([preface, batch.ids[:, first:]], dim=1),
         torch.cat([torch.ones_like(preface), batch.mask[:, first:]], dim=1),
         batch.row,
-        batch.position + len(opening) - first,
+        batch.position + preface.shape[1] - first,
         batch.slot,
     )
 
@@ -165,7 +163,8 @@ def score_pairs(
     lm: LanguageModel, pairs: Pairs, chat: bool, every: bool, progress: str | None
 ) -> TextScores:
     """Score texts after their prompts, by the kind of model; with `every`, each of their tokens."""
-    ends, count = np.cumsum([len(prompt) + len(text) for prompt, text in pairs]), len(pairs)
+    count = len(pairs)
+    ends = np.cumsum([len(prompt) + len(text) for prompt, text in pairs])
     edges = [0, *(np.flatnonzero(np.diff(ends // PORTION)) + 1).tolist(), count]
     if len(edges) > 2:  # nothing of so many texts is kept for another pass
         lm = lm.with_preface(lm.preface, lm.chat.request)
@@ -173,9 +172,9 @@ def score_pairs(
     def run() -> TextScores:
         sums, counts = np.empty(count), np.empty(count, np.int64)
         for first, end in pairwise(edges) if count else ():
-            own = pairs[first:end]
-            key = (batch_tokens(lm, SCORES), chat, every, *own)
-            targets, batches, lengths = lm.memo(key, partial(_reading, lm, own, chat, every))
+            portion = pairs[first:end]
+            key = (batch_tokens(lm, SCORES), chat, every, *portion)
+            targets, batches, lengths = lm.memo(key, partial(_reading, lm, portion, chat, every))
             values = np.empty(len(targets))
             for batch in track(batches, progress, (first / count, end / count)):
                 values[batch.slot] = read_log_probs(lm, targets, batch)
@@ -231,6 +230,6 @@ def read_log_probs(
     targets = torch.from_numpy(all_targets[batch.slot])
     cells, cell = unique(torch.stack([batch.row, batch.position]), dim=1, return_inverse=True)
     logits = lm.logits(batch.ids, batch.mask, (cells[0], cells[1]))
-    cell, targets = cell.to(logits.device), targets.to(logits.device)
-    own = to_float64(logits[cell, targets])
-    return np.asarray((own - _log_norms(logits)[cell]).cpu().numpy())
+    cell = cell.to(logits.device)
+    of_targets = to_float64(logits[cell, targets.to(logits.device)])
+    return np.asarray((of_targets - _log_norms(logits)[cell]).cpu().numpy())
