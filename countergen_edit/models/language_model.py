@@ -151,10 +151,11 @@ class LanguageModel:
         if not (chat.is_on or chat.is_beside):
             return None
         template = hashlib.sha256(str(self.tokenizer.chat_template).encode()).hexdigest()
-        about = {"thought": "empty"} if chat.thinks else {}
-        about |= {"closing": chat.closing} if chat.closing else {}
-        about |= {"beside": "plain texts"} if chat.is_beside else {}
-        return {"sha256": template, "instruction": chat.instruction, **about}
+        record = {"sha256": template, "instruction": chat.instruction}
+        record |= {"thought": "empty"} if chat.thinks else {}
+        record |= {"closing": chat.closing} if chat.closing else {}
+        record |= {"beside": "plain texts"} if chat.is_beside else {}
+        return record
 
     @cached_property
     def fingerprint(self) -> str:
@@ -228,10 +229,7 @@ def _device(hf_model: Any) -> torch.device:
 
 
 _HASH_CHUNK = 1 << 24  # elements moved off the device at once while hashing
-_NOT_IDENTITY = (
-    *("_name_or_path", "transformers_version", "_attn_implementation"),
-    *(ORIGIN, *NAMES_CODE),
-)
+_UNHASHED = ("_name_or_path", "transformers_version", "_attn_implementation", ORIGIN, *NAMES_CODE)
 
 
 class OverflowedError(UserError):
@@ -268,7 +266,7 @@ def weights_hash(hf_model: Any) -> str:
     """SHA-256 of a model's config and weights."""
     digest = hashlib.sha256()
     config = hf_model.config.to_dict()
-    for key in _NOT_IDENTITY:
+    for key in _UNHASHED:
         config.pop(key, None)
     digest.update(json.dumps(config, sort_keys=True, default=str).encode())
     places = set()  # the bridge lists a tensor under several names; its content counts once
@@ -346,8 +344,7 @@ def from_pretrained_objects(name: str, hf_model: Any, tokenizer: Any) -> Languag
     bridge.eval()
     for module in bridge.original_model.modules():
         if getattr(type(module), "forward", None) is NormalizationBridge.forward:
-            # Plain assignment would reach the wrapped norm. Bound, so that a copy has its own.
-            object.__setattr__(module, "forward", MethodType(_norm_itself, module))
+            _set(module, _norm_itself)
     run_stock_blocks(bridge)
     return LanguageModel(name=name, bridge=bridge, tokenizer=tokenizer)
 
@@ -395,28 +392,29 @@ def _run_stock(block: Any) -> None:
 
 
 def _set(module: Any, forward: Any, **attributes: Any) -> None:
-    """Set plain attributes, not submodules; bound, so that a copy of the model has its own."""
+    """Set attributes of a wrapper, not of what it wraps; bound, so that a copy has its own."""
     for name, value in {**attributes, "forward": MethodType(forward, module)}.items():
         object.__setattr__(module, name, value)
 
 
 class _Hooks:
-    """Whether some modules have other hooks than when this was made (the bridge's own)."""
+    """Whether modules have other hooks than when this was made (the bridge's own)."""
 
     def __init__(self, modules: Iterable[Any]) -> None:
         kinds = ("_forward_pre_hooks", "_forward_hooks", "_backward_hooks")
-        every = [getattr(module, kind) for module in modules for kind in kinds]
-        self.empty = [hooks for hooks in every if not hooks]
-        self.own = [(hooks, set(hooks)) for hooks in every if hooks]
+        tables = [getattr(module, kind) for module in modules for kind in kinds]
+        self.empty = [hooks for hooks in tables if not hooks]
+        self.filled = [(hooks, set(hooks)) for hooks in tables if hooks]
 
     def __call__(self) -> bool:
-        return any(self.empty) or any(hooks.keys() - own for hooks, own in self.own)
+        return any(self.empty) or any(hooks.keys() - initial for hooks, initial in self.filled)
 
 
 def _unwrapped(module: Any) -> tuple[nn.Module, set[int]]:
     """A copy of a module without wrappers, and the ids of the modules that it shares all with."""
     inner = getattr(module, "original_component", None) or module
-    plain, shared = copy.copy(inner), {id(inner)}
+    plain = copy.copy(inner)
+    shared = {id(inner)}
     children = {}
     for name, child in inner._modules.items():
         children[name] = child

@@ -72,15 +72,9 @@ def load_model(
 ) -> LanguageModel:
     """Load a model with `transformers` and wrap it in a TransformerBridge.
 
-    `model` is a directory written by `save_pretrained`, a GGUF file, a hub id, with its `revision`
-    (branch, tag or commit), or the directory of a PEFT adapter that names its base. Weights are of
-    a `dtype` (float32, float16, bfloat16 or float64) and go to a `device` ("auto": CUDA, if there
-    is one), or are spread by a `device_map` ("auto", "balanced", …) with at most `max_memory` on
-    each. `quantization` is that of linear layers by bitsandbytes: "4bit" (NF4, Dettmers et al.
-    2023) or "8bit" (LLM.int8(), Dettmers et al. 2022); other weights and products are of `dtype`.
-    `adapter` is the directory of a PEFT adapter, which is merged into the weights. Texts begin with
-    BOS if `bos` is true; "auto" follows the tokenizer. `template` and `instruction` are those of
-    `in_template`.
+    `model` is a hub id, a directory, a GGUF file, or the directory of a PEFT adapter that names its
+    base; the other arguments are those of `countergen_edit.load`. Linear layers are quantised by
+    NF4 (Dettmers et al. 2023) or LLM.int8() (Dettmers et al. 2022), other weights not.
 
     `UserError` if the model is absent, incomplete or of an unsupported kind, or a setting is
     unknown.
@@ -95,8 +89,8 @@ def load_model(
     # Quantised weights are placed while they are read.
     place = device_map if how is None or device_map else {"": str(target)}
     base = model
-    if adapter is None and (own := base_of_adapter(model)):
-        base, adapter = own, model
+    if adapter is None and (recorded := base_of_adapter(model)):
+        base, adapter = recorded, model
     hf_model, tokenizer = load_plain(base, dtype, place, revision, how, max_memory)
     if adapter is not None:
         hf_model = with_adapter(hf_model, adapter)
@@ -185,7 +179,7 @@ def load_plain(
 
 
 def _read_header(path: Path) -> tuple[Bos, dict[str, str], int]:
-    """What transformers loses of a GGUF file: BOS, what it is, and how many numbers it holds.
+    """What transformers loses of a GGUF file: BOS, its origin, and the number of its weights.
 
     BOS is "auto" where neither the file nor llama.cpp's rule says whether texts begin with it.
     `UserError` if the file is not whole.
@@ -212,12 +206,16 @@ def _read_header(path: Path) -> tuple[Bos, dict[str, str], int]:
     words = f"a {f'{bits[0]}-bit ' if bits else ''}rounding ({kind}), dequantised"
     if _WHOLE.fullmatch(kind):
         words = f"weights as stored ({kind})"
-    with path.open("rb") as file:
-        sha256 = hashlib.file_digest(file, "sha256").hexdigest()
     default = True if fields.get("tokenizer.ggml.pre") in _BOS_PRE_TOKENIZERS else "auto"
     bos = fields.get("tokenizer.ggml.add_bos_token", default)
-    origin = {"file": path.name, "sha256": sha256, "weights": words}
+    origin = {"file": path.name, "sha256": sha256(path), "weights": words}
     return bos, origin, numbers.total()
+
+
+def sha256(path: Path) -> str:
+    """SHA-256 of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 @contextmanager
@@ -403,8 +401,8 @@ def _read_weights(
             f"shape, which would be random: {_first(absent)}"
         )
     # Other unexpected weights are of other heads and masks.
-    own = {_NUMBER.sub("#", key) for key in hf_model.state_dict()}
-    if dropped := [key for key in report["unexpected_keys"] if _NUMBER.sub("#", key) in own]:
+    names = {_NUMBER.sub("#", key) for key in hf_model.state_dict()}
+    if dropped := [key for key in report["unexpected_keys"] if _NUMBER.sub("#", key) in names]:
         raise UserError(
             f"{location} has {len(dropped)} weights of layers that its config.json does not have, "
             f"which would be dropped: {_first(dropped)}"
@@ -414,8 +412,8 @@ def _read_weights(
             f"{location} has an output matrix of its own, but its config.json says that it is the "
             'embedding: write "tie_word_embeddings": false there'
         )
-    weights = [(name, w) for name, w in hf_model.named_parameters() if not w.is_meta]
-    if broken := [name for name, weight in weights if not torch.isfinite(weight).all()]:
+    weights = hf_model.named_parameters()
+    if broken := [name for name, w in weights if not (w.is_meta or w.isfinite().all())]:
         if dtype == torch.float16:
             del hf_model, weights
             # Refuses weights that are damaged themselves.

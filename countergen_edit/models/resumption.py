@@ -16,7 +16,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import torch
@@ -96,8 +96,7 @@ class ResumingModel(LanguageModel):
         key = (self.preface, self.chat, key)
         if key not in self._memo:
             self._memo[key] = make()
-        content: _T = self._memo[key]
-        return content
+        return cast(_T, self._memo[key])
 
     def _remember(
         self, states: dict[int, Callable[[], Any]], b: int, module: Any, i: Any, output: Any
@@ -134,12 +133,12 @@ def resuming(
     both. The weights must not change while this is used.
     """
     boundaries = frozenset(b for b in after if 0 <= b < lm.n_layers) | {lm.n_layers - 1}
-    own = (lm.name, lm.bridge, lm.tokenizer, lm.preface, lm.chat)
-    return ResumingModel(*own, scratch=scratch or Scratch(), boundaries=boundaries)
+    fields = (lm.name, lm.bridge, lm.tokenizer, lm.preface, lm.chat)
+    return ResumingModel(*fields, scratch=scratch or Scratch(), boundaries=boundaries)
 
 
 def last_intact_block(lm: LanguageModel) -> int:
-    """The last block whose output no attached hook can have changed; -1 if there is none."""
+    """The last block whose output no attached hook can have changed, or -1."""
     last = lm.n_layers - 1
     for name in lm.bridge.list_hooks(dir="fwd"):
         block = _BLOCK_HOOK.match(name)
@@ -152,7 +151,7 @@ def last_intact_block(lm: LanguageModel) -> int:
 @contextmanager
 def forward_replaced(module: Any, output: Any) -> Iterator[None]:
     """Let a module return `output` whatever it is given."""
-    own: Callable[..., Any] | None = module.__dict__.get("forward")  # accelerate sets one
+    earlier: Callable[..., Any] | None = module.__dict__.get("forward")  # accelerate sets one
 
     @functools.wraps(module.forward)  # the bridge reads the signature
     def forward(*args: Any, **kwargs: Any) -> Any:
@@ -162,10 +161,10 @@ def forward_replaced(module: Any, output: Any) -> Iterator[None]:
     try:
         yield
     finally:
-        if own is None:
+        if earlier is None:
             del module.forward
         else:
-            module.forward = own
+            module.forward = earlier
 
 
 def _digest(ids: Int[Tensor, "row time"], mask: Mask) -> bytes:

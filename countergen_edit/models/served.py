@@ -203,17 +203,17 @@ def _score_pairs(
     how = {"model": lm.name, "max_tokens": 1, "temperature": 0.0, "echo": True, "logprobs": 1}
     answers = lm.server.answers(
         [how | {"prompt": prompt + text} for prompt, text in pairs],
-        lambda reply, asked: token_scores(reply["choices"][0], asked["prompt"], lm.name),
+        lambda reply, request: token_scores(reply["choices"][0], request["prompt"], lm.name),
         progress,
     )
     sums, counts = np.zeros(len(pairs)), np.zeros(len(pairs), dtype=np.int64)
     for i, ((prompt, text), tokens) in enumerate(zip(pairs, answers, strict=True)):
         values = [value for end, value in tokens if end > len(prompt)]
-        known = [value for value in values if value is not None]
-        if not known or (every and len(known) < len(values)):
-            said = excerpt(prompt + text)
-            raise UserError(f"nothing precedes the first token of {said}: give a longer prompt")
-        sums[i], counts[i] = np.sum(known), len(known)
+        scores = [value for value in values if value is not None]
+        if not scores or (every and len(scores) < len(values)):
+            start = excerpt(prompt + text)
+            raise UserError(f"nothing precedes the first token of {start}: give a longer prompt")
+        sums[i], counts[i] = np.sum(scores), len(scores)
     return TextScores(sums, counts)
 
 
@@ -289,9 +289,10 @@ class Server:
             ) from error
         limits = httpx.Limits(max_connections=parallel)
         self._client = httpx.Client(timeout=TIMEOUT, limits=limits)
-        self.parallel, self.attempts = parallel, attempts
+        self.parallel = parallel
+        self.attempts = attempts
         # By address: another server may call another model by the same name.
-        self._kept = cache / digest(self.url)[:16]
+        self._folder = cache / digest(self.url)[:16]
 
     def models(self) -> list[str]:
         return self._send("models", None, lambda reply: [str(m["id"]) for m in reply["data"]])[1]
@@ -316,7 +317,7 @@ class Server:
         return [futures[digest(request)].result() for request in requests]
 
     def _answer(self, key: str, request: Body, read: Callable[[Any, Body], _T]) -> _T:
-        file = self._kept / f"{key}.json"
+        file = self._folder / f"{key}.json"
         if file.is_file():
             return read(json.loads(file.read_text("utf-8")), request)
         reply, value = self._send("completions", request, lambda reply: read(reply, request))
@@ -334,11 +335,11 @@ class Server:
         def attempt() -> tuple[Any, _T]:
             key = os.environ.get(API_KEY)
             headers = {"Authorization": f"Bearer {key}"} if key else {}
-            how: dict[str, Any] = {"json": request, "headers": headers}
+            url = f"{self.url}/{path}"
             timer = Timer(SILENCE, say_once, [self.url, attempts])
             timer.start()
             try:
-                response = self._client.request(method, f"{self.url}/{path}", **how)
+                response = self._client.request(method, url, json=request, headers=headers)
             finally:
                 timer.cancel()
             if response.status_code < 500 and "html" in response.headers.get("content-type", ""):
@@ -346,20 +347,20 @@ class Server:
             reply = response.raise_for_status().json()
             return reply, read(reply)
 
-        retry, stop = retry_if_exception(_may_pass), stop_after_attempt(attempts)
+        retry = retry_if_exception(_may_pass)
+        stop = stop_after_attempt(attempts)
         try:
             return Retrying(retry=retry, stop=stop, wait=_pause, reraise=True)(attempt)
         except UserError:
             raise
         except (httpx.HTTPError, httpx.InvalidURL, *MALFORMED) as error:
+            kind = type(error).__name__
             if isinstance(error, httpx.HTTPStatusError):
                 why = f"answers {error.response.status_code} ({_message(error.response)})"
             elif isinstance(error, MALFORMED):
-                why = (
-                    f"answers what is not a completion ({_line(f'{type(error).__name__} {error}')})"
-                )
+                why = f"answers what is not a completion ({_line(f'{kind} {error}')})"
             else:
-                why = f"cannot be reached ({type(error).__name__})"
+                why = f"cannot be reached ({kind})"
             raise self._failed(why) from error
 
     def _failed(self, what: str) -> UserError:
@@ -386,7 +387,8 @@ def _message(response: Any) -> str:
         message = response.json()["error"]["message"]
     except MALFORMED:
         message = response.text
-    text, key = _line(str(message))[:_MESSAGE], os.environ.get(API_KEY)
+    text = _line(str(message))[:_MESSAGE]
+    key = os.environ.get(API_KEY)
     return text.replace(key, "***") if key else text
 
 
@@ -404,8 +406,8 @@ def _pause(state: Any) -> float:
     from tenacity import wait_random_exponential
 
     with suppress(AttributeError, KeyError, ValueError):
-        asked = float(state.outcome.exception().response.headers["Retry-After"])
-        return min(max(asked, 0.0), LONGEST_WAIT)
+        seconds = float(state.outcome.exception().response.headers["Retry-After"])
+        return min(max(seconds, 0.0), LONGEST_WAIT)
     return wait_random_exponential(0.2, max=20)(state)
 
 

@@ -30,7 +30,7 @@ _THOUGHT = re.compile(r"<(/?)((?:\w+:)?(?:think\w*|thought|reason\w*))>\s*\Z")
 """The end of a prompt after which a model thinks, or, with a slash, has thought."""
 NONE, AUTO, CHAT, BOTH = CHAT_MODES = ("none", "auto", "chat", "both")
 NO_THOUGHT = {"enable_thinking": False, "thinking": False, "reasoning": False, "thinking_budget": 0}
-"""What templates are told, so that no thought begins: Qwen 3 reads the first, Granite 3.2, DeepSeek
+"""Arguments of templates, so that no thought begins: Qwen 3 reads the first, Granite 3.2, DeepSeek
 V3.1 and Kimi K2.5 the second."""
 _GENERATION = re.compile(r"\{%-?\s*(?:end)?generation\s*-?%\}")
 """Tags of transformers' own, around a reply."""
@@ -46,7 +46,7 @@ def before_reply(lm: LanguageModel, message: str) -> str:
     """
     if not lm.tokenizer.chat_template:
         raise UserError(f"{lm.name} has no chat template, and so nobody to ask it anything")
-    asked = [{"role": "user", "content": message}]
+    messages = [{"role": "user", "content": message}]
     render = partial(
         lm.tokenizer.apply_chat_template,
         chat_template=_dated(lm.tokenizer.chat_template),
@@ -54,12 +54,12 @@ def before_reply(lm: LanguageModel, message: str) -> str:
         **NO_THOUGHT,
     )
     try:
-        prompt = str(render(asked, add_generation_prompt=True))
+        prompt = str(render(messages, add_generation_prompt=True))
     except Exception as error:  # a template is a program of its own, and fails in its own way
         why = " ".join(str(error).split())
         raise UserError(f"the chat template of {lm.name} takes no user's message: {why}") from error
     with suppress(Exception):  # and may take no reply
-        finished = str(render([*asked, {"role": "assistant", "content": _REPLY}]))
+        finished = str(render([*messages, {"role": "assistant", "content": _REPLY}]))
         before = finished.rpartition(_REPLY)[0]
         if before.startswith(prompt) and before.removeprefix(prompt).strip():
             return before
@@ -67,7 +67,7 @@ def before_reply(lm: LanguageModel, message: str) -> str:
 
 
 def closing(lm: LanguageModel) -> str:
-    """What the chat template reads of `NO_THOUGHT`, such as "enable_thinking=False"."""
+    """The part of `NO_THOUGHT` that the chat template reads, such as "enable_thinking=False"."""
     text = _GENERATION.sub("", str(_dated(lm.tokenizer.chat_template)))
     parsed = Environment(extensions=["jinja2.ext.loopcontrols"]).parse(text)
     read = find_undeclared_variables(parsed)
@@ -80,9 +80,9 @@ def _dated(template: Any) -> Any:
         template = template.get("default")
     if template is None or "strftime_now" not in template:
         return template
-    written = "".join(f" | replace('{d}', '{TODAY.strftime(d)}')" for d in _DIRECTIVES)
+    filters = "".join(f" | replace('{d}', '{TODAY.strftime(d)}')" for d in _DIRECTIVES)
     return (
-        f"{{%- macro strftime_now(format) -%}}{{{{ format{written} }}}}{{%- endmacro -%}}{template}"
+        f"{{%- macro strftime_now(format) -%}}{{{{ format{filters} }}}}{{%- endmacro -%}}{template}"
     )
 
 
@@ -139,9 +139,9 @@ def check_texts(lm: LanguageModel, texts: Iterable[str]) -> None:
     tokenizers put there.
     """
     most = lm.context_length - len(opening_ids(lm)) - 1
-    every = max(lm.tokenizer.get_vocab().values()) >= lm.vocab_size
+    is_foreign = max(lm.tokenizer.get_vocab().values()) >= lm.vocab_size
     require_encodable(distinct := [*dict.fromkeys(texts)], "texts: ")
-    encode(lm, [text for text in distinct if every or len(text.encode()) > most])
+    encode(lm, [text for text in distinct if is_foreign or len(text.encode()) > most])
 
 
 @singledispatch
@@ -161,9 +161,9 @@ def _encode(
     table = backend.encode_batch(list(texts))
     opening = len(_first(lm))
     encodings = []
-    for text, preface, own in zip(texts, prefaces, table, strict=True):
+    for text, preface, encoding in zip(texts, prefaces, table, strict=True):
         first = opening if preface else 0
-        ids = [*preface, *own.ids[first:]]
+        ids = [*preface, *encoding.ids[first:]]
         if len(ids) > lm.context_length:
             raise UserError(
                 f"a text of {len(ids)} tokens exceeds the context of {lm.name} "
@@ -174,7 +174,7 @@ def _encode(
                 f"the tokenizer gives token {max(ids)}, but {lm.name} knows only "
                 f"{lm.vocab_size}: give the tokenizer that belongs to the model"
             )
-        encodings.append(Encoding(ids, [*[(0, 0)] * len(preface), *own.offsets[first:]]))
+        encodings.append(Encoding(ids, [*[(0, 0)] * len(preface), *encoding.offsets[first:]]))
     return encodings
 
 

@@ -5,7 +5,6 @@ No code in the folder is run: a carried edit is attached to the stock model.
 
 from __future__ import annotations
 
-import hashlib
 import tempfile
 import weakref
 from contextlib import ExitStack
@@ -22,6 +21,7 @@ from countergen_edit.edits.checkpoints.forms import CODE, write_stock_config
 from countergen_edit.edits.checkpoints.modeling_edited import VARIANT
 from countergen_edit.edits.record import TENSORS
 from countergen_edit.models import LanguageModel, in_template, load_model
+from countergen_edit.models.loading import sha256
 
 CHECKSUMS = "SHA256SUMS"
 EDIT = "edit"
@@ -34,12 +34,6 @@ _ENTRIES: dict[str, Any] = {
     "template": dict[str, str] | None,
 }
 """Entries of a recipe."""
-
-
-def sha256(path: Path) -> str:
-    """SHA-256 of a file."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def write_checksums(folder: Path) -> None:
@@ -121,8 +115,8 @@ def folded_into(model: LanguageModel) -> list[dict[str, Any]]:
     folder = Path(model.name).expanduser()
     if not is_checkpoint(folder) or hasattr(model.bridge, "carried"):
         return []
-    about = json_mapping(folder / RECIPE)
-    return list(about.get("edits") or ()) if about.get("form") == "folded" else []
+    recipe = json_mapping(folder / RECIPE)
+    return list(recipe.get("edits") or ()) if recipe.get("form") == "folded" else []
 
 
 @dataclass(frozen=True)
@@ -141,7 +135,7 @@ class Checkpoint:
 
 
 def open_checkpoint(directory: str | Path, *, recipe_alone: bool = False) -> Checkpoint:
-    """Verify a checkpoint and read its recipe and edit; raises a `UserError` if it is damaged.
+    """Verify a checkpoint and read its recipe and edit; `UserError` if it is damaged.
 
     Of a recipe alone, the files that it makes need not be there.
     """
@@ -164,9 +158,7 @@ def load_checkpoint(
     """Load the edited model.
 
     `base` is the place of the unedited model, if the checkpoint is an adapter; None: the recorded
-    name. `where` holds `device`, `dtype`, `device_map`, `max_memory`, `adapter`, `bos`, `template`
-    and `instruction` of `models.load`. Raises a `UserError` as `open_checkpoint` and `models.load`
-    do.
+    name. `where` holds settings of `load_model`. `UserError` as `open_checkpoint` and `load_model`.
     """
     checkpoint = open_checkpoint(directory)
     if checkpoint.is_folded:
@@ -190,14 +182,14 @@ def load_unedited(
 ) -> LanguageModel:
     """Load the unedited model of a carried checkpoint, or of an adapter, which is at `base`.
 
-    Raises a `UserError` if an adapter's model is not there.
+    `UserError` if an adapter's model is not there.
     """
     if checkpoint.record["form"] == "adapter":
         try:
             model = load_model(base or checkpoint.record["model"], **where)
         except UserError as error:
-            both = f"model=NAME model.adapter={checkpoint.folder}"
-            raise UserError(f"{error}; or say where the adapter's model is: {both}") from error
+            settings = f"model=NAME model.adapter={checkpoint.folder}"
+            raise UserError(f"{error}; or say where the adapter's model is: {settings}") from error
         is_same = str(model.dtype) == f"torch.{checkpoint.record['dtype']}"
         if is_same and where.get("adapter") is None:
             load_edit(checkpoint.folder / EDIT, model)  # refuses another model
