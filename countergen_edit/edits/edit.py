@@ -92,13 +92,14 @@ class Placement:
 
     def _require_projection(self, erasure: AffineErasure) -> None:
         """Refuse a map that changes more when it acts again, or that depends on the token."""
-        reason, off = "", erasure.right @ erasure.left - np.eye(erasure.rank)
+        off = np.abs(erasure.right @ erasure.left - np.eye(erasure.rank)).max(initial=0)
+        reason = ""
         if erasure.gate is not None:
             reason = "this one has a gate"
         elif self.limit is not None:
             reason = "this one skips attention sinks"
-        elif np.abs(off).max(initial=0) > _NEAR:
-            reason = f"R L of this one differs from I by {np.abs(off).max():.2g}"
+        elif off > _NEAR:
+            reason = f"R L of this one differs from I by {off:.2g}"
         if reason:
             raise UserError(
                 f"an edit everywhere is a projection of every token: {reason}; choose another "
@@ -140,13 +141,13 @@ class Edit:
         return cls(tuple(Placement(site, layer, e) for layer, e in erasures.items()))
 
     def then(self, other: Edit) -> Edit:
-        """Both edits; raises a `UserError` if both act at one site and layer, or put words."""
-        taken = {(place.site, place.layer) for place in self.placements}
-        for site, layer in ((place.site, place.layer) for place in other.placements):
-            if (site, layer) in taken:
+        """Both edits; `UserError` if both act at one site and layer, put words or update."""
+        places = {(place.site, place.layer) for place in self.placements}
+        for place in other.placements:
+            if (place.site, place.layer) in places:
                 raise UserError(
-                    f"the edit has two erasures at site {site!r}, layer {layer}: fit one of higher "
-                    "rank"
+                    f"the edit has two erasures at site {place.site!r}, layer {place.layer}: fit "
+                    "one of higher rank"
                 )
         if self.preface and other.preface:
             raise UserError("two edits that put words before a text are not one: choose one")
@@ -223,7 +224,8 @@ def applied(model: LanguageModel, edit: Edit) -> Iterator[LanguageModel]:
 def _hooks(model: LanguageModel, edit: Edit) -> Sequence[tuple[str, Callable[..., Tensor]]]:
     hooks: list[tuple[str, Callable[..., Tensor]]] = []
     for place in edit.placements:
-        name, d = hook_name(model, place.site, place.layer), width(model, place.site)
+        name = hook_name(model, place.site, place.layer)
+        d = width(model, place.site)
         if place.erasure.d != d:
             raise UserError(
                 f"the edit has width {place.erasure.d}, but model {model.name!r} has width {d}"
@@ -253,16 +255,16 @@ def placement_hook(place: Placement) -> Callable[..., Tensor]:
     """The map of a placement, as a forward hook."""
     erasure = place.erasure
     if isinstance(erasure, Shift):
-        parts = _on_device(erasure.vector)
+        parts_on = _on_device(erasure.vector)
     else:  # row by row, as in files: another memory layout is rounded differently
-        maps = (erasure.left, erasure.right, erasure.offset)
-        parts = _on_device(*map(np.ascontiguousarray, maps))
+        arrays = (erasure.left, erasure.right, erasure.offset)
+        parts_on = _on_device(*map(np.ascontiguousarray, arrays))
 
     def erase(x: Float[Tensor, "*batch d"], hook: Any = None) -> Float[Tensor, "*batch d"]:
         # Half precision is widened: a rank-one change of a few percent would drown in its rounding.
         y = x.to(torch.promote_types(x.dtype, torch.float32))
-        own = parts(y.device, y.dtype)
-        edited = own[0] + y if len(own) == 1 else erase_tensor(y, own, erasure.gate)
+        parts = parts_on(y.device, y.dtype)
+        edited = parts[0] + y if len(parts) == 1 else erase_tensor(y, parts, erasure.gate)
         edited = edited.to(x.dtype)
         if place.limit is None:
             return edited
@@ -278,11 +280,11 @@ def _on_device(*arrays: np.ndarray) -> Callable[[torch.device, torch.dtype], Any
     """Tensors of arrays, made once for each device and type."""
 
     @cache
-    def made(device: torch.device, dtype: torch.dtype) -> tuple[Tensor, ...]:
+    def tensors_on(device: torch.device, dtype: torch.dtype) -> tuple[Tensor, ...]:
         with torch.inference_mode(False):  # gradients may pass later
             return tuple(torch.tensor(a, device=device, dtype=dtype) for a in arrays)
 
-    return made
+    return tensors_on
 
 
 def _attach(update: LowRankUpdate, bridge: Any, stack: ExitStack) -> None:
@@ -292,7 +294,8 @@ def _attach(update: LowRankUpdate, bridge: Any, stack: ExitStack) -> None:
         for name, module in bridge.original_model.named_modules(remove_duplicate=False)
         if hasattr(module, "weight")
     }
-    parts, updated = split_matrices(bridge), set[int]()
+    parts = split_matrices(bridge)
+    updated = set[int]()
     for name, (a, b) in update.factors.items():
         module = modules.get(name)
         if module is None or sorted(module.weight.shape) != sorted((len(b), a.shape[1])):
@@ -303,8 +306,8 @@ def _attach(update: LowRankUpdate, bridge: Any, stack: ExitStack) -> None:
             stack.callback(part.register_forward_hook(_adding(a, b[rows])).remove)
             updated.add(id(part))
     # Models that skip blocks look for hooks of the bridge, here on the first that changes.
-    of_blocks = [{*map(id, block.modules())} for block in bridge.blocks]
-    lowest = next(i for i, own in enumerate(of_blocks) if own & updated)
+    blocks = [{*map(id, block.modules())} for block in bridge.blocks]
+    lowest = next(i for i, members in enumerate(blocks) if members & updated)
     hooks = [(f"blocks.{lowest}.hook_in", lambda x, hook: x)]
     stack.enter_context(bridge.hooks(fwd_hooks=hooks))
 
@@ -325,10 +328,9 @@ def _adding(a: np.ndarray, b: np.ndarray) -> Callable[..., Tensor]:
 def split_matrices(bridge: Any) -> dict[int, list[tuple[Any, Any]]]:
     """Joint matrices of queries, keys and values, which the bridge splits instead of running them.
 
-    Returns:
-        The id of each module → the modules that run in its place, each with its output rows.
+    The id of each module → the modules that run in its place, each with its output rows.
     """
-    found = {}
+    parts = {}
     for component in bridge.modules():
         if not hasattr(component, "split_qkv_matrix"):
             continue
@@ -346,5 +348,5 @@ def split_matrices(bridge: Any) -> dict[int, list[tuple[Any, Any]]]:
             joint.weight = weight
         running = (getattr(component, part).original_component for part in "qkv")
         rows = (part.weight[:, 0].detach().long().cpu().numpy() for part in split)
-        found[id(joint)] = list(zip(running, rows, strict=True))
-    return found
+        parts[id(joint)] = list(zip(running, rows, strict=True))
+    return parts

@@ -21,13 +21,7 @@ from countergen_edit.core.errors import UserError
 from countergen_edit.core.reading import json_mapping
 from countergen_edit.core.typed import built
 from countergen_edit.core.writing import as_json, digest, whole_folder, write_json
-from countergen_edit.edits.edit import (
-    Edit,
-    LowRankUpdate,
-    Placement,
-    Shift,
-    tensors,
-)
+from countergen_edit.edits.edit import Edit, LowRankUpdate, Placement, Shift, tensors
 from countergen_edit.erasers import AffineErasure, Gate
 from countergen_edit.models import LanguageModel
 
@@ -159,7 +153,7 @@ class EditRecord:
 
 
 def read_record(directory: Path) -> EditRecord:
-    """The record of a saved edit; raises a `UserError` if there is none."""
+    """The record of a saved edit; `UserError` if it is missing."""
     path = directory / RECORD
     if not path.is_file():
         raise UserError(f"{directory} holds no edit: {RECORD} is missing")
@@ -210,17 +204,17 @@ class NamedEdit:
         params: Mapping[str, Any] | None = None,
         *,
         basis: object = None,
-        **about: Any,
+        **fields: Any,
     ) -> NamedEdit:
         """Name an edit that was fitted as one.
 
-        The id is a digest of `basis`, all that the fit depends on, or else of the tensors; `about`
-        holds fields of `EditRecord`. An edit with a `baseline_kind` is a baseline.
+        The id is a digest of `basis`, all that the fit depends on, or else of the tensors; `fields`
+        are of `EditRecord`. An edit with a `baseline_kind` is a baseline.
         """
         key = edit_id(eraser, edit.digest if basis is None else basis)
-        about["baseline"] = about.get("baseline", False) or bool(about.get("baseline_kind"))
-        about["after"] = tuple(about.get("after", ()))
-        return cls(EditRecord(key, eraser, as_json(params or {}), _places(edit), **about), edit)
+        fields["baseline"] = fields.get("baseline", False) or bool(fields.get("baseline_kind"))
+        fields["after"] = tuple(fields.get("after", ()))
+        return cls(EditRecord(key, eraser, as_json(params or {}), _places(edit), **fields), edit)
 
     @classmethod
     def combined(cls, parts: Sequence[NamedEdit]) -> NamedEdit:
@@ -304,8 +298,8 @@ def packed(edit: Edit) -> bytes:
     }
     factors = {
         f"{_UPDATE}{name}.{part}": array
-        for name, own in (edit.update.factors.items() if edit.update else ())
-        for part, array in zip(FACTORS, own, strict=True)
+        for name, matrices in (edit.update.factors.items() if edit.update else ())
+        for part, array in zip(FACTORS, matrices, strict=True)
     }
     # safetensors takes the memory of an array as it lies, transposed views included.
     return save({key: np.ascontiguousarray(array) for key, array in (maps | factors).items()})
@@ -349,8 +343,10 @@ def load_edit(directory: Path, model: LanguageModel | None = None) -> Edit:
     return Edit(tuple(placements), words.preface, words.request, update)
 
 
-def _map(own: Mapping[str, np.ndarray]) -> AffineErasure | Shift:
-    if "vector" in own:
-        return Shift(own["vector"])
-    gate = Gate(own["gate_weight"], own["gate_bias"].item()) if "gate_weight" in own else None
-    return AffineErasure(own["left"], own["right"], own["mean"], gate)
+def _map(parts: Mapping[str, np.ndarray]) -> AffineErasure | Shift:
+    if "vector" in parts:
+        return Shift(parts["vector"])
+    gate = None
+    if "gate_weight" in parts:
+        gate = Gate(parts["gate_weight"], parts["gate_bias"].item())
+    return AffineErasure(parts["left"], parts["right"], parts["mean"], gate)

@@ -22,11 +22,7 @@ from countergen_edit.core.locating import RECIPE, Location, without_places
 from countergen_edit.core.reading import json_mapping
 from countergen_edit.core.writing import OLD, as_json, put_back, versions, whole_folder, write_json
 from countergen_edit.edits import Edit, applied, save_edit
-from countergen_edit.edits.checkpoints.forms import (
-    CODE,
-    PATCHES,
-    write_adapter,
-)
+from countergen_edit.edits.checkpoints.forms import CODE, PATCHES, write_adapter
 from countergen_edit.edits.checkpoints.loading import (
     CHECKSUMS,
     EDIT,
@@ -70,7 +66,7 @@ class Saved:
 def choose_form(model: LanguageModel, form: str = "auto") -> Form:
     """The form of a checkpoint; `auto` is `folded`, stock weights.
 
-    Raises a `UserError` for an unknown form, or a model that carries an edit already.
+    `UserError` for an unknown form, or a model that carries an edit already.
     """
     require_known("form", form, FORMS)
     if hasattr(model.bridge, "carried"):
@@ -126,7 +122,7 @@ def save_checkpoint(
     its_form = choose_form(model, form)
     name = without_places(model.name)
     original = "" if its_form == "carried" or name == model.name else model.name
-    about = {
+    recipe = {
         **without_places(as_json(record or {})),
         "form": its_form,
         "model": name,
@@ -138,7 +134,7 @@ def save_checkpoint(
         "edit": {"file": f"{EDIT}/{TENSORS}", "sha256": hashlib.sha256(packed(edit)).hexdigest()},
     }
     put_back(directory, directory.with_name(f"{directory.name}{OLD}"))
-    if record and is_checkpoint(directory) and record_of(directory) == about:
+    if record and is_checkpoint(directory) and record_of(directory) == recipe:
         verify_checksums(directory)
         parity = Parity(**json_mapping(directory / PARITY))
         return Saved(directory, its_form, parity, original=original)
@@ -148,7 +144,7 @@ def save_checkpoint(
             source = write_model(model, edit, folder, its_form)
         except SafetensorError as error:  # wraps that of a full disk
             raise UserError(f"cannot write {directory}: {error}") from error
-        write_json(folder / RECIPE, about)
+        write_json(folder / RECIPE, recipe)
         differs = differing(folder, again) if again else ()
         if again and not differs:
             for name in (PARITY, CARD):
@@ -214,40 +210,38 @@ def write_model(model: LanguageModel, edit: Edit, folder: Path, form: Form) -> S
 def _changed(tokenizer: Any, folder: Path) -> bool:
     """Whether a tokenizer differs from the one in its folder, as by BOS or another template."""
     states = []
-    for each in (tokenizer, load_tokenizer(Location(str(folder), local_files_only=True))):
-        backend = json.loads(each.backend_tokenizer.to_str())
+    for saved in (tokenizer, load_tokenizer(Location(str(folder), local_files_only=True))):
+        backend = json.loads(saved.backend_tokenizer.to_str())
         backend |= dict.fromkeys(("truncation", "padding"))
-        states.append((backend, each.chat_template, each.special_tokens_map))
+        states.append((backend, saved.chat_template, saved.special_tokens_map))
     return states[0] != states[1]
 
 
 def _portable(content: Any) -> Any:
     """A config without code and places, and with classes that transformers 4 has too."""
     if isinstance(content, list):
-        return [_portable(each) for each in content]
+        return [_portable(entry) for entry in content]
     if isinstance(content, Mapping):
         return {key: _portable(content[key]) for key in content if key not in _NOT_SAVED}
     return _FAST.get(content, content) if isinstance(content, str) else content
 
 
 def _rotary_of_4(config: Mapping[str, Any], cls: Any) -> dict[str, Any]:
-    """What transformers 4 calls the parameters of rotary positions, as far as the class reads it.
+    """The parameters of rotary positions by their names in transformers 4, if the class reads them.
 
     It would take others, its defaults, without an error.
     """
     rope = config.get("rope_parameters") or {}
-    full, local = rope.get("full_attention", rope), rope.get("sliding_attention", {})
-    theta, factor = full.get("rope_theta"), full.get("partial_rotary_factor")
-    scaling = None if full.get("rope_type", "default") == "default" else full
+    full = rope.get("full_attention", rope)
     names = {
-        **dict.fromkeys(("rope_theta", "rotary_emb_base"), theta),
-        **dict.fromkeys(("partial_rotary_factor", "rotary_pct"), factor),
-        "rope_local_base_freq": local.get("rope_theta"),
-        "rope_scaling": scaling,
+        **dict.fromkeys(("rope_theta", "rotary_emb_base"), full.get("rope_theta")),
+        **dict.fromkeys(("partial_rotary_factor", "rotary_pct"), full.get("partial_rotary_factor")),
+        "rope_local_base_freq": rope.get("sliding_attention", {}).get("rope_theta"),
+        "rope_scaling": None if full.get("rope_type", "default") == "default" else full,
     }
-    given = {name: value for name, value in names.items() if value is not None}
+    values = {name: value for name, value in names.items() if value is not None}
     # An argument that a class does not read becomes an attribute.
-    return {k: v for k, v in given.items() if k not in vars(cls(**{k: copy.deepcopy(v)}))}
+    return {k: v for k, v in values.items() if k not in vars(cls(**{k: copy.deepcopy(v)}))}
 
 
 def check_target(directory: Path, overwrite: bool = False) -> None:

@@ -51,7 +51,7 @@ def module_name(model: LanguageModel, site: str, layer: int | None) -> str:
 
 
 def module_names(model: LanguageModel, places: Sequence[tuple[str, int | None]]) -> list[str]:
-    """The module of each site and layer; raises a `UserError` if there is none."""
+    """The module of each site and layer; `UserError` for an activation of another kind."""
     stock = stock_modules(model)
     # The bridge lists a module under names of its own too.
     modules = model.bridge.original_model.named_modules(remove_duplicate=False)
@@ -61,7 +61,7 @@ def module_names(model: LanguageModel, places: Sequence[tuple[str, int | None]])
         name = names.get(id(getattr(component, "original_component", None)))
         if name is not None:
             by_hook[id(getattr(component, "hook_out", None))] = name
-    found = []
+    modules_at = []
     for site, layer in places:
         hook = model.bridge.hook_dict[hook_name(model, site, layer)]
         if id(hook) not in by_hook:
@@ -69,14 +69,14 @@ def module_names(model: LanguageModel, places: Sequence[tuple[str, int | None]])
                 f"the activation of {model.name} at site {site}, layer {layer}, is not a module's "
                 "output, so a checkpoint cannot hold the edit: choose site resid_post"
             )
-        found.append(by_hook[id(hook)])
-    return found
+        modules_at.append(by_hook[id(hook)])
+    return modules_at
 
 
 def projection_name(model: LanguageModel, site: str, layer: int | None) -> str:
     """The matrix whose output equals the activation at the site, bit for bit; of a head its input.
 
-    Raises a `UserError` if a norm, a mixture of experts or a skip path follows the last matrix.
+    `UserError` if a norm, a mixture of experts or a skip path follows the last matrix.
     """
     activations: list[Tensor] = []
     seen: dict[str, Tensor] = {}
@@ -115,7 +115,8 @@ def _watch_matrices(model: LanguageModel, keep: Callable[..., None]) -> None:
     """
     from transformers.pytorch_utils import Conv1D
 
-    stock, parts = stock_modules(model), split_matrices(model.bridge)
+    stock = stock_modules(model)
+    parts = split_matrices(model.bridge)
     ids = torch.arange(min(PROBE_TOKENS, model.vocab_size))[None]
     with ExitStack() as stack:
         for key, matrix in model.bridge.original_model.named_modules(remove_duplicate=False):
@@ -132,7 +133,7 @@ def stock_modules(model: LanguageModel) -> set[str]:
 
 
 def stock_classes(model: LanguageModel) -> tuple[str, str]:
-    """Names of the config's and the model's class; raises a `UserError` unless in transformers."""
+    """Names of the config's and the model's class; `UserError` unless both are of transformers."""
     import transformers
 
     wrapped = model.bridge.original_model
@@ -170,7 +171,7 @@ def _forget_code(config: Any) -> None:
 def stock_model(model: LanguageModel, **changes: Any) -> Any:
     """The stock model, sharing weights with the bridge; a bias only in the changed config is zero.
 
-    Raises a `UserError` if weights are offloaded, or not those of the architecture.
+    `UserError` if weights are offloaded, or not those of the architecture.
     """
     wrapped = model.bridge.original_model
     plain = empty_stock_model(model, **changes)
@@ -211,17 +212,17 @@ class Writers:
 def stream_writers(model: LanguageModel, plain: Any = None) -> Writers:
     """Find the writers of `plain`, the stock model of `model` with untied embeddings.
 
-    Raises a `UserError` if the stream is anything but a sum of what they write, as behind a norm.
+    `UserError` if the stream is anything but a sum of what they write, as behind a norm.
     """
+    refuse = partial(_does_not_fold, model)
     plain = plain or stock_model(model, **UNTIED)
     blocks = module_names(model, [("resid_post", layer) for layer in range(model.n_layers)])
     try:
         added = module_names(model, added_to_stream(model))
     except UserError:
-        reason = (
+        raise refuse(
             "its blocks add what is not a module's output to the residual stream, as a scaled one"
-        )
-        raise _does_not_fold(model, reason) from None
+        ) from None
     embed = plain.get_input_embeddings()
     # The padding token has no gradient.
     tokens = [i for i in range(model.vocab_size) if i != embed.padding_idx][:PROBE_TOKENS]
@@ -229,31 +230,28 @@ def stream_writers(model: LanguageModel, plain: Any = None) -> Writers:
     with torch.enable_grad(), ExitStack() as stack:
         stack.callback(plain.requires_grad_, False)
         seen = _outputs(plain.requires_grad_(True), [*blocks, *added], blocks[0], ids)
-        inside = f"{blocks[0].rpartition('.')[0]}."
-        outside = {key: p for key, p in plain.named_parameters() if not key.startswith(inside)}
-        others, gradients = _written(model, seen[_START], outside, "the input of its first block")
+        prefix = f"{blocks[0].rpartition('.')[0]}."
+        outside = {key: p for key, p in plain.named_parameters() if not key.startswith(prefix)}
+        others, gradients = _written(seen[_START], outside, "the input of its first block", refuse)
         [embedding] = [key for key, parameter in outside.items() if parameter is embed.weight]
         if others.pop(embedding, None) is None:
-            raise _does_not_fold(
-                model, "a matrix stands between its token embedding and its blocks"
-            )
+            raise refuse("a matrix stands between its token embedding and its blocks")
         for name in added:
             module = plain.get_submodule(name)
             what = f"the output of {name}, a {type(module).__name__},"
-            own = dict(module.named_parameters(prefix=name))
-            found, reached = _written(model, seen[name], own, what)
-            if idle := [key for key, p in own.items() if p.ndim > 1 and key not in reached]:
-                raise _does_not_fold(model, f"{idle[0]} was not reached by {PROBE_TOKENS} tokens")
-            others |= found
+            inside = dict(module.named_parameters(prefix=name))
+            axes, reached = _written(seen[name], inside, what, refuse)
+            if idle := [key for key, p in inside.items() if p.ndim > 1 and key not in reached]:
+                raise refuse(f"{idle[0]} was not reached by {PROBE_TOKENS} tokens")
+            others |= axes
     points = [seen[_START], *(seen[name] for name in blocks)]
     of_block = zip(added[::2], added[1::2], strict=True)
     for (before, after), (attention, mlp) in zip(pairwise(points), of_block, strict=True):
         total = before + seen[attention].view_as(before) + seen[mlp].view_as(before)
         if (after - total).abs().max() > _NEAR * after.abs().max():
-            raise _does_not_fold(
-                model,
+            raise refuse(
                 "its blocks do more than add the outputs of attention and MLP to the residual "
-                "stream, such as norm the sum",
+                "stream, such as norm the sum"
             )
     return Writers(embedding, float(gradients[embedding][ids].max()), others)
 
@@ -290,10 +288,10 @@ def _outputs(
 
 
 def _written(
-    model: LanguageModel,
     output: Float[Tensor, "*token d"],
     parameters: Mapping[str, nn.Parameter],
     what: str,
+    refuse: Callable[[str], UserError],
 ) -> tuple[dict[str, int], dict[str, Tensor]]:
     """The writers of an output among parameters, each with the axis of its features; gradients.
 
@@ -301,11 +299,12 @@ def _written(
     in its writers, it is the sum of their products with their gradients.
     """
     half = output.shape[-1] // 2
-    some = torch.zeros_like(output)
-    some[..., :half] = 1
-    own = [*parameters.values()]
-    found = torch.autograd.grad(output, own, some, retain_graph=True, allow_unused=True)
-    pairs = zip(parameters, found, strict=True)
+    weights = torch.zeros_like(output)
+    weights[..., :half] = 1
+    of_parameters = torch.autograd.grad(
+        output, [*parameters.values()], weights, retain_graph=True, allow_unused=True
+    )
+    pairs = zip(parameters, of_parameters, strict=True)
     gradients = {key: g for key, g in pairs if g is not None and g.any()}
     axes = {
         key: axis
@@ -321,8 +320,7 @@ def _written(
     expected = float(output.detach()[..., :half].sum(dtype=torch.float64))
     # A norm multiplies each feature by a weight of its own, after all matrices.
     if abs(expected - total) > _NEAR * size or all(parameters[key].ndim == 1 for key in axes):
-        raise _does_not_fold(
-            model,
-            f"{what} is not written by matrices alone, as behind a norm or with fixed positions",
+        raise refuse(
+            f"{what} is not written by matrices alone, as behind a norm or with fixed positions"
         )
     return axes, gradients
