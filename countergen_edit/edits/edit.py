@@ -35,7 +35,7 @@ from countergen_edit.models.capture import (
     head_of,
     width,
 )
-from countergen_edit.models.language_model import stock_name
+from countergen_edit.models.language_model import Vectors, stock_name
 
 Factors = tuple[Float[np.ndarray, "rank d_in"], Float[np.ndarray, "d_out rank"]]
 """A and B of a matrix, with the scale in B."""
@@ -208,8 +208,8 @@ def applied(model: LanguageModel, edit: Edit) -> Iterator[LanguageModel]:
     """Run a block with the edit attached, and yield the edited model.
 
     Hooks of the edit also act in cached generation and in the original Hugging Face model; they
-    leave no bit behind. Raises a `UserError` for an unknown site or layer, another width, or a
-    matrix that the model lacks.
+    leave no bit behind. `UserError` for an unknown site or layer, another width, or a matrix that
+    the model lacks.
     """
     with ExitStack() as stack:
         stack.enter_context(model.bridge.hooks(fwd_hooks=_hooks(model, edit)))
@@ -242,9 +242,7 @@ def _hooks(model: LanguageModel, edit: Edit) -> Sequence[tuple[str, Callable[...
     return hooks
 
 
-def _at_features(
-    change: Callable[[Tensor], Tensor], of: slice, x: Float[Tensor, "*batch d"], hook: Any
-) -> Float[Tensor, "*batch d"]:
+def _at_features(change: Callable[[Tensor], Tensor], of: slice, x: Vectors, hook: Any) -> Vectors:
     """The map of one head, on a tensor of all heads."""
     flat = x.flatten(2).clone()
     flat[..., of] = change(flat[..., of])
@@ -260,7 +258,7 @@ def placement_hook(place: Placement) -> Callable[..., Tensor]:
         arrays = (erasure.left, erasure.right, erasure.offset)
         parts_on = _on_device(*map(np.ascontiguousarray, arrays))
 
-    def erase(x: Float[Tensor, "*batch d"], hook: Any = None) -> Float[Tensor, "*batch d"]:
+    def erase(x: Vectors, hook: Any = None) -> Vectors:
         # Half precision is widened: a rank-one change of a few percent would drown in its rounding.
         y = x.to(torch.promote_types(x.dtype, torch.float32))
         parts = parts_on(y.device, y.dtype)
@@ -319,8 +317,7 @@ def _adding(a: np.ndarray, b: np.ndarray) -> Callable[..., Tensor]:
         x = inputs[0]
         wide = torch.promote_types(x.dtype, torch.float32)
         down, up = factors(x.device, wide)
-        changed: Tensor = output + ((x.to(wide) @ down.T) @ up.T)
-        return changed.to(output.dtype)
+        return (output + ((x.to(wide) @ down.T) @ up.T)).to(output.dtype)
 
     return add
 

@@ -37,8 +37,6 @@ PROMPTING, TEMPLATE_KEY = "prompting", "template"
 """Kinds of baselines: a request in the prompt, and the chat template alone."""
 MOST_PARTS, NAMED_PARTS = 6, 2
 """Parts up to which a label names each, and those that it names of more."""
-_LONGEST_STEM = 40
-"""Maximum length of an eraser's name in an id."""
 
 
 @dataclass(frozen=True)
@@ -148,9 +146,6 @@ class EditRecord:
             "baseline": self.baseline,
         }
 
-    def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
-
 
 def read_record(directory: Path) -> EditRecord:
     """The record of a saved edit; `UserError` if it is missing."""
@@ -167,7 +162,7 @@ def edit_id(eraser: str, basis: object) -> str:
     'my-eraser-c017912045'
     """
     stem = "".join(c if c.isalnum() else "-" for c in eraser)
-    return f"{stem[-_LONGEST_STEM:]}-{digest([eraser, basis])[:10]}"
+    return f"{stem[-40:]}-{digest([eraser, basis])[:10]}"
 
 
 def _join(places: Sequence[Place]) -> str:
@@ -218,10 +213,7 @@ class NamedEdit:
 
     @classmethod
     def combined(cls, parts: Sequence[NamedEdit]) -> NamedEdit:
-        """Combine edits, which act in their order; the id follows from theirs.
-
-        Raises a `UserError` as `Edit.then`.
-        """
+        """Combine edits, which act in their order; `UserError` as `Edit.then`."""
         if len(parts) == 1:
             return parts[0]
         edit = reduce(Edit.then, (part.edit for part in parts))
@@ -230,9 +222,8 @@ class NamedEdit:
         kinds = {
             (r.eraser, r.sites, r.task, "" if r.baseline else digest(r.params)) for r in records
         }
-        eraser, params = COMBINED, dict[str, Any]()
-        if len(kinds) == 1:
-            eraser, params = records[0].eraser, {**records[0].params}
+        eraser = records[0].eraser if len(kinds) == 1 else COMBINED
+        params = {**records[0].params} if len(kinds) == 1 else {}
         record = EditRecord(
             edit_id(eraser, [part.id for part in records]),
             eraser,
@@ -248,11 +239,11 @@ class NamedEdit:
         """Write the edit as a folder, atomically; an existing folder is replaced."""
         with whole_folder(directory) as folder:
             save_edit(self.edit, folder, made_for=made_for)
-            write_json(folder / RECORD, self.record.to_dict())
+            write_json(folder / RECORD, asdict(self.record))
 
     @classmethod
     def load(cls, directory: Path) -> NamedEdit:
-        """Read an edit that `save` wrote; raises a `UserError` if it is missing or inconsistent."""
+        """Read an edit that `save` wrote; `UserError` if it is missing or inconsistent."""
         record, edit = read_record(directory), load_edit(directory)
         if record.places != _places(edit):
             raise UserError(f"{directory} is damaged: {RECORD} has other places than the edit")
@@ -306,11 +297,7 @@ def packed(edit: Edit) -> bytes:
 
 
 def load_edit(directory: Path, model: LanguageModel | None = None) -> Edit:
-    """Read an edit that `save_edit` wrote.
-
-    Raises a `UserError` if the folder holds no valid edit, or one made for another model than
-    `model`.
-    """
+    """Read a saved edit; `UserError` if it is damaged, or made for another model than `model`."""
     for name in (_WORDS, TENSORS):
         if not (directory / name).is_file():
             raise UserError(f"{directory} holds no edit: {name} is missing")

@@ -2,8 +2,7 @@
 
 Everything runs the model that `LanguageModel.bridge` wraps, so a hook attached there is active in
 all of it. Log-probabilities are float64 in nats, activations float32 ``[layer, row, d_model]``.
-Encoder-decoder models give continuations only; served models (`connect`)
-no activations.
+Encoder-decoder models give continuations only, served models (`connect`) no activations.
 """
 
 from countergen_edit.models.capture import SITES as SITES

@@ -21,7 +21,7 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from countergen_edit.models.language_model import LanguageModel, Mask
+from countergen_edit.models.language_model import LanguageModel, Mask, TokenIds
 from countergen_edit.models.memory import reduced
 
 CPU_TOKENS, ACCELERATOR_TOKENS = 4096, 16384
@@ -53,7 +53,7 @@ class Batch:
     token attends to; `slot` is the index of each value over all sequences in order.
     """
 
-    ids: Int[Tensor, "row time"]
+    ids: TokenIds
     mask: Mask
     row: Int[Tensor, " read"]
     position: Int[Tensor, " read"]
@@ -175,7 +175,7 @@ class Tree:
         return torch.from_numpy(sees)
 
 
-def padded_trees(rows: Sequence[Tree], in_trees: bool) -> tuple[Int[Tensor, "row time"], Mask]:
+def padded_trees(rows: Sequence[Tree], in_trees: bool) -> tuple[TokenIds, Mask]:
     """Ids and mask of a batch: of real tokens, or of the columns that each token attends to."""
     width = max(len(tree.ids) for tree in rows)
     ids = torch.zeros(len(rows), width, dtype=torch.long)

@@ -52,9 +52,8 @@ def capture(
     `sites` are keys of `SITES`, or `head.N`; `layers` count from 0, None takes all. `positions` are
     the last token of each text; "onward", every token that shows text beyond the character in
     `starts` (0 by default) at which its group first shows; or all tokens, special ones included.
-    `scratch` stores what memory does not hold.
-
-    `UserError` if a site or layer is unknown, or a text has no wanted token.
+    `scratch` allocates arrays. `UserError` if a site or layer is unknown, or a text has no wanted
+    token.
     """
     layers = list(range(lm.n_layers)) if layers is None else list(layers)
     names_at = {

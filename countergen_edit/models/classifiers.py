@@ -23,8 +23,6 @@ from countergen_edit.models.scoring import to_float64
 from countergen_edit.models.tokens import excerpt
 
 VADER = "vader"
-Span = tuple[int, int]
-"""Characters of a text."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,10 +41,7 @@ class HeadModel:
     def logits(
         self, rows: Sequence[Mapping[str, Sequence[int]]], progress: str | None = None
     ) -> Iterator[tuple[list[int], Tensor]]:
-        """The head's logits of encoded texts, those of similar length together, by their numbers.
-
-        `UserError` if they are not finite.
-        """
+        """Yield numbers and logits of texts of similar length; `UserError` unless finite."""
         lengths = [len(row["input_ids"]) for row in rows]
         batches: list[list[int]] = []
         for i in sorted(range(len(rows)), key=lambda i: -lengths[i]):
@@ -204,11 +199,11 @@ def map_labels(name: str, labels: Sequence[str], task: str) -> dict[str, int]:
 
 @dataclass(frozen=True)
 class MaskedText:
-    """A text with the spans of its target and its attribute."""
+    """A text with the characters of its target and its attribute."""
 
     text: str
-    target: Span
-    attribute: Span
+    target: tuple[int, int]
+    attribute: tuple[int, int]
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,8 +21,14 @@ from jaxtyping import Float, Float64, Int
 from torch import Tensor
 
 from countergen_edit.core.errors import UserError
-from countergen_edit.models.generation import check_room, end_tokens, new_tokens, text_after
-from countergen_edit.models.language_model import LanguageModel
+from countergen_edit.models.generation import (
+    NextLogits,
+    check_room,
+    end_tokens,
+    new_tokens,
+    text_after,
+)
+from countergen_edit.models.language_model import LanguageModel, TokenIds
 from countergen_edit.models.progress import track
 from countergen_edit.models.scoring import to_float64
 from countergen_edit.models.tokens import encode, excerpt
@@ -99,9 +105,7 @@ class ContrastiveScores:
         self.trace = trace
         self.steps: list[tuple[Float64[Tensor, " pair"], Float64[Tensor, " pair"]]] = []
 
-    def __call__(
-        self, input_ids: Int[Tensor, "row time"], scores: Float[Tensor, "row vocab"]
-    ) -> Float[Tensor, "row vocab"]:
+    def __call__(self, input_ids: TokenIds, scores: NextLogits) -> NextLogits:
         x, other = scores.chunk(2)
         log_p, delta, token = contrast(x, other, self.strength, self.top_k)
         if self.trace:
@@ -130,10 +134,8 @@ def contrastive_generate(
 
     `strength` is λ, of all pairs or of each; `top_k` is K, the number of the likeliest tokens after
     x to choose from. A `sentence` ends at the first token with a full stop, `!`, `?` or line break;
-    `trace` records Δ and divergence.
-
-    `UserError` if the lists differ in length, a prompt equals its contrast or is too long, λ is
-    negative, K exceeds the vocabulary, or `batch_size` is below 1.
+    `trace` records Δ and divergence. `UserError` if the lists differ in length, a prompt equals its
+    contrast or is too long, λ is negative, K exceeds the vocabulary, or `batch_size` is below 1.
     """
     if isinstance(strength, int | float):
         strength = [strength] * len(prompts)
@@ -143,7 +145,11 @@ def contrastive_generate(
     sizes = {"max_new_tokens": max_new_tokens, "top_k": top_k}
     x, other = check_contrasts(lm, prompts, contrasts, strengths, **sizes)
     ends = end_tokens(lm)
-    stops = {*ends, *(_sentence_ends(lm) if sentence else ())}
+    stops = {*ends}
+    if sentence:
+        tokens = range(min(len(lm.tokenizer), lm.vocab_size))
+        texts = lm.tokenizer.batch_decode([[token] for token in tokens])
+        stops |= {token for token, text in enumerate(texts) if {*text} & {*SENTENCE_ENDS}}
     order = sorted(range(len(prompts)), key=lambda i: max(len(x[i]), len(other[i])))
     chunks = [order[i : i + batch_size] for i in range(0, len(order), batch_size)]
     results: dict[int, Contrasted] = {}
@@ -166,13 +172,6 @@ def token_texts(lm: LanguageModel, prompt: str, tokens: Sequence[int]) -> list[s
     before = encode(lm, [prompt])[0].ids
     texts = [text_after(lm, before, list(tokens[:k])) for k in range(len(tokens) + 1)]
     return [b[len(a) :] if b.startswith(a) else "" for a, b in pairwise(texts)]
-
-
-def _sentence_ends(lm: LanguageModel) -> tuple[int, ...]:
-    """The tokens that hold the end of a sentence."""
-    tokens = range(min(len(lm.tokenizer), lm.vocab_size))
-    texts = lm.tokenizer.batch_decode([[token] for token in tokens])
-    return tuple(t for t, text in enumerate(texts) if {*text} & {*SENTENCE_ENDS})
 
 
 @singledispatch

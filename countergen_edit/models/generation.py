@@ -16,10 +16,12 @@ from torch.nn.utils.rnn import pad_sequence
 
 from countergen_edit.core.errors import UserError
 from countergen_edit.core.seeds import unit_seed
-from countergen_edit.models.language_model import LanguageModel, require_finite
+from countergen_edit.models.language_model import LanguageModel, TokenIds, require_finite
 from countergen_edit.models.memory import reduced, within_memory
 from countergen_edit.models.progress import track
 from countergen_edit.models.tokens import encode, encode_replies, excerpt
+
+NextLogits = Float[Tensor, "row vocab"]
 
 
 def generate(
@@ -44,10 +46,8 @@ def generate(
     Returns the text after each prompt, which also ends at the model's end-of-text token. With
     `chat`, prompts are a user's messages in the chat template and texts the replies. `do_sample`
     samples from the smallest set of tokens with probability `top_p`, after the logits are divided
-    by `temperature`, instead of taking the likeliest token.
-
-    `UserError` if a setting is out of range, or a prompt is empty for a model without BOS or leaves
-    no room in the context.
+    by `temperature`, instead of taking the likeliest token. `UserError` if a setting is out of
+    range, or a prompt is empty for a model without BOS or leaves no room in the context.
     """
     if max_new_tokens < 1 or batch_size < 1:
         raise UserError(f"max_new_tokens={max_new_tokens}, batch_size={batch_size}: at least 1")
@@ -170,8 +170,8 @@ def new_tokens(
     finally:
         model.generation_config = defaults
     new = output[:, 1 if lm.is_encoder_decoder else ids.shape[1] :].tolist()
-    ends_at = (next((k for k, token in enumerate(row) if token in stops), None) for row in new)
-    return [row if k is None else row[: k + 1] for row, k in zip(new, ends_at, strict=True)]
+    lengths = (next((k for k, token in enumerate(row, 1) if token in stops), None) for row in new)
+    return [row[:length] for row, length in zip(new, lengths, strict=True)]
 
 
 def text_after(lm: LanguageModel, prompt: list[int], new: list[int]) -> str:
@@ -184,12 +184,10 @@ def text_after(lm: LanguageModel, prompt: list[int], new: list[int]) -> str:
 
 
 def end_tokens(lm: LanguageModel) -> list[int]:
-    """The model's end-of-text tokens within its vocabulary, else the tokenizer's.
-
-    A handmade config often keeps its family's default, beyond a small vocabulary.
-    """
+    """The model's end-of-text tokens within its vocabulary, else the tokenizer's."""
     ends = lm.bridge.original_model.generation_config.eos_token_id
     ends = ends if isinstance(ends, list) else [ends]
+    # A handmade config often keeps its family's default, beyond a small vocabulary.
     valid = [end for end in ends if end is not None and end < lm.vocab_size]
     end = lm.tokenizer.eos_token_id
     return valid or ([] if end is None else [end])
@@ -218,9 +216,7 @@ class RowSampler:
         self.temperature = temperature
         self.step = 0
 
-    def __call__(
-        self, input_ids: Int[Tensor, "row time"], scores: Float[Tensor, "row vocab"]
-    ) -> Float[Tensor, "row vocab"]:
+    def __call__(self, input_ids: TokenIds, scores: NextLogits) -> NextLogits:
         """Logits of 0 for each row's sampled token and minus infinity elsewhere."""
         self.seeds = self.seeds.to(scores.device)
         at_once = _CPU_AT_ONCE if scores.device.type == "cpu" else _ACCELERATOR_AT_ONCE
@@ -230,9 +226,7 @@ class RowSampler:
         self.step += 1
         return torch.full_like(scores, -torch.inf, dtype=torch.float32).scatter_(1, token, 0.0)
 
-    def _sampled(
-        self, scores: Float[Tensor, "row vocab"], seeds: Int[Tensor, " row"]
-    ) -> Int[Tensor, "row 1"]:
+    def _sampled(self, scores: NextLogits, seeds: Int[Tensor, " row"]) -> Int[Tensor, "row 1"]:
         scores = scores / self.temperature
         noisy = gumbel(seeds, self.step, scores.shape[-1]).add_(scores)
         token = noisy.argmax(-1, keepdim=True)

@@ -6,7 +6,6 @@ import copy
 import hashlib
 import json
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import cached_property, partial, wraps
 from types import MethodType
@@ -19,10 +18,12 @@ from torch import Tensor, nn
 from countergen_edit.core.errors import UserError
 
 _T = TypeVar("_T")
+TokenIds = Int[Tensor, "row time"]
 Mask = Int[Tensor, "row time"] | Bool[Tensor, "row time time"]
 """1 where a token is real; or, for each token, True where it attends."""
 Cells = tuple[Int[Tensor, " read"], Int[Tensor, " read"]]
 """Rows and columns of the positions to read."""
+Vectors = Float[Tensor, "*batch d"]
 Logits = Float[Tensor, "row time vocab"] | Float[Tensor, "read vocab"]
 NAMES_CODE = ("auto_map", "custom_pipelines")
 """Keys of configs that name code beside the weights; no such code is ever run here."""
@@ -167,7 +168,7 @@ class LanguageModel:
         """Whether `fingerprint` covers every weight."""
         return not any(x.is_meta for x in self.bridge.original_model.state_dict().values())
 
-    def logits(self, ids: Int[Tensor, "row time"], mask: Mask, at: Cells | None = None) -> Logits:
+    def logits(self, ids: TokenIds, mask: Mask, at: Cells | None = None) -> Logits:
         """Next-token logits of right-padded rows, everywhere or `at` (rows, columns).
 
         A mask of three axes states which tokens each token attends to, itself included, and thereby
@@ -185,18 +186,16 @@ class LanguageModel:
         require_finite(logits, ids_of, self, self.dtype)
         return logits
 
-    def differentiable_logits(
-        self, ids: Int[Tensor, "row time"], mask: Mask, at: Cells | None = None
-    ) -> Logits:
+    def differentiable_logits(self, ids: TokenIds, mask: Mask, at: Cells | None = None) -> Logits:
         """`logits` with the gradients of attached hooks."""
         return read_logits(self.bridge.original_model, self.inputs(ids, mask), at)
 
-    def run_blocks(self, ids: Int[Tensor, "row time"], mask: Mask) -> None:
+    def run_blocks(self, ids: TokenIds, mask: Mask) -> None:
         """Run right-padded rows up to the output matrix."""
         with torch.inference_mode():
             self.bridge.original_model.base_model(**self.inputs(ids, mask))
 
-    def inputs(self, ids: Int[Tensor, "row time"], mask: Mask) -> dict[str, Any]:
+    def inputs(self, ids: TokenIds, mask: Mask) -> dict[str, Any]:
         """The arguments of a causal model's forward pass."""
         if self.is_encoder_decoder:
             raise UserError(
@@ -264,16 +263,12 @@ def adds_bos(tokenizer: Any) -> bool:
 
 def weights_hash(hf_model: Any) -> str:
     """SHA-256 of a model's config and weights."""
-    digest = hashlib.sha256()
-    config = hf_model.config.to_dict()
-    for key in _UNHASHED:
-        config.pop(key, None)
-    digest.update(json.dumps(config, sort_keys=True, default=str).encode())
+    config = {k: v for k, v in hf_model.config.to_dict().items() if k not in _UNHASHED}
+    digest = hashlib.sha256(json.dumps(config, sort_keys=True, default=str).encode())
     places = set()  # the bridge lists a tensor under several names; its content counts once
     for key, tensor in sorted(hf_model.state_dict().items()):
         place = (tensor.data_ptr(), tuple(tensor.shape), tensor.stride())
-        name = stock_name(key)
-        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
+        digest.update(f"{stock_name(key)} {tensor.dtype} {tuple(tensor.shape)}".encode())
         if tensor.is_meta or place in places:
             continue
         places.add(place)
@@ -284,12 +279,10 @@ def weights_hash(hf_model: Any) -> str:
 
 def read_logits(model: Any, inputs: Mapping[str, Any], at: Cells | None = None) -> Logits:
     """Logits of a `transformers` model, everywhere or `at` (rows, columns)."""
-    with ExitStack() as stack:
-        if at is not None:
-            matrix = model.get_output_embeddings()
-            stack.callback(matrix.register_forward_pre_hook(partial(_read_only, at)).remove)
-        output: Tensor = model(**inputs).logits
-    return output if at is None else output[0]
+    if at is None:
+        return cast(Tensor, model(**inputs).logits)
+    with model.get_output_embeddings().register_forward_pre_hook(partial(_read_only, at)):
+        return cast(Tensor, model(**inputs).logits[0])
 
 
 def _read_only(at: Cells, module: Any, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -298,9 +291,7 @@ def _read_only(at: Cells, module: Any, inputs: tuple[Any, ...]) -> tuple[Any, ..
     return hidden[tuple(x.to(hidden.device) for x in at)][None], *rest
 
 
-def _norm_itself(
-    norm: Any, hidden_states: Float[Tensor, "*batch d"], **more: Any
-) -> Float[Tensor, "*batch d"]:
+def _norm_itself(norm: Any, hidden_states: Vectors, **more: Any) -> Vectors:
     """The Hugging Face norm, where the bridge would compute mean and variance by itself.
 
     The two differ by 1.5e-5 in logits of 20, after a residual stream that reaches 800. A norm whose
@@ -372,7 +363,6 @@ def _run_stock(block: Any) -> None:
     whole = block.original_component
     stock, shared = _unwrapped(whole)
     wrappers = [module for module in block.modules() if id(module) not in shared | {id(block)}]
-    ends = (block.hook_in, block.hook_out)
 
     @wraps(type(whole).forward)  # the bridge reads the signature
     def inner(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -381,12 +371,12 @@ def _run_stock(block: Any) -> None:
 
     def outer(self: Any, *args: Any, **kwargs: Any) -> Any:
         # Called alone, without keywords, a block of the bridge returns a tuple.
-        partial = any(getattr(self, name, None) is not None for name in _PARTIAL)
-        if partial or not kwargs or self.hooked():
+        is_part = any(getattr(self, name, None) is not None for name in _PARTIAL)
+        if is_part or not kwargs or self.hooked():
             return type(self).forward(self, *args, **kwargs)
         return self.original_component(*args, **kwargs)
 
-    inside = [module for module in wrappers if module not in ends]
+    inside = [module for module in wrappers if module not in (block.hook_in, block.hook_out)]
     _set(whole, inner, stock=stock, hooked_inside=_Hooks(inside))
     _set(block, outer, hooked=_Hooks(wrappers))
 

@@ -74,10 +74,8 @@ def load_model(
 
     `model` is a hub id, a directory, a GGUF file, or the directory of a PEFT adapter that names its
     base; the other arguments are those of `countergen_edit.load`. Linear layers are quantised by
-    NF4 (Dettmers et al. 2023) or LLM.int8() (Dettmers et al. 2022), other weights not.
-
-    `UserError` if the model is absent, incomplete or of an unsupported kind, or a setting is
-    unknown.
+    NF4 (Dettmers et al. 2023) or LLM.int8() (Dettmers et al. 2022), other weights not. `UserError`
+    if the model is absent, incomplete or of an unsupported kind, or a setting is unknown.
     """
     require_known("dtype", dtype, _DTYPES)
     if device_map is not None and device != "auto":

@@ -21,8 +21,6 @@ from countergen_edit.models.language_model import LanguageModel
 from countergen_edit.models.progress import announce
 
 _T = TypeVar("_T")
-M_MMAP_THRESHOLD = -3
-"""The number of this option in glibc."""
 MOST_REDUCTIONS = 8
 """To 64 tokens on an accelerator."""
 _COUNTS: WeakKeyDictionary[Any, dict[str, int]] = WeakKeyDictionary()
@@ -36,10 +34,7 @@ def reduced(lm: LanguageModel, method: str, size: int) -> int:
 
 
 def within_memory(lm: LanguageModel, method: str, run: Callable[[], _T]) -> _T:
-    """`run()`, which takes its sizes from `reduced`; anew where the device is out of memory.
-
-    `UserError` if it still is after `MOST_REDUCTIONS`.
-    """
+    """`run()`, with sizes by `reduced`, anew while memory is short; `UserError` if it stays so."""
     while True:
         try:
             return run()
@@ -71,7 +66,7 @@ def return_memory() -> None:
     gc.collect()
     with suppress(AttributeError, OSError, TypeError):  # another C library
         library = ctypes.CDLL(None)
-        library.mallopt(M_MMAP_THRESHOLD, 2**25)
+        library.mallopt(-3, 2**25)  # M_MMAP_THRESHOLD
         library.malloc_trim(0)
 
 

@@ -20,22 +20,19 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 import torch
-from jaxtyping import Int
-from torch import Tensor
 
 from countergen_edit.core.errors import UserError
-from countergen_edit.models.language_model import Cells, LanguageModel, Logits, Mask
+from countergen_edit.models.language_model import Cells, LanguageModel, Logits, Mask, TokenIds
 
 _T = TypeVar("_T")
+_States = dict[int, Callable[[], Any]]
+"""Block → its output, read when it is called."""
 _BLOCK_HOOK = re.compile(r"blocks\.(\d+)\.(hook_out$|hook_resid_post$)?")
 
 
 @dataclass
 class Scratch:
-    """Allocates arrays, in memory up to `budget` bytes, then in files of `directory`.
-
-    A file lasts as long as its array. A full disk raises at once, not at a later write.
-    """
+    """Allocates arrays, in memory up to `budget` bytes, then in temporary files of `directory`."""
 
     budget: int = 2 * 2**30
     directory: Path | None = None
@@ -64,19 +61,14 @@ class Scratch:
 
 @dataclass(frozen=True, eq=False)
 class ResumingModel(LanguageModel):
-    """A `LanguageModel` that resumes each batch at the lowest edit; made by `resuming`.
-
-    `boundaries` are the blocks after which hidden states are kept in `scratch`.
-    """
+    """A `LanguageModel` that resumes each batch at the lowest edit; made by `resuming`."""
 
     scratch: Scratch = field(default_factory=Scratch)
     boundaries: frozenset[int] = frozenset()
-    _states: dict[bytes, dict[int, Callable[[], Any]]] = field(default_factory=dict, repr=False)
+    _states: dict[bytes, _States] = field(default_factory=dict, repr=False)
     _memo: dict[Hashable, Any] = field(default_factory=dict, repr=False)
 
-    def differentiable_logits(
-        self, ids: Int[Tensor, "row time"], mask: Mask, at: Cells | None = None
-    ) -> Logits:
+    def differentiable_logits(self, ids: TokenIds, mask: Mask, at: Cells | None = None) -> Logits:
         intact = last_intact_block(self)
         states = self._states.setdefault(_digest(ids, mask), {})
         resumed = max((b for b in states if b <= intact), default=None)
@@ -98,9 +90,7 @@ class ResumingModel(LanguageModel):
             self._memo[key] = make()
         return cast(_T, self._memo[key])
 
-    def _remember(
-        self, states: dict[int, Callable[[], Any]], b: int, module: Any, i: Any, output: Any
-    ) -> None:
+    def _remember(self, states: _States, b: int, module: Any, inputs: Any, output: Any) -> None:
         """Keep hidden states as bytes, for NumPy has no bfloat16, and the rest of a tuple."""
         hidden, rest = (output[0], output[1:]) if isinstance(output, tuple) else (output, None)
         raw = hidden.detach().contiguous().cpu().view(-1).view(torch.uint8).numpy()
@@ -167,7 +157,7 @@ def forward_replaced(module: Any, output: Any) -> Iterator[None]:
             module.forward = earlier
 
 
-def _digest(ids: Int[Tensor, "row time"], mask: Mask) -> bytes:
+def _digest(ids: TokenIds, mask: Mask) -> bytes:
     sha = hashlib.sha256(repr(tuple(ids.shape)).encode())
     for tensor in (ids, mask):
         sha.update(tensor.cpu().contiguous().numpy().tobytes())

@@ -127,10 +127,8 @@ def continuation_log_probs(
     """log P(continuation | prompt), (row,), in nats, summed over the continuation's tokens.
 
     The joint text is tokenised; a token belongs to the continuation if it shows any of it, also
-    across the boundary. Continuations include their leading space. Hooks attached to the bridge are
-    active.
-
-    `UserError` if a continuation is empty, or nothing precedes its first token.
+    across the boundary. Continuations include their leading space. `UserError` if one is empty, or
+    nothing precedes its first token.
     """
     return score_pairs(lm, _paired(prompts, continuations), False, True, progress).log_p
 

@@ -85,10 +85,7 @@ class Unavailable:
 
 @dataclass(frozen=True, eq=False)
 class ServedModel(LanguageModel):
-    """A model that another machine runs; made by `connect`.
-
-    `way` is the protocol of likelihoods, `echo` or `none`.
-    """
+    """A model that another machine runs, made by `connect`; `way` is one of `LOG_PROBS`."""
 
     server: Server = field(default=None, repr=False)  # type: ignore[assignment]
     way: str = ECHO
@@ -101,6 +98,7 @@ class ServedModel(LanguageModel):
     origin = None
     adds_bos = None
     is_quantized = False
+    is_identified = False  # another model may stand behind the same address
 
     @property
     def no_activations(self) -> str:
@@ -113,10 +111,6 @@ class ServedModel(LanguageModel):
     @property
     def fingerprint(self) -> str:
         return digest([self.server.url, self.name, self.way])
-
-    @property
-    def is_identified(self) -> bool:
-        return False  # another model may stand behind the same address
 
 
 def connect(
@@ -221,9 +215,7 @@ def token_scores(choice: Mapping[str, Any], text: str, name: str) -> list[TokenS
     """The tokens of a text, in order, from an echoing choice of the answer.
 
     They make up the text after at most three special ones; a SentencePiece tokenizer may show a
-    space before the first word that is not in the text.
-
-    `UserError` if the answer has no log-probabilities, or its tokens do not make up the text.
+    space before the first word. `UserError` if they do not, or have no log-probabilities.
     """
     content = choice.get("logprobs") or {}
     if not content.get("tokens"):
@@ -271,11 +263,9 @@ def _write(
 
 
 class Server:
-    """A server of OpenAI's completions protocol at `url`, such as http://127.0.0.1:8000/v1.
+    """A server of OpenAI's completions protocol; its arguments are those of `connect`.
 
-    `parallel` requests run at once, each up to `attempts` times, with growing pauses or the
-    server's Retry-After. Answers are kept in the folder `cache`, a file each. `UserError` for an
-    address that may hold a secret, or absent client libraries.
+    `UserError` for an address that may hold a secret, or absent client libraries.
     """
 
     def __init__(self, url: str, *, parallel: int = 8, attempts: int = 6, cache: Path) -> None:

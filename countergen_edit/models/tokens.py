@@ -236,9 +236,8 @@ def in_template(lm: LanguageModel, template: str, instruction: str | None = None
 
     `template` is one of `CHAT_MODES`, of which "auto" uses a template where there is one and the
     model scores texts, and "both" leaves texts as they are and measures test data as replies too;
-    `instruction` is the user's message, `INSTRUCTION` by default.
-
-    `UserError` if `template` is unknown, or needs a template and the model has no usable one.
+    `instruction` is the user's message, `INSTRUCTION` by default. `UserError` if `template` is
+    unknown, or needs a template and the model has no usable one.
     """
     require_known("template", template, CHAT_MODES)
     chat = Chat(INSTRUCTION if instruction is None else instruction)

@@ -138,10 +138,7 @@ class Patch:
 
 
 def fold(model: LanguageModel, edit: Edit) -> Any:
-    """Return a stock model with the edit in its weights; `model` itself is not changed.
-
-    `UserError` if the edit does not fold exactly, or the architecture is not from transformers.
-    """
+    """A new stock model with the edit in its weights; `UserError` if it does not fold exactly."""
     return folded_patch(model, edit).applied()
 
 
@@ -255,10 +252,7 @@ def as_update(model: LanguageModel, edit: Edit) -> tuple[LowRankUpdate, dict[str
 def write_adapter(
     model: LanguageModel, update: LowRankUpdate, folder: Path, biases: Mapping[str, Tensor]
 ) -> None:
-    """Write an update as a PEFT adapter of the unedited model; smaller ranks are padded with 0.
-
-    `biases` are changes of biases of updated modules.
-    """
+    """Write an update and changes of biases as a PEFT adapter; smaller ranks are padded with 0."""
     from peft import LoraConfig
 
     folder.mkdir(exist_ok=True)

@@ -135,10 +135,7 @@ class Checkpoint:
 
 
 def open_checkpoint(directory: str | Path, *, recipe_alone: bool = False) -> Checkpoint:
-    """Verify a checkpoint and read its recipe and edit; `UserError` if it is damaged.
-
-    Of a recipe alone, the files that it makes need not be there.
-    """
+    """Verify a checkpoint and read its recipe and edit; `UserError` if it is damaged."""
     folder = Path(directory).expanduser()
     if not is_checkpoint(folder):
         raise UserError(
@@ -193,14 +190,14 @@ def load_unedited(
         is_same = str(model.dtype) == f"torch.{checkpoint.record['dtype']}"
         if is_same and where.get("adapter") is None:
             load_edit(checkpoint.folder / EDIT, model)  # refuses another model
-        return in_template(replace(model, name=str(checkpoint.folder)), template, instruction)
-    with ExitStack() as stack:
-        place = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        for path in checkpoint.folder.resolve().iterdir():
-            if path.is_file() and path.name not in (CODE, "config.json"):
-                (place / path.name.replace(f".{VARIANT}.", ".")).symlink_to(path)
-        write_stock_config(checkpoint.folder / "config.json", place / "config.json")
-        model = load_model(place, **where)
-        # The source of further checkpoints, for as long as the model is there.
-        weakref.finalize(model.bridge, stack.pop_all().close)
+    else:
+        with ExitStack() as stack:
+            place = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+            for path in checkpoint.folder.resolve().iterdir():
+                if path.is_file() and path.name not in (CODE, "config.json"):
+                    (place / path.name.replace(f".{VARIANT}.", ".")).symlink_to(path)
+            write_stock_config(checkpoint.folder / "config.json", place / "config.json")
+            model = load_model(place, **where)
+            # The source of further checkpoints, for as long as the model is there.
+            weakref.finalize(model.bridge, stack.pop_all().close)
     return in_template(replace(model, name=str(checkpoint.folder)), template, instruction)

@@ -64,10 +64,7 @@ class Saved:
 
 
 def choose_form(model: LanguageModel, form: str = "auto") -> Form:
-    """The form of a checkpoint; `auto` is `folded`, stock weights.
-
-    `UserError` for an unknown form, or a model that carries an edit already.
-    """
+    """The form of a checkpoint; `UserError` if it is unknown, or the model carries an edit."""
     require_known("form", form, FORMS)
     if hasattr(model.bridge, "carried"):
         raise UserError(
@@ -100,10 +97,8 @@ def save_checkpoint(
     `texts`. `record` is the origin of the edit, for `recipe.json`, and `card` makes the model card.
     With `overwrite` a checkpoint of another origin is replaced; one of the same origin is kept.
     `again` is a checkpoint that is made again: where the bytes are the same, so are its card and
-    its parity.
-
-    `UserError` if the target cannot be written or holds something else, the edit does not fit the
-    model, is not an erasure or cannot be saved in the form, or the saved model is not exact.
+    its parity. `UserError` if the target cannot be written or holds something else, the edit does
+    not fit the model or the form or is not an erasure, or the saved model is not exact.
     """
     check_target(directory, overwrite=True)
     erases = all(isinstance(place.erasure, AffineErasure) for place in edit.placements)
@@ -172,11 +167,7 @@ def record_of(directory: Path) -> Mapping[str, Any]:
 
 
 def write_model(model: LanguageModel, edit: Edit, folder: Path, form: Form) -> SourceFiles | None:
-    """Write weights, config, tokenizer and the edit, without verification.
-
-    Returns the files that were copied and patched. None: an adapter, or weights in memory or of
-    other formats, which are written anew.
-    """
+    """Write weights, config, tokenizer and edit; return the source, if its files were patched."""
     save_edit(edit, folder / EDIT, made_for=model.fingerprint)
     patch = PATCHES[form](model, edit)
     if form == "adapter":
@@ -227,10 +218,7 @@ def _portable(content: Any) -> Any:
 
 
 def _rotary_of_4(config: Mapping[str, Any], cls: Any) -> dict[str, Any]:
-    """The parameters of rotary positions by their names in transformers 4, if the class reads them.
-
-    It would take others, its defaults, without an error.
-    """
+    """Rotary positions by the names of transformers 4, which else takes its defaults silently."""
     rope = config.get("rope_parameters") or {}
     full = rope.get("full_attention", rope)
     names = {

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from safetensors import safe_open
@@ -63,8 +63,7 @@ class SourceFiles:
 
     @cached_property
     def _state(self) -> Mapping[str, Tensor]:
-        state: Mapping[str, Tensor] = self.patch.plain.state_dict()
-        return state
+        return cast(Mapping[str, Tensor], self.patch.plain.state_dict())
 
     def write(self, folder: Path) -> None:
         """Write a copy of the folder with the patch."""
@@ -140,8 +139,7 @@ class SourceFiles:
 
     def _read(self, key: str) -> Tensor:
         with safe_open(self.shards[key], "pt") as file:
-            tensor: Tensor = file.get_tensor(key)
-        return tensor
+            return cast(Tensor, file.get_tensor(key))
 
     def fits(self, model: LanguageModel) -> bool:
         """Whether the source has each parameter of the model, and no more than that of its name."""

@@ -23,14 +23,13 @@ from itertools import pairwise
 from typing import Any
 
 import torch
-from jaxtyping import Float
 from torch import Tensor, nn
 
 from countergen_edit.core.errors import UserError
 from countergen_edit.edits.edit import split_matrices
 from countergen_edit.models import NAMES_CODE, LanguageModel, hook_name
 from countergen_edit.models.capture import EVERYWHERE, added_to_stream, head_of
-from countergen_edit.models.language_model import stock_name
+from countergen_edit.models.language_model import Vectors, stock_name
 
 PROBE_TOKENS = 8
 UNTIED = {"tie_word_embeddings": False}
@@ -87,9 +86,8 @@ def projection_name(model: LanguageModel, site: str, layer: int | None) -> str:
     read = (hook_name(model, site, layer), lambda x, hook: activations.append(x.clone()))
     with model.bridge.hooks(fwd_hooks=[read]):
         _watch_matrices(model, keep)
-    [activation] = activations
-    sized = {key: x for key, x in seen.items() if x.numel() == activation.numel()}
-    names = [k for k, x in sized.items() if torch.equal(x.reshape(activation.shape), activation)]
+    activation = activations[0].flatten()
+    names = [key for key, x in seen.items() if torch.equal(x.flatten(), activation)]
     if len(names) != 1:
         raise UserError(
             f"an edit at site {site} does not fold into the weights of {model.name}: its "
@@ -187,9 +185,7 @@ def stock_model(model: LanguageModel, **changes: Any) -> Any:
             )
     plain.load_state_dict(state, assign=True)
     plain.tie_weights()
-    buffers = {
-        stock_name(key): buffer for key, buffer in wrapped.named_buffers(remove_duplicate=False)
-    }
+    buffers = {stock_name(k): b for k, b in wrapped.named_buffers(remove_duplicate=False)}
     for key, empty in [*plain.named_buffers()]:
         if empty.is_meta and key in buffers:  # no part of the state, such as rotary frequencies
             owner, _, name = key.rpartition(".")
@@ -214,7 +210,13 @@ def stream_writers(model: LanguageModel, plain: Any = None) -> Writers:
 
     `UserError` if the stream is anything but a sum of what they write, as behind a norm.
     """
-    refuse = partial(_does_not_fold, model)
+
+    def refuse(reason: str) -> UserError:
+        return UserError(
+            f"an edit everywhere does not fold into the weights of {model.name}: {reason}; save "
+            "one of a layer with form=carried"
+        )
+
     plain = plain or stock_model(model, **UNTIED)
     blocks = module_names(model, [("resid_post", layer) for layer in range(model.n_layers)])
     try:
@@ -256,16 +258,7 @@ def stream_writers(model: LanguageModel, plain: Any = None) -> Writers:
     return Writers(embedding, float(gradients[embedding][ids].max()), others)
 
 
-def _does_not_fold(model: LanguageModel, reason: str) -> UserError:
-    return UserError(
-        f"an edit everywhere does not fold into the weights of {model.name}: {reason}; save one of "
-        "a layer with form=carried"
-    )
-
-
-def _outputs(
-    plain: Any, names: Sequence[str], block: str, ids: Tensor
-) -> dict[str, Float[Tensor, "*token d"]]:
+def _outputs(plain: Any, names: Sequence[str], block: str, ids: Tensor) -> dict[str, Vectors]:
     """The output of each module, or its first part, and at `_START` the input of a block."""
     seen: dict[str, Tensor] = {}
 
@@ -278,17 +271,16 @@ def _outputs(
 
     with ExitStack() as stack:
         first = plain.get_submodule(block)
-        handle = first.register_forward_pre_hook(keep_input, with_kwargs=True)
-        stack.callback(handle.remove)
+        stack.enter_context(first.register_forward_pre_hook(keep_input, with_kwargs=True))
         for name in names:
-            handle = plain.get_submodule(name).register_forward_hook(partial(keep, name))
-            stack.callback(handle.remove)
+            module = plain.get_submodule(name)
+            stack.enter_context(module.register_forward_hook(partial(keep, name)))
         plain.base_model(input_ids=ids[None], use_cache=False)
     return seen
 
 
 def _written(
-    output: Float[Tensor, "*token d"],
+    output: Vectors,
     parameters: Mapping[str, nn.Parameter],
     what: str,
     refuse: Callable[[str], UserError],
