@@ -70,9 +70,8 @@ class Placement:
     At `everywhere`, a projection that was fitted after block `layer` acts at every point of the
     residual stream and, as weights treat all tokens alike, at every token: without a gate or limit.
 
-    Tokens whose activation there has a Euclidean norm above `limit` are not edited. They are
-    attention sinks (Xiao et al. 2024, arXiv 2309.17453; Sun et al. 2024, arXiv 2402.17762), whose
-    change would degrade every prediction.
+    Tokens with a norm above `limit` are not edited: attention sinks (Xiao et al. 2024, arXiv
+    2309.17453; Sun et al. 2024, arXiv 2402.17762), whose change would degrade every prediction.
     """
 
     site: str

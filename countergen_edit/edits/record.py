@@ -136,7 +136,6 @@ class EditRecord:
 
     @property
     def columns(self) -> dict[str, Any]:
-        """Its columns in a result row."""
         return {
             "edit": self.id,
             "eraser": self.eraser,

@@ -20,9 +20,8 @@ from countergen_edit.models.resumption import Scratch
 from countergen_edit.models.tokens import encode, excerpt
 
 SINK_RANGE = (3.0, 5.0)
-"""Medians between which the norm limit of sinks lies, where norms leave the widest gap. In SmolLM2
-of 135 million parameters other tokens reach 1.3 medians, sinks 4 to 170; in the blocks before and
-after those that use them sinks have 4 to 10, so that a fixed limit of ten would split them."""
+"""Medians between which the norm limit of sinks lies. In SmolLM2 of 135 million parameters other
+tokens reach 1.3 medians, sinks 4 to 170, and in some blocks at most 10."""
 
 
 @dataclass(frozen=True)
@@ -52,8 +51,7 @@ def capture(
     `sites` are keys of `SITES`, or `head.N`; `layers` count from 0, None takes all. `positions` are
     the last token of each text; "onward", every token that shows text beyond the character in
     `starts` (0 by default) at which its group first shows; or all tokens, special ones included.
-    `scratch` allocates arrays. `UserError` if a site or layer is unknown, or a text has no wanted
-    token.
+    `scratch` allocates arrays. `UserError` for an unknown site or layer, or a text without a token.
     """
     layers = list(range(lm.n_layers)) if layers is None else list(layers)
     names_at = {
@@ -85,7 +83,6 @@ def capture(
     norms = {s: np.empty((len(names), len(row_of)), np.float32) for s, names in names_at.items()}
 
     def keep(batch: Batch, site: str, k: int, x: Float[Tensor, "batch time *d"], hook: Any) -> None:
-        """Keep the norms of all tokens, and the rows of wanted ones."""
         x = x.flatten(2)[..., features(lm, site)]
         row = row_of[batch.slot]
         wanted = np.flatnonzero(row >= 0)

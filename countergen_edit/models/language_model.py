@@ -40,9 +40,8 @@ class Chat:
     """The user's messages in a model's chat template.
 
     `instruction` is the default message, `request` precedes it and every question, `is_on` puts
-    all texts of the model within the template, and `is_beside` those of test data once more.
-    `thinks` says that an empty thought precedes replies, `closing` which arguments the template
-    reads for that.
+    all texts of the model within the template, and `is_beside` those of test data once more. An
+    empty thought precedes replies if `thinks`, by the arguments `closing` of the template.
     """
 
     instruction: str = INSTRUCTION
@@ -112,7 +111,6 @@ class LanguageModel:
 
     @property
     def is_encoder_decoder(self) -> bool:
-        """Whether an encoder reads and a decoder writes."""
         return bool(self.bridge.original_model.config.is_encoder_decoder)
 
     @property
@@ -171,9 +169,8 @@ class LanguageModel:
     def logits(self, ids: TokenIds, mask: Mask, at: Cells | None = None) -> Logits:
         """Next-token logits of right-padded rows, everywhere or `at` (rows, columns).
 
-        A mask of three axes states which tokens each token attends to, itself included, and thereby
-        its position (`batching.runs_trees`). Only positions that are read go through the output
-        matrix, a third of the work in a small model with a large vocabulary.
+        A mask of three axes states the tokens that each token attends to, and thereby its position
+        (`batching.runs_trees`). Only positions that are read go through the output matrix.
         """
         with torch.inference_mode():
             logits = self.differentiable_logits(ids, mask, at)
@@ -347,9 +344,8 @@ _PARTIAL = ("_stop_at_layer_idx", "_start_at_layer_idx")
 def run_stock_blocks(bridge: Any) -> None:
     """Let the blocks of a `TransformerBridge` run their wrappers only where one is hooked.
 
-    Where batches are small or the device is fast, the wrappers take as long as the model. The
-    copies without wrappers share weights and PyTorch hooks with the stock modules, and the outputs
-    are the same.
+    The wrappers take as long as the model where batches are small or the device is fast. Copies
+    without them share weights and PyTorch hooks with the stock modules.
     """
     from transformer_lens.model_bridge.generalized_components import BlockBridge
 

@@ -259,7 +259,7 @@ def load_head(
     hf_model = _read_weights(getattr(transformers, f"AutoModelFor{head}"), location, _DTYPES[dtype])
     if adapter is not None:
         hf_model = with_adapter(hf_model, adapter)
-    return hf_model.to(target).requires_grad_(False).eval(), tokenizer
+    return hf_model.to(target), tokenizer
 
 
 def device_named(device: str) -> torch.device:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
@@ -23,14 +24,14 @@ from countergen_edit.models.progress import announce
 _T = TypeVar("_T")
 MOST_REDUCTIONS = 8
 """To 64 tokens on an accelerator."""
-_COUNTS: WeakKeyDictionary[Any, dict[str, int]] = WeakKeyDictionary()
+_COUNTS: WeakKeyDictionary[Any, Counter[str]] = WeakKeyDictionary()
 """Of each model, the halvings by method."""
 _KEEP: WeakKeyDictionary[Any, Callable[[dict[str, int]], None]] = WeakKeyDictionary()
 
 
 def reduced(lm: LanguageModel, method: str, size: int) -> int:
     """A size after the halvings that a method of a model needed so far; at least 1."""
-    return max(1, size >> _COUNTS.get(lm.bridge, {}).get(method, 0))
+    return max(1, size >> _COUNTS.get(lm.bridge, Counter())[method])
 
 
 def within_memory(lm: LanguageModel, method: str, run: Callable[[], _T]) -> _T:
@@ -39,13 +40,13 @@ def within_memory(lm: LanguageModel, method: str, run: Callable[[], _T]) -> _T:
         try:
             return run()
         except torch.OutOfMemoryError as error:
-            counts = _COUNTS.setdefault(lm.bridge, {})
-            if counts.get(method, 0) == MOST_REDUCTIONS:
+            counts = _COUNTS.setdefault(lm.bridge, Counter())
+            if counts[method] == MOST_REDUCTIONS:
                 raise UserError(
                     f"{lm.device} has too little memory for {lm.name}, even in the smallest "
                     "batches: use model.dtype=bfloat16, model.device_map=auto or a smaller model"
                 ) from error
-            counts[method] = counts.get(method, 0) + 1
+            counts[method] += 1
             if lm.bridge in _KEEP:
                 _KEEP[lm.bridge]({**counts})
 
@@ -78,8 +79,8 @@ def reductions_kept(
 
     Those that the model needed before in this process count as added.
     """
-    counts = _COUNTS.setdefault(lm.bridge, {})
-    counts |= {method: max(n, counts.get(method, 0)) for method, n in earlier.items()}
+    counts = _COUNTS.setdefault(lm.bridge, Counter())
+    counts |= Counter(earlier)  # the larger of each
     _KEEP[lm.bridge] = keep
     try:
         if counts != earlier:

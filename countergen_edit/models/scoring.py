@@ -7,7 +7,7 @@ and scored in portions. Whole next-token distributions come one batch at a time 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial, singledispatch
 from itertools import pairwise
 from typing import Any
@@ -100,12 +100,11 @@ def after_preface(lm: LanguageModel, batch: Batch, base: LanguageModel) -> Batch
         return batch
     first = len(opening_ids(base))
     preface = torch.tensor(opening_ids(lm)).expand(len(batch.ids), -1)
-    return Batch(
-        torch.cat([preface, batch.ids[:, first:]], dim=1),
-        torch.cat([torch.ones_like(preface), batch.mask[:, first:]], dim=1),
-        batch.row,
-        batch.position + preface.shape[1] - first,
-        batch.slot,
+    return replace(
+        batch,
+        ids=torch.cat([preface, batch.ids[:, first:]], dim=1),
+        mask=torch.cat([torch.ones_like(preface), batch.mask[:, first:]], dim=1),
+        position=batch.position + preface.shape[1] - first,
     )
 
 

@@ -127,20 +127,13 @@ def connect(
 
     Parameters
     ----------
-    url : str
-        Of the API, such as http://127.0.0.1:8000/v1.
-    served_name : str, optional
-        The server's name of the model; by default its only one.
-    log_probs : str
-        "echo": the server returns log-probabilities of a prompt; "none": it does not.
-    parallel : int
-        Requests at a time.
-    attempts : int
-        Attempts per request.
-    cache : path
-        Folder that keeps every answer of the server.
-    template : str
-        "none" or "auto", as a server has no chat template.
+    url : Of the API, such as http://127.0.0.1:8000/v1.
+    served_name : The server's name of the model; by default its only one.
+    log_probs : "echo": the server returns log-probabilities of a prompt; "none": it does not.
+    parallel : Requests at a time.
+    attempts : Attempts per request.
+    cache : Folder that keeps every answer of the server.
+    template : "none" or "auto", as a server has no chat template.
 
     `UserError` if a setting is out of range, or the server is not there or lacks the model.
     """

@@ -1,7 +1,6 @@
 """Text to tokens with the model's own tokenizer, and the chat template.
 
-A preface stands after BOS; a reply stands after its question in the chat template instead of the
-preface.
+A preface stands after BOS, a reply after its question in the chat template instead.
 """
 
 from __future__ import annotations
@@ -23,8 +22,7 @@ from countergen_edit.core.errors import UserError, require_known
 from countergen_edit.models.language_model import INSTRUCTION, Chat, LanguageModel
 
 TODAY = datetime(2024, 7, 26, 12)
-"""Date in templates that write today's, so that tomorrow's run reads the same texts; the default of
-Llama 3.1's template."""
+"""Date in templates that write today's, so that all runs read the same texts; Llama 3.1's."""
 _DIRECTIVES = [f"%{letter}" for letter in ("d", "-d", "m", "b", "B", "Y", "y", "A", "a", "H", "M")]
 _THOUGHT = re.compile(r"<(/?)((?:\w+:)?(?:think\w*|thought|reason\w*))>\s*\Z")
 """The end of a prompt after which a model thinks, or, with a slash, has thought."""

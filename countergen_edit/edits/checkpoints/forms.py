@@ -68,7 +68,6 @@ class EditedWeights(dict[str, Callable[[Read], Tensor]]):
             self[f"{name}.weight"] = partial(_updated, f"{name}.weight", factors, is_turned)
 
     def __missing__(self, name: str) -> Callable[[Read], Tensor]:
-        """The unedited parameter."""
         return lambda read: read(name)
 
     def erase(self, name: str, axis: int, erasure: AffineErasure) -> None:

@@ -61,9 +61,9 @@ def check_parity(
 ) -> Parity:
     """Compare logits of a saved model with those of the edited one in memory, on a few texts.
 
-    `model` is unedited. Code is run of a carried checkpoint alone; an adapter is put on the model
-    as stock code writes it. Weights are saved in the type of their `source`, or else the model's.
-    `UserError` if logits differ, or keys but foreign ones are missing or unexpected.
+    `model` is unedited. Code is run of a carried checkpoint alone. Weights are saved in the type of
+    their `source`, or else the model's. `UserError` if logits differ, or keys but foreign ones are
+    missing or unexpected.
     """
     ids = compared_ids(model, texts)
     types = dict.fromkeys([model.dtype, source.dtype if source else model.dtype])
@@ -144,9 +144,7 @@ def reload(
 ) -> tuple[dict[str, Tensor], dict[str, list[str]]]:
     """Logits `name.i` of checkpoints in a new process, and their missing or unexpected keys.
 
-    `folders` holds for each name: the checkpoint, token ids of its texts, the type of its weights,
-    whether to run the code in it, and a PEFT adapter to put on it, if any. `UserError` if a
-    checkpoint does not load.
+    `folders` are those of `reload_script` by name. `UserError` if a checkpoint does not load.
     """
     with tempfile.TemporaryDirectory() as place:
         out = Path(place) / "logits.safetensors"

@@ -1,4 +1,4 @@
-"""The stock Hugging Face architecture behind a bridge: its weights, modules, and what writes where.
+"""The stock Hugging Face architecture behind a bridge: its weights, modules and writers.
 
 Module names are found by asking the bridge and by watching a forward pass, for any family.
 
@@ -305,10 +305,8 @@ def _written(
         if size == output.shape[-1] and not g.movedim(axis, -1)[..., half:].any()
     }
     products = [gradients[key] * parameters[key].detach() for key in axes]
-    total, size = (
-        sum(float(part.sum(dtype=torch.float64)) for part in parts)
-        for parts in (products, map(torch.abs, products))
-    )
+    total = sum(float(part.sum(dtype=torch.float64)) for part in products)
+    size = sum(float(part.abs().sum(dtype=torch.float64)) for part in products)
     expected = float(output.detach()[..., :half].sum(dtype=torch.float64))
     # A norm multiplies each feature by a weight of its own, after all matrices.
     if abs(expected - total) > _NEAR * size or all(parameters[key].ndim == 1 for key in axes):
