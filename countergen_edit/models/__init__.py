@@ -22,16 +22,10 @@ from countergen_edit.models.loading import load_model as load_model
 from countergen_edit.models.memory import announce_memory as announce_memory
 from countergen_edit.models.memory import reductions_kept as reductions_kept
 from countergen_edit.models.memory import return_memory as return_memory
-from countergen_edit.models.memory import within_memory as within_memory
 from countergen_edit.models.resumption import Scratch as Scratch
 from countergen_edit.models.resumption import resuming as resuming
-from countergen_edit.models.scoring import SCORES as SCORES
 from countergen_edit.models.scoring import TextScores as TextScores
-from countergen_edit.models.scoring import after_preface as after_preface
-from countergen_edit.models.scoring import batches as batches
 from countergen_edit.models.scoring import continuation_log_probs as continuation_log_probs
-from countergen_edit.models.scoring import divergence as divergence
-from countergen_edit.models.scoring import log_likelihood as log_likelihood
 from countergen_edit.models.scoring import text_log_probs as text_log_probs
 from countergen_edit.models.served import connect as connect
 from countergen_edit.models.tokens import check_texts as check_texts

@@ -151,8 +151,7 @@ def load_plain(
     if header and quantization:
         raise UserError(f"{model} is a GGUF file, which has its own rounding: no quantization")
 
-    # First, because importing it silences the transformers logger, and with it the report of
-    # missing weights that is read here from `output_loading_info` instead.
+    # First: importing it silences the report of missing weights, which is read here instead.
     import transformer_lens  # noqa: F401
 
     with _alone(place) as location:
@@ -423,8 +422,7 @@ def _read_weights(
         )
     for module in hf_model.modules():
         if hasattr(module, "support_avx512bf16_for_cpu"):
-            # This kernel of bitsandbytes has no gradients, rounds to bfloat16, and needs widths
-            # that are multiples of 64.
+            # This kernel has no gradients, rounds to bfloat16, and needs widths in multiples of 64.
             module.support_avx512bf16_for_cpu = False
     return hf_model
 

@@ -1,7 +1,7 @@
 """Log-probabilities of continuations and texts, in nats and float64, whatever the batches.
 
-They equal a forward pass of each text alone to 1e-5 for float32 weights. Many texts are tokenised
-and scored in portions. Whole next-token distributions come one batch at a time (`batches`).
+They equal a forward pass of each text alone to 1e-5 for float32 weights. Whole next-token
+distributions come one batch at a time (`batches`).
 """
 
 from __future__ import annotations
