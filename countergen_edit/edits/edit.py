@@ -45,10 +45,9 @@ _NEAR = 1e-6
 
 @dataclass(frozen=True, eq=False)
 class Shift:
-    """Activation addition, the map `x + vector`; a steering vector, float64 and read-only.
+    """Activation addition, the map `x + vector`; `UserError` unless finite and one-dimensional.
 
-    Turner et al. (2023, arXiv 2308.10248); Rimsky et al. (2024, arXiv 2312.06681). `UserError` if
-    the vector is not finite and one-dimensional.
+    Turner et al. (2023, arXiv 2308.10248); Rimsky et al. (2024, arXiv 2312.06681).
     """
 
     vector: Float[np.ndarray, " d"]
@@ -90,7 +89,7 @@ class Placement:
             self._require_projection(self.erasure)
 
     def _require_projection(self, erasure: AffineErasure) -> None:
-        """Refuse a map that changes more when it acts again, or that depends on the token."""
+        """Refuse a map that is not a projection, or depends on the token."""
         off = np.abs(erasure.right @ erasure.left - np.eye(erasure.rank)).max(initial=0)
         reason = ""
         if erasure.gate is not None:
@@ -108,7 +107,7 @@ class Placement:
 
 @dataclass(frozen=True, eq=False)
 class LowRankUpdate:
-    """A and B of each updated matrix, by its module's name in the stock architecture."""
+    """A and B of each updated matrix, by its module's stock name."""
 
     factors: Mapping[str, Factors]
 
@@ -206,9 +205,8 @@ def tensors(place: Placement) -> dict[str, np.ndarray]:
 def applied(model: LanguageModel, edit: Edit) -> Iterator[LanguageModel]:
     """Run a block with the edit attached, and yield the edited model.
 
-    Hooks of the edit also act in cached generation and in the original Hugging Face model; they
-    leave no bit behind. `UserError` for an unknown site or layer, another width, or a matrix that
-    the model lacks.
+    Hooks also act in cached generation and in the original Hugging Face model. `UserError` for an
+    unknown site or layer, another width, or a matrix that the model lacks.
     """
     with ExitStack() as stack:
         stack.enter_context(model.bridge.hooks(fwd_hooks=_hooks(model, edit)))

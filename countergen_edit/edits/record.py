@@ -41,7 +41,7 @@ MOST_PARTS, NAMED_PARTS = 6, 2
 
 @dataclass(frozen=True)
 class Place:
-    """Where an erasure acts, and its rank. The limit depends on the data and is not compared."""
+    """Where an erasure acts, and its rank; the limit depends on data."""
 
     site: str
     layer: int | None
@@ -76,7 +76,7 @@ class EditRecord:
     baseline_kind: str = ""
     """The method, if it is one that edits are compared with."""
     variant: str = ""
-    """Distinguishes edits of one eraser and place in labels: a request, a strength."""
+    """Distinguishes edits of one eraser and place: a request, a strength."""
     after: tuple[Place, ...] = ()
     """Places of the edits under which it was fitted."""
 
@@ -95,7 +95,7 @@ class EditRecord:
 
     @property
     def is_stock(self) -> bool:
-        """Whether weights hold such edits: none of one point of the stream, or of some tokens."""
+        """Whether weights hold such edits: not of one point of the stream, or some tokens."""
         return all(p.site not in ("resid_post", "embed") and p.limit is None for p in self.places)
 
     @property
@@ -242,7 +242,7 @@ class NamedEdit:
 
     @classmethod
     def load(cls, directory: Path) -> NamedEdit:
-        """Read an edit that `save` wrote; `UserError` if it is missing or inconsistent."""
+        """Read a saved edit; `UserError` if it is missing or inconsistent."""
         record, edit = read_record(directory), load_edit(directory)
         if record.places != _places(edit):
             raise UserError(f"{directory} is damaged: {RECORD} has other places than the edit")
@@ -296,7 +296,7 @@ def packed(edit: Edit) -> bytes:
 
 
 def load_edit(directory: Path, model: LanguageModel | None = None) -> Edit:
-    """Read a saved edit; `UserError` if it is damaged, or made for another model than `model`."""
+    """Read a saved edit; `UserError` if it is damaged, or of another model."""
     for name in (_WORDS, TENSORS):
         if not (directory / name).is_file():
             raise UserError(f"{directory} holds no edit: {name} is missing")

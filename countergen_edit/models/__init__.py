@@ -13,7 +13,6 @@ from countergen_edit.models.contrastive import check_contrasts as check_contrast
 from countergen_edit.models.contrastive import contrastive_generate as contrastive_generate
 from countergen_edit.models.contrastive import token_texts as token_texts
 from countergen_edit.models.generation import generate as generate
-from countergen_edit.models.language_model import NAMES_CODE as NAMES_CODE
 from countergen_edit.models.language_model import LanguageModel as LanguageModel
 from countergen_edit.models.language_model import from_pretrained_objects as from_pretrained_objects
 from countergen_edit.models.loading import Bos as Bos

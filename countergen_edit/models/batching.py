@@ -33,13 +33,13 @@ BUSY = 512
 FULL = 0.75
 """Least share of a busy batch's width that a row fills."""
 BRANCHES = 256
-"""Most tokens of a tree beside its first text: attention grows with the square of a row."""
+"""Most tokens of a tree after its first text: attention grows with the square."""
 SHARED = 0.5
 """Least share of a text in common with a tree that it joins."""
 _AGREEMENT = 1e-4
 """Most that a log-probability may differ in a tree, in nats."""
 HALF_AGREEMENT = 0.25
-"""The same for 16-bit weights, whose log-probabilities are this uncertain in any batch."""
+"""The same for 16-bit weights, whose rounding has this effect in any batch."""
 _SHORTEST_TRIAL, _TRIAL_BRANCH, _TRIAL_READ = 32, 16, 32
 
 Ids = tuple[int, ...]
@@ -142,7 +142,7 @@ class Tree:
     columns: dict[Ids, list[int]] = field(default_factory=dict)
 
     def add(self, text: Ids) -> None:
-        """Add a text, which shares the tokens that it and the last one begin with."""
+        """Add a text, which shares the beginning of the last one."""
         last = next(reversed(self.columns), ())
         shared = _shared(last, text)
         columns = self.columns[last][:shared] if shared else []
@@ -176,7 +176,7 @@ class Tree:
 
 
 def padded_trees(rows: Sequence[Tree], in_trees: bool) -> tuple[TokenIds, Mask]:
-    """Ids and mask of a batch: of real tokens, or of the columns that each token attends to."""
+    """Ids and mask of a batch; `in_trees`, of the columns that each token attends to."""
     width = max(len(tree.ids) for tree in rows)
     ids = torch.zeros(len(rows), width, dtype=torch.long)
     mask = torch.zeros_like(ids)
@@ -193,7 +193,7 @@ def padded_trees(rows: Sequence[Tree], in_trees: bool) -> tuple[TokenIds, Mask]:
 
 
 def trees(texts: Iterable[Ids], most: int) -> list[Tree]:
-    """Group distinct texts into rows of up to `most` tokens; one that begins another adds none."""
+    """Group distinct texts into rows of up to `most` tokens."""
     rows: list[Tree] = []
     last: Ids = ()
     waiting, room = list[Ids](), 0
@@ -214,8 +214,7 @@ def trees(texts: Iterable[Ids], most: int) -> list[Tree]:
 
 def _shared(first: Ids, second: Ids) -> int:
     """The number of tokens that two texts begin with."""
-    pairs = zip(first, second, strict=False)
-    return len([*takewhile(lambda pair: pair[0] == pair[1], pairs)])
+    return len([*takewhile(lambda pair: pair[0] == pair[1], zip(first, second, strict=False))])
 
 
 _TRIALS: WeakKeyDictionary[Any, dict[int, bool]] = WeakKeyDictionary()

@@ -113,7 +113,7 @@ def capture(
 
 
 EVERYWHERE = "everywhere"
-"""The site of edits that are fitted after a block and act at every point of the residual stream."""
+"""The site of edits that act at every point of the residual stream."""
 STREAM = "blocks.0.hook_in"
 """Hook of the first point of the residual stream."""
 SITES: dict[str, str] = {
@@ -125,11 +125,11 @@ SITES: dict[str, str] = {
 }
 """In the order in which a forward pass meets them, within a block."""
 HEAD = "head"
-"""The site of edits at heads that activation patching chooses; `head.N` is one of each block."""
+"""The site of heads by activation patching; `head.N` is one of each block."""
 UNITS = {HEAD: "attn_out", "neuron": "mlp_out"}
 """Units of a block, with the site that each writes."""
 _INPUTS = {"head": "blocks.{layer}.attn.o.hook_in", "neuron": "blocks.{layer}.mlp.out.hook_in"}
-"""Hooks of the inputs of output matrices, which hold all units of a block."""
+"""Hooks of the inputs of output matrices: all units of a block."""
 
 
 def has_layers(site: str) -> bool:
@@ -176,7 +176,7 @@ def added_to_stream(lm: LanguageModel) -> list[tuple[str, int]]:
 
 
 def hook_name(lm: LanguageModel, site: str, layer: int | None = None) -> str:
-    """Name of the bridge's hook of `site` after block `layer`, from 0; `UserError` if unknown."""
+    """Name of the bridge's hook of a site and layer; `UserError` if unknown."""
     if (site in UNITS or has_layers(site)) and (layer is None or not 0 <= layer < lm.n_layers):
         raise UserError(
             f"unknown layer {layer} of {lm.name} for site {site}: valid are 0..{lm.n_layers - 1}"

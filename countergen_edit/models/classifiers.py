@@ -88,8 +88,7 @@ class Classifier(HeadModel):
     ) -> dict[str, Float64[np.ndarray, " text"]]:
         """Role → its probability for every text, (text,).
 
-        `pairs` are the hypotheses of premises; `cut` truncates texts beyond the context, which
-        otherwise raise a `UserError`.
+        `pairs` are hypotheses of premises. `UserError` for a text beyond the context, unless `cut`.
         """
         if not texts:
             return dict.fromkeys(self.roles, np.zeros(0))
@@ -208,7 +207,7 @@ class MaskedText:
 
 @dataclass(frozen=True, eq=False)
 class MaskedModel(HeadModel):
-    """A masked language model; `UserError` if its tokenizer has no mask or character offsets."""
+    """A masked language model; `UserError` without a mask or character offsets."""
 
     batch_tokens = 2048  # its head has logits of every token
 
@@ -223,8 +222,7 @@ class MaskedModel(HeadModel):
     def associations(self, texts: Sequence[MaskedText]) -> Float64[np.ndarray, " text"]:
         """log p(target | attribute) - log p(target | attribute masked), nats (Kurita et al. 2019).
 
-        An attribute of several tokens is masked by as many masks. `UserError` for a target of
-        several tokens, or a text beyond the context.
+        All tokens of an attribute are masked. `UserError` for a target of several, or a long text.
         """
         room = min(self.tokenizer.model_max_length, self.hf_model.config.max_position_embeddings)
         mask = self.tokenizer.mask_token_id
@@ -247,7 +245,7 @@ class MaskedModel(HeadModel):
         return np.asarray(values[::2] - values[1::2])
 
     def _places(self, text: MaskedText) -> tuple[list[int], int, list[int]]:
-        """The token ids of a text, the place of its target, and those of its attribute."""
+        """Token ids of a text, and the places of its target and attribute."""
         table = self.tokenizer(text.text, return_offsets_mapping=True, verbose=False)
         target, attribute = (
             [k for k, (a, b) in enumerate(table["offset_mapping"]) if a < end and b > begin]

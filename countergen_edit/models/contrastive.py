@@ -4,8 +4,7 @@
 
 with y the text generated so far and w among the K likeliest tokens after x (Yona et al. 2023,
 equation 1 and appendix B). Δ is of the whole distributions; λ = 0 is greedy decoding. Both contexts
-run as one batch, [x rows; x' rows], of Hugging Face's `generate`, with a logits processor that
-gives both halves the same scores.
+are one batch of `generate`, [x rows; x' rows], whose logits processor gives both the same scores.
 """
 
 from __future__ import annotations
@@ -21,21 +20,14 @@ from jaxtyping import Float, Float64, Int
 from torch import Tensor
 
 from countergen_edit.core.errors import UserError
-from countergen_edit.models.generation import (
-    NextLogits,
-    check_room,
-    end_tokens,
-    new_tokens,
-    text_after,
-)
-from countergen_edit.models.language_model import LanguageModel, TokenIds
+from countergen_edit.models.generation import check_room, end_tokens, new_tokens, text_after
+from countergen_edit.models.language_model import LanguageModel, RowScores, TokenIds
 from countergen_edit.models.progress import track
 from countergen_edit.models.scoring import to_float64
 from countergen_edit.models.tokens import encode, excerpt
 
 TOP_K = 50
 """K of the paper."""
-SENTENCE_ENDS = ".!?\n"
 
 
 @dataclass(frozen=True)
@@ -105,7 +97,7 @@ class ContrastiveScores:
         self.trace = trace
         self.steps: list[tuple[Float64[Tensor, " pair"], Float64[Tensor, " pair"]]] = []
 
-    def __call__(self, input_ids: TokenIds, scores: NextLogits) -> NextLogits:
+    def __call__(self, input_ids: TokenIds, scores: RowScores) -> RowScores:
         x, other = scores.chunk(2)
         log_p, delta, token = contrast(x, other, self.strength, self.top_k)
         if self.trace:
@@ -149,7 +141,7 @@ def contrastive_generate(
     if sentence:
         tokens = range(min(len(lm.tokenizer), lm.vocab_size))
         texts = lm.tokenizer.batch_decode([[token] for token in tokens])
-        stops |= {token for token, text in enumerate(texts) if {*text} & {*SENTENCE_ENDS}}
+        stops |= {token for token, text in enumerate(texts) if {*text} & {*".!?\n"}}
     order = sorted(range(len(prompts)), key=lambda i: max(len(x[i]), len(other[i])))
     chunks = [order[i : i + batch_size] for i in range(0, len(order), batch_size)]
     results: dict[int, Contrasted] = {}
@@ -168,7 +160,7 @@ def contrastive_generate(
 
 
 def token_texts(lm: LanguageModel, prompt: str, tokens: Sequence[int]) -> list[str]:
-    """The text that each token of a continuation adds; a character's shows with its last token."""
+    """The text that each token adds; a character shows with its last token."""
     before = encode(lm, [prompt])[0].ids
     texts = [text_after(lm, before, list(tokens[:k])) for k in range(len(tokens) + 1)]
     return [b[len(a) :] if b.startswith(a) else "" for a, b in pairwise(texts)]

@@ -16,12 +16,10 @@ from torch.nn.utils.rnn import pad_sequence
 
 from countergen_edit.core.errors import UserError
 from countergen_edit.core.seeds import unit_seed
-from countergen_edit.models.language_model import LanguageModel, TokenIds, require_finite
+from countergen_edit.models.language_model import LanguageModel, RowScores, TokenIds, require_finite
 from countergen_edit.models.memory import reduced, within_memory
 from countergen_edit.models.progress import track
 from countergen_edit.models.tokens import encode, encode_replies, excerpt
-
-NextLogits = Float[Tensor, "row vocab"]
 
 
 def generate(
@@ -104,7 +102,7 @@ def sample_texts(
 
 
 def check_room(lm: LanguageModel, prompt: str, ids: Sequence[int], max_new_tokens: int) -> None:
-    """Raise a `UserError` for an empty prompt or one without room for so many new tokens."""
+    """Raise a `UserError` for an empty prompt or one without room for new tokens."""
     if not ids:
         raise UserError(f"empty prompt: {lm.name} has no beginning-of-text token to start from")
     if max_new_tokens > lm.context_length - (0 if lm.is_encoder_decoder else len(ids)):
@@ -130,8 +128,7 @@ def new_tokens(
     """New token ids of each row through the first of `stops`, by `transformers`.
 
     Decoding is greedy, as a sampling processor leaves one token to choose from. Rows are padded on
-    the left, and positions derived from the mask by `generate`; an encoder is padded on the right,
-    as it counts positions from the left.
+    the left, those of an encoder, which counts positions from the left, on the right.
     """
     from transformers import GenerationConfig
 
@@ -175,7 +172,7 @@ def new_tokens(
 
 
 def text_after(lm: LanguageModel, prompt: list[int], new: list[int]) -> str:
-    """Decode `new` in context: on its own, a SentencePiece tokenizer drops the leading space."""
+    """Decode `new` in context: alone, SentencePiece drops the leading space."""
     how = {"skip_special_tokens": True, "clean_up_tokenization_spaces": False}
     decode = partial(lm.tokenizer.decode, **how)
     before, joint = decode(prompt), decode(prompt + new)
@@ -216,7 +213,7 @@ class RowSampler:
         self.temperature = temperature
         self.step = 0
 
-    def __call__(self, input_ids: TokenIds, scores: NextLogits) -> NextLogits:
+    def __call__(self, input_ids: TokenIds, scores: RowScores) -> RowScores:
         """Logits of 0 for each row's sampled token and minus infinity elsewhere."""
         self.seeds = self.seeds.to(scores.device)
         at_once = _CPU_AT_ONCE if scores.device.type == "cpu" else _ACCELERATOR_AT_ONCE
@@ -226,7 +223,7 @@ class RowSampler:
         self.step += 1
         return torch.full_like(scores, -torch.inf, dtype=torch.float32).scatter_(1, token, 0.0)
 
-    def _sampled(self, scores: NextLogits, seeds: Int[Tensor, " row"]) -> Int[Tensor, "row 1"]:
+    def _sampled(self, scores: RowScores, seeds: Int[Tensor, " row"]) -> Int[Tensor, "row 1"]:
         scores = scores / self.temperature
         noisy = gumbel(seeds, self.step, scores.shape[-1]).add_(scores)
         token = noisy.argmax(-1, keepdim=True)
@@ -245,7 +242,7 @@ class RowSampler:
 
 
 def gumbel(seeds: Int[Tensor, " row"], step: int, tokens: int) -> Float[Tensor, "row token"]:
-    """Standard Gumbel noise of seed, step and token alone, by SplitMix64 (Steele et al. 2014)."""
+    """Standard Gumbel noise of seed, step and token, by SplitMix64 (Steele et al. 2014)."""
     token = torch.arange(tokens, device=seeds.device) * _TOKEN
     x = (seeds + step * _STEP % 2**62)[:, None] + token
     for shift, factor in zip((30, 27), _MIX, strict=True):

@@ -23,10 +23,11 @@ Mask = Int[Tensor, "row time"] | Bool[Tensor, "row time time"]
 """1 where a token is real; or, for each token, True where it attends."""
 Cells = tuple[Int[Tensor, " read"], Int[Tensor, " read"]]
 """Rows and columns of the positions to read."""
+RowScores = Float[Tensor, "row vocab"]
 Vectors = Float[Tensor, "*batch d"]
 Logits = Float[Tensor, "row time vocab"] | Float[Tensor, "read vocab"]
 NAMES_CODE = ("auto_map", "custom_pipelines")
-"""Keys of configs that name code beside the weights; no such code is ever run here."""
+"""Keys of configs that name code beside the weights, which is never run."""
 ORIGIN = "gguf_origin"
 """Key of a config that names the GGUF file of the weights."""
 REVISION = "source_revision"
@@ -82,7 +83,7 @@ class LanguageModel:
 
     @property
     def is_quantized(self) -> bool:
-        """Whether linear layers have few bits, so that they can be neither trained nor folded."""
+        """Whether linear layers have few bits, and can be neither trained nor folded."""
         return bool(getattr(self.bridge.original_model, "is_quantized", False))
 
     @property
@@ -145,7 +146,7 @@ class LanguageModel:
 
     @property
     def conversation(self) -> dict[str, str] | None:
-        """SHA-256 of the chat template of texts, the instruction, and how no thought begins."""
+        """SHA-256 of the chat template, the instruction, and arguments against thoughts."""
         chat = self.chat
         if not (chat.is_on or chat.is_beside):
             return None
@@ -218,7 +219,7 @@ class LanguageModel:
 
 
 def _device(hf_model: Any) -> torch.device:
-    """Device that the embedding runs on; offloaded weights are moved there by accelerate's hook."""
+    """Device that the embedding runs on, also where accelerate offloads weights."""
     embedding = hf_model.get_input_embeddings()
     at = getattr(getattr(embedding, "_hf_hook", None), "execution_device", None)
     return torch.device(embedding.weight.device if at is None else at)
@@ -235,7 +236,7 @@ class OverflowedError(UserError):
 def require_finite(
     logits: Tensor, ids_of: Callable[[int], Any], owner: Any, dtype: torch.dtype
 ) -> None:
-    """Refuse logits of `owner` that are not finite, with the first such row's text by `ids_of`."""
+    """Raise `OverflowedError` with the text of the first row that is not finite."""
     broken = (~(logits.amin(-1).isfinite() & logits.amax(-1).isfinite())).nonzero()
     if not len(broken):
         return
@@ -248,7 +249,7 @@ def require_finite(
 
 
 def stock_name(name: str) -> str:
-    """The name of a module or tensor in the stock architecture, without the bridge's wrappers."""
+    """The name of a module or tensor without the bridge's wrappers."""
     return name.replace("._original_component", "")
 
 
@@ -283,7 +284,7 @@ def read_logits(model: Any, inputs: Mapping[str, Any], at: Cells | None = None) 
 
 
 def _read_only(at: Cells, module: Any, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
-    """A hook before the output matrix that passes one row of read positions instead of all."""
+    """A hook before the output matrix: one row of read positions instead of all."""
     hidden, *rest = inputs
     return hidden[tuple(x.to(hidden.device) for x in at)][None], *rest
 
@@ -291,8 +292,7 @@ def _read_only(at: Cells, module: Any, inputs: tuple[Any, ...]) -> tuple[Any, ..
 def _norm_itself(norm: Any, hidden_states: Vectors, **more: Any) -> Vectors:
     """The Hugging Face norm, where the bridge would compute mean and variance by itself.
 
-    The two differ by 1.5e-5 in logits of 20, after a residual stream that reaches 800. A norm whose
-    inside is hooked is left to the bridge.
+    The two differ by 1.5e-5 in logits of 20, after a residual stream that reaches 800.
     """
     if norm.hook_scale.has_hooks() or norm.hook_normalized.has_hooks():
         return cast(Tensor, type(norm).forward(norm, hidden_states, **more))
@@ -303,8 +303,7 @@ def _norm_itself(norm: Any, hidden_states: Vectors, **more: Any) -> Vectors:
 def from_pretrained_objects(name: str, hf_model: Any, tokenizer: Any) -> LanguageModel:
     """Wrap a generating `transformers` model in memory and its fast tokenizer, labelled `name`.
 
-    The model is put in eval mode, frozen, and switched to "eager" attention, which hooks need.
-    `UserError` if the tokenizer is slow.
+    It is frozen, in eval mode, with "eager" attention for hooks; `UserError` for a slow tokenizer.
     """
     if not getattr(tokenizer, "is_fast", False):
         raise UserError(
@@ -337,10 +336,6 @@ def from_pretrained_objects(name: str, hf_model: Any, tokenizer: Any) -> Languag
     return LanguageModel(name=name, bridge=bridge, tokenizer=tokenizer)
 
 
-_PARTIAL = ("_stop_at_layer_idx", "_start_at_layer_idx")
-"""Attributes of a block by which the bridge runs a part of the model."""
-
-
 def run_stock_blocks(bridge: Any) -> None:
     """Let the blocks of a `TransformerBridge` run their wrappers only where one is hooked.
 
@@ -367,7 +362,8 @@ def _run_stock(block: Any) -> None:
 
     def outer(self: Any, *args: Any, **kwargs: Any) -> Any:
         # Called alone, without keywords, a block of the bridge returns a tuple.
-        is_part = any(getattr(self, name, None) is not None for name in _PARTIAL)
+        limits = ("_stop_at_layer_idx", "_start_at_layer_idx")  # of a part of the model
+        is_part = any(getattr(self, name, None) is not None for name in limits)
         if is_part or not kwargs or self.hooked():
             return type(self).forward(self, *args, **kwargs)
         return self.original_component(*args, **kwargs)
@@ -378,13 +374,13 @@ def _run_stock(block: Any) -> None:
 
 
 def _set(module: Any, forward: Any, **attributes: Any) -> None:
-    """Set attributes of a wrapper, not of what it wraps; bound, so that a copy has its own."""
+    """Set attributes of a wrapper itself, `forward` bound, so that a copy has its own."""
     for name, value in {**attributes, "forward": MethodType(forward, module)}.items():
         object.__setattr__(module, name, value)
 
 
 class _Hooks:
-    """Whether modules have other hooks than when this was made (the bridge's own)."""
+    """Whether modules have hooks beside the initial ones of the bridge."""
 
     def __init__(self, modules: Iterable[Any]) -> None:
         kinds = ("_forward_pre_hooks", "_forward_hooks", "_backward_hooks")
@@ -397,7 +393,7 @@ class _Hooks:
 
 
 def _unwrapped(module: Any) -> tuple[nn.Module, set[int]]:
-    """A copy of a module without wrappers, and the ids of the modules that it shares all with."""
+    """A copy of a module without wrappers, and the ids of the modules it shares."""
     inner = getattr(module, "original_component", None) or module
     plain = copy.copy(inner)
     shared = {id(inner)}

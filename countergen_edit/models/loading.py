@@ -1,7 +1,6 @@
 """Load a causal or encoder-decoder language model by hub id, directory or GGUF file.
 
-Unusable models are refused before any weights are read, such as a classifier, which would boot as a
-language model with a random head.
+Unusable models are refused before weights are read: a classifier would boot with a random head.
 """
 
 from __future__ import annotations
@@ -52,7 +51,7 @@ _BOS_PRE_TOKENIZERS = (
 """Pre-tokenizers (`tokenizer.ggml.pre`) of GGUF files whose texts begin with BOS unless the file
 says otherwise: llama.cpp, src/llama-vocab.cpp. transformers adds none."""
 _WHOLE = re.compile(r"B?F\d+")
-"""GGUF types of numbers one by one; others are of blocks of small integers with their scale."""
+"""GGUF types of single numbers; others are blocks of small integers with a scale."""
 _NUMBER = re.compile(r"\b\d+\b")
 
 
@@ -101,7 +100,7 @@ def load_model(
 
 
 def base_of_adapter(model: str | Path) -> str | None:
-    """The base that the directory of an adapter names; None for a model, or without a base."""
+    """The base that an adapter's directory names; None for another directory."""
     file = Path(model).expanduser() / ADAPTER
     if not file.is_file() or file.with_name("config.json").is_file():
         return None
@@ -109,7 +108,7 @@ def base_of_adapter(model: str | Path) -> str | None:
 
 
 def with_adapter(hf_model: Any, adapter: str | Path) -> Any:
-    """The model with a PEFT adapter merged; `UserError` if it does not fit, or is none."""
+    """The model with a PEFT adapter merged; `UserError` if it does not fit."""
     folder = Path(adapter).expanduser()
     if not (folder / ADAPTER).is_file():
         raise UserError(f"model.adapter={adapter} holds no {ADAPTER}: name an adapter's directory")
@@ -124,7 +123,7 @@ def with_adapter(hf_model: Any, adapter: str | Path) -> Any:
 
 
 def quantized(quantization: str, dtype: torch.dtype) -> Any:
-    """The config of bitsandbytes; `UserError` for another name or where it is not installed."""
+    """The config of bitsandbytes; `UserError` if it is unknown or not installed."""
     from transformers import BitsAndBytesConfig
 
     require_known("quantization", quantization, QUANTIZATIONS)
@@ -145,7 +144,7 @@ def load_plain(
     quantization: Any = None,
     max_memory: MaxMemory | None = None,
 ) -> tuple[Any, Any]:
-    """The `transformers` model and tokenizer that `load_model` wraps, under the same checks."""
+    """The model and tokenizer that `load_model` wraps, under the same checks."""
     place = location_of(model, revision)
     header = _read_header(place.gguf) if place.gguf else None
     if header and quantization:
@@ -178,8 +177,7 @@ def load_plain(
 def _read_header(path: Path) -> tuple[Bos, dict[str, str], int]:
     """What transformers loses of a GGUF file: BOS, its origin, and the number of its weights.
 
-    BOS is "auto" where neither the file nor llama.cpp's rule says whether texts begin with it.
-    `UserError` if the file is not whole.
+    BOS is "auto" where neither the file nor llama.cpp decides. `UserError` if the file is damaged.
     """
     try:
         from gguf import GGUFReader
@@ -217,7 +215,7 @@ def sha256(path: Path) -> str:
 
 @contextmanager
 def _alone(location: Location) -> Iterator[Location]:
-    """The location with nothing beside the GGUF file, such as the config of another model."""
+    """The location with the GGUF file alone, without the config of another model."""
     if location.gguf is None:
         yield location
         return
@@ -230,7 +228,7 @@ HEADS = {
     "sequence classifier": ("SequenceClassification", "SEQUENCE_CLASSIFICATION"),
     "masked language model": ("MaskedLM", "MASKED_LM"),
 }
-"""Kind of model → its head in the names of classes and of their table in transformers."""
+"""Kind of model → its head in names of classes, and of their table."""
 
 
 def load_head(
@@ -242,7 +240,7 @@ def load_head(
     revision: str | None = None,
     adapter: str | Path | None = None,
 ) -> tuple[Any, Any]:
-    """Load a model of `HEADS` and its tokenizer; errors as `load_model`, or without that head."""
+    """Load a model of `HEADS` and its tokenizer; `UserError` as `load_model`."""
     import transformers
     from transformers.models.auto import modeling_auto
 
@@ -278,8 +276,7 @@ def device_named(device: str) -> torch.device:
 def set_bos(tokenizer: Any, bos: Bos, name: str) -> None:
     """Let a fast tokenizer begin texts with BOS or not; "auto" leaves it unchanged.
 
-    The change is saved with the tokenizer. `UserError` if `bos` is neither auto nor a boolean, or
-    the tokenizer has no BOS.
+    The change is saved with the tokenizer. `UserError` for another `bos`, or a tokenizer without.
     """
     if not isinstance(bos, bool) and bos != "auto":
         raise UserError(f"bos={bos!r}: write auto, true or false")
@@ -293,7 +290,7 @@ def set_bos(tokenizer: Any, bos: Bos, name: str) -> None:
 
 
 def _auto_class(location: Location) -> Any:
-    """The class that loads the model, once it is known to generate text and to fit the bridge."""
+    """The class that loads a model; `UserError` unless it generates text and fits the bridge."""
     from transformer_lens.factories.architecture_adapter_factory import SUPPORTED_ARCHITECTURES
     from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM
     from transformers.models.auto import modeling_auto
@@ -428,7 +425,7 @@ def _read_weights(
 
 
 def _says_tied(hf_model: Any) -> bool:
-    """Whether the config says that embedding and output matrix are one, and they differ."""
+    """Whether embedding and output matrix differ, but the config ties them."""
     ends = [hf_model.get_input_embeddings(), hf_model.get_output_embeddings()]
     config = hf_model.config.get_text_config(decoder=True)
     is_choice = not getattr(type(config)(tie_word_embeddings=False), "tie_word_embeddings", True)

@@ -35,7 +35,7 @@ def reduced(lm: LanguageModel, method: str, size: int) -> int:
 
 
 def within_memory(lm: LanguageModel, method: str, run: Callable[[], _T]) -> _T:
-    """`run()`, with sizes by `reduced`, anew while memory is short; `UserError` if it stays so."""
+    """`run()`, anew with smaller sizes while memory is short, or a `UserError`."""
     while True:
         try:
             return run()
@@ -52,7 +52,7 @@ def within_memory(lm: LanguageModel, method: str, run: Callable[[], _T]) -> _T:
 
 
 def announce_memory(what: str, size: float, advice: str = "limit=N takes N prompts") -> None:
-    """Print how many GiB something takes, if they are more than half of what is available."""
+    """Print the GiB that something takes, if more than half of the available."""
     free = psutil.virtual_memory().available / 2**30
     if size > free / 2:
         announce(f"{what} takes {size:.2g} of {free:.2g} GiB of memory ({advice})")

@@ -32,7 +32,7 @@ _BLOCK_HOOK = re.compile(r"blocks\.(\d+)\.(hook_out$|hook_resid_post$)?")
 
 @dataclass
 class Scratch:
-    """Allocates arrays, in memory up to `budget` bytes, then in temporary files of `directory`."""
+    """Arrays in memory up to `budget` bytes, then in temporary files of `directory`."""
 
     budget: int = 2 * 2**30
     directory: Path | None = None
@@ -91,7 +91,7 @@ class ResumingModel(LanguageModel):
         return cast(_T, self._memo[key])
 
     def _remember(self, states: _States, b: int, module: Any, inputs: Any, output: Any) -> None:
-        """Keep hidden states as bytes, for NumPy has no bfloat16, and the rest of a tuple."""
+        """Keep hidden states as bytes, as NumPy has no bfloat16, and more of a tuple."""
         hidden, rest = (output[0], output[1:]) if isinstance(output, tuple) else (output, None)
         raw = hidden.detach().contiguous().cpu().view(-1).view(torch.uint8).numpy()
         data = self.scratch.empty(raw.shape, np.uint8)
@@ -108,7 +108,7 @@ class ResumingModel(LanguageModel):
 
 
 def _unload(data: np.ndarray) -> None:
-    """Leave what is in a file to the system's cache: mapped pages count as memory of a process."""
+    """Leave a file to the system's cache: mapped pages count as memory of a process."""
     mapped: Any = data.base
     if isinstance(mapped, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):  # not on Windows
         mapped.madvise(mmap.MADV_DONTNEED)

@@ -38,7 +38,7 @@ SCORES = "scores"
 Pairs = Sequence[tuple[str, str]]
 """Texts, each with what stands before it."""
 _CPU_WIDE, _ACCELERATOR_WIDE = 1 << 18, 1 << 24
-"""Logits widened to float64 at once; a CPU is four times as fast while they stay in its cache."""
+"""Logits widened at once; a CPU is four times as fast while they stay in its cache."""
 
 
 def to_float64(x: Float[Tensor, "*shape"]) -> Float64[Tensor, "*shape"]:
@@ -95,7 +95,7 @@ def batches(lm: LanguageModel, texts: Sequence[str]) -> list[Batch]:
 
 
 def after_preface(lm: LanguageModel, batch: Batch, base: LanguageModel) -> Batch:
-    """The batch of `base` with the preface of `lm` instead, reading the same tokens."""
+    """The batch of `base` with the preface of `lm`, reading the same tokens."""
     if lm.preface == base.preface:
         return batch
     first = len(opening_ids(base))
@@ -125,9 +125,8 @@ def continuation_log_probs(
 ) -> Float64[np.ndarray, " row"]:
     """log P(continuation | prompt), (row,), in nats, summed over the continuation's tokens.
 
-    The joint text is tokenised; a token belongs to the continuation if it shows any of it, also
-    across the boundary. Continuations include their leading space. `UserError` if one is empty, or
-    nothing precedes its first token.
+    The joint text is tokenised; a token belongs to the continuation, which includes its leading
+    space, if it shows any of it. `UserError` if one is empty, or nothing precedes its first token.
     """
     return score_pairs(lm, _paired(prompts, continuations), False, True, progress).log_p
 
@@ -142,9 +141,8 @@ def text_log_probs(
 ) -> TextScores:
     """log P(text | prompt) and the number of tokens; a prompt may be empty.
 
-    Where no prompt, BOS or chat template precedes the first token, that token is left out. With
-    `chat`, prompts are a user's messages in the chat template and texts the whole replies.
-    `UserError` for a text without a token to score.
+    The first token is left out where nothing precedes it. With `chat`, prompts are messages in the
+    chat template and texts whole replies. `UserError` for a text without a token to score.
     """
     return score_pairs(lm, _paired(prompts, texts), chat, False, progress)
 
@@ -159,7 +157,7 @@ def _paired(prompts: Sequence[str], texts: Sequence[str]) -> Pairs:
 def score_pairs(
     lm: LanguageModel, pairs: Pairs, chat: bool, every: bool, progress: str | None
 ) -> TextScores:
-    """Score texts after their prompts, by the kind of model; with `every`, each of their tokens."""
+    """Score texts after their prompts; with `every`, each of their tokens."""
     count = len(pairs)
     ends = np.cumsum([len(prompt) + len(text) for prompt, text in pairs])
     edges = [0, *(np.flatnonzero(np.diff(ends // PORTION)) + 1).tolist(), count]
@@ -185,7 +183,7 @@ def score_pairs(
 def _reading(
     lm: LanguageModel, pairs: Pairs, chat: bool, every: bool
 ) -> tuple[Int[np.ndarray, " token"], list[Batch], list[int]]:
-    """Target tokens, the batches that read them, and the number of targets of each text."""
+    """Target tokens, the batches that read them, and the numbers by text."""
     whole = [prompt + text for prompt, text in pairs]
     encodings = encode_replies(lm, *zip(*pairs, strict=True)) if chat else encode(lm, whole)
     opened = chat or every or opens_texts(lm)

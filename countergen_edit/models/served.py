@@ -44,7 +44,7 @@ from countergen_edit.models.tokens import (
 _T = TypeVar("_T")
 Body = Mapping[str, Any]
 API_KEY = "OPENAI_API_KEY"
-"""Environment variable of the key, read when a request is sent, and stored nowhere."""
+"""Environment variable of the key, which is stored nowhere."""
 TIMEOUT = 60.0
 """Longest wait for an answer, in seconds."""
 SILENCE = 5.0
@@ -54,7 +54,7 @@ AGAIN = frozenset((408, 409, 425, 429, 500, 502, 503, 504, 529))
 LONGEST_WAIT = 600.0
 """Longest Retry-After that is respected, in seconds."""
 MALFORMED = (KeyError, IndexError, TypeError, ValueError, AttributeError)
-"""What reading an answer outside the protocol raises; a repetition may succeed."""
+"""Errors of an answer outside the protocol; a repetition may succeed."""
 _MESSAGE = 300  # characters of a server's own error message that are shown
 CHARACTERS = 4
 """Characters of English text in a token, about."""
@@ -62,11 +62,11 @@ LOG_PROBS = (ECHO, SILENT) = ("echo", "none")
 _SEEDS = 2**31  # in the range of every server
 _SPECIAL = 3  # most special tokens before a text
 TokenScore = tuple[int, float | None]
-"""The character at which a token of a text ends, and its log P in nats, None for the first."""
+"""The character at which a token ends, and its log P in nats or None."""
 
 
 class Unavailable:
-    """Placeholder of the weights or tokenizer of a served model; any use raises a `UserError`."""
+    """Placeholder of weights or tokenizer; any use raises a `UserError`."""
 
     def __init__(self, what: str, name: str) -> None:
         self.__dict__.update(what=what, name=name)
@@ -270,8 +270,7 @@ class Server:
             raise UserError(
                 f"a served model needs {error.name}: pip install 'countergen-edit[served]'"
             ) from error
-        limits = httpx.Limits(max_connections=parallel)
-        self._client = httpx.Client(timeout=TIMEOUT, limits=limits)
+        self._client = httpx.Client(timeout=TIMEOUT, limits=httpx.Limits(max_connections=parallel))
         self.parallel = parallel
         self.attempts = attempts
         # By address: another server may call another model by the same name.

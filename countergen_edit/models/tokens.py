@@ -65,7 +65,7 @@ def before_reply(lm: LanguageModel, message: str) -> str:
 
 
 def closing(lm: LanguageModel) -> str:
-    """The part of `NO_THOUGHT` that the chat template reads, such as "enable_thinking=False"."""
+    """The part of `NO_THOUGHT` that the template reads: "enable_thinking=False"."""
     text = _GENERATION.sub("", str(_dated(lm.tokenizer.chat_template)))
     parsed = Environment(extensions=["jinja2.ext.loopcontrols"]).parse(text)
     read = find_undeclared_variables(parsed)
@@ -73,7 +73,7 @@ def closing(lm: LanguageModel) -> str:
 
 
 def _dated(template: Any) -> Any:
-    """The template with a macro that fixes today as `TODAY`; transformers passes it plain data."""
+    """The template with a macro that fixes today as `TODAY`."""
     if isinstance(template, dict):
         template = template.get("default")
     if template is None or "strftime_now" not in template:
@@ -86,7 +86,7 @@ def _dated(template: Any) -> Any:
 
 @dataclass(frozen=True)
 class Encoding:
-    """Token ids of one text; `offsets` are character spans, (0, 0) for special tokens."""
+    """Token ids of a text and their characters, (0, 0) for special tokens."""
 
     ids: list[int]
     offsets: list[tuple[int, int]]
@@ -103,7 +103,7 @@ class Encoding:
 
 
 def encode(lm: LanguageModel, texts: Sequence[str]) -> list[Encoding]:
-    """Tokenise each text after the preface; `UserError` if too long, or for a foreign tokenizer."""
+    """Tokenise texts after the preface; `UserError` if too long or foreign."""
     if not texts:
         return []
     return lm.memo(("tokens", *texts), lambda: _encode(lm, texts, [lm.preface] * len(texts)))
@@ -133,8 +133,7 @@ def encode_replies(
 def check_texts(lm: LanguageModel, texts: Iterable[str]) -> None:
     """Raise the `UserError` that `encode` would, without tokenising texts that cannot be too long.
 
-    A token stands for at least one byte, except for those before a text and the space that some
-    tokenizers put there.
+    A token stands for at least one byte, but for those before a text and some tokenizers' space.
     """
     most = lm.context_length - len(opening_ids(lm)) - 1
     is_foreign = max(lm.tokenizer.get_vocab().values()) >= lm.vocab_size
@@ -144,7 +143,7 @@ def check_texts(lm: LanguageModel, texts: Iterable[str]) -> None:
 
 @singledispatch
 def lengths(lm: LanguageModel, texts: Sequence[str]) -> list[int]:
-    """Number of tokens of each text, estimated on a server; `UserError` beyond the context."""
+    """Numbers of tokens, estimated on a server; `UserError` beyond the context."""
     return [len(encoding.ids) for encoding in encode(lm, texts)]
 
 
@@ -195,7 +194,7 @@ def doubled(lm: LanguageModel) -> list[str]:
 
 
 def opening_ids(lm: LanguageModel) -> tuple[int, ...]:
-    """The tokens before a text's own: the preface, or the tokenizer's special tokens."""
+    """The tokens before a text: the preface, or the tokenizer's special tokens."""
     return lm.preface or tuple(_first(lm))
 
 
@@ -263,5 +262,5 @@ def mode_of(conversation: Mapping[str, str] | None) -> str:
 
 
 def replying(lm: LanguageModel) -> LanguageModel | None:
-    """The model with all texts as replies, where test data are measured so beside plain text."""
+    """The model with texts as replies, where test data are also measured so."""
     return in_template(lm, CHAT, lm.chat.instruction) if lm.chat.is_beside else None

@@ -59,7 +59,7 @@ Read = Callable[[str], Tensor]
 
 
 class EditedWeights(dict[str, Callable[[Read], Tensor]]):
-    """The parameters that an edit changes, each computed in float64 when it is called."""
+    """The parameters that an edit changes, computed in float64 when called."""
 
     def __init__(self, plain: Any, update: LowRankUpdate | None) -> None:
         """The matrices of a stock model with an update B A added."""
@@ -83,7 +83,7 @@ class EditedWeights(dict[str, Callable[[Read], Tensor]]):
     def erase_inputs(
         self, matrix: str, axis: int, erasure: AffineErasure, of: slice, *, bias: bool
     ) -> None:
-        """Fold an erasure of some inputs of a matrix, along an axis, into it and its bias."""
+        """Fold an erasure of inputs of a matrix, along an axis, into it and its bias."""
         old_weight, old_bias = self[f"{matrix}.weight"], self[f"{matrix}.bias"]
 
         def erased(read: Read) -> Tensor:
@@ -110,7 +110,7 @@ def _updated(name: str, factors: Factors, is_turned: bool, read: Read) -> Tensor
 
 @dataclass(frozen=True)
 class Patch:
-    """The changes of a checkpoint's source: parameters, further tensors, and the config."""
+    """The changes of a source: parameters, further tensors, and the config."""
 
     plain: Any
     """The stock model with unedited weights."""
@@ -137,7 +137,7 @@ class Patch:
 
 
 def fold(model: LanguageModel, edit: Edit) -> Any:
-    """A new stock model with the edit in its weights; `UserError` if it does not fold exactly."""
+    """A stock model with the edit in its weights; `UserError` if it does not fold."""
     return folded_patch(model, edit).applied()
 
 
@@ -217,8 +217,7 @@ def _bias_switch(model: LanguageModel, placement: Placement, name: str) -> dict[
 def as_update(model: LanguageModel, edit: Edit) -> tuple[LowRankUpdate, dict[str, Tensor]]:
     """An edit as a low-rank update of linear layers, and the changes of their biases.
 
-    A projection W' = W - L (R W) is such an update. `UserError` as `fold`, or if more than linear
-    layers change.
+    A projection W' = W - L (R W) is one. `UserError` as `fold`, or if more than these change.
     """
     if edit.update is not None and not edit.placements:
         return edit.update, {}
@@ -251,7 +250,7 @@ def as_update(model: LanguageModel, edit: Edit) -> tuple[LowRankUpdate, dict[str
 def write_adapter(
     model: LanguageModel, update: LowRankUpdate, folder: Path, biases: Mapping[str, Tensor]
 ) -> None:
-    """Write an update and changes of biases as a PEFT adapter; smaller ranks are padded with 0."""
+    """Write an update and biases as a PEFT adapter; ranks are padded with 0."""
     from peft import LoraConfig
 
     folder.mkdir(exist_ok=True)
@@ -325,7 +324,7 @@ PATCHES: dict[str, Callable[[LanguageModel, Edit], Any]] = {
     "adapter": as_update,
     "carried": carried_patch,
 }
-"""The change of the source by each form; `UserError` for an edit that the form cannot hold."""
+"""The change by each form; `UserError` for an edit that it cannot hold."""
 
 
 def write_stock_config(source: Path, target: Path) -> None:

@@ -37,13 +37,13 @@ _ENTRIES: dict[str, Any] = {
 
 
 def write_checksums(folder: Path) -> None:
-    """Write the checksums of all files in the folder, as `sha256sum --check` reads them."""
+    """Write the checksums of all files, as `sha256sum --check` reads them."""
     lines = [f"{sha256(folder / name)}  {name}\n" for name in _files(folder)]
     (folder / CHECKSUMS).write_text("".join(lines), "utf-8")
 
 
 def differing(folder: Path, other: Path) -> tuple[str, ...]:
-    """The files of a folder that have another checksum, or none, in another checkpoint."""
+    """The files of a folder that another checkpoint lacks, or has changed."""
     sums = checksums(other)
     return tuple(name for name in _files(folder) if sums.get(name) != sha256(folder / name))
 
@@ -130,7 +130,7 @@ class Checkpoint:
 
     @property
     def is_folded(self) -> bool:
-        """Whether it is the edited model's weights; else the edit is put on the unedited ones."""
+        """Whether its weights are the edited model's, rather than unedited ones."""
         return bool(self.record["form"] == "folded")
 
 

@@ -61,9 +61,8 @@ def check_parity(
 ) -> Parity:
     """Compare logits of a saved model with those of the edited one in memory, on a few texts.
 
-    `model` is unedited. Code is run of a carried checkpoint alone. Weights are saved in the type of
-    their `source`, or else the model's. `UserError` if logits differ, or keys but foreign ones are
-    missing or unexpected.
+    `model` is unedited; code is run of a carried checkpoint alone. Weights are saved in the type of
+    their `source`, or else the model's. `UserError` if logits or keys, but foreign ones, differ.
     """
     ids = compared_ids(model, texts)
     types = dict.fromkeys([model.dtype, source.dtype if source else model.dtype])

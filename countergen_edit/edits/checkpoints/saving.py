@@ -35,7 +35,7 @@ from countergen_edit.edits.checkpoints.parity import Parity, check_parity
 from countergen_edit.edits.checkpoints.source import CARD, PARITY, SourceFiles, find_source
 from countergen_edit.edits.record import TENSORS, packed
 from countergen_edit.erasers import AffineErasure
-from countergen_edit.models import NAMES_CODE, LanguageModel
+from countergen_edit.models.language_model import NAMES_CODE, LanguageModel
 from countergen_edit.models.loading import load_tokenizer, without_progress_bar
 
 Form = Literal["folded", "adapter", "carried"]
@@ -60,11 +60,11 @@ class Saved:
     differing: tuple[str, ...] = ()
     """The files that differ from those of the checkpoint that it makes again."""
     original: str = ""
-    """The place of the unedited model, if it neither is in the checkpoint nor has its name."""
+    """The place of the unedited model, if the checkpoint does not name it."""
 
 
 def choose_form(model: LanguageModel, form: str = "auto") -> Form:
-    """The form of a checkpoint; `UserError` if it is unknown, or the model carries an edit."""
+    """The form of a checkpoint; `UserError` if unknown, or the model carries an edit."""
     require_known("form", form, FORMS)
     if hasattr(model.bridge, "carried"):
         raise UserError(
@@ -167,7 +167,7 @@ def record_of(directory: Path) -> Mapping[str, Any]:
 
 
 def write_model(model: LanguageModel, edit: Edit, folder: Path, form: Form) -> SourceFiles | None:
-    """Write weights, config, tokenizer and edit; return the source, if its files were patched."""
+    """Write weights, config, tokenizer and edit; return the source, if patched."""
     save_edit(edit, folder / EDIT, made_for=model.fingerprint)
     patch = PATCHES[form](model, edit)
     if form == "adapter":
@@ -199,7 +199,7 @@ def write_model(model: LanguageModel, edit: Edit, folder: Path, form: Form) -> S
 
 
 def _changed(tokenizer: Any, folder: Path) -> bool:
-    """Whether a tokenizer differs from the one in its folder, as by BOS or another template."""
+    """Whether a tokenizer differs from that in its folder, as by BOS or a template."""
     states = []
     for saved in (tokenizer, load_tokenizer(Location(str(folder), local_files_only=True))):
         backend = json.loads(saved.backend_tokenizer.to_str())
@@ -218,7 +218,7 @@ def _portable(content: Any) -> Any:
 
 
 def _rotary_of_4(config: Mapping[str, Any], cls: Any) -> dict[str, Any]:
-    """Rotary positions by the names of transformers 4, which else takes its defaults silently."""
+    """Rotary positions as transformers 4 names them, which else takes its defaults."""
     rope = config.get("rope_parameters") or {}
     full = rope.get("full_attention", rope)
     names = {

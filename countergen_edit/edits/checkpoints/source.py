@@ -40,7 +40,7 @@ _NOT_COPIED = (CARD, TRUTH, ADAPTER, RECIPE, CHECKSUMS, PARITY)
 
 @dataclass(frozen=True)
 class SourceFiles:
-    """A folder with safetensors, whose tensors are the parameters of a model, and its patch."""
+    """A folder with the parameters of a model as safetensors, and its patch."""
 
     folder: Path
     patch: Patch
@@ -121,7 +121,7 @@ class SourceFiles:
         return self._parts(name, self.patch.weights[name](unedited))
 
     def _parts(self, name: str, value: Tensor) -> dict[str, Tensor]:
-        """The tensors of a parameter; one that the source lacks is beside its module's weight."""
+        """The tensors of a parameter; a new one is beside its module's weight."""
         from transformers.core_model_loading import revert_weight_conversion
 
         if name in self.converted:
@@ -142,7 +142,7 @@ class SourceFiles:
             return cast(Tensor, file.get_tensor(key))
 
     def fits(self, model: LanguageModel) -> bool:
-        """Whether the source has each parameter of the model, and no more than that of its name."""
+        """Whether the source has the parameters of the model, each in its shape."""
         if self.patch.variant and self.converted:
             return False  # nothing is converted for its class
         for name, keys in self.keys.items():
@@ -153,7 +153,7 @@ class SourceFiles:
 
 
 def find_source(model: LanguageModel, patch: Patch) -> SourceFiles | None:
-    """The folder of a model's safetensors; None of a model in memory, GGUF or other weights."""
+    """The folder of a model's safetensors; None for GGUF or other weights."""
     folder = _folder(model)
     if folder is None or not any((folder / name).is_file() for name in (_SINGLE, _INDEX)):
         return None
@@ -185,7 +185,7 @@ def find_source(model: LanguageModel, patch: Patch) -> SourceFiles | None:
 
 
 def _folder(model: LanguageModel) -> Path | None:
-    """The folder of a model, on the hub its snapshot in the cache, with the smaller files."""
+    """The folder of a model; on the hub its snapshot, with the smaller files."""
     from huggingface_hub import snapshot_download
 
     name = model.directory
@@ -199,7 +199,7 @@ def _folder(model: LanguageModel) -> Path | None:
 
 
 def _renamed(plain: Any, keys: Iterable[str]) -> Iterator[tuple[str, str, bool]]:
-    """Each tensor, its parameter, and whether that is computed from it, as transformers loads."""
+    """Each tensor, its parameter, and whether transformers computes that from it."""
     from transformers.conversion_mapping import get_model_conversion_mapping
     from transformers.core_model_loading import (
         WeightConverter,

@@ -27,9 +27,9 @@ from torch import Tensor, nn
 
 from countergen_edit.core.errors import UserError
 from countergen_edit.edits.edit import split_matrices
-from countergen_edit.models import NAMES_CODE, LanguageModel, hook_name
+from countergen_edit.models import LanguageModel, hook_name
 from countergen_edit.models.capture import EVERYWHERE, added_to_stream, head_of
-from countergen_edit.models.language_model import Vectors, stock_name
+from countergen_edit.models.language_model import NAMES_CODE, Vectors, stock_name
 
 PROBE_TOKENS = 8
 UNTIED = {"tie_word_embeddings": False}
@@ -50,7 +50,7 @@ def module_name(model: LanguageModel, site: str, layer: int | None) -> str:
 
 
 def module_names(model: LanguageModel, places: Sequence[tuple[str, int | None]]) -> list[str]:
-    """The module of each site and layer; `UserError` for an activation of another kind."""
+    """The module of each site and layer; `UserError` if there is none."""
     stock = stock_modules(model)
     # The bridge lists a module under names of its own too.
     modules = model.bridge.original_model.named_modules(remove_duplicate=False)
@@ -131,7 +131,7 @@ def stock_modules(model: LanguageModel) -> set[str]:
 
 
 def stock_classes(model: LanguageModel) -> tuple[str, str]:
-    """Names of the config's and the model's class; `UserError` unless both are of transformers."""
+    """Names of the config's and the model's class; `UserError` unless of transformers."""
     import transformers
 
     wrapped = model.bridge.original_model
@@ -146,7 +146,7 @@ def stock_classes(model: LanguageModel) -> tuple[str, str]:
 
 
 def empty_stock_model(model: LanguageModel, **changes: Any) -> Any:
-    """The stock architecture on the meta device, with its config changed without custom code."""
+    """The stock architecture on the meta device; `changes` are of its config."""
     wrapped = model.bridge.original_model
     config = copy.deepcopy(wrapped.config)
     _forget_code(config)
@@ -259,7 +259,7 @@ def stream_writers(model: LanguageModel, plain: Any = None) -> Writers:
 
 
 def _outputs(plain: Any, names: Sequence[str], block: str, ids: Tensor) -> dict[str, Vectors]:
-    """The output of each module, or its first part, and at `_START` the input of a block."""
+    """The output of each module, and at `_START` the input of a block."""
     seen: dict[str, Tensor] = {}
 
     def keep(name: str, module: Any, inputs: Any, output: Any) -> None:
@@ -293,10 +293,9 @@ def _written(
     half = output.shape[-1] // 2
     weights = torch.zeros_like(output)
     weights[..., :half] = 1
-    of_parameters = torch.autograd.grad(
-        output, [*parameters.values()], weights, retain_graph=True, allow_unused=True
-    )
-    pairs = zip(parameters, of_parameters, strict=True)
+    tensors = [*parameters.values()]
+    grads = torch.autograd.grad(output, tensors, weights, retain_graph=True, allow_unused=True)
+    pairs = zip(parameters, grads, strict=True)
     gradients = {key: g for key, g in pairs if g is not None and g.any()}
     axes = {
         key: axis
