@@ -139,7 +139,7 @@ class Edit:
         return cls(tuple(Placement(site, layer, e) for layer, e in erasures.items()))
 
     def then(self, other: Edit) -> Edit:
-        """Both edits; `UserError` if both act at one site and layer, put words or update."""
+        """Both edits; `UserError` for two at one site and layer, prefaces or updates."""
         places = {(place.site, place.layer) for place in self.placements}
         for place in other.placements:
             if (place.site, place.layer) in places:
@@ -256,7 +256,7 @@ def placement_hook(place: Placement) -> Callable[..., Tensor]:
         parts_on = _on_device(*map(np.ascontiguousarray, arrays))
 
     def erase(x: Vectors, hook: Any = None) -> Vectors:
-        # Half precision is widened: a rank-one change of a few percent would drown in its rounding.
+        # Widened: a rank-one change of a few percent would drown in the rounding of half precision.
         y = x.to(torch.promote_types(x.dtype, torch.float32))
         parts = parts_on(y.device, y.dtype)
         edited = parts[0] + y if len(parts) == 1 else erase_tensor(y, parts, erasure.gate)

@@ -95,7 +95,7 @@ class EditRecord:
 
     @property
     def is_stock(self) -> bool:
-        """Whether weights hold such edits: not of one point of the stream, or some tokens."""
+        """Whether weights hold such edits: not of one point of the stream or some tokens."""
         return all(p.site not in ("resid_post", "embed") and p.limit is None for p in self.places)
 
     @property

@@ -187,7 +187,7 @@ def hook_name(lm: LanguageModel, site: str, layer: int | None = None) -> str:
         raise UserError(f"unknown {site} of {lm.name}: heads are 0..{heads - 1}")
     name = (_INPUTS | SITES).get(site.split(".")[0], site).format(layer=layer)
     if lm.is_encoder_decoder:
-        # The text comes from the decoder, which shares `embed` with the encoder in some families.
+        # The text comes from the decoder; in some families the encoder shares its `embed`.
         name = f"decoder_{name}" if site in ("attn_out", "mlp_out", "resid_post") else site
     if name not in lm.bridge.hook_dict:
         raise UserError(f"{lm.name} has no site {site} (no hook {name}): use resid_post")

@@ -1,4 +1,4 @@
-"""Models of `transformers` with a head: sequence classifiers and masked language models; VADER."""
+"""Sequence classifiers and masked language models of `transformers`, and VADER."""
 
 from __future__ import annotations
 

@@ -176,7 +176,7 @@ def text_after(lm: LanguageModel, prompt: list[int], new: list[int]) -> str:
     how = {"skip_special_tokens": True, "clean_up_tokenization_spaces": False}
     decode = partial(lm.tokenizer.decode, **how)
     before, joint = decode(prompt), decode(prompt + new)
-    # A prompt that ends within a character decodes differently once the character is complete.
+    # A prompt that ends within a character decodes differently once that is complete.
     return str(joint[len(before) :] if joint.startswith(before) else decode(new))
 
 
@@ -191,7 +191,7 @@ def end_tokens(lm: LanguageModel) -> list[int]:
 
 
 _CPU_AT_ONCE, _ACCELERATOR_AT_ONCE = 1 << 20, 1 << 24
-"""Logits that are sampled from together; a CPU is faster while they stay in its cache."""
+"""Logits sampled from together; a CPU is faster while they stay in its cache."""
 _STEP = 0x632BE59BD9B4E019
 _TOKEN, *_MIX = (
     word - (1 << 64)  # as a signed integer

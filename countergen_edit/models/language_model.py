@@ -159,7 +159,7 @@ class LanguageModel:
 
     @cached_property
     def fingerprint(self) -> str:
-        """SHA-256 of config and weights; weights offloaded to disk count by name and shape."""
+        """SHA-256 of config and weights; those on disk count by name and shape."""
         return weights_hash(self.bridge.original_model)
 
     @cached_property

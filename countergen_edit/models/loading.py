@@ -290,7 +290,7 @@ def set_bos(tokenizer: Any, bos: Bos, name: str) -> None:
 
 
 def _auto_class(location: Location) -> Any:
-    """The class that loads a model; `UserError` unless it generates text and fits the bridge."""
+    """The class that loads a model; `UserError` unless it writes text and fits the bridge."""
     from transformer_lens.factories.architecture_adapter_factory import SUPPORTED_ARCHITECTURES
     from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM
     from transformers.models.auto import modeling_auto
@@ -299,7 +299,7 @@ def _auto_class(location: Location) -> Any:
     causal = modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
     default = causal.get(config.model_type)
     name = str((config.architectures or [default or config.model_type])[0])
-    # A bare base model passes: its output matrix may be tied, and if not it is found missing.
+    # A bare base model passes: its output matrix may be tied, else it is found missing.
     bases = modeling_auto.MODEL_MAPPING_NAMES.values()
     continues = default is not None and (name in causal.values() or name in bases)
     answers = name in modeling_auto.MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES.values()
@@ -419,7 +419,7 @@ def _read_weights(
         )
     for module in hf_model.modules():
         if hasattr(module, "support_avx512bf16_for_cpu"):
-            # This kernel has no gradients, rounds to bfloat16, and needs widths in multiples of 64.
+            # A kernel without gradients, in bfloat16, for widths in multiples of 64.
             module.support_avx512bf16_for_cpu = False
     return hf_model
 

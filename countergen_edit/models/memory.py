@@ -30,7 +30,7 @@ _KEEP: WeakKeyDictionary[Any, Callable[[dict[str, int]], None]] = WeakKeyDiction
 
 
 def reduced(lm: LanguageModel, method: str, size: int) -> int:
-    """A size after the halvings that a method of a model needed so far; at least 1."""
+    """A size after the halvings that a method needed so far; at least 1."""
     return max(1, size >> _COUNTS.get(lm.bridge, Counter())[method])
 
 

@@ -48,7 +48,7 @@ class Scratch:
             if self.directory is not None:
                 self.directory.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryFile(dir=self.directory) as file:
-                # Claimed now: a mapped file that finds the disk full later kills the process.
+                # Claimed now: a full disk kills the process that writes to a mapped file.
                 os.posix_fallocate(file.fileno(), 0, size)
                 return np.memmap(file, dtype, "r+", shape=shape)
         except OSError as error:
@@ -61,7 +61,7 @@ class Scratch:
 
 @dataclass(frozen=True, eq=False)
 class ResumingModel(LanguageModel):
-    """A `LanguageModel` that resumes each batch at the lowest edit; made by `resuming`."""
+    """A model that resumes each batch at the lowest edit; made by `resuming`."""
 
     scratch: Scratch = field(default_factory=Scratch)
     boundaries: frozenset[int] = frozenset()

@@ -85,7 +85,7 @@ class Unavailable:
 
 @dataclass(frozen=True, eq=False)
 class ServedModel(LanguageModel):
-    """A model that another machine runs, made by `connect`; `way` is one of `LOG_PROBS`."""
+    """A model on another machine, made by `connect`; `way` is one of `LOG_PROBS`."""
 
     server: Server = field(default=None, repr=False)  # type: ignore[assignment]
     way: str = ECHO

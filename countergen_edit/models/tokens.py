@@ -22,7 +22,7 @@ from countergen_edit.core.errors import UserError, require_known
 from countergen_edit.models.language_model import INSTRUCTION, Chat, LanguageModel
 
 TODAY = datetime(2024, 7, 26, 12)
-"""Date in templates that write today's, so that all runs read the same texts; Llama 3.1's."""
+"""Date in templates that write today's, so that runs read the same texts (Llama 3.1's)."""
 _DIRECTIVES = [f"%{letter}" for letter in ("d", "-d", "m", "b", "B", "Y", "y", "A", "a", "H", "M")]
 _THOUGHT = re.compile(r"<(/?)((?:\w+:)?(?:think\w*|thought|reason\w*))>\s*\Z")
 """The end of a prompt after which a model thinks, or, with a slash, has thought."""
@@ -151,7 +151,7 @@ def _encode(
     lm: LanguageModel, texts: Sequence[str], prefaces: Sequence[tuple[int, ...]]
 ) -> list[Encoding]:
     require_encodable(texts, "texts: ")
-    # The tokenizer's own call makes more than ids and offsets, and takes twice as long.
+    # The tokenizer's own call takes twice as long.
     backend = lm.tokenizer.backend_tokenizer
     backend.no_truncation()
     backend.no_padding()

@@ -83,7 +83,7 @@ class EditedWeights(dict[str, Callable[[Read], Tensor]]):
     def erase_inputs(
         self, matrix: str, axis: int, erasure: AffineErasure, of: slice, *, bias: bool
     ) -> None:
-        """Fold an erasure of inputs of a matrix, along an axis, into it and its bias."""
+        """Fold an erasure of inputs along an axis of a matrix into it and its bias."""
         old_weight, old_bias = self[f"{matrix}.weight"], self[f"{matrix}.bias"]
 
         def erased(read: Read) -> Tensor:
@@ -175,7 +175,7 @@ def folded_patch(model: LanguageModel, edit: Edit) -> Patch:
 
 
 def _matrix(model: LanguageModel, placement: Placement) -> str:
-    """The module that a placement folds into; empty for all that write the residual stream."""
+    """The module that a placement folds into; empty for all writers of the stream."""
     if placement.site == EVERYWHERE:
         return ""
     reasons = {
@@ -240,7 +240,7 @@ def as_update(model: LanguageModel, edit: Edit) -> tuple[LowRankUpdate, dict[str
             continue
         if not isinstance(patch.plain.get_submodule(name), nn.Linear):
             change = change.T  # of Conv1D
-        # The range of a change of this rank, by as many products (Halko et al. 2011, section 4.1).
+        # The range of a change of this rank, by products (Halko et al. 2011, section 4.1).
         probes = generator(0, key).normal(size=(change.shape[1], rank))
         basis, _ = torch.linalg.qr(change @ torch.from_numpy(probes))
         factors[name] = ((basis.T @ change).float().numpy(), basis.float().numpy())

@@ -111,7 +111,7 @@ def edits_in_record(record: EditRecord) -> list[dict[str, Any]]:
 
 
 def folded_into(model: LanguageModel) -> list[dict[str, Any]]:
-    """The edits in the weights of a model that was loaded from a folded checkpoint."""
+    """The edits in the weights of a model from a folded checkpoint."""
     folder = Path(model.name).expanduser()
     if not is_checkpoint(folder) or hasattr(model.bridge, "carried"):
         return []

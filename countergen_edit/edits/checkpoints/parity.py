@@ -1,4 +1,4 @@
-"""Parity of a saved model and the edited one in memory, in a process without this package."""
+"""Parity of a saved model and the edited one, in a process without this package."""
 
 from __future__ import annotations
 
@@ -116,10 +116,10 @@ def compare_logits(
         edited = edited_logits(model, edit, row)
         unedited = edited_logits(model, None, row)
         sizes.append([x.abs().max() for x in (edited - logits, edited - unedited, edited)])
-    # torch's maximum keeps NaN, which must not pass for agreement; Python's would lose it.
+    # torch's maximum keeps NaN, which must not pass for agreement.
     difference, effect, largest = torch.tensor(sizes, dtype=torch.float64).amax(0).tolist()
     tolerance = (relative or _TOLERANCE[model.dtype]) * max(1.0, largest)
-    # The loss of an edit smaller than the rounding would go unnoticed: allow half of it at most.
+    # The loss of an edit smaller than the rounding would go unnoticed: allow half of it.
     if not difference <= tolerance or difference > effect / 2 > 0:
         raise UserError(
             f"the saved model is not the edited one: a logit differs by {difference:.2g} (at most "

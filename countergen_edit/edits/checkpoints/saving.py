@@ -199,7 +199,7 @@ def write_model(model: LanguageModel, edit: Edit, folder: Path, form: Form) -> S
 
 
 def _changed(tokenizer: Any, folder: Path) -> bool:
-    """Whether a tokenizer differs from that in its folder, as by BOS or a template."""
+    """Whether a tokenizer differs from its folder's, as by BOS or a template."""
     states = []
     for saved in (tokenizer, load_tokenizer(Location(str(folder), local_files_only=True))):
         backend = json.loads(saved.backend_tokenizer.to_str())

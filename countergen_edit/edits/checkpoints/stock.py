@@ -40,7 +40,7 @@ _START = ""
 
 
 def module_name(model: LanguageModel, site: str, layer: int | None) -> str:
-    """The module whose output begins with a site's activation; `UserError` if none does."""
+    """The module whose output begins with an activation; `UserError` if none does."""
     if site == EVERYWHERE:
         raise UserError("an edit everywhere is at no single module: save it alone, form=folded")
     if head_of(site) is not None:
@@ -131,7 +131,7 @@ def stock_modules(model: LanguageModel) -> set[str]:
 
 
 def stock_classes(model: LanguageModel) -> tuple[str, str]:
-    """Names of the config's and the model's class; `UserError` unless of transformers."""
+    """Names of the config's and model's class; `UserError` unless of transformers."""
     import transformers
 
     wrapped = model.bridge.original_model
