@@ -21,7 +21,7 @@ from countergen_edit.models.tokens import encode, excerpt
 
 SINK_RANGE = (3.0, 5.0)
 """Medians between which the norm limit of sinks lies. In SmolLM2 of 135 million parameters other
-tokens reach 1.3 medians, sinks 4 to 170, and in some blocks at most 10."""
+tokens reach 1.3 medians, sinks 4 to 170, in some blocks 4 to 10: a limit of 10 would split them."""
 
 
 @dataclass(frozen=True)
@@ -85,12 +85,12 @@ def capture(
     def keep(batch: Batch, site: str, k: int, x: Float[Tensor, "batch time *d"], hook: Any) -> None:
         x = x.flatten(2)[..., features(lm, site)]
         row = row_of[batch.slot]
-        wanted = np.flatnonzero(row >= 0)
+        chosen = np.flatnonzero(row >= 0)
         # A model spread over devices shows each layer on its own.
         cells = torch.stack([batch.row, batch.position]).to(x.device)
         norms[site][k, batch.slot] = torch.linalg.vector_norm(x.float(), dim=-1)[*cells].cpu()
         # Half precision moves half the bytes.
-        values[site][k, row[wanted]] = x[*cells[:, wanted]].cpu().float()
+        values[site][k, row[chosen]] = x[*cells[:, chosen]].cpu().float()
 
     def run() -> None:
         batches = plan(

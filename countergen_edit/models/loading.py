@@ -436,8 +436,8 @@ def _says_tied(hf_model: Any) -> bool:
 
 
 def _first(names: Iterable[str]) -> str:
-    first, *others = sorted(names)
-    return ", ".join([first, *others[:2], *(["…"] if others[2:] else [])])
+    names = sorted(names)
+    return ", ".join(names[:3] + ["…"] * (len(names) > 3))
 
 
 @contextmanager

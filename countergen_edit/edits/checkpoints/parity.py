@@ -86,8 +86,8 @@ def check_parity(
     relative = max(_TOLERANCE[dtype] for dtype in types)
     parity = compare_logits(model, edit, ids, saved.pop(names[0]), relative)
     stored = {}
-    for name, others in saved.items():
-        pairs = zip(ids, others, strict=True)
+    for name, tensors in saved.items():
+        pairs = zip(ids, tensors, strict=True)
         differences = [(edited_logits(model, edit, row) - x).abs().max() for row, x in pairs]
         stored[name] = float(max(differences))
     return replace(parity, stored=stored)
