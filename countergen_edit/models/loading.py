@@ -48,8 +48,8 @@ _BOS_PRE_TOKENIZERS = (
     *("llama3", "llama-v3", "llama-bpe", "falcon3", "falcon-h1", "pixtral", "midm-2.0", "lfm2"),
     "jina-v5-nano",
 )
-"""Pre-tokenizers (`tokenizer.ggml.pre`) of GGUF files whose texts begin with BOS unless the file
-says otherwise: llama.cpp, src/llama-vocab.cpp. transformers adds none."""
+"""Pre-tokenizers (`tokenizer.ggml.pre`) of GGUF files with BOS unless the file says otherwise:
+llama.cpp, src/llama-vocab.cpp. transformers adds none."""
 _WHOLE = re.compile(r"B?F\d+")
 """GGUF types of single numbers; others are blocks of small integers with a scale."""
 _NUMBER = re.compile(r"\b\d+\b")
@@ -436,8 +436,8 @@ def _says_tied(hf_model: Any) -> bool:
 
 
 def _first(names: Iterable[str]) -> str:
-    names = sorted(names)
-    return ", ".join(names[:3] + ["…"] * (len(names) > 3))
+    listed = sorted(names)
+    return ", ".join(listed[:3] + ["…"] * (len(listed) > 3))
 
 
 @contextmanager

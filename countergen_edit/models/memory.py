@@ -62,7 +62,7 @@ def return_memory() -> None:
     """Give freed memory back to the system where the C library keeps it, as glibc does.
 
     From then on arrays of 32 MiB and more are given back as soon as they are freed. Smaller ones
-    are reused: to map each anew took a fifth of the processor time of a training.
+    are reused: mapping each anew took a fifth of a training's time.
     """
     gc.collect()
     with suppress(AttributeError, OSError, TypeError):  # another C library

@@ -22,8 +22,8 @@ def track(
 ) -> Iterator[_T]:
     """Yield the items under a progress bar; without description, under none.
 
-    Where nobody sees the bar, the time left and the memory in use are printed once a minute, unless
-    less time is left. `part` is the share of all work done before the items, and after them.
+    Where nobody sees the bar, the time left and the memory in use are printed once a minute unless
+    less is left. `part` is the share of all work done before the items, and after them.
 
     >>> list(track([1, 2, 3], None))
     [1, 2, 3]

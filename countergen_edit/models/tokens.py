@@ -28,7 +28,7 @@ _THOUGHT = re.compile(r"<(/?)((?:\w+:)?(?:think\w*|thought|reason\w*))>\s*\Z")
 """The end of a prompt after which a model thinks, or, with a slash, has thought."""
 NONE, AUTO, CHAT, BOTH = CHAT_MODES = ("none", "auto", "chat", "both")
 NO_THOUGHT = {"enable_thinking": False, "thinking": False, "reasoning": False, "thinking_budget": 0}
-"""Arguments of templates, so that no thought begins: Qwen 3 reads the first, Granite 3.2, DeepSeek
+"""Arguments of templates against thoughts: Qwen 3 reads the first, Granite 3.2, DeepSeek
 V3.1 and Kimi K2.5 the second."""
 _GENERATION = re.compile(r"\{%-?\s*(?:end)?generation\s*-?%\}")
 """Tags of transformers' own, around a reply."""
@@ -38,7 +38,7 @@ _REPLY = "@reply@"
 def before_reply(lm: LanguageModel, message: str) -> str:
     """A user's message in the chat template, up to where the model's reply begins.
 
-    A template that thinks before a reply is told `NO_THOUGHT`. The reply begins where that of a
+    A template that thinks before a reply gets `NO_THOUGHT`. The reply begins where that of a
     finished conversation would, behind a closed thought or a channel; behind an empty thought, if
     the prompt opens one all the same. `UserError` without a template, or if it rejects the message.
     """

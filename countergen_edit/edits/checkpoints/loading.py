@@ -135,7 +135,7 @@ class Checkpoint:
 
 
 def open_checkpoint(directory: str | Path, *, recipe_alone: bool = False) -> Checkpoint:
-    """Verify a checkpoint and read its recipe and edit; `UserError` if it is damaged."""
+    """Verify and read a checkpoint; `UserError` if it is damaged."""
     folder = Path(directory).expanduser()
     if not is_checkpoint(folder):
         raise UserError(

@@ -209,7 +209,7 @@ def _changed(tokenizer: Any, folder: Path) -> bool:
 
 
 def _portable(content: Any) -> Any:
-    """A config without code and places, and with classes that transformers 4 has too."""
+    """A config without code and places, and with classes of transformers 4."""
     if isinstance(content, list):
         return [_portable(entry) for entry in content]
     if isinstance(content, Mapping):
