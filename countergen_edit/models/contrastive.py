@@ -176,7 +176,7 @@ def check_contrasts(
     max_new_tokens: int,
     top_k: int = TOP_K,
 ) -> tuple[list[list[int]], list[list[int]]]:
-    """Token ids of prompts and contrasts; raises as `contrastive_generate` says."""
+    """Token ids of prompts and contrasts; `UserError` as `contrastive_generate`."""
     if not len(prompts) == len(contrasts) == len(strengths):
         raise UserError(
             f"{len(prompts)} prompts, {len(contrasts)} contrasts and {len(strengths)} values of "

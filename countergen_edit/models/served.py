@@ -66,7 +66,7 @@ TokenScore = tuple[int, float | None]
 
 
 class Unavailable:
-    """Placeholder of weights or tokenizer; any use raises a `UserError`."""
+    """Placeholder of weights or tokenizer; `UserError` at any use."""
 
     def __init__(self, what: str, name: str) -> None:
         self.__dict__.update(what=what, name=name)

@@ -30,7 +30,7 @@ _MOST_TEXTS, MOST_TOKENS = 8, 128
 _ENVIRONMENT = {"HF_HUB_OFFLINE": "1", "CUDA_VISIBLE_DEVICES": ""}
 _TOLERANCE = {torch.float64: 1e-10, torch.float32: 1e-5, torch.float16: 4e-3, torch.bfloat16: 3e-2}
 """Relative to the largest logit, by the type of the weights. Carried edits usually agree exactly;
-folded ones are rounded with the weights (on the testbed in float32, 2e-5 of logits up to 24)."""
+folded ones are rounded with the weights (on the testbed in float32 2e-5 of logits up to 24)."""
 
 
 @dataclass(frozen=True)
