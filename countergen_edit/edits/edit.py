@@ -314,7 +314,8 @@ def _adding(a: np.ndarray, b: np.ndarray) -> Callable[..., Tensor]:
         x = inputs[0]
         wide = torch.promote_types(x.dtype, torch.float32)
         down, up = factors(x.device, wide)
-        return (output + ((x.to(wide) @ down.T) @ up.T)).to(output.dtype)
+        changed: Tensor = output + ((x.to(wide) @ down.T) @ up.T)
+        return changed.to(output.dtype)
 
     return add
 

@@ -16,6 +16,7 @@ from countergen_edit.core.errors import UserError, unknown
 from countergen_edit.models.batching import Batch, batch_tokens, plan, runs_trees
 from countergen_edit.models.language_model import LanguageModel
 from countergen_edit.models.memory import within_memory
+from countergen_edit.models.progress import track
 from countergen_edit.models.resumption import Scratch
 from countergen_edit.models.tokens import encode, excerpt
 
@@ -45,6 +46,7 @@ def capture(
     starts: Sequence[int] | None = None,
     positions: Literal["last", "onward", "all"] = "last",
     scratch: Scratch | None = None,
+    progress: str | None = None,
 ) -> Activations:
     """Read activations in one pass that stops short of the output matrix; attached edits act.
 
@@ -99,7 +101,7 @@ def capture(
             max_batch_tokens=batch_tokens(lm, "capture"),
             branch=runs_trees(lm, max(map(len, sequences), default=0)),
         )
-        for batch in batches:
+        for batch in track(batches, progress):
             hooks = [
                 (name, partial(keep, batch, site, k))
                 for site, names in names_at.items()

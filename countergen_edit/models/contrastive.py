@@ -26,8 +26,7 @@ from countergen_edit.models.progress import track
 from countergen_edit.models.scoring import to_float64
 from countergen_edit.models.tokens import encode, excerpt
 
-TOP_K = 50
-"""K of the paper."""
+TOP_K = 50  # K of the paper
 
 
 @dataclass(frozen=True)

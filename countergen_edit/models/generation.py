@@ -218,7 +218,7 @@ class RowSampler:
         self.seeds = self.seeds.to(scores.device)
         at_once = _CPU_AT_ONCE if scores.device.type == "cpu" else _ACCELERATOR_AT_ONCE
         rows = max(1, at_once // scores.shape[-1])
-        parts = zip(scores.split(rows), self.seeds.split(rows), strict=True)
+        parts = zip(torch.split(scores, rows), torch.split(self.seeds, rows), strict=True)
         token = torch.cat([self._sampled(part.float(), seeds) for part, seeds in parts])
         self.step += 1
         return torch.full_like(scores, -torch.inf, dtype=torch.float32).scatter_(1, token, 0.0)

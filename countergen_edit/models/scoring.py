@@ -48,7 +48,7 @@ def to_float64(x: Float[Tensor, "*shape"]) -> Float64[Tensor, "*shape"]:
 
 def _parts(logits: Float[Tensor, "read vocab"]) -> tuple[Float[Tensor, "_ vocab"], ...]:
     most = _CPU_WIDE if logits.device.type == "cpu" else _ACCELERATOR_WIDE
-    return logits.split(max(1, most // logits.shape[-1]))
+    return torch.split(logits, max(1, most // logits.shape[-1]))
 
 
 def _log_norms(logits: Float[Tensor, "read vocab"]) -> Float64[Tensor, " read"]:
