@@ -256,7 +256,7 @@ def placement_hook(place: Placement) -> Callable[..., Tensor]:
         parts_on = _on_device(*map(np.ascontiguousarray, arrays))
 
     def erase(x: Vectors, hook: Any = None) -> Vectors:
-        # Widened: a rank-one change of a few percent would drown in the rounding of half precision.
+        # Widened: a change of a few percent would drown in the rounding of half precision.
         y = x.to(torch.promote_types(x.dtype, torch.float32))
         parts = parts_on(y.device, y.dtype)
         edited = parts[0] + y if len(parts) == 1 else erase_tensor(y, parts, erasure.gate)
@@ -300,7 +300,7 @@ def _attach(update: LowRankUpdate, bridge: Any, stack: ExitStack) -> None:
         for part, rows in parts.get(id(module), [(module, slice(None))]):
             stack.callback(part.register_forward_hook(_adding(a, b[rows])).remove)
             updated.add(id(part))
-    # Models that skip blocks look for hooks of the bridge, here on the first that changes.
+    # Models that skip blocks look for hooks of the bridge: here on the first changed.
     blocks = [{*map(id, block.modules())} for block in bridge.blocks]
     lowest = next(i for i, members in enumerate(blocks) if members & updated)
     hooks = [(f"blocks.{lowest}.hook_in", lambda x, hook: x)]

@@ -191,7 +191,7 @@ def end_tokens(lm: LanguageModel) -> list[int]:
 
 
 _CPU_AT_ONCE, _ACCELERATOR_AT_ONCE = 1 << 20, 1 << 24
-"""Logits sampled from together; a CPU is faster while they stay in its cache."""
+"""Logits sampled together; a CPU is faster while they stay in its cache."""
 _STEP = 0x632BE59BD9B4E019
 _TOKEN, *_MIX = (
     word - (1 << 64)  # as a signed integer

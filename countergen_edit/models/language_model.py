@@ -83,7 +83,7 @@ class LanguageModel:
 
     @property
     def is_quantized(self) -> bool:
-        """Whether linear layers have few bits, and can be neither trained nor folded."""
+        """Whether linear layers have few bits, neither trained nor folded."""
         return bool(getattr(self.bridge.original_model, "is_quantized", False))
 
     @property
@@ -146,7 +146,7 @@ class LanguageModel:
 
     @property
     def conversation(self) -> dict[str, str] | None:
-        """SHA-256 of the chat template, the instruction, and arguments against thoughts."""
+        """SHA-256 of the chat template, instruction, and arguments against thoughts."""
         chat = self.chat
         if not (chat.is_on or chat.is_beside):
             return None

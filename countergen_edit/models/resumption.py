@@ -48,7 +48,7 @@ class Scratch:
             if self.directory is not None:
                 self.directory.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryFile(dir=self.directory) as file:
-                # Claimed now: a full disk kills the process that writes to a mapped file.
+                # Claimed now: on a full disk a later write kills the process.
                 os.posix_fallocate(file.fileno(), 0, size)
                 return np.memmap(file, dtype, "r+", shape=shape)
         except OSError as error:

@@ -86,7 +86,7 @@ def is_checkpoint(directory: str | Path) -> bool:
 
 
 def source_of(name: str) -> str:
-    """The name of the model that a checkpoint was made of; of another model its own."""
+    """The model that a checkpoint was made of; of another model its own name."""
     seen = set[str]()  # a checkpoint may have the name of its source
     while name not in seen and is_checkpoint(name):
         seen.add(name)

@@ -93,7 +93,7 @@ class SourceFiles:
             (folder / _INDEX.replace(".json", f"{end}.json")).write_text(text, "utf-8")
 
     def _patched(self, path: Path) -> tuple[dict[str, Tensor], Any]:
-        """The tensors of a shard after the patch; of a class of ours under its names."""
+        """The tensors of a shard after the patch, under the names of its class."""
         with safe_open(path, "pt") as file:
             metadata = file.metadata()
             keys = [key for key in sorted(file.keys()) if key in self.shards]
