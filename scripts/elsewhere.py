@@ -151,7 +151,7 @@ def in_peft(
             factors[name.removesuffix(".weight")] = v[own], u[:, own] * s[own]
     update = LowRankUpdate(factors)
     with tempfile.TemporaryDirectory() as place:
-        write_adapter(model, update, adapter := Path(place) / "adapter")
+        write_adapter(model, update, adapter := Path(place) / "adapter", {})
         logits, _ = reload({"peft": (source, ids, "float32", False, str(adapter))})
     found = [log_p(logits[f"peft.{i}"]) for i in range(len(ids))]
     [unedited] = audited(model, UNCHANGED, ids[:1])

@@ -35,7 +35,7 @@ from countergen_edit.models.capture import (
     head_of,
     width,
 )
-from countergen_edit.models.language_model import stock_name
+from countergen_edit.models.language_model import Vectors, stock_name
 
 Factors = tuple[Float[np.ndarray, "rank d_in"], Float[np.ndarray, "d_out rank"]]
 """A and B of a matrix, with the scale in B."""
@@ -45,10 +45,9 @@ _NEAR = 1e-6
 
 @dataclass(frozen=True, eq=False)
 class Shift:
-    """Activation addition, the map `x + vector`; a steering vector, float64 and read-only.
+    """Activation addition, the map `x + vector`; `UserError` unless finite and one-dimensional.
 
-    Turner et al. (2023, arXiv 2308.10248); Rimsky et al. (2024, arXiv 2312.06681). `UserError` if
-    the vector is not finite and one-dimensional.
+    Turner et al. (2023, arXiv 2308.10248); Rimsky et al. (2024, arXiv 2312.06681).
     """
 
     vector: Float[np.ndarray, " d"]
@@ -70,9 +69,8 @@ class Placement:
     At `everywhere`, a projection that was fitted after block `layer` acts at every point of the
     residual stream and, as weights treat all tokens alike, at every token: without a gate or limit.
 
-    Tokens whose activation there has a Euclidean norm above `limit` are not edited. They are
-    attention sinks (Xiao et al. 2024, arXiv 2309.17453; Sun et al. 2024, arXiv 2402.17762), whose
-    change would degrade every prediction.
+    Tokens with a norm above `limit` are not edited: attention sinks (Xiao et al. 2024, arXiv
+    2309.17453; Sun et al. 2024, arXiv 2402.17762), whose change would degrade every prediction.
     """
 
     site: str
@@ -91,14 +89,15 @@ class Placement:
             self._require_projection(self.erasure)
 
     def _require_projection(self, erasure: AffineErasure) -> None:
-        """Refuse a map that changes more when it acts again, or that depends on the token."""
-        reason, off = "", erasure.right @ erasure.left - np.eye(erasure.rank)
+        """Refuse a map that is not a projection, or depends on the token."""
+        off = np.abs(erasure.right @ erasure.left - np.eye(erasure.rank)).max(initial=0)
+        reason = ""
         if erasure.gate is not None:
             reason = "this one has a gate"
         elif self.limit is not None:
             reason = "this one skips attention sinks"
-        elif np.abs(off).max(initial=0) > _NEAR:
-            reason = f"R L of this one differs from I by {np.abs(off).max():.2g}"
+        elif off > _NEAR:
+            reason = f"R L of this one differs from I by {off:.2g}"
         if reason:
             raise UserError(
                 f"an edit everywhere is a projection of every token: {reason}; choose another "
@@ -108,7 +107,7 @@ class Placement:
 
 @dataclass(frozen=True, eq=False)
 class LowRankUpdate:
-    """A and B of each updated matrix, by its module's name in the stock architecture."""
+    """A and B of each updated matrix, by its module's stock name."""
 
     factors: Mapping[str, Factors]
 
@@ -140,13 +139,13 @@ class Edit:
         return cls(tuple(Placement(site, layer, e) for layer, e in erasures.items()))
 
     def then(self, other: Edit) -> Edit:
-        """Both edits; raises a `UserError` if both act at one site and layer, or put words."""
-        taken = {(place.site, place.layer) for place in self.placements}
-        for site, layer in ((place.site, place.layer) for place in other.placements):
-            if (site, layer) in taken:
+        """Both edits; `UserError` for two at one site and layer, prefaces or updates."""
+        places = {(place.site, place.layer) for place in self.placements}
+        for place in other.placements:
+            if (place.site, place.layer) in places:
                 raise UserError(
-                    f"the edit has two erasures at site {site!r}, layer {layer}: fit one of higher "
-                    "rank"
+                    f"the edit has two erasures at site {place.site!r}, layer {place.layer}: fit "
+                    "one of higher rank"
                 )
         if self.preface and other.preface:
             raise UserError("two edits that put words before a text are not one: choose one")
@@ -206,9 +205,8 @@ def tensors(place: Placement) -> dict[str, np.ndarray]:
 def applied(model: LanguageModel, edit: Edit) -> Iterator[LanguageModel]:
     """Run a block with the edit attached, and yield the edited model.
 
-    Hooks of the edit also act in cached generation and in the original Hugging Face model; they
-    leave no bit behind. Raises a `UserError` for an unknown site or layer, another width, or a
-    matrix that the model lacks.
+    Hooks also act in cached generation and in the original Hugging Face model. `UserError` for an
+    unknown site or layer, another width, or a matrix that the model lacks.
     """
     with ExitStack() as stack:
         stack.enter_context(model.bridge.hooks(fwd_hooks=_hooks(model, edit)))
@@ -223,7 +221,8 @@ def applied(model: LanguageModel, edit: Edit) -> Iterator[LanguageModel]:
 def _hooks(model: LanguageModel, edit: Edit) -> Sequence[tuple[str, Callable[..., Tensor]]]:
     hooks: list[tuple[str, Callable[..., Tensor]]] = []
     for place in edit.placements:
-        name, d = hook_name(model, place.site, place.layer), width(model, place.site)
+        name = hook_name(model, place.site, place.layer)
+        d = width(model, place.site)
         if place.erasure.d != d:
             raise UserError(
                 f"the edit has width {place.erasure.d}, but model {model.name!r} has width {d}"
@@ -240,9 +239,7 @@ def _hooks(model: LanguageModel, edit: Edit) -> Sequence[tuple[str, Callable[...
     return hooks
 
 
-def _at_features(
-    change: Callable[[Tensor], Tensor], of: slice, x: Float[Tensor, "*batch d"], hook: Any
-) -> Float[Tensor, "*batch d"]:
+def _at_features(change: Callable[[Tensor], Tensor], of: slice, x: Vectors, hook: Any) -> Vectors:
     """The map of one head, on a tensor of all heads."""
     flat = x.flatten(2).clone()
     flat[..., of] = change(flat[..., of])
@@ -253,16 +250,16 @@ def placement_hook(place: Placement) -> Callable[..., Tensor]:
     """The map of a placement, as a forward hook."""
     erasure = place.erasure
     if isinstance(erasure, Shift):
-        parts = _on_device(erasure.vector)
+        parts_on = _on_device(erasure.vector)
     else:  # row by row, as in files: another memory layout is rounded differently
-        maps = (erasure.left, erasure.right, erasure.offset)
-        parts = _on_device(*map(np.ascontiguousarray, maps))
+        arrays = (erasure.left, erasure.right, erasure.offset)
+        parts_on = _on_device(*map(np.ascontiguousarray, arrays))
 
-    def erase(x: Float[Tensor, "*batch d"], hook: Any = None) -> Float[Tensor, "*batch d"]:
-        # Half precision is widened: a rank-one change of a few percent would drown in its rounding.
+    def erase(x: Vectors, hook: Any = None) -> Vectors:
+        # Widened: a change of a few percent would drown in the rounding of half precision.
         y = x.to(torch.promote_types(x.dtype, torch.float32))
-        own = parts(y.device, y.dtype)
-        edited = own[0] + y if len(own) == 1 else erase_tensor(y, own, erasure.gate)
+        parts = parts_on(y.device, y.dtype)
+        edited = parts[0] + y if len(parts) == 1 else erase_tensor(y, parts, erasure.gate)
         edited = edited.to(x.dtype)
         if place.limit is None:
             return edited
@@ -278,11 +275,11 @@ def _on_device(*arrays: np.ndarray) -> Callable[[torch.device, torch.dtype], Any
     """Tensors of arrays, made once for each device and type."""
 
     @cache
-    def made(device: torch.device, dtype: torch.dtype) -> tuple[Tensor, ...]:
+    def tensors_on(device: torch.device, dtype: torch.dtype) -> tuple[Tensor, ...]:
         with torch.inference_mode(False):  # gradients may pass later
             return tuple(torch.tensor(a, device=device, dtype=dtype) for a in arrays)
 
-    return made
+    return tensors_on
 
 
 def _attach(update: LowRankUpdate, bridge: Any, stack: ExitStack) -> None:
@@ -292,7 +289,8 @@ def _attach(update: LowRankUpdate, bridge: Any, stack: ExitStack) -> None:
         for name, module in bridge.original_model.named_modules(remove_duplicate=False)
         if hasattr(module, "weight")
     }
-    parts, updated = split_matrices(bridge), set[int]()
+    parts = split_matrices(bridge)
+    updated = set[int]()
     for name, (a, b) in update.factors.items():
         module = modules.get(name)
         if module is None or sorted(module.weight.shape) != sorted((len(b), a.shape[1])):
@@ -302,9 +300,9 @@ def _attach(update: LowRankUpdate, bridge: Any, stack: ExitStack) -> None:
         for part, rows in parts.get(id(module), [(module, slice(None))]):
             stack.callback(part.register_forward_hook(_adding(a, b[rows])).remove)
             updated.add(id(part))
-    # Models that skip blocks look for hooks of the bridge, here on the first that changes.
-    of_blocks = [{*map(id, block.modules())} for block in bridge.blocks]
-    lowest = next(i for i, own in enumerate(of_blocks) if own & updated)
+    # Models that skip blocks look for hooks of the bridge: here on the first changed.
+    blocks = [{*map(id, block.modules())} for block in bridge.blocks]
+    lowest = next(i for i, members in enumerate(blocks) if members & updated)
     hooks = [(f"blocks.{lowest}.hook_in", lambda x, hook: x)]
     stack.enter_context(bridge.hooks(fwd_hooks=hooks))
 
@@ -325,10 +323,9 @@ def _adding(a: np.ndarray, b: np.ndarray) -> Callable[..., Tensor]:
 def split_matrices(bridge: Any) -> dict[int, list[tuple[Any, Any]]]:
     """Joint matrices of queries, keys and values, which the bridge splits instead of running them.
 
-    Returns:
-        The id of each module → the modules that run in its place, each with its output rows.
+    The id of each module → the modules that run in its place, each with its output rows.
     """
-    found = {}
+    parts = {}
     for component in bridge.modules():
         if not hasattr(component, "split_qkv_matrix"):
             continue
@@ -346,5 +343,5 @@ def split_matrices(bridge: Any) -> dict[int, list[tuple[Any, Any]]]:
             joint.weight = weight
         running = (getattr(component, part).original_component for part in "qkv")
         rows = (part.weight[:, 0].detach().long().cpu().numpy() for part in split)
-        found[id(joint)] = list(zip(running, rows, strict=True))
-    return found
+        parts[id(joint)] = list(zip(running, rows, strict=True))
+    return parts

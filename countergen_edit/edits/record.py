@@ -21,13 +21,7 @@ from countergen_edit.core.errors import UserError
 from countergen_edit.core.reading import json_mapping
 from countergen_edit.core.typed import built
 from countergen_edit.core.writing import as_json, digest, whole_folder, write_json
-from countergen_edit.edits.edit import (
-    Edit,
-    LowRankUpdate,
-    Placement,
-    Shift,
-    tensors,
-)
+from countergen_edit.edits.edit import Edit, LowRankUpdate, Placement, Shift, tensors
 from countergen_edit.erasers import AffineErasure, Gate
 from countergen_edit.models import LanguageModel
 
@@ -43,13 +37,11 @@ PROMPTING, TEMPLATE_KEY = "prompting", "template"
 """Kinds of baselines: a request in the prompt, and the chat template alone."""
 MOST_PARTS, NAMED_PARTS = 6, 2
 """Parts up to which a label names each, and those that it names of more."""
-_LONGEST_STEM = 40
-"""Maximum length of an eraser's name in an id."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where an erasure acts, and its rank. The limit depends on the data and is not compared."""
+    """Where an erasure acts, and its rank; the limit depends on data."""
 
     site: str
     layer: int | None
@@ -84,7 +76,7 @@ class EditRecord:
     baseline_kind: str = ""
     """The method, if it is one that edits are compared with."""
     variant: str = ""
-    """Distinguishes edits of one eraser and place in labels: a request, a strength."""
+    """Distinguishes edits of one eraser and place: a request, a strength."""
     after: tuple[Place, ...] = ()
     """Places of the edits under which it was fitted."""
 
@@ -103,7 +95,7 @@ class EditRecord:
 
     @property
     def is_stock(self) -> bool:
-        """Whether weights hold such edits: none of one point of the stream, or of some tokens."""
+        """Whether weights hold such edits: not of one point of the stream or some tokens."""
         return all(p.site not in ("resid_post", "embed") and p.limit is None for p in self.places)
 
     @property
@@ -144,7 +136,6 @@ class EditRecord:
 
     @property
     def columns(self) -> dict[str, Any]:
-        """Its columns in a result row."""
         return {
             "edit": self.id,
             "eraser": self.eraser,
@@ -154,12 +145,9 @@ class EditRecord:
             "baseline": self.baseline,
         }
 
-    def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
-
 
 def read_record(directory: Path) -> EditRecord:
-    """The record of a saved edit; raises a `UserError` if there is none."""
+    """The record of a saved edit; `UserError` if it is missing."""
     path = directory / RECORD
     if not path.is_file():
         raise UserError(f"{directory} holds no edit: {RECORD} is missing")
@@ -173,7 +161,7 @@ def edit_id(eraser: str, basis: object) -> str:
     'my-eraser-c017912045'
     """
     stem = "".join(c if c.isalnum() else "-" for c in eraser)
-    return f"{stem[-_LONGEST_STEM:]}-{digest([eraser, basis])[:10]}"
+    return f"{stem[-40:]}-{digest([eraser, basis])[:10]}"
 
 
 def _join(places: Sequence[Place]) -> str:
@@ -210,24 +198,21 @@ class NamedEdit:
         params: Mapping[str, Any] | None = None,
         *,
         basis: object = None,
-        **about: Any,
+        **fields: Any,
     ) -> NamedEdit:
         """Name an edit that was fitted as one.
 
-        The id is a digest of `basis`, all that the fit depends on, or else of the tensors; `about`
-        holds fields of `EditRecord`. An edit with a `baseline_kind` is a baseline.
+        The id is a digest of `basis`, all that the fit depends on, or else of the tensors; `fields`
+        are of `EditRecord`. An edit with a `baseline_kind` is a baseline.
         """
         key = edit_id(eraser, edit.digest if basis is None else basis)
-        about["baseline"] = about.get("baseline", False) or bool(about.get("baseline_kind"))
-        about["after"] = tuple(about.get("after", ()))
-        return cls(EditRecord(key, eraser, as_json(params or {}), _places(edit), **about), edit)
+        fields["baseline"] = fields.get("baseline", False) or bool(fields.get("baseline_kind"))
+        fields["after"] = tuple(fields.get("after", ()))
+        return cls(EditRecord(key, eraser, as_json(params or {}), _places(edit), **fields), edit)
 
     @classmethod
     def combined(cls, parts: Sequence[NamedEdit]) -> NamedEdit:
-        """Combine edits, which act in their order; the id follows from theirs.
-
-        Raises a `UserError` as `Edit.then`.
-        """
+        """Combine edits, which act in their order; `UserError` as `Edit.then`."""
         if len(parts) == 1:
             return parts[0]
         edit = reduce(Edit.then, (part.edit for part in parts))
@@ -236,9 +221,8 @@ class NamedEdit:
         kinds = {
             (r.eraser, r.sites, r.task, "" if r.baseline else digest(r.params)) for r in records
         }
-        eraser, params = COMBINED, dict[str, Any]()
-        if len(kinds) == 1:
-            eraser, params = records[0].eraser, {**records[0].params}
+        eraser = records[0].eraser if len(kinds) == 1 else COMBINED
+        params = {**records[0].params} if len(kinds) == 1 else {}
         record = EditRecord(
             edit_id(eraser, [part.id for part in records]),
             eraser,
@@ -254,11 +238,11 @@ class NamedEdit:
         """Write the edit as a folder, atomically; an existing folder is replaced."""
         with whole_folder(directory) as folder:
             save_edit(self.edit, folder, made_for=made_for)
-            write_json(folder / RECORD, self.record.to_dict())
+            write_json(folder / RECORD, asdict(self.record))
 
     @classmethod
     def load(cls, directory: Path) -> NamedEdit:
-        """Read an edit that `save` wrote; raises a `UserError` if it is missing or inconsistent."""
+        """Read a saved edit; `UserError` if it is missing or inconsistent."""
         record, edit = read_record(directory), load_edit(directory)
         if record.places != _places(edit):
             raise UserError(f"{directory} is damaged: {RECORD} has other places than the edit")
@@ -304,19 +288,15 @@ def packed(edit: Edit) -> bytes:
     }
     factors = {
         f"{_UPDATE}{name}.{part}": array
-        for name, own in (edit.update.factors.items() if edit.update else ())
-        for part, array in zip(FACTORS, own, strict=True)
+        for name, matrices in (edit.update.factors.items() if edit.update else ())
+        for part, array in zip(FACTORS, matrices, strict=True)
     }
     # safetensors takes the memory of an array as it lies, transposed views included.
     return save({key: np.ascontiguousarray(array) for key, array in (maps | factors).items()})
 
 
 def load_edit(directory: Path, model: LanguageModel | None = None) -> Edit:
-    """Read an edit that `save_edit` wrote.
-
-    Raises a `UserError` if the folder holds no valid edit, or one made for another model than
-    `model`.
-    """
+    """Read a saved edit; `UserError` if it is damaged, or of another model."""
     for name in (_WORDS, TENSORS):
         if not (directory / name).is_file():
             raise UserError(f"{directory} holds no edit: {name} is missing")
@@ -349,8 +329,10 @@ def load_edit(directory: Path, model: LanguageModel | None = None) -> Edit:
     return Edit(tuple(placements), words.preface, words.request, update)
 
 
-def _map(own: Mapping[str, np.ndarray]) -> AffineErasure | Shift:
-    if "vector" in own:
-        return Shift(own["vector"])
-    gate = Gate(own["gate_weight"], own["gate_bias"].item()) if "gate_weight" in own else None
-    return AffineErasure(own["left"], own["right"], own["mean"], gate)
+def _map(parts: Mapping[str, np.ndarray]) -> AffineErasure | Shift:
+    if "vector" in parts:
+        return Shift(parts["vector"])
+    gate = None
+    if "gate_weight" in parts:
+        gate = Gate(parts["gate_weight"], parts["gate_bias"].item())
+    return AffineErasure(parts["left"], parts["right"], parts["mean"], gate)

@@ -2,8 +2,7 @@
 
 Everything runs the model that `LanguageModel.bridge` wraps, so a hook attached there is active in
 all of it. Log-probabilities are float64 in nats, activations float32 ``[layer, row, d_model]``.
-Encoder-decoder models give continuations only; served models (`connect`)
-no activations.
+Encoder-decoder models give continuations only, served models (`connect`) no activations.
 """
 
 from countergen_edit.models.capture import SITES as SITES
@@ -14,7 +13,6 @@ from countergen_edit.models.contrastive import check_contrasts as check_contrast
 from countergen_edit.models.contrastive import contrastive_generate as contrastive_generate
 from countergen_edit.models.contrastive import token_texts as token_texts
 from countergen_edit.models.generation import generate as generate
-from countergen_edit.models.language_model import NAMES_CODE as NAMES_CODE
 from countergen_edit.models.language_model import LanguageModel as LanguageModel
 from countergen_edit.models.language_model import from_pretrained_objects as from_pretrained_objects
 from countergen_edit.models.loading import Bos as Bos
@@ -23,16 +21,10 @@ from countergen_edit.models.loading import load_model as load_model
 from countergen_edit.models.memory import announce_memory as announce_memory
 from countergen_edit.models.memory import reductions_kept as reductions_kept
 from countergen_edit.models.memory import return_memory as return_memory
-from countergen_edit.models.memory import within_memory as within_memory
 from countergen_edit.models.resumption import Scratch as Scratch
 from countergen_edit.models.resumption import resuming as resuming
-from countergen_edit.models.scoring import SCORES as SCORES
 from countergen_edit.models.scoring import TextScores as TextScores
-from countergen_edit.models.scoring import after_preface as after_preface
-from countergen_edit.models.scoring import batches as batches
 from countergen_edit.models.scoring import continuation_log_probs as continuation_log_probs
-from countergen_edit.models.scoring import divergence as divergence
-from countergen_edit.models.scoring import log_likelihood as log_likelihood
 from countergen_edit.models.scoring import text_log_probs as text_log_probs
 from countergen_edit.models.served import connect as connect
 from countergen_edit.models.tokens import check_texts as check_texts

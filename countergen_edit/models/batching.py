@@ -21,12 +21,11 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from countergen_edit.models.language_model import LanguageModel, Mask
+from countergen_edit.models.language_model import LanguageModel, Mask, TokenIds
 from countergen_edit.models.memory import reduced
 
 CPU_TOKENS, ACCELERATOR_TOKENS = 4096, 16384
-"""Most tokens of a batch, before it is halved where memory is short. Constants, as sizes change the
-last bits of a score and a resumed run must end with the same bytes."""
+"""Most tokens of a batch, before it is halved where memory is short (`memory`)."""
 CPU_LOGIT_BYTES, ACCELERATOR_LOGIT_BYTES = 256 * 2**20, 2 * 2**30
 """Most memory of the logits of a batch, likewise."""
 BUSY = 512
@@ -34,13 +33,13 @@ BUSY = 512
 FULL = 0.75
 """Least share of a busy batch's width that a row fills."""
 BRANCHES = 256
-"""Most tokens of a tree beside its first text: attention grows with the square of a row."""
+"""Most tokens of a tree after its first text: attention grows with the square."""
 SHARED = 0.5
 """Least share of a text in common with a tree that it joins."""
 _AGREEMENT = 1e-4
 """Most that a log-probability may differ in a tree, in nats."""
 HALF_AGREEMENT = 0.25
-"""The same for 16-bit weights, whose log-probabilities are this uncertain in any batch."""
+"""The same for 16-bit weights, whose rounding has this effect in any batch."""
 _SHORTEST_TRIAL, _TRIAL_BRANCH, _TRIAL_READ = 32, 16, 32
 
 Ids = tuple[int, ...]
@@ -54,7 +53,7 @@ class Batch:
     token attends to; `slot` is the index of each value over all sequences in order.
     """
 
-    ids: Int[Tensor, "row time"]
+    ids: TokenIds
     mask: Mask
     row: Int[Tensor, " read"]
     position: Int[Tensor, " read"]
@@ -91,21 +90,21 @@ def plan(
     slots = np.cumsum([0, *map(len, positions)])
     active = [i for i, reads in enumerate(positions) if len(reads)]
     most = min(max_batch_tokens, max_batch_reads) if branch else 0
-    rows: list[tuple[Tree, list[_Read]]] = []
+    rows: list[_Row] = []
     for group in [active] if share else [[i] for i in active]:
-        own = defaultdict[Ids, list[int]](list)
+        repeats = defaultdict[Ids, list[int]](list)
         for i in group:
-            own[sequences[i]].append(i)
-        for tree in trees([*own], most):
-            members = [(i, columns) for text, columns in tree.columns.items() for i in own[text]]
+            repeats[sequences[i]].append(i)
+        for tree in trees(repeats, most):
             reads = [
                 (columns[p], int(slots[i]) + k)
-                for i, columns in members
+                for text, columns in tree.columns.items()
+                for i in repeats[text]
                 for k, p in enumerate(positions[i])
             ]
             rows.append((tree, reads))
 
-    batches: list[list[tuple[Tree, list[_Read]]]] = []
+    batches: list[list[_Row]] = []
     width = total = 0
     for tree, reads in sorted(rows, key=lambda row: (-len(row[0].ids), row[0].ids)):
         cells = len({column for column, _ in reads})
@@ -119,15 +118,15 @@ def plan(
     return [_batch(members) for members in batches]
 
 
-_Read = tuple[int, int]
-"""The column and the slot of a value to read."""
+_Row = tuple["Tree", list[tuple[int, int]]]
+"""A tree, with the column and the slot of each value to read."""
 
 
-def _batch(rows: Sequence[tuple[Tree, list[_Read]]]) -> Batch:
-    own = [tree for tree, _ in rows]
+def _batch(rows: Sequence[_Row]) -> Batch:
+    members = [tree for tree, _ in rows]
     cells = [(number, *read) for number, (_, reads) in enumerate(rows) for read in reads]
     row, column, slot = np.array(cells, dtype=np.int64).T
-    ids, mask = padded_trees(own, any(tree.branches for tree in own))
+    ids, mask = padded_trees(members, any(tree.branches for tree in members))
     return Batch(ids, mask, torch.from_numpy(row), torch.from_numpy(column), slot)
 
 
@@ -143,7 +142,7 @@ class Tree:
     columns: dict[Ids, list[int]] = field(default_factory=dict)
 
     def add(self, text: Ids) -> None:
-        """Add a text, which shares the tokens that it and the last one begin with."""
+        """Add a text, which shares the beginning of the last one."""
         last = next(reversed(self.columns), ())
         shared = _shared(last, text)
         columns = self.columns[last][:shared] if shared else []
@@ -176,25 +175,25 @@ class Tree:
         return torch.from_numpy(sees)
 
 
-def padded_trees(rows: Sequence[Tree], in_trees: bool) -> tuple[Int[Tensor, "row time"], Mask]:
-    """Ids and mask of a batch: of real tokens, or of the columns that each token attends to."""
+def padded_trees(rows: Sequence[Tree], in_trees: bool) -> tuple[TokenIds, Mask]:
+    """Ids and mask of a batch; `in_trees`, of the columns that each token attends to."""
     width = max(len(tree.ids) for tree in rows)
     ids = torch.zeros(len(rows), width, dtype=torch.long)
     mask = torch.zeros_like(ids)
     if in_trees:
         mask = torch.eye(width, dtype=torch.bool).repeat(len(rows), 1, 1)
     for number, tree in enumerate(rows):
-        own = slice(len(tree.ids))
-        ids[number, own] = torch.tensor(tree.ids)
+        real = slice(len(tree.ids))
+        ids[number, real] = torch.tensor(tree.ids)
         if in_trees:
-            mask[number, own, own] = tree.sees
+            mask[number, real, real] = tree.sees
         else:
-            mask[number, own] = 1
+            mask[number, real] = 1
     return ids, mask
 
 
 def trees(texts: Iterable[Ids], most: int) -> list[Tree]:
-    """Group distinct texts into rows of up to `most` tokens; one that begins another adds none."""
+    """Group distinct texts into rows of up to `most` tokens."""
     rows: list[Tree] = []
     last: Ids = ()
     waiting, room = list[Ids](), 0
@@ -207,16 +206,15 @@ def trees(texts: Iterable[Ids], most: int) -> list[Tree]:
         if shared < SHARED * len(text) or width > min(room, most):
             rows.append(Tree())
             room = len(text) + BRANCHES
-        for own in waiting:
-            rows[-1].add(own)
+        for prefix in waiting:
+            rows[-1].add(prefix)
         last, waiting = text, []
     return rows
 
 
 def _shared(first: Ids, second: Ids) -> int:
     """The number of tokens that two texts begin with."""
-    pairs = zip(first, second, strict=False)
-    return len([*takewhile(lambda pair: pair[0] == pair[1], pairs)])
+    return len([*takewhile(lambda pair: pair[0] == pair[1], zip(first, second, strict=False))])
 
 
 _TRIALS: WeakKeyDictionary[Any, dict[int, bool]] = WeakKeyDictionary()
@@ -231,14 +229,14 @@ def runs_trees(lm: LanguageModel, length: int) -> bool:
     trials = _TRIALS.setdefault(lm.bridge, {})
     size = min(max(_SHORTEST_TRIAL, 1 << (length - 1).bit_length()), lm.context_length)
     if size not in trials:
-        points = [point for point in lm.bridge.hook_dict.values() if point.has_hooks("fwd")]
-        attached = [point._forward_hooks for point in points]
+        points = lm.bridge.hook_dict.values()
+        attached = {point: point._forward_hooks for point in points if point.has_hooks("fwd")}
         try:
-            for point in points:
+            for point in attached:
                 point._forward_hooks = OrderedDict()
             trials[size] = _trial(lm, size)
         finally:
-            for point, hooks in zip(points, attached, strict=True):
+            for point, hooks in attached.items():
                 point._forward_hooks = hooks
     return trials[size]
 
@@ -253,13 +251,13 @@ def _trial(lm: LanguageModel, size: int) -> bool:
     texts = [tuple(text) for text in numbers.tolist()]
     (tree,) = trees(texts, 3 * size)
     last = torch.arange(size)[-_TRIAL_READ:]
-    own = torch.arange(3).repeat_interleave(len(last)), last.repeat(3)
+    cells = torch.arange(3).repeat_interleave(len(last)), last.repeat(3)
     column = torch.tensor([tree.columns[text][-_TRIAL_READ:] for text in texts]).flatten()
     run = torch.inference_mode()(partial(LanguageModel.differentiable_logits, lm))
-    alone = run(numbers, torch.ones_like(numbers), own)
+    alone = run(numbers, torch.ones_like(numbers), cells)
     try:
-        at = torch.zeros_like(column), column
-        together = run(torch.tensor([tree.ids]), tree.sees[None], at)
+        cells = torch.zeros_like(column), column
+        together = run(torch.tensor([tree.ids]), tree.sees[None], cells)
     except torch.OutOfMemoryError:
         raise
     except Exception:  # of any type, from a model that was not written for such a mask

@@ -21,9 +21,8 @@ from countergen_edit.models.resumption import Scratch
 from countergen_edit.models.tokens import encode, excerpt
 
 SINK_RANGE = (3.0, 5.0)
-"""Medians between which the norm limit of sinks lies, where norms leave the widest gap. In SmolLM2
-of 135 million parameters other tokens reach 1.3 medians, sinks 4 to 170; in the blocks before and
-after those that use them sinks have 4 to 10, so that a fixed limit of ten would split them."""
+"""Medians between which the norm limit of sinks lies. In SmolLM2 of 135 million parameters other
+tokens reach 1.3 medians, sinks 4 to 170, in some blocks 4 to 10: a limit of 10 would split them."""
 
 
 @dataclass(frozen=True)
@@ -54,9 +53,7 @@ def capture(
     `sites` are keys of `SITES`, or `head.N`; `layers` count from 0, None takes all. `positions` are
     the last token of each text; "onward", every token that shows text beyond the character in
     `starts` (0 by default) at which its group first shows; or all tokens, special ones included.
-    `scratch` stores what memory does not hold.
-
-    `UserError` if a site or layer is unknown, or a text has no wanted token.
+    `scratch` allocates arrays. `UserError` for an unknown site or layer, or a text without a token.
     """
     layers = list(range(lm.n_layers)) if layers is None else list(layers)
     names_at = {
@@ -71,8 +68,8 @@ def capture(
         span = encoding.after(start)
         if start < 0 or not span:  # -1 is str.find of an absent group
             raise UserError(f"no token beyond character {start} in the text {excerpt(text)}")
-        every = range(len(encoding.ids))
-        spans.append({"last": span[-1:], "onward": span, "all": every}[positions])
+        tokens = range(len(encoding.ids))
+        spans.append({"last": span[-1:], "onward": span, "all": tokens}[positions])
 
     counts = [*map(len, spans)]
     empty = np.empty if scratch is None else scratch.empty
@@ -83,19 +80,19 @@ def capture(
     sequences = [tuple(e.ids[: span[-1] + 1]) for e, span in zip(encodings, spans, strict=True)]
     ends = np.cumsum([0, *map(len, sequences)])
     row_of = np.full(ends[-1], -1)
-    places = [end + k for end, span in zip(ends[:-1], spans, strict=True) for k in span]
+    places = [start + k for start, span in zip(ends[:-1], spans, strict=True) for k in span]
     row_of[places] = np.arange(len(places))
     norms = {s: np.empty((len(names), len(row_of)), np.float32) for s, names in names_at.items()}
 
     def keep(batch: Batch, site: str, k: int, x: Float[Tensor, "batch time *d"], hook: Any) -> None:
-        """Keep the norms of all tokens, and the rows of wanted ones."""
-        x, row = x.flatten(2)[..., features(lm, site)], row_of[batch.slot]
+        x = x.flatten(2)[..., features(lm, site)]
+        row = row_of[batch.slot]
+        chosen = np.flatnonzero(row >= 0)
         # A model spread over devices shows each layer on its own.
         cells = torch.stack([batch.row, batch.position]).to(x.device)
-        some = cells[:, torch.from_numpy(row >= 0).to(x.device)]
         norms[site][k, batch.slot] = torch.linalg.vector_norm(x.float(), dim=-1)[*cells].cpu()
         # Half precision moves half the bytes.
-        values[site][k, row[row >= 0]] = x[*some].cpu().float()
+        values[site][k, row[chosen]] = x[*cells[:, chosen]].cpu().float()
 
     def run() -> None:
         batches = plan(
@@ -118,7 +115,7 @@ def capture(
 
 
 EVERYWHERE = "everywhere"
-"""The site of edits that are fitted after a block and act at every point of the residual stream."""
+"""The site of edits that act at every point of the residual stream."""
 STREAM = "blocks.0.hook_in"
 """Hook of the first point of the residual stream."""
 SITES: dict[str, str] = {
@@ -130,11 +127,11 @@ SITES: dict[str, str] = {
 }
 """In the order in which a forward pass meets them, within a block."""
 HEAD = "head"
-"""The site of edits at heads that activation patching chooses; `head.N` is one of each block."""
+"""The site of heads by activation patching; `head.N` is one of each block."""
 UNITS = {HEAD: "attn_out", "neuron": "mlp_out"}
 """Units of a block, with the site that each writes."""
 _INPUTS = {"head": "blocks.{layer}.attn.o.hook_in", "neuron": "blocks.{layer}.mlp.out.hook_in"}
-"""Hooks of the inputs of output matrices, which hold all units of a block."""
+"""Hooks of the inputs of output matrices: all units of a block."""
 
 
 def has_layers(site: str) -> bool:
@@ -181,17 +178,18 @@ def added_to_stream(lm: LanguageModel) -> list[tuple[str, int]]:
 
 
 def hook_name(lm: LanguageModel, site: str, layer: int | None = None) -> str:
-    """Name of the bridge's hook of `site` after block `layer`, from 0; `UserError` if unknown."""
+    """Name of the bridge's hook of a site and layer; `UserError` if unknown."""
     if (site in UNITS or has_layers(site)) and (layer is None or not 0 <= layer < lm.n_layers):
         raise UserError(
             f"unknown layer {layer} of {lm.name} for site {site}: valid are 0..{lm.n_layers - 1}"
         )
-    head, heads = head_of(site), int(getattr(lm.bridge.cfg, "n_heads", 0))
+    head = head_of(site)
+    heads = int(getattr(lm.bridge.cfg, "n_heads", 0))
     if head is not None and head >= heads:
         raise UserError(f"unknown {site} of {lm.name}: heads are 0..{heads - 1}")
     name = (_INPUTS | SITES).get(site.split(".")[0], site).format(layer=layer)
     if lm.is_encoder_decoder:
-        # The text comes from the decoder, which shares `embed` with the encoder in some families.
+        # The text comes from the decoder; in some families the encoder shares its `embed`.
         name = f"decoder_{name}" if site in ("attn_out", "mlp_out", "resid_post") else site
     if name not in lm.bridge.hook_dict:
         raise UserError(f"{lm.name} has no site {site} (no hook {name}): use resid_post")

@@ -1,4 +1,4 @@
-"""Models of `transformers` with a head: sequence classifiers and masked language models; VADER."""
+"""Sequence classifiers and masked language models of `transformers`, and VADER."""
 
 from __future__ import annotations
 
@@ -23,8 +23,6 @@ from countergen_edit.models.scoring import to_float64
 from countergen_edit.models.tokens import excerpt
 
 VADER = "vader"
-Span = tuple[int, int]
-"""Characters of a text."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,10 +41,7 @@ class HeadModel:
     def logits(
         self, rows: Sequence[Mapping[str, Sequence[int]]], progress: str | None = None
     ) -> Iterator[tuple[list[int], Tensor]]:
-        """The head's logits of encoded texts, those of similar length together, by their numbers.
-
-        `UserError` if they are not finite.
-        """
+        """Yield numbers and logits of texts of similar length; `UserError` unless finite."""
         lengths = [len(row["input_ids"]) for row in rows]
         batches: list[list[int]] = []
         for i in sorted(range(len(rows)), key=lambda i: -lengths[i]):
@@ -78,11 +73,10 @@ class Classifier(HeadModel):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        config, tokenizer = self.hf_model.config, self.tokenizer
-        if tokenizer.pad_token is None:
-            tokenizer.pad_token = tokenizer.eos_token
-        if config.pad_token_id is None:
-            config.pad_token_id = tokenizer.pad_token_id
+        if self.tokenizer.pad_token is None:
+            self.tokenizer.pad_token = self.tokenizer.eos_token
+        if self.hf_model.config.pad_token_id is None:
+            self.hf_model.config.pad_token_id = self.tokenizer.pad_token_id
 
     def probabilities(
         self,
@@ -94,8 +88,7 @@ class Classifier(HeadModel):
     ) -> dict[str, Float64[np.ndarray, " text"]]:
         """Role → its probability for every text, (text,).
 
-        `pairs` are the hypotheses of premises; `cut` truncates texts beyond the context, which
-        otherwise raise a `UserError`.
+        `pairs` are hypotheses of premises. `UserError` for a text beyond the context, unless `cut`.
         """
         if not texts:
             return dict.fromkeys(self.roles, np.zeros(0))
@@ -103,9 +96,9 @@ class Classifier(HeadModel):
         room = getattr(config, "max_position_embeddings", None) or self.tokenizer.model_max_length
         if "roberta" in config.model_type:  # position tables begin behind the padding index
             room -= (config.pad_token_id or 0) + 1
-        both = [*texts], None if pairs is None else [*pairs]
+        pairs = None if pairs is None else [*pairs]
         most = room if cut else None
-        table = self.tokenizer(*both, truncation=cut, max_length=most, verbose=False)
+        table = self.tokenizer([*texts], pairs, truncation=cut, max_length=most, verbose=False)
         for text, ids in zip(texts, table["input_ids"], strict=True):
             if len(ids) > room:
                 raise UserError(
@@ -125,15 +118,14 @@ def classifier_from_objects(
     name: str, hf_model: Any, tokenizer: Any, task: str, labels: Sequence[str] | None = None
 ) -> Classifier:
     """Wrap a sequence classifier in memory; `UserError` if labels do not map."""
-    known, single = _outputs(hf_model.config)
-    if labels is not None and len(labels) != len(known):
+    outputs, single = _outputs(hf_model.config)
+    if labels is not None and len(labels) != len(outputs):
         raise UserError(
-            f"labels={list(labels)} names {len(labels)} label(s), but {name} has {len(known)}"
+            f"labels={list(labels)} names {len(labels)} label(s), but {name} has {len(outputs)}"
         )
-    roles = map_labels(name, list(labels or known), task)
-    return Classifier(
-        name, hf_model, tokenizer, roles, single or len(roles) < len(ROLE_NAMES[task])
-    )
+    roles = map_labels(name, list(labels or outputs), task)
+    single = single or len(roles) < len(ROLE_NAMES[task])
+    return Classifier(name, hf_model, tokenizer, roles, single)
 
 
 def load_classifier_of_label(
@@ -144,11 +136,11 @@ def load_classifier_of_label(
     `multi_label` labels are independent; None follows the config. `UserError` for another label.
     """
     hf_model, tokenizer = load_head("sequence classifier", model, device=device)
-    known, single = _outputs(hf_model.config)
-    require_known(f"label of {model}:", label, known)
+    labels, single = _outputs(hf_model.config)
+    require_known(f"label of {model}:", label, labels)
     if multi_label is None:  # the share of a lone output is always 1: it can only be a yes or no
-        multi_label = single or len(known) == 1
-    return Classifier(str(model), hf_model, tokenizer, {label: known.index(label)}, multi_label)
+        multi_label = single or len(labels) == 1
+    return Classifier(str(model), hf_model, tokenizer, {label: labels.index(label)}, multi_label)
 
 
 def _outputs(config: Any) -> tuple[list[str], bool]:
@@ -206,16 +198,16 @@ def map_labels(name: str, labels: Sequence[str], task: str) -> dict[str, int]:
 
 @dataclass(frozen=True)
 class MaskedText:
-    """A text with the spans of its target and its attribute."""
+    """A text with the characters of its target and its attribute."""
 
     text: str
-    target: Span
-    attribute: Span
+    target: tuple[int, int]
+    attribute: tuple[int, int]
 
 
 @dataclass(frozen=True, eq=False)
 class MaskedModel(HeadModel):
-    """A masked language model; `UserError` if its tokenizer has no mask or character offsets."""
+    """A masked language model; `UserError` without a mask or character offsets."""
 
     batch_tokens = 2048  # its head has logits of every token
 
@@ -230,11 +222,12 @@ class MaskedModel(HeadModel):
     def associations(self, texts: Sequence[MaskedText]) -> Float64[np.ndarray, " text"]:
         """log p(target | attribute) - log p(target | attribute masked), nats (Kurita et al. 2019).
 
-        An attribute of several tokens is masked by as many masks. `UserError` for a target of
-        several tokens, or a text beyond the context.
+        All tokens of an attribute are masked. `UserError` for a target of several, or a long text.
         """
         room = min(self.tokenizer.model_max_length, self.hf_model.config.max_position_embeddings)
-        mask, rows, targets = self.tokenizer.mask_token_id, [], []
+        mask = self.tokenizer.mask_token_id
+        rows: list[dict[str, list[int]]] = []
+        targets: list[tuple[int, int]] = []
         for ids, target, attribute in map(self._places, texts):
             if len(ids) > room:
                 raise UserError(
@@ -249,11 +242,10 @@ class MaskedModel(HeadModel):
             places, tokens = zip(*(targets[i] for i in batch), strict=True)
             log_p = to_float64(logits[range(len(batch)), places]).log_softmax(-1)
             values[batch] = log_p[range(len(batch)), tokens].cpu().numpy()
-        known, unknown = values.reshape(-1, 2).T
-        return np.asarray(known - unknown, dtype=np.float64)
+        return np.asarray(values[::2] - values[1::2])
 
     def _places(self, text: MaskedText) -> tuple[list[int], int, list[int]]:
-        """The token ids of a text, the place of its target, and those of its attribute."""
+        """Token ids of a text, and the places of its target and attribute."""
         table = self.tokenizer(text.text, return_offsets_mapping=True, verbose=False)
         target, attribute = (
             [k for k, (a, b) in enumerate(table["offset_mapping"]) if a < end and b > begin]
@@ -276,7 +268,7 @@ def analyzer() -> Any:
 
 
 def lexicon_words(texts: Iterable[str]) -> dict[str, float]:
-    """The words of some texts that the lexicon rates, with their valence in [-4, 4].
+    """The words of texts that the lexicon rates, with their valence in [-4, 4].
 
     Names such as "Grace" move the score by themselves: a confound.
 

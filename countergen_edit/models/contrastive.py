@@ -4,8 +4,7 @@
 
 with y the text generated so far and w among the K likeliest tokens after x (Yona et al. 2023,
 equation 1 and appendix B). Δ is of the whole distributions; λ = 0 is greedy decoding. Both contexts
-run as one batch, [x rows; x' rows], of Hugging Face's `generate`, with a logits processor that
-gives both halves the same scores.
+are one batch of `generate`, [x rows; x' rows], whose logits processor gives both the same scores.
 """
 
 from __future__ import annotations
@@ -21,20 +20,13 @@ from jaxtyping import Float, Float64, Int
 from torch import Tensor
 
 from countergen_edit.core.errors import UserError
-from countergen_edit.models.generation import (
-    check_room,
-    end_tokens,
-    new_tokens,
-    text_after,
-)
-from countergen_edit.models.language_model import LanguageModel
+from countergen_edit.models.generation import check_room, end_tokens, new_tokens, text_after
+from countergen_edit.models.language_model import LanguageModel, RowScores, TokenIds
 from countergen_edit.models.progress import track
 from countergen_edit.models.scoring import to_float64
 from countergen_edit.models.tokens import encode, excerpt
 
-TOP_K = 50
-"""K of the paper."""
-SENTENCE_ENDS = ".!?\n"
+TOP_K = 50  # K of the paper
 
 
 @dataclass(frozen=True)
@@ -62,8 +54,8 @@ def contrast(
     Logits may differ from log p by a constant per row; `strength` is λ of each pair.
     """
     top, token = logits.topk(top_k)
-    both = logits, contrast_logits
-    log_norm, contrast_norm = (to_float64(x).logsumexp(-1, keepdim=True) for x in both)
+    log_norm = to_float64(logits).logsumexp(-1, keepdim=True)
+    contrast_norm = to_float64(contrast_logits).logsumexp(-1, keepdim=True)
     log_p = to_float64(top) - log_norm
     log_q = to_float64(contrast_logits.gather(1, token)) - contrast_norm
     delta = log_p.exp() - log_q.exp()
@@ -104,9 +96,7 @@ class ContrastiveScores:
         self.trace = trace
         self.steps: list[tuple[Float64[Tensor, " pair"], Float64[Tensor, " pair"]]] = []
 
-    def __call__(
-        self, input_ids: Int[Tensor, "row time"], scores: Float[Tensor, "row vocab"]
-    ) -> Float[Tensor, "row vocab"]:
+    def __call__(self, input_ids: TokenIds, scores: RowScores) -> RowScores:
         x, other = scores.chunk(2)
         log_p, delta, token = contrast(x, other, self.strength, self.top_k)
         if self.trace:
@@ -135,10 +125,8 @@ def contrastive_generate(
 
     `strength` is λ, of all pairs or of each; `top_k` is K, the number of the likeliest tokens after
     x to choose from. A `sentence` ends at the first token with a full stop, `!`, `?` or line break;
-    `trace` records Δ and divergence.
-
-    `UserError` if the lists differ in length, a prompt equals its contrast or is too long, λ is
-    negative, K exceeds the vocabulary, or `batch_size` is below 1.
+    `trace` records Δ and divergence. `UserError` if the lists differ in length, a prompt equals its
+    contrast or is too long, λ is negative, K exceeds the vocabulary, or `batch_size` is below 1.
     """
     if isinstance(strength, int | float):
         strength = [strength] * len(prompts)
@@ -148,8 +136,12 @@ def contrastive_generate(
     sizes = {"max_new_tokens": max_new_tokens, "top_k": top_k}
     x, other = check_contrasts(lm, prompts, contrasts, strengths, **sizes)
     ends = end_tokens(lm)
-    stops = {*ends, *(_sentence_ends(lm) if sentence else ())}
-    order = sorted(range(len(prompts)), key=lambda i: (max(len(x[i]), len(other[i])), i))
+    stops = {*ends}
+    if sentence:
+        tokens = range(min(len(lm.tokenizer), lm.vocab_size))
+        texts = lm.tokenizer.batch_decode([[token] for token in tokens])
+        stops |= {token for token, text in enumerate(texts) if {*text} & {*".!?\n"}}
+    order = sorted(range(len(prompts)), key=lambda i: max(len(x[i]), len(other[i])))
     chunks = [order[i : i + batch_size] for i in range(0, len(order), batch_size)]
     results: dict[int, Contrasted] = {}
     for chunk in track(chunks, progress):
@@ -167,18 +159,10 @@ def contrastive_generate(
 
 
 def token_texts(lm: LanguageModel, prompt: str, tokens: Sequence[int]) -> list[str]:
-    """The text that each token of a continuation adds; a character's shows with its last token."""
+    """The text that each token adds; a character shows with its last token."""
     before = encode(lm, [prompt])[0].ids
-    begun = [text_after(lm, before, list(tokens[:k])) for k in range(len(tokens) + 1)]
-    return [b[len(a) :] if b.startswith(a) else "" for a, b in pairwise(begun)]
-
-
-def _sentence_ends(lm: LanguageModel) -> tuple[int, ...]:
-    """The tokens that hold the end of a sentence."""
-    table = lm.tokenizer.batch_decode(
-        [[token] for token in range(min(len(lm.tokenizer), lm.vocab_size))]
-    )
-    return tuple(t for t, text in enumerate(table) if set(text) & set(SENTENCE_ENDS))
+    texts = [text_after(lm, before, list(tokens[:k])) for k in range(len(tokens) + 1)]
+    return [b[len(a) :] if b.startswith(a) else "" for a, b in pairwise(texts)]
 
 
 @singledispatch
@@ -191,7 +175,7 @@ def check_contrasts(
     max_new_tokens: int,
     top_k: int = TOP_K,
 ) -> tuple[list[list[int]], list[list[int]]]:
-    """Token ids of prompts and contrasts; raises as `contrastive_generate` says."""
+    """Token ids of prompts and contrasts; `UserError` as `contrastive_generate`."""
     if not len(prompts) == len(contrasts) == len(strengths):
         raise UserError(
             f"{len(prompts)} prompts, {len(contrasts)} contrasts and {len(strengths)} values of "
@@ -209,7 +193,7 @@ def check_contrasts(
             f"top_k={top_k} is not between 1 and the vocabulary's {lm.vocab_size} tokens"
         )
     x, other = ([e.ids for e in encode(lm, texts)] for texts in (prompts, contrasts))
-    if same := [p for p, own, its in zip(prompts, x, other, strict=True) if own == its]:
+    if same := [p for p, a, b in zip(prompts, x, other, strict=True) if a == b]:
         raise UserError(
             f"the prompt equals its contrast, {excerpt(same[0])}: there is nothing to contrast"
         )

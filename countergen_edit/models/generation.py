@@ -16,7 +16,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from countergen_edit.core.errors import UserError
 from countergen_edit.core.seeds import unit_seed
-from countergen_edit.models.language_model import LanguageModel, require_finite
+from countergen_edit.models.language_model import LanguageModel, RowScores, TokenIds, require_finite
 from countergen_edit.models.memory import reduced, within_memory
 from countergen_edit.models.progress import track
 from countergen_edit.models.tokens import encode, encode_replies, excerpt
@@ -44,10 +44,8 @@ def generate(
     Returns the text after each prompt, which also ends at the model's end-of-text token. With
     `chat`, prompts are a user's messages in the chat template and texts the replies. `do_sample`
     samples from the smallest set of tokens with probability `top_p`, after the logits are divided
-    by `temperature`, instead of taking the likeliest token.
-
-    `UserError` if a setting is out of range, or a prompt is empty for a model without BOS or leaves
-    no room in the context.
+    by `temperature`, instead of taking the likeliest token. `UserError` if a setting is out of
+    range, or a prompt is empty for a model without BOS or leaves no room in the context.
     """
     if max_new_tokens < 1 or batch_size < 1:
         raise UserError(f"max_new_tokens={max_new_tokens}, batch_size={batch_size}: at least 1")
@@ -82,20 +80,21 @@ def sample_texts(
     rows = [encoding.ids for encoding in encodings]
     for prompt, ids in zip(prompts, rows, strict=True):
         check_room(lm, prompt, ids, sampling.max_new_tokens)
-    ends, seeds = end_tokens(lm), row_seeds(sampling.seed, prompts)
-    order = sorted(range(len(prompts)), key=lambda i: (len(rows[i]), i))
+    ends = end_tokens(lm)
+    seeds = row_seeds(sampling.seed, prompts)
+    order = sorted(range(len(prompts)), key=lambda i: len(rows[i]))
 
     def run() -> list[str]:
         size = reduced(lm, "text", batch_size)
         chunks = [order[i : i + size] for i in range(0, len(order), size)]
         texts = [""] * len(prompts)
         for chunk in track(chunks, progress):
-            own = [seeds[i] for i in chunk]
-            sampler = RowSampler(own, top_p=sampling.top_p, temperature=sampling.temperature)
+            seed = [seeds[i] for i in chunk]
+            sampler = RowSampler(seed, top_p=sampling.top_p, temperature=sampling.temperature)
             processors = [sampler] if sampling.do_sample else []
             batch = [rows[i] for i in chunk]
-            made = new_tokens(lm, batch, sampling.max_new_tokens, ends, processors)
-            for i, new in zip(chunk, made, strict=True):
+            continuations = new_tokens(lm, batch, sampling.max_new_tokens, ends, processors)
+            for i, new in zip(chunk, continuations, strict=True):
                 texts[i] = text_after(lm, rows[i], new[:-1] if new[-1] in ends else new)
         return texts
 
@@ -103,7 +102,7 @@ def sample_texts(
 
 
 def check_room(lm: LanguageModel, prompt: str, ids: Sequence[int], max_new_tokens: int) -> None:
-    """Raise a `UserError` for an empty prompt or one without room for so many new tokens."""
+    """Raise a `UserError` for an empty prompt or one without room for new tokens."""
     if not ids:
         raise UserError(f"empty prompt: {lm.name} has no beginning-of-text token to start from")
     if max_new_tokens > lm.context_length - (0 if lm.is_encoder_decoder else len(ids)):
@@ -129,15 +128,15 @@ def new_tokens(
     """New token ids of each row through the first of `stops`, by `transformers`.
 
     Decoding is greedy, as a sampling processor leaves one token to choose from. Rows are padded on
-    the left, and positions derived from the mask by `generate`; an encoder is padded on the right,
-    as it counts positions from the left.
+    the left, those of an encoder, which counts positions from the left, on the right.
     """
     from transformers import GenerationConfig
 
-    ends, model = end_tokens(lm), lm.bridge.original_model
-    own = model.generation_config  # `generate` would fill every gap from it
+    ends = end_tokens(lm)
+    model = lm.bridge.original_model
+    defaults = model.generation_config  # `generate` would fill every gap from it
     # An encoder-decoder model names the token that its decoder begins with.
-    configs = (own, model.config) if lm.is_encoder_decoder else ()
+    configs = (defaults, model.config) if lm.is_encoder_decoder else ()
     keys = ("decoder_start_token_id", "bos_token_id")
     starts = [getattr(config, key, None) for config in configs for key in keys]
     config = GenerationConfig(  # type: ignore[no-untyped-call]
@@ -157,7 +156,7 @@ def new_tokens(
         return logits
 
     try:
-        model.generation_config = type(own)()
+        model.generation_config = type(defaults)()
         with torch.inference_mode():
             output = model.generate(
                 ids.to(lm.device),
@@ -166,35 +165,33 @@ def new_tokens(
                 logits_processor=[finite, *processors],
             )
     finally:
-        model.generation_config = own
+        model.generation_config = defaults
     new = output[:, 1 if lm.is_encoder_decoder else ids.shape[1] :].tolist()
-    ends_at = (next((k for k, token in enumerate(row) if token in stops), None) for row in new)
-    return [row if k is None else row[: k + 1] for row, k in zip(new, ends_at, strict=True)]
+    lengths = (next((k for k, token in enumerate(row, 1) if token in stops), None) for row in new)
+    return [row[:length] for row, length in zip(new, lengths, strict=True)]
 
 
 def text_after(lm: LanguageModel, prompt: list[int], new: list[int]) -> str:
-    """Decode `new` in context: on its own, a SentencePiece tokenizer drops the leading space."""
+    """Decode `new` in context: alone, SentencePiece drops the leading space."""
     how = {"skip_special_tokens": True, "clean_up_tokenization_spaces": False}
     decode = partial(lm.tokenizer.decode, **how)
     before, joint = decode(prompt), decode(prompt + new)
-    # A prompt that ends within a character decodes differently once the character is complete.
+    # A prompt that ends within a character decodes differently once that is complete.
     return str(joint[len(before) :] if joint.startswith(before) else decode(new))
 
 
 def end_tokens(lm: LanguageModel) -> list[int]:
-    """The model's end-of-text tokens within its vocabulary, else the tokenizer's.
-
-    A handmade config often keeps its family's default, beyond a small vocabulary.
-    """
-    own = lm.bridge.original_model.generation_config.eos_token_id
-    ends = own if isinstance(own, list) else [own]
+    """The model's end-of-text tokens within its vocabulary, else the tokenizer's."""
+    ends = lm.bridge.original_model.generation_config.eos_token_id
+    ends = ends if isinstance(ends, list) else [ends]
+    # A handmade config often keeps its family's default, beyond a small vocabulary.
     valid = [end for end in ends if end is not None and end < lm.vocab_size]
     end = lm.tokenizer.eos_token_id
     return valid or ([] if end is None else [end])
 
 
 _CPU_AT_ONCE, _ACCELERATOR_AT_ONCE = 1 << 20, 1 << 24
-"""Logits that are sampled from together; a CPU is faster while they stay in its cache."""
+"""Logits sampled together; a CPU is faster while they stay in its cache."""
 _STEP = 0x632BE59BD9B4E019
 _TOKEN, *_MIX = (
     word - (1 << 64)  # as a signed integer
@@ -216,21 +213,17 @@ class RowSampler:
         self.temperature = temperature
         self.step = 0
 
-    def __call__(
-        self, input_ids: Int[Tensor, "row time"], scores: Float[Tensor, "row vocab"]
-    ) -> Float[Tensor, "row vocab"]:
+    def __call__(self, input_ids: TokenIds, scores: RowScores) -> RowScores:
         """Logits of 0 for each row's sampled token and minus infinity elsewhere."""
         self.seeds = self.seeds.to(scores.device)
         at_once = _CPU_AT_ONCE if scores.device.type == "cpu" else _ACCELERATOR_AT_ONCE
         rows = max(1, at_once // scores.shape[-1])
-        parts = [slice(start, start + rows) for start in range(0, len(scores), rows)]
-        token = torch.cat([self._sampled(scores[p].float(), self.seeds[p]) for p in parts])
+        parts = zip(torch.split(scores, rows), torch.split(self.seeds, rows), strict=True)
+        token = torch.cat([self._sampled(part.float(), seeds) for part, seeds in parts])
         self.step += 1
         return torch.full_like(scores, -torch.inf, dtype=torch.float32).scatter_(1, token, 0.0)
 
-    def _sampled(
-        self, scores: Float[Tensor, "row vocab"], seeds: Int[Tensor, " row"]
-    ) -> Int[Tensor, "row 1"]:
+    def _sampled(self, scores: RowScores, seeds: Int[Tensor, " row"]) -> Int[Tensor, "row 1"]:
         scores = scores / self.temperature
         noisy = gumbel(seeds, self.step, scores.shape[-1]).add_(scores)
         token = noisy.argmax(-1, keepdim=True)
@@ -238,8 +231,8 @@ class RowSampler:
             p = scores.softmax(-1)
             waiting = torch.arange(len(p), device=p.device)
             while True:
-                mine = p[waiting]
-                above = mine * (mine > mine.gather(1, token[waiting]))
+                p_row = p[waiting]
+                above = p_row * (p_row > p_row.gather(1, token[waiting]))
                 waiting = waiting[above.sum(-1) >= self.top_p]  # outside the nucleus: draw again
                 if not len(waiting):
                     break
@@ -249,7 +242,7 @@ class RowSampler:
 
 
 def gumbel(seeds: Int[Tensor, " row"], step: int, tokens: int) -> Float[Tensor, "row token"]:
-    """Standard Gumbel noise of seed, step and token alone, by SplitMix64 (Steele et al. 2014)."""
+    """Standard Gumbel noise of seed, step and token, by SplitMix64 (Steele et al. 2014)."""
     token = torch.arange(tokens, device=seeds.device) * _TOKEN
     x = (seeds + step * _STEP % 2**62)[:, None] + token
     for shift, factor in zip((30, 27), _MIX, strict=True):

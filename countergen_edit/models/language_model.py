@@ -6,7 +6,6 @@ import copy
 import hashlib
 import json
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import cached_property, partial, wraps
 from types import MethodType
@@ -19,13 +18,16 @@ from torch import Tensor, nn
 from countergen_edit.core.errors import UserError
 
 _T = TypeVar("_T")
+TokenIds = Int[Tensor, "row time"]
 Mask = Int[Tensor, "row time"] | Bool[Tensor, "row time time"]
 """1 where a token is real; or, for each token, True where it attends."""
 Cells = tuple[Int[Tensor, " read"], Int[Tensor, " read"]]
 """Rows and columns of the positions to read."""
+RowScores = Float[Tensor, "row vocab"]
+Vectors = Float[Tensor, "*batch d"]
 Logits = Float[Tensor, "row time vocab"] | Float[Tensor, "read vocab"]
 NAMES_CODE = ("auto_map", "custom_pipelines")
-"""Keys of configs that name code beside the weights; no such code is ever run here."""
+"""Keys of configs that name code beside the weights, which is never run."""
 ORIGIN = "gguf_origin"
 """Key of a config that names the GGUF file of the weights."""
 REVISION = "source_revision"
@@ -39,9 +41,8 @@ class Chat:
     """The user's messages in a model's chat template.
 
     `instruction` is the default message, `request` precedes it and every question, `is_on` puts
-    all texts of the model within the template, and `is_beside` those of test data once more.
-    `thinks` says that an empty thought precedes replies, `closing` which arguments the template
-    reads for that.
+    all texts of the model within the template, and `is_beside` those of test data once more. An
+    empty thought precedes replies if `thinks`, by the arguments `closing` of the template.
     """
 
     instruction: str = INSTRUCTION
@@ -82,7 +83,7 @@ class LanguageModel:
 
     @property
     def is_quantized(self) -> bool:
-        """Whether linear layers have few bits, so that they can be neither trained nor folded."""
+        """Whether linear layers have few bits, neither trained nor folded."""
         return bool(getattr(self.bridge.original_model, "is_quantized", False))
 
     @property
@@ -111,7 +112,6 @@ class LanguageModel:
 
     @property
     def is_encoder_decoder(self) -> bool:
-        """Whether an encoder reads and a decoder writes."""
         return bool(self.bridge.original_model.config.is_encoder_decoder)
 
     @property
@@ -146,19 +146,20 @@ class LanguageModel:
 
     @property
     def conversation(self) -> dict[str, str] | None:
-        """SHA-256 of the chat template of texts, the instruction, and how no thought begins."""
+        """SHA-256 of the chat template, instruction, and arguments against thoughts."""
         chat = self.chat
         if not (chat.is_on or chat.is_beside):
             return None
         template = hashlib.sha256(str(self.tokenizer.chat_template).encode()).hexdigest()
-        about = {"thought": "empty"} if chat.thinks else {}
-        about |= {"closing": chat.closing} if chat.closing else {}
-        about |= {"beside": "plain texts"} if chat.is_beside else {}
-        return {"sha256": template, "instruction": chat.instruction, **about}
+        record = {"sha256": template, "instruction": chat.instruction}
+        record |= {"thought": "empty"} if chat.thinks else {}
+        record |= {"closing": chat.closing} if chat.closing else {}
+        record |= {"beside": "plain texts"} if chat.is_beside else {}
+        return record
 
     @cached_property
     def fingerprint(self) -> str:
-        """SHA-256 of config and weights; weights offloaded to disk count by name and shape."""
+        """SHA-256 of config and weights; those on disk count by name and shape."""
         return weights_hash(self.bridge.original_model)
 
     @cached_property
@@ -166,12 +167,11 @@ class LanguageModel:
         """Whether `fingerprint` covers every weight."""
         return not any(x.is_meta for x in self.bridge.original_model.state_dict().values())
 
-    def logits(self, ids: Int[Tensor, "row time"], mask: Mask, at: Cells | None = None) -> Logits:
+    def logits(self, ids: TokenIds, mask: Mask, at: Cells | None = None) -> Logits:
         """Next-token logits of right-padded rows, everywhere or `at` (rows, columns).
 
-        A mask of three axes states which tokens each token attends to, itself included, and thereby
-        its position (`batching.runs_trees`). Only positions that are read go through the output
-        matrix, a third of the work in a small model with a large vocabulary.
+        A mask of three axes states the tokens that each token attends to, and thereby its position
+        (`batching.runs_trees`). Only positions that are read go through the output matrix.
         """
         with torch.inference_mode():
             logits = self.differentiable_logits(ids, mask, at)
@@ -184,18 +184,16 @@ class LanguageModel:
         require_finite(logits, ids_of, self, self.dtype)
         return logits
 
-    def differentiable_logits(
-        self, ids: Int[Tensor, "row time"], mask: Mask, at: Cells | None = None
-    ) -> Logits:
+    def differentiable_logits(self, ids: TokenIds, mask: Mask, at: Cells | None = None) -> Logits:
         """`logits` with the gradients of attached hooks."""
         return read_logits(self.bridge.original_model, self.inputs(ids, mask), at)
 
-    def run_blocks(self, ids: Int[Tensor, "row time"], mask: Mask) -> None:
+    def run_blocks(self, ids: TokenIds, mask: Mask) -> None:
         """Run right-padded rows up to the output matrix."""
         with torch.inference_mode():
             self.bridge.original_model.base_model(**self.inputs(ids, mask))
 
-    def inputs(self, ids: Int[Tensor, "row time"], mask: Mask) -> dict[str, Any]:
+    def inputs(self, ids: TokenIds, mask: Mask) -> dict[str, Any]:
         """The arguments of a causal model's forward pass."""
         if self.is_encoder_decoder:
             raise UserError(
@@ -221,17 +219,14 @@ class LanguageModel:
 
 
 def _device(hf_model: Any) -> torch.device:
-    """Device that the embedding runs on; offloaded weights are moved there by accelerate's hook."""
+    """Device that the embedding runs on, also where accelerate offloads weights."""
     embedding = hf_model.get_input_embeddings()
     at = getattr(getattr(embedding, "_hf_hook", None), "execution_device", None)
     return torch.device(embedding.weight.device if at is None else at)
 
 
 _HASH_CHUNK = 1 << 24  # elements moved off the device at once while hashing
-_NOT_IDENTITY = (
-    *("_name_or_path", "transformers_version", "_attn_implementation"),
-    *(ORIGIN, *NAMES_CODE),
-)
+_UNHASHED = ("_name_or_path", "transformers_version", "_attn_implementation", ORIGIN, *NAMES_CODE)
 
 
 class OverflowedError(UserError):
@@ -241,7 +236,7 @@ class OverflowedError(UserError):
 def require_finite(
     logits: Tensor, ids_of: Callable[[int], Any], owner: Any, dtype: torch.dtype
 ) -> None:
-    """Refuse logits of `owner` that are not finite, with the first such row's text by `ids_of`."""
+    """Raise `OverflowedError` with the text of the first row that is not finite."""
     broken = (~(logits.amin(-1).isfinite() & logits.amax(-1).isfinite())).nonzero()
     if not len(broken):
         return
@@ -254,7 +249,7 @@ def require_finite(
 
 
 def stock_name(name: str) -> str:
-    """The name of a module or tensor in the stock architecture, without the bridge's wrappers."""
+    """The name of a module or tensor without the bridge's wrappers."""
     return name.replace("._original_component", "")
 
 
@@ -266,16 +261,12 @@ def adds_bos(tokenizer: Any) -> bool:
 
 def weights_hash(hf_model: Any) -> str:
     """SHA-256 of a model's config and weights."""
-    digest = hashlib.sha256()
-    config = hf_model.config.to_dict()
-    for key in _NOT_IDENTITY:
-        config.pop(key, None)
-    digest.update(json.dumps(config, sort_keys=True, default=str).encode())
+    config = {k: v for k, v in hf_model.config.to_dict().items() if k not in _UNHASHED}
+    digest = hashlib.sha256(json.dumps(config, sort_keys=True, default=str).encode())
     places = set()  # the bridge lists a tensor under several names; its content counts once
     for key, tensor in sorted(hf_model.state_dict().items()):
         place = (tensor.data_ptr(), tuple(tensor.shape), tensor.stride())
-        name = stock_name(key)
-        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
+        digest.update(f"{stock_name(key)} {tensor.dtype} {tuple(tensor.shape)}".encode())
         if tensor.is_meta or place in places:
             continue
         places.add(place)
@@ -286,27 +277,22 @@ def weights_hash(hf_model: Any) -> str:
 
 def read_logits(model: Any, inputs: Mapping[str, Any], at: Cells | None = None) -> Logits:
     """Logits of a `transformers` model, everywhere or `at` (rows, columns)."""
-    with ExitStack() as stack:
-        if at is not None:
-            matrix = model.get_output_embeddings()
-            stack.callback(matrix.register_forward_pre_hook(partial(_read_only, at)).remove)
-        output: Tensor = model(**inputs).logits
-    return output if at is None else output[0]
+    if at is None:
+        return cast(Tensor, model(**inputs).logits)
+    with model.get_output_embeddings().register_forward_pre_hook(partial(_read_only, at)):
+        return cast(Tensor, model(**inputs).logits[0])
 
 
 def _read_only(at: Cells, module: Any, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
-    """A hook before the output matrix that passes one row of read positions instead of all."""
+    """A hook before the output matrix: one row of read positions instead of all."""
     hidden, *rest = inputs
     return hidden[tuple(x.to(hidden.device) for x in at)][None], *rest
 
 
-def _norm_itself(
-    norm: Any, hidden_states: Float[Tensor, "*batch d"], **more: Any
-) -> Float[Tensor, "*batch d"]:
+def _norm_itself(norm: Any, hidden_states: Vectors, **more: Any) -> Vectors:
     """The Hugging Face norm, where the bridge would compute mean and variance by itself.
 
-    The two differ by 1.5e-5 in logits of 20, after a residual stream that reaches 800. A norm whose
-    inside is hooked is left to the bridge.
+    The two differ by 1.5e-5 in logits of 20, after a residual stream that reaches 800.
     """
     if norm.hook_scale.has_hooks() or norm.hook_normalized.has_hooks():
         return cast(Tensor, type(norm).forward(norm, hidden_states, **more))
@@ -317,8 +303,7 @@ def _norm_itself(
 def from_pretrained_objects(name: str, hf_model: Any, tokenizer: Any) -> LanguageModel:
     """Wrap a generating `transformers` model in memory and its fast tokenizer, labelled `name`.
 
-    The model is put in eval mode, frozen, and switched to "eager" attention, which hooks need.
-    `UserError` if the tokenizer is slow.
+    It is frozen, in eval mode, with "eager" attention for hooks; `UserError` for a slow tokenizer.
     """
     if not getattr(tokenizer, "is_fast", False):
         raise UserError(
@@ -346,22 +331,16 @@ def from_pretrained_objects(name: str, hf_model: Any, tokenizer: Any) -> Languag
     bridge.eval()
     for module in bridge.original_model.modules():
         if getattr(type(module), "forward", None) is NormalizationBridge.forward:
-            # Plain assignment would reach the wrapped norm. Bound, so that a copy has its own.
-            object.__setattr__(module, "forward", MethodType(_norm_itself, module))
+            _set(module, _norm_itself)
     run_stock_blocks(bridge)
     return LanguageModel(name=name, bridge=bridge, tokenizer=tokenizer)
-
-
-_PARTIAL = ("_stop_at_layer_idx", "_start_at_layer_idx")
-"""Attributes of a block by which the bridge runs a part of the model."""
 
 
 def run_stock_blocks(bridge: Any) -> None:
     """Let the blocks of a `TransformerBridge` run their wrappers only where one is hooked.
 
-    Where batches are small or the device is fast, the wrappers take as long as the model. The
-    copies without wrappers share weights and PyTorch hooks with the stock modules, and the outputs
-    are the same.
+    The wrappers take as long as the model where batches are small or the device is fast. Copies
+    without them share weights and PyTorch hooks with the stock modules.
     """
     from transformer_lens.model_bridge.generalized_components import BlockBridge
 
@@ -375,7 +354,6 @@ def _run_stock(block: Any) -> None:
     whole = block.original_component
     stock, shared = _unwrapped(whole)
     wrappers = [module for module in block.modules() if id(module) not in shared | {id(block)}]
-    ends = (block.hook_in, block.hook_out)
 
     @wraps(type(whole).forward)  # the bridge reads the signature
     def inner(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -384,39 +362,41 @@ def _run_stock(block: Any) -> None:
 
     def outer(self: Any, *args: Any, **kwargs: Any) -> Any:
         # Called alone, without keywords, a block of the bridge returns a tuple.
-        partial = any(getattr(self, name, None) is not None for name in _PARTIAL)
-        if partial or not kwargs or self.hooked():
+        limits = ("_stop_at_layer_idx", "_start_at_layer_idx")  # of a part of the model
+        is_part = any(getattr(self, name, None) is not None for name in limits)
+        if is_part or not kwargs or self.hooked():
             return type(self).forward(self, *args, **kwargs)
         return self.original_component(*args, **kwargs)
 
-    inside = [module for module in wrappers if module not in ends]
+    inside = [module for module in wrappers if module not in (block.hook_in, block.hook_out)]
     _set(whole, inner, stock=stock, hooked_inside=_Hooks(inside))
     _set(block, outer, hooked=_Hooks(wrappers))
 
 
 def _set(module: Any, forward: Any, **attributes: Any) -> None:
-    """Set plain attributes, not submodules; bound, so that a copy of the model has its own."""
+    """Set attributes of a wrapper itself, `forward` bound, so that a copy has its own."""
     for name, value in {**attributes, "forward": MethodType(forward, module)}.items():
         object.__setattr__(module, name, value)
 
 
 class _Hooks:
-    """Whether some modules have other hooks than when this was made (the bridge's own)."""
+    """Whether modules have hooks beside the initial ones of the bridge."""
 
     def __init__(self, modules: Iterable[Any]) -> None:
         kinds = ("_forward_pre_hooks", "_forward_hooks", "_backward_hooks")
-        every = [getattr(module, kind) for module in modules for kind in kinds]
-        self.empty = [hooks for hooks in every if not hooks]
-        self.own = [(hooks, set(hooks)) for hooks in every if hooks]
+        tables = [getattr(module, kind) for module in modules for kind in kinds]
+        self.empty = [hooks for hooks in tables if not hooks]
+        self.filled = [(hooks, set(hooks)) for hooks in tables if hooks]
 
     def __call__(self) -> bool:
-        return any(self.empty) or any(hooks.keys() - own for hooks, own in self.own)
+        return any(self.empty) or any(hooks.keys() - initial for hooks, initial in self.filled)
 
 
 def _unwrapped(module: Any) -> tuple[nn.Module, set[int]]:
-    """A copy of a module without wrappers, and the ids of the modules that it shares all with."""
+    """A copy of a module without wrappers, and the ids of the modules it shares."""
     inner = getattr(module, "original_component", None) or module
-    plain, shared = copy.copy(inner), {id(inner)}
+    plain = copy.copy(inner)
+    shared = {id(inner)}
     children = {}
     for name, child in inner._modules.items():
         children[name] = child

@@ -1,7 +1,6 @@
 """Load a causal or encoder-decoder language model by hub id, directory or GGUF file.
 
-Unusable models are refused before any weights are read, such as a classifier, which would boot as a
-language model with a random head.
+Unusable models are refused before weights are read: a classifier would boot with a random head.
 """
 
 from __future__ import annotations
@@ -49,10 +48,10 @@ _BOS_PRE_TOKENIZERS = (
     *("llama3", "llama-v3", "llama-bpe", "falcon3", "falcon-h1", "pixtral", "midm-2.0", "lfm2"),
     "jina-v5-nano",
 )
-"""Pre-tokenizers (`tokenizer.ggml.pre`) of GGUF files whose texts begin with BOS unless the file
-says otherwise: llama.cpp, src/llama-vocab.cpp. transformers adds none."""
+"""Pre-tokenizers (`tokenizer.ggml.pre`) of GGUF files with BOS unless the file says otherwise:
+llama.cpp, src/llama-vocab.cpp. transformers adds none."""
 _WHOLE = re.compile(r"B?F\d+")
-"""GGUF types of numbers one by one; others are of blocks of small integers with their scale."""
+"""GGUF types of single numbers; others are blocks of small integers with a scale."""
 _NUMBER = re.compile(r"\b\d+\b")
 
 
@@ -72,18 +71,10 @@ def load_model(
 ) -> LanguageModel:
     """Load a model with `transformers` and wrap it in a TransformerBridge.
 
-    `model` is a directory written by `save_pretrained`, a GGUF file, a hub id, with its `revision`
-    (branch, tag or commit), or the directory of a PEFT adapter that names its base. Weights are of
-    a `dtype` (float32, float16, bfloat16 or float64) and go to a `device` ("auto": CUDA, if there
-    is one), or are spread by a `device_map` ("auto", "balanced", …) with at most `max_memory` on
-    each. `quantization` is that of linear layers by bitsandbytes: "4bit" (NF4, Dettmers et al.
-    2023) or "8bit" (LLM.int8(), Dettmers et al. 2022); other weights and products are of `dtype`.
-    `adapter` is the directory of a PEFT adapter, which is merged into the weights. Texts begin with
-    BOS if `bos` is true; "auto" follows the tokenizer. `template` and `instruction` are those of
-    `in_template`.
-
-    `UserError` if the model is absent, incomplete or of an unsupported kind, or a setting is
-    unknown.
+    `model` is a hub id, a directory, a GGUF file, or the directory of a PEFT adapter that names its
+    base; the other arguments are those of `countergen_edit.load`. Linear layers are quantised by
+    NF4 (Dettmers et al. 2023) or LLM.int8() (Dettmers et al. 2022), other weights not. `UserError`
+    if the model is absent, incomplete or of an unsupported kind, or a setting is unknown.
     """
     require_known("dtype", dtype, _DTYPES)
     if device_map is not None and device != "auto":
@@ -95,8 +86,8 @@ def load_model(
     # Quantised weights are placed while they are read.
     place = device_map if how is None or device_map else {"": str(target)}
     base = model
-    if adapter is None and (own := base_of_adapter(model)):
-        base, adapter = own, model
+    if adapter is None and (recorded := base_of_adapter(model)):
+        base, adapter = recorded, model
     hf_model, tokenizer = load_plain(base, dtype, place, revision, how, max_memory)
     if adapter is not None:
         hf_model = with_adapter(hf_model, adapter)
@@ -109,7 +100,7 @@ def load_model(
 
 
 def base_of_adapter(model: str | Path) -> str | None:
-    """The base that the directory of an adapter names; None for a model, or without a base."""
+    """The base that an adapter's directory names; None for another directory."""
     file = Path(model).expanduser() / ADAPTER
     if not file.is_file() or file.with_name("config.json").is_file():
         return None
@@ -117,7 +108,7 @@ def base_of_adapter(model: str | Path) -> str | None:
 
 
 def with_adapter(hf_model: Any, adapter: str | Path) -> Any:
-    """The model with a PEFT adapter merged; `UserError` if it does not fit, or is none."""
+    """The model with a PEFT adapter merged; `UserError` if it does not fit."""
     folder = Path(adapter).expanduser()
     if not (folder / ADAPTER).is_file():
         raise UserError(f"model.adapter={adapter} holds no {ADAPTER}: name an adapter's directory")
@@ -132,7 +123,7 @@ def with_adapter(hf_model: Any, adapter: str | Path) -> Any:
 
 
 def quantized(quantization: str, dtype: torch.dtype) -> Any:
-    """The config of bitsandbytes; `UserError` for another name or where it is not installed."""
+    """The config of bitsandbytes; `UserError` if it is unknown or not installed."""
     from transformers import BitsAndBytesConfig
 
     require_known("quantization", quantization, QUANTIZATIONS)
@@ -153,14 +144,13 @@ def load_plain(
     quantization: Any = None,
     max_memory: MaxMemory | None = None,
 ) -> tuple[Any, Any]:
-    """The `transformers` model and tokenizer that `load_model` wraps, under the same checks."""
+    """The model and tokenizer that `load_model` wraps, under the same checks."""
     place = location_of(model, revision)
     header = _read_header(place.gguf) if place.gguf else None
     if header and quantization:
         raise UserError(f"{model} is a GGUF file, which has its own rounding: no quantization")
 
-    # First, because importing it silences the transformers logger, and with it the report of
-    # missing weights that is read here from `output_loading_info` instead.
+    # First: importing it silences the report of missing weights, which is read here instead.
     import transformer_lens  # noqa: F401
 
     with _alone(place) as location:
@@ -185,10 +175,9 @@ def load_plain(
 
 
 def _read_header(path: Path) -> tuple[Bos, dict[str, str], int]:
-    """What transformers loses of a GGUF file: BOS, what it is, and how many numbers it holds.
+    """What transformers loses of a GGUF file: BOS, its origin, and the number of its weights.
 
-    BOS is "auto" where neither the file nor llama.cpp's rule says whether texts begin with it.
-    `UserError` if the file is not whole.
+    BOS is "auto" where neither the file nor llama.cpp decides. `UserError` if the file is damaged.
     """
     try:
         from gguf import GGUFReader
@@ -212,17 +201,21 @@ def _read_header(path: Path) -> tuple[Bos, dict[str, str], int]:
     words = f"a {f'{bits[0]}-bit ' if bits else ''}rounding ({kind}), dequantised"
     if _WHOLE.fullmatch(kind):
         words = f"weights as stored ({kind})"
-    with path.open("rb") as file:
-        sha256 = hashlib.file_digest(file, "sha256").hexdigest()
     default = True if fields.get("tokenizer.ggml.pre") in _BOS_PRE_TOKENIZERS else "auto"
     bos = fields.get("tokenizer.ggml.add_bos_token", default)
-    origin = {"file": path.name, "sha256": sha256, "weights": words}
+    origin = {"file": path.name, "sha256": sha256(path), "weights": words}
     return bos, origin, numbers.total()
+
+
+def sha256(path: Path) -> str:
+    """SHA-256 of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 @contextmanager
 def _alone(location: Location) -> Iterator[Location]:
-    """The location with nothing beside the GGUF file, such as the config of another model."""
+    """The location with the GGUF file alone, without the config of another model."""
     if location.gguf is None:
         yield location
         return
@@ -235,7 +228,7 @@ HEADS = {
     "sequence classifier": ("SequenceClassification", "SEQUENCE_CLASSIFICATION"),
     "masked language model": ("MaskedLM", "MASKED_LM"),
 }
-"""Kind of model → its head in the names of classes and of their table in transformers."""
+"""Kind of model → its head in names of classes, and of their table."""
 
 
 def load_head(
@@ -247,7 +240,7 @@ def load_head(
     revision: str | None = None,
     adapter: str | Path | None = None,
 ) -> tuple[Any, Any]:
-    """Load a model of `HEADS` and its tokenizer; errors as `load_model`, or without that head."""
+    """Load a model of `HEADS` and its tokenizer; `UserError` as `load_model`."""
     import transformers
     from transformers.models.auto import modeling_auto
 
@@ -263,7 +256,7 @@ def load_head(
     hf_model = _read_weights(getattr(transformers, f"AutoModelFor{head}"), location, _DTYPES[dtype])
     if adapter is not None:
         hf_model = with_adapter(hf_model, adapter)
-    return hf_model.to(target).requires_grad_(False).eval(), tokenizer
+    return hf_model.to(target), tokenizer
 
 
 def device_named(device: str) -> torch.device:
@@ -283,8 +276,7 @@ def device_named(device: str) -> torch.device:
 def set_bos(tokenizer: Any, bos: Bos, name: str) -> None:
     """Let a fast tokenizer begin texts with BOS or not; "auto" leaves it unchanged.
 
-    The change is saved with the tokenizer. `UserError` if `bos` is neither auto nor a boolean, or
-    the tokenizer has no BOS.
+    The change is saved with the tokenizer. `UserError` for another `bos`, or a tokenizer without.
     """
     if not isinstance(bos, bool) and bos != "auto":
         raise UserError(f"bos={bos!r}: write auto, true or false")
@@ -298,7 +290,7 @@ def set_bos(tokenizer: Any, bos: Bos, name: str) -> None:
 
 
 def _auto_class(location: Location) -> Any:
-    """The class that loads the model, once it is known to generate text and to fit the bridge."""
+    """The class that loads a model; `UserError` unless it writes text and fits the bridge."""
     from transformer_lens.factories.architecture_adapter_factory import SUPPORTED_ARCHITECTURES
     from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM
     from transformers.models.auto import modeling_auto
@@ -307,7 +299,7 @@ def _auto_class(location: Location) -> Any:
     causal = modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
     default = causal.get(config.model_type)
     name = str((config.architectures or [default or config.model_type])[0])
-    # A bare base model passes: its output matrix may be tied, and if not it is found missing.
+    # A bare base model passes: its output matrix may be tied, else it is found missing.
     bases = modeling_auto.MODEL_MAPPING_NAMES.values()
     continues = default is not None and (name in causal.values() or name in bases)
     answers = name in modeling_auto.MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES.values()
@@ -403,8 +395,8 @@ def _read_weights(
             f"shape, which would be random: {_first(absent)}"
         )
     # Other unexpected weights are of other heads and masks.
-    own = {_NUMBER.sub("#", key) for key in hf_model.state_dict()}
-    if dropped := [key for key in report["unexpected_keys"] if _NUMBER.sub("#", key) in own]:
+    names = {_NUMBER.sub("#", key) for key in hf_model.state_dict()}
+    if dropped := [key for key in report["unexpected_keys"] if _NUMBER.sub("#", key) in names]:
         raise UserError(
             f"{location} has {len(dropped)} weights of layers that its config.json does not have, "
             f"which would be dropped: {_first(dropped)}"
@@ -414,8 +406,8 @@ def _read_weights(
             f"{location} has an output matrix of its own, but its config.json says that it is the "
             'embedding: write "tie_word_embeddings": false there'
         )
-    weights = [(name, w) for name, w in hf_model.named_parameters() if not w.is_meta]
-    if broken := [name for name, weight in weights if not torch.isfinite(weight).all()]:
+    weights = hf_model.named_parameters()
+    if broken := [name for name, w in weights if not (w.is_meta or w.isfinite().all())]:
         if dtype == torch.float16:
             del hf_model, weights
             # Refuses weights that are damaged themselves.
@@ -427,14 +419,13 @@ def _read_weights(
         )
     for module in hf_model.modules():
         if hasattr(module, "support_avx512bf16_for_cpu"):
-            # This kernel of bitsandbytes has no gradients, rounds to bfloat16, and needs widths
-            # that are multiples of 64.
+            # A kernel without gradients, in bfloat16, for widths in multiples of 64.
             module.support_avx512bf16_for_cpu = False
     return hf_model
 
 
 def _says_tied(hf_model: Any) -> bool:
-    """Whether the config says that embedding and output matrix are one, and they differ."""
+    """Whether embedding and output matrix differ, but the config ties them."""
     ends = [hf_model.get_input_embeddings(), hf_model.get_output_embeddings()]
     config = hf_model.config.get_text_config(decoder=True)
     is_choice = not getattr(type(config)(tie_word_embeddings=False), "tie_word_embeddings", True)
@@ -445,8 +436,8 @@ def _says_tied(hf_model: Any) -> bool:
 
 
 def _first(names: Iterable[str]) -> str:
-    first, *others = sorted(names)
-    return ", ".join([first, *others[:2], *(["…"] if others[2:] else [])])
+    listed = sorted(names)
+    return ", ".join(listed[:3] + ["…"] * (len(listed) > 3))
 
 
 @contextmanager

@@ -22,22 +22,24 @@ def track(
 ) -> Iterator[_T]:
     """Yield the items under a progress bar; without description, under none.
 
-    Where nobody sees the bar, the time left and the memory in use are printed once a minute, unless
-    less time is left. `part` is the share of all work that is done before the items, and after
-    them.
+    Where nobody sees the bar, the time left and the memory in use are printed once a minute unless
+    less is left. `part` is the share of all work done before the items, and after them.
 
     >>> list(track([1, 2, 3], None))
     [1, 2, 3]
     """
-    begin, done, each = time.monotonic(), part[0], (part[1] - part[0]) / max(len(items), 1)
-    said = begin + WARMING_UP - MINUTE
-    shown = tqdm(items, description, leave=False, disable=None if description else True)
-    for number, item in enumerate(shown, start=1):
+    begin = time.monotonic()
+    announced = begin + WARMING_UP - MINUTE
+    done, end = part
+    share = (end - done) / max(len(items), 1)
+    bar = tqdm(items, description, leave=False, disable=None if description else True)
+    for number, item in enumerate(bar, start=1):
         yield item
-        now, done = time.monotonic(), done + each
-        left = (now - begin) / (each * number) * (1 - done)
-        if description and left > MINUTE and now - said > MINUTE:
-            said = now
+        now = time.monotonic()
+        done += share
+        left = (now - begin) / (share * number) * (1 - done)
+        if description and left > MINUTE and now - announced > MINUTE:
+            announced = now
             used = psutil.Process().memory_info().rss / 2**30
             minutes = math.ceil(left / 60)
             stage(f"{description}: {done:.0%}, about {minutes} min left, {used:.1f} GiB in use")

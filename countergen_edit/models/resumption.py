@@ -16,26 +16,23 @@ from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import torch
-from jaxtyping import Int
-from torch import Tensor
 
 from countergen_edit.core.errors import UserError
-from countergen_edit.models.language_model import Cells, LanguageModel, Logits, Mask
+from countergen_edit.models.language_model import Cells, LanguageModel, Logits, Mask, TokenIds
 
 _T = TypeVar("_T")
+_States = dict[int, Callable[[], Any]]
+"""Block → its output, read when it is called."""
 _BLOCK_HOOK = re.compile(r"blocks\.(\d+)\.(hook_out$|hook_resid_post$)?")
 
 
 @dataclass
 class Scratch:
-    """Allocates arrays, in memory up to `budget` bytes, then in files of `directory`.
-
-    A file lasts as long as its array. A full disk raises at once, not at a later write.
-    """
+    """Arrays in memory up to `budget` bytes, then in temporary files of `directory`."""
 
     budget: int = 2 * 2**30
     directory: Path | None = None
@@ -51,7 +48,7 @@ class Scratch:
             if self.directory is not None:
                 self.directory.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryFile(dir=self.directory) as file:
-                # Claimed now: a mapped file that finds the disk full later kills the process.
+                # Claimed now: on a full disk a later write kills the process.
                 os.posix_fallocate(file.fileno(), 0, size)
                 return np.memmap(file, dtype, "r+", shape=shape)
         except OSError as error:
@@ -64,19 +61,14 @@ class Scratch:
 
 @dataclass(frozen=True, eq=False)
 class ResumingModel(LanguageModel):
-    """A `LanguageModel` that resumes each batch at the lowest edit; made by `resuming`.
-
-    `boundaries` are the blocks after which hidden states are kept in `scratch`.
-    """
+    """A model that resumes each batch at the lowest edit; made by `resuming`."""
 
     scratch: Scratch = field(default_factory=Scratch)
     boundaries: frozenset[int] = frozenset()
-    _states: dict[bytes, dict[int, Callable[[], Any]]] = field(default_factory=dict, repr=False)
+    _states: dict[bytes, _States] = field(default_factory=dict, repr=False)
     _memo: dict[Hashable, Any] = field(default_factory=dict, repr=False)
 
-    def differentiable_logits(
-        self, ids: Int[Tensor, "row time"], mask: Mask, at: Cells | None = None
-    ) -> Logits:
+    def differentiable_logits(self, ids: TokenIds, mask: Mask, at: Cells | None = None) -> Logits:
         intact = last_intact_block(self)
         states = self._states.setdefault(_digest(ids, mask), {})
         resumed = max((b for b in states if b <= intact), default=None)
@@ -96,13 +88,10 @@ class ResumingModel(LanguageModel):
         key = (self.preface, self.chat, key)
         if key not in self._memo:
             self._memo[key] = make()
-        content: _T = self._memo[key]
-        return content
+        return cast(_T, self._memo[key])
 
-    def _remember(
-        self, states: dict[int, Callable[[], Any]], b: int, module: Any, i: Any, output: Any
-    ) -> None:
-        """Keep hidden states as bytes, for NumPy has no bfloat16, and the rest of a tuple."""
+    def _remember(self, states: _States, b: int, module: Any, inputs: Any, output: Any) -> None:
+        """Keep hidden states as bytes, as NumPy has no bfloat16, and more of a tuple."""
         hidden, rest = (output[0], output[1:]) if isinstance(output, tuple) else (output, None)
         raw = hidden.detach().contiguous().cpu().view(-1).view(torch.uint8).numpy()
         data = self.scratch.empty(raw.shape, np.uint8)
@@ -119,7 +108,7 @@ class ResumingModel(LanguageModel):
 
 
 def _unload(data: np.ndarray) -> None:
-    """Leave what is in a file to the system's cache: mapped pages count as memory of a process."""
+    """Leave a file to the system's cache: mapped pages count as memory of a process."""
     mapped: Any = data.base
     if isinstance(mapped, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):  # not on Windows
         mapped.madvise(mmap.MADV_DONTNEED)
@@ -134,12 +123,12 @@ def resuming(
     both. The weights must not change while this is used.
     """
     boundaries = frozenset(b for b in after if 0 <= b < lm.n_layers) | {lm.n_layers - 1}
-    own = (lm.name, lm.bridge, lm.tokenizer, lm.preface, lm.chat)
-    return ResumingModel(*own, scratch=scratch or Scratch(), boundaries=boundaries)
+    fields = (lm.name, lm.bridge, lm.tokenizer, lm.preface, lm.chat)
+    return ResumingModel(*fields, scratch=scratch or Scratch(), boundaries=boundaries)
 
 
 def last_intact_block(lm: LanguageModel) -> int:
-    """The last block whose output no attached hook can have changed; -1 if there is none."""
+    """The last block whose output no attached hook can have changed, or -1."""
     last = lm.n_layers - 1
     for name in lm.bridge.list_hooks(dir="fwd"):
         block = _BLOCK_HOOK.match(name)
@@ -152,7 +141,7 @@ def last_intact_block(lm: LanguageModel) -> int:
 @contextmanager
 def forward_replaced(module: Any, output: Any) -> Iterator[None]:
     """Let a module return `output` whatever it is given."""
-    own: Callable[..., Any] | None = module.__dict__.get("forward")  # accelerate sets one
+    earlier: Callable[..., Any] | None = module.__dict__.get("forward")  # accelerate sets one
 
     @functools.wraps(module.forward)  # the bridge reads the signature
     def forward(*args: Any, **kwargs: Any) -> Any:
@@ -162,13 +151,13 @@ def forward_replaced(module: Any, output: Any) -> Iterator[None]:
     try:
         yield
     finally:
-        if own is None:
+        if earlier is None:
             del module.forward
         else:
-            module.forward = own
+            module.forward = earlier
 
 
-def _digest(ids: Int[Tensor, "row time"], mask: Mask) -> bytes:
+def _digest(ids: TokenIds, mask: Mask) -> bytes:
     sha = hashlib.sha256(repr(tuple(ids.shape)).encode())
     for tensor in (ids, mask):
         sha.update(tensor.cpu().contiguous().numpy().tobytes())

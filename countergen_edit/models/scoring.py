@@ -1,13 +1,13 @@
 """Log-probabilities of continuations and texts, in nats and float64, whatever the batches.
 
-They equal a forward pass of each text alone to 1e-5 for float32 weights. Many texts are tokenised
-and scored in portions. Whole next-token distributions come one batch at a time (`batches`).
+They equal a forward pass of each text alone to 1e-5 for float32 weights. Whole next-token
+distributions come one batch at a time (`batches`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import partial, singledispatch
 from itertools import pairwise
 from typing import Any
@@ -38,7 +38,7 @@ SCORES = "scores"
 Pairs = Sequence[tuple[str, str]]
 """Texts, each with what stands before it."""
 _CPU_WIDE, _ACCELERATOR_WIDE = 1 << 18, 1 << 24
-"""Logits widened to float64 at once; a CPU is four times as fast while they stay in its cache."""
+"""Logits widened at once; a CPU is four times as fast while they stay in its cache."""
 
 
 def to_float64(x: Float[Tensor, "*shape"]) -> Float64[Tensor, "*shape"]:
@@ -46,23 +46,21 @@ def to_float64(x: Float[Tensor, "*shape"]) -> Float64[Tensor, "*shape"]:
     return (x.cpu() if x.device.type == "mps" else x).double()
 
 
-def _chunks(logits: Float[Tensor, "read vocab"]) -> Iterator[slice]:
-    elements = _CPU_WIDE if logits.device.type == "cpu" else _ACCELERATOR_WIDE
-    step = max(1, elements // logits.shape[-1])
-    for first in range(0, len(logits), step):
-        yield slice(first, first + step)
+def _parts(logits: Float[Tensor, "read vocab"]) -> tuple[Float[Tensor, "_ vocab"], ...]:
+    most = _CPU_WIDE if logits.device.type == "cpu" else _ACCELERATOR_WIDE
+    return torch.split(logits, max(1, most // logits.shape[-1]))
 
 
 def _log_norms(logits: Float[Tensor, "read vocab"]) -> Float64[Tensor, " read"]:
-    return torch.cat([to_float64(logits[rows]).logsumexp(-1) for rows in _chunks(logits)])
+    return torch.cat([to_float64(part).logsumexp(-1) for part in _parts(logits)])
 
 
 def log_likelihood(
     logits: Float[Tensor, "token vocab"], targets: Int[Tensor, " token"]
 ) -> Float64[Tensor, " token"]:
     """log P of one token after each position, (token,), in nats."""
-    own = to_float64(logits.gather(1, targets.to(logits.device)[:, None])[:, 0])
-    return own - _log_norms(logits)
+    of_targets = logits.gather(1, targets.to(logits.device)[:, None])[:, 0]
+    return to_float64(of_targets) - _log_norms(logits)
 
 
 def divergence(
@@ -70,8 +68,8 @@ def divergence(
 ) -> Float64[Tensor, " token"]:
     """KL(before ‖ after) at each position from logits, (token,), in nats."""
     values = []
-    for rows in _chunks(before):
-        p, q = (to_float64(logits[rows]).log_softmax(-1) for logits in (before, after))
+    for pair in zip(_parts(before), _parts(after), strict=True):
+        p, q = (to_float64(logits).log_softmax(-1) for logits in pair)
         values.append((p.exp() * (p - q)).sum(-1))
     return torch.cat(values)
 
@@ -97,17 +95,16 @@ def batches(lm: LanguageModel, texts: Sequence[str]) -> list[Batch]:
 
 
 def after_preface(lm: LanguageModel, batch: Batch, base: LanguageModel) -> Batch:
-    """The batch of `base` with the preface of `lm` instead, reading the same tokens."""
+    """The batch of `base` with the preface of `lm`, reading the same tokens."""
     if lm.preface == base.preface:
         return batch
-    rows, first, opening = len(batch.ids), len(opening_ids(base)), opening_ids(lm)
-    preface = torch.tensor(opening).expand(rows, -1)
-    return Batch(
-        torch.cat([preface, batch.ids[:, first:]], dim=1),
-        torch.cat([torch.ones_like(preface), batch.mask[:, first:]], dim=1),
-        batch.row,
-        batch.position + len(opening) - first,
-        batch.slot,
+    first = len(opening_ids(base))
+    preface = torch.tensor(opening_ids(lm)).expand(len(batch.ids), -1)
+    return replace(
+        batch,
+        ids=torch.cat([preface, batch.ids[:, first:]], dim=1),
+        mask=torch.cat([torch.ones_like(preface), batch.mask[:, first:]], dim=1),
+        position=batch.position + preface.shape[1] - first,
     )
 
 
@@ -128,11 +125,8 @@ def continuation_log_probs(
 ) -> Float64[np.ndarray, " row"]:
     """log P(continuation | prompt), (row,), in nats, summed over the continuation's tokens.
 
-    The joint text is tokenised; a token belongs to the continuation if it shows any of it, also
-    across the boundary. Continuations include their leading space. Hooks attached to the bridge are
-    active.
-
-    `UserError` if a continuation is empty, or nothing precedes its first token.
+    The joint text is tokenised; a token belongs to the continuation, which includes its leading
+    space, if it shows any of it. `UserError` if one is empty, or nothing precedes its first token.
     """
     return score_pairs(lm, _paired(prompts, continuations), False, True, progress).log_p
 
@@ -147,9 +141,8 @@ def text_log_probs(
 ) -> TextScores:
     """log P(text | prompt) and the number of tokens; a prompt may be empty.
 
-    Where no prompt, BOS or chat template precedes the first token, that token is left out. With
-    `chat`, prompts are a user's messages in the chat template and texts the whole replies.
-    `UserError` for a text without a token to score.
+    The first token is left out where nothing precedes it. With `chat`, prompts are messages in the
+    chat template and texts whole replies. `UserError` for a text without a token to score.
     """
     return score_pairs(lm, _paired(prompts, texts), chat, False, progress)
 
@@ -164,8 +157,9 @@ def _paired(prompts: Sequence[str], texts: Sequence[str]) -> Pairs:
 def score_pairs(
     lm: LanguageModel, pairs: Pairs, chat: bool, every: bool, progress: str | None
 ) -> TextScores:
-    """Score texts after their prompts, by the kind of model; with `every`, each of their tokens."""
-    ends, count = np.cumsum([len(prompt) + len(text) for prompt, text in pairs]), len(pairs)
+    """Score texts after their prompts; with `every`, each of their tokens."""
+    count = len(pairs)
+    ends = np.cumsum([len(prompt) + len(text) for prompt, text in pairs])
     edges = [0, *(np.flatnonzero(np.diff(ends // PORTION)) + 1).tolist(), count]
     if len(edges) > 2:  # nothing of so many texts is kept for another pass
         lm = lm.with_preface(lm.preface, lm.chat.request)
@@ -173,9 +167,9 @@ def score_pairs(
     def run() -> TextScores:
         sums, counts = np.empty(count), np.empty(count, np.int64)
         for first, end in pairwise(edges) if count else ():
-            own = pairs[first:end]
-            key = (batch_tokens(lm, SCORES), chat, every, *own)
-            targets, batches, lengths = lm.memo(key, partial(_reading, lm, own, chat, every))
+            portion = pairs[first:end]
+            key = (batch_tokens(lm, SCORES), chat, every, *portion)
+            targets, batches, lengths = lm.memo(key, partial(_reading, lm, portion, chat, every))
             values = np.empty(len(targets))
             for batch in track(batches, progress, (first / count, end / count)):
                 values[batch.slot] = read_log_probs(lm, targets, batch)
@@ -189,7 +183,7 @@ def score_pairs(
 def _reading(
     lm: LanguageModel, pairs: Pairs, chat: bool, every: bool
 ) -> tuple[Int[np.ndarray, " token"], list[Batch], list[int]]:
-    """Target tokens, the batches that read them, and the number of targets of each text."""
+    """Target tokens, the batches that read them, and the numbers by text."""
     whole = [prompt + text for prompt, text in pairs]
     encodings = encode_replies(lm, *zip(*pairs, strict=True)) if chat else encode(lm, whole)
     opened = chat or every or opens_texts(lm)
@@ -231,6 +225,6 @@ def read_log_probs(
     targets = torch.from_numpy(all_targets[batch.slot])
     cells, cell = unique(torch.stack([batch.row, batch.position]), dim=1, return_inverse=True)
     logits = lm.logits(batch.ids, batch.mask, (cells[0], cells[1]))
-    cell, targets = cell.to(logits.device), targets.to(logits.device)
-    own = to_float64(logits[cell, targets])
-    return np.asarray((own - _log_norms(logits)[cell]).cpu().numpy())
+    cell = cell.to(logits.device)
+    of_targets = to_float64(logits[cell, targets.to(logits.device)])
+    return np.asarray((of_targets - _log_norms(logits)[cell]).cpu().numpy())

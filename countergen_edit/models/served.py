@@ -44,7 +44,7 @@ from countergen_edit.models.tokens import (
 _T = TypeVar("_T")
 Body = Mapping[str, Any]
 API_KEY = "OPENAI_API_KEY"
-"""Environment variable of the key, read when a request is sent, and stored nowhere."""
+"""Environment variable of the key, which is stored nowhere."""
 TIMEOUT = 60.0
 """Longest wait for an answer, in seconds."""
 SILENCE = 5.0
@@ -54,7 +54,7 @@ AGAIN = frozenset((408, 409, 425, 429, 500, 502, 503, 504, 529))
 LONGEST_WAIT = 600.0
 """Longest Retry-After that is respected, in seconds."""
 MALFORMED = (KeyError, IndexError, TypeError, ValueError, AttributeError)
-"""What reading an answer outside the protocol raises; a repetition may succeed."""
+"""Errors of an answer outside the protocol; a repetition may succeed."""
 _MESSAGE = 300  # characters of a server's own error message that are shown
 CHARACTERS = 4
 """Characters of English text in a token, about."""
@@ -62,11 +62,11 @@ LOG_PROBS = (ECHO, SILENT) = ("echo", "none")
 _SEEDS = 2**31  # in the range of every server
 _SPECIAL = 3  # most special tokens before a text
 TokenScore = tuple[int, float | None]
-"""The character at which a token of a text ends, and its log P in nats, None for the first."""
+"""The character at which a token ends, and its log P in nats or None."""
 
 
 class Unavailable:
-    """Placeholder of the weights or tokenizer of a served model; any use raises a `UserError`."""
+    """Placeholder of weights or tokenizer; `UserError` at any use."""
 
     def __init__(self, what: str, name: str) -> None:
         self.__dict__.update(what=what, name=name)
@@ -85,10 +85,7 @@ class Unavailable:
 
 @dataclass(frozen=True, eq=False)
 class ServedModel(LanguageModel):
-    """A model that another machine runs; made by `connect`.
-
-    `way` is the protocol of likelihoods, `echo` or `none`.
-    """
+    """A model on another machine, made by `connect`; `way` is one of `LOG_PROBS`."""
 
     server: Server = field(default=None, repr=False)  # type: ignore[assignment]
     way: str = ECHO
@@ -101,6 +98,7 @@ class ServedModel(LanguageModel):
     origin = None
     adds_bos = None
     is_quantized = False
+    is_identified = False  # another model may stand behind the same address
 
     @property
     def no_activations(self) -> str:
@@ -113,10 +111,6 @@ class ServedModel(LanguageModel):
     @property
     def fingerprint(self) -> str:
         return digest([self.server.url, self.name, self.way])
-
-    @property
-    def is_identified(self) -> bool:
-        return False  # another model may stand behind the same address
 
 
 def connect(
@@ -133,20 +127,13 @@ def connect(
 
     Parameters
     ----------
-    url : str
-        Of the API, such as http://127.0.0.1:8000/v1.
-    served_name : str, optional
-        The server's name of the model; by default its only one.
-    log_probs : str
-        "echo": the server returns log-probabilities of a prompt; "none": it does not.
-    parallel : int
-        Requests at a time.
-    attempts : int
-        Attempts per request.
-    cache : path
-        Folder that keeps every answer of the server.
-    template : str
-        "none" or "auto", as a server has no chat template.
+    url : Of the API, such as http://127.0.0.1:8000/v1.
+    served_name : The server's name of the model; by default its only one.
+    log_probs : "echo": the server returns log-probabilities of a prompt; "none": it does not.
+    parallel : Requests at a time.
+    attempts : Attempts per request.
+    cache : Folder that keeps every answer of the server.
+    template : "none" or "auto", as a server has no chat template.
 
     `UserError` if a setting is out of range, or the server is not there or lacks the model.
     """
@@ -203,17 +190,17 @@ def _score_pairs(
     how = {"model": lm.name, "max_tokens": 1, "temperature": 0.0, "echo": True, "logprobs": 1}
     answers = lm.server.answers(
         [how | {"prompt": prompt + text} for prompt, text in pairs],
-        lambda reply, asked: token_scores(reply["choices"][0], asked["prompt"], lm.name),
+        lambda reply, request: token_scores(reply["choices"][0], request["prompt"], lm.name),
         progress,
     )
     sums, counts = np.zeros(len(pairs)), np.zeros(len(pairs), dtype=np.int64)
     for i, ((prompt, text), tokens) in enumerate(zip(pairs, answers, strict=True)):
         values = [value for end, value in tokens if end > len(prompt)]
-        known = [value for value in values if value is not None]
-        if not known or (every and len(known) < len(values)):
-            said = excerpt(prompt + text)
-            raise UserError(f"nothing precedes the first token of {said}: give a longer prompt")
-        sums[i], counts[i] = np.sum(known), len(known)
+        scores = [value for value in values if value is not None]
+        if not scores or (every and len(scores) < len(values)):
+            start = excerpt(prompt + text)
+            raise UserError(f"nothing precedes the first token of {start}: give a longer prompt")
+        sums[i], counts[i] = np.sum(scores), len(scores)
     return TextScores(sums, counts)
 
 
@@ -221,9 +208,7 @@ def token_scores(choice: Mapping[str, Any], text: str, name: str) -> list[TokenS
     """The tokens of a text, in order, from an echoing choice of the answer.
 
     They make up the text after at most three special ones; a SentencePiece tokenizer may show a
-    space before the first word that is not in the text.
-
-    `UserError` if the answer has no log-probabilities, or its tokens do not make up the text.
+    space before the first word. `UserError` if they do not, or have no log-probabilities.
     """
     content = choice.get("logprobs") or {}
     if not content.get("tokens"):
@@ -271,11 +256,9 @@ def _write(
 
 
 class Server:
-    """A server of OpenAI's completions protocol at `url`, such as http://127.0.0.1:8000/v1.
+    """A server of OpenAI's completions protocol; its arguments are those of `connect`.
 
-    `parallel` requests run at once, each up to `attempts` times, with growing pauses or the
-    server's Retry-After. Answers are kept in the folder `cache`, a file each. `UserError` for an
-    address that may hold a secret, or absent client libraries.
+    `UserError` for an address that may hold a secret, or absent client libraries.
     """
 
     def __init__(self, url: str, *, parallel: int = 8, attempts: int = 6, cache: Path) -> None:
@@ -287,11 +270,11 @@ class Server:
             raise UserError(
                 f"a served model needs {error.name}: pip install 'countergen-edit[served]'"
             ) from error
-        limits = httpx.Limits(max_connections=parallel)
-        self._client = httpx.Client(timeout=TIMEOUT, limits=limits)
-        self.parallel, self.attempts = parallel, attempts
+        self._client = httpx.Client(timeout=TIMEOUT, limits=httpx.Limits(max_connections=parallel))
+        self.parallel = parallel
+        self.attempts = attempts
         # By address: another server may call another model by the same name.
-        self._kept = cache / digest(self.url)[:16]
+        self._folder = cache / digest(self.url)[:16]
 
     def models(self) -> list[str]:
         return self._send("models", None, lambda reply: [str(m["id"]) for m in reply["data"]])[1]
@@ -316,7 +299,7 @@ class Server:
         return [futures[digest(request)].result() for request in requests]
 
     def _answer(self, key: str, request: Body, read: Callable[[Any, Body], _T]) -> _T:
-        file = self._kept / f"{key}.json"
+        file = self._folder / f"{key}.json"
         if file.is_file():
             return read(json.loads(file.read_text("utf-8")), request)
         reply, value = self._send("completions", request, lambda reply: read(reply, request))
@@ -334,11 +317,11 @@ class Server:
         def attempt() -> tuple[Any, _T]:
             key = os.environ.get(API_KEY)
             headers = {"Authorization": f"Bearer {key}"} if key else {}
-            how: dict[str, Any] = {"json": request, "headers": headers}
+            url = f"{self.url}/{path}"
             timer = Timer(SILENCE, say_once, [self.url, attempts])
             timer.start()
             try:
-                response = self._client.request(method, f"{self.url}/{path}", **how)
+                response = self._client.request(method, url, json=request, headers=headers)
             finally:
                 timer.cancel()
             if response.status_code < 500 and "html" in response.headers.get("content-type", ""):
@@ -346,20 +329,20 @@ class Server:
             reply = response.raise_for_status().json()
             return reply, read(reply)
 
-        retry, stop = retry_if_exception(_may_pass), stop_after_attempt(attempts)
+        retry = retry_if_exception(_may_pass)
+        stop = stop_after_attempt(attempts)
         try:
             return Retrying(retry=retry, stop=stop, wait=_pause, reraise=True)(attempt)
         except UserError:
             raise
         except (httpx.HTTPError, httpx.InvalidURL, *MALFORMED) as error:
+            kind = type(error).__name__
             if isinstance(error, httpx.HTTPStatusError):
                 why = f"answers {error.response.status_code} ({_message(error.response)})"
             elif isinstance(error, MALFORMED):
-                why = (
-                    f"answers what is not a completion ({_line(f'{type(error).__name__} {error}')})"
-                )
+                why = f"answers what is not a completion ({_line(f'{kind} {error}')})"
             else:
-                why = f"cannot be reached ({type(error).__name__})"
+                why = f"cannot be reached ({kind})"
             raise self._failed(why) from error
 
     def _failed(self, what: str) -> UserError:
@@ -386,7 +369,8 @@ def _message(response: Any) -> str:
         message = response.json()["error"]["message"]
     except MALFORMED:
         message = response.text
-    text, key = _line(str(message))[:_MESSAGE], os.environ.get(API_KEY)
+    text = _line(str(message))[:_MESSAGE]
+    key = os.environ.get(API_KEY)
     return text.replace(key, "***") if key else text
 
 
@@ -404,8 +388,8 @@ def _pause(state: Any) -> float:
     from tenacity import wait_random_exponential
 
     with suppress(AttributeError, KeyError, ValueError):
-        asked = float(state.outcome.exception().response.headers["Retry-After"])
-        return min(max(asked, 0.0), LONGEST_WAIT)
+        seconds = float(state.outcome.exception().response.headers["Retry-After"])
+        return min(max(seconds, 0.0), LONGEST_WAIT)
     return wait_random_exponential(0.2, max=20)(state)
 
 

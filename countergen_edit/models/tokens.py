@@ -1,7 +1,6 @@
 """Text to tokens with the model's own tokenizer, and the chat template.
 
-A preface stands after BOS; a reply stands after its question in the chat template instead of the
-preface.
+A preface stands after BOS, a reply after its question in the chat template instead.
 """
 
 from __future__ import annotations
@@ -23,14 +22,13 @@ from countergen_edit.core.errors import UserError, require_known
 from countergen_edit.models.language_model import INSTRUCTION, Chat, LanguageModel
 
 TODAY = datetime(2024, 7, 26, 12)
-"""Date in templates that write today's, so that tomorrow's run reads the same texts; the default of
-Llama 3.1's template."""
+"""Date in templates that write today's, so that runs read the same texts (Llama 3.1's)."""
 _DIRECTIVES = [f"%{letter}" for letter in ("d", "-d", "m", "b", "B", "Y", "y", "A", "a", "H", "M")]
 _THOUGHT = re.compile(r"<(/?)((?:\w+:)?(?:think\w*|thought|reason\w*))>\s*\Z")
 """The end of a prompt after which a model thinks, or, with a slash, has thought."""
 NONE, AUTO, CHAT, BOTH = CHAT_MODES = ("none", "auto", "chat", "both")
 NO_THOUGHT = {"enable_thinking": False, "thinking": False, "reasoning": False, "thinking_budget": 0}
-"""What templates are told, so that no thought begins: Qwen 3 reads the first, Granite 3.2, DeepSeek
+"""Arguments of templates against thoughts: Qwen 3 reads the first, Granite 3.2, DeepSeek
 V3.1 and Kimi K2.5 the second."""
 _GENERATION = re.compile(r"\{%-?\s*(?:end)?generation\s*-?%\}")
 """Tags of transformers' own, around a reply."""
@@ -40,13 +38,13 @@ _REPLY = "@reply@"
 def before_reply(lm: LanguageModel, message: str) -> str:
     """A user's message in the chat template, up to where the model's reply begins.
 
-    A template that thinks before a reply is told `NO_THOUGHT`. The reply begins where that of a
+    A template that thinks before a reply gets `NO_THOUGHT`. The reply begins where that of a
     finished conversation would, behind a closed thought or a channel; behind an empty thought, if
     the prompt opens one all the same. `UserError` without a template, or if it rejects the message.
     """
     if not lm.tokenizer.chat_template:
         raise UserError(f"{lm.name} has no chat template, and so nobody to ask it anything")
-    asked = [{"role": "user", "content": message}]
+    messages = [{"role": "user", "content": message}]
     render = partial(
         lm.tokenizer.apply_chat_template,
         chat_template=_dated(lm.tokenizer.chat_template),
@@ -54,12 +52,12 @@ def before_reply(lm: LanguageModel, message: str) -> str:
         **NO_THOUGHT,
     )
     try:
-        prompt = str(render(asked, add_generation_prompt=True))
+        prompt = str(render(messages, add_generation_prompt=True))
     except Exception as error:  # a template is a program of its own, and fails in its own way
         why = " ".join(str(error).split())
         raise UserError(f"the chat template of {lm.name} takes no user's message: {why}") from error
     with suppress(Exception):  # and may take no reply
-        finished = str(render([*asked, {"role": "assistant", "content": _REPLY}]))
+        finished = str(render([*messages, {"role": "assistant", "content": _REPLY}]))
         before = finished.rpartition(_REPLY)[0]
         if before.startswith(prompt) and before.removeprefix(prompt).strip():
             return before
@@ -67,7 +65,7 @@ def before_reply(lm: LanguageModel, message: str) -> str:
 
 
 def closing(lm: LanguageModel) -> str:
-    """What the chat template reads of `NO_THOUGHT`, such as "enable_thinking=False"."""
+    """The part of `NO_THOUGHT` that the template reads: "enable_thinking=False"."""
     text = _GENERATION.sub("", str(_dated(lm.tokenizer.chat_template)))
     parsed = Environment(extensions=["jinja2.ext.loopcontrols"]).parse(text)
     read = find_undeclared_variables(parsed)
@@ -75,20 +73,20 @@ def closing(lm: LanguageModel) -> str:
 
 
 def _dated(template: Any) -> Any:
-    """The template with a macro that fixes today as `TODAY`; transformers passes it plain data."""
+    """The template with a macro that fixes today as `TODAY`."""
     if isinstance(template, dict):
         template = template.get("default")
     if template is None or "strftime_now" not in template:
         return template
-    written = "".join(f" | replace('{d}', '{TODAY.strftime(d)}')" for d in _DIRECTIVES)
+    filters = "".join(f" | replace('{d}', '{TODAY.strftime(d)}')" for d in _DIRECTIVES)
     return (
-        f"{{%- macro strftime_now(format) -%}}{{{{ format{written} }}}}{{%- endmacro -%}}{template}"
+        f"{{%- macro strftime_now(format) -%}}{{{{ format{filters} }}}}{{%- endmacro -%}}{template}"
     )
 
 
 @dataclass(frozen=True)
 class Encoding:
-    """Token ids of one text; `offsets` are character spans, (0, 0) for special tokens."""
+    """Token ids of a text and their characters, (0, 0) for special tokens."""
 
     ids: list[int]
     offsets: list[tuple[int, int]]
@@ -105,7 +103,7 @@ class Encoding:
 
 
 def encode(lm: LanguageModel, texts: Sequence[str]) -> list[Encoding]:
-    """Tokenise each text after the preface; `UserError` if too long, or for a foreign tokenizer."""
+    """Tokenise texts after the preface; `UserError` if too long or foreign."""
     if not texts:
         return []
     return lm.memo(("tokens", *texts), lambda: _encode(lm, texts, [lm.preface] * len(texts)))
@@ -135,18 +133,17 @@ def encode_replies(
 def check_texts(lm: LanguageModel, texts: Iterable[str]) -> None:
     """Raise the `UserError` that `encode` would, without tokenising texts that cannot be too long.
 
-    A token stands for at least one byte, except for those before a text and the space that some
-    tokenizers put there.
+    A token stands for at least one byte, but for those before a text and some tokenizers' space.
     """
     most = lm.context_length - len(opening_ids(lm)) - 1
-    every = max(lm.tokenizer.get_vocab().values()) >= lm.vocab_size
+    is_foreign = max(lm.tokenizer.get_vocab().values()) >= lm.vocab_size
     require_encodable(distinct := [*dict.fromkeys(texts)], "texts: ")
-    encode(lm, [text for text in distinct if every or len(text.encode()) > most])
+    encode(lm, [text for text in distinct if is_foreign or len(text.encode()) > most])
 
 
 @singledispatch
 def lengths(lm: LanguageModel, texts: Sequence[str]) -> list[int]:
-    """Number of tokens of each text, estimated on a server; `UserError` beyond the context."""
+    """Numbers of tokens, estimated on a server; `UserError` beyond the context."""
     return [len(encoding.ids) for encoding in encode(lm, texts)]
 
 
@@ -154,16 +151,16 @@ def _encode(
     lm: LanguageModel, texts: Sequence[str], prefaces: Sequence[tuple[int, ...]]
 ) -> list[Encoding]:
     require_encodable(texts, "texts: ")
-    # The tokenizer's own call makes more than ids and offsets, and takes twice as long.
+    # The tokenizer's own call takes twice as long.
     backend = lm.tokenizer.backend_tokenizer
     backend.no_truncation()
     backend.no_padding()
     table = backend.encode_batch(list(texts))
     opening = len(_first(lm))
     encodings = []
-    for text, preface, own in zip(texts, prefaces, table, strict=True):
+    for text, preface, encoding in zip(texts, prefaces, table, strict=True):
         first = opening if preface else 0
-        ids = [*preface, *own.ids[first:]]
+        ids = [*preface, *encoding.ids[first:]]
         if len(ids) > lm.context_length:
             raise UserError(
                 f"a text of {len(ids)} tokens exceeds the context of {lm.name} "
@@ -174,7 +171,7 @@ def _encode(
                 f"the tokenizer gives token {max(ids)}, but {lm.name} knows only "
                 f"{lm.vocab_size}: give the tokenizer that belongs to the model"
             )
-        encodings.append(Encoding(ids, [*[(0, 0)] * len(preface), *own.offsets[first:]]))
+        encodings.append(Encoding(ids, [*[(0, 0)] * len(preface), *encoding.offsets[first:]]))
     return encodings
 
 
@@ -197,7 +194,7 @@ def doubled(lm: LanguageModel) -> list[str]:
 
 
 def opening_ids(lm: LanguageModel) -> tuple[int, ...]:
-    """The tokens before a text's own: the preface, or the tokenizer's special tokens."""
+    """The tokens before a text: the preface, or the tokenizer's special tokens."""
     return lm.preface or tuple(_first(lm))
 
 
@@ -236,9 +233,8 @@ def in_template(lm: LanguageModel, template: str, instruction: str | None = None
 
     `template` is one of `CHAT_MODES`, of which "auto" uses a template where there is one and the
     model scores texts, and "both" leaves texts as they are and measures test data as replies too;
-    `instruction` is the user's message, `INSTRUCTION` by default.
-
-    `UserError` if `template` is unknown, or needs a template and the model has no usable one.
+    `instruction` is the user's message, `INSTRUCTION` by default. `UserError` if `template` is
+    unknown, or needs a template and the model has no usable one.
     """
     require_known("template", template, CHAT_MODES)
     chat = Chat(INSTRUCTION if instruction is None else instruction)
@@ -266,5 +262,5 @@ def mode_of(conversation: Mapping[str, str] | None) -> str:
 
 
 def replying(lm: LanguageModel) -> LanguageModel | None:
-    """The model with all texts as replies, where test data are measured so beside plain text."""
+    """The model with texts as replies, where test data are also measured so."""
     return in_template(lm, CHAT, lm.chat.instruction) if lm.chat.is_beside else None

@@ -10,7 +10,7 @@ from countergen_edit.core.errors import UserError, unknown
 from countergen_edit.data.counterfactual import CounterfactualSet
 from countergen_edit.data.task import Task
 from countergen_edit.edits import NamedEdit
-from countergen_edit.edits.checkpoints import stream_writers
+from countergen_edit.edits.checkpoints.stock import stream_writers
 from countergen_edit.erasers import BaseEraser
 from countergen_edit.metrics.base import METRICS, Metric, generating
 from countergen_edit.models import LanguageModel, Scratch, check_texts, hook_name, replying

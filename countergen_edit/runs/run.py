@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -246,7 +246,7 @@ class SelectedEdit:
         run, record, unedited = self.run, self.named.record, self._unedited(model)
         earlier = folded_into(unedited)
         manifest = {key: value for key, value in run.manifest.items() if key != "texts"}
-        about = {"edits": [*earlier, *edits_in_record(record)], "record": record.to_dict()}
+        about = {"edits": [*earlier, *edits_in_record(record)], "record": asdict(record)}
         return save_checkpoint(
             unedited,
             self.named.edit,

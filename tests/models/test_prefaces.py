@@ -16,8 +16,6 @@ from countergen_edit.edits import Edit, applied
 from countergen_edit.metrics.costs.neutral import neutral_cost
 from countergen_edit.models import (
     LanguageModel,
-    after_preface,
-    batches,
     capture,
     check_texts,
     continuation_log_probs,
@@ -31,6 +29,7 @@ from countergen_edit.models import (
     text_log_probs,
 )
 from countergen_edit.models.language_model import INSTRUCTION
+from countergen_edit.models.scoring import after_preface, batches
 from countergen_edit.models.tokens import before_reply
 from countergen_edit.testbed import directory
 from tests.tiny_models import tiny_model_dir

@@ -8,15 +8,13 @@ from hypothesis import strategies as st
 
 from countergen_edit.core.errors import UserError
 from countergen_edit.models import (
-    batches,
     continuation_log_probs,
-    divergence,
     encode,
-    log_likelihood,
     opens_texts,
     resuming,
     text_log_probs,
 )
+from countergen_edit.models.scoring import batches, divergence, log_likelihood
 
 # 1e-5: float32 sums over rows padded differently differ by a few units in the last place.
 TOLERANCE = 1e-5

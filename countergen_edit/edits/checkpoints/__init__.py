@@ -18,4 +18,3 @@ from countergen_edit.edits.checkpoints.saving import choose_form as choose_form
 from countergen_edit.edits.checkpoints.saving import record_of as record_of
 from countergen_edit.edits.checkpoints.saving import require_form as require_form
 from countergen_edit.edits.checkpoints.saving import save_checkpoint as save_checkpoint
-from countergen_edit.edits.checkpoints.stock import stream_writers as stream_writers

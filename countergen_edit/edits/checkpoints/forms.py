@@ -59,7 +59,7 @@ Read = Callable[[str], Tensor]
 
 
 class EditedWeights(dict[str, Callable[[Read], Tensor]]):
-    """The parameters that an edit changes, each computed in float64 when it is called."""
+    """The parameters that an edit changes, computed in float64 when called."""
 
     def __init__(self, plain: Any, update: LowRankUpdate | None) -> None:
         """The matrices of a stock model with an update B A added."""
@@ -68,7 +68,6 @@ class EditedWeights(dict[str, Callable[[Read], Tensor]]):
             self[f"{name}.weight"] = partial(_updated, f"{name}.weight", factors, is_turned)
 
     def __missing__(self, name: str) -> Callable[[Read], Tensor]:
-        """The unedited parameter."""
         return lambda read: read(name)
 
     def erase(self, name: str, axis: int, erasure: AffineErasure) -> None:
@@ -84,7 +83,7 @@ class EditedWeights(dict[str, Callable[[Read], Tensor]]):
     def erase_inputs(
         self, matrix: str, axis: int, erasure: AffineErasure, of: slice, *, bias: bool
     ) -> None:
-        """Fold an erasure of some inputs of a matrix, along an axis, into it and its bias."""
+        """Fold an erasure of inputs along an axis of a matrix into it and its bias."""
         old_weight, old_bias = self[f"{matrix}.weight"], self[f"{matrix}.bias"]
 
         def erased(read: Read) -> Tensor:
@@ -111,7 +110,7 @@ def _updated(name: str, factors: Factors, is_turned: bool, read: Read) -> Tensor
 
 @dataclass(frozen=True)
 class Patch:
-    """What a checkpoint changes in its source: parameters, tensors beside them, and the config."""
+    """The changes of a source: parameters, further tensors, and the config."""
 
     plain: Any
     """The stock model with unedited weights."""
@@ -138,27 +137,22 @@ class Patch:
 
 
 def fold(model: LanguageModel, edit: Edit) -> Any:
-    """Return a stock model with the edit in its weights; `model` itself is not changed.
-
-    Raises a `UserError` if the edit does not fold exactly, or the architecture is not from
-    transformers.
-    """
+    """A stock model with the edit in its weights; `UserError` if it does not fold."""
     return folded_patch(model, edit).applied()
 
 
 def folded_patch(model: LanguageModel, edit: Edit) -> Patch:
-    """The weights that hold an edit; raises a `UserError` as `fold`."""
+    """The weights that hold an edit; `UserError` as `fold`."""
     stock_classes(model)
-    modules = [_matrix(model, placement) for placement in edit.placements]
-    both = [*zip(edit.placements, modules, strict=True)]
+    folds = [(placement, _matrix(model, placement)) for placement in edit.placements]
     switches: dict[str, bool] = {}
-    for placement, name in both:
+    for placement, name in folds:
         switches |= _bias_switch(model, placement, name) if name else UNTIED
     plain = stock_model(model, **switches)
     weights = EditedWeights(plain, edit.update)
-    stream = None if all(modules) else stream_writers(model, plain)
-    both.sort(key=lambda pair: head_of(pair[0].site) is None)  # maps before a matrix come first
-    for placement, name in both:
+    stream = None if all(name for _, name in folds) else stream_writers(model, plain)
+    folds.sort(key=lambda pair: head_of(pair[0].site) is None)  # maps before a matrix come first
+    for placement, name in folds:
         erasure = cast(AffineErasure, placement.erasure)
         if stream is not None and not name:
             scaled = replace(erasure, mean=erasure.mean / stream.scale)
@@ -168,7 +162,8 @@ def folded_patch(model: LanguageModel, edit: Edit) -> Patch:
             continue
         module = plain.get_submodule(name)
         # Conv1D keeps its matrix transposed, output last.
-        outputs, has_bias = 0 if isinstance(module, nn.Linear) else 1, module.bias is not None
+        outputs = 0 if isinstance(module, nn.Linear) else 1
+        has_bias = module.bias is not None
         if head_of(placement.site) is not None:
             of = features(model, placement.site)
             weights.erase_inputs(name, 1 - outputs, erasure, of, bias=has_bias)
@@ -180,7 +175,7 @@ def folded_patch(model: LanguageModel, edit: Edit) -> Patch:
 
 
 def _matrix(model: LanguageModel, placement: Placement) -> str:
-    """The module that a placement folds into; empty for all that write the residual stream."""
+    """The module that a placement folds into; empty for all writers of the stream."""
     if placement.site == EVERYWHERE:
         return ""
     reasons = {
@@ -188,7 +183,8 @@ def _matrix(model: LanguageModel, placement: Placement) -> str:
         "(edit.layers=everywhere folds)",
         "embed": ": the embedding may also be the output matrix, which the edit must not change",
     }
-    alike, reason = ", which treat every token alike, while the edit ", reasons.get(placement.site)
+    alike = ", which treat every token alike, while the edit "
+    reason = reasons.get(placement.site)
     if placement.limit is not None:
         reason = reason or f"{alike}skips attention sinks"
     elif placement.erasure.gate is not None:
@@ -202,14 +198,15 @@ def _matrix(model: LanguageModel, placement: Placement) -> str:
 
 def _bias_switch(model: LanguageModel, placement: Placement, name: str) -> dict[str, bool]:
     """The switch of the config that gives a module the bias an edit needs."""
-    key, erasure = f"{name}.bias", cast(AffineErasure, placement.erasure)
-    has = set(empty_stock_model(model).state_dict())
-    if key in has or not np.any(erasure.left @ erasure.offset):
+    key = f"{name}.bias"
+    erasure = cast(AffineErasure, placement.erasure)
+    keys = set(empty_stock_model(model).state_dict())
+    if key in keys or not np.any(erasure.left @ erasure.offset):
         return {}
     for switch, value in model.bridge.original_model.config.to_dict().items():
         if value is False and "bias" in switch:
-            more = set(empty_stock_model(model, **{switch: True}).state_dict()) - has
-            if key in more and all(added.endswith(".bias") for added in more):
+            added = set(empty_stock_model(model, **{switch: True}).state_dict()) - keys
+            if key in added and all(k.endswith(".bias") for k in added):
                 return {switch: True}
     raise UserError(
         f"an edit at site {placement.site} moves the mean, and {name} of {model.name} has no bias "
@@ -220,8 +217,7 @@ def _bias_switch(model: LanguageModel, placement: Placement, name: str) -> dict[
 def as_update(model: LanguageModel, edit: Edit) -> tuple[LowRankUpdate, dict[str, Tensor]]:
     """An edit as a low-rank update of linear layers, and the changes of their biases.
 
-    A projection W' = W - L (R W) is such an update. Raises a `UserError` as `fold`, or if more than
-    linear layers change.
+    A projection W' = W - L (R W) is one. `UserError` as `fold`, or if more than these change.
     """
     if edit.update is not None and not edit.placements:
         return edit.update, {}
@@ -232,17 +228,19 @@ def as_update(model: LanguageModel, edit: Edit) -> tuple[LowRankUpdate, dict[str
             f"an adapter changes linear layers alone, and this edit of {model.name} also needs "
             f"{need} in its config: save it with form=folded"
         )
-    state, factors, biases = patch.plain.state_dict(), dict[str, Factors](), dict[str, Tensor]()
+    state = patch.plain.state_dict()
+    factors: dict[str, Factors] = {}
+    biases: dict[str, Tensor] = {}
     rank = edit.rank + (edit.update.rank if edit.update else 0)
     for key, value in patch.weights.items():
         name, _, leaf = key.rpartition(".")
-        change = (value(lambda own: state[own].double()) - state[key].double()).cpu()
+        change = (value(lambda k: state[k].double()) - state[key].double()).cpu()
         if leaf == "bias":
             biases[name] = change.float().contiguous()
             continue
         if not isinstance(patch.plain.get_submodule(name), nn.Linear):
             change = change.T  # of Conv1D
-        # The range of a change of this rank, by as many products (Halko et al. 2011, section 4.1).
+        # The range of a change of this rank, by products (Halko et al. 2011, section 4.1).
         probes = generator(0, key).normal(size=(change.shape[1], rank))
         basis, _ = torch.linalg.qr(change @ torch.from_numpy(probes))
         factors[name] = ((basis.T @ change).float().numpy(), basis.float().numpy())
@@ -250,29 +248,24 @@ def as_update(model: LanguageModel, edit: Edit) -> tuple[LowRankUpdate, dict[str
 
 
 def write_adapter(
-    model: LanguageModel,
-    update: LowRankUpdate,
-    folder: Path,
-    biases: Mapping[str, Tensor] | None = None,
+    model: LanguageModel, update: LowRankUpdate, folder: Path, biases: Mapping[str, Tensor]
 ) -> None:
-    """Write an update as a PEFT adapter of the unedited model; smaller ranks are padded with 0.
-
-    `biases` are changes of biases of updated modules.
-    """
+    """Write an update and biases as a PEFT adapter; ranks are padded with 0."""
     from peft import LoraConfig
 
     folder.mkdir(exist_ok=True)
-    rank, state = update.rank, dict[str, np.ndarray]()
+    rank = update.rank
+    state: dict[str, np.ndarray] = {}
     names = sorted(update.factors)
     for name in names:
         a, b = update.factors[name]
-        more, module = rank - len(a), f"base_model.model.{name}"
-        parts = (np.pad(a, ((0, more), (0, 0))), np.pad(b, ((0, 0), (0, more))))
+        missing = rank - len(a)
+        parts = (np.pad(a, ((0, missing), (0, 0))), np.pad(b, ((0, 0), (0, missing))))
         for part, array in zip(FACTORS, parts, strict=True):
-            state[f"{module}.{part}.weight"] = np.ascontiguousarray(array)
+            state[f"base_model.model.{name}.{part}.weight"] = np.ascontiguousarray(array)
         if biases:
             shift = biases.get(name, torch.zeros(len(b)))
-            state[f"{module}.{FACTORS[1]}.bias"] = shift.numpy()
+            state[f"base_model.model.{name}.{FACTORS[1]}.bias"] = shift.numpy()
     save_file(state, folder / "adapter_model.safetensors")
     LoraConfig(
         r=rank,
@@ -288,11 +281,12 @@ def write_adapter(
 
 
 def carried_patch(model: LanguageModel, edit: Edit) -> Patch:
-    """The tensors of an edit, and a class that attaches it; raises a `UserError` as `fold`."""
+    """The tensors of an edit, and a class that attaches it; `UserError` as `fold`."""
     config_class, model_class = stock_classes(model)
     plain = stock_model(model)
     wide = torch.promote_types(model.dtype, torch.float32)
-    places, tensors = list[dict[str, Any]](), dict[str, Tensor]()
+    places: list[dict[str, Any]] = []
+    tensors: dict[str, Tensor] = {}
     for placement in edit.placements:
         module = module_name(model, placement.site, placement.layer)
         erasure = cast(AffineErasure, placement.erasure)
@@ -330,7 +324,7 @@ PATCHES: dict[str, Callable[[LanguageModel, Edit], Any]] = {
     "adapter": as_update,
     "carried": carried_patch,
 }
-"""What each form changes; it raises a `UserError` for an edit that the form cannot hold."""
+"""The change by each form; `UserError` for an edit that it cannot hold."""
 
 
 def write_stock_config(source: Path, target: Path) -> None:

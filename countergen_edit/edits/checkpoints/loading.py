@@ -5,7 +5,6 @@ No code in the folder is run: a carried edit is attached to the stock model.
 
 from __future__ import annotations
 
-import hashlib
 import tempfile
 import weakref
 from contextlib import ExitStack
@@ -22,6 +21,7 @@ from countergen_edit.edits.checkpoints.forms import CODE, write_stock_config
 from countergen_edit.edits.checkpoints.modeling_edited import VARIANT
 from countergen_edit.edits.record import TENSORS
 from countergen_edit.models import LanguageModel, in_template, load_model
+from countergen_edit.models.loading import sha256
 
 CHECKSUMS = "SHA256SUMS"
 EDIT = "edit"
@@ -36,20 +36,14 @@ _ENTRIES: dict[str, Any] = {
 """Entries of a recipe."""
 
 
-def sha256(path: Path) -> str:
-    """SHA-256 of a file."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
 def write_checksums(folder: Path) -> None:
-    """Write the checksums of all files in the folder, as `sha256sum --check` reads them."""
+    """Write the checksums of all files, as `sha256sum --check` reads them."""
     lines = [f"{sha256(folder / name)}  {name}\n" for name in _files(folder)]
     (folder / CHECKSUMS).write_text("".join(lines), "utf-8")
 
 
 def differing(folder: Path, other: Path) -> tuple[str, ...]:
-    """The files of a folder that have another checksum, or none, in another checkpoint."""
+    """The files of a folder that another checkpoint lacks, or has changed."""
     sums = checksums(other)
     return tuple(name for name in _files(folder) if sums.get(name) != sha256(folder / name))
 
@@ -92,7 +86,7 @@ def is_checkpoint(directory: str | Path) -> bool:
 
 
 def source_of(name: str) -> str:
-    """The name of the model that a checkpoint was made of; of another model its own."""
+    """The model that a checkpoint was made of; of another model its own name."""
     seen = set[str]()  # a checkpoint may have the name of its source
     while name not in seen and is_checkpoint(name):
         seen.add(name)
@@ -117,12 +111,12 @@ def edits_in_record(record: EditRecord) -> list[dict[str, Any]]:
 
 
 def folded_into(model: LanguageModel) -> list[dict[str, Any]]:
-    """The edits in the weights of a model that was loaded from a folded checkpoint."""
+    """The edits in the weights of a model from a folded checkpoint."""
     folder = Path(model.name).expanduser()
     if not is_checkpoint(folder) or hasattr(model.bridge, "carried"):
         return []
-    about = json_mapping(folder / RECIPE)
-    return list(about.get("edits") or ()) if about.get("form") == "folded" else []
+    recipe = json_mapping(folder / RECIPE)
+    return list(recipe.get("edits") or ()) if recipe.get("form") == "folded" else []
 
 
 @dataclass(frozen=True)
@@ -136,15 +130,12 @@ class Checkpoint:
 
     @property
     def is_folded(self) -> bool:
-        """Whether it is the edited model's weights; else the edit is put on the unedited ones."""
+        """Whether its weights are the edited model's, rather than unedited ones."""
         return bool(self.record["form"] == "folded")
 
 
 def open_checkpoint(directory: str | Path, *, recipe_alone: bool = False) -> Checkpoint:
-    """Verify a checkpoint and read its recipe and edit; raises a `UserError` if it is damaged.
-
-    Of a recipe alone, the files that it makes need not be there.
-    """
+    """Verify and read a checkpoint; `UserError` if it is damaged."""
     folder = Path(directory).expanduser()
     if not is_checkpoint(folder):
         raise UserError(
@@ -164,9 +155,7 @@ def load_checkpoint(
     """Load the edited model.
 
     `base` is the place of the unedited model, if the checkpoint is an adapter; None: the recorded
-    name. `where` holds `device`, `dtype`, `device_map`, `max_memory`, `adapter`, `bos`, `template`
-    and `instruction` of `models.load`. Raises a `UserError` as `open_checkpoint` and `models.load`
-    do.
+    name. `where` holds settings of `load_model`. `UserError` as `open_checkpoint` and `load_model`.
     """
     checkpoint = open_checkpoint(directory)
     if checkpoint.is_folded:
@@ -190,25 +179,25 @@ def load_unedited(
 ) -> LanguageModel:
     """Load the unedited model of a carried checkpoint, or of an adapter, which is at `base`.
 
-    Raises a `UserError` if an adapter's model is not there.
+    `UserError` if an adapter's model is not there.
     """
     if checkpoint.record["form"] == "adapter":
         try:
             model = load_model(base or checkpoint.record["model"], **where)
         except UserError as error:
-            both = f"model=NAME model.adapter={checkpoint.folder}"
-            raise UserError(f"{error}; or say where the adapter's model is: {both}") from error
+            settings = f"model=NAME model.adapter={checkpoint.folder}"
+            raise UserError(f"{error}; or say where the adapter's model is: {settings}") from error
         is_same = str(model.dtype) == f"torch.{checkpoint.record['dtype']}"
         if is_same and where.get("adapter") is None:
             load_edit(checkpoint.folder / EDIT, model)  # refuses another model
-        return in_template(replace(model, name=str(checkpoint.folder)), template, instruction)
-    with ExitStack() as stack:
-        place = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        for path in checkpoint.folder.resolve().iterdir():
-            if path.is_file() and path.name not in (CODE, "config.json"):
-                (place / path.name.replace(f".{VARIANT}.", ".")).symlink_to(path)
-        write_stock_config(checkpoint.folder / "config.json", place / "config.json")
-        model = load_model(place, **where)
-        # The source of further checkpoints, for as long as the model is there.
-        weakref.finalize(model.bridge, stack.pop_all().close)
+    else:
+        with ExitStack() as stack:
+            place = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+            for path in checkpoint.folder.resolve().iterdir():
+                if path.is_file() and path.name not in (CODE, "config.json"):
+                    (place / path.name.replace(f".{VARIANT}.", ".")).symlink_to(path)
+            write_stock_config(checkpoint.folder / "config.json", place / "config.json")
+            model = load_model(place, **where)
+            # The source of further checkpoints, for as long as the model is there.
+            weakref.finalize(model.bridge, stack.pop_all().close)
     return in_template(replace(model, name=str(checkpoint.folder)), template, instruction)

@@ -1,4 +1,4 @@
-"""Parity of a saved model and the edited one in memory, in a process without this package."""
+"""Parity of a saved model and the edited one, in a process without this package."""
 
 from __future__ import annotations
 
@@ -29,11 +29,8 @@ _TEXTS = ("Jane is a nurse and", "John works at the hospital, where", "The weath
 _MOST_TEXTS, MOST_TOKENS = 8, 128
 _ENVIRONMENT = {"HF_HUB_OFFLINE": "1", "CUDA_VISIBLE_DEVICES": ""}
 _TOLERANCE = {torch.float64: 1e-10, torch.float32: 1e-5, torch.float16: 4e-3, torch.bfloat16: 3e-2}
-"""Relative to the largest logit, by the type of the weights.
-
-Carried edits usually agree exactly; folded ones are rounded with the weights (on the testbed in
-float32, 2e-5 of logits up to 24).
-"""
+"""Relative to the largest logit, by the type of the weights. Carried edits usually agree exactly;
+folded ones are rounded with the weights (on the testbed in float32 2e-5 of logits up to 24)."""
 
 
 @dataclass(frozen=True)
@@ -64,33 +61,35 @@ def check_parity(
 ) -> Parity:
     """Compare logits of a saved model with those of the edited one in memory, on a few texts.
 
-    `model` is unedited. Code is run of a carried checkpoint alone; an adapter is put on the model
-    as stock code writes it. Weights are saved in the type of their `source`, or else the model's.
-    Raises a `UserError` if logits differ, or keys but foreign ones are missing or unexpected.
+    `model` is unedited; code is run of a carried checkpoint alone. Weights are saved in the type of
+    their `source`, or else the model's. `UserError` if logits or keys, but foreign ones, differ.
     """
     ids = compared_ids(model, texts)
     types = dict.fromkeys([model.dtype, source.dtype if source else model.dtype])
-    names = [str(each).removeprefix("torch.") for each in types]
-    loaded, adapter = folder, list[str]()
+    names = [str(dtype).removeprefix("torch.") for dtype in types]
+    loaded = folder
+    adapter: list[str] = []
     with tempfile.TemporaryDirectory() as place:
         if form == "adapter":
-            loaded, adapter = Path(place), [str(folder.resolve())]
+            loaded = Path(place)
+            adapter = [str(folder.resolve())]
             stock_model(model).save_pretrained(place)
         how = (form == "carried", *adapter)
         logits, keys = reload({name: (loaded, ids, name, *how) for name in names})
-    foreign = source.foreign if source else frozenset[str]()
-    if lost := {key for own in keys.values() for key in own} - foreign:
+    foreign = source.foreign if source else set[str]()
+    if lost := set[str]().union(*keys.values()) - foreign:
         raise UserError(
             f"the checkpoint does not load whole: {', '.join(sorted(lost)[:3])} missing or "
             "unexpected; nothing was saved"
         )
-    first, *others = ([logits[f"{name}.{i}"] for i in range(len(ids))] for name in names)
-    parity = compare_logits(model, edit, ids, first, max(_TOLERANCE[each] for each in types))
+    saved = {name: [logits[f"{name}.{i}"] for i in range(len(ids))] for name in names}
+    relative = max(_TOLERANCE[dtype] for dtype in types)
+    parity = compare_logits(model, edit, ids, saved.pop(names[0]), relative)
     stored = {}
-    for name, saved in zip(names[1:], others, strict=True):
-        pairs = zip(ids, saved, strict=True)
-        apart = [(edited_logits(model, edit, row) - x).abs().max() for row, x in pairs]
-        stored[name] = float(max(apart))
+    for name, tensors in saved.items():
+        pairs = zip(ids, tensors, strict=True)
+        differences = [(edited_logits(model, edit, row) - x).abs().max() for row, x in pairs]
+        stored[name] = float(max(differences))
     return replace(parity, stored=stored)
 
 
@@ -108,18 +107,19 @@ def compare_logits(
     saved: Sequence[Tensor],
     relative: float | None = None,
 ) -> Parity:
-    """Compare a saved model's logits with the edited one's; raises a `UserError` if they differ.
+    """Compare a saved model's logits with the edited one's; `UserError` if they differ.
 
     The tolerance is `relative` to the largest logit, by default that of the model's type.
     """
     sizes = []
     for row, logits in zip(ids, saved, strict=True):
-        edited, unedited = edited_logits(model, edit, row), edited_logits(model, None, row)
+        edited = edited_logits(model, edit, row)
+        unedited = edited_logits(model, None, row)
         sizes.append([x.abs().max() for x in (edited - logits, edited - unedited, edited)])
-    # torch's maximum keeps NaN, which must not pass for agreement; Python's would lose it.
+    # torch's maximum keeps NaN, which must not pass for agreement.
     difference, effect, largest = torch.tensor(sizes, dtype=torch.float64).amax(0).tolist()
     tolerance = (relative or _TOLERANCE[model.dtype]) * max(1.0, largest)
-    # The loss of an edit smaller than the rounding would go unnoticed: allow half of it at most.
+    # The loss of an edit smaller than the rounding would go unnoticed: allow half of it.
     if not difference <= tolerance or difference > effect / 2 > 0:
         raise UserError(
             f"the saved model is not the edited one: a logit differs by {difference:.2g} (at most "
@@ -143,9 +143,7 @@ def reload(
 ) -> tuple[dict[str, Tensor], dict[str, list[str]]]:
     """Logits `name.i` of checkpoints in a new process, and their missing or unexpected keys.
 
-    `folders` holds for each name: the checkpoint, token ids of its texts, the type of its weights,
-    whether to run the code in it, and a PEFT adapter to put on it, if any. Raises a `UserError` if
-    a checkpoint does not load.
+    `folders` are those of `reload_script` by name. `UserError` if a checkpoint does not load.
     """
     with tempfile.TemporaryDirectory() as place:
         out = Path(place) / "logits.safetensors"

@@ -2,8 +2,7 @@
 
 Run with `python -c` on a job as JSON: {"folders": {name: [folder, [[token, …], …], type of weights,
 whether to run the code in the folder, a PEFT adapter if any]}, "threads": number, "out": file}. It
-writes the float64 logits of each text, `name.0`, `name.1`, …, and a JSON file with missing and
-unexpected keys.
+writes the float64 logits of each text, `name.0`, …, and the missing and unexpected keys as JSON.
 """
 
 import json

@@ -22,11 +22,7 @@ from countergen_edit.core.locating import RECIPE, Location, without_places
 from countergen_edit.core.reading import json_mapping
 from countergen_edit.core.writing import OLD, as_json, put_back, versions, whole_folder, write_json
 from countergen_edit.edits import Edit, applied, save_edit
-from countergen_edit.edits.checkpoints.forms import (
-    CODE,
-    PATCHES,
-    write_adapter,
-)
+from countergen_edit.edits.checkpoints.forms import CODE, PATCHES, write_adapter
 from countergen_edit.edits.checkpoints.loading import (
     CHECKSUMS,
     EDIT,
@@ -39,7 +35,7 @@ from countergen_edit.edits.checkpoints.parity import Parity, check_parity
 from countergen_edit.edits.checkpoints.source import CARD, PARITY, SourceFiles, find_source
 from countergen_edit.edits.record import TENSORS, packed
 from countergen_edit.erasers import AffineErasure
-from countergen_edit.models import NAMES_CODE, LanguageModel
+from countergen_edit.models.language_model import NAMES_CODE, LanguageModel
 from countergen_edit.models.loading import load_tokenizer, without_progress_bar
 
 Form = Literal["folded", "adapter", "carried"]
@@ -64,14 +60,11 @@ class Saved:
     differing: tuple[str, ...] = ()
     """The files that differ from those of the checkpoint that it makes again."""
     original: str = ""
-    """The place of the unedited model, if it neither is in the checkpoint nor has its name."""
+    """The place of the unedited model, if the checkpoint does not name it."""
 
 
 def choose_form(model: LanguageModel, form: str = "auto") -> Form:
-    """The form of a checkpoint; `auto` is `folded`, stock weights.
-
-    Raises a `UserError` for an unknown form, or a model that carries an edit already.
-    """
+    """The form of a checkpoint; `UserError` if unknown, or the model carries an edit."""
     require_known("form", form, FORMS)
     if hasattr(model.bridge, "carried"):
         raise UserError(
@@ -104,10 +97,8 @@ def save_checkpoint(
     `texts`. `record` is the origin of the edit, for `recipe.json`, and `card` makes the model card.
     With `overwrite` a checkpoint of another origin is replaced; one of the same origin is kept.
     `again` is a checkpoint that is made again: where the bytes are the same, so are its card and
-    its parity.
-
-    `UserError` if the target cannot be written or holds something else, the edit does not fit the
-    model, is not an erasure or cannot be saved in the form, or the saved model is not exact.
+    its parity. `UserError` if the target cannot be written or holds something else, the edit does
+    not fit the model or the form or is not an erasure, or the saved model is not exact.
     """
     check_target(directory, overwrite=True)
     erases = all(isinstance(place.erasure, AffineErasure) for place in edit.placements)
@@ -126,7 +117,7 @@ def save_checkpoint(
     its_form = choose_form(model, form)
     name = without_places(model.name)
     original = "" if its_form == "carried" or name == model.name else model.name
-    about = {
+    recipe = {
         **without_places(as_json(record or {})),
         "form": its_form,
         "model": name,
@@ -138,7 +129,7 @@ def save_checkpoint(
         "edit": {"file": f"{EDIT}/{TENSORS}", "sha256": hashlib.sha256(packed(edit)).hexdigest()},
     }
     put_back(directory, directory.with_name(f"{directory.name}{OLD}"))
-    if record and is_checkpoint(directory) and record_of(directory) == about:
+    if record and is_checkpoint(directory) and record_of(directory) == recipe:
         verify_checksums(directory)
         parity = Parity(**json_mapping(directory / PARITY))
         return Saved(directory, its_form, parity, original=original)
@@ -148,7 +139,7 @@ def save_checkpoint(
             source = write_model(model, edit, folder, its_form)
         except SafetensorError as error:  # wraps that of a full disk
             raise UserError(f"cannot write {directory}: {error}") from error
-        write_json(folder / RECIPE, about)
+        write_json(folder / RECIPE, recipe)
         differs = differing(folder, again) if again else ()
         if again and not differs:
             for name in (PARITY, CARD):
@@ -176,11 +167,7 @@ def record_of(directory: Path) -> Mapping[str, Any]:
 
 
 def write_model(model: LanguageModel, edit: Edit, folder: Path, form: Form) -> SourceFiles | None:
-    """Write weights, config, tokenizer and the edit, without verification.
-
-    Returns the files that were copied and patched. None: an adapter, or weights in memory or of
-    other formats, which are written anew.
-    """
+    """Write weights, config, tokenizer and edit; return the source, if patched."""
     save_edit(edit, folder / EDIT, made_for=model.fingerprint)
     patch = PATCHES[form](model, edit)
     if form == "adapter":
@@ -212,42 +199,37 @@ def write_model(model: LanguageModel, edit: Edit, folder: Path, form: Form) -> S
 
 
 def _changed(tokenizer: Any, folder: Path) -> bool:
-    """Whether a tokenizer differs from the one in its folder, as by BOS or another template."""
+    """Whether a tokenizer differs from its folder's, as by BOS or a template."""
     states = []
-    for each in (tokenizer, load_tokenizer(Location(str(folder), local_files_only=True))):
-        backend = json.loads(each.backend_tokenizer.to_str())
+    for saved in (tokenizer, load_tokenizer(Location(str(folder), local_files_only=True))):
+        backend = json.loads(saved.backend_tokenizer.to_str())
         backend |= dict.fromkeys(("truncation", "padding"))
-        states.append((backend, each.chat_template, each.special_tokens_map))
+        states.append((backend, saved.chat_template, saved.special_tokens_map))
     return states[0] != states[1]
 
 
 def _portable(content: Any) -> Any:
-    """A config without code and places, and with classes that transformers 4 has too."""
+    """A config without code and places, and with classes of transformers 4."""
     if isinstance(content, list):
-        return [_portable(each) for each in content]
+        return [_portable(entry) for entry in content]
     if isinstance(content, Mapping):
         return {key: _portable(content[key]) for key in content if key not in _NOT_SAVED}
     return _FAST.get(content, content) if isinstance(content, str) else content
 
 
 def _rotary_of_4(config: Mapping[str, Any], cls: Any) -> dict[str, Any]:
-    """What transformers 4 calls the parameters of rotary positions, as far as the class reads it.
-
-    It would take others, its defaults, without an error.
-    """
+    """Rotary positions as transformers 4 names them, which else takes its defaults."""
     rope = config.get("rope_parameters") or {}
-    full, local = rope.get("full_attention", rope), rope.get("sliding_attention", {})
-    theta, factor = full.get("rope_theta"), full.get("partial_rotary_factor")
-    scaling = None if full.get("rope_type", "default") == "default" else full
+    full = rope.get("full_attention", rope)
     names = {
-        **dict.fromkeys(("rope_theta", "rotary_emb_base"), theta),
-        **dict.fromkeys(("partial_rotary_factor", "rotary_pct"), factor),
-        "rope_local_base_freq": local.get("rope_theta"),
-        "rope_scaling": scaling,
+        **dict.fromkeys(("rope_theta", "rotary_emb_base"), full.get("rope_theta")),
+        **dict.fromkeys(("partial_rotary_factor", "rotary_pct"), full.get("partial_rotary_factor")),
+        "rope_local_base_freq": rope.get("sliding_attention", {}).get("rope_theta"),
+        "rope_scaling": None if full.get("rope_type", "default") == "default" else full,
     }
-    given = {name: value for name, value in names.items() if value is not None}
+    values = {name: value for name, value in names.items() if value is not None}
     # An argument that a class does not read becomes an attribute.
-    return {k: v for k, v in given.items() if k not in vars(cls(**{k: copy.deepcopy(v)}))}
+    return {k: v for k, v in values.items() if k not in vars(cls(**{k: copy.deepcopy(v)}))}
 
 
 def check_target(directory: Path, overwrite: bool = False) -> None:

@@ -9,11 +9,12 @@ from __future__ import annotations
 import json
 import math
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from safetensors import safe_open
@@ -39,7 +40,7 @@ _NOT_COPIED = (CARD, TRUTH, ADAPTER, RECIPE, CHECKSUMS, PARITY)
 
 @dataclass(frozen=True)
 class SourceFiles:
-    """A folder with safetensors, whose tensors are the parameters of a model, and its patch."""
+    """A folder with the parameters of a model as safetensors, and its patch."""
 
     folder: Path
     patch: Patch
@@ -50,9 +51,9 @@ class SourceFiles:
     shapes: Mapping[str, list[int]]
     keys: Mapping[str, list[str]]
     """The tensors of each parameter."""
-    converted: frozenset[str]
+    converted: Set[str]
     """Parameters that transformers computes from their tensors."""
-    foreign: frozenset[str]
+    foreign: Set[str]
     """Tensors that the class does not know."""
 
     @cached_property
@@ -62,8 +63,7 @@ class SourceFiles:
 
     @cached_property
     def _state(self) -> Mapping[str, Tensor]:
-        state: Mapping[str, Tensor] = self.patch.plain.state_dict()
-        return state
+        return cast(Mapping[str, Tensor], self.patch.plain.state_dict())
 
     def write(self, folder: Path) -> None:
         """Write a copy of the folder with the patch."""
@@ -93,10 +93,11 @@ class SourceFiles:
             (folder / _INDEX.replace(".json", f"{end}.json")).write_text(text, "utf-8")
 
     def _patched(self, path: Path) -> tuple[dict[str, Tensor], Any]:
-        """The tensors of a shard after the patch; of a class of ours under its names."""
+        """The tensors of a shard after the patch, under the names of its class."""
         with safe_open(path, "pt") as file:
-            own = (key for key in sorted(file.keys()) if key in self.shards)
-            tensors, metadata = {key: file.get_tensor(key) for key in own}, file.metadata()
+            metadata = file.metadata()
+            keys = [key for key in sorted(file.keys()) if key in self.shards]
+            tensors = {key: file.get_tensor(key) for key in keys}
         names = {key: name for name, keys in self.keys.items() for key in keys if key in tensors}
         for name in dict.fromkeys(names.values()):
             if name in self.patch.weights or not self._holds(name):
@@ -112,22 +113,22 @@ class SourceFiles:
 
         def unedited(key: str) -> Tensor:
             """Of the source, which may be wider, unless another one is in memory."""
-            own = self._state[key]
+            tensor = self._state[key]
             if key in self.keys and key not in self.converted and self._holds(key):
-                return self._read(self.keys[key][0]).to(own.device).double()
-            return own.double()
+                tensor = self._read(self.keys[key][0]).to(tensor.device)
+            return tensor.double()
 
         return self._parts(name, self.patch.weights[name](unedited))
 
     def _parts(self, name: str, value: Tensor) -> dict[str, Tensor]:
-        """The tensors of a parameter; one that the source lacks is beside its module's weight."""
+        """The tensors of a parameter; a new one is beside its module's weight."""
         from transformers.core_model_loading import revert_weight_conversion
 
         if name in self.converted:
             return dict(revert_weight_conversion(self.wrapped, {name: value}))
         module, _, leaf = name.rpartition(".")
-        beside, *_ = self.keys.get(f"{module}.weight", [name])
-        return {self.keys.get(name, [f"{beside.rpartition('.')[0]}.{leaf}"])[0]: value}
+        weight = self.keys.get(f"{module}.weight", [name])[0]
+        return {self.keys.get(name, [f"{weight.rpartition('.')[0]}.{leaf}"])[0]: value}
 
     def _holds(self, name: str) -> bool:
         """Whether the source's parameter is the one in memory."""
@@ -138,11 +139,10 @@ class SourceFiles:
 
     def _read(self, key: str) -> Tensor:
         with safe_open(self.shards[key], "pt") as file:
-            tensor: Tensor = file.get_tensor(key)
-        return tensor
+            return cast(Tensor, file.get_tensor(key))
 
     def fits(self, model: LanguageModel) -> bool:
-        """Whether the source has each parameter of the model, and no more than that of its name."""
+        """Whether the source has the parameters of the model, each in its shape."""
         if self.patch.variant and self.converted:
             return False  # nothing is converted for its class
         for name, keys in self.keys.items():
@@ -153,49 +153,53 @@ class SourceFiles:
 
 
 def find_source(model: LanguageModel, patch: Patch) -> SourceFiles | None:
-    """The folder of a model's safetensors; None of a model in memory, GGUF or other weights."""
+    """The folder of a model's safetensors; None for GGUF or other weights."""
     folder = _folder(model)
     if folder is None or not any((folder / name).is_file() for name in (_SINGLE, _INDEX)):
         return None
     names = {_SINGLE}
     if not (folder / _SINGLE).is_file():
         names = {*json_mapping(folder / _INDEX)["weight_map"].values()}
-    shards, shapes = dict[str, Path](), dict[str, list[int]]()
+    shards: dict[str, Path] = {}
+    shapes: dict[str, list[int]] = {}
     for path in (folder / name for name in sorted(names)):
         with safe_open(path, "pt") as file:
             # Of a carried checkpoint, all but its erasures.
-            own = [key for key in sorted(file.keys()) if ".erasure." not in key]
-            shapes |= {key: file.get_slice(key).get_shape() for key in own}
-            shards |= dict.fromkeys(own, path)
-    keys, converted, foreign = dict[str, list[str]](), set[str](), set[str]()
+            parameters = [key for key in sorted(file.keys()) if ".erasure." not in key]
+            shapes |= {key: file.get_slice(key).get_shape() for key in parameters}
+            shards |= dict.fromkeys(parameters, path)
+    keys = defaultdict[str, list[str]](list)
+    converted: set[str] = set()
+    foreign: set[str] = set()
     state = patch.plain.state_dict()
     for key, name, is_converted in _renamed(patch.plain, shards):
-        if name in state:
-            keys.setdefault(name, []).append(key)
-            converted |= {name} if is_converted else set()
-        else:
+        if name not in state:
             foreign |= {key, name}
-    wrapped, computed = model.bridge.original_model, frozenset(converted)
-    source = SourceFiles(folder, patch, wrapped, shards, shapes, keys, computed, frozenset(foreign))
+            continue
+        keys[name].append(key)
+        if is_converted:
+            converted.add(name)
+    wrapped = model.bridge.original_model
+    source = SourceFiles(folder, patch, wrapped, shards, shapes, {**keys}, converted, foreign)
     return source if source.fits(model) else None
 
 
 def _folder(model: LanguageModel) -> Path | None:
-    """The folder of a model, on the hub its snapshot in the cache, with the smaller files."""
+    """The folder of a model; on the hub its snapshot, with the smaller files."""
     from huggingface_hub import snapshot_download
 
-    name, path = model.directory, Path(model.directory)
-    if not name or path.exists():
-        return path if name and path.is_dir() else None
-    others = [f"*{suffix}" for suffix in _WEIGHTS]
+    name = model.directory
+    if not name or Path(name).exists():
+        return Path(name) if name and Path(name).is_dir() else None
+    weights = [f"*{suffix}" for suffix in _WEIGHTS]
     try:
-        return Path(snapshot_download(name, revision=model.revision, ignore_patterns=others))
+        return Path(snapshot_download(name, revision=model.revision, ignore_patterns=weights))
     except (OSError, ValueError):  # no name of the hub, or nothing in the cache
         return None
 
 
 def _renamed(plain: Any, keys: Iterable[str]) -> Iterator[tuple[str, str, bool]]:
-    """Each tensor, its parameter, and whether that is computed from it, as transformers loads."""
+    """Each tensor, its parameter, and whether transformers computes that from it."""
     from transformers.conversion_mapping import get_model_conversion_mapping
     from transformers.core_model_loading import (
         WeightConverter,
@@ -204,7 +208,8 @@ def _renamed(plain: Any, keys: Iterable[str]) -> Iterator[tuple[str, str, bool]]
         rename_source_key,
     )
 
-    rules, state = get_model_conversion_mapping(plain), plain.state_dict()
+    rules = get_model_conversion_mapping(plain)
+    state = plain.state_dict()
     renamings = [rule for rule in rules if isinstance(rule, WeightRenaming)]
     converters = [rule for rule in rules if isinstance(rule, WeightConverter)]
     how: dict[str, Any] = {"base_model_prefix": plain.base_model_prefix, "meta_state_dict": state}

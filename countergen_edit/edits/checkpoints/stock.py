@@ -1,4 +1,4 @@
-"""The stock Hugging Face architecture behind a bridge: its weights, modules, and what writes where.
+"""The stock Hugging Face architecture behind a bridge: its weights, modules and writers.
 
 Module names are found by asking the bridge and by watching a forward pass, for any family.
 
@@ -23,14 +23,13 @@ from itertools import pairwise
 from typing import Any
 
 import torch
-from jaxtyping import Float
 from torch import Tensor, nn
 
 from countergen_edit.core.errors import UserError
 from countergen_edit.edits.edit import split_matrices
-from countergen_edit.models import NAMES_CODE, LanguageModel, hook_name
+from countergen_edit.models import LanguageModel, hook_name
 from countergen_edit.models.capture import EVERYWHERE, added_to_stream, head_of
-from countergen_edit.models.language_model import stock_name
+from countergen_edit.models.language_model import NAMES_CODE, Vectors, stock_name
 
 PROBE_TOKENS = 8
 UNTIED = {"tie_word_embeddings": False}
@@ -41,7 +40,7 @@ _START = ""
 
 
 def module_name(model: LanguageModel, site: str, layer: int | None) -> str:
-    """The module whose output begins with a site's activation; `UserError` if none does."""
+    """The module whose output begins with an activation; `UserError` if none does."""
     if site == EVERYWHERE:
         raise UserError("an edit everywhere is at no single module: save it alone, form=folded")
     if head_of(site) is not None:
@@ -51,7 +50,7 @@ def module_name(model: LanguageModel, site: str, layer: int | None) -> str:
 
 
 def module_names(model: LanguageModel, places: Sequence[tuple[str, int | None]]) -> list[str]:
-    """The module of each site and layer; raises a `UserError` if there is none."""
+    """The module of each site and layer; `UserError` if there is none."""
     stock = stock_modules(model)
     # The bridge lists a module under names of its own too.
     modules = model.bridge.original_model.named_modules(remove_duplicate=False)
@@ -61,7 +60,7 @@ def module_names(model: LanguageModel, places: Sequence[tuple[str, int | None]])
         name = names.get(id(getattr(component, "original_component", None)))
         if name is not None:
             by_hook[id(getattr(component, "hook_out", None))] = name
-    found = []
+    modules_at = []
     for site, layer in places:
         hook = model.bridge.hook_dict[hook_name(model, site, layer)]
         if id(hook) not in by_hook:
@@ -69,14 +68,14 @@ def module_names(model: LanguageModel, places: Sequence[tuple[str, int | None]])
                 f"the activation of {model.name} at site {site}, layer {layer}, is not a module's "
                 "output, so a checkpoint cannot hold the edit: choose site resid_post"
             )
-        found.append(by_hook[id(hook)])
-    return found
+        modules_at.append(by_hook[id(hook)])
+    return modules_at
 
 
 def projection_name(model: LanguageModel, site: str, layer: int | None) -> str:
     """The matrix whose output equals the activation at the site, bit for bit; of a head its input.
 
-    Raises a `UserError` if a norm, a mixture of experts or a skip path follows the last matrix.
+    `UserError` if a norm, a mixture of experts or a skip path follows the last matrix.
     """
     activations: list[Tensor] = []
     seen: dict[str, Tensor] = {}
@@ -87,9 +86,8 @@ def projection_name(model: LanguageModel, site: str, layer: int | None) -> str:
     read = (hook_name(model, site, layer), lambda x, hook: activations.append(x.clone()))
     with model.bridge.hooks(fwd_hooks=[read]):
         _watch_matrices(model, keep)
-    [activation] = activations
-    sized = {key: x for key, x in seen.items() if x.numel() == activation.numel()}
-    names = [k for k, x in sized.items() if torch.equal(x.reshape(activation.shape), activation)]
+    activation = activations[0].flatten()
+    names = [key for key, x in seen.items() if torch.equal(x.flatten(), activation)]
     if len(names) != 1:
         raise UserError(
             f"an edit at site {site} does not fold into the weights of {model.name}: its "
@@ -115,7 +113,8 @@ def _watch_matrices(model: LanguageModel, keep: Callable[..., None]) -> None:
     """
     from transformers.pytorch_utils import Conv1D
 
-    stock, parts = stock_modules(model), split_matrices(model.bridge)
+    stock = stock_modules(model)
+    parts = split_matrices(model.bridge)
     ids = torch.arange(min(PROBE_TOKENS, model.vocab_size))[None]
     with ExitStack() as stack:
         for key, matrix in model.bridge.original_model.named_modules(remove_duplicate=False):
@@ -132,7 +131,7 @@ def stock_modules(model: LanguageModel) -> set[str]:
 
 
 def stock_classes(model: LanguageModel) -> tuple[str, str]:
-    """Names of the config's and the model's class; raises a `UserError` unless in transformers."""
+    """Names of the config's and model's class; `UserError` unless of transformers."""
     import transformers
 
     wrapped = model.bridge.original_model
@@ -147,7 +146,7 @@ def stock_classes(model: LanguageModel) -> tuple[str, str]:
 
 
 def empty_stock_model(model: LanguageModel, **changes: Any) -> Any:
-    """The stock architecture on the meta device, with its config changed without custom code."""
+    """The stock architecture on the meta device; `changes` are of its config."""
     wrapped = model.bridge.original_model
     config = copy.deepcopy(wrapped.config)
     _forget_code(config)
@@ -170,7 +169,7 @@ def _forget_code(config: Any) -> None:
 def stock_model(model: LanguageModel, **changes: Any) -> Any:
     """The stock model, sharing weights with the bridge; a bias only in the changed config is zero.
 
-    Raises a `UserError` if weights are offloaded, or not those of the architecture.
+    `UserError` if weights are offloaded, or not those of the architecture.
     """
     wrapped = model.bridge.original_model
     plain = empty_stock_model(model, **changes)
@@ -186,9 +185,7 @@ def stock_model(model: LanguageModel, **changes: Any) -> Any:
             )
     plain.load_state_dict(state, assign=True)
     plain.tie_weights()
-    buffers = {
-        stock_name(key): buffer for key, buffer in wrapped.named_buffers(remove_duplicate=False)
-    }
+    buffers = {stock_name(k): b for k, b in wrapped.named_buffers(remove_duplicate=False)}
     for key, empty in [*plain.named_buffers()]:
         if empty.is_meta and key in buffers:  # no part of the state, such as rotary frequencies
             owner, _, name = key.rpartition(".")
@@ -211,17 +208,23 @@ class Writers:
 def stream_writers(model: LanguageModel, plain: Any = None) -> Writers:
     """Find the writers of `plain`, the stock model of `model` with untied embeddings.
 
-    Raises a `UserError` if the stream is anything but a sum of what they write, as behind a norm.
+    `UserError` if the stream is anything but a sum of what they write, as behind a norm.
     """
+
+    def refuse(reason: str) -> UserError:
+        return UserError(
+            f"an edit everywhere does not fold into the weights of {model.name}: {reason}; save "
+            "one of a layer with form=carried"
+        )
+
     plain = plain or stock_model(model, **UNTIED)
     blocks = module_names(model, [("resid_post", layer) for layer in range(model.n_layers)])
     try:
         added = module_names(model, added_to_stream(model))
     except UserError:
-        reason = (
+        raise refuse(
             "its blocks add what is not a module's output to the residual stream, as a scaled one"
-        )
-        raise _does_not_fold(model, reason) from None
+        ) from None
     embed = plain.get_input_embeddings()
     # The padding token has no gradient.
     tokens = [i for i in range(model.vocab_size) if i != embed.padding_idx][:PROBE_TOKENS]
@@ -229,46 +232,34 @@ def stream_writers(model: LanguageModel, plain: Any = None) -> Writers:
     with torch.enable_grad(), ExitStack() as stack:
         stack.callback(plain.requires_grad_, False)
         seen = _outputs(plain.requires_grad_(True), [*blocks, *added], blocks[0], ids)
-        inside = f"{blocks[0].rpartition('.')[0]}."
-        outside = {key: p for key, p in plain.named_parameters() if not key.startswith(inside)}
-        others, gradients = _written(model, seen[_START], outside, "the input of its first block")
+        prefix = f"{blocks[0].rpartition('.')[0]}."
+        outside = {key: p for key, p in plain.named_parameters() if not key.startswith(prefix)}
+        others, gradients = _written(seen[_START], outside, "the input of its first block", refuse)
         [embedding] = [key for key, parameter in outside.items() if parameter is embed.weight]
         if others.pop(embedding, None) is None:
-            raise _does_not_fold(
-                model, "a matrix stands between its token embedding and its blocks"
-            )
+            raise refuse("a matrix stands between its token embedding and its blocks")
         for name in added:
             module = plain.get_submodule(name)
             what = f"the output of {name}, a {type(module).__name__},"
-            own = dict(module.named_parameters(prefix=name))
-            found, reached = _written(model, seen[name], own, what)
-            if idle := [key for key, p in own.items() if p.ndim > 1 and key not in reached]:
-                raise _does_not_fold(model, f"{idle[0]} was not reached by {PROBE_TOKENS} tokens")
-            others |= found
+            inside = dict(module.named_parameters(prefix=name))
+            axes, reached = _written(seen[name], inside, what, refuse)
+            if idle := [key for key, p in inside.items() if p.ndim > 1 and key not in reached]:
+                raise refuse(f"{idle[0]} was not reached by {PROBE_TOKENS} tokens")
+            others |= axes
     points = [seen[_START], *(seen[name] for name in blocks)]
     of_block = zip(added[::2], added[1::2], strict=True)
     for (before, after), (attention, mlp) in zip(pairwise(points), of_block, strict=True):
         total = before + seen[attention].view_as(before) + seen[mlp].view_as(before)
         if (after - total).abs().max() > _NEAR * after.abs().max():
-            raise _does_not_fold(
-                model,
+            raise refuse(
                 "its blocks do more than add the outputs of attention and MLP to the residual "
-                "stream, such as norm the sum",
+                "stream, such as norm the sum"
             )
     return Writers(embedding, float(gradients[embedding][ids].max()), others)
 
 
-def _does_not_fold(model: LanguageModel, reason: str) -> UserError:
-    return UserError(
-        f"an edit everywhere does not fold into the weights of {model.name}: {reason}; save one of "
-        "a layer with form=carried"
-    )
-
-
-def _outputs(
-    plain: Any, names: Sequence[str], block: str, ids: Tensor
-) -> dict[str, Float[Tensor, "*token d"]]:
-    """The output of each module, or its first part, and at `_START` the input of a block."""
+def _outputs(plain: Any, names: Sequence[str], block: str, ids: Tensor) -> dict[str, Vectors]:
+    """The output of each module, and at `_START` the input of a block."""
     seen: dict[str, Tensor] = {}
 
     def keep(name: str, module: Any, inputs: Any, output: Any) -> None:
@@ -280,20 +271,19 @@ def _outputs(
 
     with ExitStack() as stack:
         first = plain.get_submodule(block)
-        handle = first.register_forward_pre_hook(keep_input, with_kwargs=True)
-        stack.callback(handle.remove)
+        stack.enter_context(first.register_forward_pre_hook(keep_input, with_kwargs=True))
         for name in names:
-            handle = plain.get_submodule(name).register_forward_hook(partial(keep, name))
-            stack.callback(handle.remove)
+            module = plain.get_submodule(name)
+            stack.enter_context(module.register_forward_hook(partial(keep, name)))
         plain.base_model(input_ids=ids[None], use_cache=False)
     return seen
 
 
 def _written(
-    model: LanguageModel,
-    output: Float[Tensor, "*token d"],
+    output: Vectors,
     parameters: Mapping[str, nn.Parameter],
     what: str,
+    refuse: Callable[[str], UserError],
 ) -> tuple[dict[str, int], dict[str, Tensor]]:
     """The writers of an output among parameters, each with the axis of its features; gradients.
 
@@ -301,11 +291,11 @@ def _written(
     in its writers, it is the sum of their products with their gradients.
     """
     half = output.shape[-1] // 2
-    some = torch.zeros_like(output)
-    some[..., :half] = 1
-    own = [*parameters.values()]
-    found = torch.autograd.grad(output, own, some, retain_graph=True, allow_unused=True)
-    pairs = zip(parameters, found, strict=True)
+    weights = torch.zeros_like(output)
+    weights[..., :half] = 1
+    tensors = [*parameters.values()]
+    grads = torch.autograd.grad(output, tensors, weights, retain_graph=True, allow_unused=True)
+    pairs = zip(parameters, grads, strict=True)
     gradients = {key: g for key, g in pairs if g is not None and g.any()}
     axes = {
         key: axis
@@ -314,15 +304,12 @@ def _written(
         if size == output.shape[-1] and not g.movedim(axis, -1)[..., half:].any()
     }
     products = [gradients[key] * parameters[key].detach() for key in axes]
-    total, size = (
-        sum(float(part.sum(dtype=torch.float64)) for part in parts)
-        for parts in (products, map(torch.abs, products))
-    )
+    total = sum(float(part.sum(dtype=torch.float64)) for part in products)
+    size = sum(float(part.abs().sum(dtype=torch.float64)) for part in products)
     expected = float(output.detach()[..., :half].sum(dtype=torch.float64))
     # A norm multiplies each feature by a weight of its own, after all matrices.
     if abs(expected - total) > _NEAR * size or all(parameters[key].ndim == 1 for key in axes):
-        raise _does_not_fold(
-            model,
-            f"{what} is not written by matrices alone, as behind a norm or with fixed positions",
+        raise refuse(
+            f"{what} is not written by matrices alone, as behind a norm or with fixed positions"
         )
     return axes, gradients

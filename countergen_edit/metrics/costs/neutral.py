@@ -12,16 +12,14 @@ from jaxtyping import Float64
 
 from countergen_edit.core.errors import UserError
 from countergen_edit.edits import Edit, applied
-from countergen_edit.models import (
+from countergen_edit.models import LanguageModel, encode, first_read
+from countergen_edit.models.memory import within_memory
+from countergen_edit.models.scoring import (
     SCORES,
-    LanguageModel,
     after_preface,
     batches,
     divergence,
-    encode,
-    first_read,
     log_likelihood,
-    within_memory,
 )
 
 DATASETS: Mapping[str, str] = {"test": "neutral", "validation": "neutral_validation"}

@@ -19,9 +19,9 @@ from hypothesis import strategies as st
 
 from countergen_edit.core.errors import UserError
 from countergen_edit.edits import Edit, Placement
-from countergen_edit.edits.checkpoints import fold, stream_writers
+from countergen_edit.edits.checkpoints import fold
 from countergen_edit.edits.checkpoints.parity import edited_logits
-from countergen_edit.edits.checkpoints.stock import stock_model
+from countergen_edit.edits.checkpoints.stock import stock_model, stream_writers
 from countergen_edit.erasers import AffineErasure, Gate
 from countergen_edit.models import LanguageModel, from_pretrained_objects
 from tests.edits.checkpoints.conftest import TEXT, oblique_erasure
