@@ -23,10 +23,7 @@ Constants = tuple[Tensor, Tensor, Tensor]
 
 
 def freeze(owner: object, kind: str, **axes: int) -> None:
-    """Make attributes of a frozen dataclass float64 and read-only.
-
-    Raises a `UserError` for NaN or infinity, or another number of axes than given.
-    """
+    """Store attributes as read-only float64; `UserError` unless finite and of as many axes."""
     for name, ndim in axes.items():
         value = np.array(getattr(owner, name), dtype=np.float64)
         if value.ndim != ndim or not np.isfinite(value).all():
@@ -42,7 +39,7 @@ def freeze(owner: object, kind: str, **axes: int) -> None:
 class Gate:
     """The gate g(x) = min(1, max(0, weight · x + bias)) over the last axis; float64, read-only.
 
-    Raises a `UserError` if a value is not finite, or the weight is not a vector.
+    `UserError` if a value is not finite, or the weight is not a vector.
 
     >>> Gate(np.array([1.0, 0.0]), 0.5)(np.array([[0.25, 9.0], [2.0, 9.0], [-2.0, 9.0]]))
     array([0.75, 1.  , 0.  ])
@@ -69,7 +66,7 @@ class AffineErasure:
     """The affine map `x - left · right · (x - mean)` over the last axis; float64, read-only.
 
     `mean` is the fixed point; `gate` scales the change of each row, None changes all rows fully.
-    Raises a `UserError` if the shapes do not fit together or a value is not finite.
+    `UserError` if the shapes do not fit together or a value is not finite.
 
     >>> x = np.array([[3.0, 1.0], [5.0, 1.0]])
     >>> AffineErasure(np.array([[1.0], [0.0]]), np.array([[1.0, 0.0]]), np.array([4.0, 0.0]))(x)
@@ -119,7 +116,7 @@ class AffineErasure:
     def __call__(self, x: Any) -> Any:
         """Erase an array or torch tensor of shape `[..., d]`, in its dtype and on its device.
 
-        Computes in float32 at least; integers become float64. Raises a `UserError` for another d.
+        Computes in float32 at least; integers become float64. `UserError` for another d.
         """
         x = x if isinstance(x, Tensor) else np.asarray(x)
         if not x.ndim or x.shape[-1] != self.d:
@@ -173,5 +170,4 @@ def randomly_rotated(erasure: AffineErasure, rng: np.random.Generator) -> Affine
     basis, _ = np.linalg.qr(np.hstack([erasure.left, erasure.right.T]))
     frame, _ = np.linalg.qr(rng.normal(size=basis.shape))
     left = frame @ (basis.T @ erasure.left)
-    right = (erasure.right @ basis) @ frame.T
-    return replace(erasure, left=left, right=right)
+    return replace(erasure, left=left, right=(erasure.right @ basis) @ frame.T)

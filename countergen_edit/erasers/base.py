@@ -33,15 +33,6 @@ class BaseEraser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type
       person and the family of templates;
     - `keep`: whether the group difference is to stay;
     - `background`: rows `[m, d]` of other text, without a class.
-
-    Attributes
-    ----------
-    erasure_ : AffineErasure
-    classes_ : array
-        Sorted labels.
-    rank_ : int
-        Number of erased dimensions.
-    n_features_in_ : int
     """
 
     row_ids_: tuple[str, ...] = ()
@@ -61,13 +52,15 @@ class BaseEraser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type
 
     erasure_: AffineErasure
     classes_: np.ndarray
+    """Sorted labels."""
     rank_: int
+    """Number of erased dimensions."""
     n_features_in_: int
 
     def check(self) -> None:
         """Raise a `UserError` for settings that the annotations of `__init__` do not allow."""
-        name = type(self).__name__
-        require_arguments(type(self), self.get_params(deep=False), f"eraser {name}")
+        cls = type(self)
+        require_arguments(cls, self.get_params(deep=False), f"eraser {cls.__name__}")
 
     def fit(self, X: Any, y: Any) -> BaseEraser:
         """Fit to rows `X` `[n, d]` and their classes `y` `[n]`."""
@@ -104,19 +97,20 @@ class BaseEraser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type
 def fit_eraser(eraser: BaseEraser, X: Any, y: Any, **metadata: Any) -> BaseEraser:
     """Fit a clone of an eraser to rows `X` `[n, d]` and their classes `y` `[n]`.
 
-    Raises a `UserError` if its `fit` does not return the eraser, or stores no map of width d.
+    `UserError` if its `fit` does not return the eraser, or stores no map of width d.
     """
-    own: BaseEraser = clone(eraser)
-    name, fitted = type(eraser).__name__, own.fit(X, y, **metadata)
-    if fitted is not own:
-        raise UserError(f"{name}.fit returned {fitted!r:.40}: end it with `return self`")
-    erasure = getattr(own, "erasure_", None)
+    name = type(eraser).__name__
+    fitted: BaseEraser = clone(eraser)
+    returned = fitted.fit(X, y, **metadata)
+    if returned is not fitted:
+        raise UserError(f"{name}.fit returned {returned!r:.40}: end it with `return self`")
+    erasure = getattr(fitted, "erasure_", None)
     if not isinstance(erasure, AffineErasure) or erasure.d != np.shape(X)[1]:
         raise UserError(
             f"{name}.fit stored no map of width {np.shape(X)[1]}, as X has: call "
             "self._store(AffineErasure(left, right, mean), np.unique(y)) before it returns"
         )
-    return own
+    return fitted
 
 
 ERASERS: Registry[type[BaseEraser]] = Registry(
@@ -143,7 +137,7 @@ ERASERS: Registry[type[BaseEraser]] = Registry(
 def make_eraser(name: str, **params: Any) -> BaseEraser:
     """Make the eraser registered under `name`, unfitted.
 
-    Raises a `UserError` for an unknown eraser or parameter, with the nearest name.
+    `UserError` for an unknown eraser or parameter, with the nearest name.
 
     >>> make_eraser("inlp", rank=4)
     INLP(rank=4)
@@ -160,5 +154,5 @@ def fit_metadata(eraser: BaseEraser, offered: Mapping[str, Any]) -> dict[str, An
     >>> fit_metadata(SentenceDebias(), offered)
     {'pairs': [0, 0, 1, 1]}
     """
-    taken = signature(eraser.fit).parameters
-    return {name: value for name, value in offered.items() if name in taken}
+    parameters = signature(eraser.fit).parameters
+    return {name: value for name, value in offered.items() if name in parameters}

@@ -84,10 +84,10 @@ class Contexts:
     pool: Int[np.ndarray, " context"]
     """Contexts to keep with the same number are kept by their means."""
 
-    def __getitem__(self, some: Bool[np.ndarray, " row"]) -> Contexts:
-        return replace(self, X=self.X[some], codes=self.codes[some], context=self.context[some])
+    def __getitem__(self, mask: Bool[np.ndarray, " row"]) -> Contexts:
+        return replace(self, X=self.X[mask], codes=self.codes[mask], context=self.context[mask])
 
-    def by_context(self) -> Iterable[tuple[int, list[Float[np.ndarray, "some d"]]]]:
+    def by_context(self) -> Iterable[tuple[int, list[Float[np.ndarray, "member d"]]]]:
         """Each context with the rows of each group."""
         order = np.argsort(self.context, kind="stable")
         numbers, first = np.unique(self.context[order], return_index=True)
@@ -114,7 +114,7 @@ class Contexts:
                 erase += [*(means - centre)]
         for members in pools.values():
             most = max(len(columns) for columns, _ in members)
-            whole = [own for own in members if len(own[0]) == most]
+            whole = [member for member in members if len(member[0]) == most]
             keep += [*np.mean([columns for columns, _ in whole], axis=0)]
             weight += [*np.sum([sizes for _, sizes in whole], axis=0)]
         d = self.X.shape[1]
@@ -156,8 +156,8 @@ def read_contexts(
 
     More than `most` contexts to keep are pooled by family; None pools none.
 
-    Raises a `UserError` for an unknown id, a context both kept and erased or with rows of one
-    group, or nothing to erase.
+    `UserError` for an unknown id, a context both kept and erased or with rows of one group, or
+    nothing to erase.
     """
     n = len(rows.codes)
     ids = np.zeros(n, int) if contexts is None else read_per_row(contexts, "contexts", n)
@@ -240,10 +240,10 @@ class Frame:
     def _outside(self, rank: int | None, strength: float | None) -> Float[np.ndarray, "r k"]:
         """D Ã."""
         A, U = self.A[:, :rank], self.U
-        rest = A - U @ (self.gain(strength)[:, None] * (U.T @ A))
+        outside = A - U @ (self.gain(strength)[:, None] * (U.T @ A))
         if strength is None:  # again, so that the directions are kept to rounding
-            rest -= U @ (U.T @ rest)
-        return np.asarray(rest)
+            outside -= U @ (U.T @ outside)
+        return np.asarray(outside)
 
 
 def whitened(variances: Float[np.ndarray, " r"], d: int, demands: Demands, amount: float) -> Frame:
@@ -286,21 +286,21 @@ def folds(contexts: Contexts, people: Any = None, families: Any = None) -> list[
         return []
     together = list(erase[:, None])  # contexts that are left out together
     if families is not None:
-        own = _family_of(families, contexts.context)[erase]
-        if len(np.unique(own)) >= FAMILIES:
-            together = [erase[own == family] for family in np.unique(own)]
+        family = _family_of(families, contexts.context)[erase]
+        if len(np.unique(family)) >= FAMILIES:
+            together = [erase[family == code] for code in np.unique(family)]
     n = min(_FOLDS, len(together))
     parts = np.array_split(np.arange(len(together)), n)
-    whole = [np.concatenate([together[j] for j in part]) for part in parts]
+    left_out = [np.concatenate([together[j] for j in part]) for part in parts]
     who = _folds_of_people(contexts, people, n)
-    made = []
-    for i, pair in enumerate(zip(whole, np.array_split(keep, n), strict=True)):
+    splits = []
+    for i, pair in enumerate(zip(left_out, np.array_split(keep, n), strict=True)):
         out = np.isin(contexts.context, np.concatenate(pair))
         train, test = (~out, out) if who is None else (~out & (who != i), out & (who == i))
         seen = contexts[test]
         moments = (seen.differences(kept=kept, unbiased=who is not None) for kept in (False, True))
-        made.append(ContextFold(contexts[train].demands(), *moments))
-    return made
+        splits.append(ContextFold(contexts[train].demands(), *moments))
+    return splits
 
 
 def _folds_of_people(contexts: Contexts, people: Any, n: int) -> Int[np.ndarray, " row"] | None:
@@ -312,63 +312,64 @@ def _folds_of_people(contexts: Contexts, people: Any, n: int) -> Int[np.ndarray,
     group, rng = contexts.codes[first], generator(0, "folds of people")
     fold = np.zeros_like(first)
     for code in np.unique(group):
-        own = rng.permutation(np.flatnonzero(group == code))
-        if len(own) < 2 * n:
+        members = rng.permutation(np.flatnonzero(group == code))
+        if len(members) < 2 * n:
             return None
-        fold[own] = np.arange(len(own)) % n
+        fold[members] = np.arange(len(members)) % n
     return fold[person]
 
 
 def scores(
     parts: Sequence[ContextFold],
     frame_of: Callable[[Demands, float], Frame],
-    others: Float[np.ndarray, "d d"],
+    background: Float[np.ndarray, "d d"],
     ranks: Sequence[int | None],
     amounts: Iterable[float],
     strength: float | None,
 ) -> dict[Choice, Float[np.ndarray, " fold"]]:
-    """The score of each choice in each fold; `others` is the covariance of the background.
+    """The score of each choice in each fold; `background` is a covariance.
 
     Sums are normalised by their means over folds, as one with few people may be close to zero. An
     unbiased mean that is not positive shows no difference, and its sum is left out.
     """
     means = [np.mean([np.trace(fold.erase) for fold in parts])]
-    means += [np.mean([np.trace(fold.keep) for fold in parts]), np.trace(others)]
+    means += [np.mean([np.trace(fold.keep) for fold in parts]), np.trace(background)]
     weights = np.array([1.0 / float(mean) if mean > 0.0 else 0.0 for mean in means])
-    found: dict[Choice, list[float]] = {}
+    by_choice: dict[Choice, list[float]] = {}
     for amount in amounts:
         for fold in parts:
             frame = frame_of(fold.demands, amount)
-            sums = weights @ np.array(_squares(frame, others, fold, strength))
+            sums = weights @ np.array(_squares(frame, background, fold, strength))
             for rank in ranks:
                 at = len(sums) - 1 if rank is None else min(rank, len(sums) - 1)
-                found.setdefault((rank, amount), []).append(float(sums[at]))
-    return {choice: np.array(values) for choice, values in found.items()}
+                by_choice.setdefault((rank, amount), []).append(float(sums[at]))
+    return {choice: np.array(values) for choice, values in by_choice.items()}
 
 
 def _squares(
-    frame: Frame, others: Float[np.ndarray, "r r"], fold: ContextFold, strength: float | None
+    frame: Frame, background: Float[np.ndarray, "r r"], fold: ContextFold, strength: float | None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """tr (I-M) C (I-M)ᵀ of differences to erase, and tr M C Mᵀ of the rest, for ranks 0, 1, …
+    """tr (I-M) C (I-M)ᵀ of differences to erase, tr M C Mᵀ of the other two, for ranks 0, 1, …
 
     With M = L G⁻¹ K R, L = Σ^(1/2) A and R = [A U]ᵀ Σ^(-1/2).
     """
     A, U = frame.A, frame.U
     left = frame.sigma[:, None] * A
     read = np.hstack([A, U]).T * frame.whiten
-    erased, kept, across = read @ fold.erase, read @ fold.keep, U.T @ A
-    taken = np.minimum(1.0 - (1.0 - frame.gain(strength)) ** 2, 1.0 - ALMOST)
-    K = np.hstack([np.eye(A.shape[1]), -across.T * taken])
-    factor = np.linalg.cholesky(np.eye(A.shape[1]) - (across.T * taken) @ across)
+    across = U.T @ A
+    unread = np.minimum(1.0 - (1.0 - frame.gain(strength)) ** 2, 1.0 - ALMOST)
+    K = np.hstack([np.eye(A.shape[1]), -across.T * unread])
+    factor = np.linalg.cholesky(np.eye(A.shape[1]) - (across.T * unread) @ across)
     N = _between(factor, left.T @ left)
 
-    def over_ranks(C: np.ndarray) -> np.ndarray:
-        blocks = (_between(factor, K @ C @ K.T) * N).cumsum(axis=0).cumsum(axis=1)
+    def over_ranks(half: np.ndarray) -> np.ndarray:
+        blocks = (_between(factor, K @ (half @ read.T) @ K.T) * N).cumsum(axis=0).cumsum(axis=1)
         return np.append(0.0, np.diag(blocks))
 
-    once = np.append(0.0, np.cumsum(np.diag(_between(factor, K @ (erased @ left)))))
-    gone = float(np.trace(fold.erase)) - 2 * once + over_ranks(erased @ read.T)
-    return gone, over_ranks(kept @ read.T), over_ranks(read @ others @ read.T)
+    erase = read @ fold.erase
+    once = np.append(0.0, np.cumsum(np.diag(_between(factor, K @ (erase @ left)))))
+    remaining = float(np.trace(fold.erase)) - 2 * once + over_ranks(erase)
+    return remaining, over_ranks(read @ fold.keep), over_ranks(read @ background)
 
 
 def _between(

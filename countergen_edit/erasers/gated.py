@@ -49,8 +49,7 @@ def fit_gate(
     kinds = (opened, keep, background)
     rows = np.vstack(kinds)
     sizes = [len(kind) for kind in kinds]
-    each = [share / max(size, 1) for share, size in zip(_SHARES, sizes, strict=True)]
-    weights = np.repeat(each, sizes)
+    weights = np.repeat(np.divide(_SHARES, np.maximum(sizes, 1)), sizes)
     is_open = np.repeat([1, 0, 0], sizes)
     weights[is_open == 0] *= weights[is_open == 1].sum() / weights[is_open == 0].sum()
     scaler = StandardScaler()
@@ -112,22 +111,20 @@ class Gated(BaseEraser):
         people: Any = None,
         families: Any = None,
     ) -> Gated:
-        """Fit the closed form to rows to erase, and the gate; errors are the closed form's.
-
-        Rows `X` are `[n, d]`, `y` their classes; the closed form gets the metadata it takes.
-        """
+        """Fit the closed form to rows to erase of `X` `[n, d]`, classes `y`; then the gate."""
         rows = self._read(X, y)
         kept = np.zeros(len(rows.X), bool) if keep is None else np.asarray(keep, bool)
-        metadata = {"contexts": contexts, "keep": kept, "pairs": pairs, "people": people}
-        metadata = {k: v for k, v in (metadata | {"families": families}).items() if v is not None}
-        given = {k: np.asarray(v)[~kept] for k, v in metadata.items()}
-        given |= {} if background is None else {"background": background}
+        per_row = {"contexts": contexts, "keep": kept, "pairs": pairs, "people": people}
+        per_row["families"] = families
+        metadata = {k: np.asarray(v)[~kept] for k, v in per_row.items() if v is not None}
+        if background is not None:
+            metadata["background"] = background
         start = self.closed_form
-        start.fit(rows.X[~kept], rows.classes[rows.codes][~kept], **fit_metadata(start, given))
+        start.fit(rows.X[~kept], rows.classes[rows.codes][~kept], **fit_metadata(start, metadata))
         self.row_ids_ = tuple(dict.fromkeys([*start.row_ids_, *(["keep"] * (keep is not None))]))
-        others = read_background(self, rows.X, background)[len(rows.X) :]
+        other_text = read_background(self, rows.X, background)[len(rows.X) :]
         self.gate_: Gate | None = None
-        if kept.any() or len(others):
-            self.gate_ = fit_gate(rows.X[~kept], rows.X[kept], others, self.penalty)
+        if kept.any() or len(other_text):
+            self.gate_ = fit_gate(rows.X[~kept], rows.X[kept], other_text, self.penalty)
         self._store(replace(start.erasure_, gate=self.gate_), rows.classes)
         return self

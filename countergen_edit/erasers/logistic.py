@@ -136,7 +136,8 @@ class ProbeRows:
         slope: Float[np.ndarray, "r m"],
     ) -> tuple[Float[np.ndarray, "r m"], Float[np.ndarray, "row m"], int]:
         """-H⁻¹ slope, the change of logits along it, and the number of iterations."""
-        step, change, own = np.zeros_like(slope), np.zeros((len(p), self.m)), p[:, -self.m :]
+        p = p[:, -self.m :]
+        step, change = np.zeros_like(slope), np.zeros(p.shape)
         left = -slope
         way = solved = self._whitened(factor, left)
         size = float((left * solved).sum())
@@ -146,8 +147,8 @@ class ProbeRows:
             if size <= max(goal, _LEAST):
                 return step, change, iterations
             along = self.Z @ way
-            bent = along - (own * along).sum(axis=1, keepdims=True)
-            bent = self.Z.T @ (self.omega * own * bent) + self.ridge * way
+            bent = along - (p * along).sum(axis=1, keepdims=True)
+            bent = self.Z.T @ (self.omega * p * bent) + self.ridge * way
             share = size / float((way * bent).sum())
             step, change, left = step + share * way, change + share * along, left - share * bent
             solved = self._whitened(factor, left)

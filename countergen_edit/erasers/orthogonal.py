@@ -29,7 +29,6 @@ class MeanDifference(BaseEraser):
     """
 
     def fit(self, X: Any, y: Any) -> MeanDifference:
-        """Fit to rows `X` `[n, d]` and classes `y`."""
         rows = self._read(X, y)
         span = span_of_means(rows.class_means)
         self._store(AffineErasure.orthogonal(span, rows.balanced_mean), rows.classes)
@@ -94,7 +93,7 @@ class SentenceDebias(BaseEraser):
     def fit(self, X: Any, y: Any, *, pairs: Any = None) -> SentenceDebias:
         """Fit to rows `X` `[n, d]`, classes `y` and the pair of each row.
 
-        Without `pairs` the class means form one pair, which has at most c - 1 directions. Raises a
+        Without `pairs` the class means form one pair, which has at most c - 1 directions.
         `UserError` for invalid input, a pair with rows of one group, or too few directions.
         """
         rows = self._read(X, y)

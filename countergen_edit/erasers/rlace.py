@@ -48,6 +48,8 @@ class Game:
     k: int
     adversary: Callable[[LabelledRows, float, Probe | None], Probe]
     project: Callable[[Float[np.ndarray, "r r"], int], Float[np.ndarray, "r r"]]
+    tol: float
+    max_iter: int
 
     def value(
         self, P: Float[np.ndarray, "r r"], penalty: float, warm: Probe | None
@@ -67,12 +69,7 @@ class Game:
         return np.asarray((slope + slope.T) / 2)
 
     def climb(
-        self,
-        P: Float[np.ndarray, "r r"],
-        warm: Probe | None,
-        penalty: float,
-        tol: float,
-        max_iter: int,
+        self, P: Float[np.ndarray, "r r"], penalty: float, warm: Probe | None
     ) -> tuple[Float[np.ndarray, "r r"], float, int, Probe]:
         """Raise V from `P` until the gap is at most `tol`: the new P, gap, steps and probe."""
         bound = label_entropy(self.rows)
@@ -80,11 +77,11 @@ class Game:
         slope = self.slope(P, probe)
         step, gap = 1.0 / max(float(np.linalg.norm(slope, 2)), 1e-300), np.inf
         n_iter = 0
-        while n_iter < max_iter:
+        while n_iter < self.max_iter:
             n_iter += 1
             best = leading_directions(slope, self.k)
             gap = min(bound - now, float(np.trace(best @ slope @ best.T) - (slope * P).sum()))
-            if gap <= tol:
+            if gap <= self.tol:
                 break
             for _ in range(30):
                 trial = self.project(P + step * slope, self.k)
@@ -148,7 +145,6 @@ class RLACE(BaseEraser):
     random_state: int = 0
 
     def fit(self, X: Any, y: Any) -> RLACE:
-        """Fit to rows `X` `[n, d]` and classes `y`."""
         rows = self._read(X, y)
         require_rank(self.rank, rows.X.shape[1])
         span = span_of_means(rows.class_means)
@@ -175,9 +171,10 @@ class RLACE(BaseEraser):
         if basis is None:
             basis = np.eye(rows.X.shape[1])
         rows, k = replace(rows, X=coordinates), min(self.rank, basis.shape[1] - 1)
-        game = Game(rows, k, partial(fit_probe, tol=0.1 * self.tol), fantope_projection)
+        adversary = partial(fit_probe, tol=0.1 * self.tol)
+        game = Game(rows, k, adversary, fantope_projection, self.tol, self.max_iter)
         if self.solver == "cvxpy":
-            game = Game(rows, k, fit_probe_cvxpy, fantope_by_eigenvalues_cvxpy)
+            game = replace(game, adversary=fit_probe_cvxpy, project=fantope_by_eigenvalues_cvxpy)
         d = len(basis)
         first = generator(self.random_state, "rlace", d).normal(size=(d, k))
         if self.start == "class_means":
@@ -185,8 +182,7 @@ class RLACE(BaseEraser):
         frame, _ = np.linalg.qr(basis.T @ first)
         P, probe, self.n_iter_ = np.asarray(frame @ frame.T), None, 0
         for factor in PENALTY_FACTORS:
-            penalty = factor * self.penalty
-            P, gap, steps, probe = game.climb(P, probe, penalty, self.tol, self.max_iter)
+            P, gap, steps, probe = game.climb(P, factor * self.penalty, probe)
             self.n_iter_ += steps
         directions = leading_directions(P, game.k)
         self.gap_ = max(gap, 0.0)
@@ -211,9 +207,9 @@ def _padding(
 
     def apply(v: np.ndarray) -> np.ndarray:
         v = _outside(v.ravel(), span)
-        each = [covary(g, v) for g in range(len(shares))]
-        pooled = shares @ np.stack(each)
-        squares = np.stack([covary(g, own - pooled) for g, own in enumerate(each)])
+        of_groups = [covary(g, v) for g in range(len(shares))]
+        pooled = shares @ np.stack(of_groups)
+        squares = np.stack([covary(g, of_group - pooled) for g, of_group in enumerate(of_groups)])
         return _outside(squares.sum(axis=0), span)
 
     first = generator(0, "rlace padding", d).normal(size=(d,))
