@@ -25,7 +25,7 @@ Change = Literal["removed", "partly removed", "not removed", "no significant cha
 """The classes of a change of bias, in the order of reports."""
 MeasuredSplit = Literal["validation", "test"]
 Way = Literal["higher", "lower"]
-Own = TypeVar("Own", bound="Metric")  # Self is refused by beartype
+_Metric = TypeVar("_Metric", bound="Metric")  # Self is refused by beartype
 
 
 class Metric(ABC):
@@ -71,13 +71,13 @@ class Metric(ABC):
     """The metric's name in this run."""
     task: Task
 
-    def bound(self: Own, task: Task, name: str = "") -> Own:
+    def bound(self: _Metric, task: Task, name: str = "") -> _Metric:
         """A copy for one task; `UserError` if the task lacks data that the metric needs."""
-        own = copy.copy(self)
-        own.task = task
-        own.name = name or self.name or METRICS.name_of(self).rpartition(":")[2].lower()
-        own.prepare()
-        return own
+        metric = copy.copy(self)
+        metric.task = task
+        metric.name = name or self.name or METRICS.name_of(self).rpartition(":")[2].lower()
+        metric.prepare()
+        return metric
 
     def prepare(self) -> None:  # noqa: B027 (nothing to prepare is a fine default)
         """Make the prompts of `self.task`; `UserError` where it lacks data."""
@@ -101,13 +101,8 @@ class Metric(ABC):
     ) -> list[Row]:
         """The rows of a model under an edit, paired with the unedited model where possible.
 
-        Runs add the columns of the edit, the task, the split and the seed.
-
-        Parameters
-        ----------
-        context : the model, and earlier measurements
-        edit : None measures the unedited model
-        split : a metric that is not slow is measured on validation data too
+        Runs add the columns of the edit, the task, the split and the seed. An edit of None is the
+        unedited model; a metric that is not slow is measured on validation data too.
         """
 
     def row(
@@ -121,17 +116,12 @@ class Metric(ABC):
     ) -> Row:
         """A row with a mean and its 95 % bootstrap interval over templates and names.
 
-        Parameters
-        ----------
-        context : its seed draws the resamples
-        scores : of the set
-        values : one for each item, or for each prompt (as `scores.log_p`) to draw names too
-        split : of the set
-        metric : the name of the row; the metric's own unless given
-        columns : further ones of the row
+        `values` are one for each item of the set, or for each prompt (as `scores.log_p`) to draw
+        names too; `metric` is the name of the row, `self.name` by default.
         """
-        about = {"split": split, "n": len(scores.output)} | columns
-        return Row.of(metric or self.name, scores.mean(values, context.seed), scores.data, **about)
+        mean = scores.mean(values, context.seed)
+        columns = {"split": split, "n": len(scores.output)} | columns
+        return Row.of(metric or self.name, mean, scores.data, **columns)
 
     def removed(
         self, context: EvaluationContext, edit: NamedEdit, split: MeasuredSplit = "test"
@@ -142,10 +132,9 @@ class Metric(ABC):
     def removed_draws(
         self, context: EvaluationContext, edit: NamedEdit, split: MeasuredSplit = "validation"
     ) -> Float64[np.ndarray, " resample"] | None:
-        """Of a bias: the share removed, first its value, then in each resample.
+        """Of a bias: the share removed, its value, then in each resample; None without resamples.
 
-        Resamples are the same for every edit, so that differences between edits are paired. None
-        where nothing can be resampled.
+        Resamples are the same for every edit, so that differences between edits are paired.
         """
         return None
 
@@ -196,8 +185,8 @@ class Cost(Metric):
 
     def counted(self, rows: Sequence[Row]) -> list[Row]:
         """The rows of an edit and split that the budget holds for; in a chat template too."""
-        own = [row for row in rows if row.metric == self.counts]
-        return [*own[:1], *[row for row in own if row.dataset.endswith(IN_CHAT)][:1]]
+        rows = [row for row in rows if row.metric == self.counts]
+        return [*rows[:1], *[row for row in rows if row.dataset.endswith(IN_CHAT)][:1]]
 
     def worst(self, before: Sequence[Row], after: Sequence[Row]) -> Degradation | None:
         """The largest degradation over the counted rows of a split; None where one is missing."""
@@ -205,13 +194,12 @@ class Cost(Metric):
             {(row.dataset, row.group_a, row.group_b): row for row in self.counted(rows)}
             for rows in (before, after)
         )
-        found = [
-            self.degradation(row, now[key]) if key in now else None for key, row in first.items()
-        ]
-        known = [degradation for degradation in found if degradation is not None]
-        if not known or len(known) < len(found):
-            return None
-        return max(known, key=lambda degradation: degradation.share)
+        degradations = []
+        for key, row in first.items():
+            if key not in now or (degradation := self.degradation(row, now[key])) is None:
+                return None
+            degradations.append(degradation)
+        return max(degradations, key=lambda degradation: degradation.share, default=None)
 
     def at_best(self, rows: Sequence[Row]) -> list[Row]:
         """Rows with the better end of their interval as their value."""

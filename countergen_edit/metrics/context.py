@@ -56,12 +56,12 @@ class EvaluationContext:
         if key not in self._scores:
             texts = sum(len(sample.variations) * len(sample.outputs) for sample in data.samples)
             numbers = 2 * RESAMPLES * len(data.templates) + 12 * texts  # in tables of both
-            about = f"Scoring {data.name}"
-            announce_memory(about, 8 * numbers / 2**30)
-            scored = self._stored.score if self._stored and edit is None else score
+            progress = f"Scoring {data.name}"
+            announce_memory(progress, 8 * numbers / 2**30)
+            score_set = self._stored.score if self._stored and edit is None else score
             with self.under(edit) as model:
-                found = scored(model, data, about)
-            self._scores[key] = found.summed if data.sum_outputs else found
+                scores = score_set(model, data, progress)
+            self._scores[key] = scores.summed if data.sum_outputs else scores
         return self._scores[key]
 
     def texts(
@@ -74,11 +74,10 @@ class EvaluationContext:
         """Likelihoods of texts after prompts; `asked`, a prompt is a user's message."""
         key = tuple(pairs), _content(edit), asked
         if key not in self._texts:
+            prompts, texts = ([pair[side] for pair in pairs] for side in (0, 1))
             with self.under(edit) as model:
-                prompts, texts = ([pair[side] for pair in pairs] for side in (0, 1))
-                self._texts[key] = text_log_probs(
-                    model, prompts, texts, chat=asked, progress=progress
-                )
+                scores = text_log_probs(model, prompts, texts, chat=asked, progress=progress)
+            self._texts[key] = scores
         return self._texts[key]
 
     def neutral(self, texts: Sequence[str], edit: NamedEdit | None) -> NeutralCost:

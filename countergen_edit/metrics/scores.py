@@ -40,9 +40,8 @@ class SetScores:
         table[present] = log_p
         index = {template: i for i, template in enumerate(data.templates)}
         template = np.array([index[s.template] for s in data.samples for _ in s.outputs])
-        return cls(
-            data, table, present, template, tuple(o for s in data.samples for o in s.outputs)
-        )
+        outputs = tuple(output for sample in data.samples for output in sample.outputs)
+        return cls(data, table, present, template, outputs)
 
     @cached_property
     def pairs(self) -> tuple[SetScores, ...]:
@@ -51,8 +50,8 @@ class SetScores:
             return (self,)
         pairs = []
         for pair in self.data.pairs:
-            own = [self.data.groups.index(group) for group in pair]
-            sides = self.log_p[:, own], self.present[:, own]
+            columns = [self.data.groups.index(group) for group in pair]
+            sides = self.log_p[:, columns], self.present[:, columns]
             pairs.append(SetScores(self.data.between(*pair), *sides, self.template, self.output))
         return tuple(pairs)
 
@@ -61,9 +60,9 @@ class SetScores:
         """The outputs of each prompt as one: P is their sum, as in the published `countergen`."""
         samples = [replace(s, outputs=(" or".join(s.outputs),)) for s in self.data.samples]
         log_p = np.logaddexp.reduceat(self.log_p, self.first, axis=0)
-        kept, outputs = self.template[self.first], tuple(s.outputs[0] for s in samples)
         data = replace(self.data, samples=tuple(samples))
-        return SetScores(data, log_p, self.present[self.first], kept, outputs)
+        outputs = tuple(sample.outputs[0] for sample in samples)
+        return SetScores(data, log_p, self.present[self.first], self.template[self.first], outputs)
 
     @property
     def sample(self) -> Int[np.ndarray, " item"]:
@@ -86,23 +85,20 @@ class SetScores:
 
     @cached_property
     def pairs_of_people(self) -> tuple[tuple[tuple[str, str], ...], ...] | None:
-        """Of each sample, the people of the two groups at the same places.
-
-        None unless people are drawn anew for each sample.
-        """
+        """Of each sample, the people at the same places; None if samples share their people."""
         if len(self.data.groups) > 2 or (self.names(0) is not None and self.names(1) is not None):
             return None
         pairs = []
         for sample in self.data.samples:
             a, b = ([v.person or "" for v in sample.of(group)] for group in self.data.groups)
             pairs.append(tuple(zip(a, b, strict=True)))
-        return tuple(pairs) if all(x and y for own in pairs for x, y in own) else None
+        return tuple(pairs) if all(a and b for pair in pairs for a, b in pair) else None
 
     @property
     def twins(self) -> bool:
         """Whether both groups have the same people, and other words tell them apart."""
         if pairs := self.pairs_of_people:
-            return all(x == y for own in pairs for x, y in own)
+            return all(a == b for of_sample in pairs for a, b in of_sample)
         names = self.names(0)
         return bool(names) and names == self.names(1)
 
@@ -136,9 +132,9 @@ class SetScores:
             by_group = []
             for group in range(values.shape[1]):
                 weights, present = self.name_weights(seed, group), self.present[:, group]
-                known = np.where(present, values[:, group], 0.0)
+                filled = np.where(present, values[:, group], 0.0)
                 with np.errstate(invalid="ignore"):  # a resample may hold no name of a prompt
-                    by_group.append((weights @ known.T) / (weights @ present.T))
+                    by_group.append((weights @ filled.T) / (weights @ present.T))
                 drawn += [] if self.twins and group else [weights]
             by_item = np.mean(np.broadcast_arrays(*by_group), axis=0)
         return estimate(weighted_mean(by_item, self.template, drawn[0]), *drawn)
@@ -162,18 +158,18 @@ class StoredScores:
         prompts = [
             [s.outputs, [v.text for g in data.groups for v in s.of(g)]] for s in data.samples
         ]
-        own = self.folder / f"{digest([self.key, prompts])}.npy"
+        file = self.folder / f"{digest([self.key, prompts])}.npy"
         runs = self.folder.parent.parent
-        others = sorted(runs.glob(f"*/{self.folder.name}/{own.name}"))
-        for path in (own, *others) if self.read else ():
+        same = sorted(runs.glob(f"*/{self.folder.name}/{file.name}"))
+        for path in (file, *same) if self.read else ():
             with suppress(OSError, EOFError, ValueError):  # missing or damaged
                 scores = SetScores.of(data, np.load(path))
-                if path != own:
+                if path != file:
                     self.others.add(str(path.parent.parent))
                 return scores
         scores = score(model, data, progress)
-        with whole(own) as temporary, temporary.open("wb") as file:
-            np.save(file, scores.log_p[scores.present])
+        with whole(file) as temporary, temporary.open("wb") as stream:
+            np.save(stream, scores.log_p[scores.present])
         return scores
 
 
@@ -198,25 +194,24 @@ def means_by_group(
     for side, group in enumerate(sets[0].data.groups):
         names = [[v.name for v in s.of(group)] for scores in sets for s in scores.data.samples]
         rows = [row[side] for of_set in values for row in of_set]
-        place = {n: i for i, n in enumerate(dict.fromkeys(n for own in names for n in own if n))}
+        place = {n: i for i, n in enumerate(dict.fromkeys(n for row in names for n in row if n))}
         total, count = np.zeros((2, len(names), len(place) + 1))  # the last has no name
-        for sums, counts, own, row in zip(total, count, names, rows, strict=True):
-            at = [place.get(n or "", -1) for n in own]
-            np.add.at(sums, at, row[: len(own)])
+        for sums, counts, of_row, row in zip(total, count, names, rows, strict=True):
+            at = [place.get(n or "", -1) for n in of_row]
+            np.add.at(sums, at, row[: len(at)])
             np.add.at(counts, at, 1)
         drawn = resample(max(len(place), 1), seed, name, "names", group)
         people = np.ones((len(drawn), len(place) + 1))
         people[:, : len(place)] = drawn[:, : len(place)]
-        asked, of_data = people @ count.T, total.sum(axis=1) / count.sum(axis=1)
-        means = np.divide(people @ total.T, asked, out=of_data[None] + 0 * asked, where=asked > 0)
+        n = people @ count.T
+        of_data = np.tile(total.sum(axis=1) / count.sum(axis=1), (len(n), 1))
+        means = np.divide(people @ total.T, n, out=of_data, where=n > 0)
         parts = np.split(means, np.cumsum([len(of_set) for of_set in values])[:-1], axis=1)
-        yield (
-            drawn,
-            [
-                weighted_mean(own, scores.template[scores.first], scores.template_weights(seed))
-                for scores, own in zip(sets, parts, strict=True)
-            ],
-        )
+        by_set = [
+            weighted_mean(part, scores.template[scores.first], scores.template_weights(seed))
+            for scores, part in zip(sets, parts, strict=True)
+        ]
+        yield drawn, by_set
 
 
 def score(model: LanguageModel, data: CounterfactualSet, progress: str | None = None) -> SetScores:
@@ -227,5 +222,5 @@ def score(model: LanguageModel, data: CounterfactualSet, progress: str | None = 
             texts = [v.text for group in data.groups for v in sample.of(group)]
             prompts += texts
             continuations += [output] * len(texts)
-    flat = continuation_log_probs(model, prompts, continuations, progress=progress)
-    return SetScores.of(data, flat)
+    log_p = continuation_log_probs(model, prompts, continuations, progress=progress)
+    return SetScores.of(data, log_p)

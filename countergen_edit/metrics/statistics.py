@@ -69,10 +69,7 @@ class Estimate:
 
     @property
     def smallest(self) -> float | None:
-        """The smallest true difference that is found four times out of five (Card et al. 2020).
-
-        None where the standard error is 0 or unknown.
-        """
+        """The smallest detectable difference (Card et al. 2020); None without a standard error."""
         error = self.standard_error
         return DETECTABLE * error if error > 0 and math.isfinite(error) else None
 
@@ -129,21 +126,21 @@ def estimate(
     kinds = [w for w in weights if len(w) > 1]
     if defined.sum() < 2 or not np.isfinite(point) or (weights and not kinds):
         return Estimate(point)
-    rest = values[1:][defined]
+    draws = values[1:][defined]
     if kinds:
-        kept = slice(None) if defined.all() else defined  # no copy of all resamples
-        parts = variance_parts(rest, [w[1:][kept] for w in kinds])
+        rows = slice(None) if defined.all() else defined  # no copy of all resamples
+        parts = variance_parts(draws, [w[1:][rows] for w in kinds])
         total = float(parts.sum())
         spread = sum(v**2 / (w.shape[1] - 1) for v, w in zip(parts, kinds, strict=True))
         quantile = float(stdtrit(total**2 / spread, TAIL)) if spread > 0 else 0.0
     else:
-        total, quantile = float(rest.var(ddof=1)), float(ndtri(TAIL))
+        total, quantile = float(draws.var(ddof=1)), float(ndtri(TAIL))
     error = math.sqrt(total)
     if whole and kinds and error < CONSTANT * whole:
         fewest = min(w.shape[1] for w in kinds)
         lo, hi = share_interval(round(point / whole, 9) * fewest, fewest)
         return Estimate(point, whole * lo, whole * hi, 0.0)
-    bias = float(rest.mean()) - point
+    bias = float(draws.mean()) - point
     lo = max(point - quantile * error - 2 * max(bias, 0.0), within[0])
     hi = min(point + quantile * error - 2 * min(bias, 0.0), within[1])
     return Estimate(point, lo, hi, error)
@@ -174,15 +171,15 @@ def variance_parts(
         freedom -= x.shape[1] - len(fitted)
         noise = float(left @ left) / freedom / len(values)
         ends = np.cumsum([weights[kind].shape[1] for kind in fitted])[:-1]
-        for kind, own in zip(fitted, np.split(slopes, ends), strict=True):
+        for kind, slope in zip(fitted, np.split(slopes, ends), strict=True):
             # Weights of one kind sum to K, so that slopes matter only up to a constant, and in
             # multinomial draws Var(w) = I - 11'/K.
-            raw = float(np.sum((own - own.mean()) ** 2)) - (len(own) - 1) * noise
-            parts[kind] = max(raw, 0.0) * len(own) / (len(own) - 1)
-    rest = [kind for kind in by_size if kind not in fitted]
-    if rest:
-        count = weights[rest[-1]].shape[1]
-        parts[rest[-1]] = float(left @ left) / freedom * count / (count - 1)
+            count = len(slope)
+            raw = float(np.sum((slope - slope.mean()) ** 2)) - (count - 1) * noise
+            parts[kind] = max(raw, 0.0) * count / (count - 1)
+    if len(fitted) < len(weights):
+        count = weights[by_size[-1]].shape[1]
+        parts[by_size[-1]] = float(left @ left) / freedom * count / (count - 1)
     return parts
 
 
@@ -212,14 +209,14 @@ class Clusters:
 
     def __init__(self, seed: int, kinds: Mapping[Any, Int[np.ndarray, " unit"]]) -> None:
         self.of = [*kinds.values()]
-        self.weights = [resample(int(own.max()) + 1, seed, *unit) for unit, own in kinds.items()]
+        self.weights = [resample(int(of.max()) + 1, seed, *unit) for unit, of in kinds.items()]
 
     @cached_property
     def of_units(self) -> Float64[np.ndarray, "#resample unit"]:
         """How often each unit is drawn by all kinds together."""
         drawn = np.ones((1, 1))
-        for weights, own in zip(self.weights, self.of, strict=True):
-            drawn = drawn * np.where(own < 0, 1.0, weights[:, own])
+        for weights, cluster in zip(self.weights, self.of, strict=True):
+            drawn = drawn * np.where(cluster < 0, 1.0, weights[:, cluster])
         return drawn
 
     def mean(self, values: Float64[np.ndarray, " unit"]) -> Float64[np.ndarray, " resample"]:

@@ -57,8 +57,8 @@ def agreement_rows(scores: SetScores, seed: int) -> list[Row]:
         e = estimate(mean, weights, *(drawn[side] for side in which), within=(0, 1))
         chosen = present[:, which]
         detail = {"p_right": float(probability[:, which][chosen].mean())}
-        about = {"group_a": group_a, "group_b": group_b, "detail": detail}
-        rows.append(Row.of("agreement", e, scores.data, n=int(chosen.sum()), **about))
+        columns = {"group_a": group_a, "group_b": group_b, "detail": detail}
+        rows.append(Row.of("agreement", e, scores.data, n=int(chosen.sum()), **columns))
     return rows
 
 

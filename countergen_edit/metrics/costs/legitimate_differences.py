@@ -40,28 +40,27 @@ def change_row(pairs: Sequence[ScorePair], metric: str, seed: int) -> Row:
     Its interval draws the templates of each set, and names, which several sets may share. The
     detail has the largest |change| of any share, and the text in which it is.
     """
-    every, moved, asked = [before for before, _ in pairs], [], 0
+    scores, changes = [before for before, _ in pairs], []
     largest: dict[str, Any] = {"largest": 0.0}
     for before, after in pairs:
         by_output = np.abs(shares(after) - shares(before))
         by_prompt = np.add.reduceat(by_output, before.first, axis=0)
-        moved.append(by_prompt / np.bincount(before.sample)[:, None, None])
-        asked += len(by_prompt)
-        known = np.nan_to_num(by_output)
-        item, side, variation = np.unravel_index(known.argmax(), known.shape)
-        if (size := float(known[item, side, variation])) > largest["largest"]:
+        changes.append(by_prompt / np.bincount(before.sample)[:, None, None])
+        by_output = np.nan_to_num(by_output)
+        item, side, variation = np.unravel_index(by_output.argmax(), by_output.shape)
+        if (size := float(by_output[item, side, variation])) > largest["largest"]:
             sample = before.data.samples[before.sample[item]]
             text = sample.of(before.data.groups[side])[variation].text
             largest = {"largest": size, "largest_in": text + before.output[item]}
-    sets, means, drawn = [scores.data for scores in every], np.zeros(1), []
-    for people, by_set in means_by_group(every, moved, seed):
-        drawn.append(people)
-        for own, of_set in zip(moved, by_set, strict=True):
-            means = means + of_set * len(own) / (len(sets[0].groups) * asked)
-    templates = [scores.template_weights(seed) for scores in every]
-    value = estimate(means, *templates, *drawn, within=(0, 1))
-    about: dict[str, Any] = {"dataset": "+".join(data.name for data in sets), "detail": largest}
-    return Row.of(metric, value, sets[0], n=sum(len(data.texts) for data in sets), **about)
+    sets, prompts = [of_set.data for of_set in scores], sum(map(len, changes))
+    means, weights = np.zeros(1), [of_set.template_weights(seed) for of_set in scores]
+    for drawn, by_set in means_by_group(scores, changes, seed):
+        weights.append(drawn)
+        for change, mean in zip(changes, by_set, strict=True):
+            means = means + mean * len(change) / (len(sets[0].groups) * prompts)
+    value = estimate(means, *weights, within=(0, 1))
+    name, n = "+".join(data.name for data in sets), sum(len(data.texts) for data in sets)
+    return Row.of(metric, value, sets[0], dataset=name, detail=largest, n=n)
 
 
 def left_row(pairs: Sequence[ScorePair], seed: int) -> Row:
@@ -101,5 +100,7 @@ class LegitimateDifferences(Cost):
         if not sets:
             return []
         pairs = [(context.scores(data, None), context.scores(data, edit)) for data in sets]
-        each = [change_row([pair], OF_SET, context.seed) for pair in pairs] if len(sets) > 1 else []
-        return [change_row(pairs, self.counts, context.seed), *each, left_row(pairs, context.seed)]
+        rows = [change_row(pairs, self.counts, context.seed)]
+        if len(sets) > 1:
+            rows += [change_row([pair], OF_SET, context.seed) for pair in pairs]
+        return [*rows, left_row(pairs, context.seed)]

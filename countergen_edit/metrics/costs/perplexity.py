@@ -39,11 +39,11 @@ class NeutralTextCost(Cost):
         drawn = Clusters(context.seed, {(dataset, "texts"): np.arange(len(texts))})
         tokens, rows = drawn.mean(cost.tokens), []
         detail = {"tokens": int(cost.tokens.sum())}
-        about: dict[str, Any] = {"dataset": dataset, "n": len(texts), "detail": detail}
+        columns: dict[str, Any] = {"dataset": dataset, "n": len(texts), "detail": detail}
         for metric, (summed, least) in self.figures.items():
             mean = drawn.mean(summed(cost)) / tokens
             values = np.exp(mean) if self.is_exponential else mean
-            rows.append(Row.of(metric, drawn.estimate(values, within=(least, math.inf)), **about))
+            rows.append(Row.of(metric, drawn.estimate(values, within=(least, math.inf)), **columns))
         return rows
 
 
