@@ -67,15 +67,12 @@ class Gated(BaseEraser):
 
     Parameters
     ----------
-    start : str or mapping, optional
-        The closed form: a name, or a mapping with its `kind` and parameters.
-    penalty : float
-        Of the probe's squared weights, for features of unit variance.
+    start : the closed form: a name, or a mapping with its `kind` and parameters
+    penalty : of the probe's squared weights, for features of unit variance
 
     Attributes
     ----------
-    gate_ : Gate or None
-        None if there is nothing to close at.
+    gate_ : None if there is nothing to close at
     """
 
     default: ClassVar[Mapping[str, Any]] = {KIND: "preserving", "rank": "cv"}

@@ -26,15 +26,11 @@ class INLP(BaseEraser):
 
     Parameters
     ----------
-    rank : int
-        Dimensions to erase. A round gives c - 1 of them for c classes; fewer are erased if a round
-        finds a probe no better than the constant one.
-    C : float
-        Inverse strength of the L2 penalty, as in scikit-learn's `LogisticRegression`.
-    tol : float
-        Tolerance of each probe (see `fit_probe`); errors of a round grow in those after it.
-    max_iter : int
-        Maximum number of Newton steps in a round.
+    rank : dimensions to erase. A round gives c - 1 of them for c classes; fewer are erased if a
+        round finds a probe no better than the constant one.
+    C : inverse strength of the L2 penalty, as in scikit-learn's `LogisticRegression`
+    tol : tolerance of each probe (see `fit_probe`); errors of a round grow in those after it
+    max_iter : maximum number of Newton steps in a round
 
     >>> X = np.random.default_rng(0).normal(size=(60, 5))
     >>> INLP(rank=2).fit(X, X[:, 0] > 0).rank_

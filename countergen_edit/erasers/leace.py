@@ -72,10 +72,9 @@ class SPLINCE(BaseEraser):
 
     Parameters
     ----------
-    shrinkage : "optimal" or float
-        Of Σ, as in LEACE.
-    min_angle : float
-        Smallest angle between Σ_xz and Σ_xy, in radians and in the metric of Σ; found as `angle_`.
+    shrinkage : of Σ, as in LEACE
+    min_angle : smallest angle between Σ_xz and Σ_xy, in radians and in the metric of Σ; found as
+        `angle_`
 
     >>> X = np.random.default_rng(0).normal(size=(60, 4))
     >>> fitted = SPLINCE().fit(X, X[:, 0] + X[:, 1] > 0, keep=np.arange(60) < 20)

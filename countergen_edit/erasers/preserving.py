@@ -45,18 +45,14 @@ class PreservingEraser(BaseEraser):
 
     Parameters
     ----------
-    rank : int, "cv" or None
-        Maximum number of directions to erase, those first in which contexts agree.
-    shrinkage : float, "ledoit_wolf" or "cv"
-        Of Σ towards a sphere, from 0 to 1.
-    min_angle : float
-        Smallest angle in radians, in the metric of Σ, between A and B that are kept exactly.
-    keep_strength : float or None
-        Penalty λ on moving what is kept; None keeps it exactly. More than 48 contexts, or d / 6 if
-        that is more, are kept by the means of their families. λ ≥ 0 keeps each, and adds
-        λ Σ_b w_b ‖M b‖² to the objective instead, w_b being the share of the context's rows.
-    keep_within : float
-        If above 0, ‖M b‖ ≤ keep_within ‖b‖ in the metric of Σ for every b, solved by cvxpy.
+    rank : maximum number of directions to erase, those first in which contexts agree
+    shrinkage : of Σ towards a sphere, from 0 to 1
+    min_angle : smallest angle in radians, in the metric of Σ, between A and B that are kept exactly
+    keep_strength : penalty λ on moving what is kept; None keeps it exactly. More than 48 contexts,
+        or d / 6 if that is more, are kept by the means of their families. λ ≥ 0 keeps each, and
+        adds λ Σ_b w_b ‖M b‖² to the objective instead, w_b being the share of the context's rows.
+    keep_within : if above 0, ‖M b‖ ≤ keep_within ‖b‖ in the metric of Σ for every b, solved by
+        cvxpy
 
     Attributes
     ----------

@@ -106,29 +106,20 @@ class RLACE(BaseEraser):
 
     Parameters
     ----------
-    rank : int
-        Dimensions to erase, k.
-    solver : str
-        "auto" (the closed form if k ≥ c - 1, else the game), "minimax" (the game as published) or
-        "cvxpy" (the game with each subproblem solved by cvxpy). Beyond c - 1 the closed form erases
-        where the class covariances differ most.
-    start : str
-        Where the game begins: "class_means" or "random".
-    penalty : float
-        Of the final adversary, for rows scaled to E‖x - E x‖² = 1; the paper has none.
-    tol : float
-        Gap in nats at which a stage ends.
-    max_iter : int
-        Maximum number of steps of P in each of the four stages.
-    random_state : int
-        Seed of a random start.
+    rank : dimensions to erase, k
+    solver : "auto" (the closed form if k ≥ c - 1, else the game), "minimax" (the game as published)
+        or "cvxpy" (the game with each subproblem solved by cvxpy). Beyond c - 1 the closed form
+        erases where the class covariances differ most.
+    start : where the game begins: "class_means" or "random"
+    penalty : of the final adversary, for rows scaled to E‖x - E x‖² = 1; the paper has none
+    tol : gap in nats at which a stage ends
+    max_iter : maximum number of steps of P in each of the four stages
+    random_state : seed of a random start
 
     Attributes
     ----------
-    n_iter_ : int
-        Steps of the game; 1 for the closed form.
-    gap_ : float
-        Bound on the possible gain, in nats (game only).
+    n_iter_ : steps of the game; 1 for the closed form
+    gap_ : bound on the possible gain, in nats (game only)
 
     >>> X = np.random.default_rng(0).normal(size=(80, 6))
     >>> RLACE(rank=1).fit(X, X[:, 0] > 0).certificate(X, X[:, 0] > 0).guaranteed

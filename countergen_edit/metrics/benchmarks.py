@@ -289,17 +289,12 @@ class Benchmarks(Metric):
 
     Parameters
     ----------
-    of : str or sequence of str
-        Benchmarks by name, and YAML files of further ones.
-    directory : str, optional
-        Directory of their data, or one file of a benchmark; None takes the installed package's.
-        A file `sources.yaml` there gives the hashes of other versions.
-    bias_types : str or sequence of str, optional
-        The benchmarks' own, axes, or `all`; None takes those of the audited axis, or all.
-    limit : int or mapping, optional
-        Most items of each part and bias type, for all benchmarks or by name.
-    settings : mapping, optional
-        Name → `SAMPLING` of a benchmark of sampled texts.
+    of : benchmarks by name, and YAML files of further ones
+    directory : directory of their data, or one file of a benchmark; None takes the installed
+        package's. A file `sources.yaml` there gives the hashes of other versions.
+    bias_types : the benchmarks' own, axes, or `all`; None takes those of the audited axis, or all
+    limit : most items of each part and bias type, for all benchmarks or by name
+    settings : name → `SAMPLING` of a benchmark of sampled texts
     """
 
     title = "Published benchmarks"

@@ -405,10 +405,8 @@ class Decisions(Metric):
 
     Parameters
     ----------
-    cases : str or sequence of str
-        Files of cases: shipped ones by name, `all`, or CSV files of your own.
-    names : int
-        Number of test names of each group, two or more.
+    cases : files of cases: shipped ones by name, `all`, or CSV files of your own
+    names : number of test names of each group, two or more
     """
 
     title = "Decisions"
