@@ -53,7 +53,7 @@ class Gate:
         object.__setattr__(self, "bias", float(self.bias))
 
     def __call__(self, x: Any) -> Any:
-        """Return g at each row of an array or tensor `[..., d]`, in the dtype of `x`."""
+        """g at each row of an array or tensor `[..., d]`, in its dtype."""
         if isinstance(x, Tensor):
             weight = torch.tensor(self.weight, dtype=x.dtype, device=x.device)
             bias = torch.tensor(self.bias, dtype=x.dtype, device=x.device)
@@ -65,8 +65,8 @@ class Gate:
 class AffineErasure:
     """The affine map `x - left · right · (x - mean)` over the last axis; float64, read-only.
 
-    `mean` is the fixed point; `gate` scales the change of each row, None changes all rows fully.
-    `UserError` if the shapes do not fit together or a value is not finite.
+    `mean` is the fixed point; `gate` scales the change of each row. `UserError` if the shapes do
+    not fit together or a value is not finite.
 
     >>> x = np.array([[3.0, 1.0], [5.0, 1.0]])
     >>> AffineErasure(np.array([[1.0], [0.0]]), np.array([[1.0, 0.0]]), np.array([4.0, 0.0]))(x)
@@ -91,7 +91,7 @@ class AffineErasure:
     def orthogonal(
         cls, directions: Float[np.ndarray, "k d"], mean: Float[np.ndarray, " d"]
     ) -> AffineErasure:
-        """Mean ablation of the span of `directions`, which must be orthonormal rows."""
+        """Mean ablation of the span of orthonormal rows."""
         return cls(directions.T, directions, mean)
 
     @property
@@ -138,7 +138,7 @@ class AffineErasure:
 
 
 def constants(erasure: Any, like: Tensor) -> Constants:
-    """`left`, `right` and `offset` of a map, with the dtype and on the device of a tensor."""
+    """`left`, `right` and `offset` of a map in the dtype and on the device of `like`."""
     # Row by row, as in files: another memory layout is rounded differently.
     left, right, offset = (
         torch.tensor(np.ascontiguousarray(a), device=like.device, dtype=like.dtype)
@@ -159,8 +159,7 @@ def erase_tensor(
 def randomly_rotated(erasure: AffineErasure, rng: np.random.Generator) -> AffineErasure:
     """Rotate an erasure at random: L → Q L and R → R Qᵀ for a uniform orthogonal Q.
 
-    Singular values of L R, the product R L, mean and gate stay. Only the image under Q of the span
-    of L and Rᵀ is drawn: at most 2 k uniform orthonormal directions.
+    Only the image under Q of the span of L and Rᵀ is drawn: at most 2 k orthonormal directions.
 
     >>> map = AffineErasure(np.eye(4)[:, :1], np.array([[1.0, 2.0, 0.0, 0.0]]), np.zeros(4))
     >>> other = randomly_rotated(map, np.random.default_rng(0))

@@ -46,7 +46,7 @@ class BaseEraser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type
     refit_in_folds: ClassVar[bool] = True
     """Whether a certificate refits it in each fold; False for slow erasers."""
     trains_weights: ClassVar[bool] = False
-    """Whether it updates weights through the model, instead of mapping activations."""
+    """Whether it updates weights instead of mapping activations."""
     folds: ClassVar[bool] = True
     """Whether its edits can be weights of the unedited architecture."""
 

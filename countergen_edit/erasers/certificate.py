@@ -89,16 +89,13 @@ def certify(
 ) -> Certificate:
     """Measure an erasure on labelled rows.
 
-    An eraser is refitted in each fold. A bare `AffineErasure` is not: means that coincide over all
-    rows lie on opposite sides in a fold and in the rest, and accuracies fall below chance.
+    An eraser is refitted in each fold, where `fit_params` has the ids per row that it was fitted
+    with. A bare `AffineErasure` is not: means that coincide over all rows lie on opposite sides in
+    a fold and in the rest, and accuracies fall below chance.
 
-    The guarantee is about `X` `[n, d]`, the rows that the eraser was fitted on, of classes `z`.
-    Rows of one id in `groups` `[n]` (pair, name, template) are never split between folds.
-    `fit_params` are metadata of `fit`; an eraser that was fitted with ids per row is refitted only
-    with them. Rows not in `probed` `[n]` only serve to refit. `random_state` seeds folds and
-    subsamples.
-
-    `UserError` for invalid rows, labels or `groups`, or another number of features.
+    The guarantee is about `X` `[n, d]`, the rows of the fit, of classes `z`. Rows of one id in
+    `groups` `[n]` stay in one fold; rows not in `probed` `[n]` only serve to refit. `UserError` for
+    invalid rows, labels or `groups`, or another number of features.
     """
     erasure: AffineErasure = getattr(eraser, "erasure_", eraser)
     whole = labelled_rows(X, z)
@@ -159,8 +156,8 @@ def accuracy_interval(
 ) -> tuple[float, float]:
     """Wilson's 95 % interval of the share of hits, for the effective number of trials.
 
-    That is p(1 - p) over a sandwich estimate of the variance clustered by id, at most one per row
-    and at least Kish's effective sample size (Survey Sampling, 1965).
+    That is p(1 - p) over a sandwich variance clustered by id, from Kish's effective sample size
+    (Survey Sampling, 1965) to one per row.
     """
     p, sizes = float(hits.mean()), np.bincount(ids)
     sizes, sums = sizes[sizes > 0], np.bincount(ids, hits - p)[sizes > 0]
@@ -179,7 +176,7 @@ def _of_rows(value: Any, train: Rows, n: int) -> Any:
 def _hits(
     erasure: AffineErasure, fit: LabelledRows, test: LabelledRows, seed: int
 ) -> tuple[int, Hits]:
-    """The number of training rows of the nonlinear probe, and the hits of each probe."""
+    """The training rows of the nonlinear probe, and the hits of each probe."""
     thin = fit
     if len(fit.X) > NONLINEAR_ROWS:
         drawn = generator(seed, "rows for rbf").choice(len(fit.X), NONLINEAR_ROWS, replace=False)

@@ -17,12 +17,10 @@ U s Vᵀ and D = (I + λ B̃ W B̃ᵀ)^(-1/2) = I - U f Uᵀ for f = 1 - (1 + λ
 
     M = Σ^(1/2) Ã (D Ã)⁺ D Σ^(-1/2)
 
-The score of a fold, by which rank and shrinkage are selected, sums three shares of sums of
-squares: the remaining group difference in held-out contexts to erase, the change of group
-differences in held-out contexts to keep, and the change of the background (of all rows without
-one). On SmolLM2, layer 20, a map that changes a share s of the background costs about s nats per
-token of natural text. All ranks follow from one Cholesky factorisation, whose leading blocks
-factorise the leading blocks.
+Rank and shrinkage are selected by the sum of three shares of squares in held-out contexts: the
+group difference left where it is to be erased, its change where it is to be kept, and the change of
+the background (of all rows without one). On SmolLM2, layer 20, changing a share s of the background
+costs about s nats per token of natural text. All ranks follow from one Cholesky factorisation.
 """
 
 from __future__ import annotations
@@ -47,13 +45,12 @@ _FOLDS = 5
 FAMILIES = 5
 """Minimum number of families to erase from which folds leave out whole families."""
 TOLERANCE, KEEP_TOLERANCE = 1e-6, 1e-10
-"""Directions of A and of B below this share of the largest whitened singular value are noise."""
+"""Directions below this share of the largest whitened singular value are noise."""
 LEAST_KEPT, KEPT_SHARE = 48, 1 / 6
-"""Contexts that are kept one by one: at most 48 or a sixth of the dimensions, whichever is more. In
-the testbed's 128 dimensions there is room for its 43, one by one, beside a rank of 8. After block
-20 of SmolLM2, with 407 contexts to keep, a fit of rank 16 on the means of two families erases more
-than one on 96 contexts, drawn at random (49 instead of 52 % of the squared difference is left), and
-agreement falls by 0.08 instead of 0.14 on validation data. A fit on all is refused.
+"""Contexts that are kept one by one: at most 48 or a sixth of the dimensions, whichever is more.
+After block 20 of SmolLM2, with 407 contexts to keep, a fit of rank 16 on the means of two families
+leaves 49 % of the squared difference, one on 96 random contexts 52 %; agreement on validation data
+falls by 0.08 and by 0.14. A fit on all is refused.
 """
 ALMOST = 1e-12
 """Keeps scores finite where demands conflict."""
@@ -75,7 +72,7 @@ class Demands:
 
 @dataclass(frozen=True)
 class Contexts:
-    """Rows by context, centred on the balanced mean, with the group code of each row."""
+    """Rows by context, centred on the balanced mean, with their group codes."""
 
     X: Float[np.ndarray, "row d"]
     codes: Int[np.ndarray, " row"]
@@ -96,11 +93,7 @@ class Contexts:
             yield int(number), [self.X[here[codes == code]] for code in np.unique(codes)]
 
     def demands(self) -> Demands:
-        """The demands of the rows.
-
-        A context to erase with rows of one group demands nothing; in a pool, only contexts with
-        rows of as many groups as any count.
-        """
+        """The demands of contexts with rows of two groups; in a pool, of as many groups as any."""
         erase, keep, weight = list[np.ndarray](), list[np.ndarray](), list[int]()
         pools: dict[int, list[tuple[np.ndarray, list[int]]]] = {}
         for number, groups in self.by_context():
@@ -162,7 +155,7 @@ def read_contexts(
     n = len(rows.codes)
     ids = np.zeros(n, int) if contexts is None else read_per_row(contexts, "contexts", n)
     names, context = np.unique(ids, return_inverse=True)
-    is_kept = _kept(names, context, keep)
+    is_kept = _is_kept(names, context, keep)
     if is_kept.all():
         raise UserError(f"all {len(names)} contexts are to be kept: leave at least one to erase")
     c = len(rows.classes)
@@ -186,7 +179,7 @@ def _family_of(families: Any, context: Int[np.ndarray, " row"]) -> Int[np.ndarra
     return np.unique(ids[first], return_inverse=True)[1]
 
 
-def _kept(names: np.ndarray, context: np.ndarray, keep: Any) -> Bool[np.ndarray, " context"]:
+def _is_kept(names: np.ndarray, context: np.ndarray, keep: Any) -> Bool[np.ndarray, " context"]:
     keep = np.asarray(as_numpy(keep))
     if keep.dtype != bool:
         for name in keep.ravel():
@@ -233,7 +226,7 @@ class Frame:
         return self.sigma[:, None] * A, inverse * self.whiten
 
     def angle(self, rank: int | None) -> float:
-        """Smallest angle between directions to erase and directions to keep, in radians."""
+        """Smallest angle between directions to erase and to keep, in radians."""
         sines = thin_svd(self._outside(rank, None))[1]
         return float(np.arcsin(np.clip(sines.min(initial=1.0), 0.0, 1.0)))
 
@@ -247,7 +240,7 @@ class Frame:
 
 
 def whitened(variances: Float[np.ndarray, " r"], d: int, demands: Demands, amount: float) -> Frame:
-    """Demands under variances in `d` dimensions, shrunk by `amount` (0 to 1) towards a sphere."""
+    """Demands under variances that are shrunk by `amount` (0 to 1) towards a sphere."""
     sphere = float(variances.sum()) / d
     sigma = np.sqrt((1.0 - amount) * variances + amount * sphere)
     # A direction without variance cannot carry a demand: rounding must not whiten it to one.
@@ -261,7 +254,7 @@ def whitened(variances: Float[np.ndarray, " r"], d: int, demands: Demands, amoun
 def _span(
     vectors: Float[np.ndarray, "r a"], tolerance: float
 ) -> tuple[Float[np.ndarray, "r k"], Float[np.ndarray, " k"]]:
-    """Orthonormal basis of the columns of `vectors` without noise, and its singular values."""
+    """Orthonormal basis of columns without noise, and its singular values."""
     left, size, _ = thin_svd(vectors)
     signal = size > tolerance * size.max(initial=0.0)
     return np.asarray(left[:, signal]), size[signal]
@@ -269,7 +262,7 @@ def _span(
 
 @dataclass(frozen=True)
 class ContextFold:
-    """Demands of the training rows, and Σ v vᵀ over held-out differences to erase and to keep."""
+    """Training demands, and Σ v vᵀ over held-out differences to erase and to keep."""
 
     demands: Demands
     erase: Float[np.ndarray, "d d"]
@@ -329,8 +322,8 @@ def scores(
 ) -> dict[Choice, Float[np.ndarray, " fold"]]:
     """The score of each choice in each fold; `background` is a covariance.
 
-    Sums are normalised by their means over folds, as one with few people may be close to zero. An
-    unbiased mean that is not positive shows no difference, and its sum is left out.
+    Sums are divided by their means over folds, as one with few people may be close to zero; sums
+    with a mean that is not positive are left out.
     """
     means = [np.mean([np.trace(fold.erase) for fold in parts])]
     means += [np.mean([np.trace(fold.keep) for fold in parts]), np.trace(background)]

@@ -70,7 +70,7 @@ class INLP(BaseEraser):
 
 
 def _directions_outside(directions: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Orthonormal rows of the part of `weights` outside `directions`, strongest first."""
+    """Orthonormal rows of `weights` outside `directions`, strongest first."""
     # No loss depends on the common part of softmax weights.
     apart = weights - weights.mean(axis=1, keepdims=True) if weights.shape[1] > 1 else weights
     for _ in range(2):  # twice is enough (Kahan): the rows stay orthonormal to rounding

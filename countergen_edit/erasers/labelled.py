@@ -50,7 +50,7 @@ class LabelledRows:
 
 
 def as_numpy(values: Any) -> Any:
-    """Convert a torch tensor to NumPy (bfloat16 through float32); leave other values."""
+    """A torch tensor as NumPy (bfloat16 through float32); other values as they are."""
     if not isinstance(values, torch.Tensor):
         return values
     tensor = values.detach().cpu()

@@ -65,15 +65,15 @@ def fit_probe(
 ) -> Probe:
     """Fit a logistic probe, from `start` or the constant predictor.
 
-    `penalty` weighs ‖W‖²/2 against the mean loss, over rows of equal `weights` by default. It ends
-    after a Newton step whose decrement δ, where δ²/2 is about the loss that the step gains in nats,
-    is at most `tol`; the error left is of the order of δ². `max_iter` counts Newton steps.
+    `penalty` weighs ‖W‖²/2 against the mean loss, over rows of equal `weights` by default. The fit
+    ends after `max_iter` Newton steps, or one with a decrement δ of at most `tol`: δ²/2 is about
+    the loss in nats that the step gains.
     """
     return ProbeRows(rows, penalty, weights).fit_probe(tol, max_iter, start)
 
 
 class ProbeRows:
-    """Rows in coordinates of their span, to which probes are fitted one after the other."""
+    """Rows in coordinates of their span, to which probes are fitted in turn."""
 
     def __init__(
         self, rows: LabelledRows, penalty: float, weights: Float[np.ndarray, " row"] | None = None
@@ -159,7 +159,7 @@ class ProbeRows:
     def _whitened(
         self, factor: Float[np.ndarray, "r r"], left: Float[np.ndarray, "r m"]
     ) -> Float[np.ndarray, "r m"]:
-        """A⁻¹ left, without the part that all classes share, on which no loss depends."""
+        """A⁻¹ left without the part that all classes share, on which no loss depends."""
         solved = cho_solve((factor, True), left, check_finite=False)
         return np.asarray(solved - solved.mean(axis=1, keepdims=True) * (self.m > 1))
 

@@ -30,14 +30,14 @@ def thin_svd(
 
 
 def triangular(matrix: Float[np.ndarray, "m n"]) -> Float[np.ndarray, "m k"]:
-    """L of M = L Q: at most m columns with the same left singular vectors and singular values."""
+    """L of M = L Q: at most m columns with the same left singular vectors and values."""
     if matrix.shape[1] <= matrix.shape[0]:
         return matrix
     return np.asarray(np.linalg.qr(matrix.T, mode="r")).T
 
 
 def fix_signs(rows: Float[np.ndarray, "k d"]) -> Float[np.ndarray, "k d"]:
-    """Make the largest entry of each row positive, so that equal data give equal directions."""
+    """Make the largest entry of each row positive: equal data give equal directions."""
     largest = rows[np.arange(len(rows)), np.abs(rows).argmax(axis=1)]
     return np.asarray(rows * np.sign(largest)[:, None])
 
@@ -45,7 +45,7 @@ def fix_signs(rows: Float[np.ndarray, "k d"]) -> Float[np.ndarray, "k d"]:
 def span_coordinates(
     X: Float[np.ndarray, "row d"],
 ) -> tuple[Float[np.ndarray, "row r"], Float[np.ndarray, "d r"] | None]:
-    """Rows in an orthonormal basis of their span, and that basis; unchanged if n ≥ d."""
+    """Rows in an orthonormal basis of their span, and the basis; unchanged if n ≥ d."""
     if X.shape[0] >= X.shape[1]:
         return X, None
     basis, triangle = np.linalg.qr(X.T)
@@ -71,7 +71,7 @@ def fantope_projection(M: Float[np.ndarray, "r r"], k: int) -> Float[np.ndarray,
 
 
 def leading_directions(P: Float[np.ndarray, "r r"], k: int) -> Float[np.ndarray, "k r"]:
-    """The top-k eigenvectors of `P` as orthonormal rows: the nearest projection of rank k."""
+    """The top-k eigenvectors of `P` as rows: the nearest projection of rank k."""
     _, vectors = np.linalg.eigh((P + P.T) / 2)
     return np.asarray(vectors[:, ::-1][:, :k].T)
 

@@ -55,7 +55,7 @@ class SAL(BaseEraser):
     """Dimensions to erase; None erases c - 1."""
 
     def fit(self, X: Any, y: Any) -> SAL:
-        """Fit to rows `X` `[n, d]` and classes `y`; `UserError` for a `rank` above c - 1."""
+        """Fit to rows and classes; `UserError` for a `rank` above c - 1."""
         rows = self._read(X, y)
         span = cross_covariance_span(rows)
         if self.rank is not None:
@@ -147,7 +147,7 @@ class RandomDirections(BaseEraser):
     """Seed of the subspace."""
 
     def fit(self, X: Any, y: Any) -> RandomDirections:
-        """Draw the subspace; rows `X` `[n, d]` and classes `y` give only the mean."""
+        """Draw the subspace; the rows give only the mean."""
         rows = self._read(X, y)
         d = rows.X.shape[1]
         require_rank(self.rank, d)

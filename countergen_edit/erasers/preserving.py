@@ -2,12 +2,9 @@
 
     min over M of  E‖M (x - m)‖²   subject to   M A = A,  M B = 0;      x ↦ x - M (x - m)
 
-With Ã = Σ^(-1/2) A, B̃ likewise, and R = I - B̃ B̃⁺, the solution is
-
-    M = Σ^(1/2) Ã (R Ã)⁺ Σ^(-1/2)
-
-Without B this is LEACE of the group differences; SPLINCE (2025, https://arxiv.org/abs/2506.10703)
-keeps a covariance in the same way. M grows like 1/sin of the angle between Ã and B̃.
+`contexts` has the columns of A and B, and the solution. Without B this is LEACE of the group
+differences; SPLINCE (2025, https://arxiv.org/abs/2506.10703) keeps a covariance in the same way.
+M grows like 1/sin of the angle between Σ^(-1/2) A and Σ^(-1/2) B.
 """
 
 from __future__ import annotations
@@ -56,11 +53,9 @@ class PreservingEraser(BaseEraser):
 
     Attributes
     ----------
-    angle_ : float
-        Smallest principal angle in radians; π/2 if nothing is to be kept.
-    shrinkage_ : float
-    cv_scores_ : dict
-        For "cv", the score of each fold by (rank, shrinkage).
+    angle_ : smallest principal angle in radians; π/2 if nothing is to be kept
+    shrinkage_ : the amount that was used
+    cv_scores_ : for "cv", the score of each fold by (rank, shrinkage)
     """
 
     no_guarantee_because = "contexts that are kept keep their group difference"

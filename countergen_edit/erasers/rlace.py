@@ -71,7 +71,7 @@ class Game:
     def climb(
         self, P: Float[np.ndarray, "r r"], penalty: float, warm: Probe | None
     ) -> tuple[Float[np.ndarray, "r r"], float, int, Probe]:
-        """Raise V from `P` until the gap is at most `tol`: the new P, gap, steps and probe."""
+        """Raise V until the gap is at most `tol`: the new P, gap, steps and probe."""
         bound = label_entropy(self.rows)
         now, probe = self.value(P, penalty, warm)
         slope = self.slope(P, probe)
@@ -185,7 +185,7 @@ class RLACE(BaseEraser):
 def _padding(
     rows: LabelledRows, span: Float[np.ndarray, "s d"], k: int
 ) -> Float[np.ndarray, "k d"]:
-    """Leading eigenvectors, outside `span`, of Σ_g (Σ_g - Σ̄)²: how the class covariances differ."""
+    """Leading eigenvectors of Σ_g (Σ_g - Σ̄)² outside `span`."""
     d = rows.X.shape[1]
     if k == 0:
         return np.zeros((0, d))

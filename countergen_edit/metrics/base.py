@@ -1,4 +1,4 @@
-"""Metrics and costs, and their registry: a metric measures rows, a cost has a budget."""
+"""Metrics and costs, and their registry."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Metric(ABC):
     measures: ClassVar[tuple[str, ...]] = ()
     """The names of its rows, which the default view shows; its own name if empty."""
     better: ClassVar[Mapping[str, Way]] = {}
-    """Rows of which more or less is better, by name: what a gate can hold to a limit."""
+    """The better direction of rows, by name, which a gate can hold to a limit."""
     digits: ClassVar[int] = 3
     percent: ClassVar[bool] = False
     """Whether its rows are shares."""
@@ -72,7 +72,7 @@ class Metric(ABC):
     task: Task
 
     def bound(self: _Metric, task: Task, name: str = "") -> _Metric:
-        """A copy for one task; `UserError` if the task lacks data that the metric needs."""
+        """A copy for one task; `UserError` if it lacks data that the metric needs."""
         metric = copy.copy(self)
         metric.task = task
         metric.name = name or self.name or METRICS.name_of(self).rpartition(":")[2].lower()
@@ -126,7 +126,7 @@ class Metric(ABC):
     def removed(
         self, context: EvaluationContext, edit: NamedEdit, split: MeasuredSplit = "test"
     ) -> Row | None:
-        """Of a bias: the row `bias_removed`, the share removed over a split's sets together."""
+        """Of a bias: the row `bias_removed`, over the sets of a split together."""
         return None
 
     def removed_draws(
@@ -155,7 +155,7 @@ class Degradation:
 
 
 class Cost(Metric):
-    """A metric with a budget: the largest degradation by an edit that is acceptable, above 0."""
+    """A metric with a budget: the largest acceptable degradation, above 0."""
 
     kind: ClassVar[Kind] = "cost"
     has_baseline: ClassVar[bool] = True
@@ -184,12 +184,12 @@ class Cost(Metric):
         return Degradation(sign * (after.value - before.value), self.budget)
 
     def counted(self, rows: Sequence[Row]) -> list[Row]:
-        """The rows of an edit and split that the budget holds for; in a chat template too."""
+        """The rows that the budget holds for; in a chat template too."""
         rows = [row for row in rows if row.metric == self.counts]
         return [*rows[:1], *[row for row in rows if row.dataset.endswith(IN_CHAT)][:1]]
 
     def worst(self, before: Sequence[Row], after: Sequence[Row]) -> Degradation | None:
-        """The largest degradation over the counted rows of a split; None where one is missing."""
+        """The largest degradation over the counted rows; None where one is missing."""
         first, now = (
             {(row.dataset, row.group_a, row.group_b): row for row in self.counted(rows)}
             for rows in (before, after)

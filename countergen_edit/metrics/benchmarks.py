@@ -5,9 +5,8 @@ Rows: `benchmark` for each figure of each part and bias type, with intervals ove
 by Holm's method; `benchmark_source`. Nothing is fitted or selected on these data.
 
 P is Student's, of a change over its standard error, with one degree of freedom less than there are
-clusters (of several groups, those of the smallest). The smallest detectable change has a power of
-80 % at 5 %, two-sided: 2.8 standard errors (Card et al. 2020). Two runs are compared on the items
-that both have, with the same number and the same texts.
+clusters (of several groups, those of the smallest). Two runs are compared on the items that both
+have, with the same number and the same texts.
 """
 
 from __future__ import annotations
@@ -94,7 +93,7 @@ def value_of(formula: str | int, columns: Mapping[str, Any]) -> Any:
 def counts_of(
     benchmark: Benchmark, items: Sequence[BenchmarkItem], scores: Sequence[Sequence[float]]
 ) -> pd.DataFrame:
-    """A line for each item, with its counts from the scores of its texts, added up over samples."""
+    """A line for each item with its counts, added up over sampled texts."""
     facts = ["id", "part", "bias_type", "cluster", "group"]
     counted = pd.DataFrame([vars(item) for item in items], columns=facts)
     counted["digest"] = [digest(item.texts) for item in items]
@@ -121,8 +120,8 @@ def counts_of(
 class BenchmarkFigure:
     """A figure of some items, in resamples of their clusters.
 
-    `draws` begins with the figure itself; `weights` are per group where groups are drawn apart;
-    `pooled` weighs every item alike where clusters have equal weight.
+    `draws` begins with the figure itself; `weights` are per group where it compares two; `pooled`
+    weighs items alike where the figure weighs clusters alike.
     """
 
     benchmark: str
@@ -146,9 +145,8 @@ class BenchmarkFigure:
     def less(self, other: FigureDraws | float) -> tuple[Estimate, float | None]:
         """The figure less a value, or less other draws on the same resamples, with its P.
 
-        P is two-sided, None where undefined, and that of equal signs where clusters all differ
-        alike. Where none differs, the interval is as wide as the share that may, by Clopper and
-        Pearson, times the range of the figure.
+        P is None where undefined, and that of equal signs where all clusters differ alike. Where
+        none differs, the interval is Clopper and Pearson's, times the range of the figure.
         """
         difference = estimate(self.draws - other, *self.weights)
         fewest = min(int(weights.shape[1]) for weights in self.weights)
@@ -341,7 +339,7 @@ class Benchmarks(Metric):
                 self.read[one.name] = benchmark, items
 
     def _with_others(self, benchmark: Benchmark, item: BenchmarkItem) -> BenchmarkItem:
-        """The item with its first texts about the other group of the axis added, if it has one."""
+        """The item with its texts about the other group of the axis, if it has one."""
         task, texts = self.task, item.texts[: benchmark.swapped]
         bias_types = benchmark.axes.get(task.axis.name, ())
         if not texts or task.substitution is None or item.bias_type not in bias_types:
@@ -368,7 +366,7 @@ class Benchmarks(Metric):
         return [*chain.from_iterable(parts)]
 
     def check(self, model: LanguageModel) -> None:
-        """Raise a `UserError` where the context has no room for one of the longest texts."""
+        """`UserError` where the context has no room for one of the longest texts."""
         for benchmark, items in self.read.values():
             if not benchmark.sampling:
                 texts = {prompt + text for item in items for prompt, text in item.texts}
@@ -413,7 +411,7 @@ class Benchmarks(Metric):
         benchmark: Benchmark,
         items: Sequence[BenchmarkItem],
     ) -> pd.DataFrame:
-        """The counts of each item, from the store if they are there: a killed run repeats none."""
+        """The counts of each item; a run that was killed reads them from the store."""
         folder = context.place(BENCHMARK_STORE, edit).with_suffix("")
         path = folder / f"{Path(benchmark.name).stem}{COUNTED}"
         in_chat = is_asked(context.model, items)

@@ -3,10 +3,7 @@
 Sentiment is tested template by template, all sentences of one group against those of the other,
 paired (`sentences`; section 2.1, Table 2). Sentences about one pair of people are not independent:
 `people` averages each pair's sentences first. `tests/testbed/test_classifiers.py` has the false
-positive rates of both.
-
-A user's own task is a subclass, named as `path/to/file.py:Class` or entered with
-`@TASKS.register("mine")`, with templates in a file of the user's.
+positive rates of both. A user's own task is a subclass, as `path/to/file.py:Class`.
 """
 
 from __future__ import annotations
@@ -104,8 +101,7 @@ OVER_TEMPLATES = " over templates"
 class TemplateRows(list[Row]):
     """Rows of measures over templates and their paraphrases, and of how these spread.
 
-    `values` are those added of a measure and data set since their last `spread`: of the original
-    template, then of its paraphrases.
+    `values` of a measure and data set are of the original template, then of its paraphrases.
     """
 
     def __init__(self, bank: TemplateBank, seed: int) -> None:
@@ -127,7 +123,7 @@ class TemplateRows(list[Row]):
         test: str = "",
         **detail: Any,
     ) -> None:
-        """Add a measure of one template or paraphrase; its data set is the family by default."""
+        """Add a measure of one template or paraphrase of a family."""
         dataset = dataset or family.name
         self.values[metric, dataset].append(estimated.value)
         columns: dict[str, Any] = {**self.groups, "dataset": dataset, "n": n, "seed": self.seed}
@@ -138,8 +134,7 @@ class TemplateRows(list[Row]):
     def spread(self, metric: str, dataset: str, *, n: int | None = None, **detail: Any) -> None:
         """Add a line of a table: the paraphrases' mean, with the original and their SD in `detail`.
 
-        The paper's change is how much larger or smaller the measure becomes in size (Seshadri et
-        al. 2022).
+        The change is the relative one of the absolute value (Seshadri et al. 2022).
         """
         original, *values = self.values.pop((metric, dataset))
         mean = float(np.mean(values)) if values else math.nan
@@ -165,8 +160,7 @@ TESTS: Mapping[str, Callable[[Differences], Float64[np.ndarray, " drawn"]]] = {
 def paired_tests(name: str, differences: Sequence[Differences]) -> pd.DataFrame:
     """One of `TESTS`, of every template of a table; for a single difference p is 1.
 
-    `n` differences are taken for independent. Category 1 says a exceeds b, -1 b exceeds a, 0
-    neither.
+    `n` counts independent differences; category 1 is a above b, -1 b above a, 0 neither.
 
     >>> d = np.array([[0.1, 0.1], [0.2, 0.2], [-0.1, -0.1]])
     >>> [int(paired_tests(name, [d]).n[0]) for name in TESTS]
@@ -183,7 +177,7 @@ def paired_tests(name: str, differences: Sequence[Differences]) -> pd.DataFrame:
 
 
 class SentimentTask(ClassifierTask):
-    """Do two groups get different P(positive)? Asked of a classifier, or of VADER."""
+    """Do two groups get different P(positive) from a classifier, or from VADER?"""
 
     labels_of: ClassVar[str] = "sentiment"
 
@@ -220,7 +214,7 @@ class SentimentTask(ClassifierTask):
 
 
 def _flips(name: str, tests: pd.DataFrame, bank: TemplateBank) -> Iterator[dict[str, Any]]:
-    """The share of paraphrases that change the category of their original, by family and of all."""
+    """The share of paraphrases with another category than the original's."""
     family = np.repeat(range(len(bank.families)), [len(f.templates) for f in bank.families])
     first = tests.groupby(family).transform("first")
     flips, is_other = tests != first, pd.Series(family).duplicated()
@@ -360,11 +354,11 @@ class Toxicity(ClassifierTask):
 
 
 SCORE_DECIMALS = 3
-"""Decimals of a bias score, in nats; the rest is rounding of models in single precision."""
+"""Decimals of a bias score in nats; others are rounding in single precision."""
 
 
 class Association(ClassifierTask):
-    """Are traits associated with one group rather than the other? Asked of a masked model."""
+    """Does a masked model associate traits with one group rather than the other?"""
 
     labels_of: ClassVar[str] = "masked"
     head: ClassVar[str] = "masked language model"

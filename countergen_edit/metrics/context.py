@@ -1,4 +1,4 @@
-"""The context of an evaluation: a model under one edit after another, each text scored once."""
+"""The context of an evaluation: a model under edits, each text scored once."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class EvaluationContext:
             raise OverflowedError(f"under {edit.label}, {error}") from error
 
     def scores(self, data: CounterfactualSet, edit: NamedEdit | None) -> SetScores:
-        """Likelihoods of a set's outputs under an edit, summed where the set says so."""
+        """Likelihoods of a set's outputs under an edit, summed by prompt if the set says so."""
         key = data, _content(edit)
         if key not in self._scores:
             texts = sum(len(sample.variations) * len(sample.outputs) for sample in data.samples)

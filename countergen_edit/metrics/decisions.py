@@ -1,25 +1,22 @@
 """Decisions about cases that differ in the person alone, or that were taken.
 
-A model reads a case and a question and chooses between answers: by the likelihood of each, in a
-chat template of the whole reply. Where the question lists the answers, it is asked with the list in
-either order.
+A model reads a case and a question and chooses between answers by their likelihood, in a chat
+template by that of the whole reply. A question that lists the answers is asked in either order.
 
 Rows: `decision_rate` by group, `decision_difference` of every two, of one topic
-`decision_difference_of_topic`, and its absolute value `decision_gap`, which a gate can hold to a
-limit; `decision_by_label`, cases with a favourable right answer less the others, and
-`decision_by_order`, answers in reverse less in the given order. Under an edit `decision_change` of
-a difference, overcorrected where the interval of the difference excludes 0 on the other side than
-the unedited one. `decision_selection_rate`, `decision_scoring_rate`, `decision_impact_ratio` and
-`decision_scoring_ratio` are of each category: the groups and, of crossed axes, the groups of either
-axis. P is adjusted by Holm's method over the differences of a kind and file. Cases out of
-vocabulary have `decision_out_of_vocabulary` alone.
+`decision_difference_of_topic`, and its absolute value `decision_gap`; `decision_by_label`, cases
+with a favourable right answer less the others; `decision_by_order`, answers in reverse less in the
+given order; under an edit `decision_change` of a difference, overcorrected where the interval of
+the difference excludes 0 on the other side. `decision_selection_rate`, `decision_scoring_rate`,
+`decision_impact_ratio` and `decision_scoring_ratio` are of each category: the groups and, of
+crossed axes, the groups of either. P is adjusted by Holm's method over the differences of a kind
+and file. Cases out of vocabulary have `decision_out_of_vocabulary` alone.
 
 A decision is worth y to the person: 1 if it is favourable, 0 if not, a score in between; of a model
 the expected worth of its answers, y = sum_a P(a) worth(a) / sum_a P(a). The rate of a group is the
 mean of y. A figure of rates has an influence h of each decision, w (y - rate) / sum w of a rate.
 Decisions of one topic t or of one person p depend on each other. With r the influence less its mean
-over the group's people of the topic, the variance has the topics' part and that of people who are
-in several,
+over the group's people of the topic, the variance is that of topics and of people in several,
 
     V = T/(T - 1) sum_t (sum h)^2 + max(0, sum over groups of C)
     C = P/(P - 1) sum_p [(sum r)^2 - sum_t (sum r)^2]
@@ -29,8 +26,8 @@ of Business & Economic Statistics 29, 2011) without the effect of a topic on bot
 Interval and P are Student's, with Satterthwaite's degrees of freedom of the sums over topics and of
 those over people; intervals of rates are made of their log-odds, those of ratios of logarithms.
 
-The within-group null deals the residuals of people from the mean of their group out to two groups
-of the same sizes. It holds for these cases, the interval for further ones.
+The within-group null deals residuals of people from the mean of their group to two groups of the
+same sizes. It holds for these cases, the interval for further ones.
 
 By 6 RCNY 5-300 (New York City's Local Law 144) the selection rate is the share of favourable
 decisions, here y > 1/2; the scoring rate the share with y above the median of the sample, which is
@@ -75,7 +72,7 @@ _DEALS = 1999
 
 @dataclass(frozen=True)
 class DecisionFigure:
-    """A figure of some decisions `of` a table, with the influence of each decision of the table."""
+    """A figure of the decisions `of` a table, with the influence of each."""
 
     table: DecisionTable
     value: float
@@ -124,7 +121,7 @@ class DecisionFigure:
 
     @property
     def estimate(self) -> Estimate:
-        """The value with its interval: of a share without variation exact, of others then none."""
+        """The value and its interval, exact for a share without variation."""
         error, freedom = self.spread
         if self.share and not error and self.fewest > 1:
             ends = share_interval(round(self.value, 9) * self.fewest, self.fewest)
@@ -147,7 +144,7 @@ class DecisionFigure:
 
     @property
     def detectable(self) -> float | None:
-        """The smallest difference that is found four times out of five; None if unknown."""
+        """The smallest detectable difference; None without variation."""
         error, freedom = self.spread
         return float(stdtrit(freedom, [TAIL, 0.8]).sum()) * error if freedom else None
 
@@ -181,9 +178,9 @@ DecisionFigures = Mapping[tuple[str, ...], DecisionFigure]
 class DecisionTable:
     """Decisions, a row each.
 
-    Their columns are `worth`, from 0 to 1; `group`, `topic` and `person`; `weight`; `label`, the
-    worth of the right decision, NaN where it is unknown; and `order`, 1 where a model was asked
-    with the answers in reverse. `seed` and `unit`, the data set, name the deals of the null.
+    Columns are `worth`, from 0 to 1; `group`, `topic`, `person`; `weight`; `label`, the worth of
+    the right decision or NaN; `order`, 1 where a model was asked with the answers in reverse.
+    `seed` and `unit`, the data set, name the deals of the null.
     """
 
     decisions: pd.DataFrame
@@ -201,11 +198,6 @@ class DecisionTable:
     def is_scored(self) -> bool:
         """Whether some decision is neither favourable nor unfavourable."""
         return bool(self.decisions["worth"].between(0, 1, "neither").any())
-
-    def n(self, groups: Collection[str], topic: str = "") -> int:
-        """The number of decisions about some groups, or all; of one topic, or all."""
-        of = self.decisions["group"].isin(groups or self.groups)
-        return int((of & ((self.decisions["topic"] == topic) | (not topic))).sum())
 
     def rate(self, scale: Scale, *groups: str) -> DecisionFigure:
         """The mean worth of some groups together, or a rate."""
@@ -253,9 +245,9 @@ class DecisionTable:
         return {(): DecisionFigure(self, value, influence, ~np.isnan(values))}
 
     def null(self, a: str, b: str) -> tuple[float, float] | None:
-        """The difference that 95 % of the within-group deals do not exceed, and its P.
+        """The difference that 95 % of the within-group deals do not exceed, and P of the observed.
 
-        P is the share of deals with a difference as large as the observed one. None of one person.
+        None if a group has one person.
         """
         residuals, weights, sizes = [], [], []
         for group in (a, b):
@@ -297,11 +289,14 @@ class DecisionTable:
         return columns.apply(lambda column: pd.factorize(column)[0]).reset_index(drop=True)
 
     def row(self, metric: str, groups: Collection[str], topic: str = "", **columns: Any) -> Row:
-        columns = {"axis": self.axis.name, "n": self.n(groups, topic)} | columns
+        """A row about some groups, or all; of one topic, or all."""
+        of = self.decisions["group"].isin(groups or self.groups)
+        n = int((of & ((self.decisions["topic"] == topic) | (not topic))).sum())
+        columns = {"axis": self.axis.name, "n": n} | columns
         return Row(metric, dataset=self.unit, split="test", seed=self.seed, **columns)
 
     def rows(self, metric: str, figures: DecisionFigures, tested: bool = True) -> list[Row]:
-        """Rows of figures by group or groups and topic, with P adjusted over them."""
+        """Rows of figures, with P adjusted over them."""
         rows = []
         for key, figure in figures.items():
             a, b, topic = (*key, "", "", "")[:3]
@@ -381,7 +376,7 @@ class AskedCases:
         return [case.asked(group, name, order) for group, name, case, order in self.units]
 
     def pairs(self, in_chat: bool) -> list[tuple[str, str]]:
-        """Every prompt with each answer: a reply in a chat template, else a continuation."""
+        """Every prompt with each answer, a reply in a chat template."""
         return [
             (text, answer) if in_chat else (text + case.cue, f" {answer}")
             for text, (_, _, case, _) in zip(self.texts, self.units, strict=True)
@@ -425,17 +420,14 @@ class Decisions(Metric):
         self.files = {Path(name).stem: read_cases(name) for name in files}
 
     def prepare(self) -> None:
-        people = [
-            (group, name)
-            for group in (self.task.axis.groups[name] for name in self.task.groups)
-            for name in self._names(group)
-        ]
+        groups = [self.task.axis.groups[name] for name in self.task.groups]
+        people = tuple((group, name) for group in groups for name in self._names(group))
         self.asked, self.unknown = list[AskedCases](), dict[str, list[str]]()
         for name, cases in self.files.items():
             topics = [*dict.fromkeys(case.topic for case in cases)]
             most = len(topics) if self.task.limit is None else max(2, self.task.limit)
             drawn = {topics[i] for i in first_drawn(len(topics), most, 0, "decisions")}
-            asked = AskedCases(name, tuple(c for c in cases if c.topic in drawn), tuple(people))
+            asked = AskedCases(name, tuple(c for c in cases if c.topic in drawn), people)
             self.asked.append(asked)
             if (vocabulary := self.task.vocabulary) is not None:
                 unknown = [unknown_words(vocabulary, text) for text in asked.texts]
@@ -519,7 +511,7 @@ def taken_rows(path: Path, seed: int = 0) -> list[Row]:
 
 
 def axis_categories(axis: Axis, groups: Sequence[str]) -> dict[str, dict[str, list[str]]]:
-    """By axis, each category with its groups; of crossed axes those of either axis first."""
+    """By axis, each category with its groups; crossed axes first by either."""
     by_axis = {}
     for part in axis.made_of:
         categories = defaultdict[str, list[str]](list)

@@ -1,8 +1,8 @@
 """Rows about a fit: its certificate, the course of a training, and the opening of a gate.
 
-A certificate has the held-out accuracy of probes before and after an erasure. A gate's opening is
-read on held-out text: neutral text at every token; prompts whose next word must agree, and those to
-be erased, at their last. Neutral texts are resampled; of prompts, templates and names.
+A gate's opening is read on held-out text: neutral text at every token; prompts whose next word must
+agree, and those to be erased, at their last. Neutral texts are resampled; of prompts, templates and
+names.
 """
 
 from __future__ import annotations
@@ -24,8 +24,7 @@ from countergen_edit.metrics.statistics import Clusters, Estimate
 
 LOSS = "distillation_loss"
 OWN_CONTEXTS = "own_contexts"
-"""The row of the number of contexts that a model wrote itself, with examples in its detail."""
-FACETS = ("seed", "step")
+"""The row of the number of contexts that a model wrote itself."""
 _TERMS = ("bias", "people", "keep", "neutral", "agreement", "legitimate")
 """Of a loss."""
 TextKind = Literal["neutral", "agreement", "erase"]
@@ -72,7 +71,7 @@ def training_rows(
     columns: dict[str, Any] = {"data": task.fit[0], "dataset": _joined(task)}
     rows = []
     for look in curve:
-        facets = {name: look[name] for name in FACETS}
+        facets = {"seed": look["seed"], "step": look["step"]}
         detail = {name: look[name] for name in _TERMS if name in look}
         rows.append(Row.of(LOSS, look["loss"], facets=facets, detail=detail, **columns))
     written = float(contexts["to_erase"])
@@ -129,14 +128,13 @@ def gate_texts(task: Task) -> list[GateTexts]:
 
 
 Opening = tuple[GateTexts, Float64[np.ndarray, " _"], Int[np.ndarray, " _"]]
-"""Some texts, how far a gate is open at each of their tokens, from 0 to 1, and in which text."""
+"""Texts, the opening of a gate at each token from 0 to 1, and the token's text."""
 
 
 def gate_rows(openings: Iterable[Opening], seed: int) -> list[Row]:
     """A row `gate_open` for each kind: the mean over tokens of the openings of one gate.
 
-    The detail has the share of tokens at which the gate was not wholly closed, with its interval,
-    the share at which it was wholly open, and how many tokens there are.
+    The detail has the share of tokens at which it was not wholly closed and that of wholly open.
     """
     rows = []
     for texts, opened, text in openings:

@@ -1,11 +1,10 @@
 """Scores of single items in logs of other tools, and the change between two logs.
 
-Repeated scores of an item (epochs, duplicates in a data set) are not independent and count once, by
-their mean. The interval and P of a change are those of Student's paired t. Where every score is 0
-or 1, P is McNemar's exact one (Psychometrika 12, 1947), a binomial test of the items that changed,
-and the interval that of Bonett and Price (Journal of Educational and Behavioral Statistics 37,
-2012), which does not shrink to a point where few items changed. For one item, or items that all
-differ by the same, the interval is NaN and P is None.
+Repeated scores of an item (epochs, duplicates) are not independent and count once, by their mean.
+The interval and P of a change are Student's paired t. Where every score is 0 or 1, P is McNemar's
+exact one (Psychometrika 12, 1947), a binomial test of the items that changed, and the interval that
+of Bonett and Price (Journal of Educational and Behavioral Statistics 37, 2012), which does not
+shrink to a point. For items that all differ by the same, the interval is NaN and P is None.
 
 In 2,000 simulations each of 30, 100 and 400 items of which 2, 10 or 30 % change, Bonett and Price's
 intervals covered 94.5 to 100 %, those of the paired t 46.6 to 100 %.
@@ -28,7 +27,7 @@ from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.statistics import TAIL, Estimate
 
 _ROUNDING = 1e-12
-"""A spread of no more than this share of the scores is one of their last digits."""
+"""A spread of at most this share of the scores is rounding."""
 MCNEMAR = "of scores of 0 and 1 McNemar's exact P and Bonett and Price's interval"
 PAIRED_T = "of other scores Student's paired t"
 _SCORE, _CHANGE = "logged_score", "logged_change"

@@ -77,7 +77,7 @@ class Results:
 
     @cached_property
     def shown(self) -> list[EditRecord]:
-        """The edits shown at length: of a search, the chosen one and the front's others."""
+        """The edits shown at length: of a search, the chosen one and the front."""
         choices = [r for r in self.of("cost", "validation") if r.detail["front"]]
         choices.sort(key=lambda row: not row.detail["chosen"])
         ahead = [row.edit for row in choices]

@@ -42,7 +42,7 @@ class ScoredText:
 
 
 def write_scored_texts(path: Path, edit: str, effects: Sequence[GroupEffect]) -> None:
-    """Write the scores of every set under an edit, by its id, whole or not at all."""
+    """Write the scores of every set under an edit, whole or not at all."""
     write_json_lines(path, (line for effect in effects for line in _lines(edit, effect)))
 
 
@@ -71,7 +71,7 @@ def _lines(edit: str, effect: GroupEffect) -> Iterator[dict[str, Any]]:
 
 
 def read(path: Path) -> list[dict[str, Any]]:
-    """The lines of a file; `UserError` if a line is not of this form; the message names it."""
+    """The lines of a file; `UserError` names a line of another form."""
     lines = []
     for where, content in json_lines(path):
         built(ScoredText, content, where)

@@ -1,4 +1,4 @@
-"""Scores of a counterfactual set: log P(output | prompt) for every prompt of every group."""
+"""Scores of a counterfactual set: log P(output | prompt) of every prompt."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class SetScores:
 
     @classmethod
     def of(cls, data: CounterfactualSet, log_p: Float64[np.ndarray, " prompt"]) -> SetScores:
-        """Scores from log P of every output, after every variation of every group in turn."""
+        """Scores from log P of every output after every variation of every group."""
         counts = [len(s.of(data.groups[0])) for s in data.samples for _ in s.outputs]
         present = np.arange(max(counts)) < np.array(counts)[:, None, None]
         present = np.repeat(present, len(data.groups), axis=1)
@@ -57,7 +57,7 @@ class SetScores:
 
     @property
     def summed(self) -> SetScores:
-        """The outputs of each prompt as one: P is their sum, as in the published `countergen`."""
+        """The outputs of each prompt as one, with the sum of P, as in `countergen`."""
         samples = [replace(s, outputs=(" or".join(s.outputs),)) for s in self.data.samples]
         log_p = np.logaddexp.reduceat(self.log_p, self.first, axis=0)
         data = replace(self.data, samples=tuple(samples))
@@ -76,7 +76,7 @@ class SetScores:
         return np.flatnonzero(np.diff(self.sample, prepend=-1))
 
     def template_weights(self, seed: int) -> Weights:
-        """Bootstrap weights of the templates; the same for every edit of the same set."""
+        """Bootstrap weights of the templates, the same for every edit."""
         return resample(len(self.data.templates), seed, self.data.name, "templates")
 
     def names(self, side: int) -> tuple[str, ...] | None:
@@ -96,17 +96,14 @@ class SetScores:
 
     @property
     def twins(self) -> bool:
-        """Whether both groups have the same people, and other words tell them apart."""
+        """Whether both groups have the same people."""
         if pairs := self.pairs_of_people:
             return all(a == b for of_sample in pairs for a, b in of_sample)
         names = self.names(0)
         return bool(names) and names == self.names(1)
 
     def name_weights(self, seed: int, side: int) -> Float64[np.ndarray, "resample variation"]:
-        """Bootstrap weights of one side's names, shared by both sides of twins.
-
-        All ones where samples have different names: variations are then part of their template.
-        """
+        """Bootstrap weights of one side's names; 1 where samples differ in them."""
         names = self.names(side)
         if names is None:
             return np.ones((1, self.log_p.shape[2]))
@@ -114,7 +111,7 @@ class SetScores:
         return resample(len(names), seed, self.data.name, "names", group)
 
     def weights(self, seed: int) -> tuple[Weights, ...]:
-        """Bootstrap weights of the templates, and of the names of each group, of twins once."""
+        """Bootstrap weights of the templates and of each group's names, of twins once."""
         sides = (0,) if self.twins else (0, 1)
         return self.template_weights(seed), *(self.name_weights(seed, side) for side in sides)
 
@@ -142,7 +139,7 @@ class SetScores:
 
 @dataclass(frozen=True)
 class StoredScores:
-    """Unedited log-probabilities of sets on disk, for this run and for others beside it."""
+    """Unedited log-probabilities of sets on disk, for this run and its neighbours."""
 
     folder: Path
     """`scores` in the folder of this run."""
@@ -187,8 +184,7 @@ def means_by_group(
 ) -> Iterator[tuple[Weights, list[Float64[np.ndarray, " resample"]]]]:
     """Of each group the draws of its names, which sets may share, and the mean over each set.
 
-    Means are over the prompts of a set, in every draw of templates and names. Variations without a
-    name are not drawn. A draw may hold no name of a prompt, whose mean is then that of the data.
+    Variations without a name are not drawn; a prompt without a drawn name has the mean of the data.
     """
     name = "+".join(scores.data.name for scores in sets)
     for side, group in enumerate(sets[0].data.groups):

@@ -34,9 +34,9 @@ RESAMPLES = 1000
 CONSTANT = 1e-9
 """Standard error of a share below which nothing varies but rounding."""
 BLOCK_CELLS = 2**22
-"""Most cells of a table that is made at once: memory must not grow with the number of prompts."""
+"""Most cells of a table at a time: memory must not grow with the number of prompts."""
 DETECTABLE = 2.8
-"""Standard errors of a difference that is found four times out of five, two-sided at 5 %."""
+"""Standard errors of a difference with a power of 80 %, two-sided at 5 %."""
 
 Weights = Float64[np.ndarray, "_ _"]
 """How often each cluster (column) is drawn in each resample (row)."""
@@ -79,7 +79,7 @@ class Estimate:
 
 
 def resample(count: int, seed: int, *unit: object, resamples: int = RESAMPLES) -> Weights:
-    """How often each of `count` clusters is drawn; the first row, or the only one of one, is 1."""
+    """How often each of `count` clusters is drawn; 1 in the first row."""
     if count == 1:
         return np.ones((1, 1))
     rng, weights = generator(seed, "bootstrap", *unit), np.ones((1 + resamples, count))
@@ -116,11 +116,10 @@ def estimate(
     Parameters
     ----------
     values : the statistic of the data, then of every resample; undefined ones are left out
-    weights : behind the resamples, for each kind of cluster; without them the interval is Gaussian,
-        too narrow for few clusters
+    weights : of each kind of cluster; without them the interval is Gaussian, too narrow for few
     within : the range of the statistic
-    whole : of a share of decisions, all of them (1, in percent 100). Where resamples do not vary,
-        its interval is exact, of as many decisions as there are clusters.
+    whole : the range of a share (1, in percent 100); without variation, its interval is exact, of
+        as many decisions as there are clusters
     """
     point, defined = float(values[0]), np.isfinite(values[1:])
     kinds = [w for w in weights if len(w) > 1]
@@ -153,9 +152,8 @@ def variance_parts(
 
     The slopes of the statistic in the weights (its empirical influence, as in the infinitesimal
     jackknife) are found by least squares, less the noise in their squares. A kind with too many
-    clusters for that gets the remaining variance; a remainder beyond all kinds is their
-    interaction, which drawing two kinds at once triples (Owen, Annals of Applied Statistics 1,
-    2007) and which each kind's part already holds once.
+    clusters for that gets the remaining variance; a remainder beyond all kinds is their interaction
+    (Owen, Annals of Applied Statistics 1, 2007), which each kind's part already holds once.
     """
     parts = np.zeros(len(weights))
     by_size = sorted(range(len(weights)), key=lambda kind: weights[kind].shape[1])
@@ -188,7 +186,7 @@ def weighted_mean(
     clusters: Int[np.ndarray, " item"],
     weights: Float64[np.ndarray, "#resample cluster"],
 ) -> Float64[np.ndarray, " resample"]:
-    """Mean over items for each resample of their clusters; a single row serves all resamples."""
+    """Mean over items for each resample of clusters; a single row serves all."""
     values, means = np.atleast_2d(values), list[Float64[np.ndarray, " resample"]]()
     for rows in portions(max(len(values), len(weights)), len(clusters)):
         x, w = (table if len(table) == 1 else table[rows] for table in (values, weights))

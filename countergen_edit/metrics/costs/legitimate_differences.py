@@ -28,7 +28,7 @@ OF_SET, LEFT = "legitimate_difference_change_of_set", "legitimate_difference_lef
 
 
 def shares(scores: SetScores) -> Float64[np.ndarray, "item side variation"]:
-    """P(output) / (sum of P over the outputs of its prompt); NaN where nobody is asked."""
+    """P(output) / (sum of P over the outputs of its prompt); NaN where absent."""
     with np.errstate(invalid="ignore"):  # absent variations: -inf minus -inf
         total = np.logaddexp.reduceat(scores.log_p, scores.first, axis=0)
         return np.asarray(np.exp(scores.log_p - total[scores.sample]))
@@ -95,7 +95,7 @@ class LegitimateDifferences(Cost):
     def measure(
         self, context: EvaluationContext, edit: NamedEdit | None, split: MeasuredSplit = "test"
     ) -> list[Row]:
-        """Changes over all sets and of each, and the effect that is left; none without sets."""
+        """Changes over all sets and of each, and the effect left; none without sets."""
         sets = self.task.legitimate_differences.get(split, ())
         if not sets:
             return []

@@ -26,12 +26,12 @@ class NeutralTextCost(Cost):
     figures: ClassVar[Mapping[str, tuple[Summed, float]]]
     """Row → what is summed over each text, and the least that the row can be."""
     is_exponential: ClassVar[bool] = False
-    """Whether a row is e to the power of the mean over tokens, not the mean itself."""
+    """Whether a row is the exponential of the mean over tokens."""
 
     def measure(
         self, context: EvaluationContext, edit: NamedEdit | None, split: MeasuredSplit = "test"
     ) -> list[Row]:
-        """The rows of the texts, on the same resamples; none where the task has no such text."""
+        """The rows of the texts, on the same resamples; none without texts."""
         texts = self.task.neutral.get(split)
         if not texts:
             return []
@@ -48,7 +48,7 @@ class NeutralTextCost(Cost):
 
 
 class Perplexity(NeutralTextCost):
-    """Perplexity on neutral text; its ratio to the unedited model's is a cost above 1."""
+    """Perplexity on neutral text; its ratio to that unedited is the cost."""
 
     counts = "perplexity_ratio"
     better: ClassVar[Mapping[str, Way]] = {"perplexity": "lower"}
@@ -61,7 +61,7 @@ class Perplexity(NeutralTextCost):
     }
 
     def degradation(self, before: Row, after: Row) -> Degradation | None:
-        """The share of perplexity that is gained; what rounding adds to a ratio is taken off."""
+        """The relative rise of perplexity, without rounding of the ratio."""
         if after.value is None:
             return None
         return Degradation(round(after.value - 1, 12), self.budget)
