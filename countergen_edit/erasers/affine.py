@@ -2,8 +2,7 @@
 
     π(x) = x - g(x) L R (x - m)        L: [d, k], R: [k, d], m: [d], g(x) in [0, 1]
 
-Orthogonal methods have L = Rᵀ with orthonormal rows of R (CounterGen, section 3.4); LEACE and
-preserving erasure are oblique.
+Orthogonal methods have L = Rᵀ with orthonormal rows (CounterGen, section 3.4); others are oblique.
 """
 
 from __future__ import annotations

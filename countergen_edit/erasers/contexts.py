@@ -37,7 +37,7 @@ from scipy.linalg import solve_triangular
 from countergen_edit.core.errors import UserError, unknown
 from countergen_edit.core.seeds import generator
 from countergen_edit.erasers.labelled import LabelledRows, as_numpy, read_per_row
-from countergen_edit.erasers.numerics import thin_svd, triangular
+from countergen_edit.erasers.numerics import Square, thin_svd, triangular
 
 Choice = tuple[int | None, float]
 """Rank (None for all) and shrinkage."""
@@ -115,7 +115,7 @@ class Contexts:
         share = np.array(weight, dtype=float) / max(int(self.is_kept[self.context].sum()), 1)
         return Demands(A, B, share)
 
-    def differences(self, *, kept: bool, unbiased: bool) -> Float[np.ndarray, "d d"]:
+    def differences(self, *, kept: bool, unbiased: bool) -> Square:
         """Σ (μ_cg - μ_c)(μ_cg - μ_c)ᵀ over the contexts to keep, or over those to erase.
 
         `unbiased` subtracts the part due to the sampling of people, and skips groups of one row.
@@ -265,8 +265,8 @@ class ContextFold:
     """Training demands, and Σ v vᵀ over held-out differences to erase and to keep."""
 
     demands: Demands
-    erase: Float[np.ndarray, "d d"]
-    keep: Float[np.ndarray, "d d"]
+    erase: Square
+    keep: Square
 
 
 def folds(contexts: Contexts, people: Any = None, families: Any = None) -> list[ContextFold]:
@@ -315,7 +315,7 @@ def _folds_of_people(contexts: Contexts, people: Any, n: int) -> Int[np.ndarray,
 def scores(
     parts: Sequence[ContextFold],
     frame_of: Callable[[Demands, float], Frame],
-    background: Float[np.ndarray, "d d"],
+    background: Square,
     ranks: Sequence[int | None],
     amounts: Iterable[float],
     strength: float | None,
@@ -340,7 +340,7 @@ def scores(
 
 
 def _squares(
-    frame: Frame, background: Float[np.ndarray, "r r"], fold: ContextFold, strength: float | None
+    frame: Frame, background: Square, fold: ContextFold, strength: float | None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """tr (I-M) C (I-M)ᵀ of differences to erase, tr M C Mᵀ of the other two, for ranks 0, 1, …
 
@@ -365,9 +365,7 @@ def _squares(
     return remaining, over_ranks(read @ fold.keep), over_ranks(read @ background)
 
 
-def _between(
-    factor: Float[np.ndarray, "a a"], matrix: Float[np.ndarray, "a a"]
-) -> Float[np.ndarray, "a a"]:
+def _between(factor: Square, matrix: Square) -> Square:
     """F⁻¹ C F⁻ᵀ."""
     half = solve_triangular(factor, matrix, lower=True, check_finite=False)
     return np.asarray(solve_triangular(factor, half.T, lower=True, check_finite=False).T)

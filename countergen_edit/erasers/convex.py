@@ -11,10 +11,10 @@ from jaxtyping import Float
 from countergen_edit.core.errors import UserError
 from countergen_edit.erasers.labelled import LabelledRows
 from countergen_edit.erasers.logistic import Probe
-from countergen_edit.erasers.numerics import thin_svd
+from countergen_edit.erasers.numerics import Square, thin_svd
 
 
-def fantope_by_eigenvalues_cvxpy(M: Float[np.ndarray, "r r"], k: int) -> Float[np.ndarray, "r r"]:
+def fantope_by_eigenvalues_cvxpy(M: Square, k: int) -> Square:
     """`fantope_projection` as a quadratic programme in the eigenvalues of `M`."""
     cp = import_module("cvxpy")
     values, vectors = np.linalg.eigh((M + M.T) / 2)

@@ -16,10 +16,7 @@ RATE_TIMES_WIDTH = 0.576
 
 @dataclass(eq=False, repr=False)
 class Distilled(BaseEraser):
-    """Settings of a low-rank update (LoRA) that is trained through the model.
-
-    It updates weight matrices instead of projecting activations, so that it is fitted by `audit`
-    and `search`, not by `fit`.
+    """Settings of a low-rank update (LoRA), fitted by `audit` and `search`, not by `fit`.
 
     Parameters
     ----------

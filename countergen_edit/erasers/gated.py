@@ -42,8 +42,7 @@ def fit_gate(
     """The gate of a logistic probe: its log odds plus a constant, clipped to [0, 1].
 
     The constant is `_HALF`, or more where no row to keep or of the background is near: `REACH` of
-    what would begin to open at the nearest. `penalty` is that of squared weights, for features of
-    unit variance, against the mean loss.
+    what would begin to open at the nearest.
     """
     kinds = (opened, keep, background)
     rows = np.vstack(kinds)

@@ -29,8 +29,9 @@ from countergen_edit.erasers.labelled import (
     read_per_row,
     require_classes,
 )
-from countergen_edit.erasers.numerics import thin_svd
+from countergen_edit.erasers.numerics import Square, thin_svd
 
+_Columns = Float[np.ndarray, "d k"]
 _ROUNDING = 1e-6
 """Angles below this, in radians, are rounding errors."""
 
@@ -121,7 +122,7 @@ class SPLINCE(BaseEraser):
         return self
 
 
-def _span_of(rows: LabelledRows) -> Float[np.ndarray, "d k"]:
+def _span_of(rows: LabelledRows) -> _Columns:
     """`cross_covariance_span` for the classes that are present; empty without rows."""
     if not len(rows.X):
         return np.zeros((rows.X.shape[1], 0))
@@ -143,7 +144,7 @@ def _mean(rows: LabelledRows) -> Float[np.ndarray, " d"]:
     return np.asarray(rows.sizes @ rows.class_means / len(rows.X))
 
 
-def cross_covariance_span(rows: LabelledRows) -> Float[np.ndarray, "d k"]:
+def cross_covariance_span(rows: LabelledRows) -> _Columns:
     """Orthonormal columns that span cov(x, z) for one-hot z, strongest first."""
     share, means = rows.sizes / len(rows.X), rows.class_means
     cross = ((means - _mean(rows)) * share[:, None]).T
@@ -153,7 +154,7 @@ def cross_covariance_span(rows: LabelledRows) -> Float[np.ndarray, "d k"]:
     return np.asarray(left[:, :most][:, size[:most] > max(noise, 1e-10 * size[0])])
 
 
-def optimal_shrinkage(covariance: Float[np.ndarray, "d d"], n: float) -> float:
+def optimal_shrinkage(covariance: Square, n: float) -> float:
     """The best s for a covariance of `n` rows (divided by n), in [0, 1].
 
     Bodnar, Gupta and Parolya (2014, https://arxiv.org/abs/1308.2608):
@@ -169,18 +170,14 @@ def optimal_shrinkage(covariance: Float[np.ndarray, "d d"], n: float) -> float:
     return min(1.0, trace**2 / n / excess)
 
 
-def _shrunk(
-    covariance: Float[np.ndarray, "d d"], shrinkage: str | float, n: float
-) -> Float[np.ndarray, "d d"]:
+def _shrunk(covariance: Square, shrinkage: str | float, n: float) -> Square:
     """`(1 - s) S + s tr(S)/d I` for the covariance S of `n` rows."""
     amount = optimal_shrinkage(covariance, n) if isinstance(shrinkage, str) else float(shrinkage)
     sphere = amount * np.trace(covariance) / len(covariance) * np.eye(len(covariance))
     return np.asarray((1.0 - amount) * covariance + sphere)
 
 
-def _solve_covariance(
-    covariance: Float[np.ndarray, "d d"], right: Float[np.ndarray, "d k"]
-) -> Float[np.ndarray, "d k"]:
+def _solve_covariance(covariance: Square, right: _Columns) -> _Columns:
     """Σ⁺ times `right`: by Cholesky if Σ is well conditioned, by its eigenvectors if not."""
     try:
         factor = cholesky(covariance, lower=True, check_finite=False)

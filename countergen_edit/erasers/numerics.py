@@ -14,6 +14,7 @@ from jaxtyping import Float
 from threadpoolctl import threadpool_limits
 
 _T = TypeVar("_T")
+Square = Float[np.ndarray, "d d"]
 SMALL = 2**24
 """Number of matrix entries up to which one BLAS thread per fit is fastest."""
 
@@ -52,11 +53,10 @@ def span_coordinates(
     return triangle.T, basis
 
 
-def fantope_projection(M: Float[np.ndarray, "r r"], k: int) -> Float[np.ndarray, "r r"]:
+def fantope_projection(M: Square, k: int) -> Square:
     """Project the symmetric `M` onto F_k: clip shifted eigenvalues to [0, 1].
 
-    Vu et al. (NeurIPS 2013), Lemma 4.1: Σ_i min(max(λ_i - θ, 0), 1) u_i u_iᵀ with θ such that the
-    trace is k.
+    Σ_i min(max(λ_i - θ, 0), 1) u_i u_iᵀ of trace k, by θ (Vu et al., NeurIPS 2013, Lemma 4.1).
 
     >>> fantope_projection(np.diag([3.0, 1.0, 0.9]), 2).round(3).diagonal().tolist()
     [1.0, 0.55, 0.45]
@@ -70,7 +70,7 @@ def fantope_projection(M: Float[np.ndarray, "r r"], k: int) -> Float[np.ndarray,
     return np.asarray((vectors * np.clip(values - theta, 0.0, 1.0)) @ vectors.T)
 
 
-def leading_directions(P: Float[np.ndarray, "r r"], k: int) -> Float[np.ndarray, "k r"]:
+def leading_directions(P: Square, k: int) -> Float[np.ndarray, "k r"]:
     """The top-k eigenvectors of `P` as rows: the nearest projection of rank k."""
     _, vectors = np.linalg.eigh((P + P.T) / 2)
     return np.asarray(vectors[:, ::-1][:, :k].T)

@@ -30,12 +30,14 @@ from countergen_edit.erasers.convex import fantope_by_eigenvalues_cvxpy, fit_pro
 from countergen_edit.erasers.labelled import LabelledRows, require_rank
 from countergen_edit.erasers.logistic import Probe, fit_probe, label_entropy
 from countergen_edit.erasers.numerics import (
+    Square,
     fantope_projection,
     leading_directions,
     span_coordinates,
 )
 from countergen_edit.erasers.orthogonal import span_of_means
 
+_Span = Float[np.ndarray, "s d"]
 PENALTY_FACTORS = (1000.0, 100.0, 10.0, 1.0)
 """Penalties of the stages, in units of the last."""
 
@@ -47,19 +49,17 @@ class Game:
     rows: LabelledRows
     k: int
     adversary: Callable[[LabelledRows, float, Probe | None], Probe]
-    project: Callable[[Float[np.ndarray, "r r"], int], Float[np.ndarray, "r r"]]
+    project: Callable[[Square, int], Square]
     tol: float
     max_iter: int
 
-    def value(
-        self, P: Float[np.ndarray, "r r"], penalty: float, warm: Probe | None
-    ) -> tuple[float, Probe]:
+    def value(self, P: Square, penalty: float, warm: Probe | None) -> tuple[float, Probe]:
         """V(P) and the probe that attains it."""
         X = self.rows.X - self.rows.X @ P
         probe = self.adversary(replace(self.rows, X=X), penalty, warm)
         return probe.loss + 0.5 * penalty * float((probe.weights**2).sum()), probe
 
-    def slope(self, P: Float[np.ndarray, "r r"], probe: Probe) -> Float[np.ndarray, "r r"]:
+    def slope(self, P: Square, probe: Probe) -> Square:
         """∇V(P)."""
         X = self.rows.X
         residual = probe.probabilities(X - X @ P) - np.eye(len(self.rows.classes))[self.rows.codes]
@@ -69,8 +69,8 @@ class Game:
         return np.asarray((slope + slope.T) / 2)
 
     def climb(
-        self, P: Float[np.ndarray, "r r"], penalty: float, warm: Probe | None
-    ) -> tuple[Float[np.ndarray, "r r"], float, int, Probe]:
+        self, P: Square, penalty: float, warm: Probe | None
+    ) -> tuple[Square, float, int, Probe]:
         """Raise V until the gap is at most `tol`: the new P, gap, steps and probe."""
         bound = label_entropy(self.rows)
         now, probe = self.value(P, penalty, warm)
@@ -155,7 +155,7 @@ class RLACE(BaseEraser):
         self._store(AffineErasure.orthogonal(directions, rows.balanced_mean), rows.classes)
         return self
 
-    def _play(self, rows: LabelledRows, span: Float[np.ndarray, "s d"]) -> Float[np.ndarray, "k d"]:
+    def _play(self, rows: LabelledRows, span: _Span) -> Float[np.ndarray, "k d"]:
         centred = rows.X - rows.mean
         scale = np.sqrt(float((centred**2).sum(axis=1).mean())) or 1.0
         coordinates, basis = span_coordinates(centred / scale)
@@ -182,9 +182,7 @@ class RLACE(BaseEraser):
         return np.asarray(directions @ basis.T)
 
 
-def _padding(
-    rows: LabelledRows, span: Float[np.ndarray, "s d"], k: int
-) -> Float[np.ndarray, "k d"]:
+def _padding(rows: LabelledRows, span: _Span, k: int) -> Float[np.ndarray, "k d"]:
     """Leading eigenvectors of Σ_g (Σ_g - Σ̄)² outside `span`."""
     d = rows.X.shape[1]
     if k == 0:
@@ -211,8 +209,6 @@ def _padding(
     return np.asarray(frame.T)
 
 
-def _outside(
-    vectors: Float[np.ndarray, "d ..."], span: Float[np.ndarray, "s d"]
-) -> Float[np.ndarray, "d ..."]:
+def _outside(vectors: Float[np.ndarray, "d ..."], span: _Span) -> Float[np.ndarray, "d ..."]:
     """Remove from vectors (columns) their part in the rows of `span`."""
     return np.asarray(vectors - span.T @ (span @ vectors))

@@ -18,6 +18,7 @@ from countergen_edit.edits import NamedEdit
 from countergen_edit.metrics.context import EvaluationContext
 from countergen_edit.metrics.rows import IN_CHAT, Row
 from countergen_edit.metrics.scores import SetScores
+from countergen_edit.metrics.statistics import Resampled
 from countergen_edit.models import LanguageModel
 
 Kind = Literal["bias", "cost", "other"]
@@ -131,7 +132,7 @@ class Metric(ABC):
 
     def removed_draws(
         self, context: EvaluationContext, edit: NamedEdit, split: MeasuredSplit = "validation"
-    ) -> Float64[np.ndarray, " resample"] | None:
+    ) -> Resampled | None:
         """Of a bias: the share removed, its value, then in each resample; None without resamples.
 
         Resamples are the same for every edit, so that differences between edits are paired.

@@ -23,7 +23,6 @@ from typing import Annotated, Any
 import numpy as np
 import pandas as pd
 from annotated_types import Gt, Le
-from jaxtyping import Float64
 from jinja2 import StrictUndefined, TemplateError
 from jinja2.sandbox import SandboxedEnvironment
 from scipy import stats
@@ -49,6 +48,7 @@ from countergen_edit.metrics.fairpair.phi import Sentiment
 from countergen_edit.metrics.rows import Row, with_holm
 from countergen_edit.metrics.statistics import (
     Estimate,
+    Resampled,
     Weights,
     estimate,
     finite,
@@ -57,7 +57,6 @@ from countergen_edit.metrics.statistics import (
 )
 from countergen_edit.models import LanguageModel, generate, lengths, opens_texts
 
-FigureDraws = Float64[np.ndarray, " resample"]
 EVERY_TYPE = "all"
 """The bias type of figures over all of them."""
 _LEAST = 0.5
@@ -128,7 +127,7 @@ class BenchmarkFigure:
     kind: FigureKind
     part: str
     bias_type: str
-    draws: FigureDraws
+    draws: Resampled
     weights: tuple[Weights, ...]
     items: int
     pooled: float | None
@@ -142,33 +141,33 @@ class BenchmarkFigure:
         within = (-1.0 if self.kind.signed else 0.0, 1.0)
         return estimate(self.draws, *self.weights, within=within, whole=float(not self.kind.signed))
 
-    def less(self, other: FigureDraws | float) -> tuple[Estimate, float | None]:
+    def less(self, other: Resampled | float) -> tuple[Estimate, float | None]:
         """The figure less a value, or less other draws on the same resamples, with its P.
 
         P is None where undefined, and that of equal signs where all clusters differ alike. Where
         none differs, the interval is Clopper and Pearson's, times the range of the figure.
         """
-        difference = estimate(self.draws - other, *self.weights)
+        gap = estimate(self.draws - other, *self.weights)
         fewest = min(int(weights.shape[1]) for weights in self.weights)
-        if not (math.isfinite(difference.standard_error) and math.isfinite(difference.value)):
-            return difference, None
-        if difference.standard_error:
-            return difference, difference.p_of_none(fewest)
-        if difference.value:
-            return difference, 2.0 ** (1 - fewest)
+        if not (math.isfinite(gap.standard_error) and math.isfinite(gap.value)):
+            return gap, None
+        if gap.standard_error:
+            return gap, gap.p_of_none(fewest)
+        if gap.value:
+            return gap, 2.0 ** (1 - fewest)
         most = share_interval(0, fewest)[1] * (2.0 if self.kind.signed else 1.0)
-        return replace(difference, lo=-most, hi=most), 1.0
+        return replace(gap, lo=-most, hi=most), 1.0
 
     def row(self, metric: str, seed: int, of: Estimate, **detail: Any) -> Row:
         kind = self.kind
-        facts: dict[str, Any] = {fact: getattr(kind, fact) for fact in ("title", "fair", "signed")}
+        facts: Any = {"title": kind.title, "fair": kind.fair, "signed": kind.signed}
         facts["clusters"] = self.clusters
         marks = {"undirected": kind.undirected, "counterfactual": kind.counterfactual}
         facts |= {mark: value for mark, value in marks.items() if value}
         part = {"part": self.part} if self.part else {}
         facets = {"figure": kind.name, **part, "bias_type": self.bias_type}
-        columns: dict[str, Any] = {"facets": {"benchmark": self.benchmark, **facets}}
-        columns |= {"dataset": self.benchmark, "split": "test", "n": self.items, "seed": seed}
+        columns: Any = {"facets": {"benchmark": self.benchmark, **facets}, "n": self.items}
+        columns |= {"dataset": self.benchmark, "split": "test", "seed": seed}
         return Row(metric, **of.columns, **columns, detail=facts | detail)
 
 
@@ -203,7 +202,7 @@ def _figure(
     seed: int,
 ) -> BenchmarkFigure:
     """A figure of some items; part, bias type and group name the draws of clusters."""
-    values, weights = list[FigureDraws](), list[Weights]()
+    values, weights = list[Resampled](), list[Weights]()
     pooled: float | None = None
     with np.errstate(invalid="ignore", divide="ignore"):  # undefined in some resamples
         for group in kind.groups or ("",):

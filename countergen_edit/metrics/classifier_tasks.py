@@ -26,6 +26,8 @@ from countergen_edit.metrics.paraphrases import ALPHA, paired_p
 from countergen_edit.metrics.rows import Row
 from countergen_edit.metrics.statistics import (
     Estimate,
+    Resampled,
+    Weights,
     adjusted,
     bootstrap_mean,
     estimate,
@@ -184,8 +186,7 @@ class SentimentTask(ClassifierTask):
     def rows(self, bank: TemplateBank, model: Any, seed: int) -> list[Row]:
         """Rows `sentiment_difference`, `sentiment_t_test` and `category_flips` (Table 2).
 
-        The i-th people of both groups are paired; intervals are over pairs; the value of a test's
-        row is p. Of VADER also `names_in_lexicon`.
+        Intervals are over pairs of i-th people; a test's value is p. VADER has `names_in_lexicon`.
         """
         rows, people = TemplateRows(bank, seed), len(bank.people[bank.pair[0]])
         templates = [(family, text) for family in bank.families for text in family.templates]
@@ -235,8 +236,7 @@ def _flips(name: str, tests: pd.DataFrame, bank: TemplateBank) -> Iterator[dict[
 class Inference(ClassifierTask):
     """Does P(neutral) differ between a hypothesis about one group and one about the other?
 
-    Measured is the deviation from neutral, a minus b, by score (S-N) and by prediction (F-N).
-    `bank.hypothesis` is the slot that a gendered word takes.
+    Rows are of the deviation from neutral, a minus b, by score (S-N) and by prediction (F-N).
     """
 
     labels_of: ClassVar[str] = "nli"
@@ -283,7 +283,7 @@ IDENTITY = "identity"
 
 def equality_difference(
     wrong: Bool[np.ndarray, "identity case"], seed: int, *unit: object
-) -> tuple[Float64[np.ndarray, " resample"], Float64[np.ndarray, "resample case"]]:
+) -> tuple[Resampled, Weights]:
     """Σ over identities of |rate - rate of the identity| (Dixon et al. 2018), in every resample.
 
     `wrong` marks misclassified texts, (identity, case); cases are resampled, named by `unit`.

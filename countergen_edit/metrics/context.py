@@ -19,8 +19,7 @@ from countergen_edit.models.language_model import OverflowedError
 class EvaluationContext:
     """A model to measure on; scores are kept by the content of texts and edit.
 
-    The model is unedited: edits are attached during a measurement. `store` is the folder of
-    metrics' own files, `stored` are unedited scores on disk.
+    `store` is the folder of metrics' own files, `stored` are unedited scores on disk.
     """
 
     def __init__(

@@ -65,7 +65,7 @@ from countergen_edit.metrics.statistics import CONSTANT, LEVEL, TAIL, Estimate, 
 from countergen_edit.models import LanguageModel, encode, encode_replies
 
 Scale = Literal["worth", "selection", "scoring"]
-Influence = Float64[np.ndarray, " decision"]
+PerDecision = Float64[np.ndarray, " decision"]
 DecisionMask = Bool[np.ndarray, " decision"]
 _DEALS = 1999
 
@@ -76,7 +76,7 @@ class DecisionFigure:
 
     table: DecisionTable
     value: float
-    influence: Influence
+    influence: PerDecision
     of: DecisionMask
     is_rate: bool = False
     share: bool = False
@@ -149,9 +149,9 @@ class DecisionFigure:
         return float(stdtrit(freedom, [TAIL, 0.8]).sum()) * error if freedom else None
 
     def ratio(self, top: DecisionFigure) -> Estimate:
-        """The rate over that of another category.
+        """The rate over that of another category; undefined of a rate of 0.
 
-        Where either does not vary, the ends are those of both intervals. Undefined of a rate of 0.
+        Where either does not vary, the ends are those of both intervals.
         """
         rate, other = self.estimate, top.estimate
         if not other.value > 0:
@@ -271,10 +271,7 @@ class DecisionTable:
     def impact(
         self, rate: Scale, categories: Mapping[str, Sequence[str]]
     ) -> tuple[str, dict[str, tuple[Estimate, Estimate]]]:
-        """The category with the highest rate, and rate and impact ratio of each.
-
-        `categories` are of groups. The ratio of the highest rate is 1 by definition.
-        """
+        """The category with the highest rate, and rate and impact ratio, 1 of the highest."""
         rates = {name: self.rate(rate, *groups) for name, groups in categories.items()}
         top = max(rates, key=lambda name: rates[name].value)
         ratios = {name: figure.ratio(rates[top]) for name, figure in rates.items()}
@@ -332,7 +329,7 @@ class DecisionTable:
                         rows.append(self.row(metric, categories[name], **columns))
         return rows
 
-    def _mean(self, values: Float64[np.ndarray, " decision"], of: DecisionMask) -> DecisionFigure:
+    def _mean(self, values: PerDecision, of: DecisionMask) -> DecisionFigure:
         weight = self.decisions["weight"].to_numpy(np.float64) * of
         share = weight / weight.sum()
         value = float(share @ values)

@@ -65,8 +65,7 @@ def training_rows(
 ) -> list[Row]:
     """Rows of a fit that trains weights (`Distillation.recorded`).
 
-    `distillation_loss` at each evaluation, with its terms, and `own_contexts`, which the model
-    wrote itself.
+    `distillation_loss` at each evaluation, with its terms; `own_contexts`, written by the model.
     """
     columns: dict[str, Any] = {"data": task.fit[0], "dataset": _joined(task)}
     rows = []

@@ -91,11 +91,7 @@ def mean(scores: Scores) -> Estimate:
 
 
 def change(before: Scores, after: Scores) -> tuple[Estimate, dict[str, Any]]:
-    """The change of the mean on the items that both have, one at least, and its details.
-
-    These are the means, P (two-sided; None where nothing can be tested) and its method, the
-    smallest detectable difference, and how many items both have.
-    """
+    """The change of the mean on shared items, one at least; and its means, test and samples."""
     shared = [key for key in before.values if key in after.values]
     first, second = (np.array([side.values[key] for key in shared]) for side in (before, after))
     if _is_binary(first) and _is_binary(second):

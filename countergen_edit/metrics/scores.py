@@ -13,7 +13,14 @@ from jaxtyping import Bool, Float64, Int
 
 from countergen_edit.core.writing import digest, whole
 from countergen_edit.data.counterfactual import CounterfactualSet
-from countergen_edit.metrics.statistics import Estimate, Weights, estimate, resample, weighted_mean
+from countergen_edit.metrics.statistics import (
+    Estimate,
+    Resampled,
+    Weights,
+    estimate,
+    resample,
+    weighted_mean,
+)
 from countergen_edit.models import LanguageModel, continuation_log_probs
 
 
@@ -86,7 +93,7 @@ class SetScores:
     @cached_property
     def pairs_of_people(self) -> tuple[tuple[tuple[str, str], ...], ...] | None:
         """Of each sample, the people at the same places; None if samples share their people."""
-        if len(self.data.groups) > 2 or (self.names(0) is not None and self.names(1) is not None):
+        if len(self.data.groups) > 2 or None not in (self.names(0), self.names(1)):
             return None
         pairs = []
         for sample in self.data.samples:
@@ -181,7 +188,7 @@ def means_by_group(
     sets: Sequence[SetScores],
     values: Sequence[Float64[np.ndarray, "_sample group _variation"]],
     seed: int,
-) -> Iterator[tuple[Weights, list[Float64[np.ndarray, " resample"]]]]:
+) -> Iterator[tuple[Weights, list[Resampled]]]:
     """Of each group the draws of its names, which sets may share, and the mean over each set.
 
     Variations without a name are not drawn; a prompt without a drawn name has the mean of the data.

@@ -40,6 +40,7 @@ DETECTABLE = 2.8
 
 Weights = Float64[np.ndarray, "_ _"]
 """How often each cluster (column) is drawn in each resample (row)."""
+Resampled = Float64[np.ndarray, " resample"]
 
 
 def finite(value: float) -> float | None:
@@ -106,7 +107,7 @@ def share_interval(successes: float, n: int) -> tuple[float, float]:
 
 
 def estimate(
-    values: Float64[np.ndarray, " resample"],
+    values: Resampled,
     *weights: Weights,
     within: tuple[float, float] = (-math.inf, math.inf),
     whole: float = 0.0,
@@ -145,9 +146,7 @@ def estimate(
     return Estimate(point, lo, hi, error)
 
 
-def variance_parts(
-    values: Float64[np.ndarray, " resample"], weights: Sequence[Weights]
-) -> Float64[np.ndarray, " kind"]:
+def variance_parts(values: Resampled, weights: Sequence[Weights]) -> Float64[np.ndarray, " kind"]:
     """The variance of a statistic that each kind of cluster brings, scaled by K/(K - 1).
 
     The slopes of the statistic in the weights (its empirical influence, as in the infinitesimal
@@ -185,9 +184,9 @@ def weighted_mean(
     values: Float64[np.ndarray, "*drawn item"],
     clusters: Int[np.ndarray, " item"],
     weights: Float64[np.ndarray, "#resample cluster"],
-) -> Float64[np.ndarray, " resample"]:
+) -> Resampled:
     """Mean over items for each resample of clusters; a single row serves all."""
-    values, means = np.atleast_2d(values), list[Float64[np.ndarray, " resample"]]()
+    values, means = np.atleast_2d(values), list[Resampled]()
     for rows in portions(max(len(values), len(weights)), len(clusters)):
         x, w = (table if len(table) == 1 else table[rows] for table in (values, weights))
         w = w[:, clusters]
@@ -201,8 +200,7 @@ class Clusters:
     Parameters
     ----------
     seed : of the run
-    kinds : what names the draws of each kind -> the cluster of each unit, from 0; a negative one is
-        not drawn
+    kinds : the name of each kind's draws -> the cluster of each unit; negative ones are not drawn
     """
 
     def __init__(self, seed: int, kinds: Mapping[Any, Int[np.ndarray, " unit"]]) -> None:
@@ -217,7 +215,7 @@ class Clusters:
             drawn = drawn * np.where(cluster < 0, 1.0, weights[:, cluster])
         return drawn
 
-    def mean(self, values: Float64[np.ndarray, " unit"]) -> Float64[np.ndarray, " resample"]:
+    def mean(self, values: Float64[np.ndarray, " unit"]) -> Resampled:
         """Mean over the units in each resample; NaN where it holds none."""
         with np.errstate(invalid="ignore"):
             return weighted_mean(values, np.arange(len(values)), self.of_units)
@@ -226,13 +224,13 @@ class Clusters:
         self,
         values: Float64[np.ndarray, " unit"],
         units: Int[np.ndarray, " _"] | slice = slice(None),
-    ) -> Float64[np.ndarray, " resample"]:
+    ) -> Resampled:
         """The same of some units, by one product of matrices."""
         weights = self.of_units[:, units]
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.asarray(weights @ values[units] / weights.sum(axis=1))
 
-    def estimate(self, draws: Float64[np.ndarray, " resample"], **how: Any) -> Estimate:
+    def estimate(self, draws: Resampled, **how: Any) -> Estimate:
         return estimate(draws, *self.weights, **how)
 
 

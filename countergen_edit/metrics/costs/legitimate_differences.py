@@ -1,8 +1,8 @@
 """Legitimate differences: differences between groups that an edit should keep.
 
 Women sing alto and men sing tenor. The cost is the mean |change| of the shares P(output) / (sum of
-P over the prompt's outputs). Shares, since plain probabilities of a real model's next words are
-small, and so are their changes; a change of all outputs alike shows in perplexity and KL.
+P over the prompt's outputs), as plain probabilities of a real model's next words are small. A
+change of all outputs alike shows in perplexity and KL.
 """
 
 from __future__ import annotations
@@ -37,8 +37,7 @@ def shares(scores: SetScores) -> Float64[np.ndarray, "item side variation"]:
 def change_row(pairs: Sequence[ScorePair], metric: str, seed: int) -> Row:
     """Mean |change| over the prompts of some sets together, template by template, in [0, 1].
 
-    Its interval draws the templates of each set, and names, which several sets may share. The
-    detail has the largest |change| of any share, and the text in which it is.
+    Its interval draws the templates of each set, and names, which sets may share.
     """
     scores, changes = [before for before, _ in pairs], []
     largest: dict[str, Any] = {"largest": 0.0}
