@@ -93,6 +93,10 @@ class BaseEraser(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type
         self.rank_ = erasure.rank
         self.classes_ = classes
 
+    def _store_orthogonal(self, directions: np.ndarray, rows: LabelledRows) -> None:
+        """Store the erasure of orthonormal rows, with the balanced mean."""
+        self._store(AffineErasure.orthogonal(directions, rows.balanced_mean), rows.classes)
+
 
 def fit_eraser(eraser: BaseEraser, X: Any, y: Any, **metadata: Any) -> BaseEraser:
     """Fit a clone of an eraser to rows `X` `[n, d]` and their classes `y` `[n]`.

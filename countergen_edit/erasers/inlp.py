@@ -13,7 +13,6 @@ from typing import Annotated, Any
 import numpy as np
 from annotated_types import Gt
 
-from countergen_edit.erasers.affine import AffineErasure
 from countergen_edit.erasers.base import BaseEraser, Rank
 from countergen_edit.erasers.labelled import require_rank
 from countergen_edit.erasers.logistic import ProbeRows
@@ -65,7 +64,7 @@ class INLP(BaseEraser):
                 left.project(new)
             if left.basis is not None:
                 directions = directions @ left.basis.T
-        self._store(AffineErasure.orthogonal(directions, rows.balanced_mean), rows.classes)
+        self._store_orthogonal(directions, rows)
         return self
 
 

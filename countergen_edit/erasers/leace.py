@@ -123,7 +123,6 @@ class SPLINCE(BaseEraser):
 
 
 def _span_of(rows: LabelledRows) -> _Columns:
-    """`cross_covariance_span` for the classes that are present; empty without rows."""
     if not len(rows.X):
         return np.zeros((rows.X.shape[1], 0))
     present, codes = np.unique(rows.codes, return_inverse=True)

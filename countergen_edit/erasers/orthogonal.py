@@ -10,7 +10,6 @@ from jaxtyping import Float
 
 from countergen_edit.core.errors import UserError
 from countergen_edit.core.seeds import generator
-from countergen_edit.erasers.affine import AffineErasure
 from countergen_edit.erasers.base import BaseEraser, Rank
 from countergen_edit.erasers.labelled import LabelledRows, read_per_row, require_rank
 from countergen_edit.erasers.leace import cross_covariance_span
@@ -29,8 +28,7 @@ class MeanDifference(BaseEraser):
 
     def fit(self, X: Any, y: Any) -> MeanDifference:
         rows = self._read(X, y)
-        span = span_of_means(rows.class_means)
-        self._store(AffineErasure.orthogonal(span, rows.balanced_mean), rows.classes)
+        self._store_orthogonal(span_of_means(rows.class_means), rows)
         return self
 
 
@@ -65,7 +63,7 @@ class SAL(BaseEraser):
                     f"{span.shape[1]} directions: use at most that, or eraser 'inlp'"
                 )
             span = span[:, : self.rank]
-        self._store(AffineErasure.orthogonal(span.T, rows.balanced_mean), rows.classes)
+        self._store_orthogonal(span.T, rows)
         return self
 
 
@@ -105,8 +103,7 @@ class SentenceDebias(BaseEraser):
                 f"rank = {self.rank}, but the pairs differ in only {len(components)} directions: "
                 "use at most that, or pass more pairs (fit(…, pairs=ids))"
             )
-        directions = fix_signs(components[: self.rank])
-        self._store(AffineErasure.orthogonal(directions, rows.balanced_mean), rows.classes)
+        self._store_orthogonal(fix_signs(components[: self.rank]), rows)
         return self
 
 
@@ -152,5 +149,5 @@ class RandomDirections(BaseEraser):
         require_rank(self.rank, d)
         normal = generator(self.random_state, "random directions", d).normal(size=(d, self.rank))
         basis, _ = np.linalg.qr(normal)
-        self._store(AffineErasure.orthogonal(basis.T, rows.balanced_mean), rows.classes)
+        self._store_orthogonal(basis.T, rows)
         return self

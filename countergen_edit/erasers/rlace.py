@@ -24,7 +24,6 @@ from jaxtyping import Float
 from scipy.sparse.linalg import LinearOperator, eigsh
 
 from countergen_edit.core.seeds import generator
-from countergen_edit.erasers.affine import AffineErasure
 from countergen_edit.erasers.base import BaseEraser, Rank
 from countergen_edit.erasers.convex import fantope_by_eigenvalues_cvxpy, fit_probe_cvxpy
 from countergen_edit.erasers.labelled import LabelledRows, require_rank
@@ -152,7 +151,7 @@ class RLACE(BaseEraser):
         else:
             self.note_ = ""
             directions = self._play(rows, span)
-        self._store(AffineErasure.orthogonal(directions, rows.balanced_mean), rows.classes)
+        self._store_orthogonal(directions, rows)
         return self
 
     def _play(self, rows: LabelledRows, span: _Span) -> Float[np.ndarray, "k d"]:

@@ -224,11 +224,6 @@ class DecisionTable:
             for pair, figure in replace(self, decisions=decisions).differences().items()
         }
 
-    def changes(self, before: DecisionTable) -> DecisionFigures:
-        """The changes of all differences of the same cases."""
-        first = before.differences()
-        return {pair: now - first[pair] for pair, now in self.differences().items()}
-
     def contrast(self, column: str) -> DecisionFigures:
         """Higher values of a column less the others, averaged over groups; empty without both."""
         values = self.decisions[column].to_numpy(np.float64)
@@ -417,25 +412,24 @@ class Decisions(Metric):
         self.files = {Path(name).stem: read_cases(name) for name in files}
 
     def prepare(self) -> None:
-        groups = [self.task.axis.groups[name] for name in self.task.groups]
-        people = tuple((group, name) for group in groups for name in self._names(group))
+        people: list[tuple[Group, str]] = []
+        for group in (self.task.axis.groups[name] for name in self.task.groups):
+            names = group.names.get("test", ())[: self.names]
+            if len(names) < 2:
+                raise UserError(f"decisions need two test names or more of group {group.name!r}")
+            people += [(group, name) for name in names]
         self.asked, self.unknown = list[AskedCases](), dict[str, list[str]]()
         for name, cases in self.files.items():
             topics = [*dict.fromkeys(case.topic for case in cases)]
             most = len(topics) if self.task.limit is None else max(2, self.task.limit)
             drawn = {topics[i] for i in first_drawn(len(topics), most, 0, "decisions")}
-            asked = AskedCases(name, tuple(c for c in cases if c.topic in drawn), people)
+            chosen = tuple(case for case in cases if case.topic in drawn)
+            asked = AskedCases(name, chosen, tuple(people))
             self.asked.append(asked)
             if (vocabulary := self.task.vocabulary) is not None:
                 unknown = [unknown_words(vocabulary, text) for text in asked.texts]
                 if sum(not words for words in unknown) < LEAST_IN_VOCABULARY * len(unknown):
                     self.unknown[name] = [*dict.fromkeys(chain.from_iterable(unknown))]
-
-    def _names(self, group: Group) -> tuple[str, ...]:
-        names = tuple(group.names.get("test", ()))[: self.names]
-        if len(names) < 2:
-            raise UserError(f"decisions need two test names or more of group {group.name!r}")
-        return names
 
     def check(self, model: LanguageModel) -> None:
         for asked in self.asked:
@@ -471,9 +465,9 @@ class Decisions(Metric):
                 row.detail["answered"] = float(members["answered"].mean())
                 row.detail["names"] = [*members["person"].unique()]
         if edit is not None:
-            before = self.table(asked, context, None)
-            was, after = before.differences(), table.differences()
-            changes = table.rows(CHANGE, table.changes(before))
+            after = table.differences()
+            was = self.table(asked, context, None).differences()
+            changes = table.rows(CHANGE, {pair: after[pair] - was[pair] for pair in after})
             for row in changes:
                 pair = row.group_a, row.group_b
                 first, last = was[pair].value, after[pair].estimate
