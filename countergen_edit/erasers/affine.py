@@ -64,8 +64,7 @@ class Gate:
 class AffineErasure:
     """The affine map `x - left · right · (x - mean)` over the last axis; float64, read-only.
 
-    `mean` is the fixed point; `gate` scales the change of each row. `UserError` if the shapes do
-    not fit together or a value is not finite.
+    `mean` is the fixed point; `gate` scales the change of each row. `UserError` for unfit shapes.
 
     >>> x = np.array([[3.0, 1.0], [5.0, 1.0]])
     >>> AffineErasure(np.array([[1.0], [0.0]]), np.array([[1.0, 0.0]]), np.array([4.0, 0.0]))(x)

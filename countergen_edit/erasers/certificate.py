@@ -94,12 +94,12 @@ def certify(
     a fold and in the rest, and accuracies fall below chance.
 
     The guarantee is about `X` `[n, d]`, the rows of the fit, of classes `z`. Rows of one id in
-    `groups` `[n]` stay in one fold; rows not in `probed` `[n]` only serve to refit. `UserError` for
-    invalid rows, labels or `groups`, or another number of features.
+    `groups` `[n]` stay in one fold; rows not in `probed` `[n]` only serve to refit.
     """
     erasure: AffineErasure = getattr(eraser, "erasure_", eraser)
     whole = labelled_rows(X, z)
-    n, params = len(whole.X), fit_params or {}
+    n = len(whole.X)
+    params = fit_params or {}
     mask = np.ones(n, bool) if probed is None else read_per_row(probed, "probed", n).astype(bool)
     rows = whole if mask.all() else labelled_rows(whole.X[mask], whole.classes[whole.codes[mask]])
     erased = replace(rows, X=erasure(rows.X))

@@ -147,10 +147,8 @@ def read_contexts(
 ) -> Contexts:
     """Group rows by context; `keep` holds ids, or a boolean per row.
 
-    More than `most` contexts to keep are pooled by family; None pools none.
-
-    `UserError` for an unknown id, a context both kept and erased or with rows of one group, or
-    nothing to erase.
+    More than `most` contexts to keep are pooled by family; None pools none. `UserError` for an
+    unknown id, a context both kept and erased or with rows of one group, or nothing to erase.
     """
     n = len(rows.codes)
     ids = np.zeros(n, int) if contexts is None else read_per_row(contexts, "contexts", n)

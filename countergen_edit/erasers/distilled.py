@@ -30,8 +30,7 @@ class Distilled(BaseEraser):
         the model, as the best rate of matrices falls with it (Yang et al. 2022, arXiv 2203.03466).
     contexts : continuations that the model writes itself, from which contexts are cut
     check_every : steps between two evaluations of held-out terms
-    scale : factor of the trained update. `debias` lowers it where the whole update is over a
-        budget.
+    scale : factor of the trained update. `debias` lowers it for an update over a budget.
     random_state : int
     """
 

@@ -3,8 +3,7 @@
     π(x) = x - g(x) L R (x - m)        g(x) = min(1, max(0, w · x + b))
 
 L, R and m are those of a closed form; g is a logistic probe that separates rows to erase from rows
-to keep and from background, which the closed form then need not spare. On kinds of text that the
-probe has not seen, the gate may stay closed.
+to keep and from background. On kinds of text that it has not seen, the gate may stay closed.
 """
 
 from __future__ import annotations

@@ -73,8 +73,7 @@ def read_background(estimator: Any, X: np.ndarray, background: Any) -> Float[np.
 def labelled_rows(X: Any, z: Any, estimator: Any = None) -> LabelledRows:
     """Validate `X` and `z` as scikit-learn does, and code the classes.
 
-    `estimator` remembers the number of features. `UserError` for NaN or infinity, labels that are
-    not classes, lengths that differ, or a single class.
+    `estimator` remembers the number of features. `UserError` for invalid rows or a single class.
     """
     X, z = _validated(estimator, as_numpy(X), as_numpy(z), dtype=np.float64)
     classes, codes = np.unique(z, return_inverse=True)

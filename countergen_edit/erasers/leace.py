@@ -40,8 +40,7 @@ _ROUNDING = 1e-6
 class LEACE(BaseEraser):
     """Erase obliquely with the least mean squared change; mean: of all rows.
 
-    Class means coincide after erasure with any `shrinkage` of Σ towards a sphere: "optimal" (Bodnar
-    et al. 2014), or a number from 0 to 1.
+    Class means coincide after erasure with any `shrinkage`.
 
     >>> X = np.random.default_rng(0).normal(size=(50, 4))
     >>> LEACE().fit(X, X[:, 0] > 0).rank_

@@ -70,8 +70,7 @@ def fit_probe(
     """Fit a logistic probe, from `start` or the constant predictor.
 
     `penalty` weighs ‖W‖²/2 against the mean loss, over rows of equal `weights` by default. The fit
-    ends after `max_iter` Newton steps, or one with a decrement δ of at most `tol`: δ²/2 is about
-    the loss in nats that the step gains.
+    ends after `max_iter` Newton steps, or one with a decrement δ ≤ `tol`, a gain of δ²/2 nats.
     """
     return ProbeRows(rows, penalty, weights).fit_probe(tol, max_iter, start)
 
@@ -107,7 +106,8 @@ class ProbeRows:
     def fit_probe(self, tol: float, max_iter: int, start: Probe | None = None) -> Probe:
         """Fit a probe to the rows as they are now; arguments as in `fit_probe`."""
         theta = self._start(start)
-        logits, n_iter, decrement, iterations = self.Z @ theta, 0, np.inf, _MOST
+        logits = self.Z @ theta
+        n_iter, decrement, iterations = 0, np.inf, _MOST
         while n_iter < max_iter and decrement > tol:
             n_iter += 1
             p = softmax(_all_logits(logits), axis=1)
@@ -118,7 +118,8 @@ class ProbeRows:
                 factor = self._factor(self._curvature(p))
             slope = self.Z.T @ self._residual(p) + self.ridge * theta
             step, change, iterations = self._newton_step(factor, p, slope)
-            gain, length = -float((slope * step).sum()), 1.0
+            gain = -float((slope * step).sum())
+            length = 1.0
             for _ in range(_MOST):  # until the loss no longer rises much along the step
                 ahead = self._residual(softmax(_all_logits(logits + length * change), axis=1))
                 rise = float((ahead * change).sum())

@@ -74,8 +74,8 @@ class Game:
         bound = label_entropy(self.rows)
         now, probe = self.value(P, penalty, warm)
         slope = self.slope(P, probe)
-        step, gap = 1.0 / max(float(np.linalg.norm(slope, 2)), 1e-300), np.inf
-        n_iter = 0
+        step = 1.0 / max(float(np.linalg.norm(slope, 2)), 1e-300)
+        gap, n_iter = np.inf, 0
         while n_iter < self.max_iter:
             n_iter += 1
             best = leading_directions(slope, self.k)
@@ -160,7 +160,8 @@ class RLACE(BaseEraser):
         coordinates, basis = span_coordinates(centred / scale)
         if basis is None:
             basis = np.eye(rows.X.shape[1])
-        rows, k = replace(rows, X=coordinates), min(self.rank, basis.shape[1] - 1)
+        rows = replace(rows, X=coordinates)
+        k = min(self.rank, basis.shape[1] - 1)
         adversary = partial(fit_probe, tol=0.1 * self.tol)
         game = Game(rows, k, adversary, fantope_projection, self.tol, self.max_iter)
         if self.solver == "cvxpy":
@@ -202,7 +203,7 @@ def _padding(rows: LabelledRows, span: _Span, k: int) -> Float[np.ndarray, "k d"
 
     first = generator(0, "rlace padding", d).normal(size=(d,))
     operator: Any = LinearOperator((d, d), matvec=apply, dtype=np.float64)
-    solve: Any = eigsh  # scipy's stubs know no such operator
+    solve: Any = eigsh  # scipy's stubs lack this operator
     _, vectors = solve(operator, k=k, which="LA", v0=_outside(first, span))
     frame, _ = np.linalg.qr(_outside(vectors[:, ::-1], span))
     return np.asarray(frame.T)

@@ -66,7 +66,7 @@ class Metric(ABC):
     is_selectable: ClassVar[bool] = True
     """Whether `metric=` and `cost=` accept it."""
     reads_logits: ClassVar[bool] = False
-    """Whether it needs whole next-token distributions, which a served model does not give."""
+    """Whether it needs next-token distributions, which a served model lacks."""
 
     name: str = ""
     """The metric's name in this run."""
@@ -92,7 +92,7 @@ class Metric(ABC):
 
     @classmethod
     def directions(cls, name: str) -> Mapping[str, Way]:
-        """Row → which way is better; of a bias that does not say, lower. `name` is the run's."""
+        """Row → the better direction; for a bias without `better`, lower."""
         bias: Mapping[str, Way] = dict.fromkeys(cls.measures or (name,), "lower")
         return cls.better or (bias if cls.kind == "bias" else {})
 
@@ -133,10 +133,7 @@ class Metric(ABC):
     def removed_draws(
         self, context: EvaluationContext, edit: NamedEdit, split: MeasuredSplit = "validation"
     ) -> Resampled | None:
-        """Of a bias: the share removed, its value, then in each resample; None without resamples.
-
-        Resamples are the same for every edit, so that differences between edits are paired.
-        """
+        """Of a bias: the share removed, then that of each resample, the same for every edit."""
         return None
 
 

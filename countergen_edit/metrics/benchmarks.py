@@ -175,7 +175,8 @@ def figures_of_counts(
     benchmark: Benchmark, counts: pd.DataFrame, seed: int
 ) -> list[BenchmarkFigure]:
     """Every figure of every part and bias type, and of all bias types together."""
-    figures, types = list[BenchmarkFigure](), [*counts["bias_type"].unique()]
+    figures = list[BenchmarkFigure]()
+    types = [*counts["bias_type"].unique()]
     for part, of_part in counts.groupby("part", sort=False):
         for bias_type in [*types, *([EVERY_TYPE] if len(types) > 1 else [])]:
             is_all = bias_type == EVERY_TYPE
@@ -276,7 +277,7 @@ SAMPLING = {
     "top_p": Annotated[float, Gt(0), Le(1)],
     "temperature": Annotated[float, Gt(0)],
 }
-"""Settings of a benchmark of sampled texts, as of `generate`; `n` texts for each prompt."""
+"""Settings of sampled texts, as of `generate`; `n` texts for each prompt."""
 _LONGEST = 20
 """Texts of each benchmark whose length is checked before a run."""
 
@@ -365,7 +366,7 @@ class Benchmarks(Metric):
         return [*chain.from_iterable(parts)]
 
     def check(self, model: LanguageModel) -> None:
-        """`UserError` where the context has no room for one of the longest texts."""
+        """`UserError` where the context lacks room for one of the longest texts."""
         for benchmark, items in self.read.values():
             if not benchmark.sampling:
                 texts = {prompt + text for item in items for prompt, text in item.texts}
@@ -449,7 +450,8 @@ class Benchmarks(Metric):
     def _rows(self, now: Sequence[BenchmarkFigure], seed: int) -> list[Row]:
         """A row of each figure; P and Holm's P where figures are tested together."""
         people = self._of_people(seed)
-        rows, families = list[Row](), defaultdict[tuple[str, str], list[Row]](list)
+        rows = list[Row]()
+        families = defaultdict[tuple[str, str], list[Row]](list)
         for one in now:
             row = one.row(BENCHMARK, seed, one.estimate)
             if one.pooled is not None:
@@ -468,7 +470,8 @@ class Benchmarks(Metric):
 
     def _source_row(self, name: str, context: EvaluationContext) -> Row:
         benchmark, all_items = self.read[name]
-        items, model = self.items(name, context.seed), context.model
+        model = context.model
+        items = self.items(name, context.seed)
         parts = dict.fromkeys(item.part for item in items)
         kinds = [kind for part in parts for kind in benchmark.kinds_of(part)]
         facts = ("title", "citation", "licence", "url")

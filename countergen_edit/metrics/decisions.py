@@ -111,7 +111,8 @@ class DecisionFigure:
                     sums = members.groupby(["topic", "person"])["r"].sum()
                     repeated += factor * float((sums**2).sum())
                 people += count - 1
-        total, parts = max(of_people - repeated, 0.0), of_people**2 / max(people, 1)
+        total = max(of_people - repeated, 0.0)
+        parts = of_people**2 / max(people, 1)
         if topics > 1:
             variance = float((of_topics**2).sum()) * topics / (topics - 1)
             total, parts = total + variance, parts + variance**2 / (topics - 1)
@@ -489,7 +490,8 @@ class Decisions(Metric):
         total = np.logaddexp.reduceat(scores.log_p, starts)
         worth = np.concatenate([[*worths.values()] for worths in answers])
         shares = np.exp(scores.log_p - np.repeat(total, sizes)) * worth
-        table["worth"], table["answered"] = np.add.reduceat(shares, starts), np.exp(total)
+        table["worth"] = np.add.reduceat(shares, starts)
+        table["answered"] = np.exp(total)
         prompts = Counter(case.topic for case in asked.cases for _ in case.orders)
         table["weight"] = 1 / table["topic"].map(prompts)
         return DecisionTable(table, self.task.axis, context.seed, asked.name, NO_AUDIT)

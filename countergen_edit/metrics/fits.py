@@ -83,7 +83,7 @@ def _joined(task: Task) -> str:
 
 @dataclass(frozen=True)
 class GateTexts:
-    """Texts of one kind, and the sets that prompts are from; none of running text."""
+    """Texts of one kind, and the sets of prompts; running text has none."""
 
     kind: TextKind
     table: pd.DataFrame
@@ -105,7 +105,8 @@ class GateTexts:
 
     def clusters(self, seed: int) -> Clusters:
         """Templates, and names of each group; of running text, the texts."""
-        table, kinds = self.table, dict[tuple[object, ...], Int[np.ndarray, " text"]]()
+        table = self.table
+        kinds = dict[tuple[object, ...], Int[np.ndarray, " text"]]()
         unit = "templates" if self.sets else "texts"
         kinds[self.dataset, unit] = table["template"].factorize()[0]
         for group, members in table[table["name"].notna()].groupby("group", sort=False):
@@ -137,7 +138,8 @@ def gate_rows(openings: Iterable[Opening], seed: int) -> list[Row]:
     """
     rows = []
     for texts, opened, text in openings:
-        drawn, count = texts.clusters(seed), len(texts.table)
+        drawn = texts.clusters(seed)
+        count = len(texts.table)
         tokens, *sums = (
             drawn.mean(np.bincount(text, values, count))
             for values in (np.ones(len(opened)), opened, np.asarray(opened > 0, dtype=np.float64))

@@ -91,7 +91,7 @@ def mean(scores: Scores) -> Estimate:
 
 
 def change(before: Scores, after: Scores) -> tuple[Estimate, dict[str, Any]]:
-    """The change of the mean on shared items, one at least; and its means, test and samples."""
+    """The change of the mean on shared items, one at least, with means and test."""
     shared = [key for key in before.values if key in after.values]
     first, second = (np.array([side.values[key] for key in shared]) for side in (before, after))
     if _is_binary(first) and _is_binary(second):

@@ -117,7 +117,7 @@ class Row:
 _OTHERS = [f.name for f in fields(Row) if f.name != "value"]
 _LO = _OTHERS.index("lo")
 COLUMNS = (*_OTHERS[:_LO], "value", *_OTHERS[_LO:])
-"""The columns in the order of `results.jsonl`: the value stands beside its interval."""
+"""The columns in the order of `results.jsonl`: the value is beside its interval."""
 
 
 def dataset_label(dataset: str) -> str:
@@ -143,7 +143,7 @@ def set_label(row: Row) -> str:
 
 
 def with_holm(rows: Sequence[Row], key: str = "p") -> list[Row]:
-    """The rows, with P of a key of their details adjusted over all that have it; None is taken out.
+    """The rows, with P of their details adjusted over all that have it; None is taken out.
 
     >>> rows = [Row("r", 0.1, detail={"p": p}) for p in (0.01, 0.04, None)]
     >>> [row.detail.get("p_adjusted") for row in with_holm(rows)], rows[2].detail

@@ -127,10 +127,7 @@ class SetScores:
         values: Float64[np.ndarray, " item"] | Float64[np.ndarray, "item group variation"],
         seed: int,
     ) -> Estimate:
-        """The mean of values over variations, groups and items, with its 95 % interval.
-
-        Values of items are resampled over templates; values of prompts over names too.
-        """
+        """The mean with its 95 % interval over templates, for values of prompts over names too."""
         drawn, by_item = [self.template_weights(seed)], values
         if values.ndim == 3:
             by_group = []

@@ -34,7 +34,7 @@ RESAMPLES = 1000
 CONSTANT = 1e-9
 """Standard error of a share below which nothing varies but rounding."""
 BLOCK_CELLS = 2**22
-"""Most cells of a table at a time: memory must not grow with the number of prompts."""
+"""Most cells of a table at a time, so that memory does not grow with prompts."""
 DETECTABLE = 2.8
 """Standard errors of a difference with a power of 80 %, two-sided at 5 %."""
 
@@ -83,7 +83,8 @@ def resample(count: int, seed: int, *unit: object, resamples: int = RESAMPLES) -
     """How often each of `count` clusters is drawn; 1 in the first row."""
     if count == 1:
         return np.ones((1, 1))
-    rng, weights = generator(seed, "bootstrap", *unit), np.ones((1 + resamples, count))
+    rng = generator(seed, "bootstrap", *unit)
+    weights = np.ones((1 + resamples, count))
     for rows in portions(resamples, count):
         draws = weights[1:][rows]
         draws[:] = rng.multinomial(count, np.full(count, 1 / count), size=len(draws))
@@ -186,7 +187,8 @@ def weighted_mean(
     weights: Float64[np.ndarray, "#resample cluster"],
 ) -> Resampled:
     """Mean over items for each resample of clusters; a single row serves all."""
-    values, means = np.atleast_2d(values), list[Resampled]()
+    values = np.atleast_2d(values)
+    means = list[Resampled]()
     for rows in portions(max(len(values), len(weights)), len(clusters)):
         x, w = (table if len(table) == 1 else table[rows] for table in (values, weights))
         w = w[:, clusters]

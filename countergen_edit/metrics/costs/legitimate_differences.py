@@ -51,14 +51,17 @@ def change_row(pairs: Sequence[ScorePair], metric: str, seed: int) -> Row:
             sample = before.data.samples[before.sample[item]]
             text = sample.of(before.data.groups[side])[variation].text
             largest = {"largest": size, "largest_in": text + before.output[item]}
-    sets, prompts = [of_set.data for of_set in scores], sum(map(len, changes))
-    means, weights = np.zeros(1), [of_set.template_weights(seed) for of_set in scores]
+    sets = [of_set.data for of_set in scores]
+    prompts = sum(map(len, changes))
+    weights = [of_set.template_weights(seed) for of_set in scores]
+    means = np.zeros(1)
     for drawn, by_set in means_by_group(scores, changes, seed):
         weights.append(drawn)
         for change, mean in zip(changes, by_set, strict=True):
             means = means + mean * len(change) / (len(sets[0].groups) * prompts)
     value = estimate(means, *weights, within=(0, 1))
-    name, n = "+".join(data.name for data in sets), sum(len(data.texts) for data in sets)
+    name = "+".join(data.name for data in sets)
+    n = sum(len(data.texts) for data in sets)
     return Row.of(metric, value, sets[0], dataset=name, detail=largest, n=n)
 
 
@@ -68,7 +71,8 @@ def left_row(pairs: Sequence[ScorePair], seed: int) -> Row:
     gone = removed(before, after)
     left = Estimate(1 - gone.value, 1 - gone.hi, 1 - gone.lo, gone.standard_error)
     sets = [effect.scores.data for effect in after]
-    name, n = "+".join(data.name for data in sets), sum(effect.items for effect in after)
+    name = "+".join(data.name for data in sets)
+    n = sum(effect.items for effect in after)
     return Row.of(LEFT, left, sets[0], dataset=name, n=n)
 
 

@@ -35,7 +35,8 @@ class NeutralTextCost(Cost):
         texts = self.task.neutral.get(split)
         if not texts:
             return []
-        cost, dataset = context.neutral(texts, edit), DATASETS[split]
+        cost = context.neutral(texts, edit)
+        dataset = DATASETS[split]
         drawn = Clusters(context.seed, {(dataset, "texts"): np.arange(len(texts))})
         tokens, rows = drawn.mean(cost.tokens), []
         detail = {"tokens": int(cost.tokens.sum())}
