@@ -58,7 +58,7 @@ class Metric(ABC):
     has_baseline: ClassVar[bool] = False
     """Whether controls (random directions of equal rank) are measured too."""
     is_slow: ClassVar[bool] = False
-    """Whether candidates are not measured by it, but the selected edits alone."""
+    """Whether only selected edits are measured by it."""
     is_generating: bool = False
     """Whether it needs generated text alone, which encoder-decoder models give too."""
     is_of_edits: ClassVar[bool] = False
