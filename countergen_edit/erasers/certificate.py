@@ -89,7 +89,7 @@ def certify(
 ) -> Certificate:
     """Measure an erasure on labelled rows.
 
-    An eraser is refitted in each fold, where `fit_params` has the ids per row that it was fitted
+    An eraser is refitted in each fold if `fit_params` has the ids per row that it was fitted
     with. A bare `AffineErasure` is not: means that coincide over all rows lie on opposite sides in
     a fold and in the rest, and accuracies fall below chance.
 

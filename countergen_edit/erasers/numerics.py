@@ -70,7 +70,7 @@ def fantope_projection(M: Square, k: int) -> Square:
     return np.asarray((vectors * np.clip(values - theta, 0.0, 1.0)) @ vectors.T)
 
 
-def leading_directions(P: Square, k: int) -> Float[np.ndarray, "k r"]:
+def leading_directions(P: Square, k: int) -> Float[np.ndarray, "k d"]:
     """The top-k eigenvectors of `P` as rows: the nearest projection of rank k."""
     _, vectors = np.linalg.eigh((P + P.T) / 2)
     return np.asarray(vectors[:, ::-1][:, :k].T)

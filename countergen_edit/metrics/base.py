@@ -26,7 +26,7 @@ Change = Literal["removed", "partly removed", "not removed", "no significant cha
 """The classes of a change of bias, in the order of reports."""
 MeasuredSplit = Literal["validation", "test"]
 Way = Literal["higher", "lower"]
-_Metric = TypeVar("_Metric", bound="Metric")  # Self is refused by beartype
+_M = TypeVar("_M", bound="Metric")  # Self is refused by beartype
 
 
 class Metric(ABC):
@@ -72,7 +72,7 @@ class Metric(ABC):
     """The metric's name in this run."""
     task: Task
 
-    def bound(self: _Metric, task: Task, name: str = "") -> _Metric:
+    def bound(self: _M, task: Task, name: str = "") -> _M:
         """A copy for one task; `UserError` if it lacks data that the metric needs."""
         metric = copy.copy(self)
         metric.task = task
@@ -118,7 +118,7 @@ class Metric(ABC):
         """A row with a mean and its 95 % bootstrap interval over templates and names.
 
         `values` are one for each item of the set, or for each prompt (as `scores.log_p`) to draw
-        names too; `metric` is the name of the row, `self.name` by default.
+        names too; `metric` is the row's name, by default the metric's.
         """
         mean = scores.mean(values, context.seed)
         columns = {"split": split, "n": len(scores.output)} | columns

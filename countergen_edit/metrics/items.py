@@ -147,8 +147,8 @@ def _paired_t(d: Float64[np.ndarray, " item"], size: float) -> TestedMean:
     if not error > _ROUNDING * size:  # of one item, or of items that differ by the same
         return Estimate(centre), None, PAIRED_T
     reach = float(stdtrit(n - 1, TAIL)) * error
-    mean = Estimate(centre, centre - reach, centre + reach, error)
-    return mean, mean.p_of_none(n), PAIRED_T
+    interval = Estimate(centre, centre - reach, centre + reach, error)
+    return interval, interval.p_of_none(n), PAIRED_T
 
 
 def _mcnemar(

@@ -118,7 +118,7 @@ def estimate(
     Parameters
     ----------
     values : the statistic of the data, then of every resample; undefined ones are left out
-    weights : of each kind of cluster; without them the interval is Gaussian, too narrow for few
+    weights : of each kind of cluster; without any the interval is Gaussian, too narrow for few
     within : the range of the statistic
     whole : the range of a share (1, in percent 100); without variation, its interval is exact, of
         as many decisions as there are clusters
